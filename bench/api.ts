@@ -25,7 +25,7 @@ const PROFILE_ROWS = 25;
 const numbers = { rounds: 5, count: 20_000, connections: 64 };
 
 /** A store, its owner, an app that was let in; answers the app's token. */
-const seed = async ({ sql }: Database): Promise<{ storeId: number; token: string }> => {
+async function seed({ sql }: Database): Promise<{ storeId: number; token: string }> {
   const now = new Date();
   const owner = { email: 'owner@example.com', password: 'a long password', now };
   const { id: userId } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), owner);
@@ -36,15 +36,15 @@ const seed = async ({ sql }: Database): Promise<{ storeId: number; token: string
   const grant = { clientId: app.client_id, userId, storeId, now };
   const { access_token } = await letAppIn({ sql, baseUrl: 'http://localhost' }, grant);
   return { storeId, token: access_token };
-};
+}
 
 const headersFor = (token: string) => ({ 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}` });
 
-const startServer = async (
+async function startServer(
   defer: Defer,
   database: Database,
   given: { secretKey: Uint8Array; counts?: boolean; execArgv?: readonly string[] },
-) => {
+) {
   const process = await startChild<TokenProcess>(
     defer,
     import.meta.resolve('./setup/token-process.ts'),
@@ -55,10 +55,10 @@ const startServer = async (
   const { secretKey, counts = false } = given;
   const settings = await process.ask('start', { address, port, secretKey, counts });
   return { process, origin: `http://127.0.0.1:${port}`, settings };
-};
+}
 
 /** Makes the webhook over the API and reads it once: its path, and the answer that both sides give. */
-const makeWebhook = async (origin: string, { storeId, token }: { storeId: number; token: string }) => {
+async function makeWebhook(origin: string, { storeId, token }: { storeId: number; token: string }) {
   const made = await fetch(`${origin}/stores/${storeId}/webhooks`, {
     method: 'POST',
     headers: { ...headersFor(token), 'Content-Type': 'application/json' },
@@ -77,7 +77,7 @@ const makeWebhook = async (origin: string, { storeId, token }: { storeId: number
   const own = new Set(['connection', 'keep-alive', 'content-length', 'date']);
   const headers = Object.fromEntries([...read.headers].filter(([name]) => !own.has(name)));
   return { path, headers, body: await read.text() };
-};
+}
 
 await bench({ numbers, flags: ['profile'] }, async (options, defer) => {
   const { rounds, count, connections } = options;

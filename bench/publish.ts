@@ -28,7 +28,7 @@ type Way = { name: string; publisherFor: PublisherOf };
 const { events: limits, database: pool } = readConfig({}, '/');
 
 /** The three ways to publish, over one pool that counts what it is asked. */
-const waysOver = (database: Database, defer: Defer) => {
+function waysOver(database: Database, defer: Defer) {
   const counted = { statements: 0 };
   const sql = openPool(database.address, {
     connections: pool.connections,
@@ -59,7 +59,7 @@ const waysOver = (database: Database, defer: Defer) => {
     { name: 'rival 2: one at a time', publisherFor: () => inTurn },
   ];
   return { ways, counted };
-};
+}
 
 await bench({ numbers }, async ({ rounds, count, array }, defer) => {
   const database = await startDatabase(defer);

@@ -7,17 +7,17 @@ import { spread, table } from './setup/table.ts';
 const GOAL_MS = { cold: 3_000, warm: 800 } as const;
 const POLL_MS = 5;
 
-const untilAnswered = async (url: string, signal: AbortSignal): Promise<void> => {
+async function untilAnswered(url: string, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const response = await fetch(url, { headers: { 'SERVICE-API-VERSION': '1' }, signal }).catch(() => undefined);
     if (response?.status === 200) return;
     if (response !== undefined) throw new Error(`${url} answered ${response.status}`);
     await delay(POLL_MS, undefined, { signal });
   }
-};
+}
 
 /** Starts the fixture and stops it again; answers the milliseconds to the first answer and to its "is ready". */
-const startOnce = async (place: FixturePlace, defer: Defer): Promise<{ answeredMs: number; readyMs: number }> => {
+async function startOnce(place: FixturePlace, defer: Defer): Promise<{ answeredMs: number; readyMs: number }> {
   let starting: Promise<Fixture> | undefined;
   // Before the spawn: nothing may come up that nobody would take down.
   defer(async () => void (await (await starting?.catch(() => undefined))?.end('SIGTERM')));
@@ -40,7 +40,7 @@ const startOnce = async (place: FixturePlace, defer: Defer): Promise<{ answeredM
     given.abort();
     await answered.catch(() => {});
   }
-};
+}
 
 await bench({ numbers: { rounds: 7 } }, async ({ rounds }, defer) => {
   heading('P9: node src/main.ts serve, from the spawn to the first 200 on /');

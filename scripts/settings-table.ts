@@ -16,10 +16,10 @@ const tables = (): string =>
   }).join('');
 
 /** The page with the tables as they have to be; everything else as it is. */
-export const withSettings = (page: string): string => {
+export function withSettings(page: string): string {
   if (!MARKS.test(page))
     throw new Error('docs/operating.md has lost its marks <!-- settings --> <!-- end of settings -->');
   return page.replace(MARKS, () => `${tables()}\n`);
-};
+}
 
 if (import.meta.main) await writeFile(HANDBOOK, withSettings(await readFile(HANDBOOK, 'utf8')));

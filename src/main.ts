@@ -13,18 +13,18 @@ let onUncaught = (error: unknown): void => {
 // Node raises unhandled rejections as uncaught exceptions too.
 process.on('uncaughtException', (error) => onUncaught(error));
 
-const printError = (error: unknown): void => {
+function printError(error: unknown): void {
   const text = explain(error, terminal.isJson);
   if (text !== undefined) terminal.warn(text);
-};
+}
 
-const endInTime = (limitMs: number): void => {
+function endInTime(limitMs: number): void {
   // Each part has a shorter time limit of its own; the watchdog ends the embedded PostgreSQL.
   setTimeout(() => {
     terminal.warn('halcyon: something did not stop in time; ending all the same');
     process.exit(1);
   }, limitMs).unref();
-};
+}
 
 const untilStopSignal = (limitMs = 9_500): Promise<string> =>
   new Promise((resolve) => {
@@ -36,7 +36,7 @@ const untilStopSignal = (limitMs = 9_500): Promise<string> =>
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
   });
 
-const untilUncaught = (limitMs: number): Promise<never> => {
+function untilUncaught(limitMs: number): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>();
   // The rejection may come before it is awaited.
   promise.catch(() => {});
@@ -46,21 +46,21 @@ const untilUncaught = (limitMs: number): Promise<never> => {
     onUncaught = printError;
   };
   return promise;
-};
+}
 
 /** `\r` and erase-line (ECMA-48 EL) instead of a line end, so that the next line replaces this one. */
-const showProgress = (line: string): void => {
+function showProgress(line: string): void {
   process.stderr.write(`\r\x1b[K${line.slice(0, (process.stderr.columns || 80) - 1)}`);
-};
+}
 
 /** EPERM: the process exists and belongs to another user. */
-const isRunning = (processId: number): boolean => {
+function isRunning(processId: number): boolean {
   try {
     return process.kill(processId, 0);
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
-};
+}
 
 const terminal: Terminal = {
   env: process.env,
@@ -81,10 +81,10 @@ const terminal: Terminal = {
 };
 
 /** The reader closed the pipe, as `head` does: exits as after a signal, without an error message. */
-const onClosed = (error: NodeJS.ErrnoException): void => {
+function onClosed(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
   process.kill(process.pid, 'SIGTERM');
-};
+}
 for (const stream of [process.stdout, process.stderr]) stream.on('error', onClosed);
 
 try {

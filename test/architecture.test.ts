@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './architecture/modules.ts';
-import { defaultExports, vagueNames } from './architecture/names.ts';
+import { defaultExports, exportedArrows, vagueNames } from './architecture/names.ts';
 import { foreignWrites, strayedSql, tablesOf, WRITERS } from './architecture/tables.ts';
 import { readTree, type Rule } from './architecture/tree.ts';
 import { replacedIn } from './architecture/vocabulary.ts';
@@ -22,6 +22,7 @@ const rules: readonly (readonly [name: string, rule: Rule])[] = [
   ['SQL is in -sql.ts files and in db/', strayedSql],
   ['each table has one module that writes it', foreignWrites],
   ['no default exports', defaultExports],
+  ['functions are exported as declarations', exportedArrows],
   ['process is read by main.ts alone', processReaders],
   ['no module names a format', formatNames],
   ['every exception for naming a format is needed', idleExceptions],

@@ -22,7 +22,7 @@ process.exit(Number(process.env.NPM_EXIT_CODE));
 `;
 
 /** A project with these files, each as old as is said. */
-const project = async (t: TestContext, files: Readonly<Record<string, number>>): Promise<string> => {
+async function project(t: TestContext, files: Readonly<Record<string, number>>): Promise<string> {
   const root = await mkdtemp(join(tmpdir(), 'halcyon-install-'));
   t.after(() => rm(root, { recursive: true, force: true }));
   await mkdir(join(root, 'scripts'));
@@ -34,9 +34,9 @@ const project = async (t: TestContext, files: Readonly<Record<string, number>>):
     await utimes(join(root, path), seconds, seconds);
   }
   return root;
-};
+}
 
-const install = async (root: string, npmExitCode = 0) => {
+async function install(root: string, npmExitCode = 0) {
   const env = { ...process.env, npm_execpath: join(root, 'npm.mjs'), NPM_EXIT_CODE: String(npmExitCode) };
   // From another folder: npm runs scripts in the project's, a person may not.
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, SCRIPT)], {
@@ -51,7 +51,7 @@ const install = async (root: string, npmExitCode = 0) => {
     stderr,
     call: calls === null ? null : (JSON.parse(calls) as { args: string[]; cwd: string }),
   };
-};
+}
 
 test('nothing is done, or said, when what is installed is younger than the lock file', async (t) => {
   const root = await project(t, { [LOCK]: OLD, [INSTALLED]: YOUNG, [NODE]: OLD });

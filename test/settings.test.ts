@@ -16,16 +16,16 @@ const WITH_MAIL: Env = { SMTP_URL: 'smtp://localhost', MAIL_FROM: 'halcyon@examp
 const settings = SETTING_GROUPS.flatMap(([, group]) => Object.entries(group));
 
 /** The worker's id is drawn anew for each process. */
-const read = (env: Env) => {
+function read(env: Env) {
   const config = readConfig(env, '/');
   return { ...config, delivery: { ...config.delivery, workerId: 0 } };
-};
+}
 
-const namesReadFrom = async (env: Env, readFrom: (env: Env) => unknown): Promise<string[]> => {
+async function namesReadFrom(env: Env, readFrom: (env: Env) => unknown): Promise<string[]> {
   const names: string[] = [];
   await readFrom(new Proxy(env, { get: (target, name: string) => (names.push(name), target[name]) }));
   return names;
-};
+}
 
 /** Of what commands ask servers with. */
 const PLATFORM: Env = { HALCYON_CLIENT_ID: 'id', HALCYON_CLIENT_SECRET: 'secret' };

@@ -15,7 +15,7 @@ const SOURCE = `file://${process.cwd()}/src/`;
 const inspector = new Session();
 
 /** How often each function of src/ has run since the last call, by its file and place. */
-const callsSince = async (): Promise<Map<string, number>> => {
+async function callsSince(): Promise<Map<string, number>> {
   const { result } = await inspector.post('Profiler.takePreciseCoverage');
   return new Map(
     result
@@ -29,12 +29,12 @@ const callsSince = async (): Promise<Map<string, number>> => {
           ]),
       ),
   );
-};
+}
 
 const RUNS = 10;
 
 /** Returns what every run calls, and more often than an idle server does in the same time. */
-const measure = async (run: () => Promise<unknown>) => {
+async function measure(run: () => Promise<unknown>) {
   for (let warming = 0; warming < 3; warming += 1) await run();
   await callsSince();
   const began = performance.now();
@@ -46,7 +46,7 @@ const measure = async (run: () => Promise<unknown>) => {
     .filter(([place, count]) => count >= RUNS && count > (idle.get(place) ?? 0))
     .map(([place]) => place);
   return { files: new Set(passed.map((place) => place.slice(0, place.indexOf(' ')))), functions: passed.length };
-};
+}
 
 await globalSetup();
 try {

@@ -18,7 +18,7 @@ const DAY = '1 day';
 
 type Shops = { storeId: number[]; eventId: number[]; body: string[] };
 
-const addShops = async (sql: Sql, count: number, now: Date): Promise<Shops> => {
+async function addShops(sql: Sql, count: number, now: Date): Promise<Shops> {
   const shops: Shops = { storeId: [], eventId: [], body: [] };
   for (let n = 0; n < count; n += 1) {
     const store = { name: `Late ${n}`, domain: `late${n}.example.com`, email: 'a@example.com', timeZone: 'UTC' };
@@ -28,9 +28,9 @@ const addShops = async (sql: Sql, count: number, now: Date): Promise<Shops> => {
     shops.body.push(eventMaker(id)(n).body);
   }
   return shops;
-};
+}
 
-const addWebhooks = async (sql: Sql, { storeId }: Shops, url: string, webhooks: number, secretKey: Buffer) => {
+async function addWebhooks(sql: Sql, { storeId }: Shops, url: string, webhooks: number, secretKey: Buffer) {
   const each = Math.ceil(webhooks / storeId.length);
   const n = storeId.flatMap((_, store) => Array.from({ length: each }, (__, at) => FIRST_NUMBER + store * each + at));
   const stores = storeId.flatMap((id) => Array.from({ length: each }, () => id));
@@ -43,10 +43,10 @@ const addWebhooks = async (sql: Sql, { storeId }: Shops, url: string, webhooks: 
     select w.store_id % 256, w.id, w.store_id, 'late', 'json', '2', ${url}, decode(w.key, 'hex'), 'transaction_log',
       array['transaction_log/created'], true, '{}', 'hour', now(), now()
     from unnest(${ids}::bigint[], ${stores}::bigint[], ${keys}::text[]) as w (id, store_id, key)`;
-};
+}
 
 /** `each` deliveries for every webhook, due at some time in that span, which is counted from now. */
-const addDeliveries = async (sql: Sql, shops: Shops, each: number, due: { from: string; to: string }, now: Date) => {
+async function addDeliveries(sql: Sql, shops: Shops, each: number, due: { from: string; to: string }, now: Date) {
   const day = dayOf(now);
   await sql`
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
@@ -55,10 +55,10 @@ const addDeliveries = async (sql: Sql, shops: Shops, each: number, due: { from: 
     from unnest(${shops.storeId}::bigint[], ${shops.eventId}::bigint[]) as s (store_id, event_id)
     join webhook w on w.shard = s.store_id % 256 and w.store_id = s.store_id
     cross join generate_series(1, ${each})`;
-};
+}
 
 /** Answers how long it took, in seconds. */
-export const seedBacklog = async (sql: Sql, url: string, wanted: Backlog, secretKey: Buffer): Promise<number> => {
+export async function seedBacklog(sql: Sql, url: string, wanted: Backlog, secretKey: Buffer): Promise<number> {
   const startedAt = performance.now();
   const now = new Date();
   const shops = await addShops(sql, Math.ceil(wanted.webhooks / WEBHOOKS_PER_STORE), now);
@@ -74,4 +74,4 @@ export const seedBacklog = async (sql: Sql, url: string, wanted: Backlog, secret
   await addDeliveries(sql, shops, each(wanted.deferred), { from: HOUR, to: DAY }, now);
   await sql`analyze`;
   return (performance.now() - startedAt) / 1_000;
-};
+}

@@ -35,7 +35,7 @@ const CONNECTIONS = 2;
 const { naming } = readConfig({}, '/');
 const keys = { current: KEY, next: null };
 
-const endpointAt = (url: URL, index: number, connect: buildConnector.connector): Endpoint => {
+function endpointAt(url: URL, index: number, connect: buildConnector.connector): Endpoint {
   const storeId = 256 * (index + 1);
   const { modifiedAt: _, ...event } = eventMaker(storeId)(0);
   return {
@@ -53,9 +53,9 @@ const endpointAt = (url: URL, index: number, connect: buildConnector.connector):
     body: Buffer.from(representationOf(storeId, { ...event, modifiedAt: null })),
     target: { storeDomain: `store${index}.example.com`, headers: {}, format: 'json', url },
   };
-};
+}
 
-export const openSender = (urls: readonly string[]): BareSender => {
+export function openSender(urls: readonly string[]): BareSender {
   // Its cache of TLS sessions has room for all, where the default is 100.
   const lookup = createGuard({ allowed: ['127.0.0.0/8'] }, resolverOf()).lookupFor(0);
   const connect = buildConnector({ lookup, allowH2: false, maxCachedSessions: 100_000 });
@@ -102,4 +102,4 @@ export const openSender = (urls: readonly string[]): BareSender => {
       await Promise.all(endpoints.map(({ pool }) => pool.destroy()));
     },
   };
-};
+}

@@ -24,13 +24,13 @@ type Vitals = { rssMiB: number; loopP99Ms: number };
 const CPU = 'cpu';
 const VITALS = 'vitals';
 const LOOP_RESOLUTION_MS = 10;
-const cpuMs = (): number => {
+function cpuMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1_000;
-};
+}
 
 /** A histogram of how long the loop took from one tick of a timer to the next, of which the timer's own span is taken off. */
-const watchLoop = (): (() => Vitals) => {
+function watchLoop(): () => Vitals {
   const delays = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   delays.enable();
   return () => {
@@ -38,10 +38,10 @@ const watchLoop = (): (() => Vitals) => {
     delays.reset();
     return { rssMiB: process.memoryUsage.rss() / 2 ** 20, loopP99Ms };
   };
-};
+}
 
 /** The child's side: answers until the parent is gone, then runs `end`. */
-export const answer = (handlers: Handlers, end: () => Promise<void> = async () => {}): void => {
+export function answer(handlers: Handlers, end: () => Promise<void> = async () => {}): void {
   const all: Record<string, (input: never) => unknown> = { ...handlers, [CPU]: cpuMs, [VITALS]: watchLoop() };
   const answerOne = async ({ id, name, input }: Asked): Promise<void> => {
     const answered: Answered = { id };
@@ -56,14 +56,14 @@ export const answer = (handlers: Handlers, end: () => Promise<void> = async () =
   process.once('disconnect', () => void end().finally(() => process.exit()));
   // A terminal's ctrl-C reaches the whole group; the parent decides who goes when.
   process.on('SIGINT', () => {});
-};
+}
 
 /** The parent's side. `file` is an `import.meta.resolve` of the bench, so that knip sees it. */
-export const startChild = async <H extends Handlers>(
+export async function startChild<H extends Handlers>(
   defer: Defer,
   file: string,
   execArgv: readonly string[] = [],
-): Promise<Child<H>> => {
+): Promise<Child<H>> {
   const process = fork(new URL(file), [], { execArgv: [...execArgv], serialization: 'advanced' });
   const waiting = new Map<number, (answered: Answered) => void>();
   const ended = once(process, 'exit');
@@ -92,4 +92,4 @@ export const startChild = async <H extends Handlers>(
     vitals: () => ask(VITALS, null) as Promise<Vitals>,
     stop,
   };
-};
+}

@@ -21,16 +21,16 @@ export type Database = {
 };
 
 /** A library has to be there when the server starts, so the first start only writes down that it is wanted. */
-const preload = async (dataDir: string, library: string): Promise<void> => {
+async function preload(dataDir: string, library: string): Promise<void> {
   const { address, stop } = await startEmbedded({ dataDir });
   const sql = openPool(address, { connections: 1, applicationName: 'bench' });
   await sql.unsafe(`alter system set shared_preload_libraries = ${library}`);
   await sql.end();
   await stop();
-};
+}
 
 /** With `observed` the server counts what each statement costs it (pg_stat_statements), which costs a little itself. */
-export const startDatabase = async (defer: Defer, observed = false): Promise<Database> => {
+export async function startDatabase(defer: Defer, observed = false): Promise<Database> {
   const place = await placeForFixture();
   defer(place.remove);
   if (observed) await preload(place.dataDir, 'pg_stat_statements');
@@ -47,4 +47,4 @@ export const startDatabase = async (defer: Defer, observed = false): Promise<Dat
       'wal_compression')`;
   const [pid = ''] = (await readPidFile(join(place.dataDir, 'postgres', 'data'))) ?? [];
   return { address, sql, settings: settings.map(({ text }) => text).join(' '), cpuMs: () => processorMsOf(pid) };
-};
+}

@@ -28,24 +28,26 @@ export type Side = {
 const LEFT_MS = 120_000;
 
 /** Ours, in two processes; `onRun` is told more of each run. */
-export const ourSide = (
+export function ourSide(
   scene: Scene,
   engines: { publisher: Child<EngineProcess>; worker: Child<EngineProcess>; settings: string },
   onRun: (run: Recorded) => void,
-): Side => ({
-  name: 'ours',
-  settings: engines.settings,
-  worker: engines.worker,
-  publisher: engines.publisher,
-  store: scene.database,
-  run: async (load) => {
-    const run = await publishAndRecord(scene, engines.publisher, { ...load, storeIds: scene.storeIds });
-    onRun(run);
-    return run.ms;
-  },
-});
+): Side {
+  return {
+    name: 'ours',
+    settings: engines.settings,
+    worker: engines.worker,
+    publisher: engines.publisher,
+    store: scene.database,
+    run: async (load) => {
+      const run = await publishAndRecord(scene, engines.publisher, { ...load, storeIds: scene.storeIds });
+      onRun(run);
+      return run.ms;
+    },
+  };
+}
 
-export const bareSide = async (defer: Defer, { urls }: Scene, execArgv: readonly string[] = []) => {
+export async function bareSide(defer: Defer, { urls }: Scene, execArgv: readonly string[] = []) {
   const worker = await startChild<BareProcess>(defer, import.meta.resolve('./bare-process.ts'), execArgv);
   await worker.ask('start', urls);
   const side: Side = {
@@ -61,12 +63,12 @@ export const bareSide = async (defer: Defer, { urls }: Scene, execArgv: readonly
     },
   };
   return { side, worker };
-};
+}
 
 type Queue = Pick<Child<{ publish: (load: RivalLoad) => Promise<void>; left: (_: null) => Promise<number> }>, 'ask'>;
 
 /** Puts in and works off; the end is when all was received and nothing is left in the queue. */
-const runQueue = async ({ receiver }: Scene, publisher: Queue, load: RivalLoad): Promise<number> => {
+async function runQueue({ receiver }: Scene, publisher: Queue, load: RivalLoad): Promise<number> {
   const startedAt = performance.now();
   await Promise.all([receiver.ask('until', load.requests * load.arrayOf), publisher.ask('publish', load)]);
   await until(
@@ -75,10 +77,10 @@ const runQueue = async ({ receiver }: Scene, publisher: Queue, load: RivalLoad):
     LEFT_MS,
   );
   return performance.now() - startedAt;
-};
+}
 
 /** Undefined where the machine has no Redis. */
-export const bullmqSide = async (defer: Defer, scene: Scene): Promise<Side | undefined> => {
+export async function bullmqSide(defer: Defer, scene: Scene): Promise<Side | undefined> {
   const redis = await startRedis(defer);
   if (redis === undefined) return undefined;
   const start = () => startChild<BullmqProcess>(defer, import.meta.resolve('./bullmq-process.ts'));
@@ -88,9 +90,9 @@ export const bullmqSide = async (defer: Defer, scene: Scene): Promise<Side | und
   const settings = `${put}; ${await worker.ask('start', { ...given, works: true })}; ${redis.settings}`;
   const run = (load: RivalLoad) => runQueue(scene, publisher, load);
   return { name: 'BullMQ', settings, worker, publisher, store: redis, run };
-};
+}
 
-export const graphileSide = async (defer: Defer, scene: Scene): Promise<Side> => {
+export async function graphileSide(defer: Defer, scene: Scene): Promise<Side> {
   const { address } = scene.database;
   if (address.kind === 'url') throw new Error('The bench has a database of its own');
   const { directory, user, password, database } = address;
@@ -103,4 +105,4 @@ export const graphileSide = async (defer: Defer, scene: Scene): Promise<Side> =>
   const settings = `${put}; ${await worker.ask('start', { ...given, works: true })}; the same PostgreSQL`;
   const run = (load: RivalLoad) => runQueue(scene, publisher, load);
   return { name: 'graphile-worker', settings, worker, publisher, store: scene.database, run };
-};
+}

@@ -18,15 +18,15 @@ const ends: (() => Promise<void>)[] = [];
 const counts: StatementCounts = {};
 let engine: Engine | undefined;
 
-const count = (statement: string): void => {
+function count(statement: string): void {
   const kind = kindOf(statement);
   counts[kind] = (counts[kind] ?? 0) + 1;
-};
+}
 
-const started = (): Engine => {
+function started(): Engine {
   if (engine === undefined) throw new Error('Not started');
   return engine;
-};
+}
 
 const handlers = {
   start: async (given: {

@@ -30,14 +30,14 @@ const TICK_MS = 1;
 
 const pools = new Map<string, Pool>();
 
-const poolTo = (origin: string, connections: number): Pool => {
+function poolTo(origin: string, connections: number): Pool {
   const key = `${origin} ${connections}`;
   const pool = pools.get(key) ?? new Pool(origin, { connections, pipelining: 1 });
   pools.set(key, pool);
   return pool;
-};
+}
 
-const exchanging = (target: Target, connections: number, keeps: boolean): { loaded: Loaded; exchange: Exchange } => {
+function exchanging(target: Target, connections: number, keeps: boolean): { loaded: Loaded; exchange: Exchange } {
   const pool = poolTo(target.origin, connections);
   const loaded: Loaded = { ms: 0, latencies: [], failures: [], answers: [] };
   const { method = 'POST', authorization } = target;
@@ -68,7 +68,7 @@ const exchanging = (target: Target, connections: number, keeps: boolean): { load
     );
   };
   return { loaded, exchange };
-};
+}
 
 const handlers = {
   /** A closed loop: each body once, `connections` of them at a time. */

@@ -15,7 +15,7 @@ export type Load = {
 };
 
 /** Answers how long each request took, in milliseconds. */
-export const runLoad = async (publisherFor: (client: number) => Publisher, load: Load): Promise<number[]> => {
+export async function runLoad(publisherFor: (client: number) => Publisher, load: Load): Promise<number[]> {
   const { storeIds, requests, arrayOf, concurrent, from } = load;
   const stores = storeIds.map((storeId) => ({ storeId, make: eventMaker(storeId) }));
   const latencies: number[] = [];
@@ -34,4 +34,4 @@ export const runLoad = async (publisherFor: (client: number) => Publisher, load:
   };
   await Promise.all(Array.from({ length: concurrent }, client));
   return latencies;
-};
+}

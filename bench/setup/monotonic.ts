@@ -1,2 +1,4 @@
 /** Milliseconds on the one monotonic clock of this machine, the same in all its processes (CLOCK_MONOTONIC). */
-export const monotonicMs = (): number => Number(process.hrtime.bigint()) / 1e6;
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}

@@ -16,10 +16,10 @@ type Range = { from: number; to: number };
 
 /** Endpoint `index` has an address of its own, so it is an origin of its own. */
 const addressOf = (index: number): string => `127.1.${index >> 8}.${index & 255}`;
-const indexOf = (address: string): number => {
+function indexOf(address: string): number {
   const [, , high = 0, low = 0] = address.split('.').map(Number);
   return high * 256 + low;
-};
+}
 
 let hanging: Range = NOBODY;
 let measured: Range = NOBODY;
@@ -29,7 +29,7 @@ let latencies: number[] = [];
 
 const isIn = ({ from, to }: Range, index: number): boolean => index >= from && index < to;
 
-const serve = (socket: Socket): void => {
+function serve(socket: Socket): void {
   const index = indexOf(socket.localAddress ?? '');
   let bytes: Buffer = Buffer.alloc(0);
   socket.setNoDelay(true);
@@ -48,7 +48,7 @@ const serve = (socket: Socket): void => {
       else socket.write(REPLY);
     }
   });
-};
+}
 
 const server = createServer(serve);
 const refuser = createServer((socket) => {
@@ -58,11 +58,11 @@ const refuser = createServer((socket) => {
 });
 let refuserPort = 0;
 
-const listen = async (one: typeof server, port: number): Promise<number> => {
+async function listen(one: typeof server, port: number): Promise<number> {
   one.listen({ host: '0.0.0.0', port, backlog: 4_096 });
   await once(one, 'listening');
   return (one.address() as AddressInfo).port;
-};
+}
 
 const handlers = {
   /** Opens endpoints; the first `refusing` of them can refuse. Answers their origins. */

@@ -7,7 +7,7 @@ import type { Sql } from '#db/pool.ts';
 
 type Row = { payload: AdapterPayload; consumed: number | null };
 
-export const createTables = async (sql: Sql): Promise<void> => {
+export async function createTables(sql: Sql): Promise<void> {
   await sql`
     create table oidc_payload (
       id           text primary key,
@@ -20,15 +20,14 @@ export const createTables = async (sql: Sql): Promise<void> => {
   `;
   await sql`create index oidc_payload_grant on oidc_payload (grant_id) where grant_id is not null`;
   await sql`create index oidc_payload_expires on oidc_payload (date_expires) where date_expires is not null`;
-};
+}
 
 const notUsed = (what: string) => async (): Promise<undefined> => {
   throw new Error(`${what} is not part of this bench`);
 };
 
-export const createAdapter =
-  (sql: Sql): AdapterFactory =>
-  (kind): Adapter => ({
+export function createAdapter(sql: Sql): AdapterFactory {
+  return (kind): Adapter => ({
     upsert: async (id, payload, expiresInSeconds) => {
       const expires = expiresInSeconds === undefined ? null : new Date(Date.now() + expiresInSeconds * 1_000);
       await sql`
@@ -54,3 +53,4 @@ export const createAdapter =
     findByUid: notUsed('A session'),
     findByUserCode: notUsed('A device'),
   });
+}

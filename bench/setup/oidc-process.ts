@@ -40,7 +40,7 @@ const configurationOf = (client: ClientMetadata, isStored: boolean): Configurati
 });
 
 /** A grant of its own for each code, as ours has. */
-const newCode = async ({ provider, clientId }: NonNullable<typeof running>): Promise<string> => {
+async function newCode({ provider, clientId }: NonNullable<typeof running>): Promise<string> {
   const client = await provider.Client.find(clientId);
   if (client === undefined) throw new Error('The client is gone');
   const grant = new provider.Grant({ accountId: ACCOUNT, clientId });
@@ -48,7 +48,7 @@ const newCode = async ({ provider, clientId }: NonNullable<typeof running>): Pro
   const grantId = await grant.save();
   const parts = { accountId: ACCOUNT, client, grantId, redirectUri: REDIRECT_URI, scope: SCOPE };
   return new provider.AuthorizationCode(parts as ConstructorParameters<typeof provider.AuthorizationCode>[0]).save();
-};
+}
 
 const handlers = {
   /** Where the client is not stored it stands in the configuration, and finding it costs no statement. */

@@ -21,7 +21,7 @@ export type Paced = { published: number; unfinished: number };
 /** A timer cannot come more often; what is due in between goes together, a request each. */
 const TICK_MS = 1;
 
-export const publishAtPace = async (publisher: Publisher, pace: Pace): Promise<Paced> => {
+export async function publishAtPace(publisher: Publisher, pace: Pace): Promise<Paced> {
   const { storeIds, perSecond, seconds, from } = pace;
   const stores = storeIds.map((storeId) => ({ storeId, make: eventMaker(storeId) }));
   const total = perSecond * seconds;
@@ -53,4 +53,4 @@ export const publishAtPace = async (publisher: Publisher, pace: Pace): Promise<P
   const unfinished = open;
   await Promise.all(requests);
   return { published: requests.length, unfinished };
-};
+}

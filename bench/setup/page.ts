@@ -47,8 +47,8 @@ const webhookAt = (n: number): Document =>
   );
 
 /** The first page of a collection that has more. */
-export const pageOf = (webhooks: number): Document =>
-  collection({
+export function pageOf(webhooks: number): Document {
+  return collection({
     name: 'webhooks',
     rel: 'webhooks',
     title: 'Webhooks',
@@ -58,3 +58,4 @@ export const pageOf = (webhooks: number): Document =>
     total: 3 * webhooks,
     items: Array.from({ length: webhooks }, (_, n) => webhookAt(n)),
   });
+}

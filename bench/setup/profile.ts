@@ -20,18 +20,18 @@ const IDLE = new Set(['(idle)', '(root)', '(program)']);
 const INTERVAL_US = 500;
 
 /** A folder for profiles, and what Node needs to be told to write them there. */
-export const profiling = async (defer: Defer): Promise<{ folder: string; execArgv: string[] }> => {
+export async function profiling(defer: Defer): Promise<{ folder: string; execArgv: string[] }> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-profile-'));
   defer(() => rm(folder, { recursive: true, force: true }));
   return { folder, execArgv: ['--cpu-prof', `--cpu-prof-dir=${folder}`, `--cpu-prof-interval=${INTERVAL_US}`] };
-};
+}
 
-const placeOf = (url: string): string => {
+function placeOf(url: string): string {
   if (!url.startsWith('file:')) return url || '(native)';
   return relative(ROOT, fileURLToPath(url)).replace(/^.*node_modules\//, '');
-};
+}
 
-const selfTimes = ({ nodes, samples, timeDeltas }: Profile, nameOf: (node: Profile['nodes'][number]) => string) => {
+function selfTimes({ nodes, samples, timeDeltas }: Profile, nameOf: (node: Profile['nodes'][number]) => string) {
   const names = new Map(nodes.map((node) => [node.id, nameOf(node)]));
   const times = new Map<string, number>();
   for (const [index, id] of samples.entries()) {
@@ -39,9 +39,9 @@ const selfTimes = ({ nodes, samples, timeDeltas }: Profile, nameOf: (node: Profi
     times.set(name, (times.get(name) ?? 0) + (timeDeltas[index] ?? 0));
   }
   return times;
-};
+}
 
-const printTop = (title: string, times: Map<string, number>, rows: number) => {
+function printTop(title: string, times: Map<string, number>, rows: number) {
   const busy = [...times].filter(([name]) => !IDLE.has(name)).toSorted(([, a], [, b]) => b - a);
   const totalUs = busy.reduce((sum, [, us]) => sum + us, 0);
   heading(`${title}, of ${Math.round(totalUs / 1_000)} ms busy`);
@@ -50,10 +50,10 @@ const printTop = (title: string, times: Map<string, number>, rows: number) => {
     ['where', 'self ms', 'share'],
     busy.slice(0, rows).map(([name, us]) => [name, String(Math.round(us / 1_000)), share(us)]),
   );
-};
+}
 
 /** Prints the busiest functions and files of the one profile in the folder. */
-export const printProfile = async (title: string, folder: string, rows: number): Promise<void> => {
+export async function printProfile(title: string, folder: string, rows: number): Promise<void> {
   const [name] = await readdir(folder);
   if (name === undefined) throw new Error('No profile was written');
   const profile = JSON.parse(await readFile(join(folder, name), 'utf8')) as Profile;
@@ -66,10 +66,10 @@ export const printProfile = async (title: string, folder: string, rows: number):
   );
   printTop(`${title}: functions`, byFunction, rows);
   printTop(`${title}: files`, byFile, rows);
-};
+}
 
 /** Prints what PostgreSQL did for `events` events, statement by statement; the database was started `observed`. */
-export const printStatements = async (sql: Sql, events: number): Promise<void> => {
+export async function printStatements(sql: Sql, events: number): Promise<void> {
   const rows = await sql<{ query: string; calls: number; ms: number; rows: number; wal: number }[]>`
     select query, calls, total_exec_time as ms, rows, wal_bytes::float8 as wal from pg_stat_statements`;
   const kinds = Map.groupBy(rows, ({ query }) => kindOf(query));
@@ -90,8 +90,8 @@ export const printStatements = async (sql: Sql, events: number): Promise<void> =
         (wal / events).toFixed(0),
       ]),
   );
-};
+}
 
-export const forgetStatements = async (sql: Sql): Promise<void> => {
+export async function forgetStatements(sql: Sql): Promise<void> {
   await sql`select pg_stat_statements_reset()`;
-};
+}

@@ -25,12 +25,12 @@ const reply = (): string => `HTTP/1.1 204 No Content\r\ndate: ${date}\r\nconnect
 let date = new Date().toUTCString();
 setInterval(() => (date = new Date().toUTCString()), 1_000).unref();
 
-const time = (latencies: number[], request: string): void => {
+function time(latencies: number[], request: string): void {
   const [, at] = /"at":([0-9.]+)/.exec(request) ?? [];
   if (at !== undefined) latencies.push(monotonicMs() - Number(at));
-};
+}
 
-const serve = (socket: Socket): void => {
+function serve(socket: Socket): void {
   let held: Buffer = Buffer.alloc(0);
   connections += 1;
   sockets.add(socket);
@@ -50,7 +50,7 @@ const serve = (socket: Socket): void => {
       if (received === wanted) onWanted();
     }
   });
-};
+}
 
 const serveTls = (pair: KeyPair): Server =>
   createTlsServer(pair, (socket) => {

@@ -24,7 +24,7 @@ const settings = {
 export type Redis = { socket: string; settings: string; cpuMs: () => Promise<number> };
 
 /** Undefined where the machine has none. */
-export const startRedis = async (defer: Defer): Promise<Redis | undefined> => {
+export async function startRedis(defer: Defer): Promise<Redis | undefined> {
   const version = await promisify(execFile)(PROGRAM, ['--version']).catch(() => undefined);
   if (version === undefined) return undefined;
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-redis-'));
@@ -50,4 +50,4 @@ export const startRedis = async (defer: Defer): Promise<Redis | undefined> => {
     settings: `Redis ${number} ${named.map(([name, value]) => `${name}=${value}`).join(' ')}`,
     cpuMs: () => processorMsOf(String(server.pid)),
   };
-};
+}

@@ -7,11 +7,11 @@ export type Job = { endpoint: number; n: number; body: string };
 export type RivalLoad = Pick<Load, 'requests' | 'arrayOf' | 'concurrent' | 'from'>;
 
 /** Clients that put in one array after the other; every array is for one endpoint, and the endpoints take turns. */
-export const putIn = async (
+export async function putIn(
   { requests, arrayOf, concurrent, from }: RivalLoad,
   bodyOf: (endpoint: number) => Buffer,
   add: (jobs: Job[]) => Promise<unknown>,
-): Promise<void> => {
+): Promise<void> {
   let next = 0;
   const client = async () => {
     while (next < requests) {
@@ -21,4 +21,4 @@ export const putIn = async (
     }
   };
   await Promise.all(Array.from({ length: concurrent }, client));
-};
+}

@@ -6,10 +6,10 @@ export type Defer = (end: () => Promise<void>) => void;
 
 type Options<N extends string, F extends string> = Record<N, number> & Record<F, boolean>;
 
-const readOptions = <N extends string, F extends string>(
+function readOptions<N extends string, F extends string>(
   numbers: Readonly<Record<N, number>>,
   flags: readonly F[],
-): Options<N, F> => {
+): Options<N, F> {
   const names = Object.keys(numbers);
   const { values } = parseArgs({
     options: {
@@ -23,19 +23,23 @@ const readOptions = <N extends string, F extends string>(
     return [name, value];
   });
   return Object.fromEntries([...read, ...flags.map((name) => [name, values[name] === true])]) as Options<N, F>;
-};
+}
 
-export const print = (text = ''): void => void process.stdout.write(`${text}\n`);
+export function print(text = ''): void {
+  process.stdout.write(`${text}\n`);
+}
 
-export const heading = (text: string): void => print(`\n${styleText('bold', text)}`);
+export function heading(text: string): void {
+  return print(`\n${styleText('bold', text)}`);
+}
 
 const INTERRUPTED = Symbol('interrupted');
 
 /** Runs one bench. ctrl-C, or a reader of our output that went away, takes down what was set up, as the end does. */
-export const bench = async <N extends string, F extends string = never>(
+export async function bench<N extends string, F extends string = never>(
   given: { numbers: Readonly<Record<N, number>>; flags?: readonly F[] },
   body: (options: Options<N, F>, defer: Defer) => Promise<void>,
-): Promise<void> => {
+): Promise<void> {
   const options = readOptions(given.numbers, given.flags ?? []);
   const ends = new AsyncDisposableStack();
   const { promise: interrupted, resolve } = Promise.withResolvers<typeof INTERRUPTED>();
@@ -47,4 +51,4 @@ export const bench = async <N extends string, F extends string = never>(
   } finally {
     await ends.disposeAsync();
   }
-};
+}

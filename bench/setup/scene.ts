@@ -24,10 +24,10 @@ export type Scene = {
 };
 
 /** One store an endpoint, each with one webhook; endpoints speak TLS where there is a key. */
-export const startScene = async (
+export async function startScene(
   defer: Defer,
   { endpoints, observed = false, pair }: { endpoints: number; observed?: boolean; pair?: KeyPair },
-): Promise<Scene> => {
+): Promise<Scene> {
   const database = await startDatabase(defer, observed);
   const receiver = await startChild<ReceiverProcess>(defer, import.meta.resolve('./receiver-process.ts'));
   const urls = await receiver.ask('listen', { ports: endpoints, pair });
@@ -46,12 +46,12 @@ export const startScene = async (
       return { engine, settings };
     },
   };
-};
+}
 
 const RECORD_PATIENCE_MS = 120_000;
 
 /** Resolves when none of the scene's own webhooks has anything pending; what else is in the table does not count. */
-export const untilRecorded = async ({ database: { sql }, storeIds }: Scene): Promise<void> => {
+export async function untilRecorded({ database: { sql }, storeIds }: Scene): Promise<void> {
   const webhooks = await sql<{ shard: number; id: number }[]>`
     select shard, id from webhook where store_id = any (${storeIds})`;
   await until(
@@ -63,12 +63,12 @@ export const untilRecorded = async ({ database: { sql }, storeIds }: Scene): Pro
     ({ length }) => length === 0,
     RECORD_PATIENCE_MS,
   );
-};
+}
 
 export type Done = { ms: number; publishMs: number; connections: number };
 
 /** From the first publish until every delivery is received and written down. */
-export const publishAll = async (scene: Scene, publisher: Child<EngineProcess>, load: Load): Promise<Done> => {
+export async function publishAll(scene: Scene, publisher: Child<EngineProcess>, load: Load): Promise<Done> {
   const startedAt = performance.now();
   const [connections, publishMs] = await Promise.all([
     scene.receiver.ask('until', load.requests * load.arrayOf),
@@ -76,17 +76,13 @@ export const publishAll = async (scene: Scene, publisher: Child<EngineProcess>, 
   ]);
   await untilRecorded(scene);
   return { ms: performance.now() - startedAt, publishMs, connections };
-};
+}
 
 /** `failed`: attempts that were not delivered and had to be repeated, a minute later at the earliest. */
 export type Recorded = Done & { failed: number };
 
 /** The same; throws where a delivery is missing or not successful. */
-export const publishAndRecord = async (
-  scene: Scene,
-  publisher: Child<EngineProcess>,
-  load: Load,
-): Promise<Recorded> => {
+export async function publishAndRecord(scene: Scene, publisher: Child<EngineProcess>, load: Load): Promise<Recorded> {
   const { sql } = scene.database;
   const events = load.requests * load.arrayOf;
   const count = async () => {
@@ -101,4 +97,4 @@ export const publishAndRecord = async (
   const recorded = after.successful - before.successful;
   if (recorded !== events) throw new Error(`${events} events made ${recorded} successful deliveries`);
   return { ...done, failed: after.failed - before.failed };
-};
+}

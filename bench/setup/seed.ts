@@ -23,29 +23,33 @@ const text = randomBytes(REPRESENTATION_BYTES).toString('base64');
 const bodyOf = (id: number, padding: number): string => JSON.stringify({ id, note: text.slice(0, padding) });
 
 /** The representation of event `n` in the store, as a delivery carries it. */
-export const representationOf = (storeId: number, { resourceId, body }: NewEvent): string =>
-  renderHal(resourceDocument({ storeId, type: TYPE, id: resourceId, baseUrl: BASE_URL, body }, readShape('', TYPE)), {
-    baseUrl: BASE_URL,
-    relationPrefix: RELATION_PREFIX,
-  });
+export function representationOf(storeId: number, { resourceId, body }: NewEvent): string {
+  return renderHal(
+    resourceDocument({ storeId, type: TYPE, id: resourceId, baseUrl: BASE_URL, body }, readShape('', TYPE)),
+    {
+      baseUrl: BASE_URL,
+      relationPrefix: RELATION_PREFIX,
+    },
+  );
+}
 
 /** Makes events of resources of their own whose representation in a store has `REPRESENTATION_BYTES`, give or take a digit. */
-export const eventMaker = (storeId: number): ((n: number) => NewEvent) => {
+export function eventMaker(storeId: number): (n: number) => NewEvent {
   const make = (n: number, padding: number): NewEvent => {
     const id = FIRST_ID + n;
     return { type: TYPE, action: ACTION, resourceId: String(id), modifiedAt: null, body: bodyOf(id, padding) };
   };
   const padding = REPRESENTATION_BYTES - representationOf(storeId, make(0, 0)).length;
   return (n) => make(n, padding);
-};
+}
 
-const addStore = async (sql: Sql, n: number, now: Date): Promise<number> => {
+async function addStore(sql: Sql, n: number, now: Date): Promise<number> {
   const store = { name: `Store ${n}`, domain: `store${n}.example.com`, email: 'a@example.com', timeZone: 'UTC' };
   return (await createStore(sql, { ...store, now })).id;
-};
+}
 
 /** Makes a store an address, each with one webhook to it that matches every event; answers the stores' ids. */
-export const seedStores = async (sql: Sql, urls: readonly string[], secretKey: Buffer): Promise<number[]> => {
+export async function seedStores(sql: Sql, urls: readonly string[], secretKey: Buffer): Promise<number[]> {
   const sealer = createSealer(secretKey);
   const now = new Date();
   return Promise.all(
@@ -78,4 +82,4 @@ export const seedStores = async (sql: Sql, urls: readonly string[], secretKey: B
       return storeId;
     }),
   );
-};
+}

@@ -15,7 +15,7 @@ const KINDS: readonly (readonly [kind: string, pattern: RegExp])[] = [
 ];
 
 /** One of the words above, or `other`: opening a connection, LISTEN, setting up. */
-export const kindOf = (statement: string): string => {
+export function kindOf(statement: string): string {
   const text = statement.trimStart();
   return KINDS.find(([, pattern]) => pattern.test(text))?.[0] ?? 'other';
-};
+}

@@ -17,17 +17,20 @@ export type Credentials = { client_id: string; client_secret: string };
 export type SeededClient = { credentials: Credentials; id: number; userId: number; storeId: number };
 
 /** As a client sends it (RFC 6749 §2.3.1); these ids and secrets are the same when they are form-encoded. */
-export const basic = ({ client_id: id, client_secret: secret }: Credentials): string =>
-  `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`;
+export function basic({ client_id: id, client_secret: secret }: Credentials): string {
+  return `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`;
+}
 
-export const exchangeBody = (code: string): string =>
-  new URLSearchParams({ grant_type: 'authorization_code', code, redirect_uri: REDIRECT_URI }).toString();
+export function exchangeBody(code: string): string {
+  return new URLSearchParams({ grant_type: 'authorization_code', code, redirect_uri: REDIRECT_URI }).toString();
+}
 
-export const refreshBody = (refreshToken: string): string =>
-  new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken }).toString();
+export function refreshBody(refreshToken: string): string {
+  return new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken }).toString();
+}
 
 /** A confidential client, whose refresh tokens are stable, and somebody with a store. */
-export const seedClient = async (sql: Sql): Promise<SeededClient> => {
+export async function seedClient(sql: Sql): Promise<SeededClient> {
   const now = new Date();
   const passwords = createPasswords({ hashesAtOnce: 1 });
   const { id: userId } = await createUser(sql, passwords, { email: 'a@example.com', password: 'a long password', now });
@@ -38,11 +41,11 @@ export const seedClient = async (sql: Sql): Promise<SeededClient> => {
   const client = await findClient(sql, credentials.client_id);
   if (client === undefined) throw new Error('The client is gone');
   return { credentials, id: client.id, userId, storeId };
-};
+}
 
 /** Approvals as the consent page writes them, but that their codes can be redeemed for an hour. */
-export const seedCodes = (sql: Sql, { id, userId, storeId }: SeededClient, count: number): Promise<string[]> =>
-  Promise.all(
+export function seedCodes(sql: Sql, { id, userId, storeId }: SeededClient, count: number): Promise<string[]> {
+  return Promise.all(
     Array.from({ length: count }, async () => {
       const now = new Date();
       const code = createToken('authorizationCode');
@@ -60,13 +63,14 @@ export const seedCodes = (sql: Sql, { id, userId, storeId }: SeededClient, count
       return code.value;
     }),
   );
+}
 
 /** Redeems the codes at whoever made them; answers the refresh tokens. */
-export const redeemAll = async (
+export async function redeemAll(
   load: Child<HttpLoadProcess>,
   target: Target,
   codes: readonly string[],
-): Promise<string[]> => {
+): Promise<string[]> {
   const { answers, failures } = await load.ask('burst', {
     target,
     bodies: codes.map(exchangeBody),
@@ -79,4 +83,4 @@ export const redeemAll = async (
     if (token === undefined) throw new Error(`No refresh token in ${text}`);
     return token;
   });
-};
+}

@@ -22,9 +22,8 @@ export type Side = {
 
 export type Start = (defer: Defer, options?: { counts?: boolean; execArgv?: readonly string[] }) => Promise<Side>;
 
-export const serverOf =
-  (database: Database, seeded: SeededClient): Start =>
-  async (defer, { counts = false, execArgv = [] } = {}) => {
+export function serverOf(database: Database, seeded: SeededClient): Start {
+  return async (defer, { counts = false, execArgv = [] } = {}) => {
     const server = await startChild<TokenProcess>(defer, import.meta.resolve('./token-process.ts'), execArgv);
     const port = await freePort();
     const settings = await server.ask('start', { address: database.address, port, secretKey: randomBytes(32), counts });
@@ -37,10 +36,10 @@ export const serverOf =
       statements: () => server.ask('statements', null),
     };
   };
+}
 
-export const rivalOf =
-  (database: Database, { credentials }: SeededClient, isStored: boolean): Start =>
-  async (defer, { counts = false } = {}) => {
+export function rivalOf(database: Database, { credentials }: SeededClient, isStored: boolean): Start {
+  return async (defer, { counts = false } = {}) => {
     const rival = await startChild<OidcProcess>(defer, import.meta.resolve('./oidc-process.ts'));
     const port = await freePort();
     const { connections } = readConfig({}, '/').database;
@@ -55,3 +54,4 @@ export const rivalOf =
       statements: () => rival.ask('statements', null),
     };
   };
+}

@@ -9,19 +9,21 @@ import type { ResourceKey } from './catalog-sql.ts';
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 /** Returns the collection of the address. Throws a 404 if it does not exist or the caller has no access to its store. */
-export const collectionKeyOf = ({ params, principal }: AddressedRequest): Omit<ResourceKey, 'id'> => {
+export function collectionKeyOf({ params, principal }: AddressedRequest): Omit<ResourceKey, 'id'> {
   const storeId = parseId(params['store_id'] ?? '');
   const type = typeOfCollection(params['collection'] ?? '');
   if (storeId === undefined || type === undefined || !reachesStore(principal, storeId)) throw notFound('collection');
   return { shard: shardOf(storeId), storeId, type };
-};
+}
 
-export const resourceNotFound = (type: ResourceType) => notFound(labelOf(type));
+export function resourceNotFound(type: ResourceType) {
+  return notFound(labelOf(type));
+}
 
 /** Returns the key of the resource of the address, which may not exist. Throws a 404 if the id is invalid. */
-export const resourceKeyOf = (request: AddressedRequest): ResourceKey => {
+export function resourceKeyOf(request: AddressedRequest): ResourceKey {
   const collection = collectionKeyOf(request);
   const id = request.params['id'] ?? '';
   if (!isResourceId(id)) throw resourceNotFound(collection.type);
   return { ...collection, id };
-};
+}

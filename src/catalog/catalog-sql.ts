@@ -17,13 +17,13 @@ const inCollection = (sql: Queryable, { shard, storeId, type }: Collection) =>
 const ofStore = (sql: Queryable) => sql`join store s on s.shard = r.shard and s.id = r.store_id`;
 
 /** Returns the latest version of a resource; undefined if it or its store does not exist. */
-export const findResource = async (sql: Queryable, key: ResourceKey): Promise<StoredResource | undefined> => {
+export async function findResource(sql: Queryable, key: ResourceKey): Promise<StoredResource | undefined> {
   const [row] = await sql<StoredResource[]>`
     select r.version, r.base_url as "baseUrl", r.body
     from resource r ${ofStore(sql)}
     where ${inCollection(sql, key)} and r.id = ${key.id}`;
   return row;
-};
+}
 
 /** Limit of published JSON per page: rendering 58 MB blocked a process for eight seconds and used 1 GB of memory. */
 const PAGE_BYTES = 8 * 1024 * 1024;
@@ -33,7 +33,7 @@ const PAGE_BYTES = 8 * 1024 * 1024;
  * types with one resource per day and increasing ids only: it reads all of them, which took 16 ms for ten years on a busy
  * machine.
  */
-export const findUpTo = async (sql: Queryable, key: ResourceKey, limit: number): Promise<string[]> => {
+export async function findUpTo(sql: Queryable, key: ResourceKey, limit: number): Promise<string[]> {
   const rows = await sql<{ body: string }[]>`
     with latest as (
       select r.id, r.body from resource r
@@ -47,23 +47,23 @@ export const findUpTo = async (sql: Queryable, key: ResourceKey, limit: number):
     )
     select body from sized where bytes <= ${PAGE_BYTES} order by n desc`;
   return rows.map(({ body }) => body);
-};
+}
 
 /** Compares ids by length first, so that the text 10 is greater than 9. */
-const idRange = (sql: Queryable, { operator, value }: Filter) => {
+function idRange(sql: Queryable, { operator, value }: Filter) {
   const [id, bound] = [sql`(length(r.id), r.id)`, sql`(length(${String(value)}::text), ${String(value)}::text)`];
   return operator === 'greaterthan' ? sql` and ${id} > ${bound}` : sql` and ${id} < ${bound}`;
-};
+}
 
 const isIdRange = ({ property, operator }: Filter): boolean =>
   property === 'id' && (operator === 'greaterthan' || operator === 'lessthan');
 
-const whereOf = (sql: Queryable, collection: Collection, filters: readonly Filter[]) => {
+function whereOf(sql: Queryable, collection: Collection, filters: readonly Filter[]) {
   const columns = { id: sql`r.id`, date_modified: sql`r.modified_at` };
   const ranges = filters.filter(isIdRange).reduce((before, range) => sql`${before}${idRange(sql, range)}`, sql``);
   const others = filters.filter((filter) => !isIdRange(filter));
   return sql`${inCollection(sql, collection)}${ranges}${narrowedOpenly(sql, others, { object: sql`r.body::json`, columns })}`;
-};
+}
 
 export type ListedResource = { id: string; baseUrl: string; body: string };
 
@@ -79,11 +79,11 @@ export type ListedResource = { id: string; baseUrl: string; body: string };
  * filtered by date_modified 0.1 s, by a text 0.55 s, by a number 0.7 s, by another date 1.0 s; ordered by date_modified 0.07 s,
  * by a number or a text 0.6 s, by another date 1.0 s.
  */
-export const listResources = async (
+export async function listResources(
   sql: Queryable,
   collection: Collection,
   listing: Listing,
-): Promise<{ rows: ListedResource[]; total: number } | { fitting: number } | undefined> => {
+): Promise<{ rows: ListedResource[]; total: number } | { fitting: number } | undefined> {
   const isUnfiltered = listing.filters.length === 0 && listing.order.every(({ property }) => property === 'id');
   const sorted = { id: sql`o.id`, date_modified: sql`o.modified_at` };
   const total = isUnfiltered ? sql`resource r where ${inCollection(sql, collection)}` : sql`found`;
@@ -114,7 +114,7 @@ export const listResources = async (
   const fitting = rows.filter(({ fits }) => fits).length;
   if (first.id !== null && fitting < rows.length) return { fitting };
   return { rows: rows.flatMap((row) => (row.id === null ? [] : [row])), total: first.total };
-};
+}
 
 export type ListedEmbedded = {
   baseUrl: string;
@@ -129,11 +129,11 @@ export type ListedEmbedded = {
  * Returns a page of the objects embedded under a relation, with or without a prefix in its name, in the publisher's order;
  * undefined if the resource does not exist. The publisher may embed one object or an array.
  */
-export const listEmbedded = async (
+export async function listEmbedded(
   sql: Queryable,
   key: ResourceKey & { rel: string },
   listing: Listing,
-): Promise<ListedEmbedded | undefined> => {
+): Promise<ListedEmbedded | undefined> {
   const [row] = await sql<ListedEmbedded[]>`
     with owner as (
       select r.base_url, r.body::json as body from resource r ${ofStore(sql)}
@@ -164,4 +164,4 @@ export const listEmbedded = async (
       array(select value::text from page) as rows, (select count(*) from found) as total
     from owner`;
   return row;
-};
+}

@@ -19,39 +19,50 @@ export const resourceTypes = Object.keys(actions) as readonly ResourceType[];
 const isResourceType = (name: string): name is ResourceType => Object.hasOwn(actions, name);
 
 /** Returns the events of a resource type that webhooks can subscribe to, as `<resource>/<action>`. */
-export const eventsOf = (type: ResourceType): readonly string[] => actions[type].map((action) => `${type}/${action}`);
+export function eventsOf(type: ResourceType): readonly string[] {
+  return actions[type].map((action) => `${type}/${action}`);
+}
 
 /** Returns the resource type of an event; undefined if the catalog does not contain the event. */
-export const resourceOfEvent = (event: string): ResourceType | undefined => {
+export function resourceOfEvent(event: string): ResourceType | undefined {
   const [type = '', action = ''] = event.split('/', 2);
   if (!isResourceType(type) || event !== `${type}/${action}`) return undefined;
   return (actions[type] as readonly string[]).includes(action) ? type : undefined;
-};
+}
 
 /**
  * Whether a text is a valid resource id: 1 to 64 characters that a URL can contain. `.` and `..` are excluded because clients
  * resolve them as path segments even if they are escaped (WHATWG URL, dot segments).
  */
-export const isResourceId = (id: string): boolean =>
-  /^\P{Cc}{1,64}$/u.test(id) && id.isWellFormed() && id.trim() !== '' && !/^\.\.?$/.test(id);
+export function isResourceId(id: string): boolean {
+  return /^\P{Cc}{1,64}$/u.test(id) && id.isWellFormed() && id.trim() !== '' && !/^\.\.?$/.test(id);
+}
 
 /**
  * Whether only Halcyon publishes resources of this type and allocates their ids. For `subscription_event` this is a setting of
  * each store.
  */
-export const isInternal = (type: ResourceType): boolean => type === 'changelog' || type === 'subscription_mrr_snapshot';
+export function isInternal(type: ResourceType): boolean {
+  return type === 'changelog' || type === 'subscription_mrr_snapshot';
+}
 
 /** Events that the platform may publish. */
 export const publishableEvents: readonly string[] = resourceTypes.filter((type) => !isInternal(type)).flatMap(eventsOf);
 
 /** Returns the name of a resource type or relation in words: `subscription MRR snapshot`. */
-export const labelOf = (name: string): string => name.replaceAll('_', ' ').replace('mrr', 'MRR');
+export function labelOf(name: string): string {
+  return name.replaceAll('_', ' ').replace('mrr', 'MRR');
+}
 
 /** Returns the same with a capital first letter. */
-export const titleOf = (name: string): string => name.charAt(0).toUpperCase() + labelOf(name).slice(1);
+export function titleOf(name: string): string {
+  return name.charAt(0).toUpperCase() + labelOf(name).slice(1);
+}
 
 /** Returns the last path segment of a collection: the plural of the resource type. */
-export const collectionOf = (type: ResourceType): string => `${type}s`;
+export function collectionOf(type: ResourceType): string {
+  return `${type}s`;
+}
 
 /** All collections, with their names in words. */
 export const collections: readonly { name: string; words: string }[] = resourceTypes.map((type) => ({
@@ -60,16 +71,20 @@ export const collections: readonly { name: string; words: string }[] = resourceT
 }));
 
 /** Returns the resource type of the collection with this path segment. */
-export const typeOfCollection = (name: string): ResourceType | undefined => {
+export function typeOfCollection(name: string): ResourceType | undefined {
   const type = name.slice(0, -1);
   return name.endsWith('s') && isResourceType(type) ? type : undefined;
-};
+}
 
 /** Returns the relations of a resource type that `zoom` accepts, as a tree. */
-export const relationsOf = (type: ResourceType): Relations => relations[type];
+export function relationsOf(type: ResourceType): Relations {
+  return relations[type];
+}
 
 /**
  * Whether a relation has many targets, which is when its name is a plural (`items`; not `customer`, not
  * `default_billing_address`).
  */
-export const isMany = (rel: string): boolean => /[^s]s$/.test(rel);
+export function isMany(rel: string): boolean {
+  return /[^s]s$/.test(rel);
+}

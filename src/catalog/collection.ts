@@ -22,13 +22,13 @@ export type CommerceDeps = {
   search: Search;
 };
 
-const tooLarge = (fitting: number) => {
+function tooLarge(fitting: number) {
   const message = `These resources are too large for one page: use limit=${fitting}, which fits at this offset`;
   return invalid({ code: 'too_large', message, field: 'limit' });
-};
+}
 
-export const createResourceList = ({ search, baseUrl }: CommerceDeps): Operation =>
-  listing({
+export function createResourceList({ search, baseUrl }: CommerceDeps): Operation {
+  return listing({
     summary: 'The resources of one type, in their latest versions, in pages; filters accept any property',
     title: 'Resources of one type',
     rel: 'resources',
@@ -65,3 +65,4 @@ export const createResourceList = ({ search, baseUrl }: CommerceDeps): Operation
       };
     },
   });
+}

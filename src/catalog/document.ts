@@ -26,16 +26,17 @@ export type FrozenEvent = {
   body: string;
 };
 
-export const isObject = (value: Value | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+export function isObject(value: Value | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
 
 /** Returns the value embedded under a relation, with or without a prefix in its name. */
-export const embeddedUnder = (resource: JsonObject, relation: string): Value | undefined => {
+export function embeddedUnder(resource: JsonObject, relation: string): Value | undefined {
   const all = resource['_embedded'];
   if (!isObject(all)) return undefined;
   const name = Object.keys(all).find((key) => key === relation || key.endsWith(`:${relation}`));
   return name === undefined ? undefined : all[name];
-};
+}
 
 type Path = { currency: string | undefined; zoom: Relations };
 
@@ -50,7 +51,7 @@ const embed = (resource: JsonObject, { currency, zoom }: Path): Embedded[] =>
   });
 
 /** Returns the Document of an embedded copy, which belongs to the version it came with and has no address of its own. */
-export const embeddedDocument = (name: string, resource: JsonObject, { currency: outer, zoom }: Path): Document => {
+export function embeddedDocument(name: string, resource: JsonObject, { currency: outer, zoom }: Path): Document {
   const currency = currencyOf(resource) ?? outer;
   return {
     name,
@@ -58,17 +59,20 @@ export const embeddedDocument = (name: string, resource: JsonObject, { currency:
     properties: propertiesOf(resource, null, currency),
     embedded: embed(resource, { currency, zoom }),
   };
-};
+}
 
 type Address = Omit<Frozen, 'body'>;
 
-export const addressOf = ({ baseUrl, storeId, type, id }: Address): string =>
-  `${baseUrl}/stores/${storeId}/${collectionOf(type)}/${encodeURIComponent(id)}`;
+export function addressOf({ baseUrl, storeId, type, id }: Address): string {
+  return `${baseUrl}/stores/${storeId}/${collectionOf(type)}/${encodeURIComponent(id)}`;
+}
 
 /** Returns the display name of a resource: `Transaction 4711`. */
-export const nameOf = ({ type, id }: Pick<Address, 'type' | 'id'>): string => `${titleOf(type)} ${id}`;
+export function nameOf({ type, id }: Pick<Address, 'type' | 'id'>): string {
+  return `${titleOf(type)} ${id}`;
+}
 
-const linksOf = (address: Address): Link[] => {
+function linksOf(address: Address): Link[] {
   const self = addressOf(address);
   const relations = Object.keys(relationsOf(address.type));
   return [
@@ -82,19 +86,21 @@ const linksOf = (address: Address): Link[] => {
     { rel: 'send_webhooks', href: `${self}/send_webhooks`, title: 'Send to webhooks again', isForPrograms: true },
     ...relations.map((rel) => ({ rel, href: `${self}/${rel}`, title: titleOf(rel) })),
   ];
-};
+}
 
 /** Returns the part of a resource Document that does not depend on the published JSON: name, title and links. */
-export const resourceHead = (address: Address): Document => ({
-  name: address.type,
-  title: nameOf(address),
-  links: linksOf(address),
-  properties: [],
-  embedded: [],
-});
+export function resourceHead(address: Address): Document {
+  return {
+    name: address.type,
+    title: nameOf(address),
+    links: linksOf(address),
+    properties: [],
+    embedded: [],
+  };
+}
 
 /** Returns the Document of a version in the given shape. */
-export const resourceDocument = (frozen: Frozen, { zoom, fields }: Shape): Document => {
+export function resourceDocument(frozen: Frozen, { zoom, fields }: Shape): Document {
   const resource = JSON.parse(frozen.body) as JsonObject;
   const currency = currencyOf(resource);
   return {
@@ -102,4 +108,4 @@ export const resourceDocument = (frozen: Frozen, { zoom, fields }: Shape): Docum
     properties: propertiesOf(resource, fields, currency),
     embedded: embed(resource, { currency, zoom }),
   };
-};
+}

@@ -22,4 +22,6 @@ const properties: Readonly<Partial<Record<ResourceType, Comparisons>>> = {
  * Returns undefined for types whose properties the publisher chooses, including `subscription_event`, which platforms may
  * publish.
  */
-export const internalProperties = (type: ResourceType): Comparisons | undefined => properties[type];
+export function internalProperties(type: ResourceType): Comparisons | undefined {
+  return properties[type];
+}

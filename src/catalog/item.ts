@@ -15,20 +15,22 @@ const chartsOf = ({ sql }: CommerceDeps, key: ResourceKey): { charts?: Charted }
     ? { charts: async () => revenueCharts(await findUpTo(sql, key, DAYS_SHOWN)) }
     : {};
 
-export const createCommerceOperations = (deps: CommerceDeps): Record<'list' | 'read' | 'relation', Operation> => ({
-  list: createResourceList(deps),
-  read: guarded({
-    summary: 'The latest version of this resource; zoom and fields shape it',
-    modifiers: ['zoom', 'fields'],
-    handle: async (request) => {
-      const key = resourceKeyOf(request);
-      const stored = await findResource(deps.sql, key);
-      if (stored === undefined) throw resourceNotFound(key.type);
-      const { version, baseUrl, body } = stored;
-      const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, relationsOf(key.type)));
-      const naming = { baseUrl, relationPrefix: deps.relationPrefix };
-      return { status: 200, document: { ...document, version }, naming, ...chartsOf(deps, key) };
-    },
-  }),
-  relation: createRelation(deps),
-});
+export function createCommerceOperations(deps: CommerceDeps): Record<'list' | 'read' | 'relation', Operation> {
+  return {
+    list: createResourceList(deps),
+    read: guarded({
+      summary: 'The latest version of this resource; zoom and fields shape it',
+      modifiers: ['zoom', 'fields'],
+      handle: async (request) => {
+        const key = resourceKeyOf(request);
+        const stored = await findResource(deps.sql, key);
+        if (stored === undefined) throw resourceNotFound(key.type);
+        const { version, baseUrl, body } = stored;
+        const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, relationsOf(key.type)));
+        const naming = { baseUrl, relationPrefix: deps.relationPrefix };
+        return { status: 200, document: { ...document, version }, naming, ...chartsOf(deps, key) };
+      },
+    }),
+    relation: createRelation(deps),
+  };
+}

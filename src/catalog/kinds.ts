@@ -26,34 +26,35 @@ const DATE = /^\d{4}-[01]\d-[0-3]\d(?:T[0-2]\d:[0-5]\d(?::[0-6]\d(?:\.\d+)?)?(?:
 const URL_FORM = /^https?:\/\/[^\s]+$/;
 const AMOUNT = /^-?\d{1,15}(?:\.\d{1,15})?$/;
 
-const kindOfText = (name: string, value: string): Kind => {
+function kindOfText(name: string, value: string): Kind {
   if (name.includes('date') && DATE.test(value)) return 'date';
   if (value.startsWith('http') && URL_FORM.test(value)) return 'url';
   return money.has(name) && AMOUNT.test(value) ? 'money' : 'text';
-};
+}
 
-const kindOf = (name: string, value: Value): Kind => {
+function kindOf(name: string, value: Value): Kind {
   if (typeof value === 'string') return kindOfText(name, value);
   if (typeof value === 'number') return money.has(name) ? 'money' : 'number';
   if (typeof value === 'boolean') return 'boolean';
   return value === null ? 'text' : 'json';
-};
+}
 
 type JsonObject = { readonly [name: string]: Value };
 
 /** Returns the currency (ISO 4217) of a resource; undefined if it has none. */
-export const currencyOf = ({ currency_code: code }: JsonObject): string | undefined =>
-  typeof code === 'string' && /^[A-Za-z]{3}$/.test(code) ? code.toUpperCase() : undefined;
+export function currencyOf({ currency_code: code }: JsonObject): string | undefined {
+  return typeof code === 'string' && /^[A-Za-z]{3}$/.test(code) ? code.toUpperCase() : undefined;
+}
 
 /**
  * Returns the properties of a resource; `fields` limits them to the given names, null returns all. It is one loop without
  * spread because every delivery runs it: a document with 30 properties takes 4.9 µs, against 4.8 µs without kinds.
  */
-export const propertiesOf = (
+export function propertiesOf(
   resource: JsonObject,
   fields: ReadonlySet<string> | null,
   currency: string | undefined,
-): Property[] => {
+): Property[] {
   const properties: Property[] = [];
   for (const name of Object.keys(resource)) {
     const value = resource[name];
@@ -64,4 +65,4 @@ export const propertiesOf = (
     );
   }
   return properties;
-};
+}

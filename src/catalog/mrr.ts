@@ -25,13 +25,13 @@ const NO_CURRENCY = 'XXX';
 const MONTHLY_LIMIT_MILLIONTHS = 10n ** 21n;
 
 /** Returns '0' if the frequency or the amount is missing, unreadable or negative. */
-const monthlyOf = (frequency: Value | undefined, template: JsonObject): string => {
+function monthlyOf(frequency: Value | undefined, template: JsonObject): string {
   const periods = periodsPerMonth(frequency);
   const amount = amountOf(template);
   if (periods === undefined || amount === undefined || amount.digits < 0n) return '0';
   const millionths = millionthsOf(amount, periods);
   return millionths < MONTHLY_LIMIT_MILLIONTHS ? textOfMillionths(millionths) : '0';
-};
+}
 
 const WITHOUT_ZONE = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?$/;
 const STORABLE = /^(?!0000)\d{4}-\d\d-\d\d$/;
@@ -40,15 +40,15 @@ const STORABLE = /^(?!0000)\d{4}-\d\d-\d\d$/;
  * Returns the day in the store's time zone, which is also assumed for dates without a zone; null if it is not a date
  * (`0000-00-00`).
  */
-const dayOf = (value: Value | undefined, timeZone: string): string | null => {
+function dayOf(value: Value | undefined, timeZone: string): string | null {
   const at = typeof value === 'string' ? parseDate(value) : undefined;
   if (at === undefined || typeof value !== 'string') return null;
   const day = (WITHOUT_ZONE.test(value) ? value : formatDate(at, timeZone)).slice(0, 10);
   return STORABLE.test(day) ? day : null;
-};
+}
 
 /** Returns the revenue term of a subscription; its days are in the given time zone. */
-export const termOf = (subscription: { readonly [name: string]: Value }, timeZone: string): Term => {
+export function termOf(subscription: { readonly [name: string]: Value }, timeZone: string): Term {
   const found = embeddedUnder(subscription, 'transaction_template');
   const template = isObject(found) ? found : {};
   return {
@@ -58,4 +58,4 @@ export const termOf = (subscription: { readonly [name: string]: Value }, timeZon
     startDay: dayOf(subscription['start_date'], timeZone),
     endDay: dayOf(subscription['end_date'], timeZone),
   };
-};
+}

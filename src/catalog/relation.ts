@@ -15,20 +15,20 @@ import { shapeOf } from './shape.ts';
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 /** Returns the resource and the relation of the address. Throws a 404 if its type has no such relation. */
-const keyOf = (request: AddressedRequest): ResourceKey & { rel: string } => {
+function keyOf(request: AddressedRequest): ResourceKey & { rel: string } {
   const key = resourceKeyOf(request);
   const rel = request.params['relation'] ?? '';
   if (!Object.hasOwn(relationsOf(key.type), rel)) throw notFound('relation');
   return { ...key, rel };
-};
+}
 
 /** Returns the relations that can be embedded in the targets of this relation. */
-const relationsBelow = ({ params }: Pick<AddressedRequest, 'params'>): Relations => {
+function relationsBelow({ params }: Pick<AddressedRequest, 'params'>): Relations {
   const type = typeOfCollection(params['collection'] ?? '');
   const relations = type === undefined ? {} : relationsOf(type);
   const rel = params['relation'] ?? '';
   return (Object.hasOwn(relations, rel) ? relations[rel] : undefined) ?? {};
-};
+}
 
 const documentsOf = ({ rows, currency }: ListedEmbedded, rel: string, zoom: Relations): Document[] =>
   rows.map((row) => {
@@ -101,10 +101,10 @@ const createOne = ({ sql, relationPrefix }: CommerceDeps): Operation =>
  * Creates the operation of all relations. The name of a relation decides whether it is a list, so the form of the response is
  * always the same.
  */
-export const createRelation = (deps: CommerceDeps): Operation => {
+export function createRelation(deps: CommerceDeps): Operation {
   const [many, one] = [createMany(deps), createOne(deps)];
   return {
     ...many,
     handle: (request, once) => (isMany(request.params['relation'] ?? '') ? many : one).handle(request, once),
   };
-};
+}

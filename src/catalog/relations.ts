@@ -40,11 +40,11 @@ const places: ReadonlyMap<string, readonly Place[]> = Map.groupBy(
 );
 
 /** Returns the description of a relation and the `zoom` values that embed it. */
-const aboutOf = (rel: string): string => {
+function aboutOf(rel: string): string {
   const zooms = (places.get(rel) ?? []).map(({ type, path }) => `zoom=${path} of a ${lowerCaseTitle(type)}`);
   const { about } = descriptionOf(rel);
   return zooms.length === 0 ? about : `${about} It is embedded by ${zooms.join(', or by ')}.`;
-};
+}
 
 /** Returns an example of the first target of a relation. */
 const foundAt =
@@ -59,7 +59,7 @@ const foundAt =
   };
 
 /** Returns the documentation of a relation that is not a collection. Only direct relations of a resource have an address. */
-const relationOf = (rel: string, place: Place): Relation => {
+function relationOf(rel: string, place: Place): Relation {
   const { title } = descriptionOf(rel);
   const base = { rel, title, about: aboutOf(rel) };
   const item = foundAt(place);
@@ -76,9 +76,9 @@ const relationOf = (rel: string, place: Place): Relation => {
     given: { collection, relation: rel },
     example: Array.isArray(sampleOf(rel)) ? listExample(rel, lowerCaseTitle(rel), address, item) : single,
   };
-};
+}
 
-const resourceRelations = (type: ResourceType): Relation[] => {
+function resourceRelations(type: ResourceType): Relation[] {
   const collection = collectionOf(type);
   const item = example(type, {});
   return [
@@ -99,7 +99,7 @@ const resourceRelations = (type: ResourceType): Relation[] => {
       example: item,
     },
   ];
-};
+}
 
 const resources = resourceTypes.flatMap(resourceRelations);
 const documented = new Set(resources.map(({ rel }) => rel));

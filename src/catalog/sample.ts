@@ -13,21 +13,28 @@ const TEST_PREFIX = `${TEST}:`;
  * Returns the stored action of a sample event. A sample that is sent as `created` is stored as `test:created`, so that lists of
  * events and recoveries exclude it.
  */
-export const testAction = (action: string | null): string => (action === null ? TEST : TEST_PREFIX + action);
+export function testAction(action: string | null): string {
+  return action === null ? TEST : TEST_PREFIX + action;
+}
 
-export const isTest = (action: string | null): boolean => action === TEST || action?.startsWith(TEST_PREFIX) === true;
+export function isTest(action: string | null): boolean {
+  return action === TEST || action?.startsWith(TEST_PREFIX) === true;
+}
 
 /** Returns the action under which an event is sent. */
-export const sentAction = (action: string): string =>
-  action.startsWith(TEST_PREFIX) ? action.slice(TEST_PREFIX.length) : action;
+export function sentAction(action: string): string {
+  return action.startsWith(TEST_PREFIX) ? action.slice(TEST_PREFIX.length) : action;
+}
 
 type Description = { title: string; about: string; sample?: JsonObject | readonly JsonObject[] };
 
 /** Returns the title for use inside a sentence. */
-export const lowerCaseTitle = (name: string): string => titleOf(name).replace(/^./, (first) => first.toLowerCase());
+export function lowerCaseTitle(name: string): string {
+  return titleOf(name).replace(/^./, (first) => first.toLowerCase());
+}
 
 /** Returns the description of a relation; a generic one for relations that an operator added to relations.json. */
-export const descriptionOf = (rel: string): Description => {
+export function descriptionOf(rel: string): Description {
   const descriptions = explained as Readonly<Record<string, Description>>;
   const description = Object.hasOwn(descriptions, rel) ? descriptions[rel] : undefined;
   return (
@@ -37,13 +44,13 @@ export const descriptionOf = (rel: string): Description => {
       sample: [{ id: 1 }],
     }
   );
-};
+}
 
 /** Returns one sample, or a list if the relation has many targets. */
-export const sampleOf = (rel: string): Value => {
+export function sampleOf(rel: string): Value {
   const type = typeOfCollection(rel);
   return descriptionOf(rel).sample ?? (type === undefined ? {} : [sampleOf(type)]);
-};
+}
 
 const embedded = (relations: Relations): JsonObject =>
   Object.fromEntries(
@@ -55,7 +62,9 @@ const embedded = (relations: Relations): JsonObject =>
   );
 
 /** Returns a sample resource in the form that a platform publishes. */
-export const sampleResource = (type: ResourceType): JsonObject => ({
-  ...(sampleOf(type) as JsonObject),
-  _embedded: embedded(relationsOf(type)),
-});
+export function sampleResource(type: ResourceType): JsonObject {
+  return {
+    ...(sampleOf(type) as JsonObject),
+    _embedded: embedded(relationsOf(type)),
+  };
+}

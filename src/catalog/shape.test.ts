@@ -6,7 +6,7 @@ import { Problem } from '#core/problem.ts';
 import { resourceDocument, type Frozen } from './document.ts';
 import { readShape, shapeOf } from './shape.ts';
 
-const messagesOf = (query: string): string[] => {
+function messagesOf(query: string): string[] {
   try {
     readShape(query, 'transaction');
     return [];
@@ -15,7 +15,7 @@ const messagesOf = (query: string): string[] => {
     assert.ok(error.faults.every(({ field }) => field === 'query'));
     return error.faults.map(({ message }) => message);
   }
-};
+}
 
 test('zoom is a tree of relations, fields a set of names', () => {
   const { zoom, fields } = readShape('zoom=items,items:item_options,customer&fields=id,total', 'transaction');
@@ -45,13 +45,13 @@ test('the query of a webhook without events may name a relation of any resource,
   assert.deepEqual([...(readShape('fields=id', null).fields ?? [])], ['id']);
 });
 
-const codeOf = (ask: () => unknown): string | undefined => {
+function codeOf(ask: () => unknown): string | undefined {
   try {
     return void ask();
   } catch (error) {
     return error instanceof Problem ? error.faults.map(({ code }) => code).join(' ') : String(error);
   }
-};
+}
 for (const query of ['fields=', 'fields=id,', 'fields=id&fields=name', `fields=${'a,'.repeat(100)}a`]) {
   test(`${query.slice(0, 25)} is the same fault of a list and of a resource`, () => {
     const parameters = new URLSearchParams(query);

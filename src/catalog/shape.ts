@@ -12,22 +12,22 @@ const FULL_SHAPE: Shape = { zoom: {}, fields: null };
 const MODIFIERS = ['zoom', 'fields'] as const;
 
 /** Reads the modifiers and adds faults under `field`, or under the name of the modifier if it is undefined. */
-const readModifiers = (parameters: URLSearchParams, known: Relations, faults: Fault[], field?: string): Shape => {
+function readModifiers(parameters: URLSearchParams, known: Relations, faults: Fault[], field?: string): Shape {
   faults.push(...otherNames(parameters, MODIFIERS).map((name) => unknownParameter(name, MODIFIERS, field)));
   let { zoom, fields } = FULL_SHAPE;
   const paths = onlyValue(parameters, 'zoom', faults, field);
   if (paths !== undefined) zoom = readZoom(paths, known, faults, field ?? 'zoom');
   if (parameters.has('fields')) fields = new Set(membersOf(parameters, 'fields', FIELDS_MAX, faults, field));
   return { zoom, fields };
-};
+}
 
 /** Returns the shape of a GET query. Throws a 400 with all faults. */
-export const shapeOf = (query: URLSearchParams, relations: Relations): Shape => {
+export function shapeOf(query: URLSearchParams, relations: Relations): Shape {
   const faults: Fault[] = [];
   const shape = readModifiers(query, relations, faults);
   if (faults.length > 0) throw invalid(...faults);
   return shape;
-};
+}
 
 /** A GET with such a query is rejected, so a webhook cannot have it either. */
 const NOT_ENCODED: Fault = {
@@ -36,20 +36,20 @@ const NOT_ENCODED: Fault = {
   field: 'query',
 };
 
-const isEncoded = (query: string): boolean => {
+function isEncoded(query: string): boolean {
   try {
     return decodeURIComponent(query) !== '';
   } catch {
     return false;
   }
-};
+}
 
 /**
  * Returns the shape of a webhook's query for a resource type. If the webhook has no type yet (`null`), the query must be valid
  * for at least one type and is validated again when the type is set. Throws a 400 with one fault for each unknown modifier or
  * relation, under `query`.
  */
-export const readShape = (query: string, type: ResourceType | null): Shape => {
+export function readShape(query: string, type: ResourceType | null): Shape {
   if (query === '') return FULL_SHAPE;
   const parameters = new URLSearchParams(query);
   let rejected: Fault[] = [];
@@ -60,4 +60,4 @@ export const readShape = (query: string, type: ResourceType | null): Shape => {
     rejected = faults;
   }
   throw invalid(...rejected);
-};
+}

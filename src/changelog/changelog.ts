@@ -20,13 +20,15 @@ export const OPERATOR: Actor = { kind: 'operator', user: null, client: null };
 export const HALCYON: Actor = { kind: 'halcyon', user: null, client: null };
 
 /** Returns the actor of a change made by a user on a page. */
-export const inPerson = (user: number): Actor => ({ kind: 'user', user, client: null });
+export function inPerson(user: number): Actor {
+  return { kind: 'user', user, client: null };
+}
 
 /** Returns the actor of a request: a user on a page, an app that acts for a user, or the platform. */
-export const actorOf = ({ scope, userId, publicClientId: client }: Principal): Actor => {
+export function actorOf({ scope, userId, publicClientId: client }: Principal): Actor {
   if (scope === 'platform') return { kind: 'platform', user: null, client };
   return { kind: client === null ? 'user' : 'app', user: userId, client };
-};
+}
 
 /** Properties under their names in the API. */
 export type Facts = { readonly [name: string]: Value };
@@ -43,22 +45,22 @@ export type Change = {
 };
 
 /** Returns the action of a change. */
-export const actionOf = ({ before, after }: Pick<Change, 'before' | 'after'>): 'created' | 'changed' | 'deleted' => {
+export function actionOf({ before, after }: Pick<Change, 'before' | 'after'>): 'created' | 'changed' | 'deleted' {
   if (before === null) return 'created';
   return after === null ? 'deleted' : 'changed';
-};
+}
 
 const isSame = (a: Value | undefined, b: Value | undefined): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 /** Returns the properties that differ; all properties if the resource was created or deleted. */
-const changedProperties = ({ before, after }: Pick<Change, 'before' | 'after'>): Pick<Change, 'before' | 'after'> => {
+function changedProperties({ before, after }: Pick<Change, 'before' | 'after'>): Pick<Change, 'before' | 'after'> {
   if (before === null || after === null) return { before, after };
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
     (name) => !isSame(before[name], after[name]),
   );
   const select = (properties: Facts) => Object.fromEntries(names.map((name) => [name, properties[name] ?? null]));
   return { before: select(before), after: select(after) };
-};
+}
 
 const isChange = ({ before, after }: Pick<Change, 'before' | 'after'>): boolean =>
   before === null || after === null || Object.keys(after).length > 0;
@@ -88,12 +90,14 @@ export type Changelog = {
   record: (tx: Queryable, changes: readonly Change[], now: Date) => Promise<void>;
 };
 
-export const createChangelog = (write: InternalEventWriter): Changelog => ({
-  record: async (tx, changes, now) => {
-    const events = changes
-      .map((change) => ({ ...change, ...changedProperties(change) }))
-      .filter(isChange)
-      .map((change) => eventOf(change, now));
-    await write(tx, events, now);
-  },
-});
+export function createChangelog(write: InternalEventWriter): Changelog {
+  return {
+    record: async (tx, changes, now) => {
+      const events = changes
+        .map((change) => ({ ...change, ...changedProperties(change) }))
+        .filter(isChange)
+        .map((change) => eventOf(change, now));
+      await write(tx, events, now);
+    },
+  };
+}

@@ -30,17 +30,17 @@ type Options = {
 /** The actor of commands: the operator, without a user and an IP address. */
 const operator = () => ({ userId: null, origin: null, now: new Date() });
 
-const requireClientId = (text: string): string => {
+function requireClientId(text: string): string {
   if (isClientId(text)) return text;
   throw new UsageError('client_id must be letters, digits, hyphens and underscores, as `client create` printed it');
-};
+}
 
-const ownerOf = async (sql: Sql, email: string | undefined): Promise<number | undefined> => {
+async function ownerOf(sql: Sql, email: string | undefined): Promise<number | undefined> {
   if (email === undefined) return undefined;
   const user = await findUserByEmail(sql, email);
   if (user === undefined) throw new UserError(`--owner: there is no user with the e-mail address ${email}`);
   return user.id;
-};
+}
 
 const create = (terminal: Terminal, options: Options): Promise<void> =>
   withContext(terminal, async ({ sql }) => {
@@ -71,11 +71,11 @@ const rotate = (terminal: Terminal, id: string, isAtOnce: boolean): Promise<void
   });
 
 /** Asks for confirmation of a deletion; throws a `UserError` if it is refused, or without a terminal. */
-const confirm = async ({ ask }: Terminal, question: string): Promise<void> => {
+async function confirm({ ask }: Terminal, question: string): Promise<void> {
   if (ask === undefined) throw new UserError('Nothing was deleted: without a terminal, confirm with --yes');
   const reply = await ask(`${question} [y/N] `);
   if (!/^y(es)?$/i.test(reply.trim())) throw new UserError('Nothing was deleted');
-};
+}
 
 const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> =>
   withContext(terminal, async (context) => {
@@ -86,7 +86,7 @@ const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> 
     printResult(terminal, { client_id: id, deleted: true });
   });
 
-const addCreate = (command: Command, terminal: Terminal): void => {
+function addCreate(command: Command, terminal: Terminal): void {
   command
     .command('create')
     .description('create a client and print its credentials; the secret is shown only once')
@@ -114,14 +114,14 @@ const addCreate = (command: Command, terminal: Terminal): void => {
       ),
     )
     .action((options: Options) => create(terminal, options));
-};
+}
 
 /** Adds a command that runs one action on one client; its result has the member `done`. */
-const addAction = (
+function addAction(
   command: Command,
   terminal: Terminal,
   action: { name: string; description: string; done: string; run: (sql: Sql, id: string) => Promise<void> },
-): void => {
+): void {
   command
     .command(action.name)
     .description(action.description)
@@ -133,9 +133,9 @@ const addAction = (
         printResult(terminal, { client_id: id, [action.done]: true });
       }),
     );
-};
+}
 
-export const createClientCommand = (terminal: Terminal): Command => {
+export function createClientCommand(terminal: Terminal): Command {
   const command = new Command('client').description('OAuth clients: apps, and the platform itself');
   addCreate(command, terminal);
   command
@@ -160,4 +160,4 @@ export const createClientCommand = (terminal: Terminal): Command => {
     .action((id: string, options: { yes?: true }) => remove(terminal, id, options.yes === true));
   addRegistrationToken(command, terminal);
   return command;
-};
+}

@@ -8,10 +8,7 @@ import type { Terminal } from './terminal.ts';
 export type CommandContext = Installation & ReturnType<typeof openInternalEvents>;
 
 /** Runs a short-lived command on the database, also while Halcyon is running. */
-export const withContext = async (
-  terminal: Terminal,
-  run: (context: CommandContext) => Promise<void>,
-): Promise<void> => {
+export async function withContext(terminal: Terminal, run: (context: CommandContext) => Promise<void>): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const { openInternalEvents } = await import('#server/publishing.ts');
   const installation = await openInstallation(config, createLog(config.logLevel), { usesRunningServer: true });
@@ -20,4 +17,4 @@ export const withContext = async (
   } finally {
     await installation.close();
   }
-};
+}

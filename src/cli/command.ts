@@ -4,12 +4,14 @@ import { EXIT_CODES } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 
 /** Returns the examples at the end of a command's help; a test runs each of them. */
-export const examples = (...lines: readonly string[]): string =>
-  ['', lines.length === 1 ? 'Example:' : 'Examples:', ...lines.map((line) => `  ${line}`)].join('\n');
+export function examples(...lines: readonly string[]): string {
+  return ['', lines.length === 1 ? 'Example:' : 'Examples:', ...lines.map((line) => `  ${line}`)].join('\n');
+}
 
 /** Prints a JSON value: indented, or in one line with `--json`. */
-export const printResult = ({ print, isJson }: Terminal, value: object): void =>
-  print(isJson === true ? JSON.stringify(value) : JSON.stringify(value, null, 2));
+export function printResult({ print, isJson }: Terminal, value: object): void {
+  return print(isJson === true ? JSON.stringify(value) : JSON.stringify(value, null, 2));
+}
 
 const nameOf = (command: Command): string =>
   command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
@@ -33,15 +35,18 @@ const LONG_RUNNING: ReadonlySet<string> = new Set(['serve', 'deliver']);
  * Adds the common features to the command and its subcommands. A command with its own `--json` output has defined the option
  * already.
  */
-export const addCommonFeatures = (command: Command): Command => {
+export function addCommonFeatures(command: Command): Command {
   command.exitOverride(throwUsageError(command)).configureOutput({ outputError: () => {} });
   const isLeaf = command.commands.length === 0;
   if (isLeaf && !LONG_RUNNING.has(command.name()) && !command.options.some(({ long }) => long === '--json'))
     command.option('--json', 'one line of JSON on stdout; an error as JSON on stderr');
   for (const each of command.commands) addCommonFeatures(each.helpCommand(false));
   return command;
-};
+}
 
 /** Returns the table at the end of the program's help. */
-export const exitCodes = (): string =>
-  ['', 'Exit codes:', ...EXIT_CODES.map(([code, meaning]) => `  ${String(code).padEnd(5)}${meaning}`)].join('\n');
+export function exitCodes(): string {
+  return ['', 'Exit codes:', ...EXIT_CODES.map(([code, meaning]) => `  ${String(code).padEnd(5)}${meaning}`)].join(
+    '\n',
+  );
+}

@@ -10,13 +10,13 @@ const localAddress = ({ host, port, baseUrl }: Config): string =>
   `http://${isIPv6(host) ? `[${host}]` : host}:${port}${rootOf(baseUrl)}`;
 
 /** Sends a POST and returns the response body within 30 s; throws if the server rejects it. `failure` begins the message. */
-const post = async (address: string, options: RequestOptions, failure: string): Promise<Json> => {
+async function post(address: string, options: RequestOptions, failure: string): Promise<Json> {
   const response = await exchange(address, { method: 'POST', ...options });
   if (response.status >= 300) throw new Error(`${failure}: ${response.status} ${reasonOf(response)}`);
   return response.json;
-};
+}
 
-const refresh = async (file: DemoFile, local: string): Promise<string> => {
+async function refresh(file: DemoFile, local: string): Promise<string> {
   const { client_id, client_secret } = file.client;
   const form = { grant_type: 'refresh_token', refresh_token: file.refresh_token, client_id, client_secret };
   const { access_token: token } = await post(
@@ -25,9 +25,9 @@ const refresh = async (file: DemoFile, local: string): Promise<string> => {
     'The demo token cannot be refreshed',
   );
   return String(token);
-};
+}
 
-const createWebhook = async (file: DemoFile, local: string, versionHeader: string): Promise<number> => {
+async function createWebhook(file: DemoFile, local: string, versionHeader: string): Promise<number> {
   const options = {
     headers: {
       [versionHeader]: '1',
@@ -45,12 +45,12 @@ const createWebhook = async (file: DemoFile, local: string, versionHeader: strin
   };
   const { id } = await post(`${local}/stores/${file.store_id}/webhooks`, options, 'The demo webhook cannot be created');
   return Number(id);
-};
+}
 
 /** Returns the demo file with a new access token, valid for two hours, and the id of the webhook, created if it is missing. */
-export const completeFile = async (file: DemoFile, config: Config): Promise<DemoFile> => {
+export async function completeFile(file: DemoFile, config: Config): Promise<DemoFile> {
   const local = localAddress(config);
   if (file.webhook_id !== undefined) return { ...file, access_token: await refresh(file, local) };
   const fresh = { ...file, access_token: await refresh(file, local) };
   return { ...fresh, webhook_id: await createWebhook(fresh, local, config.naming.versionHeader) };
-};
+}

@@ -46,29 +46,29 @@ export type Demo = Running & {
 
 const EMAIL = 'owner@example.com';
 
-const read = async (path: string): Promise<DemoFile | undefined> => {
+async function read(path: string): Promise<DemoFile | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as DemoFile;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw unreadable(path, error, 'Restore the original file, or move it away to start without a demo');
   }
-};
+}
 
 const write = (path: string, file: DemoFile): Promise<void> =>
   writeFile(path, `${JSON.stringify(file, null, 2)}\n`, { mode: 0o600 });
 
-const replace = async (path: string, file: DemoFile): Promise<void> => {
+async function replace(path: string, file: DemoFile): Promise<void> {
   await write(`${path}.new`, file);
   await rename(`${path}.new`, path);
-};
+}
 
-const createDemoData = async (
+async function createDemoData(
   tx: Tx,
   config: Config,
   changelog: Changelog,
   receiver: DemoFile['receiver'],
-): Promise<DemoFile> => {
+): Promise<DemoFile> {
   const now = new Date();
   const passwords = createPasswords({ hashesAtOnce: 1 });
   const user = { email: EMAIL, password: randomBytes(9).toString('base64url') };
@@ -102,10 +102,10 @@ const createDemoData = async (
     platform,
     receiver,
   };
-};
+}
 
 /** Returns the file of an earlier start. An unfinished `demo.json.new` is valid if its store was committed. */
-const findFile = async (path: string, sql: Sql): Promise<DemoFile | undefined> => {
+async function findFile(path: string, sql: Sql): Promise<DemoFile | undefined> {
   const present = await read(path);
   if (present !== undefined) return present;
   const unfinished = await read(`${path}.new`).catch(() => undefined);
@@ -116,15 +116,10 @@ const findFile = async (path: string, sql: Sql): Promise<DemoFile | undefined> =
     return undefined;
   await rename(`${path}.new`, path);
   return unfinished;
-};
+}
 
 /** Creates the demo. The file is written before the commit and renamed after it, so that a crash leaves both or neither. */
-const createFile = async (
-  path: string,
-  sql: Sql,
-  config: Config,
-  receiver: DemoFile['receiver'],
-): Promise<DemoFile> => {
+async function createFile(path: string, sql: Sql, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> {
   const { changelog } = openInternalEvents(config);
   const file = await transaction(sql, async (tx) => {
     const created = await createDemoData(tx, config, changelog, receiver);
@@ -133,28 +128,28 @@ const createFile = async (
   });
   await rename(`${path}.new`, path);
   return file;
-};
+}
 
 /** Starts the receiver on a port; returns undefined if the port is taken. */
-const tryStartReceiver = async (port: number, options: Omit<Parameters<typeof startDemoReceiver>[0], 'port'>) => {
+async function tryStartReceiver(port: number, options: Omit<Parameters<typeof startDemoReceiver>[0], 'port'>) {
   try {
     return await startDemoReceiver({ ...options, port });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
     return undefined;
   }
-};
+}
 
 const LAST_PORT = 65_535;
 /** The system chooses a free port. */
 const ANY_PORT = 0;
 
 /** Opens or creates the demo; returns undefined if the database has users but no `demo.json`. */
-export const openDemo = async (deps: {
+export async function openDemo(deps: {
   config: Config;
   installation: Installation;
   print: (text: string) => void;
-}): Promise<Demo | undefined> => {
+}): Promise<Demo | undefined> {
   const { config, installation, print } = deps;
   const path = join(config.dataDir, 'demo.json');
   const existing = await findFile(path, installation.sql);
@@ -188,4 +183,4 @@ export const openDemo = async (deps: {
     complete: async () => replace(path, await completeFile(file, config)),
     stop: async () => receiver?.stop(),
   };
-};
+}

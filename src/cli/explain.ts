@@ -61,16 +61,16 @@ const messageOf = (error: unknown): string => (error instanceof Error ? error.me
 const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));
 
 /** Returns the remedy of the first error in the chain of causes that has one. */
-const remedyOf = (error: unknown): string | undefined => {
+function remedyOf(error: unknown): string | undefined {
   for (let at = error; at instanceof Error; at = at.cause) {
     const { code } = at as NodeJS.ErrnoException;
     if (code !== undefined && Object.hasOwn(REMEDIES, code)) return REMEDIES[code];
   }
   return undefined;
-};
+}
 
 /** Returns exit code, error code and message. `isInternal`: an error that the user cannot fix. */
-const failureOf = (error: unknown): Failure & { isInternal?: true } => {
+function failureOf(error: unknown): Failure & { isInternal?: true } {
   if (error instanceof UsageError) return { exitCode: error.exitCode, code: 'usage', message: error.message };
   if (error instanceof UserError)
     return { exitCode: error.exitCode, code: CODES[error.exitCode] ?? 'failed', message: error.message };
@@ -92,21 +92,23 @@ const failureOf = (error: unknown): Failure & { isInternal?: true } => {
     return { exitCode: EXIT.unreachable, code: 'unreachable', message };
   }
   return { exitCode: EXIT.failed, code: 'internal', message: stackOf(error), isInternal: true };
-};
+}
 
 /** Returns whether commander printed the help or the version, which is not a failure. */
 const isHelpOrVersion = (error: unknown): boolean => error instanceof CommanderError && error.exitCode === 0;
 
-export const exitCodeOf = (error: unknown): number => (isHelpOrVersion(error) ? 0 : failureOf(error).exitCode);
+export function exitCodeOf(error: unknown): number {
+  return isHelpOrVersion(error) ? 0 : failureOf(error).exitCode;
+}
 
 /**
  * Returns one line for an error that the user can fix, and the stack for an internal error. With `isJson` it is the one-line object
  * `{"error":{code,message}}`. Returns undefined for help and version.
  */
-export const explain = (error: unknown, isJson = false): string | undefined => {
+export function explain(error: unknown, isJson = false): string | undefined {
   if (isHelpOrVersion(error)) return undefined;
   const { code, message, isInternal } = failureOf(error);
   if (isJson) return JSON.stringify({ error: { code, message } });
   if (isInternal !== true) return `halcyon: ${message}`;
   return `halcyon: internal error; please report this:\n${message}`;
-};
+}

@@ -3,5 +3,6 @@
 const NAME = /^(.+)-webhook-(?:event|signature)$/i;
 
 /** Returns the prefix; undefined if no header has one. */
-export const prefixIn = (headers: Readonly<Record<string, string>>): string | undefined =>
-  Object.keys(headers).flatMap((name) => NAME.exec(name)?.[1] ?? [])[0];
+export function prefixIn(headers: Readonly<Record<string, string>>): string | undefined {
+  return Object.keys(headers).flatMap((name) => NAME.exec(name)?.[1] ?? [])[0];
+}

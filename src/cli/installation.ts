@@ -28,7 +28,7 @@ export type Installation = {
 
 type Database = { address: DatabaseAddress; ended: Promise<string>; stop: () => Promise<void> };
 
-const openDatabase = async (config: Config, log: Log, usesRunningServer: boolean): Promise<Database> => {
+async function openDatabase(config: Config, log: Log, usesRunningServer: boolean): Promise<Database> {
   const external = { ended: new Promise<string>(() => {}), stop: async () => {} };
   if (config.database.url !== undefined) return { address: { kind: 'url', url: config.database.url }, ...external };
   // A short-lived command uses the embedded server of a running Halcyon and does not stop it.
@@ -36,25 +36,25 @@ const openDatabase = async (config: Config, log: Log, usesRunningServer: boolean
   if (address !== undefined) return { address, ...external };
   const embedded = await startEmbedded({ dataDir: config.dataDir, log });
   return { address: embedded.address, ended: embedded.exited, stop: embedded.stop };
-};
+}
 
 /** Returns the operator's keys, or those of the key file, which is generated with the embedded database. */
-const openSecretKeys = async (config: Config): Promise<{ keys: Keys; from: string }> => {
+async function openSecretKeys(config: Config): Promise<{ keys: Keys; from: string }> {
   const { secretKeys, dataDir } = config;
   if (secretKeys === undefined) return openKeyFile(dataDir, Date.now());
   const others = secretKeys.length > 1 ? ', like HALCYON_SECRET_KEY_OTHER,' : '';
   return { keys: secretKeys, from: `HALCYON_SECRET_KEY${others}` };
-};
+}
 
 /**
  * Opens the database (and starts the embedded one without `DATABASE_URL`) and migrates it. `worker` is the id of the delivery
  * worker of this process; it is part of the application name in pg_stat_activity, as in shard_lease.
  */
-export const openInstallation = async (
+export async function openInstallation(
   config: Config,
   log: Log,
   options: { usesRunningServer: boolean; worker?: number; onMigration?: (name: string) => void },
-): Promise<Installation> => {
+): Promise<Installation> {
   const database = await openDatabase(config, log, options.usesRunningServer);
   const { connections, silenceMs } = config.database;
   const applicationName = options.worker === undefined ? 'halcyon' : `halcyon ${options.worker}`;
@@ -81,4 +81,4 @@ export const openInstallation = async (
     await close();
     throw error;
   }
-};
+}

@@ -7,12 +7,12 @@ import { openKeyFile, openNextKey, promoteNextKey } from './key-file.ts';
 
 const HOUR_MS = 3_600_000;
 
-const openFolder = async (t: TestContext) => {
+async function openFolder(t: TestContext) {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-keys-'));
   t.after(() => rm(folder, { recursive: true }));
   const open = async (nowMs = Date.now()) => (await openKeyFile(folder, nowMs)).keys.map((key) => key.toString('hex'));
   return { folder, open, path: join(folder, 'secret-key') };
-};
+}
 
 test('the key is made once, for this user alone, and the next call finds it', async (t) => {
   const { folder, open, path } = await openFolder(t);

@@ -18,22 +18,22 @@ const KEY_BYTES = 32;
 /** A day, as long as idempotency keys are kept, and an hour for running requests. */
 const OLD_KEPT_MS = 25 * 3_600_000;
 
-const pathsOf = (dataDir: string) => {
+function pathsOf(dataDir: string) {
   const path = join(dataDir, 'secret-key');
   return { path, next: `${path}.next`, old: `${path}.old` };
-};
+}
 
-const absent = (error: NodeJS.ErrnoException): undefined => {
+function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code === 'ENOENT') return undefined;
   throw error;
-};
+}
 
-const present = (error: NodeJS.ErrnoException): void => {
+function present(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EEXIST') throw error;
-};
+}
 
 /** Returns the key in a file; undefined without the file. */
-const readKey = async (path: string): Promise<Buffer | undefined> => {
+async function readKey(path: string): Promise<Buffer | undefined> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw unreadable(path, error, 'Restore the original key');
     return undefined;
@@ -42,29 +42,29 @@ const readKey = async (path: string): Promise<Buffer | undefined> => {
   const key = Buffer.from(text.trim(), 'hex');
   if (key.length === KEY_BYTES) return key;
   throw new DatabaseError(`${path} is no secret key of 64 hex digits: restore the original key`);
-};
+}
 
 /** Flushes the folder, so that new and renamed files survive a power failure. */
-const flushFolder = async (dataDir: string): Promise<void> => {
+async function flushFolder(dataDir: string): Promise<void> {
   const folder = await open(dataDir);
   try {
     await folder.sync();
   } finally {
     await folder.close();
   }
-};
+}
 
 /** Writes a key file atomically. */
-const writeKey = async (dataDir: string, path: string, key: Buffer): Promise<void> => {
+async function writeKey(dataDir: string, path: string, key: Buffer): Promise<void> {
   // A file of an interrupted run would keep its mode.
   await rm(`${path}.new`, { force: true });
   await writeFile(`${path}.new`, `${key.toString('hex')}\n`, { mode: 0o600, flush: true, flag: 'wx' });
   await rename(`${path}.new`, path);
   await flushFolder(dataDir);
-};
+}
 
 /** Creates the key and returns the stored one: if two processes create it concurrently, the first wins. */
-const createKey = async (dataDir: string, path: string): Promise<Buffer> => {
+async function createKey(dataDir: string, path: string): Promise<Buffer> {
   const key = randomBytes(KEY_BYTES);
   const own = `${path}.${randomUUID()}.new`;
   await writeFile(own, `${key.toString('hex')}\n`, { mode: 0o600, flush: true, flag: 'wx' });
@@ -75,35 +75,35 @@ const createKey = async (dataDir: string, path: string): Promise<Buffer> => {
   }
   await flushFolder(dataDir);
   return (await readKey(path)) ?? key;
-};
+}
 
-const readOld = async (path: string, nowMs: number): Promise<Buffer | undefined> => {
+async function readOld(path: string, nowMs: number): Promise<Buffer | undefined> {
   const file = await stat(path).catch(absent);
   if (file === undefined || file.mtimeMs + OLD_KEPT_MS > nowMs) return readKey(path);
   await rm(path, { force: true });
   return undefined;
-};
+}
 
 /** Returns the existing keys and their files, the sealing key first; creates nothing. */
-export const findKeyFiles = async (dataDir: string): Promise<{ path: string; key: Buffer }[]> => {
+export async function findKeyFiles(dataDir: string): Promise<{ path: string; key: Buffer }[]> {
   const { path, next, old } = pathsOf(dataDir);
   const found = await Promise.all([path, next, old].map(async (each) => ({ path: each, key: await readKey(each) })));
   return found.flatMap(({ path: each, key }) => (key === undefined ? [] : [{ path: each, key }]));
-};
+}
 
 /** Returns the keys, the sealing key first; creates it at the first call. */
-export const openKeyFile = async (dataDir: string, nowMs: number): Promise<{ keys: Keys; from: string }> => {
+export async function openKeyFile(dataDir: string, nowMs: number): Promise<{ keys: Keys; from: string }> {
   const { path, next, old } = pathsOf(dataDir);
   const key = (await readKey(path)) ?? (await createKey(dataDir, path));
   const others = [await readKey(next), await readOld(old, nowMs)];
   return { keys: [key, ...others.filter((other) => other !== undefined)], from: path };
-};
+}
 
 /**
  * Returns the next key: that of an interrupted change, or a new one. Throws a `UserError` while the previous key is kept, because a
  * second change would overwrite it.
  */
-export const openNextKey = async (dataDir: string): Promise<Buffer> => {
+export async function openNextKey(dataDir: string): Promise<Buffer> {
   const { next, old } = pathsOf(dataDir);
   const pending = await readKey(next);
   if (pending !== undefined) return pending;
@@ -118,14 +118,14 @@ export const openNextKey = async (dataDir: string): Promise<Buffer> => {
   const key = randomBytes(KEY_BYTES);
   await writeKey(dataDir, next, key);
   return key;
-};
+}
 
 /** Makes the next key the sealing key, after everything is sealed with it. Returns the file of the previous key. */
-export const promoteNextKey = async (dataDir: string): Promise<string> => {
+export async function promoteNextKey(dataDir: string): Promise<string> {
   const { path, next, old } = pathsOf(dataDir);
   const key = await readKey(path);
   if (key !== undefined) await writeKey(dataDir, old, key);
   await rename(next, path);
   await flushFolder(dataDir);
   return old;
-};
+}

@@ -5,7 +5,7 @@ import { printResult } from './command.ts';
 import { openInstallation } from './installation.ts';
 import type { Terminal } from './terminal.ts';
 
-export const migrateOnly = async (terminal: Terminal): Promise<void> => {
+export async function migrateOnly(terminal: Terminal): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const onMigration = (name: string): void => terminal.warn(`Applying ${name}`);
   const installation = await openInstallation(config, createLog(config.logLevel), {
@@ -15,4 +15,4 @@ export const migrateOnly = async (terminal: Terminal): Promise<void> => {
   await installation.close();
   if (terminal.isJson === true) printResult(terminal, { applied: installation.applied });
   else terminal.print('The database has the schema of this version.');
-};
+}

@@ -21,7 +21,7 @@ import { createVerifyCommand } from './verify/command.ts';
 const serve = async (terminal: Terminal, roles: readonly Role[]): Promise<void> =>
   (await import('./serve.ts')).serve(terminal, roles);
 
-const addServing = (program: Command, terminal: Terminal): void => {
+function addServing(program: Command, terminal: Terminal): void {
   program
     .command('serve')
     .description('serve the API, the pages and the deliveries; without DATABASE_URL on an embedded PostgreSQL')
@@ -38,14 +38,14 @@ const addServing = (program: Command, terminal: Terminal): void => {
     .description('migrate the database to the schema of this version')
     .addHelpText('after', examples('halcyon migrate'))
     .action(() => migrateOnly(terminal));
-};
+}
 
 const HELP = `
 Every command has --help with an example. Settings are read from the environment: docs/operating.md.
 In a checkout halcyon is: npm run -s halcyon --`;
 
 /** Returns the program, its commands grouped by user. */
-export const createProgram = (terminal: Terminal): Command => {
+export function createProgram(terminal: Terminal): Command {
   const program = new Command('halcyon')
     .description('The partner platform of a store-commerce service: hypermedia API, OAuth 2.0 server, webhook engine.')
     .version(VERSION)
@@ -68,4 +68,4 @@ export const createProgram = (terminal: Terminal): Command => {
   program.addCommand(createVerifyCommand(terminal));
   program.commandsGroup('Help:').helpCommand('help [command]', 'show the help of a command');
   return addCommonFeatures(program);
-};
+}

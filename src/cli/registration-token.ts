@@ -12,11 +12,11 @@ import type { Terminal } from './terminal.ts';
 
 const DAYS_MAX = 365;
 
-const daysOf = (text: string): number => {
+function daysOf(text: string): number {
   const count = Number(text);
   if (Number.isSafeInteger(count) && count >= 1 && count <= DAYS_MAX) return count;
   throw new UsageError(`--days must be a whole number from 1 to ${DAYS_MAX}`);
-};
+}
 
 const createToken = (terminal: Terminal, days: number): Promise<void> =>
   withContext(terminal, async ({ sql }) => {
@@ -31,7 +31,7 @@ const revoke = (terminal: Terminal, idOrToken: string): Promise<void> =>
     printResult(terminal, { id, revoked: true });
   });
 
-export const addRegistrationToken = (command: Command, terminal: Terminal): void => {
+export function addRegistrationToken(command: Command, terminal: Terminal): void {
   command
     .command('registration-token')
     .description('create a token for client registration (POST /register); shown only once')
@@ -47,4 +47,4 @@ export const addRegistrationToken = (command: Command, terminal: Terminal): void
     .action(async (options: { days: string; revoke?: string }) =>
       options.revoke === undefined ? createToken(terminal, daysOf(options.days)) : revoke(terminal, options.revoke),
     );
-};
+}

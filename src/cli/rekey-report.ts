@@ -19,7 +19,7 @@ const UNOPENED_SHOWN = 100;
 const whole = new Intl.NumberFormat('en');
 const rows = (count: number, one: string): string => `${whole.format(count)} ${one}${count === 1 ? '' : 's'}`;
 
-const nextStep = ({ keys, oldKeyFile }: RekeyReport): string => {
+function nextStep({ keys, oldKeyFile }: RekeyReport): string {
   if (oldKeyFile !== undefined) {
     return `Start Halcyon again. The previous key is kept in ${oldKeyFile} for a day, for requests repeated with an idempotency key.`;
   }
@@ -28,12 +28,12 @@ const nextStep = ({ keys, oldKeyFile }: RekeyReport): string => {
     'Next: a day after the last process was restarted with this HALCYON_SECRET_KEY, restart all of them without ' +
     'HALCYON_SECRET_KEY_OTHER. Until then it is needed for requests repeated with an idempotency key.'
   );
-};
+}
 
 const RUN_AGAIN = 'run the same command again to continue';
 
 /** Returns the reason why the run is incomplete, with a remedy; undefined if it is complete. */
-const failureOf = ({ end, signal, late, unopened }: RekeyReport): UserError | undefined => {
+function failureOf({ end, signal, late, unopened }: RekeyReport): UserError | undefined {
   if (end === 'stopped')
     return new UserError(`${signal}: not all secrets are resealed; ${RUN_AGAIN}`, EXIT.interrupted);
   if (late > 0) {
@@ -51,10 +51,10 @@ const failureOf = ({ end, signal, late, unopened }: RekeyReport): UserError | un
       'new encryption_key and their url and headers again, or set HALCYON_SECRET_KEY_OTHER to their key; a stored response is deleted after a day',
     EXIT.incomplete,
   );
-};
+}
 
 /** Prints the result; throws a `UserError` unless everything is sealed with the key. */
-export const reportRekey = (terminal: Terminal, report: RekeyReport): void => {
+export function reportRekey(terminal: Terminal, report: RekeyReport): void {
   const { counts, unopened, isAdopted, oldKeyFile, isJson } = report;
   const failure = failureOf(report);
   const [webhooks = 0, answers = 0] = [counts.get('webhooks'), counts.get('answers')];
@@ -70,4 +70,4 @@ export const reportRekey = (terminal: Terminal, report: RekeyReport): void => {
     if (isAdopted) terminal.print(nextStep(report));
   }
   if (failure !== undefined) throw failure;
-};
+}

@@ -16,7 +16,7 @@ import type { Terminal } from './terminal.ts';
 const PAUSE_MS = 200;
 const PROGRESS_MS = 100;
 
-const createProgress = (terminal: Terminal) => {
+function createProgress(terminal: Terminal) {
   let shownMs = Number.NEGATIVE_INFINITY;
   return (done: number, total: number): void => {
     const nowMs = performance.now();
@@ -24,18 +24,18 @@ const createProgress = (terminal: Terminal) => {
     shownMs = nowMs;
     terminal.showProgress?.(`${done} of ${total} resealed`);
   };
-};
+}
 
 /** Opens the installation for a change of the key file; throws if Halcyon runs, because it has a copy of the key in memory. */
-const openExclusively = async (config: Config): Promise<Installation> => {
+async function openExclusively(config: Config): Promise<Installation> {
   const { dataDir } = config;
   if ((await findRunning(dataDir)) !== undefined) {
     throw new UserError(`Halcyon is running on ${dataDir} with the key to be changed: stop it, then run this again`);
   }
   return openInstallation(config, createLog(config.logLevel), { usesRunningServer: false });
-};
+}
 
-const rekey = async (terminal: Terminal, isJson: boolean): Promise<void> => {
+async function rekey(terminal: Terminal, isJson: boolean): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const isFile = config.secretKeys === undefined;
   const installation = await (isFile
@@ -60,7 +60,7 @@ const rekey = async (terminal: Terminal, isJson: boolean): Promise<void> => {
   } finally {
     await installation.close();
   }
-};
+}
 
 const HELP = `
 To change the key without downtime (docs/operating.md, "Change the key"):
@@ -78,9 +78,10 @@ Examples:
   HALCYON_SECRET_KEY=$NEW HALCYON_SECRET_KEY_OTHER=$OLD halcyon rekey
   halcyon rekey --json`;
 
-export const createRekeyCommand = (terminal: Terminal): Command =>
-  new Command('rekey')
+export function createRekeyCommand(terminal: Terminal): Command {
+  return new Command('rekey')
     .description('reseal secrets at rest with the current HALCYON_SECRET_KEY')
     .option('--json', 'print the result as one JSON object')
     .addHelpText('after', HELP)
     .action((options: { json?: true }) => rekey(terminal, options.json === true));
+}

@@ -30,7 +30,7 @@ const combine = (first: Resealed, second: Resealed): Resealed => ({
  * Reseals with the first key all secrets under other keys. Then the first key becomes the database's key, and a second pass finds
  * secrets that were sealed in between.
  */
-export const resealAll = async (sql: Sql, keys: Keys, { onProgress, ...rest }: ResealAllOptions): Promise<Rekeyed> => {
+export async function resealAll(sql: Sql, keys: Keys, { onProgress, ...rest }: ResealAllOptions): Promise<Rekeyed> {
   const [key] = keys;
   const vaults = [createKeyVault(sql), createAnswerVault(sql)];
   const total = sum(await Promise.all(vaults.map((vault) => vault.count(keyIdOf(key)))));
@@ -44,4 +44,4 @@ export const resealAll = async (sql: Sql, keys: Keys, { onProgress, ...rest }: R
   if (first.end !== 'done' || first.late > 0) return { ...first, isAdopted: false };
   await adoptSealingKey(sql, key);
   return { ...combine(first, await reseal(vaults, options)), isAdopted: true };
-};
+}

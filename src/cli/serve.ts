@@ -19,7 +19,7 @@ import type { Terminal } from './terminal.ts';
 const LAST_PORT = 65_535;
 
 /** Throws a `UserError` if the port is not free, before anything is created. `setting` is the setting of the port. */
-const requireFreePort = async (host: string, port: number, setting: 'PORT' | 'METRICS_PORT'): Promise<void> => {
+async function requireFreePort(host: string, port: number, setting: 'PORT' | 'METRICS_PORT'): Promise<void> {
   const probe = createServer();
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   probe.once('error', (error: NodeJS.ErrnoException) => {
@@ -35,19 +35,19 @@ const requireFreePort = async (host: string, port: number, setting: 'PORT' | 'ME
   probe.listen(port, host, resolve);
   await promise;
   await new Promise((closed) => probe.close(closed));
-};
+}
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128'];
 
 /** Allows deliveries to loopback for the demo's receiver, unless the operator has set allowed networks. */
-const withDemoDefaults = (config: Config): Config => {
+function withDemoDefaults(config: Config): Config {
   const { allowedNetworks } = config.delivery;
   if (config.database.url !== undefined || allowedNetworks.length > 0) return config;
   return { ...config, delivery: { ...config.delivery, allowedNetworks: LOOPBACK } };
-};
+}
 
 /** Returns the configuration. Throws a `ConfigError` that names every invalid setting; warns of unknown settings. */
-const readSettings = ({ env, cwd, warn }: Terminal): Config => {
+function readSettings({ env, cwd, warn }: Terminal): Config {
   const { config, findings } = checkSettings(env, cwd);
   const foundAs = (state: Finding['state']) => findings.filter((one) => one.state === state);
   for (const { message, advice } of foundAs('warn')) warn(`halcyon: ${message}. ${advice}`);
@@ -57,9 +57,9 @@ const readSettings = ({ env, cwd, warn }: Terminal): Config => {
       .map(({ message }) => message)
       .join('; '),
   );
-};
+}
 
-const summary = (config: Config, demo: Demo | undefined, hasDataSetting: boolean): string => {
+function summary(config: Config, demo: Demo | undefined, hasDataSetting: boolean): string {
   const lines = [
     `Halcyon ${VERSION} is ready.`,
     '',
@@ -81,14 +81,14 @@ const summary = (config: Config, demo: Demo | undefined, hasDataSetting: boolean
   }
   lines.push('', 'ctrl-C stops it; the data is kept.');
   return lines.join('\n');
-};
+}
 
 /** Resolves on a stop signal; rejects when the embedded PostgreSQL has ended, or on an uncaught error. */
-const untilStopped = async (
+async function untilStopped(
   { signal, uncaught }: { signal: Promise<string>; uncaught: Promise<never> | undefined },
   installation: Installation,
   log: Log,
-): Promise<void> => {
+): Promise<void> {
   const ended = installation.databaseEnded.then((reason) => ({ reason }));
   const failed = uncaught?.catch((error: unknown): never => {
     log.fatal({ err: error }, 'uncaught error; stopping');
@@ -97,9 +97,9 @@ const untilStopped = async (
   const end = await Promise.race([signal, ended, ...(failed === undefined ? [] : [failed])]);
   if (typeof end === 'string') log.info({ signal: end }, 'stopping');
   else throw new UserError(`The embedded PostgreSQL ended by itself (${end.reason}): start again`);
-};
+}
 
-export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise<void> => {
+export async function serve(terminal: Terminal, roles: readonly Role[]): Promise<void> {
   const config = withDemoDefaults(readSettings(terminal));
   if (config.database.url === undefined && !roles.includes('serve')) {
     throw new UserError(
@@ -143,4 +143,4 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
   } finally {
     await stopAll(running, log);
   }
-};
+}

@@ -10,15 +10,15 @@ import { UsageError } from './explain.ts';
 import { withContext, type CommandContext } from './command-context.ts';
 import type { Terminal } from './terminal.ts';
 
-const number = (text: string, name: string): number => {
+function number(text: string, name: string): number {
   const id = Number(text);
   if (Number.isSafeInteger(id) && id > 0) return id;
   throw new UsageError(`${name} must be an id, a positive whole number`);
-};
+}
 
 const by = ({ changelog }: CommandContext): By => ({ changelog, actor: OPERATOR, now: new Date() });
 
-export const createStoreCommand = (terminal: Terminal): Command => {
+export function createStoreCommand(terminal: Terminal): Command {
   const command = new Command('store').description('stores and their members');
   command
     .command('create')
@@ -70,4 +70,4 @@ export const createStoreCommand = (terminal: Terminal): Command => {
       });
     });
   return command;
-};
+}

@@ -35,5 +35,6 @@ const UNSAFE = /[^\P{Cc}\n\t]|[\u202a-\u202e\u2066-\u2069]/gu;
  * Escapes control characters. Printed names, headers and responses may come from other people, and a terminal would execute
  * escape sequences in them (CSI, OSC). The JSON escape keeps JSON output valid and unchanged.
  */
-export const legible = (text: string): string =>
-  text.replaceAll(UNSAFE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+export function legible(text: string): string {
+  return text.replaceAll(UNSAFE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}

@@ -28,23 +28,23 @@ const POLL_MS = 250;
 /** The maximum of webhooks per store. */
 const WEBHOOKS_MAX = 300;
 
-const requireEvent = (event: string): void => {
+function requireEvent(event: string): void {
   if (resourceOfEvent(event) !== undefined) return;
   const all = resourceTypes.flatMap(eventsOf).map((each) => `  ${each}`);
   throw new UsageError(`There is no event ${event}. There are:\n${all.join('\n')}`);
-};
+}
 
-const findWebhook = async (api: Api, id: string): Promise<Json[]> => {
+async function findWebhook(api: Api, id: string): Promise<Json[]> {
   if (!/^[1-9][0-9]{0,15}$/.test(id)) throw new UsageError('--webhook must be an id, a positive whole number');
   const webhooks = follow(await api.store(), 'webhooks', api.server);
   const page = await api.read(`${webhooks}?id=${id}`);
   const found = embeddedIn(page, 'webhooks');
   if (found.length === 0) throw new UserError(`--webhook: the store has no webhook ${id}`);
   return found;
-};
+}
 
 /** Returns the pull webhooks that receive this event. */
-const findPullWebhooks = async (api: Api, event: string): Promise<Json[]> => {
+async function findPullWebhooks(api: Api, event: string): Promise<Json[]> {
   const webhooks = follow(await api.store(), 'webhooks', api.server);
   const page = await api.read(`${webhooks}?is_held=1&limit=${WEBHOOKS_MAX}`);
   const found = embeddedIn(page, 'webhooks').filter(({ events }) => (events as string[]).includes(event));
@@ -52,10 +52,10 @@ const findPullWebhooks = async (api: Api, event: string): Promise<Json[]> => {
   throw new UserError(
     `No listener receives ${event}: run halcyon listen --events ${event} in another terminal, or use --webhook <id>`,
   );
-};
+}
 
 /** Polls a delivery of a pull webhook until it ends; returns it as `pending` after the time-out. */
-const untilEnded = async (api: Api, delivery: Json): Promise<Json> => {
+async function untilEnded(api: Api, delivery: Json): Promise<Json> {
   const address = linkOf(delivery, 'self');
   const untilMs = systemClock.monotonicMs() + TIMEOUT_MS;
   if (address === undefined) return delivery;
@@ -63,9 +63,9 @@ const untilEnded = async (api: Api, delivery: Json): Promise<Json> => {
     if (current['status'] !== 'pending' || systemClock.monotonicMs() > untilMs) return current;
     await pause(POLL_MS);
   }
-};
+}
 
-const trigger = async (api: Api, webhook: Json, event: string): Promise<Outcome> => {
+async function trigger(api: Api, webhook: Json, event: string): Promise<Outcome> {
   const { id, name } = webhook;
   const sent = await api.read(follow(webhook, 'test', api.server), { method: 'POST', body: { event } });
   // A pull webhook returns a delivery, which has a status; any other webhook returns the attempt.
@@ -81,16 +81,16 @@ const trigger = async (api: Api, webhook: Json, event: string): Promise<Outcome>
     response_code: typeof code === 'number' ? code : null,
     reason: typeof reason === 'string' ? reason : null,
   };
-};
+}
 
-const sentenceOf = ({ webhook_id: id, name, status, response_code: code, reason }: Outcome): string => {
+function sentenceOf({ webhook_id: id, name, status, response_code: code, reason }: Outcome): string {
   const target = `webhook ${String(id)} (${String(name)})`;
   if (status === 'pending') return `${target}: not fetched yet; check that its listener is running`;
   if (code !== null) return `${target}: your app answered ${code}`;
   return status === 'successful' ? `${target}: delivered` : `${target}: ${reason ?? 'no response'}`;
-};
+}
 
-const run = async (event: string, options: Options, terminal: Terminal): Promise<void> => {
+async function run(event: string, options: Options, terminal: Terminal): Promise<void> {
   requireEvent(event);
   const api = await openApi(options, terminal);
   const webhooks =
@@ -100,14 +100,14 @@ const run = async (event: string, options: Options, terminal: Terminal): Promise
   else for (const outcome of outcomes) terminal.print(`${event} → ${sentenceOf(outcome)}`);
   const failed = outcomes.filter(({ status }) => status !== 'successful');
   if (failed.length > 0) throw new UserError(`${failed.length} of ${outcomes.length} deliveries failed`);
-};
+}
 
 const HELP = `
 Sends a sample event, a resource with is_sample: true, to every running halcyon listen of your store that receives the
 event. Nothing else in the store changes.`;
 
-export const createTriggerCommand = (terminal: Terminal): Command =>
-  new Command('trigger')
+export function createTriggerCommand(terminal: Terminal): Command {
+  return new Command('trigger')
     .description('send a sample event to running listeners and report the response')
     .argument('<event>', 'such as transaction/created; an unknown one lists all')
     .option('--webhook <id>', 'send to this webhook instead of listeners')
@@ -118,3 +118,4 @@ export const createTriggerCommand = (terminal: Terminal): Command =>
       examples('halcyon trigger transaction/created', 'halcyon trigger customer/created --webhook 4711'),
     )
     .action((event: string, options: Options) => run(event, options, terminal));
+}

@@ -22,11 +22,11 @@ const origin = null;
 const passwords = createPasswords({ hashesAtOnce: 1 });
 const newPassword = (): string => randomBytes(12).toString('base64url');
 
-const existing = async (sql: Queryable, email: string): Promise<Credentials> => {
+async function existing(sql: Queryable, email: string): Promise<Credentials> {
   const user = await findUserByEmail(sql, email);
   if (user === undefined) throw new UserError(`There is no user with the e-mail address ${email}`);
   return user;
-};
+}
 
 const create = (terminal: Terminal, email: string): Promise<void> =>
   withContext(terminal, async ({ sql }) => {
@@ -82,7 +82,7 @@ const resetLink = (terminal: Terminal, email: string): Promise<void> =>
     else terminal.print(link);
   });
 
-export const createUserCommand = (terminal: Terminal): Command => {
+export function createUserCommand(terminal: Terminal): Command {
   const command = new Command('user').description('people who sign in');
   const add = (name: string, description: string): Command =>
     command
@@ -108,4 +108,4 @@ export const createUserCommand = (terminal: Terminal): Command => {
     resetLink(terminal, email),
   );
   return command;
-};
+}

@@ -71,7 +71,7 @@ const webhookSettings = (set: Settings) =>
 
 export type Config = ReturnType<typeof readConfig>;
 
-const statementSettings = ({ SEARCH_LIMIT_MS: searchLimitMs, DATABASE_CONNECTIONS: connections }: Settings) => {
+function statementSettings({ SEARCH_LIMIT_MS: searchLimitMs, DATABASE_CONNECTIONS: connections }: Settings) {
   return {
     /** Longest search for one page of a collection. */
     searchLimitMs,
@@ -81,9 +81,9 @@ const statementSettings = ({ SEARCH_LIMIT_MS: searchLimitMs, DATABASE_CONNECTION
     searchesAtOnce: Math.max(1, Math.floor(connections / 3)),
     searchesWaiting: 10,
   };
-};
+}
 
-export const readConfig = (env: Env, cwd: string) => {
+export function readConfig(env: Env, cwd: string) {
   const set = readSettings(env);
   const url = set.DATABASE_URL;
   if (set.DATABASE_DIRECT_URL !== undefined && url === undefined)
@@ -157,4 +157,4 @@ export const readConfig = (env: Env, cwd: string) => {
     held: heldSettings,
     delivery: deliverySettings(set),
   });
-};
+}

@@ -9,23 +9,25 @@ const processId = (): number => randomBytes(6).readUIntBE(0, 6) + 1;
  * Time limits of a graceful stop, ten seconds by default: the parts stop one after the other, each within its limit, even if
  * the database or a receiver does not respond. The rest is done after the next start.
  */
-export const stoppingSettings = (set: Settings) => ({
-  requestsMs: 1_500,
-  /** Running requests are aborted after this time, and the next owner sends them again. */
-  exchangesMs: set.DELIVERY_DRAIN_MS,
-  /** For writing the last results. */
-  recordsMs: 1_000,
-  handBackMs: 500,
-  mailsMs: 2_000,
-  /** For each other part. */
-  othersMs: 250,
-  databaseMs: 1_000,
-  /** The process exits after this time; nothing accepted is lost. */
-  allMs: 7_000 + set.DELIVERY_DRAIN_MS,
-});
+export function stoppingSettings(set: Settings) {
+  return {
+    requestsMs: 1_500,
+    /** Running requests are aborted after this time, and the next owner sends them again. */
+    exchangesMs: set.DELIVERY_DRAIN_MS,
+    /** For writing the last results. */
+    recordsMs: 1_000,
+    handBackMs: 500,
+    mailsMs: 2_000,
+    /** For each other part. */
+    othersMs: 250,
+    databaseMs: 1_000,
+    /** The process exits after this time; nothing accepted is lost. */
+    allMs: 7_000 + set.DELIVERY_DRAIN_MS,
+  };
+}
 
 /** Slots: how many attempts run at once, in total and per class. A waiting connection costs some 20 KB. */
-const slotSettings = (set: Settings) => {
+function slotSettings(set: Settings) {
   const slots = set.DELIVERY_SLOTS;
   return {
     slots,
@@ -41,7 +43,7 @@ const slotSettings = (set: Settings) => {
     slotsPerLane: 32,
     slotsPerSlowLane: 4,
   };
-};
+}
 
 /** Disables a webhook after this many consecutive failures that span at least the time below. */
 const deactivationSettings = (set: Settings) => ({
@@ -53,7 +55,7 @@ const deactivationSettings = (set: Settings) => ({
   }),
 });
 
-export const deliverySettings = (set: Settings) => {
+export function deliverySettings(set: Settings) {
   const leaseMs = set.DELIVERY_LEASE_MS;
   return Object.freeze({
     ...deactivationSettings(set),
@@ -90,4 +92,4 @@ export const deliverySettings = (set: Settings) => {
     stopping: stoppingSettings(set),
     allowedNetworks: set.OUTBOUND_ALLOW,
   });
-};
+}

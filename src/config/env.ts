@@ -5,84 +5,86 @@ export class ConfigError extends Error {}
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
-export const integer = (env: Env, name: string, fallback: number, min: number, max: number): number => {
-  const text = env[name];
-  if (text === undefined || text === '') return fallback;
-  const value = Number(text);
-  if (Number.isInteger(value) && value >= min && value <= max) return value;
-  throw new ConfigError(`${name} is "${text}": set it to a whole number from ${min} to ${max}`);
-};
+export function integer(env: Env, name: string, fallback: number, min: number, max: number): number {
+  const value = env[name];
+  if (value === undefined || value === '') return fallback;
+  const number = Number(value);
+  if (Number.isInteger(number) && number >= min && number <= max) return number;
+  throw new ConfigError(`${name} is "${value}": set it to a whole number from ${min} to ${max}`);
+}
 
-export const token = (env: Env, name: string, fallback: string): string => {
-  const text = env[name] || fallback;
-  if (/^[A-Za-z][A-Za-z0-9-]{0,40}$/.test(text)) return text;
-  throw new ConfigError(`${name} is "${text}": set it to letters, digits and hyphens, at most 41, a letter first`);
-};
+export function token(env: Env, name: string, fallback: string): string {
+  const value = env[name] || fallback;
+  if (/^[A-Za-z][A-Za-z0-9-]{0,40}$/.test(value)) return value;
+  throw new ConfigError(`${name} is "${value}": set it to letters, digits and hyphens, at most 41, a letter first`);
+}
 
 /** Returns undefined if the variable is unset or empty. */
-export const text = (env: Env, name: string): string | undefined => env[name] || undefined;
+export function text(env: Env, name: string): string | undefined {
+  return env[name] || undefined;
+}
 
-export const origin = (env: Env, name: string, fallback: string): string => {
+export function origin(env: Env, name: string, fallback: string): string {
   const value = text(env, name) ?? fallback;
   const url = URL.canParse(value) ? new URL(value) : undefined;
   const plain = url !== undefined && /^https?:$/.test(url.protocol) && url.search === '' && url.hash === '';
   if (plain && url.username === '' && url.password === '') return value.replace(/\/+$/, '');
   throw new ConfigError(`${name} is "${value}": set it to an address such as https://api.example.com`);
-};
+}
 
-export const databaseUrl = (env: Env, name: string): string | undefined => {
+export function databaseUrl(env: Env, name: string): string | undefined {
   const value = text(env, name);
   if (value === undefined) return undefined;
   if (/^postgres(ql)?:\/\//.test(value) && URL.canParse(value)) return value;
   throw new ConfigError(`${name} is not an address such as postgres://user:password@host:5432/halcyon`);
-};
+}
 
-export const flag = (env: Env, name: string): boolean => {
+export function flag(env: Env, name: string): boolean {
   const value = env[name] ?? '';
   if (value === '' || value === '0' || value === 'false') return false;
   if (value === '1' || value === 'true') return true;
   throw new ConfigError(`${name} is "${value}": set it to 1 or 0`);
-};
+}
 
-export const smtpUrl = (env: Env, name: string): string | undefined => {
+export function smtpUrl(env: Env, name: string): string | undefined {
   const value = text(env, name);
   if (value === undefined || (/^smtps?:\/\//.test(value) && URL.canParse(value))) return value;
   throw new ConfigError(`${name} is not an address such as smtps://user:password@mail.example.com`);
-};
+}
 
 /** Returns the mail server and sender; undefined if no mail is configured. */
-export const mailServer = (url: string | undefined, from = ''): { url: string; from: string } | undefined => {
+export function mailServer(url: string | undefined, from = ''): { url: string; from: string } | undefined {
   if (url === undefined) return undefined;
   if (/^[^\s@]+@[^\s@]+$/.test(from)) return { url, from };
   throw new ConfigError('Set MAIL_FROM beside SMTP_URL: the address that mails come from, such as halcyon@example.com');
-};
+}
 
-export const oneOf = (env: Env, name: string, choices: readonly string[]): string | undefined => {
+export function oneOf(env: Env, name: string, choices: readonly string[]): string | undefined {
   const value = text(env, name);
   if (value === undefined || choices.includes(value)) return value;
   throw new ConfigError(`${name} is "${value}": set it to one of ${choices.join(', ')}`);
-};
+}
 
 const MAKE_KEY = 'make one with "openssl rand -hex 32"';
 
 /** Returns 32 bytes, given as 64 hex digits or base64; undefined if unset. */
-export const key = (env: Env, name: string): Buffer | undefined => {
+export function key(env: Env, name: string): Buffer | undefined {
   const value = text(env, name);
   if (value === undefined) return undefined;
   const bytes = /^[0-9a-f]{64}$/i.test(value) ? Buffer.from(value, 'hex') : Buffer.from(value, 'base64');
   if (bytes.length === 32) return bytes;
   throw new ConfigError(`${name} must be 32 bytes, written as 64 hex digits or base64: ${MAKE_KEY}`);
-};
+}
 
 /**
  * Returns the sealing key and the other keys that only open. Undefined if none is set, which only the embedded database
  * allows: it generates one.
  */
-export const secretKeys = (
+export function secretKeys(
   secret: Buffer | undefined,
   other: Buffer | undefined,
   isEmbedded: boolean,
-): readonly [Buffer, ...Buffer[]] | undefined => {
+): readonly [Buffer, ...Buffer[]] | undefined {
   if (secret === undefined) {
     if (other !== undefined)
       throw new ConfigError(
@@ -94,16 +96,17 @@ export const secretKeys = (
   if (other === undefined) return [secret];
   if (!other.equals(secret)) return [secret, other];
   throw new ConfigError('HALCYON_SECRET_KEY_OTHER is the same key as HALCYON_SECRET_KEY: leave it out');
-};
+}
 
-export const list = (env: Env, name: string): string[] =>
-  (env[name] ?? '')
+export function list(env: Env, name: string): string[] {
+  return (env[name] ?? '')
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '');
+}
 
 /** Addresses and networks, such as `10.0.0.0/8,::1`. */
-export const networks = (env: Env, name: string): string[] => {
+export function networks(env: Env, name: string): string[] {
   const parts = list(env, name);
   for (const part of parts) {
     const [address = '', bits = '0', ...rest] = part.split('/');
@@ -112,4 +115,4 @@ export const networks = (env: Env, name: string): string[] => {
     if (!isNetwork) throw new ConfigError(`${name} has "${part}": write networks such as 10.0.0.0/8, parted by commas`);
   }
   return parts;
-};
+}

@@ -7,4 +7,6 @@ export const EMAIL_LENGTH_MAX = 254;
 /** One `@` with text on both sides and no spaces or control characters; only a delivered mail shows that an address exists. */
 const EMAIL = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
 
-export const isEmail = (text: string): boolean => !isLonger(text, EMAIL_LENGTH_MAX) && EMAIL.test(text);
+export function isEmail(text: string): boolean {
+  return !isLonger(text, EMAIL_LENGTH_MAX) && EMAIL.test(text);
+}

@@ -26,16 +26,23 @@ const reserved: ReadonlySet<string> = new Set([
   'user-agent',
 ]);
 
-export const isHeaderName = (name: string): boolean => TOKEN.test(name);
+export function isHeaderName(name: string): boolean {
+  return TOKEN.test(name);
+}
 
-export const isHeaderValue = (value: string): boolean => VALUE.test(value);
+export function isHeaderValue(value: string): boolean {
+  return VALUE.test(value);
+}
 
 /** Whether a delivery sets the header itself; `prefix` is the configured header prefix, such as `Service`. */
-export const isReservedHeader = (name: string, prefix: string): boolean => {
+export function isReservedHeader(name: string, prefix: string): boolean {
   const lower = name.toLowerCase();
   return reserved.has(lower) || lower.startsWith('webhook-') || lower.startsWith(`${prefix.toLowerCase()}-`);
-};
+}
 
 /** Returns the text with all characters other than printable ASCII percent-encoded, so that it is a valid header value. */
-export const headerText = (text: string): string =>
-  VALUE.test(text) ? text : text.toWellFormed().replace(/[^\x20-\x7e]/gu, (character) => encodeURIComponent(character));
+export function headerText(text: string): string {
+  return VALUE.test(text)
+    ? text
+    : text.toWellFormed().replace(/[^\x20-\x7e]/gu, (character) => encodeURIComponent(character));
+}

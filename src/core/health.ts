@@ -16,7 +16,7 @@ export type Health = {
 
 const unready = (missing: readonly string[]): Readiness => ({ status: 'unready', missing });
 
-export const createHealth = (checks: readonly Check[]): Health => {
+export function createHealth(checks: readonly Check[]): Health {
   let phase: 'starting' | 'running' | 'stopping' = 'starting';
   return {
     readiness: async () => {
@@ -29,4 +29,4 @@ export const createHealth = (checks: readonly Check[]): Health => {
     started: () => void (phase = 'running'),
     stopping: () => void (phase = 'stopping'),
   };
-};
+}

@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { added, bucketOf, emptyHistogram, quantileOf, type Histogram, type Range } from './histogram.ts';
 
-const histogramOf = (durations: readonly number[]): Histogram => {
+function histogramOf(durations: readonly number[]): Histogram {
   const histogram = emptyHistogram();
   for (const durationMs of durations) histogram[bucketOf(durationMs)] = (histogram[bucketOf(durationMs)] ?? 0) + 1;
   return histogram;
-};
+}
 
 test('a bound is in its own bucket, and what is longer than all is in the last', () => {
   assert.deepEqual([0, 10, 10.5, 25, 30_000, 30_001].map(bucketOf), [0, 0, 1, 1, 10, 11]);

@@ -6,16 +6,19 @@ const BOUNDS_MS: readonly number[] = [10, 25, 50, 100, 250, 500, 1_000, 2_500, 5
 /** One count per bound, of durations up to it and above the previous bound; the last count is of durations above all bounds. */
 export type Histogram = readonly number[];
 
-export const emptyHistogram = (): number[] => Array.from({ length: BOUNDS_MS.length + 1 }, () => 0);
+export function emptyHistogram(): number[] {
+  return Array.from({ length: BOUNDS_MS.length + 1 }, () => 0);
+}
 
 /** Returns the index of the bucket of a duration. */
-export const bucketOf = (durationMs: number): number => {
+export function bucketOf(durationMs: number): number {
   const at = BOUNDS_MS.findIndex((boundMs) => durationMs <= boundMs);
   return at === -1 ? BOUNDS_MS.length : at;
-};
+}
 
-export const added = (a: Histogram, b: Histogram): number[] =>
-  emptyHistogram().map((_, bucket) => (a[bucket] ?? 0) + (b[bucket] ?? 0));
+export function added(a: Histogram, b: Histogram): number[] {
+  return emptyHistogram().map((_, bucket) => (a[bucket] ?? 0) + (b[bucket] ?? 0));
+}
 
 /** Milliseconds: more than `above`, at most `within`; null if there is no upper bound. */
 export type Range = { above: number; within: number | null };
@@ -24,7 +27,7 @@ export type Range = { above: number; within: number | null };
  * Returns the bucket of a quantile (0–1); null if the histogram is empty. It does not interpolate, because the distribution
  * inside a bucket is unknown: durations of 1,802–1,850 ms would be shown as 1,750.
  */
-export const quantileOf = (histogram: Histogram, share: number): Range | null => {
+export function quantileOf(histogram: Histogram, share: number): Range | null {
   const total = histogram.reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;
   const rank = share * total;
@@ -35,4 +38,4 @@ export const quantileOf = (histogram: Histogram, share: number): Range | null =>
     before += count;
   }
   return { above: BOUNDS_MS.at(-1) ?? 0, within: null };
-};
+}

@@ -10,32 +10,44 @@ const DAY_MS = 86_400_000;
 const DAY_ZERO_MS = Date.UTC(2020, 0, 1);
 
 /** Returns the shard (0–255) of an id. */
-export const shardOf = (id: number): number => id % SHARDS;
+export function shardOf(id: number): number {
+  return id % SHARDS;
+}
 
 /** Returns the number of whole days from 2020-01-01 UTC to the given time. */
-export const dayOf = (at: Date): number => Math.floor((at.getTime() - DAY_ZERO_MS) / DAY_MS);
+export function dayOf(at: Date): number {
+  return Math.floor((at.getTime() - DAY_ZERO_MS) / DAY_MS);
+}
 
 /** Returns the time at which a day begins (UTC). */
-export const startOfDay = (day: number): Date => new Date(DAY_ZERO_MS + day * DAY_MS);
+export function startOfDay(day: number): Date {
+  return new Date(DAY_ZERO_MS + day * DAY_MS);
+}
 
 /** Returns the id of a sequence number and a shard. */
-export const idOf = (n: number, shard: number): number => n * SHARDS + shard;
+export function idOf(n: number, shard: number): number {
+  return n * SHARDS + shard;
+}
 
 /** Returns the id of an event, delivery or attempt. Throws if `n` exceeds the range of a day. */
-export const dailyIdOf = (day: number, n: number, shard: number): number => {
+export function dailyIdOf(day: number, n: number, shard: number): number {
   if (n < 0 || n >= NUMBERS_A_DAY) throw new RangeError(`A day has no number ${n}`);
   return (day * NUMBERS_A_DAY + n) * SHARDS + shard;
-};
+}
 
 /** Returns the smallest id of a day: the lower bound of its partition. */
-export const firstIdOfDay = (day: number): number => day * NUMBERS_A_DAY * SHARDS;
+export function firstIdOfDay(day: number): number {
+  return day * NUMBERS_A_DAY * SHARDS;
+}
 
 /** Returns the day in the id of an event, delivery or attempt. */
-export const dayOfId = (id: number): number => Math.floor(id / (NUMBERS_A_DAY * SHARDS));
+export function dayOfId(id: number): number {
+  return Math.floor(id / (NUMBERS_A_DAY * SHARDS));
+}
 
 /** Parses an id from a URL; returns undefined unless the text is a positive safe integer in canonical form. */
-export const parseId = (text: string): number | undefined => {
+export function parseId(text: string): number | undefined {
   if (!/^[1-9][0-9]{0,15}$/.test(text)) return undefined;
   const id = Number(text);
   return Number.isSafeInteger(id) ? id : undefined;
-};
+}

@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 export type Keys = readonly [Buffer, ...Buffer[]];
 
 /** Derives a key for this purpose from each secret key, in order: HMAC-SHA256, 32 bytes. */
-export const deriveKeys = ([secret, ...others]: Keys, purpose: string): Keys => {
+export function deriveKeys([secret, ...others]: Keys, purpose: string): Keys {
   const derive = (key: Buffer): Buffer => createHmac('sha256', key).update(purpose).digest();
   return [derive(secret), ...others.map(derive)];
-};
+}

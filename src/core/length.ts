@@ -1,9 +1,12 @@
 /** Returns the length in code points, so that all alphabets and emojis are counted alike. */
-export const codePoints = (text: string): number => Array.from(text).length;
+export function codePoints(text: string): number {
+  return Array.from(text).length;
+}
 
 /**
  * Whether the text is longer than the maximum. It does not count texts that are far too long: a code point is one or two UTF-16
  * units.
  */
-export const isLonger = (text: string, maximum: number): boolean =>
-  text.length > 2 * maximum || codePoints(text) > maximum;
+export function isLonger(text: string, maximum: number): boolean {
+  return text.length > 2 * maximum || codePoints(text) > maximum;
+}

@@ -4,17 +4,19 @@ import type { Log } from './log.ts';
 export type Running = { stop: () => Promise<void> };
 
 /** Limits the wait for the stop of a component; what it has not completed then ends with the process. */
-export const within = (limitMs: number, component: Running): Running => ({
-  stop: async () => {
-    const { promise: late, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, limitMs);
-    await Promise.race([component.stop(), late]).finally(() => clearTimeout(timer));
-  },
-});
+export function within(limitMs: number, component: Running): Running {
+  return {
+    stop: async () => {
+      const { promise: late, resolve } = Promise.withResolvers<void>();
+      const timer = setTimeout(resolve, limitMs);
+      await Promise.race([component.stop(), late]).finally(() => clearTimeout(timer));
+    },
+  };
+}
 
 /** Stops the components in reverse order. A failed stop does not prevent the others. */
-export const stopAll = async (running: readonly Running[], log: Log): Promise<void> => {
+export async function stopAll(running: readonly Running[], log: Log): Promise<void> {
   for (const component of running.toReversed()) {
     await component.stop().catch((error: unknown) => log.error({ err: error }, 'stopping a component failed'));
   }
-};
+}

@@ -12,7 +12,7 @@ const NAMES = ['code', 'severity', 'routine', 'schema_name', 'table_name', 'colu
 const isQuoting = (code: unknown): boolean => String(code).startsWith('22');
 
 /** Serializes a PostgreSQL error without the values in it, which may be personal data; other errors unchanged. */
-const errorForLog = (error: Error): object => {
+function errorForLog(error: Error): object {
   if (error.name !== 'PostgresError') return stdSerializers.err(error);
   const { message, stack = '' } = error;
   const members = error as Partial<Record<(typeof NAMES)[number], string>>;
@@ -23,23 +23,23 @@ const errorForLog = (error: Error): object => {
     ...Object.fromEntries(NAMES.map((name) => [name, members[name]])),
     stack: at === -1 ? undefined : stack.slice(at + message.length).trimStart(),
   };
-};
+}
 
 /** SQLSTATE disk_full. */
 const DISK_FULL = '53100';
 const DISK_FULL_EVERY_MS = 60_000;
 
-const isDiskFull = (error: unknown): boolean => {
+function isDiskFull(error: unknown): boolean {
   for (let at = error; at instanceof Error; at = at.cause)
     if ((at as { code?: unknown }).code === DISK_FULL) return true;
   return false;
-};
+}
 
 /**
  * Limits log lines about a full disk to one per minute: every request and batch fails for the same reason, and the log may be
  * on the same disk. `repeated` is the number of lines that were dropped since the last one.
  */
-const createDiskFullLimit = (nowMs: () => number) => {
+function createDiskFullLimit(nowMs: () => number) {
   let nextMs = -Infinity;
   let repeated = 0;
   return (about: object): object | undefined => {
@@ -52,10 +52,10 @@ const createDiskFullLimit = (nowMs: () => number) => {
     repeated = 0;
     return line;
   };
-};
+}
 
 /** Creates a log with one JSON line per entry, on standard output by default; `level` is pino's, `silent` disables it. */
-export const createLog = (level: string, to?: DestinationStream, nowMs = () => performance.now()): Log => {
+export function createLog(level: string, to?: DestinationStream, nowMs = () => performance.now()): Log {
   const limitDiskFull = createDiskFullLimit(nowMs);
   const options: LoggerOptions = {
     level,
@@ -76,4 +76,4 @@ export const createLog = (level: string, to?: DestinationStream, nowMs = () => p
     },
   };
   return to === undefined ? pino(options) : pino(options, to);
-};
+}

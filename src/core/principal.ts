@@ -20,49 +20,56 @@ export type Principal = {
   owned: readonly number[];
 };
 
-export const reachesStore = (principal: Principal, storeId: number): boolean =>
-  principal.stores === 'all' || principal.stores.includes(storeId);
+export function reachesStore(principal: Principal, storeId: number): boolean {
+  return principal.stores === 'all' || principal.stores.includes(storeId);
+}
 
 /** Whether the caller has access to a user: the platform to all, others to the user that they are or act for. */
-export const reachesUser = ({ scope, userId }: Principal, id: number): boolean => scope === 'platform' || userId === id;
+export function reachesUser({ scope, userId }: Principal, id: number): boolean {
+  return scope === 'platform' || userId === id;
+}
 
 /** Whether the caller has access to the account of a user, which an app with access to one store has not. */
-export const reachesAccount = (principal: Principal, id: number): boolean =>
-  principal.scope !== 'store_full_access' && reachesUser(principal, id);
+export function reachesAccount(principal: Principal, id: number): boolean {
+  return principal.scope !== 'store_full_access' && reachesUser(principal, id);
+}
 
 /** Whether the caller is a user with a session, and not an app. */
-export const isInPerson = ({ grantId, userId }: Principal): boolean => grantId === null && userId !== null;
+export function isInPerson({ grantId, userId }: Principal): boolean {
+  return grantId === null && userId !== null;
+}
 
 /** Returns the store of the path parameter `:store_id`. Throws a 404 if the caller has no access to it. */
-export const storeOfAddress = (request: {
-  params: Readonly<Record<string, string>>;
-  principal: Principal;
-}): { shard: number; storeId: number } => {
+export function storeOfAddress(request: { params: Readonly<Record<string, string>>; principal: Principal }): {
+  shard: number;
+  storeId: number;
+} {
   const storeId = parseId(request.params['store_id'] ?? '');
   if (storeId === undefined || !reachesStore(request.principal, storeId)) throw notFound('store');
   return { shard: shardOf(storeId), storeId };
-};
+}
 
 /**
  * Throws a 403 `insufficient_scope` with its challenge (RFC 6750 §3.1) unless the caller has the scope `platform`; `fault`
  * replaces parts of the fault.
  */
-export const requirePlatform = (principal: Principal, fault: Partial<Fault> = {}): void => {
+export function requirePlatform(principal: Principal, fault: Partial<Fault> = {}): void {
   if (principal.scope === 'platform') return;
   throw new Problem(
     403,
     { code: 'insufficient_scope', message: 'This needs a token with the scope platform', ...fault },
     { headers: { 'WWW-Authenticate': 'Bearer realm="halcyon", error="insufficient_scope", scope="platform"' } },
   );
-};
+}
 
 /** Whether the caller is a signed-in owner of the store. */
-export const ownsStore = ({ owned }: Principal, storeId: number | undefined): boolean =>
-  storeId !== undefined && owned.includes(storeId);
+export function ownsStore({ owned }: Principal, storeId: number | undefined): boolean {
+  return storeId !== undefined && owned.includes(storeId);
+}
 
 /** Throws a 403 unless the caller is the platform or a signed-in owner of the store: apps cannot change its members. */
-export const requireOwner = (principal: Principal, storeId: number | undefined): void => {
+export function requireOwner(principal: Principal, storeId: number | undefined): void {
   if (ownsStore(principal, storeId)) return;
   if (!isInPerson(principal)) requirePlatform(principal);
   else throw new Problem(403, { code: 'owner_required', message: 'Only an owner of the store can do this' });
-};
+}

@@ -41,8 +41,11 @@ export class Problem extends Error {
 }
 
 /** Returns a 400 with the given faults. */
-export const invalid = (...faults: Fault[]): Problem => new Problem(400, faults);
+export function invalid(...faults: Fault[]): Problem {
+  return new Problem(400, faults);
+}
 
 /** Returns a 404, which is the same for resources that do not exist and for those of other stores. */
-export const notFound = (what: string): Problem =>
-  new Problem(404, { code: 'not_found', message: `There is no such ${what}, or it is not yours to see` });
+export function notFound(what: string): Problem {
+  return new Problem(404, { code: 'not_found', message: `There is no such ${what}, or it is not yours to see` });
+}

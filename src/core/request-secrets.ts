@@ -11,27 +11,28 @@ type Opened = { url: string | null; headers: Readonly<Record<string, string>> };
 const HIDDEN = '***';
 
 /** Returns the url as two parts; `query` is null where there is no question mark. */
-const splitUrl = (url: string): { before: string; query: string | null } => {
+function splitUrl(url: string): { before: string; query: string | null } {
   const at = url.indexOf('?');
   return at === -1 ? { before: url, query: null } : { before: url.slice(0, at), query: url.slice(at + 1) };
-};
+}
 
 /** Returns the headers with null for each value. */
-export const namesOf = (headers: Headers): Headers =>
-  Object.fromEntries(Object.keys(headers).map((name) => [name, null]));
+export function namesOf(headers: Headers): Headers {
+  return Object.fromEntries(Object.keys(headers).map((name) => [name, null]));
+}
 
 /** Returns what a row shows, and the text to seal: null where nothing is secret. */
-export const withoutSecrets = ({ url, headers }: Addressed): Addressed & { secrets: string | null } => {
+export function withoutSecrets({ url, headers }: Addressed): Addressed & { secrets: string | null } {
   const before = url === null ? null : splitUrl(url).before;
   const hasSecrets = before !== url || Object.keys(headers).length > 0;
   return { url: before, headers: namesOf(headers), secrets: hasSecrets ? JSON.stringify({ url, headers }) : null };
-};
+}
 
 /**
  * Returns the url and the headers of a row whose sealed text was opened. Values that the row itself has count, because the version
  * before this one writes them; so does its url where that is not the one whose query was sealed.
  */
-export const withSecrets = ({ url, headers }: Addressed, secrets: string | null): Opened => {
+export function withSecrets({ url, headers }: Addressed, secrets: string | null): Opened {
   const sealed: Addressed = secrets === null ? { url: null, headers: {} } : (JSON.parse(secrets) as Addressed);
   const isWhole = sealed.url !== null && splitUrl(sealed.url).before === url;
   const valueOf = (name: string) =>
@@ -45,24 +46,26 @@ export const withSecrets = ({ url, headers }: Addressed, secrets: string | null)
       }),
     ),
   };
-};
+}
 
 /** `token=abc&SECRET` is shown as `token=***&***`. */
-const hiddenPart = (part: string): string => {
+function hiddenPart(part: string): string {
   const at = part.indexOf('=');
   return part.slice(0, at + 1) + HIDDEN;
-};
+}
 
 const codePoints = (text: string): number => Array.from(text).length;
 
 /** Returns the url with each value of its query hidden, or the query as a whole where that would be longer than `lengthMax`. */
-export const withHiddenQuery = (url: string, lengthMax: number): string => {
+export function withHiddenQuery(url: string, lengthMax: number): string {
   const { before, query } = splitUrl(url);
   if (query === null || query === '') return url;
   const shown = `${before}?${query.split('&').map(hiddenPart).join('&')}`;
   // Never longer than the url itself, so that what is shown can be sent back.
   return codePoints(shown) <= lengthMax ? shown : `${before}?${HIDDEN.slice(0, query.length)}`;
-};
+}
 
 /** Whether a value in the query of the url is the sign for a hidden one. */
-export const hasHiddenValue = (url: string): boolean => /[?&=]\*{3}(?:&|$)/.test(url);
+export function hasHiddenValue(url: string): boolean {
+  return /[?&=]\*{3}(?:&|$)/.test(url);
+}

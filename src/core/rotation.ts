@@ -4,10 +4,11 @@
 export type Rotating<Key> = { encryptionKey: Key | null; nextEncryptionKey: Key | null; rotationEndsAt: Date | null };
 
 /** Returns the current key at `now`, and the next one during a rotation. */
-export const keysAt = <Key>(
+export function keysAt<Key>(
   { encryptionKey, nextEncryptionKey, rotationEndsAt }: Rotating<Key>,
   now: Date,
-): { current: Key | null; next: Key | null } =>
-  rotationEndsAt !== null && rotationEndsAt <= now
+): { current: Key | null; next: Key | null } {
+  return rotationEndsAt !== null && rotationEndsAt <= now
     ? { current: nextEncryptionKey, next: null }
     : { current: encryptionKey, next: nextEncryptionKey };
+}

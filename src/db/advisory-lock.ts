@@ -5,7 +5,7 @@ import type { Sql } from './pool.ts';
  * Runs the work under a session's advisory lock; returns false without running it if another process has the lock. The lock ends
  * with its connection, so a killed process does not block others. The numbers of `migrate.ts` and `partitions.ts` differ.
  */
-export const withAdvisoryLock = async (sql: Sql, lock: number, work: () => Promise<void>): Promise<boolean> => {
+export async function withAdvisoryLock(sql: Sql, lock: number, work: () => Promise<void>): Promise<boolean> {
   const connection = await sql.reserve();
   try {
     const [row] = await connection<{ isAcquired: boolean }[]>`select pg_try_advisory_lock(${lock}) as "isAcquired"`;
@@ -20,4 +20,4 @@ export const withAdvisoryLock = async (sql: Sql, lock: number, work: () => Promi
   } finally {
     connection.release();
   }
-};
+}

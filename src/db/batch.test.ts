@@ -5,7 +5,7 @@ import { createBatcher } from './batch.ts';
 type Run = { inputs: readonly number[]; finish: () => void; fail: (error: Error) => void };
 
 /** A batcher whose runs end when the test says so. An input's size is its number: rows = bytes = n. */
-const start = (limits: { maxRows?: number; maxBytes?: number } = {}) => {
+function start(limits: { maxRows?: number; maxBytes?: number } = {}) {
   const runs: Run[] = [];
   let atOnce = 0;
   const batcher = createBatcher<number, string>({
@@ -22,7 +22,7 @@ const start = (limits: { maxRows?: number; maxBytes?: number } = {}) => {
     },
   });
   return { batcher, runs };
-};
+}
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const unavailable = (): Error => Object.assign(new Error('gone'), { code: 'ECONNREFUSED' });

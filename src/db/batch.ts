@@ -21,10 +21,10 @@ type Waiting<In, Out> = {
 };
 
 /** Returns how many entries from the head of the queue fit into the limits together, at least one. */
-const countFitting = (
+function countFitting(
   queue: readonly { rows: number; bytes: number }[],
   limits: { maxRows: number; maxBytes: number },
-): number => {
+): number {
   let [rows, bytes, count] = [0, 0, 0];
   for (const waiting of queue) {
     rows += waiting.rows;
@@ -33,21 +33,21 @@ const countFitting = (
     count += 1;
   }
   return count;
-};
+}
 
-const ignore = (): void => {};
+function ignore(): void {}
 
 /**
  * Returns a batcher that runs one batch at a time, in order of arrival, of at most `maxRows` and `maxBytes` (a larger input is a
  * batch of its own). `run` returns one result per input. A failed batch is split in halves until the poison row fails alone;
  * if the database is unavailable, the whole batch rejects.
  */
-export const createBatcher = <In, Out>(options: {
+export function createBatcher<In, Out>(options: {
   maxRows: number;
   maxBytes: number;
   sizeOf: (input: In) => { rows: number; bytes: number };
   run: (inputs: readonly In[]) => Promise<readonly Out[]>;
-}): Batcher<In, Out> => {
+}): Batcher<In, Out> {
   const queue: Waiting<In, Out>[] = [];
   let waitingBytes = 0;
   let draining: Promise<void> | undefined;
@@ -110,4 +110,4 @@ export const createBatcher = <In, Out>(options: {
     waitingBytes: () => waitingBytes,
     idle: async () => draining,
   };
-};
+}

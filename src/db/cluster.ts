@@ -13,33 +13,33 @@ export const OWNER = 'halcyon';
 const run = promisify(execFile);
 
 /** Returns whether a process with this id exists. */
-export const isAlive = (pid: number): boolean => {
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
-};
+}
 
 /** Removes unfinished clusters of crashed starts, named `new.<pid of the creator>.<random>`. */
-const removeUnfinished = async (home: string): Promise<void> => {
+async function removeUnfinished(home: string): Promise<void> {
   for (const name of await readdir(home)) {
     const creator = Number(/^new\.(\d+)\./.exec(name)?.[1]);
     if (Number.isNaN(creator) || (creator !== process.pid && isAlive(creator))) continue;
     // An initdb whose parent was killed may still be writing; the next start removes the rest.
     await rm(join(home, name), { recursive: true, force: true, maxRetries: 3 }).catch(() => {});
   }
-};
+}
 
 /**
  * Returns the folder of the cluster in `home`, initialised if it is missing. A folder named `data` is always complete, also
  * after a crash. The encoding is UTF-8, sorted by code point, the same on every machine.
  */
-export const openCluster = async (
+export async function openCluster(
   { home, account }: Home,
   options: { binaries: string; password: string; durable: boolean },
-): Promise<string> => {
+): Promise<string> {
   await removeUnfinished(home);
   const data = join(home, 'data');
   if (await stat(data).catch(() => undefined)) {
@@ -73,4 +73,4 @@ export const openCluster = async (
     await rm(scratch, { recursive: true, force: true });
   }
   return data;
-};
+}

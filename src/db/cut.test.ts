@@ -10,7 +10,7 @@ import { isUnavailable } from './unavailable.ts';
 const CUTS = 10;
 const PATIENCE_MS = 5_000;
 
-const open = async (connections: number) => {
+async function open(connections: number) {
   const ends = endings();
   const { sql: direct, address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
@@ -18,7 +18,7 @@ const open = async (connections: number) => {
   const sql = openPool({ kind: 'url', url: proxy.url }, { connections, applicationName: 'test' });
   ends.after(() => sql.end({ timeout: 0 }));
   return { direct, sql, proxy };
-};
+}
 
 /** Whether the pool answers, and nothing but that nobody is there. */
 const answersOf = (sql: Sql) => () =>

@@ -14,26 +14,27 @@ const SYSTEM_HOME = '/var/lib/halcyon';
 const randomName = (): string => randomBytes(6).toString('hex');
 
 /** Returns whether the error of a file operation has one of these codes. */
-export const hasCode = (error: unknown, ...codes: string[]): boolean =>
-  codes.includes((error as NodeJS.ErrnoException).code ?? '');
+export function hasCode(error: unknown, ...codes: string[]): boolean {
+  return codes.includes((error as NodeJS.ErrnoException).code ?? '');
+}
 
 /** Returns an error with the output of a PostgreSQL program in one line; `cause` has the code ENOSPC if the output reports a full disk. */
-export const programFailed = (what: string, output: string): DatabaseError => {
+export function programFailed(what: string, output: string): DatabaseError {
   const code = /No space left on device|Disk quota exceeded|wrote only \d+ of \d+ bytes/.test(output)
     ? 'ENOSPC'
     : undefined;
   const text = output.trim().replaceAll(/\s*\n\s*/g, '; ');
   return new DatabaseError(`${what}: ${text}`, { cause: Object.assign(new Error(text), { code }) });
-};
+}
 
 /** Returns the error for a file of the data folder that cannot be read. */
-export const unreadable = (path: string, cause: unknown, remedy: string): DatabaseError => {
+export function unreadable(path: string, cause: unknown, remedy: string): DatabaseError {
   const { code, name } = cause as NodeJS.ErrnoException;
   return new UnusableError(`${path} cannot be read (${code ?? name})`, remedy, cause);
-};
+}
 
 /** Returns the error for a data folder that cannot be written. */
-export const unwritable = (dataDir: string, cause: unknown): DatabaseError => {
+export function unwritable(dataDir: string, cause: unknown): DatabaseError {
   const { code } = cause as NodeJS.ErrnoException;
   const isFile = code === 'EEXIST' || code === 'ENOTDIR';
   const isFull = code === 'ENOSPC' || code === 'EDQUOT';
@@ -43,10 +44,10 @@ export const unwritable = (dataDir: string, cause: unknown): DatabaseError => {
     `${isFile ? 'Set' : isFull ? 'Free space on its disk, or set' : 'Make it writable, or set'} HALCYON_DATA to another folder`,
     cause,
   );
-};
+}
 
 /** Creates the folder and its parents. `mkdir` of Node 26 with `recursive` never returns where /proc refuses it. */
-const makeFolder = async (folder: string): Promise<void> => {
+async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder);
   } catch (error) {
@@ -55,22 +56,22 @@ const makeFolder = async (folder: string): Promise<void> => {
     await makeFolder(dirname(folder));
     await mkdir(folder);
   }
-};
+}
 
-const makeOwned = async (folder: string, account: Account): Promise<void> => {
+async function makeOwned(folder: string, account: Account): Promise<void> {
   await mkdir(folder, { mode: 0o700 });
   if (account) await chown(folder, account.uid, account.gid);
-};
+}
 
 /** Returns the path for a new home in a folder that every account can reach. */
-export const newSystemHome = async (): Promise<string> => {
+export async function newSystemHome(): Promise<string> {
   await mkdir(SYSTEM_HOME, { recursive: true });
   await chmod(SYSTEM_HOME, 0o755);
   return join(SYSTEM_HOME, randomName());
-};
+}
 
 /** Creates the home. Each step is atomic; if another Halcyon creates the same home concurrently, its home wins. */
-const makeHome = async (dataDir: string, path: string, account: Account, log?: Log): Promise<void> => {
+async function makeHome(dataDir: string, path: string, account: Account, log?: Log): Promise<void> {
   const isInside = await isReachable(dataDir, account);
   const home = isInside ? `${path}.${randomName()}.tmp` : await newSystemHome();
   await makeOwned(home, account);
@@ -84,13 +85,13 @@ const makeHome = async (dataDir: string, path: string, account: Account, log?: L
   }
   if (!isInside)
     log?.info({ dataDir, home }, `user ${account?.uid} cannot reach ${dataDir}: the database lives in ${home}`);
-};
+}
 
 /**
  * Returns the folder of the cluster, created if it is missing, and the account that runs it: the folder's owner if this process
  * is root, otherwise its own user. Throws a `DatabaseError` with a remedy if the folder cannot be used.
  */
-export const openHome = async (dataDir: string, log?: Log): Promise<Home> => {
+export async function openHome(dataDir: string, log?: Log): Promise<Home> {
   const isRoot = process.getuid?.() === 0;
   const path = join(dataDir, 'postgres');
   try {
@@ -111,4 +112,4 @@ export const openHome = async (dataDir: string, log?: Log): Promise<Home> => {
   } catch (error) {
     throw error instanceof DatabaseError ? error : unwritable(dataDir, error);
   }
-};
+}

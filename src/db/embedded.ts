@@ -26,50 +26,50 @@ const SYSTEM_CACHE = '/var/cache/halcyon';
 const SOCKET_DIRECTORY_BYTES = 80;
 const SHORT_PREFIX = join(tmpdir(), 'halcyon-socket-');
 
-const makeSocketDirectory = async (home: string, account: Account): Promise<string> => {
+async function makeSocketDirectory(home: string, account: Account): Promise<string> {
   if (Buffer.byteLength(home) <= SOCKET_DIRECTORY_BYTES) return home;
   const directory = await mkdtemp(SHORT_PREFIX);
   if (account) await chown(directory, account.uid, account.gid);
   return directory;
-};
+}
 
-const removeSocketDirectory = async (directory: string): Promise<void> => {
+async function removeSocketDirectory(directory: string): Promise<void> {
   if (directory.startsWith(SHORT_PREFIX)) await rm(directory, { recursive: true, force: true });
-};
+}
 
 /**
  * Creates the database at the first start. The connection stays open while this process runs: a second Halcyon recognises by it
  * that the server is not an orphan.
  */
-const claim = async (sql: Sql): Promise<void> => {
+async function claim(sql: Sql): Promise<void> {
   const found = await sql`select from pg_database where datname = ${OWNER}`;
   if (found.length === 0) await sql`create database ${sql(OWNER)}`;
-};
+}
 
 /**
  * Returns the address of the server that a running Halcyon has started on `dataDir`, for short-lived commands; undefined if none
  * runs.
  */
-export const findRunning = async (dataDir: string): Promise<DatabaseAddress | undefined> => {
+export async function findRunning(dataDir: string): Promise<DatabaseAddress | undefined> {
   const password = await readPassword(dataDir);
   const data = await realpath(join(dataDir, 'postgres', 'data')).catch(() => undefined);
   if (password === undefined || data === undefined) return undefined;
   const directory = await busyServerOn(data, password);
   return directory === undefined ? undefined : { kind: 'socket', directory, user: OWNER, password, database: OWNER };
-};
+}
 
 /** Returns the id of the server process on `dataDir`, also while it accepts no connections; undefined if none runs. */
-export const findServer = async (dataDir: string): Promise<number | undefined> => {
+export async function findServer(dataDir: string): Promise<number | undefined> {
   const data = await realpath(join(dataDir, 'postgres', 'data')).catch(() => undefined);
   return data === undefined ? undefined : (await serverOn(data))?.pid;
-};
+}
 
 /**
  * Starts the cluster in `dataDir`, created at the first start. `durable: false` trades crash safety for speed and is for tests.
  * Throws a `DatabaseError` with a remedy if another Halcyon runs on the folder, the folder cannot be written, the platform has
  * no binaries, or the server does not start.
  */
-export const startEmbedded = async (options: { dataDir: string; durable?: boolean; log?: Log }): Promise<Embedded> => {
+export async function startEmbedded(options: { dataDir: string; durable?: boolean; log?: Log }): Promise<Embedded> {
   const { dataDir, durable = true, log } = options;
   const found = await findPackage();
   await finishMove(dataDir);
@@ -115,4 +115,4 @@ export const startEmbedded = async (options: { dataDir: string; durable?: boolea
     await removeSocketDirectory(directory);
     throw error;
   }
-};
+}

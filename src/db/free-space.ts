@@ -7,7 +7,7 @@ import { hasCode } from './data-folder.ts';
 const FOLDERS = ['.', 'postgres/data', 'postgres/data/base', 'postgres/data/pg_wal'];
 
 /** Returns the folder, or its nearest existing parent. */
-const existing = async (folder: string): Promise<string> => {
+async function existing(folder: string): Promise<string> {
   for (let at = folder; ; at = dirname(at)) {
     const error = await stat(at).then(
       () => undefined,
@@ -16,12 +16,12 @@ const existing = async (folder: string): Promise<string> => {
     if (error === undefined) return at;
     if (!hasCode(error, 'ENOENT', 'ENOTDIR') || at === dirname(at)) throw error;
   }
-};
+}
 
 export type Space = { folder: string; freeBytes: number };
 
 /** Returns the file system with the least free space among those that the cluster in `dataDir` writes to, or would at a first start. */
-export const readFreeSpace = async (dataDir: string): Promise<Space> => {
+export async function readFreeSpace(dataDir: string): Promise<Space> {
   const folders = await Promise.all(FOLDERS.map((folder) => existing(join(dataDir, folder))));
   const spaces = await Promise.all(
     folders.map(async (folder) => {
@@ -31,4 +31,4 @@ export const readFreeSpace = async (dataDir: string): Promise<Space> => {
     }),
   );
   return spaces.reduce((least, one) => (one.freeBytes < least.freeBytes ? one : least));
-};
+}

@@ -10,7 +10,7 @@ import { openPool, transaction } from './pool.ts';
 const ROUND_TRIPS = 5;
 
 /** Each transaction has an id of its own, and only what is still in it is given the same again. */
-const idsAround = async (isRejected: boolean) => {
+async function idsAround(isRejected: boolean) {
   const ends = endings();
   const { address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
@@ -38,7 +38,7 @@ const idsAround = async (isRejected: boolean) => {
     for (let trip = 0; trip < ROUND_TRIPS; trip += 1) await tx`select 1`;
     return [before, await idNow()];
   });
-};
+}
 
 for (const isRejected of [false, true]) {
   const how = isRejected ? 'fails' : 'ends';

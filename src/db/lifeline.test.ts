@@ -7,7 +7,7 @@ import { Lifeline } from './lifeline.ts';
 import { openPool } from './pool.ts';
 import { isUnavailable } from './unavailable.ts';
 
-const open = async (limitMs: number) => {
+async function open(limitMs: number) {
   const ends = endings();
   const { sql, address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
@@ -17,7 +17,7 @@ const open = async (limitMs: number) => {
   const line = new Lifeline(beside, limitMs);
   ends.after(() => line.stop());
   return { sql, beside, proxy, line };
-};
+}
 
 const pidOf = (line: Lifeline) => line.ask((on) => on<{ pid: number }[]>`select pg_backend_pid() as pid`);
 

@@ -8,7 +8,7 @@ import { until } from '../../test/setup/until.ts';
 import { listen } from './listen.ts';
 import { openPool, type Sql } from './pool.ts';
 
-const startListening = async (sql: Sql, silenceMs: number) => {
+async function startListening(sql: Sql, silenceMs: number) {
   const heard = new EventEmitter();
   let missed = 0;
   const hear = (channel: string) => (payload: string) => heard.emit('message', channel, payload);
@@ -18,7 +18,7 @@ const startListening = async (sql: Sql, silenceMs: number) => {
     { onMissed: () => heard.emit('missed', (missed += 1)), silenceMs },
   );
   return { heard, stop, missed: () => missed };
-};
+}
 
 test('what is said is heard, also after the connection broke, which is told', async (t) => {
   const { sql } = await emptyDatabase(t);

@@ -13,11 +13,11 @@ const ECHOES = 4;
  * A connection whose echoes do not return for `silenceMs` is replaced: the kernel takes a quarter of an hour to give up a peer
  * that vanished, and the driver (3.4.9) does not listen again after its first attempt to do so failed.
  */
-export const listen = async (
+export async function listen(
   sql: Sql,
   channels: Readonly<Record<string, (payload: string) => void>>,
   { onMissed, silenceMs }: { onMissed: () => void; silenceMs: number },
-): Promise<Running> => {
+): Promise<Running> {
   const echo = `halcyon_echo_${randomBytes(8).toString('hex')}`;
   let connection = openBeside(sql, 1);
   /** Ticks since the last notification: a count instead of a time, so that a paused process does not look like a dead connection. */
@@ -54,4 +54,4 @@ export const listen = async (
       await connection.end({ timeout: 0 });
     },
   };
-};
+}

@@ -12,12 +12,12 @@ export type Columns<Properties extends Comparisons> = {
 
 type AnyColumns = Readonly<Record<string, Fragment>>;
 
-const columnOf = (columns: AnyColumns, property: string): Fragment => {
+function columnOf(columns: AnyColumns, property: string): Fragment {
   const column = Object.hasOwn(columns, property) ? columns[property] : undefined;
   // The query parser accepts only declared properties.
   if (column === undefined) throw new TypeError(`The property ${property} is declared, but has no column`);
   return column;
-};
+}
 
 /** Returns the LIKE pattern: `*` matches anything; `%`, `_` and escaped characters match themselves. */
 const patternOf = (text: string): string =>
@@ -27,23 +27,23 @@ const patternOf = (text: string): string =>
   });
 
 /** Returns the value as a typed parameter. An integer is a bigint, because a numeric could not use an index on an integer column. */
-const valueOf = (sql: Queryable, value: string | number | boolean): Fragment => {
+function valueOf(sql: Queryable, value: string | number | boolean): Fragment {
   if (typeof value === 'boolean') return sql`${value}::boolean`;
   if (typeof value === 'string') return sql`${value}::text`;
   return Number.isInteger(value) ? sql`${value}::bigint` : sql`${value}::numeric`;
-};
+}
 
 /** Compares dates to the second, as they are shown, without a function on the column, so that an index can be used. */
-const dateCondition = (sql: Queryable, column: Fragment, operator: Filter['operator'], value: Date): Fragment => {
+function dateCondition(sql: Queryable, column: Fragment, operator: Filter['operator'], value: Date): Fragment {
   const at = sql`date_trunc('second', ${value}::timestamptz)`;
   const after = sql`${at} + interval '1 second'`;
   if (operator === 'greaterthan') return sql`${column} >= ${after}`;
   if (operator === 'lessthan') return sql`${column} < ${at}`;
   const same = sql`(${column} >= ${at} and ${column} < ${after})`;
   return operator === 'is' ? same : sql`${same} is not true`;
-};
+}
 
-const condition = (sql: Queryable, column: Fragment, { operator, value }: Filter): Fragment => {
+function condition(sql: Queryable, column: Fragment, { operator, value }: Filter): Fragment {
   if (value === null) return operator === 'is' ? sql`${column} is null` : sql`${column} is not null`;
   if (value instanceof Date) return dateCondition(sql, column, operator, value);
   if (operator === 'like') return sql`${column} ilike ${patternOf(String(value))}::text`;
@@ -52,25 +52,26 @@ const condition = (sql: Queryable, column: Fragment, { operator, value }: Filter
   if (operator === 'is') return sql`${column} = ${compared}`;
   if (operator === 'not') return sql`${column} is distinct from ${compared}`;
   return operator === 'greaterthan' ? sql`${column} > ${compared}` : sql`${column} < ${compared}`;
-};
+}
 
 /** Returns ` and …` for each filter, to be appended to other conditions. */
-export const narrowed = (sql: Queryable, filters: readonly Filter[], columns: AnyColumns): Fragment =>
-  filters.reduce(
+export function narrowed(sql: Queryable, filters: readonly Filter[], columns: AnyColumns): Fragment {
+  return filters.reduce(
     (before, filter) => sql`${before} and ${condition(sql, columnOf(columns, filter.property), filter)}`,
     sql``,
   );
+}
 
 /**
  * Returns the terms of `order by`. `ties` are the columns of the id, the tie-breaker in the direction of the last term, so that
  * pages never overlap. Null sorts as the greatest value, PostgreSQL's default: with `nulls last` no index would serve `desc`.
  */
-export const ordered = (
+export function ordered(
   sql: Queryable,
   order: readonly Order[],
   columns: AnyColumns,
   ties: readonly [Fragment, ...Fragment[]],
-): Fragment => {
+): Fragment {
   const direction = (descending: boolean): Fragment => (descending ? sql`desc` : sql`asc`);
   // The id is unique, so terms after it have no effect.
   const end = order.findIndex(({ property }) => property === 'id');
@@ -81,7 +82,8 @@ export const ordered = (
     ...ties.map((tie) => sql`${tie} ${direction(last)}`),
   ];
   return terms.reduce((before, term) => sql`${before}, ${term}`);
-};
+}
 
-export const paged = (sql: Queryable, { offset, limit }: Pick<Listing, 'offset' | 'limit'>): Fragment =>
-  sql`limit ${limit} offset ${offset}`;
+export function paged(sql: Queryable, { offset, limit }: Pick<Listing, 'offset' | 'limit'>): Fragment {
+  return sql`limit ${limit} offset ${offset}`;
+}

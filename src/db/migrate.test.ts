@@ -12,14 +12,14 @@ create table one (n int); insert into one values (1);
 create function twice(n int) returns int language sql as $$ select n * 2; $$;`;
 
 /** An empty database, and a folder of migrations with the given files. */
-const start = async (t: TestContext, files: Record<string, string>) => {
+async function start(t: TestContext, files: Record<string, string>) {
   const { sql, address } = await emptyDatabase(t);
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-migrations-'));
   t.after(() => rm(folder, { recursive: true }));
   const write = async (name: string, text: string): Promise<void> => writeFile(join(folder, name), text);
   for (const [name, text] of Object.entries(files)) await write(name, text);
   return { sql, address, folder, write };
-};
+}
 
 const refusal = (pattern: RegExp) => (error: unknown) => {
   assert.ok(error instanceof DatabaseError, String(error));

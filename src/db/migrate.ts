@@ -15,7 +15,7 @@ export const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 const LOCK = 7_209_001;
 
 /** Returns the migrations of a folder in their order. */
-export const migrationsIn = async (folder: string): Promise<Migration[]> => {
+export async function migrationsIn(folder: string): Promise<Migration[]> {
   const names = (await readdir(folder)).filter((name) => /^\d{4}-.+\.sql$/.test(name)).sort();
   return Promise.all(
     names.map(async (name) => {
@@ -24,17 +24,18 @@ export const migrationsIn = async (folder: string): Promise<Migration[]> => {
       return { version: Number(name.slice(0, 4)), name, hash, text };
     }),
   );
-};
+}
 
 /** Returns the numbers of the migrations in a folder. */
-export const versionsOf = async (folder: string): Promise<number[]> =>
-  (await migrationsIn(folder)).map(({ version }) => version);
+export async function versionsOf(folder: string): Promise<number[]> {
+  return (await migrationsIn(folder)).map(({ version }) => version);
+}
 
 /**
  * Compares the files with the applied migrations: `newer` are applied without a file, `changed` differ from the file, `missing`
  * are not applied yet.
  */
-export const compare = (migrations: readonly Migration[], applied: readonly Applied[]) => {
+export function compare(migrations: readonly Migration[], applied: readonly Applied[]) {
   const files = new Map(migrations.map((file) => [file.version, file]));
   const done = new Set(applied.map(({ version }) => version));
   return {
@@ -42,10 +43,10 @@ export const compare = (migrations: readonly Migration[], applied: readonly Appl
     changed: applied.filter(({ version, hash }) => files.has(version) && files.get(version)?.hash !== hash),
     missing: migrations.filter(({ version }) => !done.has(version)),
   };
-};
+}
 
 /** Returns the migrations to apply; throws a `DatabaseError` if the database does not fit to the files. */
-const requireCompatible = (migrations: readonly Migration[], applied: readonly Applied[]): Migration[] => {
+function requireCompatible(migrations: readonly Migration[], applied: readonly Applied[]): Migration[] {
   if (new Set(migrations.map(({ version }) => version)).size < migrations.length)
     throw new DatabaseError('Two migrations have the same number: rename one');
   const { newer, changed, missing } = compare(migrations, applied);
@@ -59,9 +60,9 @@ const requireCompatible = (migrations: readonly Migration[], applied: readonly A
       `The migration ${edited.name} was changed after it was applied: restore the file, and put the change into a new one`,
     );
   return missing;
-};
+}
 
-const apply = async (sql: postgres.ReservedSql, { version, name, hash, text }: Migration): Promise<void> => {
+async function apply(sql: postgres.ReservedSql, { version, name, hash, text }: Migration): Promise<void> {
   // `simple`: a file contains many statements. A reserved connection has no `begin` method.
   await sql`begin`;
   try {
@@ -75,18 +76,18 @@ const apply = async (sql: postgres.ReservedSql, { version, name, hash, text }: M
       cause: error,
     });
   }
-};
+}
 
 /**
  * Applies the missing migrations of `folder` and returns their file names. Throws a `DatabaseError` if the database is newer than
  * the code, an applied file was changed, or a file fails (it is then rolled back). Calls `onBegin` before each migration, because
  * one may take minutes.
  */
-export const migrate = async (
+export async function migrate(
   sql: Sql,
   folder: string,
   onBegin: (name: string) => void = () => {},
-): Promise<{ applied: string[] }> => {
+): Promise<{ applied: string[] }> {
   const migrations = await migrationsIn(folder);
   // The session lock is acquired and released on one connection and outlives the transactions.
   const connection = await sql.reserve();
@@ -108,4 +109,4 @@ export const migrate = async (
     await connection`select pg_advisory_unlock(${LOCK})`.catch(() => {});
     connection.release();
   }
-};
+}

@@ -12,11 +12,11 @@ import type { Sql } from './pool.ts';
 
 const TODAY = dayOf(new Date());
 
-const nextId = async (sql: Sql, day: number): Promise<number> => {
+async function nextId(sql: Sql, day: number): Promise<number> {
   const [row] = await sql<{ id: number }[]>`select ${nextDeliveryId(sql, day, sql`${7}::smallint`)} as id`;
   assert.ok(row !== undefined);
   return row.id;
-};
+}
 
 test('a day has ids up to its last number, then an error, and the next day begins with its own', async (t) => {
   const { sql } = await testDatabase(t);

@@ -20,56 +20,61 @@ const NUMBERED: Readonly<Record<string, Numbered>> = { event: 'event', delivery_
 const sequenceOf = (numbered: Numbered, day: number): string => `${numbered}_n_d${day}`;
 
 /** Returns whether all numbers of a day are used. */
-export const isOutOfNumbers = (error: unknown): boolean =>
-  error instanceof Error && (error as NodeJS.ErrnoException).code === SEQUENCE_LIMIT_EXCEEDED;
+export function isOutOfNumbers(error: unknown): boolean {
+  return error instanceof Error && (error as NodeJS.ErrnoException).code === SEQUENCE_LIMIT_EXCEEDED;
+}
 
 /** Returns whether a day has no sequence, because it has no partition. */
-export const isWithoutNumbers = (error: unknown): boolean =>
-  error instanceof Error &&
-  (error as NodeJS.ErrnoException).code === UNDEFINED_TABLE &&
-  /"(event|delivery)_n_d\d+"/.test(error.message);
+export function isWithoutNumbers(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    (error as NodeJS.ErrnoException).code === UNDEFINED_TABLE &&
+    /"(event|delivery)_n_d\d+"/.test(error.message)
+  );
+}
 
 /** Creates the sequence of a day's partition, if its table has one. */
-export const createNumbers = async (
+export async function createNumbers(
   sql: Queryable,
   { parent, name, day }: { parent: string; name: string; day: number },
-): Promise<void> => {
+): Promise<void> {
   const numbered = NUMBERED[parent];
   if (numbered === undefined) return;
   const step = numbered === 'event' ? EVENT_BLOCK : 1;
   // Bounds cannot be parameters.
   await sql.unsafe(`create sequence if not exists ${sequenceOf(numbered, day)} as bigint increment by ${step}
     minvalue 0 maxvalue ${NUMBERS_A_DAY - 1} no cycle owned by ${name}.id`);
-};
+}
 
 /** Returns the SQL of the next delivery id of a day in the shard that `shard` is the SQL of. */
-export const nextDeliveryId = (sql: Queryable, day: number, shard: ReturnType<Queryable>) =>
-  sql`(${firstIdOfDay(day)}::bigint + nextval(${sequenceOf('delivery', day)}::regclass) * ${SHARDS}::int + ${shard})`;
+export function nextDeliveryId(sql: Queryable, day: number, shard: ReturnType<Queryable>) {
+  return sql`(${firstIdOfDay(day)}::bigint + nextval(${sequenceOf('delivery', day)}::regclass) * ${SHARDS}::int + ${shard})`;
+}
 
 /**
  * Returns the first number of a block that only the caller has (`EVENT_BLOCK` numbers for each shard), and undefined where the day
  * has no sequence yet: an error would end the caller's transaction.
  */
-export const nextEventBlock = async (sql: Queryable, day: number): Promise<number | undefined> => {
+export async function nextEventBlock(sql: Queryable, day: number): Promise<number | undefined> {
   const [row] = await sql<{ n: number | null }[]>`
     select nextval(to_regclass(${sequenceOf('event', day)}))::float8 as n`;
   return row?.n ?? undefined;
-};
+}
 
 /** Returns the newest day that has an event, and undefined where none has. */
-export const newestNumberedDay = async (sql: Queryable): Promise<number | undefined> => {
+export async function newestNumberedDay(sql: Queryable): Promise<number | undefined> {
   const [row] = await sql<{ day: number | null }[]>`
     select max(substring(sequencename from '[0-9]+$')::int) as day from pg_sequences
     where schemaname = current_schema() and sequencename ~ '^event_n_d[0-9]+$' and last_value is not null`;
   return row?.day ?? undefined;
-};
+}
 
 /** Returns the share of a day's numbers that is used (0–1), of those that have a sequence for that day. */
-export const readUsedNumbers = async (sql: Queryable, day: number): Promise<ReadonlyMap<Numbered, number>> => {
+export async function readUsedNumbers(sql: Queryable, day: number): Promise<ReadonlyMap<Numbered, number>> {
   const kinds = Object.values(NUMBERED);
   const rows = await sql<{ kind: Numbered; used: number }[]>`
     select kind, coalesce(last_value, 0)::float8 / ${NUMBERS_A_DAY} as used
     from unnest(${kinds}::text[], ${kinds.map((kind) => sequenceOf(kind, day))}::text[]) as wanted (kind, name)
     join pg_sequences on schemaname = current_schema() and sequencename = wanted.name`;
   return new Map(rows.map(({ kind, used }) => [kind, used]));
-};
+}

@@ -5,10 +5,10 @@ import { testDatabase } from '../../test/setup/database.ts';
 
 const { sql } = await testDatabase();
 
-const momentOf = async (written: string): Promise<string | null> => {
+async function momentOf(written: string): Promise<string | null> {
   const [row] = await sql<{ at: Date | null }[]>`select moment_of(${written}) as at`;
   return row?.at?.toISOString() ?? null;
-};
+}
 
 const moments: readonly (readonly [written: string, at: string | null])[] = [
   ['2026-11-20', '2026-11-20T00:00:00.000Z'],

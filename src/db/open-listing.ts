@@ -24,19 +24,19 @@ const isRange = ({ operator }: Filter): boolean => operator === 'greaterthan' ||
 const numberAsText = (filter: Filter): Filter =>
   typeof filter.value === 'number' && !isRange(filter) ? { ...filter, value: String(filter.value) } : filter;
 
-const comparableOf = (sql: Queryable, { value }: Filter, member: Fragment): Fragment => {
+function comparableOf(sql: Queryable, { value }: Filter, member: Fragment): Fragment {
   if (value instanceof Date) return momentOf(sql, member);
   if (typeof value === 'number') return numberOf(sql, member);
   return value === '1' || value === '0' ? flagOf(sql, member) : textOf(sql, member);
-};
+}
 
 /** Returns conditions like `narrowed`; a property without a column is a member of `object`, an expression of type json. */
-export const narrowedOpenly = (
+export function narrowedOpenly(
   sql: Queryable,
   filters: readonly Filter[],
   { object, columns }: { object: Fragment; columns: Columns },
-): Fragment =>
-  filters.reduce(
+): Fragment {
+  return filters.reduce(
     (before, given) => {
       const { property } = given;
       if (Object.hasOwn(columns, property)) return sql`${before}${narrowed(sql, [given], columns)}`;
@@ -46,31 +46,32 @@ export const narrowedOpenly = (
     },
     sql``,
   );
+}
 
 const openNames = (order: readonly Order[], columns: Columns): string[] => [
   ...new Set(order.map(({ property }) => property).filter((property) => !Object.hasOwn(columns, property))),
 ];
 
 /** Returns the members that an order needs as one array of texts, for the column `members` of a subquery. */
-export const membersFor = (sql: Queryable, { order }: Listing, object: Fragment, columns: Columns): Fragment => {
+export function membersFor(sql: Queryable, { order }: Listing, object: Fragment, columns: Columns): Fragment {
   const names = openNames(order, columns);
   const members = names.reduce(
     (before, name, index) => sql`${before}${index === 0 ? sql`` : sql`, `}${object} ->> ${name}::text`,
     sql``,
   );
   return sql`array[${members}]::text[]`;
-};
+}
 
 /**
  * Returns order terms like `ordered`, where `columns` and `members` are columns of a subquery. Numbers come first, then dates,
  * then texts.
  */
-export const orderedOpenly = (
+export function orderedOpenly(
   sql: Queryable,
   { order }: Listing,
   { members, columns }: { members: Fragment; columns: Columns },
   ties: readonly [Fragment, ...Fragment[]],
-): Fragment => {
+): Fragment {
   const names = openNames(order, columns);
   const all: Record<string, Fragment> = { ...columns };
   for (const [index, name] of names.entries()) {
@@ -85,4 +86,4 @@ export const orderedOpenly = (
       : ['number', 'moment', 'text'].map((kind) => ({ property: `${property} as ${kind}`, descending })),
   );
   return ordered(sql, expanded, all, ties);
-};
+}

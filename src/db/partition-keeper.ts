@@ -10,12 +10,12 @@ const PARTITION_CHECK_MS = 60_000;
 const PARTITION_DAYS_AHEAD = 3;
 
 /** Creates the partitions of the coming days and drops the old ones, at once and then once a minute. */
-export const keepPartitions = async (deps: {
+export async function keepPartitions(deps: {
   direct: Sql;
   clock: Clock;
   log: Log;
   retentionDays: number;
-}): Promise<Running> => {
+}): Promise<Running> {
   const { direct, clock, log, retentionDays } = deps;
   const run = () => maintainPartitions(direct, { now: clock.now(), retentionDays, daysAhead: PARTITION_DAYS_AHEAD });
   let timer: NodeJS.Timeout | undefined;
@@ -41,4 +41,4 @@ export const keepPartitions = async (deps: {
     clearTimeout(timer);
   };
   return { stop };
-};
+}

@@ -13,20 +13,20 @@ const maintain = (sql: Sql, day: number, retentionDays = 30) =>
 /** Weeks ago: nothing is dropped before the database's own clock has passed it. */
 const BASE = TODAY - 40;
 /** With the days around `BASE`, and an event of today. */
-const databaseOfBase = async (t: TestContext): Promise<Sql> => {
+async function databaseOfBase(t: TestContext): Promise<Sql> {
   const { sql } = await testDatabase(t);
   await maintain(sql, TODAY);
   await nextEventBlock(sql, TODAY);
   await maintain(sql, BASE, 1);
   return sql;
-};
+}
 
-const attached = async (sql: Sql): Promise<string[]> => {
+async function attached(sql: Sql): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select inhrelid::regclass::text as name from pg_inherits
     where inhparent in ('event'::regclass, 'delivery_done'::regclass, 'attempt'::regclass) order by 1`;
   return rows.map(({ name }) => name);
-};
+}
 
 const insertDone = (sql: Sql, id: number) => sql`
   insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)

@@ -16,25 +16,30 @@ const CHECK_VIOLATION = '23514';
 const codeOf = (error: unknown): unknown => (error as Partial<postgres.PostgresError> | null)?.code;
 
 /** Returns whether a lock was not available in time, for example because of a dump or an `analyze`. */
-export const isLockUnavailable = (error: unknown): boolean => codeOf(error) === LOCK_NOT_AVAILABLE;
+export function isLockUnavailable(error: unknown): boolean {
+  return codeOf(error) === LOCK_NOT_AVAILABLE;
+}
 
 /** Returns whether the day of a row or id has no partition: the clock is days off, or no maintenance has succeeded for days. */
-export const isWithoutPartition = (error: unknown): boolean =>
-  isWithoutNumbers(error) ||
-  (codeOf(error) === CHECK_VIOLATION && (error as Error).message.startsWith('no partition of relation'));
+export function isWithoutPartition(error: unknown): boolean {
+  return (
+    isWithoutNumbers(error) ||
+    (codeOf(error) === CHECK_VIOLATION && (error as Error).message.startsWith('no partition of relation'))
+  );
+}
 
 /** Returns the oldest day with a pending delivery: when it ends, it is written to the partitions of its day. */
-const oldestPendingDay = async (sql: Queryable): Promise<number> => {
+async function oldestPendingDay(sql: Queryable): Promise<number> {
   const [row] = await sql<{ id: number | null }[]>`select min(least(id, event_id)) as id from delivery`;
   return row?.id == null ? Number.POSITIVE_INFINITY : dayOfId(row.id);
-};
+}
 
 /** `detached`: not attached yet, or not any more. */
 type State = 'attached' | 'detach pending' | 'detached';
 export type Partition = { parent: string; name: string; day: number; state: State };
 
 /** Returns all tables with the name of a partition, including those that a crash left between detach and drop. */
-export const partitionsOf = async (sql: Queryable): Promise<Partition[]> => {
+export async function partitionsOf(sql: Queryable): Promise<Partition[]> {
   const rows = await sql<{ name: string; state: State }[]>`
     select c.relname::text as name,
       case when i.inhrelid is null then 'detached' when i.inhdetachpending then 'detach pending' else 'attached' end as state
@@ -46,15 +51,15 @@ export const partitionsOf = async (sql: Queryable): Promise<Partition[]> => {
     const at = name.lastIndexOf('_d');
     return { parent: name.slice(0, at), name, day: Number(name.slice(at + 2)), state };
   });
-};
+}
 
-const missingOf = (existing: readonly Partition[], today: number, daysAhead: number): Partition[] => {
+function missingOf(existing: readonly Partition[], today: number, daysAhead: number): Partition[] {
   const known = new Set(existing.map(({ name }) => name));
   const days = Array.from({ length: daysAhead + 2 }, (_, at) => today - 1 + at);
   return PARENTS.flatMap((parent) =>
     days.map((day) => ({ parent, name: `${parent}_d${day}`, day, state: 'detached' as const })),
   ).filter(({ name }) => !known.has(name));
-};
+}
 
 /** Returns the partitions before the day `first`, pending detaches first: a parent can have only one at a time. */
 const olderThan = (existing: readonly Partition[], first: number): Partition[] =>
@@ -63,19 +68,19 @@ const olderThan = (existing: readonly Partition[], first: number): Partition[] =
     .toSorted((a, b) => Number(b.state === 'detach pending') - Number(a.state === 'detach pending'));
 
 /** Creates and attaches a partition; `create table … partition of` would lock the parent against readers and writers. */
-const create = async (sql: Queryable, { parent, name, day }: Partition): Promise<void> => {
+async function create(sql: Queryable, { parent, name, day }: Partition): Promise<void> {
   await sql`create table ${sql(name)} (like ${sql(parent)} including all)`;
   // Bounds cannot be parameters; these are internal numbers and names.
   const bounds = `from (${firstIdOfDay(day)}) to (${firstIdOfDay(day + 1)})`;
   await sql.unsafe(`alter table ${parent} attach partition ${name} for values ${bounds}`);
   await createNumbers(sql, { parent, name, day });
-};
+}
 
 /**
  * Detaches and drops a partition; returns false if a lock was not available. Not in a transaction, because `detach concurrently`
  * commits in between.
  */
-const drop = async (sql: Queryable, { parent, name, state }: Partition): Promise<boolean> => {
+async function drop(sql: Queryable, { parent, name, state }: Partition): Promise<boolean> {
   try {
     if (state === 'attached') await sql`alter table ${sql(parent)} detach partition ${sql(name)} concurrently`;
     if (state === 'detach pending') await sql`alter table ${sql(parent)} detach partition ${sql(name)} finalize`;
@@ -86,13 +91,13 @@ const drop = async (sql: Queryable, { parent, name, state }: Partition): Promise
     if (isLockUnavailable(error)) return false;
     throw error;
   }
-};
+}
 
 /**
  * Creates the missing partitions from the day before `today` (clocks differ, and a day's last batch commits on the next) to
  * `daysAhead` days after it, and returns their names. Rejects with SQLSTATE 55P03 if a lock on a parent was not available.
  */
-export const createMissing = async (sql: Queryable, today: number, daysAhead = 0): Promise<string[]> => {
+export async function createMissing(sql: Queryable, today: number, daysAhead = 0): Promise<string[]> {
   const run = async (tx: Queryable): Promise<string[]> => {
     await tx`select pg_advisory_xact_lock(${LOCK})`;
     await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`;
@@ -102,20 +107,20 @@ export const createMissing = async (sql: Queryable, today: number, daysAhead = 0
     return missing.map(({ name }) => name);
   };
   return 'begin' in sql ? transaction(sql as Sql, run) : run(sql);
-};
+}
 
 /**
  * Returns the first day whose partitions are kept. The clock of this process may be wrong by weeks, so the minimum of it, the
  * database's clock and the newest event counts; days with pending deliveries are kept as well.
  */
-const firstKeptDay = async (sql: Queryable, today: number, retentionDays: number): Promise<number> => {
+async function firstKeptDay(sql: Queryable, today: number, retentionDays: number): Promise<number> {
   const [row] = await sql<{ at: Date }[]>`select clock_timestamp() as at`;
   const newest = await newestNumberedDay(sql);
   if (row === undefined || newest === undefined) return Number.NEGATIVE_INFINITY;
   return Math.min(Math.min(today, dayOf(row.at), newest) - retentionDays, await oldestPendingDay(sql));
-};
+}
 
-const dropOld = async (direct: Sql, today: number, retentionDays: number): Promise<string[]> => {
+async function dropOld(direct: Sql, today: number, retentionDays: number): Promise<string[]> {
   const connection = await direct.reserve();
   try {
     await connection`select pg_advisory_lock(${LOCK})`;
@@ -136,21 +141,21 @@ const dropOld = async (direct: Sql, today: number, retentionDays: number): Promi
     await connection`select pg_advisory_unlock(${LOCK})`.catch(() => {});
     connection.release();
   }
-};
+}
 
 /**
  * Creates the missing partitions up to `daysAhead` days after `now`, and drops those whose day ended more than `retentionDays`
  * before now, before the database's clock and before the newest event. May run in many processes at once; with nothing to do it
  * is one look-up. Rejects with SQLSTATE 55P03 if a lock on a parent was not available.
  */
-export const maintainPartitions = async (
+export async function maintainPartitions(
   direct: Sql,
   options: { now: Date; retentionDays: number; daysAhead: number },
-): Promise<{ created: string[]; dropped: string[] }> => {
+): Promise<{ created: string[]; dropped: string[] }> {
   const today = dayOf(options.now);
   const existing = await partitionsOf(direct);
   const isComplete = missingOf(existing, today, options.daysAhead).length === 0;
   const created = isComplete ? [] : await createMissing(direct, today, options.daysAhead);
   const hasOld = olderThan(existing, today - options.retentionDays).length > 0;
   return { created, dropped: hasOld ? await dropOld(direct, today, options.retentionDays) : [] };
-};
+}

@@ -8,8 +8,8 @@ import { DatabaseError } from './pool.ts';
 const passwordPath = (dataDir: string): string => join(dataDir, 'postgres-password');
 
 /** Returns the password of the cluster; undefined before its first start. */
-export const readPassword = async (dataDir: string): Promise<string | undefined> =>
-  readFile(passwordPath(dataDir), 'utf8').then(
+export async function readPassword(dataDir: string): Promise<string | undefined> {
+  return readFile(passwordPath(dataDir), 'utf8').then(
     (text) => text.trim(),
     (error: NodeJS.ErrnoException) => {
       // ENOTDIR: there is a file in the place of the folder; a start reports it.
@@ -17,9 +17,10 @@ export const readPassword = async (dataDir: string): Promise<string | undefined>
       throw unreadable(passwordPath(dataDir), error, 'Restore the original file');
     },
   );
+}
 
 /** Returns the password, generated at the first call and kept in `<dataDir>/postgres-password` (mode 0600). */
-export const readOrCreatePassword = async (dataDir: string): Promise<string> => {
+export async function readOrCreatePassword(dataDir: string): Promise<string> {
   const path = passwordPath(dataDir);
   try {
     const kept = await readPassword(dataDir);
@@ -36,4 +37,4 @@ export const readOrCreatePassword = async (dataDir: string): Promise<string> => 
   } catch (error) {
     throw error instanceof DatabaseError ? error : unwritable(dataDir, error);
   }
-};
+}

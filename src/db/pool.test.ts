@@ -29,17 +29,13 @@ const ARRAYS: Record<string, unknown[]> = {
   uuid: ['0b54e6f3-3c1c-4b0a-9b0e-3f5f3d1c2b1a', null],
 };
 
-const roundTrip = async (
-  on: Queryable,
-  type: string,
-  values: unknown[],
-): Promise<{ rows: unknown[]; array: unknown }> => {
+async function roundTrip(on: Queryable, type: string, values: unknown[]): Promise<{ rows: unknown[]; array: unknown }> {
   const cast = on.unsafe(`::${type}[]`);
   const rows = await on<{ value: unknown }[]>`
     select value from unnest(${values as string[]}${cast}) with ordinality as u(value, n) order by n`;
   const [row] = await on<{ array: unknown }[]>`select ${values as string[]}${cast} as array`;
   return { rows: rows.map(({ value }) => value), array: row?.array };
-};
+}
 
 for (const [type, values] of Object.entries(ARRAYS)) {
   test(`${type}[] keeps every value and every null, whichever comes first`, async () => {

@@ -115,7 +115,7 @@ const socketOf = ({ directory, user, password, database }: Extract<DatabaseAddre
  * error for which `isUnavailable` returns true. It may have been executed.
  * `onQuery` counts statements for the benches; it adds parameters to the driver's errors, so it is never set elsewhere.
  */
-export const openPool = (
+export function openPool(
   address: DatabaseAddress,
   options: {
     connections: number;
@@ -124,7 +124,7 @@ export const openPool = (
     silenceMs?: number;
     onQuery?: (statement: string) => void;
   },
-): Sql => {
+): Sql {
   const { onQuery } = options;
   const settings: Postgres.Options<Record<string, Postgres.PostgresType>> = {
     max: options.connections,
@@ -148,39 +148,41 @@ export const openPool = (
   // The driver drops unknown options; its patched connections read this one here.
   Object.assign(sql.options, { silenceMs: options.silenceMs });
   return withArrays(withUseCounted(sql, options.connections));
-};
+}
 
 /** Returns a separate pool to the server of `sql`, with the same options. */
-export const openBeside = (sql: Sql, connections: number): Sql =>
-  withArrays(postgres({ ...sql.options, max: connections } as unknown as Postgres.Options<never>));
+export function openBeside(sql: Sql, connections: number): Sql {
+  return withArrays(postgres({ ...sql.options, max: connections } as unknown as Postgres.Options<never>));
+}
 
 /** Returns the hosts and ports that a pool connects to; none for a Unix socket. */
-export const serversOf = ({ options: { host, port, path } }: Sql): { host: string; port: number }[] =>
-  path ? [] : host.map((name, at) => ({ host: name.replace(/^\[|\]$/g, ''), port: port[at] ?? 5432 }));
+export function serversOf({ options: { host, port, path } }: Sql): { host: string; port: number }[] {
+  return path ? [] : host.map((name, at) => ({ host: name.replace(/^\[|\]$/g, ''), port: port[at] ?? 5432 }));
+}
 
 /** Runs `fn` in a transaction: commits when it resolves, rolls back when it rejects, and passes on its value or error. */
-export const transaction = async <T>(
+export async function transaction<T>(
   sql: Sql,
   fn: (tx: Tx) => Promise<T>,
   mode: 'read write' | 'read only' = 'read write',
-): Promise<T> => {
+): Promise<T> {
   // In an object, because the driver awaits the elements of a returned array.
   const { value } = (await sql.begin(mode, async (tx) => ({ value: await fn(tx) }))) as { value: T };
   return value;
-};
+}
 
 /**
  * Limits, until the transaction ends, how long a statement waits for a lock and how long the server waits for the client. A
  * process that vanishes or is frozen must not keep a shard from its next owner.
  */
-export const hurry = async (tx: Queryable, limitMs: number): Promise<void> => {
+export async function hurry(tx: Queryable, limitMs: number): Promise<void> {
   await tx`
     select set_config('lock_timeout', ${String(limitMs)}, true),
       set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
-};
+}
 
 /** Returns the server's version as a number such as 180004; throws a `DatabaseError` unless it responds and is PostgreSQL 15 or newer. */
-export const checkServer = async (sql: Sql): Promise<number> => {
+export async function checkServer(sql: Sql): Promise<number> {
   const rows = await sql<{ version: string; number: number }[]>`
     select current_setting('server_version') as version, current_setting('server_version_num')::int as number
   `.catch((error: unknown) => {
@@ -195,4 +197,4 @@ export const checkServer = async (sql: Sql): Promise<number> => {
     `Halcyon needs ${OLDEST_MAJOR} or newer`,
     undefined,
   );
-};
+}

@@ -33,25 +33,25 @@ const SETTINGS = {
 // For tests, which may keep the cluster in memory, with little WAL.
 const NOT_DURABLE = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_wal_size: '256MB' };
 
-const openLog = async (path: string) => {
+async function openLog(path: string) {
   const size = await stat(path).then(
     (file) => file.size,
     () => 0,
   );
   if (size > LOG_LIMIT_BYTES) await rename(path, `${path}.1`);
   return open(path, 'a', 0o600);
-};
+}
 
-const lastLines = async (path: string, from: number): Promise<string> => {
+async function lastLines(path: string, from: number): Promise<string> {
   const text = (await readFile(path)).subarray(from).toString();
   return text.trim().split('\n').slice(-5).join('\n');
-};
+}
 
 /**
  * Starts a watchdog that sends the postmaster a fast shutdown when this process ends, also after `kill -9`: its only file is a
  * pipe whose other end closes with this process. The returned function ends it by writing a line to the pipe.
  */
-const startWatchdog = (pid: number, account: Account): (() => void) => {
+function startWatchdog(pid: number, account: Account): () => void {
   const watchdog = spawn('/bin/sh', ['-c', 'read line || kill -INT "$1"', 'halcyon-watchdog', String(pid)], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
@@ -62,7 +62,7 @@ const startWatchdog = (pid: number, account: Account): (() => void) => {
   watchdog.stdin.on('error', () => {});
   watchdog.unref();
   return () => watchdog.stdin.end('\n');
-};
+}
 
 const stopper = (child: ChildProcess, exited: Promise<string>) => async (): Promise<void> => {
   if (child.exitCode !== null || child.signalCode !== null) return;
@@ -75,32 +75,33 @@ const stopper = (child: ChildProcess, exited: Promise<string>) => async (): Prom
 };
 
 /** Returns the lines of postmaster.pid: [pid, data folder, start in Unix seconds, port, socket folder, …, status]. */
-export const readPidFile = async (data: string): Promise<string[] | undefined> =>
-  readFile(join(data, 'postmaster.pid'), 'utf8').then(
+export async function readPidFile(data: string): Promise<string[] | undefined> {
+  return readFile(join(data, 'postmaster.pid'), 'utf8').then(
     (text) => text.split('\n').map((line) => line.trim()),
     () => undefined,
   );
+}
 
-const untilReady = async (data: string, pid: number, signal: AbortSignal): Promise<void> => {
+async function untilReady(data: string, pid: number, signal: AbortSignal): Promise<void> {
   for (;;) {
     const lines = await readPidFile(data);
     if (lines?.[0] === String(pid) && lines[7] === 'ready') return;
     await delay(POLL_MS, undefined, { signal });
   }
-};
+}
 
 /**
  * Starts PostgreSQL on `data` and waits until it accepts connections, including crash recovery. Throws a `DatabaseError` with the
  * last log lines if it does not start. `exited` resolves with a description when the server ends.
  */
-export const startPostmaster = async (options: {
+export async function startPostmaster(options: {
   binaries: string;
   account: Account;
   data: string;
   socketDirectory: string;
   logFile: string;
   durable: boolean;
-}): Promise<Postmaster> => {
+}): Promise<Postmaster> {
   const { binaries, account, data, socketDirectory, logFile, durable } = options;
   const settings = { ...SETTINGS, unix_socket_directories: socketDirectory, ...(durable ? {} : NOT_DURABLE) };
   const args = ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
@@ -133,4 +134,4 @@ export const startPostmaster = async (options: {
   }
   child.unref();
   return { pid, stop, exited };
-};
+}

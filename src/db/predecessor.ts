@@ -15,7 +15,7 @@ const STOP_TIMEOUT_MS = 60_000;
 const ORPHAN_AGE_MS = 3_000;
 
 /** Returns whether the process is a PostgreSQL on `data`; process ids are reused soon, in containers at once. */
-const isServerOf = async (pid: number, data: string): Promise<boolean> => {
+async function isServerOf(pid: number, data: string): Promise<boolean> {
   try {
     if (process.platform === 'linux')
       return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0').includes(data);
@@ -24,10 +24,10 @@ const isServerOf = async (pid: number, data: string): Promise<boolean> => {
   } catch {
     return false;
   }
-};
+}
 
 /** Returns the number of connected Halcyon sessions; undefined while the server accepts no connections. */
-const countHalcyons = async (directory: string, password: string): Promise<number | undefined> => {
+async function countHalcyons(directory: string, password: string): Promise<number | undefined> {
   const address = { kind: 'socket', directory, user: OWNER, password, database: 'postgres' } as const;
   const sql = openPool(address, { connections: 1, applicationName: 'predecessor' });
   try {
@@ -40,40 +40,40 @@ const countHalcyons = async (directory: string, password: string): Promise<numbe
   } finally {
     await sql.end({ timeout: 0 });
   }
-};
+}
 
 type Server = { pid: number; startedSeconds: number; directory: string };
 
 /** Returns the server that runs on `data`, if any. */
-export const serverOn = async (data: string): Promise<Server | undefined> => {
+export async function serverOn(data: string): Promise<Server | undefined> {
   const [pid, , startedSeconds, , directory = ''] = (await readPidFile(data)) ?? [];
   if (pid === undefined || !(await isServerOf(Number(pid), data))) return undefined;
   return { pid: Number(pid), startedSeconds: Number(startedSeconds), directory };
-};
+}
 
 /** Returns the socket folder of the server on `data` if a Halcyon is connected to it. */
-export const busyServerOn = async (data: string, password: string): Promise<string | undefined> => {
+export async function busyServerOn(data: string, password: string): Promise<string | undefined> {
   const server = await serverOn(data);
   if (server === undefined || server.directory === '') return undefined;
   const halcyons = await countHalcyons(server.directory, password);
   return halcyons === undefined || halcyons === 0 ? undefined : server.directory;
-};
+}
 
 /**
  * Removes a pid file whose process id now belongs to another program, because PostgreSQL would refuse to start. The file of a
  * dead process stays: PostgreSQL removes it after checking that no backend of the old server is alive.
  */
-const removeStalePidFile = async (data: string): Promise<void> => {
+async function removeStalePidFile(data: string): Promise<void> {
   const [pid] = (await readPidFile(data)) ?? [];
   if (pid === undefined || !isAlive(Number(pid)) || (await isServerOf(Number(pid), data))) return;
   await rm(join(data, 'postmaster.pid'), { force: true });
-};
+}
 
 /**
  * Waits for a server on `data` that is shutting down, and stops an orphan whose Halcyon was killed together with the watchdog.
  * Throws a `DatabaseError` if a Halcyon is connected to the server.
  */
-export const endPredecessor = async (cluster: { dataDir: string; data: string; password: string }): Promise<void> => {
+export async function endPredecessor(cluster: { dataDir: string; data: string; password: string }): Promise<void> {
   const { dataDir, data, password } = cluster;
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   let isStopping = false;
@@ -95,4 +95,4 @@ export const endPredecessor = async (cluster: { dataDir: string; data: string; p
     await delay(POLL_MS);
   }
   await removeStalePidFile(data);
-};
+}

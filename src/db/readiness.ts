@@ -17,7 +17,7 @@ const SPILLED_ROWS = 100_000;
 type Missing = Awaited<ReturnType<Check>>;
 
 /** Returns a function that rejects while the disk of the database is full. It sends a statement only after one was refused for that. */
-const createSpaceCheck = (sql: Sql): (() => Promise<void>) => {
+function createSpaceCheck(sql: Sql): () => Promise<void> {
   let checked = 0;
   return async () => {
     const { refusedForSpace } = useOf(sql);
@@ -32,14 +32,14 @@ const createSpaceCheck = (sql: Sql): (() => Promise<void>) => {
     );
     checked = refusedForSpace;
   };
-};
+}
 
 /**
  * Returns the check. `disk`: the disk of the database is full. `database`: no response within a second, because the server is
  * unavailable or all connections are in use. `migrations`: a file of the folder is not applied; additional migrations of newer
  * code are accepted, because versions overlap during an upgrade.
  */
-export const createDatabaseCheck = async (deps: { sql: Sql; clock: Clock; migrations: string }): Promise<Check> => {
+export async function createDatabaseCheck(deps: { sql: Sql; clock: Clock; migrations: string }): Promise<Check> {
   const { sql, clock } = deps;
   const checkSpace = createSpaceCheck(sql);
   const required = await versionsOf(deps.migrations);
@@ -72,4 +72,4 @@ export const createDatabaseCheck = async (deps: { sql: Sql; clock: Clock; migrat
     timer.abort();
     return missing;
   };
-};
+}

@@ -13,17 +13,17 @@ import { serverOn } from './predecessor.ts';
 const LINK = /^postgres\.[0-9a-f]+\.moved$/;
 
 /** Finishes an interrupted move: the cluster is in its new folder, but the link does not have its final name yet. */
-export const finishMove = async (dataDir: string): Promise<void> => {
+export async function finishMove(dataDir: string): Promise<void> {
   const path = join(dataDir, 'postgres');
   const names = await readdir(dataDir).catch(() => []);
   for (const link of names.filter((name) => LINK.test(name)).map((name) => join(dataDir, name))) {
     const isMoved = !(await lstat(path).catch(() => undefined)) && (await stat(link).catch(() => undefined));
     await (isMoved ? rename(link, path) : rm(link, { force: true }));
   }
-};
+}
 
 /** Returns the home, moved if its account cannot reach it and no server runs on it. */
-export const reachableHome = async (dataDir: string, given: Home, log?: Log): Promise<Home> => {
+export async function reachableHome(dataDir: string, given: Home, log?: Log): Promise<Home> {
   const { home, account } = given;
   if ((await isReachable(home, account)) || (await serverOn(join(home, 'data'))) !== undefined) return given;
   const target = await newSystemHome();
@@ -43,4 +43,4 @@ export const reachableHome = async (dataDir: string, given: Home, log?: Log): Pr
   await rename(link, join(dataDir, 'postgres'));
   log?.info({ dataDir, home: target }, `user ${account?.uid} cannot reach ${home}: the database moved to ${target}`);
   return { home: await realpath(target), account };
-};
+}

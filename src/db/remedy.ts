@@ -21,8 +21,8 @@ const REMEDIES: Readonly<Record<string, string>> = {
   '57P03': 'Wait until the server has started, or check its log',
 };
 
-export const remedyOf = (error: unknown): string => {
+export function remedyOf(error: unknown): string {
   const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
   const known = code !== undefined && Object.hasOwn(REMEDIES, code) ? REMEDIES[code] : undefined;
   return known ?? 'Check DATABASE_URL and that the server runs';
-};
+}

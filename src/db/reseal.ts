@@ -50,7 +50,7 @@ const ROUNDS_MAX = 25;
 type Renewal = { boundTo: string; replacement: Replacement | undefined; isComplete: boolean };
 
 /** Reseals the envelopes of a row that can be opened; the others stay unchanged. */
-const renew = (sealer: Sealer, row: SealedRow): Renewal => {
+function renew(sealer: Sealer, row: SealedRow): Renewal {
   let [isComplete, changes] = [true, false];
   const renewed = row.envelopes.map((envelope) => {
     if (envelope === null || sealer.isCurrent(envelope)) return envelope;
@@ -64,7 +64,7 @@ const renew = (sealer: Sealer, row: SealedRow): Renewal => {
     }
   });
   return { boundTo: row.boundTo, replacement: changes ? { ...row, renewed } : undefined, isComplete };
-};
+}
 
 class ResealRun {
   readonly counts = new Map<string, number>();
@@ -110,7 +110,7 @@ async function* pagesOf(vault: Vault, { key, isStopped }: ResealOptions): AsyncG
 }
 
 /** Reseals all vaults. Ends with `done` only after a round that found nothing to do except rows that no key opens. */
-export const reseal = async (vaults: readonly Vault[], options: ResealOptions): Promise<Resealed> => {
+export async function reseal(vaults: readonly Vault[], options: ResealOptions): Promise<Resealed> {
   const run = new ResealRun();
   const result = (end: Resealed['end']): Resealed => {
     return { counts: run.counts, unopened: [...run.unopened], late: run.late, end };
@@ -122,4 +122,4 @@ export const reseal = async (vaults: readonly Vault[], options: ResealOptions): 
     if (isClean) return result('done');
   }
   return result('incomplete');
-};
+}

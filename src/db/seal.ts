@@ -18,7 +18,9 @@ const TAG_BYTES = 16;
 const HEAD_BYTES = 1 + KEY_ID_BYTES;
 
 /** Returns an id that identifies a key without revealing it. */
-export const keyIdOf = (key: Buffer): Buffer => createHash('sha256').update(key).digest().subarray(0, KEY_ID_BYTES);
+export function keyIdOf(key: Buffer): Buffer {
+  return createHash('sha256').update(key).digest().subarray(0, KEY_ID_BYTES);
+}
 
 const headOf = (key: Buffer): Buffer => Buffer.concat([Buffer.of(VERSION), keyIdOf(key)]);
 
@@ -26,7 +28,7 @@ const headOf = (key: Buffer): Buffer => Buffer.concat([Buffer.of(VERSION), keyId
  * Returns a sealer that seals with the first key and opens with any. The envelope is version · key id · nonce · ciphertext · tag;
  * the key id selects the key.
  */
-export const createSealer = (...keys: Keys): Sealer => {
+export function createSealer(...keys: Keys): Sealer {
   const [key] = keys;
   const head = headOf(key);
   const heads = keys.map((one) => ({ key: one, head: headOf(one) }));
@@ -53,4 +55,4 @@ export const createSealer = (...keys: Keys): Sealer => {
     },
     isCurrent: (sealed) => keyOf(sealed) === key,
   };
-};
+}

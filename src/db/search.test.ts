@@ -15,7 +15,7 @@ const open = (searchLimitMs = 2_000, searchesWaiting = 0) =>
 const read = async () => 'found';
 
 /** A search of that store, which runs until it is ended. */
-const begin = async (search: ReturnType<typeof open>, storeId: number) => {
+async function begin(search: ReturnType<typeof open>, storeId: number) {
   const [started, ending] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
   const answer = search(storeId, sorted, async () => {
     started.resolve();
@@ -23,7 +23,7 @@ const begin = async (search: ReturnType<typeof open>, storeId: number) => {
   });
   await started.promise;
   return { answer, ...ending };
-};
+}
 
 const isTooMany = (error: unknown): boolean =>
   error instanceof Problem &&

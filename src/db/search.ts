@@ -21,16 +21,16 @@ export type Search = <T>(storeId: number, page: Listing, read: (tx: Tx) => Promi
  * Returns the error of a read that exceeded its limit. A search is a 400, because a retry would cost the same; a plain page is a
  * 503 with a Retry-After, because the request has nothing to narrow down.
  */
-const timeoutProblem = (page: Listing, limitMs: number, cause: unknown): Problem => {
+function timeoutProblem(page: Listing, limitMs: number, cause: unknown): Problem {
   if (isPlain(page)) {
     const message = `This took longer than ${limitMs} ms; try again shortly`;
     return new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '5' }, cause });
   }
   const message = `This takes longer than ${limitMs} ms to find: narrow it down by id or by a date, or leave the order as it is`;
   return new Problem(400, { code: 'too_much_to_search', message }, { cause });
-};
+}
 
-const limited = async <T>(sql: Sql, limitMs: number, page: Listing, read: (tx: Tx) => Promise<T>): Promise<T> => {
+async function limited<T>(sql: Sql, limitMs: number, page: Listing, read: (tx: Tx) => Promise<T>): Promise<T> {
   const bounded = async (tx: Tx): Promise<T> => {
     await tx`select set_config('statement_timeout', ${String(limitMs)}, true)`;
     return read(tx);
@@ -41,13 +41,13 @@ const limited = async <T>(sql: Sql, limitMs: number, page: Listing, read: (tx: T
     if ((error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
     throw timeoutProblem(page, limitMs, error);
   }
-};
+}
 
 /**
  * Returns a semaphore that admits one search per store and `searchesAtOnce` in total. `acquire` waits without a connection, and
  * returns false if the queue of the store is full.
  */
-const createSemaphore = ({ searchesAtOnce, searchesWaiting }: Limits) => {
+function createSemaphore({ searchesAtOnce, searchesWaiting }: Limits) {
   const running = new Set<number>();
   const waiting: { storeId: number; start: () => void }[] = [];
   const canStart = (storeId: number): boolean => running.size < searchesAtOnce && !running.has(storeId);
@@ -73,13 +73,13 @@ const createSemaphore = ({ searchesAtOnce, searchesWaiting }: Limits) => {
       }
     },
   };
-};
+}
 
 /**
  * Returns the search function. An ordered, filtered or far page counts as a search and is queued before it takes a connection:
  * without the queue, twenty searches of one store occupied the whole pool, and a plain read of another store waited nine seconds.
  */
-export const createSearch = (sql: Sql, limits: Limits): Search => {
+export function createSearch(sql: Sql, limits: Limits): Search {
   const { searchLimitMs, searchesWaiting } = limits;
   const semaphore = createSemaphore(limits);
   return async (storeId, page, read) => {
@@ -95,4 +95,4 @@ export const createSearch = (sql: Sql, limits: Limits): Search => {
       semaphore.release(storeId);
     }
   };
-};
+}

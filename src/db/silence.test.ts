@@ -9,7 +9,7 @@ import { isUnavailable } from './unavailable.ts';
 
 const SILENCE_MS = 500;
 
-const open = async () => {
+async function open() {
   const ends = endings();
   const { sql: direct, address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
@@ -18,7 +18,7 @@ const open = async () => {
   const sql = openPool({ kind: 'url', url: proxy.url }, settings);
   ends.after(() => sql.end({ timeout: 0 }));
   return { direct, sql, proxy };
-};
+}
 
 test('a connection of a pool that went silent is given up, and the next statement has another', async () => {
   const { sql, proxy } = await open();

@@ -10,18 +10,18 @@ import { serverOn } from './predecessor.ts';
 const FORMER_OWNERS: ReadonlySet<number> = new Set([0, NOBODY_UID]);
 
 /** Returns whether a folder of the cluster is a link, such as a WAL on a separate disk. */
-const hasLinks = async (data: string): Promise<boolean> => {
+async function hasLinks(data: string): Promise<boolean> {
   const lists = await Promise.all(
     [data, join(data, 'pg_tblspc')].map((folder) => readdir(folder, { withFileTypes: true }).catch(() => [])),
   );
   return lists.flat().some((entry) => entry.isSymbolicLink());
-};
+}
 
 /**
  * Changes the owner of a home from uid 65534 or root to the dedicated account. The home belongs to root meanwhile, so that no
  * other process can add links and a start after a crash continues. Links are not followed, so a cluster with links is unchanged.
  */
-export const takeOverHome = async (given: Home, log?: Log): Promise<Home> => {
+export async function takeOverHome(given: Home, log?: Log): Promise<Home> {
   const { home, account: owner } = given;
   if (owner === undefined || !FORMER_OWNERS.has(owner.uid)) return given;
   const data = join(home, 'data');
@@ -35,4 +35,4 @@ export const takeOverHome = async (given: Home, log?: Log): Promise<Home> => {
   await chown(home, account.uid, account.gid);
   log?.info({ home, from: owner.uid, to: account.uid }, 'owner of the database folder changed');
   return { home, account };
-};
+}

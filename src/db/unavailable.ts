@@ -41,7 +41,7 @@ const READ_ONLY = { code: '0A000', message: /during recovery$/ };
  * Returns whether the error concerns the server and not the statement. The result of a COMMIT that fails with such an error is
  * unknown.
  */
-export const isUnavailable = (error: unknown): boolean => {
+export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code, syscall } = error as NodeJS.ErrnoException;
   // For a failed child process, `code` is its exit code, a number.
@@ -49,15 +49,17 @@ export const isUnavailable = (error: unknown): boolean => {
   if (code === READ_ONLY.code) return READ_ONLY.message.test(error.message);
   // SQLSTATE class 08 is "connection exception"; ENOENT is a missing socket file.
   return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');
-};
+}
 
 /** Returns whether PostgreSQL refused a statement because its disk is full. */
-export const isDiskFull = (error: unknown): boolean =>
-  error instanceof Error && (error as NodeJS.ErrnoException).code === '53100';
+export function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && (error as NodeJS.ErrnoException).code === '53100';
+}
 
 /** Returns whether a statement waited longer than `lock_timeout` for a row that another transaction has locked. */
-export const isLockTimeout = (error: unknown): boolean =>
-  error instanceof Error && (error as NodeJS.ErrnoException).code === '55P03';
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof Error && (error as NodeJS.ErrnoException).code === '55P03';
+}
 
 /**
  * SQLSTATE classes that concern the statement at any time: 22 data exception, 23 integrity constraint violation, 54 program limit
@@ -66,8 +68,8 @@ export const isLockTimeout = (error: unknown): boolean =>
 const REFUSALS: ReadonlySet<string> = new Set(['22', '23', '54', 'P0']);
 
 /** Returns whether a retry cannot succeed. False for a deadlock, a cancelled statement and a fault of the driver. */
-export const isRefused = (error: unknown): boolean => {
+export function isRefused(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as NodeJS.ErrnoException;
   return code?.length === 5 && REFUSALS.has(code.slice(0, 2));
-};
+}

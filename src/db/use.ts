@@ -23,7 +23,7 @@ type Many = (...args: unknown[]) => unknown;
 
 const USE = Symbol('use');
 
-const createCounter = (connections: number) => {
+function createCounter(connections: number) {
   const statements = new Set<Statement>();
   let reserved = 0;
   let waiting = 0;
@@ -71,10 +71,10 @@ const createCounter = (connections: number) => {
     return { connections, busy: reserved + active, waiting: waiting + statements.size - active, refusedForSpace };
   };
   return { watch, reserve, countFailure, read };
-};
+}
 
 /** Returns the pool with its use counted; transactions and reserved connections behave as without. */
-export const withUseCounted = (sql: Sql, connections: number): Sql => {
+export function withUseCounted(sql: Sql, connections: number): Sql {
   const counter = createCounter(connections);
   const begin = async (...args: unknown[]): Promise<unknown> => {
     const body = args.pop() as (tx: Tx) => unknown;
@@ -116,10 +116,10 @@ export const withUseCounted = (sql: Sql, connections: number): Sql => {
     },
     get: (target, key, receiver) => members[key] ?? Reflect.get(target, key, receiver),
   });
-};
+}
 
 /** Returns the current use of a pool of `openPool`. */
-export const useOf = (sql: Sql): PoolUse => {
+export function useOf(sql: Sql): PoolUse {
   const read = Reflect.get(sql, USE) as (() => PoolUse) | undefined;
   return read?.() ?? { connections: 0, busy: 0, waiting: 0, refusedForSpace: 0 };
-};
+}

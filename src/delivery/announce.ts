@@ -31,16 +31,16 @@ const parseKeys = (payload: string): AnnouncedWork[] =>
     return Number.isInteger(shard) && Number.isInteger(webhookId) ? [{ shard, webhookId, deliveryId }] : [];
   });
 
-const notifyAll = async (sql: Queryable, channel: string, keys: readonly (string | number)[]): Promise<void> => {
+async function notifyAll(sql: Queryable, channel: string, keys: readonly (string | number)[]): Promise<void> {
   for (let at = 0; at < keys.length; at += KEYS_PER_NOTIFICATION)
     await notify(sql, channel, keys.slice(at, at + KEYS_PER_NOTIFICATION).join(','));
-};
+}
 
 /**
  * Calls a handler for each notification, and `onMissed` after the connection was down or silent and may have missed
  * some.
  */
-export const listenForChanges = (
+export function listenForChanges(
   sql: Sql,
   handlers: {
     onWork: (work: readonly AnnouncedWork[]) => void;
@@ -49,8 +49,8 @@ export const listenForChanges = (
     onMissed: () => void;
   },
   silenceMs: number,
-): Promise<Running> =>
-  listen(
+): Promise<Running> {
+  return listen(
     sql,
     {
       [WORK_CHANNEL]: (payload) => handlers.onWork(parseKeys(payload)),
@@ -59,32 +59,36 @@ export const listenForChanges = (
     },
     { onMissed: handlers.onMissed, silenceMs },
   );
+}
 
 /** Announces new work when the transaction commits; nothing is sent if it rolls back. */
-export const announceWork = (tx: Queryable, work: readonly Work[]): Promise<void> =>
-  notifyAll(tx, WORK_CHANNEL, work.map(workKey));
+export function announceWork(tx: Queryable, work: readonly Work[]): Promise<void> {
+  return notifyAll(tx, WORK_CHANNEL, work.map(workKey));
+}
 
 /**
  * Announces changed webhooks when the transaction commits. A notification sent after the commit could be lost, and a
  * busy lane would continue with the old settings.
  */
-export const announceChanged = (tx: Queryable, webhooks: readonly LaneKey[]): Promise<void> =>
-  notifyAll(
+export function announceChanged(tx: Queryable, webhooks: readonly LaneKey[]): Promise<void> {
+  return notifyAll(
     tx,
     WEBHOOK_CHANNEL,
     webhooks.map(({ shard, webhookId }) => `${shard}:${webhookId}`),
   );
+}
 
 /** Announces erased events when the transaction commits, so that no process sends them from memory. */
-export const announceErased = (tx: Queryable, { ids }: ErasedEvents): Promise<void> =>
-  notifyAll(tx, EVENT_CHANNEL, ids);
+export function announceErased(tx: Queryable, { ids }: ErasedEvents): Promise<void> {
+  return notifyAll(tx, EVENT_CHANNEL, ids);
+}
 
 export type Announcer = Running & {
   /** Announces new work; calls within a few milliseconds are combined into one notification. */
   work: (work: Work) => void;
 };
 
-export const createAnnouncer = (deps: { sql: Sql; log: Log }): Announcer => {
+export function createAnnouncer(deps: { sql: Sql; log: Log }): Announcer {
   let pending: string[] = [];
   let timer: NodeJS.Timeout | undefined;
   const flush = async () => {
@@ -107,4 +111,4 @@ export const createAnnouncer = (deps: { sql: Sql; log: Log }): Announcer => {
       await logFailure(flush());
     },
   };
-};
+}

@@ -20,7 +20,7 @@ export type OwnerWrites = {
   hourlyStats: HourlyStats;
 };
 
-export const openOwnerWrites = (deps: {
+export function openOwnerWrites(deps: {
   sql: Sql;
   clock: Clock;
   log: Log;
@@ -38,7 +38,7 @@ export const openOwnerWrites = (deps: {
   onReturned: (lane: Lane) => void;
   /** The settings of the lane's webhook have to be read again. */
   onDisabled: (lane: Lane) => void;
-}): OwnerWrites => {
+}): OwnerWrites {
   const { sql, clock, log, metrics, workerId, ownership, settings, disableWebhook, notify, onReady, onReturned } = deps;
   const fenceOf = (shard: number) => ownership.fenceOf(shard);
   const onLost = (shard: number, fence: number) => ownership.lost(shard, fence);
@@ -69,4 +69,4 @@ export const openOwnerWrites = (deps: {
     }),
     recorder: withWarnings(observedRecorder, { log, notify }),
   };
-};
+}

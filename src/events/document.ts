@@ -15,18 +15,21 @@ export const EVENT_PROPERTIES = {
   date_created: 'date',
 } as const satisfies Comparisons;
 
-export const addressOfEvents = (baseUrl: string, storeId: number): string => `${baseUrl}/stores/${storeId}/events`;
+export function addressOfEvents(baseUrl: string, storeId: number): string {
+  return `${baseUrl}/stores/${storeId}/events`;
+}
 
 /** Returns the URL of an event. */
-export const addressOfEvent = (event: { id: number }, baseUrl: string, storeId: number): string =>
-  `${addressOfEvents(baseUrl, storeId)}/${event.id}`;
+export function addressOfEvent(event: { id: number }, baseUrl: string, storeId: number): string {
+  return `${addressOfEvents(baseUrl, storeId)}/${event.id}`;
+}
 
 /**
  * Returns the Document of an event, with links to the latest version of its resource (`svc:resource`) and to the version that
  * it published (`svc:payload`). The links use the current base URL; only the payload keeps the base URL of the time of the
  * event.
  */
-export const eventDocument = (event: PublishedEvent, storeId: number, baseUrl: string): Document => {
+export function eventDocument(event: PublishedEvent, storeId: number, baseUrl: string): Document {
   const self = addressOfEvent(event, baseUrl, storeId);
   const about = { type: event.type, id: event.resourceId };
   const resource = addressOf({ baseUrl, storeId, ...about });
@@ -55,4 +58,4 @@ export const eventDocument = (event: PublishedEvent, storeId: number, baseUrl: s
       date('date_created', formatDate(event.dateCreated, event.timeZone)),
     ],
   };
-};
+}

@@ -13,7 +13,7 @@ export type PublishMetrics = {
   watchWaiting: (read: () => number) => void;
 };
 
-export const createPublishMetrics = (registry: Registry): PublishMetrics => {
+export function createPublishMetrics(registry: Registry): PublishMetrics {
   const registers = [registry];
   const events = new Counter({
     name: 'halcyon_events_published_total',
@@ -70,4 +70,4 @@ export const createPublishMetrics = (registry: Registry): PublishMetrics => {
     },
     watchWaiting: (read) => void readers.push(read),
   };
-};
+}

@@ -29,12 +29,12 @@ type Deps = {
   search: Search;
 };
 
-const eventOf = async (sql: Sql, request: ApiRequest, storeId: number): Promise<StoredEvent> => {
+async function eventOf(sql: Sql, request: ApiRequest, storeId: number): Promise<StoredEvent> {
   const id = parseId(request.params['event_id'] ?? '');
   const event = id === undefined ? undefined : await findEvent(sql, { shard: shardOf(storeId), storeId, id });
   if (event === undefined) throw notFound('event');
   return event;
-};
+}
 
 /** Returns the 404 for an event whose payload was erased. */
 const erased = (): Problem =>
@@ -110,16 +110,18 @@ const createPayload = ({ sql, relationPrefix }: Deps): Operation =>
     },
   });
 
-export const createEventOperations = (deps: Deps): Record<'publish' | 'list' | 'read' | 'payload', Operation> => ({
-  publish: createPublish(deps),
-  list: createList(deps),
-  read: guarded({
-    summary: 'One event',
-    handle: async (request) => {
-      const storeId = storeOfAddress(request).storeId;
-      const event = await eventOf(deps.sql, request, storeId);
-      return { status: 200, document: eventDocument(event, storeId, deps.baseUrl) };
-    },
-  }),
-  payload: createPayload(deps),
-});
+export function createEventOperations(deps: Deps): Record<'publish' | 'list' | 'read' | 'payload', Operation> {
+  return {
+    publish: createPublish(deps),
+    list: createList(deps),
+    read: guarded({
+      summary: 'One event',
+      handle: async (request) => {
+        const storeId = storeOfAddress(request).storeId;
+        const event = await eventOf(deps.sql, request, storeId);
+        return { status: 200, document: eventDocument(event, storeId, deps.baseUrl) };
+      },
+    }),
+    payload: createPayload(deps),
+  };
+}

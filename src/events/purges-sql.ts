@@ -10,10 +10,10 @@ export type ErasedStore = { shard: number; storeId: number };
 export type TableIndex = { table: string; order: readonly string[] };
 
 /** Returns an erased store that still has rows in the table. */
-export const findErasedStoreWith = async (
+export async function findErasedStoreWith(
   sql: Queryable,
   { table, order }: TableIndex,
-): Promise<ErasedStore | undefined> => {
+): Promise<ErasedStore | undefined> {
   const [row] = await sql<ErasedStore[]>`
     select e.shard, e.id as "storeId"
     from erased_store e
@@ -22,76 +22,72 @@ export const findErasedStoreWith = async (
     ) as remaining
     limit 1`;
   return row;
-};
+}
 
 /** Deletes by `ctid`: by key, each batch would read over the rows that earlier batches deleted. */
-export const deleteResources = async (
-  sql: Queryable,
-  { shard, storeId }: ErasedStore,
-  limit: number,
-): Promise<number> => {
+export async function deleteResources(sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> {
   const { count } = await sql`
     delete from resource where ctid = any(array(
       select ctid from resource where shard = ${shard} and store_id = ${storeId}
       order by type, id limit ${limit} for update skip locked
     ))`;
   return count;
-};
+}
 
 /**
  * Deletes in two statements: in one, PostgreSQL would look for each event in every partition, because partitions are pruned
  * before the ids are known.
  */
-export const deleteEvents = async (sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> => {
+export async function deleteEvents(sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> {
   const rows = await sql<{ id: number }[]>`
     select id from event where shard = ${shard} and store_id = ${storeId} order by id desc limit ${limit}`;
   const ids = rows.map(({ id }) => id);
   const { count } = await sql`delete from event where shard = ${shard} and id = any(${ids}::bigint[])`;
   return count;
-};
+}
 
-export const deleteKeys = async (sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> => {
+export async function deleteKeys(sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> {
   const { count } = await sql`
     delete from publish_key where ctid = any(array(
       select ctid from publish_key where shard = ${shard} and store_id = ${storeId}
       order by key limit ${limit} for update skip locked
     ))`;
   return count;
-};
+}
 
-export const deleteErasedResources = async (
+export async function deleteErasedResources(
   sql: Queryable,
   { shard, storeId }: ErasedStore,
   limit: number,
-): Promise<number> => {
+): Promise<number> {
   const { count } = await sql`
     delete from erased_resource where ctid = any(array(
       select ctid from erased_resource where shard = ${shard} and store_id = ${storeId}
       order by type, id limit ${limit} for update skip locked
     ))`;
   return count;
-};
+}
 
-export const deleteTerms = async (sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> => {
+export async function deleteTerms(sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> {
   const { count } = await sql`
     delete from subscription_term where ctid = any(array(
       select ctid from subscription_term where shard = ${shard} and store_id = ${storeId}
       order by subscription_id, day limit ${limit} for update skip locked
     ))`;
   return count;
-};
+}
 
-export const deleteDays = async (sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> => {
+export async function deleteDays(sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> {
   const { count } = await sql`
     delete from revenue_day where ctid = any(array(
       select ctid from revenue_day where shard = ${shard} and store_id = ${storeId}
       order by day limit ${limit} for update skip locked
     ))`;
   return count;
-};
+}
 
 /** Deletes the single row of the store. */
-export const deleteBook = async (sql: Queryable, { shard, storeId }: ErasedStore): Promise<number> => {
+export async function deleteBook(sql: Queryable, { shard, storeId }: ErasedStore): Promise<number> {
   const { count } = await sql`delete from revenue_book where shard = ${shard} and store_id = ${storeId}`;
   return count;
-};
+}

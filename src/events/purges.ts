@@ -59,7 +59,9 @@ const createStorePurge =
     return removed;
   };
 
-export const createEventPurges = ({ sql }: { sql: Sql }): readonly Purge[] => [
-  { name: 'publish_keys', purge: (limit, now) => purgeKeys(sql, limit, staleAt(now)) },
-  ...STORE_PURGES.map((storePurge) => ({ name: storePurge.name, purge: createStorePurge(sql, storePurge) })),
-];
+export function createEventPurges({ sql }: { sql: Sql }): readonly Purge[] {
+  return [
+    { name: 'publish_keys', purge: (limit, now) => purgeKeys(sql, limit, staleAt(now)) },
+    ...STORE_PURGES.map((storePurge) => ({ name: storePurge.name, purge: createStorePurge(sql, storePurge) })),
+  ];
+}

@@ -11,10 +11,10 @@ export type ActionRoute = {
   operation: Operation;
 };
 
-const splitPath = (path: string): { parent: string; name: string } => {
+function splitPath(path: string): { parent: string; name: string } {
   const at = path.lastIndexOf('/');
   return { parent: path.slice(0, at), name: path.slice(at + 1) };
-};
+}
 
 const isResource = (route: Route): route is Resource => route.kind === 'resource';
 
@@ -23,15 +23,17 @@ const isActionRoute = ({ path, operations }: Resource): boolean =>
   !splitPath(path).name.startsWith(':');
 
 /** Returns the action routes directly below the path of a resource. */
-export const actionRoutesOf = ({ path }: Resource, routes: readonly Route[]): ActionRoute[] =>
-  routes.filter(isResource).flatMap((route): ActionRoute[] => {
+export function actionRoutesOf({ path }: Resource, routes: readonly Route[]): ActionRoute[] {
+  return routes.filter(isResource).flatMap((route): ActionRoute[] => {
     const { parent, name } = splitPath(route.path);
     const operation = route.operations.POST;
     return operation !== undefined && parent === path && isActionRoute(route) ? [{ name, operation }] : [];
   });
+}
 
 /** Returns the resource that an action route acts on; undefined if the route is not an action route. */
-export const targetOf = (route: Resource, routes: readonly Route[]): Resource | undefined =>
-  isActionRoute(route)
+export function targetOf(route: Resource, routes: readonly Route[]): Resource | undefined {
+  return isActionRoute(route)
     ? routes.filter(isResource).find(({ path, operations }) => path === splitPath(route.path).parent && operations.GET)
     : undefined;
+}

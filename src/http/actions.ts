@@ -39,7 +39,7 @@ const choicesOf = (values: readonly unknown[]): string[] => [
   ...new Set(values.filter((value) => value !== null && value !== '').map(String)),
 ];
 
-const kindOf = (schema: Schema): Kind => {
+function kindOf(schema: Schema): Kind {
   if (schema.kind !== undefined) return schema.kind;
   if (schema.enum !== undefined) return 'enumeration';
   const types = new Set([schema.type].flat());
@@ -47,12 +47,12 @@ const kindOf = (schema: Schema): Kind => {
   if (types.has('boolean')) return 'boolean';
   if (types.has('string')) return 'text';
   return 'json';
-};
+}
 
 const isClearable = ({ enum: values, type }: Schema): boolean =>
   values?.includes(null) ?? [type].flat().includes('null');
 
-const fieldOf = (name: string, schema: Schema, isRequired: boolean): Field => {
+function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
   const isMultiple = schema.type === 'array';
   const itemSchema = isMultiple ? (schema.items ?? {}) : schema;
   const { minLength, maxLength, minimum, maximum } = itemSchema;
@@ -76,10 +76,10 @@ const fieldOf = (name: string, schema: Schema, isRequired: boolean): Field => {
     ...(schema.isMinor && { isMinor: true as const }),
     ...(schema.default !== undefined && { value: schema.default }),
   };
-};
+}
 
 /** Returns the fields of a body schema without read-only members and alternative names. */
-export const fieldsOf = (schema: TSchema | undefined): readonly Field[] => {
+export function fieldsOf(schema: TSchema | undefined): readonly Field[] {
   const { properties = {}, required = [] } = (schema ?? {}) as {
     properties?: Readonly<Record<string, Schema>>;
     required?: readonly string[];
@@ -87,13 +87,15 @@ export const fieldsOf = (schema: TSchema | undefined): readonly Field[] => {
   return Object.entries(properties)
     .filter(([, { readOnly, isOtherName }]) => readOnly !== true && isOtherName !== true)
     .map(([name, property]) => fieldOf(name, property, required.includes(name)));
-};
+}
 
 /** Returns the documented schema of a body: that of one item where the body may be an array. */
-export const documentedBody = ({
+export function documentedBody({
   input,
   documentedInput,
-}: Pick<Operation, 'input' | 'documentedInput'>): TSchema | undefined => documentedInput?.item ?? input;
+}: Pick<Operation, 'input' | 'documentedInput'>): TSchema | undefined {
+  return documentedInput?.item ?? input;
+}
 
 type ActionTemplate = {
   name: string;
@@ -104,11 +106,11 @@ type ActionTemplate = {
   isActionRoute: boolean;
 };
 
-const withCurrentValues = (
+function withCurrentValues(
   { method, fields }: ActionTemplate,
   document: Document,
   isForPerson: boolean,
-): readonly Field[] => {
+): readonly Field[] {
   if (method === 'POST') {
     return fields.map((field) => (isForPerson && field.isGenerated ? { ...field, value: generateKey() } : field));
   }
@@ -117,7 +119,7 @@ const withCurrentValues = (
     const value = present.get(field.name);
     return value === undefined || value === null ? field : { ...field, value };
   });
-};
+}
 
 /** The address of a document, and the store that the address names. */
 type DocumentAddress = { href: string; storeId: number | undefined };
@@ -129,20 +131,20 @@ export type WithActions = (
   where: DocumentAddress,
 ) => Document;
 
-const isAllowed = (
+function isAllowed(
   { operation: { access } }: ActionTemplate,
   principal: Principal | null,
   storeId: number | undefined,
-): boolean => {
+): boolean {
   if (access === 'anyone' || principal === null) return access === 'anyone';
   return access === 'token' || principal.scope === 'platform' || (access === 'owner' && ownsStore(principal, storeId));
-};
+}
 
 /**
  * Returns a function that adds a route's actions to a document, with its current values filled in. The schemas are read
  * once, when the route is mounted.
  */
-export const createActions = ({ operations }: Resource, actionRoutes: readonly ActionRoute[]): WithActions => {
+export function createActions({ operations }: Resource, actionRoutes: readonly ActionRoute[]): WithActions {
   const ownTemplates = Object.entries(NAMES).flatMap(([key, name]): ActionTemplate[] => {
     const method = key as ActionTemplate['method'];
     const operation = operations[method];
@@ -175,4 +177,4 @@ export const createActions = ({ operations }: Resource, actionRoutes: readonly A
     }));
     return { ...document, actions };
   };
-};
+}

@@ -8,38 +8,46 @@ type Headers = RawResponse['headers'];
  * Returns the headers of a page. `form-action` must list every origin that a form's response may redirect to, or
  * Chromium drops the redirect silently. `formTargets` are origins that were checked against the client's registration.
  */
-export const pageHeaders = (formTargets: readonly string[] = []): Record<string, string> => ({
-  'Content-Type': 'text/html; charset=utf-8',
-  'Content-Security-Policy': [
-    "default-src 'none'",
-    `style-src ${styleHash}`,
-    "img-src 'self'",
-    `form-action ${["'self'", ...formTargets].join(' ')}`,
-    "frame-ancestors 'none'",
-    "base-uri 'none'",
-  ].join('; '),
-  'X-Frame-Options': 'DENY',
-  // Not no-referrer: a form would then be sent with `Origin: null` (Fetch, "append a request Origin header"), and over
-  // plain http no other header names its origin.
-  'Referrer-Policy': 'same-origin',
-  'Cache-Control': 'no-store',
-});
+export function pageHeaders(formTargets: readonly string[] = []): Record<string, string> {
+  return {
+    'Content-Type': 'text/html; charset=utf-8',
+    'Content-Security-Policy': [
+      "default-src 'none'",
+      `style-src ${styleHash}`,
+      "img-src 'self'",
+      `form-action ${["'self'", ...formTargets].join(' ')}`,
+      "frame-ancestors 'none'",
+      "base-uri 'none'",
+    ].join('; '),
+    'X-Frame-Options': 'DENY',
+    // Not no-referrer: a form would then be sent with `Origin: null` (Fetch, "append a request Origin header"), and over
+    // plain http no other header names its origin.
+    'Referrer-Policy': 'same-origin',
+    'Cache-Control': 'no-store',
+  };
+}
 
-export const htmlAnswer = (
+export function htmlAnswer(
   status: number,
   body: string,
   options: { formTargets?: readonly string[]; headers?: Headers } = {},
-): RawResponse => ({ status, body, headers: { ...pageHeaders(options.formTargets ?? []), ...options.headers } });
+): RawResponse {
+  return { status, body, headers: { ...pageHeaders(options.formTargets ?? []), ...options.headers } };
+}
 
 /** Returns a 303, so that a POST with credentials is never repeated at the target (RFC 9700 §4.12). */
-export const redirectAnswer = (location: string, headers: Headers = {}): RawResponse => ({
-  status: 303,
-  body: '',
-  headers: { Location: location, 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer', ...headers },
-});
+export function redirectAnswer(location: string, headers: Headers = {}): RawResponse {
+  return {
+    status: 303,
+    body: '',
+    headers: { Location: location, 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer', ...headers },
+  };
+}
 
-export const jsonAnswer = (status: number, value: unknown, headers: Headers = {}): RawResponse => ({
-  status,
-  body: JSON.stringify(value),
-  headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store', Pragma: 'no-cache', ...headers },
-});
+export function jsonAnswer(status: number, value: unknown, headers: Headers = {}): RawResponse {
+  return {
+    status,
+    body: JSON.stringify(value),
+    headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store', Pragma: 'no-cache', ...headers },
+  };
+}

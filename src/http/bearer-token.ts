@@ -2,5 +2,6 @@
  * Returns the bearer token of an `Authorization` header (RFC 6750 §2.1); undefined without the header or with another
  * scheme.
  */
-export const bearerTokenOf = (authorization: string | undefined): string | undefined =>
-  /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+export function bearerTokenOf(authorization: string | undefined): string | undefined {
+  return /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+}

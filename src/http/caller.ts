@@ -44,13 +44,17 @@ export type Caller = {
 
 /** Results of the checks, for the handler and for error pages. */
 const callers = new WeakMap<FastifyRequest, Caller>();
-export const storeCaller = (request: FastifyRequest, caller: Caller): void => void callers.set(request, caller);
-export const storedCaller = (request: FastifyRequest): Caller | undefined => callers.get(request);
+export function storeCaller(request: FastifyRequest, caller: Caller): void {
+  callers.set(request, caller);
+}
+export function storedCaller(request: FastifyRequest): Caller | undefined {
+  return callers.get(request);
+}
 
 /** The only supported version. */
 export const API_VERSION = '1';
 
-const requireVersion = (header: string | string[] | undefined, name: string): void => {
+function requireVersion(header: string | string[] | undefined, name: string): void {
   if (header === undefined) {
     const message = `Send the header ${name}: ${API_VERSION}`;
     throw new Problem(400, { code: 'version_required', message, field: name });
@@ -58,37 +62,37 @@ const requireVersion = (header: string | string[] | undefined, name: string): vo
   if (header === API_VERSION) return;
   const message = `The header ${name} must be ${API_VERSION}, the one supported version`;
   throw new Problem(400, { code: 'version_unsupported', message, field: name });
-};
+}
 
 /**
  * Throws a 404 if the caller cannot access the store or user of the address, and a 403 if the operation requires more
  * rights.
  */
-export const requireAccess = (
+export function requireAccess(
   access: Operation['access'],
   principal: Principal | null,
   { params }: Pick<FastifyRequest, 'params'>,
-): void => {
+): void {
   if (principal === null) return;
   const { store_id: store, user_id: user } = params as Params;
   if (store !== undefined) storeOfAddress({ params: params as Params, principal });
   else if (user !== undefined && !reachesUser(principal, parseId(user) ?? NaN)) throw notFound('user');
   if (access === 'platform') requirePlatform(principal);
   if (access === 'owner') requireOwner(principal, parseId(store ?? ''));
-};
+}
 
 /** Throws a 400 for a token in the query, whatever the header contains (RFC 6750 §2.3). */
-const refuseTokenInQuery = (request: FastifyRequest): void => {
+function refuseTokenInQuery(request: FastifyRequest): void {
   if (!queryOf(request).has('access_token')) return;
   throw new Problem(400, {
     code: 'invalid_request',
     message: 'Send the access token in the Authorization header, never in the address',
     field: 'access_token',
   });
-};
+}
 
 /** Returns the principal of the bearer token; null if no token is required and none was sent. */
-const authenticateBearer = async (services: Services, request: FastifyRequest, access: Operation['access']) => {
+async function authenticateBearer(services: Services, request: FastifyRequest, access: Operation['access']) {
   const token = bearerTokenOf(request.headers.authorization);
   if (token !== undefined) return services.authenticate(token, services.clock.now());
   if (access === 'anyone') return null;
@@ -97,18 +101,18 @@ const authenticateBearer = async (services: Services, request: FastifyRequest, a
     { code: 'invalid_token', message: 'The access token provided is invalid' },
     { headers: { 'WWW-Authenticate': 'Bearer realm="halcyon"' } },
   );
-};
+}
 
 /**
  * Returns the visitor of the session. Redirects people without a session to the sign-in page, and page requests on the
  * API's own host to the host of the pages.
  */
-const authenticateVisitor = async (
+async function authenticateVisitor(
   services: Services,
   request: FastifyRequest,
   reply: FastifyReply,
   access: Operation['access'],
-): Promise<Visitor | null> => {
+): Promise<Visitor | null> {
   if (request.method === 'POST') requireSameOrigin(request, services.settings.authOrigin);
   await redirectToPageHost(request, reply, services.settings);
   if (reply.sent) return null;
@@ -120,7 +124,7 @@ const authenticateVisitor = async (
     reply.redirect(services.pages.signInAt(returnPath), 303);
   }
   return visitor;
-};
+}
 
 /**
  * Methods that pages and their forms send. No other method is authenticated by a session, because only forms are
@@ -132,19 +136,20 @@ const BROWSER_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST']);
  * Returns whether the request is from a browser without a token: it is authenticated by its session, and its POSTs are
  * forms.
  */
-export const isBrowserRequest = ({ method, headers }: FastifyRequest, { format }: Representation): boolean =>
-  format.isPage === true && headers.authorization === undefined && BROWSER_METHODS.has(method);
+export function isBrowserRequest({ method, headers }: FastifyRequest, { format }: Representation): boolean {
+  return format.isPage === true && headers.authorization === undefined && BROWSER_METHODS.has(method);
+}
 
 /**
  * Identifies the caller. Requests for pages without a token are authenticated by the session, all others by version
  * header and bearer token. After a redirect `reply.sent` is true.
  */
-export const identifyCaller = async (
+export async function identifyCaller(
   services: Services,
   request: FastifyRequest,
   reply: FastifyReply,
   route: { access: Operation['access']; admits: boolean; isDocumentation: boolean; isStream: boolean },
-): Promise<Caller> => {
+): Promise<Caller> {
   const { accept } = request.headers;
   const representation = route.isStream ? negotiateStream(accept) : negotiate(accept);
   const isPage = representation.format.isPage === true;
@@ -163,4 +168,4 @@ export const identifyCaller = async (
   // With `admit`, access is checked after the object was found: an object of others is a 404, not a 403.
   requireAccess(route.admits ? 'token' : access, principal, request);
   return { representation, principal, visitor, isBrowser };
-};
+}

@@ -8,7 +8,7 @@ import type { Socket } from 'node:net';
 type ConnectionError = Error & { code?: string };
 
 /** Creates the handlers. `refusal` returns a whole response to malformed input, with `Connection: close`. */
-export const createConnections = (refusal: (status: 400 | 431) => string) => {
+export function createConnections(refusal: (status: 400 | 431) => string) {
   /** Unfinished responses of a connection, in the order of their requests. */
   const answers = new WeakMap<Socket, ServerResponse[]>();
 
@@ -50,4 +50,4 @@ export const createConnections = (refusal: (status: 400 | 431) => string) => {
       else last.once('close', () => end(socket, status, broken));
     },
   };
-};
+}

@@ -25,10 +25,10 @@ type CreateOptions<Schema extends TSchema, Prepared> = OperationOptions & {
   ) => Promise<CreatedResult & { made?: () => Promise<void> }>;
 };
 
-const createOperation = <Schema extends TSchema, Prepared>(
+function createOperation<Schema extends TSchema, Prepared>(
   described: CreateOptions<Schema, Prepared>,
   rest: Pick<Operation, 'isCreating'> & { answer: (made: CreatedResult) => Awaited<ReturnType<Operation['handle']>> },
-): Operation => {
+): Operation {
   const { admit } = described;
   return operation(described, {
     access: described.access ?? 'token',
@@ -53,31 +53,34 @@ const createOperation = <Schema extends TSchema, Prepared>(
       return rest.answer(stored);
     },
   });
-};
+}
 
 /**
  * Defines a POST that creates a resource: 201, and with an Idempotency-Key at most once. `prepare` checks the caller
  * and runs slow steps (name look-ups, password hashes); `make` does everything else in the given transaction; `made`
  * runs after the commit, but not for a repeated request.
  */
-export const creating = <Schema extends TSchema, Prepared>(described: CreateOptions<Schema, Prepared>): Operation =>
-  createOperation(described, { isCreating: true, answer: (made) => ({ status: 201, ...made }) });
+export function creating<Schema extends TSchema, Prepared>(described: CreateOptions<Schema, Prepared>): Operation {
+  return createOperation(described, { isCreating: true, answer: (made) => ({ status: 201, ...made }) });
+}
 
 /** Defines a POST that changes an existing resource: 200 with its new state, at `location`. */
-export const doing = <Schema extends TSchema, Prepared>(
+export function doing<Schema extends TSchema, Prepared>(
   described: CreateOptions<Schema, Prepared> & { done?: Done },
-): Operation =>
-  createOperation(described, {
+): Operation {
+  return createOperation(described, {
     isCreating: false,
     answer: ({ location, ...made }) => {
       const { done } = described;
       return { status: 200, next: location, ...(done !== undefined && { done }), ...made };
     },
   });
+}
 
 /**
  * Defines a POST that starts background work: 202 with the created resource, at `location`, where progress can be
  * watched.
  */
-export const beginning = <Schema extends TSchema, Prepared>(described: CreateOptions<Schema, Prepared>): Operation =>
-  createOperation(described, { isCreating: false, answer: (made) => ({ status: 202, ...made }) });
+export function beginning<Schema extends TSchema, Prepared>(described: CreateOptions<Schema, Prepared>): Operation {
+  return createOperation(described, { isCreating: false, answer: (made) => ({ status: 202, ...made }) });
+}

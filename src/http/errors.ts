@@ -4,43 +4,47 @@ import { number, text, type Document } from '#hypermedia/document.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 
 /** Returns an identifier (`id-…`) that is in both the response and the log line. */
-export const newLogref = (): string => `id-${randomBytes(9).toString('base64url')}`;
+export function newLogref(): string {
+  return `id-${randomBytes(9).toString('base64url')}`;
+}
 
-const oauthMembers = (problem: Problem) => {
+function oauthMembers(problem: Problem) {
   if (problem.status !== 401 && problem.status !== 403) return [];
   const [first] = problem.faults;
   return first === undefined ? [] : [text('error', first.code), text('error_description', first.message)];
-};
+}
 
 /** Returns the heading of an error page. */
-export const titleOf = (status: number): string => {
+export function titleOf(status: number): string {
   if (status === 404) return 'Not found';
   if (status === 429) return 'Too many requests';
   return status >= 500 ? 'Internal error' : 'Invalid request';
-};
+}
 
-export const errorDocument = (problem: Problem, logref: string): Document => ({
-  name: 'errors',
-  title: titleOf(problem.status),
-  links: [],
-  properties: [number('total', problem.faults.length), ...oauthMembers(problem)],
-  embedded: [
-    {
-      rel: 'errors',
-      documents: problem.faults.map((fault) => ({
-        name: 'error',
-        links: [],
-        embedded: [],
-        properties: [
-          text('logref', logref),
-          text('code', fault.code),
-          text('message', fault.message),
-          ...(fault.field === undefined ? [] : [text('field', fault.field)]),
-        ],
-      })),
-    },
-  ],
-});
+export function errorDocument(problem: Problem, logref: string): Document {
+  return {
+    name: 'errors',
+    title: titleOf(problem.status),
+    links: [],
+    properties: [number('total', problem.faults.length), ...oauthMembers(problem)],
+    embedded: [
+      {
+        rel: 'errors',
+        documents: problem.faults.map((fault) => ({
+          name: 'error',
+          links: [],
+          embedded: [],
+          properties: [
+            text('logref', logref),
+            text('code', fault.code),
+            text('message', fault.message),
+            ...(fault.field === undefined ? [] : [text('field', fault.field)]),
+          ],
+        })),
+      },
+    ],
+  };
+}
 
 type Thrown = Error & { statusCode?: number; code?: string };
 
@@ -64,7 +68,7 @@ const clientErrors: Readonly<Record<number, Fault>> = {
  * Converts a thrown value to a Problem: Problems stay, 4xx errors of the framework get our codes, an unavailable
  * database becomes a 503, everything else a 500 that contains only the logref.
  */
-export const toProblem = (thrown: unknown, whyUnavailable: (error: unknown) => string | undefined): Problem => {
+export function toProblem(thrown: unknown, whyUnavailable: (error: unknown) => string | undefined): Problem {
   if (thrown instanceof Problem) return thrown;
   const error = thrown as Thrown;
   const fault = clientErrors[error.statusCode ?? 0];
@@ -79,4 +83,4 @@ export const toProblem = (thrown: unknown, whyUnavailable: (error: unknown) => s
     { code: 'internal', message: 'Something went wrong on our side; quote the logref' },
     { cause: thrown },
   );
-};
+}

@@ -9,36 +9,40 @@ import type { RawHandler } from './route.ts';
 
 export type HealthEndpoints = Record<'live' | 'ready', RawHandler>;
 
-export const createHealthEndpoints = (health: Health): HealthEndpoints => ({
-  // Checks nothing else, so that an unavailable database does not end the process.
-  live: async () => jsonAnswer(200, { status: 'live' }),
-  ready: async () => {
-    const readiness = await health.readiness();
-    return jsonAnswer(readiness.status === 'ready' ? 200 : 503, readiness);
-  },
-});
+export function createHealthEndpoints(health: Health): HealthEndpoints {
+  return {
+    // Checks nothing else, so that an unavailable database does not end the process.
+    live: async () => jsonAnswer(200, { status: 'live' }),
+    ready: async () => {
+      const readiness = await health.readiness();
+      return jsonAnswer(readiness.status === 'ready' ? 200 : 503, readiness);
+    },
+  };
+}
 
 const SPECIFICATION = 'docs/operating.md, "Health"';
 
-export const healthEndpoints = (baseUrl: string): readonly Endpoint[] => [
-  {
-    address: `${baseUrl}/health/live`,
-    method: 'GET',
-    title: 'Liveness',
-    summary: 'For the supervisor that restarts the process; checks nothing else, not even the database',
-    access: 'Anyone',
-    specification: SPECIFICATION,
-    answers: { '200': 'The process is running' },
-    example: { status: 'live' },
-  },
-  {
-    address: `${baseUrl}/health/ready`,
-    method: 'GET',
-    title: 'Readiness',
-    summary: 'For load balancers: the database is available, and the process is not stopping',
-    access: 'Anyone',
-    specification: SPECIFICATION,
-    answers: { '200': 'Ready', '503': 'Not ready: `missing` lists the reasons' },
-    example: { status: 'ready' },
-  },
-];
+export function healthEndpoints(baseUrl: string): readonly Endpoint[] {
+  return [
+    {
+      address: `${baseUrl}/health/live`,
+      method: 'GET',
+      title: 'Liveness',
+      summary: 'For the supervisor that restarts the process; checks nothing else, not even the database',
+      access: 'Anyone',
+      specification: SPECIFICATION,
+      answers: { '200': 'The process is running' },
+      example: { status: 'live' },
+    },
+    {
+      address: `${baseUrl}/health/ready`,
+      method: 'GET',
+      title: 'Readiness',
+      summary: 'For load balancers: the database is available, and the process is not stopping',
+      access: 'Anyone',
+      specification: SPECIFICATION,
+      answers: { '200': 'Ready', '503': 'Not ready: `missing` lists the reasons' },
+      example: { status: 'ready' },
+    },
+  ];
+}

@@ -24,21 +24,28 @@ export type Hints = {
 };
 
 /** A text that `null` and `""` clear. Lengths count code points. */
-export const clearableText = (options: Hints & { maxLength?: number } = {}) =>
-  Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], ...options }));
+export function clearableText(options: Hints & { maxLength?: number } = {}) {
+  return Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], ...options }));
+}
 
-export const clearableChoice = <Choice extends string>(choices: readonly Choice[], options: Hints = {}) =>
-  Type.Optional(Type.Unsafe<Choice | '' | null>({ enum: [...choices, '', null], ...options }));
+export function clearableChoice<Choice extends string>(choices: readonly Choice[], options: Hints = {}) {
+  return Type.Optional(Type.Unsafe<Choice | '' | null>({ enum: [...choices, '', null], ...options }));
+}
 
 /** A read-only member: accepted with any value, and ignored. */
-export const readOnly = () => Type.Optional(Type.Unknown({ readOnly: true }));
+export function readOnly() {
+  return Type.Optional(Type.Unknown({ readOnly: true }));
+}
 
 export type Flag = '1' | '0' | 1 | 0 | boolean | 'true' | 'false' | '';
 
 /** A boolean, also in the spellings of forms; PHP's text for false is empty. */
-export const flag = (options: Hints = {}) =>
-  Type.Optional(
+export function flag(options: Hints = {}) {
+  return Type.Optional(
     Type.Unsafe<Flag>({ enum: ['1', '0', 1, 0, true, false, 'true', 'false', ''], kind: 'boolean', ...options }),
   );
+}
 
-export const isSet = (value: Flag | undefined): boolean => ['1', 'true'].includes(String(value));
+export function isSet(value: Flag | undefined): boolean {
+  return ['1', 'true'].includes(String(value));
+}

@@ -48,7 +48,7 @@ const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['
  * every collection, according to `properties`. `isOpen` permits other properties, except at addresses for which
  * `closedAt` returns the properties.
  */
-export const listing = (
+export function listing(
   described: OperationOptions & {
     /** The relation of the items, and the collection's name. */
     rel: string;
@@ -62,8 +62,8 @@ export const listing = (
     relations?: (request: ApiRequest<undefined>) => Relations;
     handle: (request: ApiRequest<undefined> & { listing: Listing; zoom: Relations }) => Promise<Listed>;
   },
-): Operation =>
-  operation(described, {
+): Operation {
+  return operation(described, {
     access: described.access ?? 'token',
     properties: described.properties,
     closedAt: described.closedAt,
@@ -106,3 +106,4 @@ export const listing = (
       return { status: 200, document: whole, ...(naming && { naming }), ...(charts && { charts }) };
     },
   });
+}

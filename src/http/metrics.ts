@@ -12,7 +12,7 @@ export type RequestMetrics = {
 };
 
 /** Creates the metrics. Routes, methods and statuses are few, so the number of series is bounded. */
-export const createRequestMetrics = (registry: Registry): RequestMetrics => {
+export function createRequestMetrics(registry: Registry): RequestMetrics {
   const registers = [registry];
   const recordResponse = new Counter({
     name: 'halcyon_http_requests_total',
@@ -35,9 +35,9 @@ export const createRequestMetrics = (registry: Registry): RequestMetrics => {
       seconds.observe({ method, route }, request.seconds);
     },
   };
-};
+}
 
-export const watchRequests = (app: FastifyInstance, metrics: RequestMetrics): void => {
+export function watchRequests(app: FastifyInstance, metrics: RequestMetrics): void {
   app.addHook('onResponse', async (request, reply) => {
     metrics.recordResponse({
       method: request.method,
@@ -46,4 +46,4 @@ export const watchRequests = (app: FastifyInstance, metrics: RequestMetrics): vo
       seconds: reply.elapsedTime / 1_000,
     });
   });
-};
+}

@@ -11,8 +11,9 @@ const offered: readonly Representation[] = formats.flatMap((format) =>
 );
 
 /** Returns the value of `Content-Type`. */
-export const contentTypeOf = ({ mediaType, format: { charset } }: Representation): string =>
-  charset === undefined ? mediaType : `${mediaType}; charset=${charset}`;
+export function contentTypeOf({ mediaType, format: { charset } }: Representation): string {
+  return charset === undefined ? mediaType : `${mediaType}; charset=${charset}`;
+}
 
 const parseAccept = (accept: string): Range[] =>
   accept.split(',').flatMap((part) => {
@@ -27,7 +28,7 @@ const parseAccept = (accept: string): Range[] =>
  * Returns the weight of a media type: that of the most specific range that matches. At equal weight a more specific range
  * wins, so a type that is named precedes those that only a wildcard matches. Returns 0 if no range matches.
  */
-const weightOf = (mediaType: string, ranges: readonly Range[]): number => {
+function weightOf(mediaType: string, ranges: readonly Range[]): number {
   const family = `${mediaType.split('/', 1)[0]}/*`;
   for (const [unspecific, type] of [mediaType, family, '*/*'].entries()) {
     const range = ranges.find((candidate) => candidate.type === type);
@@ -35,7 +36,7 @@ const weightOf = (mediaType: string, ranges: readonly Range[]): number => {
     if (range !== undefined) return range.q === 0 ? 0 : range.q - unspecific * 1e-4;
   }
   return 0;
-};
+}
 
 /** The fallback representation, for errors about `Accept` itself. */
 export const defaultRepresentation: Representation = {
@@ -43,16 +44,16 @@ export const defaultRepresentation: Representation = {
   format: formats[0],
 };
 
-const notAcceptable = (available: readonly Representation[]): Problem => {
+function notAcceptable(available: readonly Representation[]): Problem {
   const list = available.map(({ mediaType }) => mediaType).join(', ');
   return new Problem(406, { code: 'not_acceptable', message: `Accept allows none of: ${list}`, field: 'Accept' });
-};
+}
 
 /**
  * Returns the preferred representation, the first one at equal weight; throws a 406 that lists the available media
  * types.
  */
-export const negotiate = (accept: string | undefined): Representation => {
+export function negotiate(accept: string | undefined): Representation {
   if (accept === undefined || accept.trim() === '') return defaultRepresentation;
   const ranges = parseAccept(accept);
   let best: Representation | undefined;
@@ -63,14 +64,14 @@ export const negotiate = (accept: string | undefined): Representation => {
   }
   if (best !== undefined) return best;
   throw notAcceptable(offered);
-};
+}
 
 /** Server-sent events (WHATWG HTML) have no other representation; errors of such a request use the default one. */
 const eventStream: Representation = { ...defaultRepresentation, mediaType: 'text/event-stream' };
 
 /** Returns the representation of an event stream; throws a 406 if `Accept` excludes it. */
-export const negotiateStream = (accept: string | undefined): Representation => {
+export function negotiateStream(accept: string | undefined): Representation {
   const isAny = accept === undefined || accept.trim() === '';
   if (isAny || weightOf(eventStream.mediaType, parseAccept(accept)) > 0) return eventStream;
   throw notAcceptable([eventStream]);
-};
+}

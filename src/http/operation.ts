@@ -136,69 +136,75 @@ export type OperationOptions = {
   modifiers?: readonly string[];
 };
 
-export const operation = (
+export function operation(
   { summary, title = summary, bodyLimitBytes, isConditional, modifiers = [] }: OperationOptions,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
-): Operation => ({
-  summary,
-  title,
-  bodyLimitBytes,
-  modifiers,
-  isConditional: isConditional === true,
-  isCreating: false,
-  takesKey: false,
-  storesResponse: false,
-  isStream: false,
-  input: undefined,
-  documentedInput: undefined,
-  admit: undefined,
-  review: undefined,
-  properties: undefined,
-  closedAt: undefined,
-  ...rest,
-  handle: async (request, execution) => {
-    if (rest.properties === undefined) refuseParameters(request.query, modifiers);
-    return rest.handle(request, execution);
-  },
-});
+): Operation {
+  return {
+    summary,
+    title,
+    bodyLimitBytes,
+    modifiers,
+    isConditional: isConditional === true,
+    isCreating: false,
+    takesKey: false,
+    storesResponse: false,
+    isStream: false,
+    input: undefined,
+    documentedInput: undefined,
+    admit: undefined,
+    review: undefined,
+    properties: undefined,
+    closedAt: undefined,
+    ...rest,
+    handle: async (request, execution) => {
+      if (rest.properties === undefined) refuseParameters(request.query, modifiers);
+      return rest.handle(request, execution);
+    },
+  };
+}
 
 /** Returns the request with its principal. Throws if it has none, which the access check prevents. */
-export const withPrincipal = <Body>(request: ApiRequest<unknown, Principal | null>): ApiRequest<Body> => {
+export function withPrincipal<Body>(request: ApiRequest<unknown, Principal | null>): ApiRequest<Body> {
   const { principal, body, ...rest } = request;
   if (principal === null) throw new TypeError('The access check passed a request without a principal');
   return { ...rest, principal, body: body as Body };
-};
+}
 
 /** Defines a read without authentication; the principal is null if the caller sends no token. */
-export const open = (
+export function open(
   described: OperationOptions & {
     handle: (request: ApiRequest<undefined, Principal | null>) => Promise<OperationResult>;
   },
-): Operation =>
-  operation(described, {
+): Operation {
+  return operation(described, {
     access: 'anyone',
     handle: (request) => described.handle({ ...request, body: undefined }),
   });
+}
 
 /** Defines an operation without a body that requires a bearer token (of the platform if `access` says so). */
-export const guarded = (
+export function guarded(
   described: OperationOptions & { handle: (request: ApiRequest<undefined>) => Promise<OperationResult> },
-): Operation =>
-  operation(described, {
+): Operation {
+  return operation(described, {
     access: described.access ?? 'token',
     handle: (request) => described.handle(withPrincipal(request)),
   });
+}
 
 /** Defines an operation like `guarded` that responds with server-sent events. */
-export const streaming = (
+export function streaming(
   described: OperationOptions & { handle: (request: ApiRequest<undefined>) => Promise<EventStream> },
-): Operation => ({ ...guarded(described), isStream: true });
+): Operation {
+  return { ...guarded(described), isStream: true };
+}
 
 /**
  * Defines an operation that requires a bearer token and a body according to `input`. `review` finds faults that a
  * schema cannot express, for bodies that the schema has rejected already.
  */
-export const accepting = <Schema extends TSchema>(
+export function accepting<Schema extends TSchema>(
   described: OperationOptions & {
     input: Schema;
     inputDescription?: InputDescription;
@@ -206,8 +212,8 @@ export const accepting = <Schema extends TSchema>(
     review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
     handle: (request: ApiRequest<Static<Schema>>) => Promise<OperationResult>;
   },
-): Operation =>
-  operation(described, {
+): Operation {
+  return operation(described, {
     access: described.access ?? 'token',
     takesKey: described.takesKey ?? false,
     input: described.input,
@@ -215,3 +221,4 @@ export const accepting = <Schema extends TSchema>(
     review: async (request) => described.review?.(withPrincipal(request)) ?? [],
     handle: (request) => described.handle(withPrincipal(request)),
   });
+}

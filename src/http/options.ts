@@ -9,24 +9,26 @@ const ENDPOINT = {
   POST: 'A request of the protocol that /openapi.json names',
 } as const;
 
-const summariesOf = (route: Route): Record<string, string> => {
+function summariesOf(route: Route): Record<string, string> {
   if (route.kind === 'raw') {
     const summaries = route.sameOriginPosts ? PAGE : ENDPOINT;
     return Object.fromEntries(Object.entries(summaries).filter(([method]) => Object.hasOwn(route.operations, method)));
   }
   return Object.fromEntries(Object.entries(route.operations).map(([method, { summary }]) => [method, summary]));
-};
+}
 
-export const optionsDocument = (route: Route, address: string, allow: string): Document => ({
-  name: 'options',
-  links: [{ rel: 'self', href: address, title: 'Methods of this address' }],
-  embedded: [],
-  properties: [
-    json('allow', allow.split(', ')),
-    json('methods', {
-      ...summariesOf(route),
-      ...(route.operations.GET === undefined ? {} : { HEAD: 'The headers of GET, without its body' }),
-      OPTIONS: 'This document',
-    }),
-  ],
-});
+export function optionsDocument(route: Route, address: string, allow: string): Document {
+  return {
+    name: 'options',
+    links: [{ rel: 'self', href: address, title: 'Methods of this address' }],
+    embedded: [],
+    properties: [
+      json('allow', allow.split(', ')),
+      json('methods', {
+        ...summariesOf(route),
+        ...(route.operations.GET === undefined ? {} : { HEAD: 'The headers of GET, without its body' }),
+        OPTIONS: 'This document',
+      }),
+    ],
+  };
+}

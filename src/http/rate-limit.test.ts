@@ -14,7 +14,7 @@ const grant = (grantId: number): Principal => ({
   owned: [],
 });
 
-const start = () => {
+function start() {
   const time = { ms: 1_000 };
   const limit = createRateLimit(settings, { monotonicMs: () => time.ms });
   const allowed = (tries: number, principal = grant(1)): number => {
@@ -30,7 +30,7 @@ const start = () => {
     return through;
   };
   return { time, limit, allowed };
-};
+}
 
 test('a full bucket lets the burst through, then as many as it is filled with', () => {
   const { time, allowed } = start();

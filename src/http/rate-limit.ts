@@ -27,10 +27,10 @@ const NONE = {};
  * algorithm). Headers as in draft-ietf-httpapi-ratelimit-headers: `r` requests remain, the bucket is full in `t`
  * seconds.
  */
-export const createRateLimit = (
+export function createRateLimit(
   { requestsPerSecond, burstRequests }: RateLimitSettings,
   clock: Pick<Clock, 'monotonicMs'>,
-): RateLimit => {
+): RateLimit {
   if (requestsPerSecond === 0) return () => NONE;
   const fullAtMs = new LRUCache<string, number>({ max: GRANTS_MAX });
   const costMs = 1_000 / requestsPerSecond;
@@ -57,4 +57,4 @@ export const createRateLimit = (
       { headers: { ...headers(0, before), 'Retry-After': String(waitSeconds) } },
     );
   };
-};
+}

@@ -21,10 +21,10 @@ import {
   type Services,
 } from './services.ts';
 
-const formOf = (request: FastifyRequest): URLSearchParams => {
+function formOf(request: FastifyRequest): URLSearchParams {
   const isForm = /^application\/x-www-form-urlencoded\s*(;|$)/i.test(request.headers['content-type'] ?? '');
   return isForm && request.body instanceof Uint8Array ? parseForm(request.body) : new URLSearchParams();
-};
+}
 
 const toRawRequest = (request: FastifyRequest, now: Date): RawRequest => ({
   method: request.method,
@@ -41,13 +41,13 @@ const toRawRequest = (request: FastifyRequest, now: Date): RawRequest => ({
   now,
 });
 
-const send = (reply: FastifyReply, response: RawResponse) => {
+function send(reply: FastifyReply, response: RawResponse) {
   reply.code(response.status);
   for (const [name, value] of Object.entries(response.headers)) reply.header(name, value);
   return reply.header('Content-Length', Buffer.byteLength(response.body)).send(response.body);
-};
+}
 
-export const mountRawEndpoint = (app: FastifyInstance, services: Services, endpoint: RawEndpoint): void => {
+export function mountRawEndpoint(app: FastifyInstance, services: Services, endpoint: RawEndpoint): void {
   const { GET: get, POST: post } = endpoint.operations;
   const allow = [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : []), 'OPTIONS'].join(', ');
   const { settings } = services;
@@ -93,4 +93,4 @@ export const mountRawEndpoint = (app: FastifyInstance, services: Services, endpo
     },
   });
   refuseOtherMethods(app, { path: endpoint.path, allow, cors: endpoint.cors, errorHandler });
-};
+}

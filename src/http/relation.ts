@@ -49,9 +49,8 @@ export type Chapter = {
 };
 
 /** Returns the example of a collection with one item, at `path` below `{base_url}`. */
-export const listExample =
-  (rel: string, title: string, path: string, item: Example): Example =>
-  (naming) =>
+export function listExample(rel: string, title: string, path: string, item: Example): Example {
+  return (naming) =>
     collection({
       name: rel,
       rel,
@@ -62,3 +61,4 @@ export const listExample =
       total: 1,
       items: [item(naming)],
     });
+}

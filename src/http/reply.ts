@@ -32,7 +32,7 @@ const HEADER_ORDER = ['first', 'prev', 'next', 'last'];
  * Returns the paging links that fit; undefined without any. The representation always has `prev` and `next`, which lead
  * to the same page at the ends; the header omits them there.
  */
-export const linkHeader = (document: Document): string | undefined => {
+export function linkHeader(document: Document): string | undefined {
   const written = new Map<string, string>();
   for (const rel of HEADER_ORDER) {
     const href = document.links.find((link) => link.rel === rel)?.href;
@@ -42,7 +42,7 @@ export const linkHeader = (document: Document): string | undefined => {
   const headerNow = (): string => [...written.values()].join(', ');
   for (const rel of DROP_ORDER) if (headerNow().length > HEADER_BYTES) written.delete(rel);
   return headerNow() || undefined;
-};
+}
 
 const VARY = 'Accept, Authorization';
 
@@ -52,31 +52,29 @@ export const privateHeaders = { 'Cache-Control': 'private, no-cache', Vary: VARY
 const ONCE_KEY_BYTES = 18;
 
 /** Returns the view of a page. `visitor` is null without a session, and undefined if it is not known. */
-export const viewOf = (
+export function viewOf(
   { pages }: Services,
   visitor: Visitor | null | undefined,
   document: Document,
   rest: Pick<View, 'refused' | 'done' | 'charts' | 'advice' | 'refresh'> = {},
-): View => ({
-  nav: visitor === undefined ? html`` : (visitor?.nav(document) ?? pages.strangersNav()),
-  session: visitor
-    ? {
-        nonceOf: ({ method, href }) => visitor.nonceOf([method, new URL(href).pathname]),
-        onceKey: randomBytes(ONCE_KEY_BYTES).toString('base64url'),
-      }
-    : undefined,
-  ...rest,
-});
+): View {
+  return {
+    nav: visitor === undefined ? html`` : (visitor?.nav(document) ?? pages.strangersNav()),
+    session: visitor
+      ? {
+          nonceOf: ({ method, href }) => visitor.nonceOf([method, new URL(href).pathname]),
+          onceKey: randomBytes(ONCE_KEY_BYTES).toString('base64url'),
+        }
+      : undefined,
+    ...rest,
+  };
+}
 
 /**
  * Sets the headers of a representation. Pages are not readable from other sites, and those of a session are not stored,
  * so that the back button does not show them after signing out.
  */
-export const representationHeaders = (
-  reply: FastifyReply,
-  representation: Representation,
-  isPersonal = false,
-): void => {
+export function representationHeaders(reply: FastifyReply, representation: Representation, isPersonal = false): void {
   if (representation.format.isPage === true) {
     withoutCors(reply);
     const caching = isPersonal ? 'no-store' : 'private, no-cache';
@@ -85,7 +83,7 @@ export const representationHeaders = (
     reply.headers(privateHeaders);
   }
   reply.header('Content-Type', contentTypeOf(representation));
-};
+}
 
 type Outgoing = {
   status: number;
@@ -97,12 +95,12 @@ type Outgoing = {
   page?: string;
 };
 
-export const sendDocument = (
+export function sendDocument(
   reply: FastifyReply,
   request: FastifyRequest,
   representation: Representation,
   { status, document, naming, isSecret, view, page }: Outgoing,
-) => {
+) {
   const text = page ?? representation.format.render(document, naming, view);
   // The framework would add a charset to the media type of a string.
   const bytes = Buffer.from(text);
@@ -117,4 +115,4 @@ export const sendDocument = (
     return reply.code(304).removeHeader('Content-Type').send();
   }
   return reply.code(status).header('Content-Length', bytes.length).send(bytes);
-};
+}

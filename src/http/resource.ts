@@ -18,7 +18,7 @@ import { addressOf, methodNotAllowed, pathOf, queryOf, refuseOtherMethods, type 
 
 type Exchange = { request: FastifyRequest; reply: FastifyReply; caller: Caller; target: Target };
 
-const send = async (services: Services, { request, reply, caller, target }: Exchange, result: OperationResult) => {
+async function send(services: Services, { request, reply, caller, target }: Exchange, result: OperationResult) {
   const { representation } = caller;
   if ('open' in result) return sendStream(reply, request, representation, result);
   if (result.status === 204) return reply.headers(privateHeaders).code(204).send();
@@ -43,15 +43,15 @@ const send = async (services: Services, { request, reply, caller, target }: Exch
   const page = view !== undefined && 'page' in result ? result.page?.(view) : undefined;
   const outgoing = { status: result.status, document, naming, isSecret, view };
   return sendDocument(reply, request, representation, page === undefined ? outgoing : { ...outgoing, page });
-};
+}
 
 /** Mounts a resource. `routes` is the whole table, for the action routes of the resource. */
-export const mountResource = (
+export function mountResource(
   app: FastifyInstance,
   services: Services,
   route: Resource,
   routes: readonly Route[],
-): void => {
+): void {
   const { operations, isDocumentation, path } = route;
   const methods = METHODS.filter((method) => operations[method] !== undefined);
   const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ');
@@ -116,4 +116,4 @@ export const mountResource = (
     },
   });
   refuseOtherMethods(app, { path, allow, alsoServed: isPostForForms ? ['POST'] : [], cors: true });
-};
+}

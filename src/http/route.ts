@@ -65,25 +65,31 @@ export type RawEndpoint = {
 
 export type Route = Resource | RawEndpoint;
 
-export const resource = (
+export function resource(
   path: string,
   operations: Resource['operations'],
   { isDocumentation = false }: { isDocumentation?: boolean } = {},
-): Resource => ({ kind: 'resource', path, operations, isDocumentation });
+): Resource {
+  return { kind: 'resource', path, operations, isDocumentation };
+}
 
 /** Declares a page or its form: same-origin posts only, no CORS, errors as pages. */
-export const page = (path: string, operations: RawEndpoint['operations']): RawEndpoint => ({
-  kind: 'raw',
-  path,
-  cors: false,
-  sameOriginPosts: true,
-  operations,
-  answerProblem: problemPage,
-});
+export function page(path: string, operations: RawEndpoint['operations']): RawEndpoint {
+  return {
+    kind: 'raw',
+    path,
+    cors: false,
+    sameOriginPosts: true,
+    operations,
+    answerProblem: problemPage,
+  };
+}
 
 /** Declares a protocol endpoint, such as the token endpoint: called by programs, authenticates by itself. */
-export const endpoint = (
+export function endpoint(
   path: string,
   operations: RawEndpoint['operations'],
   protocol: { cors: boolean; answerProblem: ProblemAnswer },
-): RawEndpoint => ({ kind: 'raw', path, sameOriginPosts: false, operations, ...protocol });
+): RawEndpoint {
+  return { kind: 'raw', path, sameOriginPosts: false, operations, ...protocol };
+}

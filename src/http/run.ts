@@ -22,38 +22,38 @@ import { arraysOf, createValidator, objectsOf } from './bodies/validate.ts';
  * Parses a query without its `?`; repeated parameters stay repeated. Invalid UTF-8 would become U+FFFD (WHATWG URL,
  * form parser) and silently find nothing.
  */
-export const readQuery = (raw: string): URLSearchParams => {
+export function readQuery(raw: string): URLSearchParams {
   const broken = raw.split('&').find((pair) => !isDecodable(pair) || /[^\x21-\x7e]/.test(pair));
   if (broken === undefined) return new URLSearchParams(raw);
   const [name = ''] = new URLSearchParams(broken).keys();
   const message = `${name || 'The query'} is not percent-encoded UTF-8: encode every other octet, as %C3%A9`;
   throw invalid({ code: 'malformed_request', message, ...(name !== '' && { field: name }) });
-};
+}
 
 /** `form` replaces the body and the headers of a program. */
 export type Run = (request: FastifyRequest, caller: Caller, form?: FormInput) => Promise<OperationResult>;
 type FormInput = { body: unknown; ifMatch: string | undefined; key: string | undefined };
 
-const refuseEncoding = (encoding: string | undefined): void => {
+function refuseEncoding(encoding: string | undefined): void {
   if (encoding === undefined || encoding.trim().toLowerCase() === 'identity') return;
   const message = 'Send the body as it is, without a Content-Encoding';
   throw new Problem(415, { code: 'unsupported_media_type', message, field: 'Content-Encoding' });
-};
+}
 
 /** Throws a 400 for a repeated header, because Node joins the values. */
-const refuseTwoKeys = ({ raw }: FastifyRequest): void => {
+function refuseTwoKeys({ raw }: FastifyRequest): void {
   if ((raw.headersDistinct['idempotency-key']?.length ?? 0) < 2) return;
   const message = 'Idempotency-Key is sent twice: send one key per request';
   throw invalid({ code: 'invalid_header', message, field: 'Idempotency-Key' });
-};
+}
 
 /** An undeclared check of If-Match would be missing in the reference. */
-const undeclared = (): never => {
+function undeclared(): never {
   throw new TypeError('The operation checks If-Match but does not declare isConditional');
-};
+}
 
 /** Returns the function that runs an operation. `method` is that of the operation, which a form sends as a POST. */
-export const createRun = (services: Services, method: Method, operation: Operation): Run => {
+export function createRun(services: Services, method: Method, operation: Operation): Run {
   const { input, documentedInput } = operation;
   const arrays = input === undefined ? undefined : arraysOf(input);
   const objects = documentedInput === undefined ? undefined : objectsOf(documentedInput.item);
@@ -107,4 +107,4 @@ export const createRun = (services: Services, method: Method, operation: Operati
     const rejected = new Set(faults.map(({ field }) => field?.split('.', 1)[0]));
     throw invalid(...faults, ...further.filter(({ field }) => !rejected.has(field?.split('.', 1)[0])));
   };
-};
+}

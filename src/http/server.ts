@@ -18,7 +18,7 @@ import { reportProblem, type Services } from './services.ts';
  * Throws a 400 for a repeated header: Node.js reads the first and drops the others, while a proxy may have read another
  * (RFC 9112 §3.2, RFC 9110 §5.3).
  */
-const refuseRepeated = ({ raw: { rawHeaders } }: FastifyRequest): void => {
+function refuseRepeated({ raw: { rawHeaders } }: FastifyRequest): void {
   for (const name of ['Host', 'Authorization']) {
     // `headersDistinct` would cost 2 µs per request instead of 0.2.
     let count = 0;
@@ -28,12 +28,12 @@ const refuseRepeated = ({ raw: { rawHeaders } }: FastifyRequest): void => {
     }
     if (count > 1) throw invalid({ code: 'invalid_header', message: `${name} is sent more than once`, field: name });
   }
-};
+}
 
 /** Browsers use https for a year after one https response (RFC 6797). */
 const STRICT_TRANSPORT = { 'Strict-Transport-Security': 'max-age=31536000' } as const;
 
-const sendProblem = (services: Services, request: FastifyRequest, reply: FastifyReply, thrown: unknown) => {
+function sendProblem(services: Services, request: FastifyRequest, reply: FastifyReply, thrown: unknown) {
   const { problem, logref } = reportProblem(services, request, thrown);
   let representation = defaultRepresentation;
   try {
@@ -49,21 +49,21 @@ const sendProblem = (services: Services, request: FastifyRequest, reply: Fastify
   reply.headers({ 'X-Content-Type-Options': 'nosniff', ...corsHeaders });
   representationHeaders(reply, representation, view?.session !== undefined);
   return reply.code(problem.status).headers(problem.headers).send(Buffer.from(body));
-};
+}
 
 /** Returns the raw response to malformed HTTP, in the common error format. */
-const refusalOf = (services: Services, status: number): string => {
+function refusalOf(services: Services, status: number): string {
   const problem = toProblem({ statusCode: status }, () => undefined);
   const body = defaultRepresentation.format.render(errorDocument(problem, newLogref()), services.naming);
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${defaultRepresentation.mediaType}`;
   return `${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;
-};
+}
 
 /**
  * Creates the server with all routes of the table, ready to listen. Other addresses respond with a 404 in the common
  * error format.
  */
-export const createServer = (services: Services, routes: readonly Route[]): FastifyInstance => {
+export function createServer(services: Services, routes: readonly Route[]): FastifyInstance {
   const { settings } = services;
   const isHttps = settings.authOrigin.startsWith('https:');
   const connections = createConnections((status) => refusalOf(services, status));
@@ -110,4 +110,4 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
     else mountRawEndpoint(app, services, route);
   }
   return app;
-};
+}

@@ -44,20 +44,22 @@ export type Services = {
   whyUnavailable: (error: unknown) => string | undefined;
 };
 
-export const rawQueryOf = (request: FastifyRequest): string => {
+export function rawQueryOf(request: FastifyRequest): string {
   const at = request.url.indexOf('?');
   return at === -1 ? '' : request.url.slice(at + 1);
-};
+}
 
 /** Returns the query; repeated parameters stay repeated. */
-export const queryOf = (request: FastifyRequest): URLSearchParams => new URLSearchParams(rawQueryOf(request));
+export function queryOf(request: FastifyRequest): URLSearchParams {
+  return new URLSearchParams(rawQueryOf(request));
+}
 
 /** Returns the headers that were sent once, by lower-case name. */
-export const headersOf = (request: FastifyRequest): Record<string, string | undefined> => {
+export function headersOf(request: FastifyRequest): Record<string, string | undefined> {
   const headers: Record<string, string | undefined> = {};
   for (const [name, value] of Object.entries(request.headers)) if (typeof value === 'string') headers[name] = value;
   return headers;
-};
+}
 
 /**
  * Returns the address for the log: the route with its ids. Everything else is omitted, because it may be a misplaced
@@ -70,11 +72,11 @@ const addressForLog = ({ routeOptions, params }: FastifyRequest): string | undef
   });
 
 /** Converts a thrown value to a Problem and logs it under `logref`: once, where it is handled. */
-export const reportProblem = (
+export function reportProblem(
   services: Services,
   request: FastifyRequest,
   thrown: unknown,
-): { problem: Problem; logref: string } => {
+): { problem: Problem; logref: string } {
   const problem = toProblem(thrown, services.whyUnavailable);
   const logref = newLogref();
   const line = {
@@ -87,40 +89,41 @@ export const reportProblem = (
   if (problem.status >= 500) services.log.error(line, problem.message);
   else services.log.debug(line, problem.message);
   return { problem, logref };
-};
+}
 
 /** The scheme and host of a request target in absolute form (RFC 9112 §3.2.2). */
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
 
 /** Returns the requested path; the root if the target has none, such as `?x` or `#x`. */
-export const pathOf = ({ url }: FastifyRequest): string => {
+export function pathOf({ url }: FastifyRequest): string {
   const path = url.replace(ORIGIN, '').split(/[?#]/, 1)[0] ?? '';
   return path.startsWith('/') ? path : `/${path}`;
-};
+}
 
 /** Returns path and query, for a redirect to another host or after signing in. */
-export const pathAndQueryOf = (request: FastifyRequest): string => {
+export function pathAndQueryOf(request: FastifyRequest): string {
   const query = rawQueryOf(request);
   return query === '' ? pathOf(request) : `${pathOf(request)}?${query}`;
-};
+}
 
 /** Returns the public address of the requested path. */
-export const addressOf = (request: FastifyRequest, { naming }: Services): string =>
-  new URL(pathOf(request), naming.baseUrl).href;
+export function addressOf(request: FastifyRequest, { naming }: Services): string {
+  return new URL(pathOf(request), naming.baseUrl).href;
+}
 
 /** Returns a 405 with the header `Allow` (RFC 9110 §15.5.6). */
-export const methodNotAllowed = ({ method }: FastifyRequest, allow: string): Problem => {
+export function methodNotAllowed({ method }: FastifyRequest, allow: string): Problem {
   const message = `${method} is not possible here; allowed: ${allow}`;
   return new Problem(405, { code: 'method_not_allowed', message }, { headers: { Allow: allow } });
-};
+}
 
 /**
  * Responds with a 405 to every method that the route does not serve; `alsoServed` are served but not listed in `Allow`.
  */
-export const refuseOtherMethods = (
+export function refuseOtherMethods(
   app: FastifyInstance,
   route: { path: string; allow: string; alsoServed?: readonly string[]; cors: boolean; errorHandler?: ErrorHandler },
-): void => {
+): void {
   const { path, allow, alsoServed = [], cors, errorHandler } = route;
   const served = new Set([...allow.split(', '), ...alsoServed]);
   app.route({
@@ -133,7 +136,7 @@ export const refuseOtherMethods = (
     },
     handler: async () => undefined,
   });
-};
+}
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -15,7 +15,7 @@ export type Target = {
   withActions: WithActions;
 };
 
-export const createTarget = (services: Services, route: Resource, routes: readonly Route[]): Target => {
+export function createTarget(services: Services, route: Resource, routes: readonly Route[]): Target {
   const parent = targetOf(route, routes);
   const resource = parent ?? route;
   const { GET } = resource.operations;
@@ -24,19 +24,21 @@ export const createTarget = (services: Services, route: Resource, routes: readon
     read: GET === undefined ? undefined : createRun(services, 'GET', GET),
     withActions: createActions(resource, actionRoutesOf(resource, routes)),
   };
-};
+}
 
 /** Returns the path of the target from the requested path. */
-export const targetPath = ({ isActionRoute }: Target, request: FastifyRequest): string => {
+export function targetPath({ isActionRoute }: Target, request: FastifyRequest): string {
   const path = pathOf(request);
   return isActionRoute ? path.slice(0, path.lastIndexOf('/')) : path;
-};
+}
 
 /** Returns the document address for `WithActions`. */
-export const documentAddress = ({ params }: FastifyRequest, href: string) => ({
-  href,
-  storeId: parseId((params as Params)['store_id'] ?? ''),
-});
+export function documentAddress({ params }: FastifyRequest, href: string) {
+  return {
+    href,
+    storeId: parseId((params as Params)['store_id'] ?? ''),
+  };
+}
 
 export type TargetRequest = { request: FastifyRequest; caller: Caller; target: Target };
 
@@ -44,12 +46,12 @@ export type TargetRequest = { request: FastifyRequest; caller: Caller; target: T
  * Adds the actions of the target to its document. A document that an action route returns instead of its target has
  * none of them.
  */
-export const withActionsOf = (
+export function withActionsOf(
   services: Services,
   document: Document,
   { request, caller, target }: TargetRequest,
-): Document => {
+): Document {
   const address = new URL(targetPath(target, request), services.naming.baseUrl).href;
   const isOther = target.isActionRoute && !document.links.some(({ rel, href }) => rel === 'self' && href === address);
   return isOther ? document : target.withActions(document, caller, documentAddress(request, address));
-};
+}

@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { formatDate, parseDate } from './date.ts';
 
 /** What Intl itself says, part by part. */
-const asIntlSays = (at: Date, timeZone: string): string => {
+function asIntlSays(at: Date, timeZone: string): string {
   const parts = new Intl.DateTimeFormat('en-CA', {
     timeZone,
     hourCycle: 'h23',
@@ -19,7 +19,7 @@ const asIntlSays = (at: Date, timeZone: string): string => {
   const of = (type: string): string => parts.find((part) => part.type === type)?.value ?? '';
   const offset = of('timeZoneName').replace('GMT', '').replace(':', '') || '+0000';
   return `${of('year')}-${of('month')}-${of('day')}T${of('hour')}:${of('minute')}:${of('second')}${offset}`;
-};
+}
 
 const moment = fc.date({ min: new Date('1980-01-01'), max: new Date('2060-01-01'), noInvalidDate: true });
 

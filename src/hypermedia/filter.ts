@@ -23,32 +23,36 @@ const OPEN_NAME = /^[^\s\p{Cc}:,=]{1,64}$/u;
 const RESERVED: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom', '_links', '_embedded']);
 
 /** Returns how a property is compared; undefined for an unknown property. */
-export const comparisonOf = (name: string, { properties, isOpen }: Comparable): ComparisonKind => {
+export function comparisonOf(name: string, { properties, isOpen }: Comparable): ComparisonKind {
   if (Object.hasOwn(properties, name)) return properties[name];
   return isOpen && OPEN_NAME.test(name) && !RESERVED.has(name) ? 'open' : undefined;
-};
+}
 
 /** Returns the names of properties to sort and filter by, for messages. */
-export const comparableNames = ({ properties, isOpen }: Comparable): string[] => [
-  ...Object.keys(properties).filter((name) => properties[name] !== 'none'),
-  ...(isOpen ? ['any other property of the items'] : []),
-];
+export function comparableNames({ properties, isOpen }: Comparable): string[] {
+  return [
+    ...Object.keys(properties).filter((name) => properties[name] !== 'none'),
+    ...(isOpen ? ['any other property of the items'] : []),
+  ];
+}
 
-export const notComparable = (property: string, field: string, comparable: Comparable): Fault => ({
-  code: 'invalid_parameter',
-  message: `${property} cannot be used to sort or filter; possible: ${comparableNames(comparable).join(', ')}`,
-  field,
-});
+export function notComparable(property: string, field: string, comparable: Comparable): Fault {
+  return {
+    code: 'invalid_parameter',
+    message: `${property} cannot be used to sort or filter; possible: ${comparableNames(comparable).join(', ')}`,
+    field,
+  };
+}
 
 const OPERATORS = ['not', 'greaterthan', 'lessthan'] as const;
 type Operator = 'is' | (typeof OPERATORS)[number];
 
 const NUMBER = /^-?\d{1,16}(?:\.\d{1,10})?$/;
 
-const numberOf = (text: string): number | undefined => {
+function numberOf(text: string): number | undefined {
   const value = NUMBER.test(text) ? Number(text) : NaN;
   return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? value : undefined;
-};
+}
 
 const BOOLEANS: Readonly<Record<string, boolean>> = { 1: true, true: true, 0: false, false: false };
 
@@ -63,11 +67,11 @@ const isRange = (operator: Operator): boolean => operator === 'greaterthan' || o
  * Parses a value of unknown type as a number or date if possible. For equality a number must have its default spelling,
  * so that `String(value)` is the input: the postal code 01234 stays a text.
  */
-const parseOpenValue = (text: string, operator: Operator): string | number | Date | undefined => {
+function parseOpenValue(text: string, operator: Operator): string | number | Date | undefined {
   const value = numberOf(text);
   if (value !== undefined && (isRange(operator) || String(value) === text)) return value;
   return parseDate(text) ?? textOf(text);
-};
+}
 
 const READERS = {
   text: textOf,
@@ -93,7 +97,7 @@ const WILDCARD = /(?<!\\)(?:\\\\)*\*/;
  * Returns the filter, or undefined for an invalid value. An empty value ("not set") cannot be compared by greater or
  * less.
  */
-const filterOf = (property: string, operator: Operator, text: string, valueKind: ValueKind): Filter | undefined => {
+function filterOf(property: string, operator: Operator, text: string, valueKind: ValueKind): Filter | undefined {
   if (text === '') return isRange(operator) ? undefined : { property, operator, value: null };
   const isText = valueKind === 'text' || valueKind === 'open';
   const isPattern = isText && !isRange(operator) && WILDCARD.test(text);
@@ -101,16 +105,16 @@ const filterOf = (property: string, operator: Operator, text: string, valueKind:
   if (value === undefined) return undefined;
   if (isPattern) return { property, operator: operator === 'is' ? 'like' : 'unlike', value };
   return { property, operator, value: typeof value === 'string' ? unescape(value) : value };
-};
+}
 
 type FilterContext = { query: URLSearchParams; reserved: readonly string[]; comparable: Comparable };
 
 /** Returns the filter of one parameter, or a fault. */
-const readFilter = (
+function readFilter(
   name: string,
   { query, reserved, comparable }: FilterContext,
   faults: Fault[],
-): Filter | Fault | undefined => {
+): Filter | Fault | undefined {
   const [property = '', ...rest] = name.split(':');
   const operatorName = rest.join(':');
   const comparison = comparisonOf(property, comparable);
@@ -126,15 +130,15 @@ const readFilter = (
   if (text === undefined) return undefined;
   const message = `${name} must be ${EXPECTED[comparison]}`;
   return filterOf(property, operator, text, comparison) ?? { code: 'invalid_parameter', message, field: name };
-};
+}
 
 /** Parses every parameter that is not in `reserved` as a filter, and adds faults. */
-export const readFilters = (
+export function readFilters(
   query: URLSearchParams,
   reserved: readonly string[],
   comparable: Comparable,
   faults: Fault[],
-): Filter[] => {
+): Filter[] {
   const names = otherNames(query, reserved);
   if (names.length > FILTERS_MAX) {
     faults.push({
@@ -150,4 +154,4 @@ export const readFilters = (
     faults.push(read);
     return [];
   });
-};
+}

@@ -11,7 +11,7 @@ const isTexts = (value: Value): value is { readonly [name: string]: string | nul
  * Returns one text for a single field, a list for a field with several values. Booleans are `1` and `0`, null is the
  * empty text, an object of texts and nulls is lines of `Name: value` and `Name:`, and any other object its JSON.
  */
-export const formValue = (value: Value | undefined): string | readonly string[] => {
+export function formValue(value: Value | undefined): string | readonly string[] {
   if (value === undefined || value === null) return '';
   if (Array.isArray(value)) return value.map((item: Value) => String(formValue(item)));
   if (typeof value === 'boolean') return value ? '1' : '0';
@@ -20,4 +20,4 @@ export const formValue = (value: Value | undefined): string | readonly string[] 
   return Object.entries(value)
     .map(([name, text]) => (text === null ? `${name}:` : `${name}: ${text}`))
     .join('\n');
-};
+}

@@ -20,16 +20,16 @@ const LINK: JsonSchema = {
 const objectOf = (properties: { readonly [name: string]: JsonSchema }): JsonSchema => ({ type: 'object', properties });
 
 /** Returns the schema of a publisher's value according to the example. */
-const schemaOfValue = (value: Value): JsonSchema => {
+function schemaOfValue(value: Value): JsonSchema {
   if (value === null) return {};
   if (Array.isArray(value)) {
     const [first] = value as readonly Value[];
     return first === undefined ? { type: 'array' } : { type: 'array', items: schemaOfValue(first) };
   }
   return { type: [typeof value, 'null'] };
-};
+}
 
-const schemaOfProperty = ({ kind, value, mayBeText }: Property): JsonSchema => {
+function schemaOfProperty({ kind, value, mayBeText }: Property): JsonSchema {
   if (mayBeText === true) return { type: ['integer', 'string', 'null'] };
   switch (kind) {
     case 'count':
@@ -54,10 +54,10 @@ const schemaOfProperty = ({ kind, value, mayBeText }: Property): JsonSchema => {
     case 'enumeration':
       return { type: ['string', 'null'] };
   }
-};
+}
 
 /** Returns the schema of a document. No member is required: unset values are null, but `fields` may omit members. */
-export const halSchema = (document: Document, naming: Naming): JsonSchema => {
+export function halSchema(document: Document, naming: Naming): JsonSchema {
   const { properties, links, embedded } = document;
   const linked = [...Map.groupBy(links, ({ rel }) => rel)].map(([rel, { length }]): [string, JsonSchema] => [
     nameOf(rel, naming),
@@ -72,4 +72,4 @@ export const halSchema = (document: Document, naming: Naming): JsonSchema => {
     ...(within.length > 0 && { _embedded: objectOf(Object.fromEntries(within)) }),
     ...Object.fromEntries(properties.map((property) => [property.name, schemaOfProperty(property)])),
   });
-};
+}

@@ -14,7 +14,7 @@ const open: Listable = { ...things, isOpen: true, relations: { items: { options:
 
 const read = (query: string, listable = things) => readListing(new URLSearchParams(query), listable);
 const filters = (query: string, listable = things): Filter[] => [...read(query, listable).listing.filters];
-const faults = (query: string, listable = things): string[] => {
+function faults(query: string, listable = things): string[] {
   try {
     read(query, listable);
     return [];
@@ -22,7 +22,7 @@ const faults = (query: string, listable = things): string[] => {
     assert.ok(error instanceof Problem && error.status === 400);
     return error.faults.map(({ field = '-', code }) => `${field} ${code}`);
   }
-};
+}
 
 test('without a query it is the first twenty, in no order, of everything', () => {
   assert.deepEqual(read(''), {
@@ -248,11 +248,11 @@ const pair = fc.tuple(
 );
 
 /** What PostgreSQL can take as a value. */
-const isSound = ({ value: found }: Filter): boolean => {
+function isSound({ value: found }: Filter): boolean {
   if (typeof found === 'number') return Math.abs(found) <= Number.MAX_SAFE_INTEGER;
   if (typeof found === 'string') return found !== '' && !found.includes('\0') && found.length <= 2_000;
   return found instanceof Date ? /^[0-9]{4}-/.test(found.toISOString()) : true;
-};
+}
 
 test('any query is a listing or a 400, and never anything else', () => {
   fc.assert(

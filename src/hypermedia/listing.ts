@@ -40,33 +40,30 @@ const readOrder = (query: URLSearchParams, listable: Listable, faults: Fault[]):
     return [];
   });
 
-const readFields = (query: URLSearchParams, listable: Listable, faults: Fault[]): ReadonlySet<string> | null => {
+function readFields(query: URLSearchParams, listable: Listable, faults: Fault[]): ReadonlySet<string> | null {
   if (!query.has('fields')) return null;
   const names = membersOf(query, 'fields', FIELDS_MAX, faults);
   const { properties, isOpen } = listable;
   const unknown = isOpen ? [] : names.filter((name) => !Object.hasOwn(properties, name));
   faults.push(...unknown.map((name) => unknownProperty(name, 'fields', Object.keys(properties))));
   return new Set(names);
-};
+}
 
 /** Returns the properties of one resource that `fields` names, null for all. Throws a 400 for unknown ones. */
-export const readFieldsOf = (
-  query: URLSearchParams,
-  properties: Comparable['properties'],
-): ReadonlySet<string> | null => {
+export function readFieldsOf(query: URLSearchParams, properties: Comparable['properties']): ReadonlySet<string> | null {
   const faults: Fault[] = [];
   const fields = readFields(query, { properties, isOpen: false, relations: undefined }, faults);
   if (faults.length > 0) throw invalid(...faults);
   return fields;
-};
+}
 
-const readRelations = (query: URLSearchParams, { relations }: Listable, faults: Fault[]): Relations => {
+function readRelations(query: URLSearchParams, { relations }: Listable, faults: Fault[]): Relations {
   const text = relations === undefined ? undefined : onlyValue(query, 'zoom', faults);
   return relations === undefined || text === undefined ? {} : readZoom(text, relations, faults, 'zoom');
-};
+}
 
 /** Parses the query. Throws a 400 with one entry per fault: unknown names, invalid values, repeated parameters. */
-export const readListing = (query: URLSearchParams, listable: Listable): ParsedListing => {
+export function readListing(query: URLSearchParams, listable: Listable): ParsedListing {
   const faults: Fault[] = [];
   const reserved = ['offset', 'limit', 'order', 'fields', ...(listable.relations === undefined ? [] : ['zoom'])];
   const filters = readFilters(query, reserved, listable, faults);
@@ -76,4 +73,4 @@ export const readListing = (query: URLSearchParams, listable: Listable): ParsedL
   const zoom = readRelations(query, listable, faults);
   if (faults.length > 0) throw invalid(...faults);
   return { listing: { ...page, order, filters }, fields, zoom };
-};
+}

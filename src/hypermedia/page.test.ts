@@ -33,10 +33,10 @@ test('past the end, prev is the last page', () => {
   assert.equal(neighbours({ offset: 500, limit: 20 }, 45).prev, 40);
 });
 
-const read = (query: string) => {
+function read(query: string) {
   const faults: Fault[] = [];
   return { page: readPage(new URLSearchParams(query), faults), fields: faults.map(({ field }) => field) };
-};
+}
 
 test('limits are from 1 to 300, offsets from 0; both faults are reported', () => {
   assert.deepEqual(read(''), { page: { offset: 0, limit: 20 }, fields: [] });

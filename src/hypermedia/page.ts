@@ -11,7 +11,7 @@ const OFFSET_MAX = 10 ** 15 - 1;
 
 type Range = { fallback: number; min: number; max: number };
 
-const wholeNumber = (query: URLSearchParams, name: string, { fallback, min, max }: Range, faults: Fault[]): number => {
+function wholeNumber(query: URLSearchParams, name: string, { fallback, min, max }: Range, faults: Fault[]): number {
   const text = onlyValue(query, name, faults);
   if (text === undefined) return fallback;
   const value = /^[0-9]+$/.test(text) ? Number(text) : NaN;
@@ -19,16 +19,18 @@ const wholeNumber = (query: URLSearchParams, name: string, { fallback, min, max 
   const message = `${name} must be a whole number from ${min} to ${max}`;
   faults.push({ code: 'invalid_parameter', message, field: name });
   return fallback;
-};
+}
 
 /** Parses `offset`, 0 to 10¹⁵ − 1, and `limit`, 1 to 300; adds a fault for values out of range. */
-export const readPage = (query: URLSearchParams, faults: Fault[]): Page => ({
-  offset: wholeNumber(query, 'offset', { fallback: 0, min: 0, max: OFFSET_MAX }, faults),
-  limit: wholeNumber(query, 'limit', { fallback: LIMIT_DEFAULT, min: 1, max: LIMIT_MAX }, faults),
-});
+export function readPage(query: URLSearchParams, faults: Fault[]): Page {
+  return {
+    offset: wholeNumber(query, 'offset', { fallback: 0, min: 0, max: OFFSET_MAX }, faults),
+    limit: wholeNumber(query, 'limit', { fallback: LIMIT_DEFAULT, min: 1, max: LIMIT_MAX }, faults),
+  };
+}
 
 /** Returns the offsets of the neighbours; `prev` of the first page and `next` of the last one are the page itself. */
-export const neighbours = ({ offset, limit }: Page, total: number) => {
+export function neighbours({ offset, limit }: Page, total: number) {
   const last = total === 0 ? 0 : Math.floor((total - 1) / limit) * limit;
   return {
     first: 0,
@@ -37,25 +39,28 @@ export const neighbours = ({ offset, limit }: Page, total: number) => {
     next: offset + limit < total ? offset + limit : offset,
     last,
   };
-};
+}
 
 /** Returns the document with these properties only; `null` keeps all. */
-export const withFields = (document: Document, fields: ReadonlySet<string> | null): Document =>
-  fields === null ? document : { ...document, properties: document.properties.filter(({ name }) => fields.has(name)) };
+export function withFields(document: Document, fields: ReadonlySet<string> | null): Document {
+  return fields === null
+    ? document
+    : { ...document, properties: document.properties.filter(({ name }) => fields.has(name)) };
+}
 
 /**
  * Returns whether a link of a page leads to the page itself, as `prev` does on the first one and `next` on the last.
  */
-export const leadsHere = ({ properties }: Document, href: string): boolean => {
+export function leadsHere({ properties }: Document, href: string): boolean {
   const offset = properties.find(({ name }) => name === 'offset')?.value;
   return Number(new URLSearchParams(href.slice(href.indexOf('?') + 1)).get('offset') ?? NaN) === offset;
-};
+}
 
 /**
  * Returns a collection as a Document: four paging properties, five links, and the items embedded under `rel`. `query`
  * is the caller's, which every link repeats with another offset.
  */
-export const collection = (input: {
+export function collection(input: {
   name: string;
   rel: string;
   title: string;
@@ -66,7 +71,7 @@ export const collection = (input: {
   items: readonly Document[];
   /** The properties of each item to include; null for all. */
   fields?: ReadonlySet<string> | null;
-}): Document => {
+}): Document {
   const at = (offset: number): string => {
     const query = new URLSearchParams(input.query);
     query.set('offset', String(offset));
@@ -95,4 +100,4 @@ export const collection = (input: {
       number('offset', input.page.offset),
     ],
   };
-};
+}

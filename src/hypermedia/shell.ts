@@ -12,15 +12,15 @@ const styleElement = constant(`<style>${style}</style>`);
  * Renders a page. `aside` (the signed-in user) or `nav` (navigation) is on the right of the header. `wide` is for pages
  * with tables: 66rem instead of 32rem. `footer` is a whole element.
  */
-export const shell = (page: {
+export function shell(page: {
   title: string;
   main: Markup;
   aside?: Markup;
   nav?: Markup;
   footer?: Markup;
   wide?: boolean;
-}): string =>
-  render(
+}): string {
+  return render(
     html`<!doctype html>
       <html lang="en">
         <head>
@@ -38,3 +38,4 @@ export const shell = (page: {
         </body>
       </html>`,
   );
+}

@@ -11,57 +11,58 @@ const dateFormat = new Intl.DateTimeFormat('en-GB', {
 });
 
 /** Returns `1 July 2026 at 10:00 UTC`. The zone is UTC, because the reader's is not known. */
-export const shownDate = (at: Date): Markup =>
-  html`<time datetime="${at.toISOString()}">${dateFormat.format(at)} UTC</time>`;
+export function shownDate(at: Date): Markup {
+  return html`<time datetime="${at.toISOString()}">${dateFormat.format(at)} UTC</time>`;
+}
 
 const WRITTEN =
   /^([0-9]{4})-(0[1-9]|1[0-2])-([0-3][0-9])T([0-2][0-9]:[0-5][0-9])(:[0-5][0-9])([+-])([0-9]{2})([0-9]{2})$/;
 const MONTHS = 'January February March April May June July August September October November December'.split(' ');
 
-const offsetOf = (sign: string, hours: string, minutes: string): string => {
+function offsetOf(sign: string, hours: string, minutes: string): string {
   if (hours === '00' && minutes === '00') return '';
   return `${sign === '-' ? '−' : '+'}${Number(hours)}${minutes === '00' ? '' : `:${minutes}`}`;
-};
+}
 
 type Parts = { day: number; month: string; year: string; time: string; seconds: string; zone: string };
 
-const read = (written: string): Parts | undefined => {
+function read(written: string): Parts | undefined {
   const parts = WRITTEN.exec(written);
   if (parts === null) return undefined;
   const [, year = '', month, day, time = '', seconds = '', sign = '', hours = '', minutes = ''] = parts;
   const zone = `UTC${offsetOf(sign, hours, minutes)}`;
   return { day: Number(day), month: MONTHS[Number(month) - 1] ?? '', year, time, seconds, zone };
-};
+}
 
 /**
  * Returns a date of `formatDate` as `1 July 2026 at 12:00 UTC+2`, in its time zone; undefined for other formats.
  * Without Intl, which would take longer than the rest of a page of 20 items with 40 dates.
  */
-export const shownDateOf = (written: string): Markup | undefined => {
+export function shownDateOf(written: string): Markup | undefined {
   const parts = read(written);
   if (parts === undefined) return undefined;
   const { day, month, year, time, zone } = parts;
   return html`<time datetime="${written}">${day} ${month} ${year} at ${time} ${zone}</time>`;
-};
+}
 
 /** Returns the date with seconds, for comparison with logs: `1 July 2026 at 12:00:05 UTC+2`. */
-export const exactDateOf = (written: string): Markup | undefined => {
+export function exactDateOf(written: string): Markup | undefined {
   const parts = read(written);
   if (parts === undefined) return undefined;
   const { day, month, year, time, seconds, zone } = parts;
   return html`<time datetime="${written}">${day} ${month} ${year} at ${time}${seconds} ${zone}</time>`;
-};
+}
 
 /** Returns the time alone, `12:00 UTC+2`; empty for other formats. */
-export const clockOf = (written: string): string => {
+export function clockOf(written: string): string {
   const parts = read(written);
   return parts === undefined ? '' : `${parts.time} ${parts.zone}`;
-};
+}
 
 /** Returns the date for a table cell: the day, and the time below it. */
-export const briefDateOf = (written: string): Markup | undefined => {
+export function briefDateOf(written: string): Markup | undefined {
   const parts = read(written);
   if (parts === undefined) return undefined;
   const { day, month, year, time, zone } = parts;
   return html`<time datetime="${written}">${day} ${month.slice(0, 3)} ${year} <span>${time} ${zone}</span></time>`;
-};
+}

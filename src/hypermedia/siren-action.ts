@@ -31,22 +31,22 @@ const yesOrNo: readonly Choice[] = [
 const none: Choice = { title: 'None', value: '' };
 
 /** Returns the choices; undefined if any value is possible. */
-const choicesOf = ({ kind, choices, isClearable }: Field): readonly Choice[] | undefined => {
+function choicesOf({ kind, choices, isClearable }: Field): readonly Choice[] | undefined {
   if (kind === 'boolean') return yesOrNo;
   const all = choices?.map((value) => ({ value }));
   return isClearable === true ? all?.concat(none) : all;
-};
+}
 
-const textOf = (value: Value): string => {
+function textOf(value: Value): string {
   if (typeof value === 'boolean') return value ? '1' : '0';
   return typeof value === 'string' ? value : JSON.stringify(value);
-};
+}
 
 /**
  * Returns the value of a field: a text, a number or a list of choices. Siren permits neither null nor objects nor
  * booleans.
  */
-const valueOf = (field: Field): string | number | readonly Json[] | undefined => {
+function valueOf(field: Field): string | number | readonly Json[] | undefined {
   const { value = null, isMultiple } = field;
   const present: readonly Value[] = isMultiple && Array.isArray(value) ? (value as readonly Value[]) : [value];
   const choices = choicesOf(field);
@@ -57,7 +57,7 @@ const valueOf = (field: Field): string | number | readonly Json[] | undefined =>
   if (value === null) return undefined;
   if (isMultiple) return present.map((one) => ({ value: textOf(one), selected: true }));
   return typeof value === 'number' ? value : textOf(value);
-};
+}
 
 /** Siren cannot express required fields and multiple values, so they are in the class of the field. */
 const classOf = ({ kind, isRequired, isMultiple }: Field): string[] => [
@@ -66,10 +66,10 @@ const classOf = ({ kind, isRequired, isMultiple }: Field): string[] => [
   ...(isMultiple ? ['multiple'] : []),
 ];
 
-const typeOf = (field: Field): string => {
+function typeOf(field: Field): string {
   if (choicesOf(field) === undefined) return INPUT_TYPES[field.kind];
   return field.isMultiple ? 'checkbox' : 'radio';
-};
+}
 
 /** `min` and `max` are HTML's; the length of a text cannot be expressed. JSON omits undefined members. */
 const fieldOf = (field: Field): Json => ({
@@ -86,10 +86,12 @@ const fieldOf = (field: Field): Json => ({
  * The type is JSON, because a form cannot distinguish numbers and lists from texts. Without fields there is no body and
  * no type.
  */
-export const sirenAction = ({ name, title, method, href, fields }: Action): Json => ({
-  name,
-  title,
-  method,
-  href,
-  ...(fields.length > 0 && { type: 'application/json', fields: fields.map(fieldOf) }),
-});
+export function sirenAction({ name, title, method, href, fields }: Action): Json {
+  return {
+    name,
+    title,
+    method,
+    href,
+    ...(fields.length > 0 && { type: 'application/json', fields: fields.map(fieldOf) }),
+  };
+}

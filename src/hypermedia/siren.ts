@@ -8,7 +8,7 @@ type Json = { [name: string]: unknown };
 /** Returns the `rel` of a link or an entity. Equal ones of a page share one array: a page of 20 items has 106. */
 type RelArray = (rel: string) => readonly string[];
 
-const createRelArray = (naming: Naming): RelArray => {
+function createRelArray(naming: Naming): RelArray {
   const known = new Map<string, readonly string[]>();
   return (rel) => {
     const present = known.get(rel);
@@ -17,13 +17,13 @@ const createRelArray = (naming: Naming): RelArray => {
     known.set(rel, array);
     return array;
   };
-};
+}
 
 /** A document with the paging links `first` and `last` is a collection. */
-const classOf = ({ name, links }: Document): string[] => {
+function classOf({ name, links }: Document): string[] {
   const isPaged = links.some(({ rel }) => rel === 'first') && links.some(({ rel }) => rel === 'last');
   return isPaged ? [name, 'collection'] : [name];
-};
+}
 
 const titleOf = ({ title, links }: Document): string | undefined =>
   title ?? links.find(({ rel }) => rel === 'self')?.title;
@@ -41,7 +41,7 @@ const entitiesOf = (embedded: readonly Embedded[], relArray: RelArray): Json[] =
  * Returns an entity. An embedded one has no `href`: Siren treats an entity with `href` as a mere link, and clients drop
  * the rest. JSON omits undefined members.
  */
-const entityOf = (document: Document, relArray: RelArray, rel: readonly string[] | undefined): Json => {
+function entityOf(document: Document, relArray: RelArray, rel: readonly string[] | undefined): Json {
   const { links, embedded, actions } = document;
   const properties: Json = {};
   for (const { name, value } of document.properties) properties[name] = value;
@@ -54,7 +54,8 @@ const entityOf = (document: Document, relArray: RelArray, rel: readonly string[]
     actions: actions?.map(sirenAction),
     links: links.length === 0 ? undefined : linksOf(links, relArray),
   };
-};
+}
 
-export const renderSiren = (document: Document, naming: Naming): string =>
-  JSON.stringify(entityOf(document, createRelArray(naming), undefined));
+export function renderSiren(document: Document, naming: Naming): string {
+  return JSON.stringify(entityOf(document, createRelArray(naming), undefined));
+}

@@ -27,10 +27,11 @@ const references: Readonly<Record<string, string>> = {
 const referenceTo = (character: string): string => references[character] ?? character;
 
 /** Returns an attribute value for double quotes. Forbidden characters are replaced by U+FFFD. */
-export const attribute = (value: string): string =>
-  SPECIAL_IN_ATTRIBUTE.test(value)
+export function attribute(value: string): string {
+  return SPECIAL_IN_ATTRIBUTE.test(value)
     ? value.replace(EACH_FORBIDDEN, '\ufffd').replace(/[&<"\t\n\r]/g, referenceTo)
     : value;
+}
 
 /** The tags of an element. */
 export type Tags = { open: string; close: string };
@@ -39,9 +40,9 @@ export type Tags = { open: string; close: string };
  * Returns an element with a text. A text with forbidden characters is written as base64 of its UTF-8, with an
  * attribute. Half of a surrogate pair becomes U+FFFD: UTF-8 cannot represent it, and input with one is rejected.
  */
-export const textElement = ({ open, close }: Tags, text: string): string => {
+export function textElement({ open, close }: Tags, text: string): string {
   if (!SPECIAL_IN_TEXT.test(text)) return open + text + close;
   const wellFormed = text.toWellFormed();
   if (!FORBIDDEN.test(wellFormed)) return open + wellFormed.replace(/[&<>\r]/g, referenceTo) + close;
   return `${open.slice(0, -1)} encoding="base64">${Buffer.from(wellFormed).toString('base64')}${close}`;
-};
+}

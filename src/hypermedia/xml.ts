@@ -6,13 +6,13 @@ import type { Document, Link, Naming, Value } from './document.ts';
 import { nameOf, templateOf } from './relations.ts';
 import { attribute, textElement, type Tags } from './xml-text.ts';
 
-const linkOf = ({ rel, href, title, type, templated }: Link, naming: Naming): string => {
-  let element = `<link rel="${attribute(nameOf(rel, naming))}" href="${attribute(href)}"`;
-  if (title !== undefined) element += ` title="${attribute(title)}"`;
-  if (type !== undefined) element += ` type="${attribute(type)}"`;
-  if (templated === true) element += ' templated="true"';
-  return `${element}/>`;
-};
+function linkOf({ rel, href, title, type, templated }: Link, naming: Naming): string {
+  let tag = `<link rel="${attribute(nameOf(rel, naming))}" href="${attribute(href)}"`;
+  if (title !== undefined) tag += ` title="${attribute(title)}"`;
+  if (type !== undefined) tag += ` type="${attribute(type)}"`;
+  if (templated === true) tag += ' templated="true"';
+  return `${tag}/>`;
+}
 
 /**
  * Names that can be element names: ASCII, since editions of XML disagree about other letters; no colon, which marks a
@@ -32,20 +32,20 @@ const tagCache = new Map<string, Tags>();
 const TAG_CACHE_MAX = 1_000;
 const TAG_CACHE_CHARACTERS = 64;
 
-const tagsOf = (name: string): Tags => {
+function tagsOf(name: string): Tags {
   const present = tagCache.get(name);
   if (present !== undefined) return present;
   const tags = makeTags(name);
   if (tagCache.size < TAG_CACHE_MAX && name.length <= TAG_CACHE_CHARACTERS) tagCache.set(name, tags);
   return tags;
-};
+}
 
 /** Tags of an array item within another array, whose own element cannot be repeated. */
 const itemTags: Tags = { open: '<member>', close: '</member>' };
 
 const isArray = (value: Value): value is readonly Value[] => Array.isArray(value);
 
-const element = (tags: Tags, value: Value): string => {
+function element(tags: Tags, value: Value): string {
   if (typeof value === 'string') return textElement(tags, value);
   if (value === null) return tags.open + tags.close;
   if (typeof value !== 'object') return tags.open + value + tags.close;
@@ -53,19 +53,19 @@ const element = (tags: Tags, value: Value): string => {
   if (isArray(value)) for (const item of value) inner += element(itemTags, item);
   else for (const [name, member] of Object.entries(value)) inner += membersOf(name, member);
   return tags.open + inner + tags.close;
-};
+}
 
 /** Returns a member of an object: one element, one per array item, or an empty one for an empty array. */
-const membersOf = (name: string, value: Value): string => {
+function membersOf(name: string, value: Value): string {
   const tags = tagsOf(name);
   if (!isArray(value) || value.length === 0) return element(tags, value);
   let elements = '';
   for (const item of value) elements += element(tags, item);
   return elements;
-};
+}
 
 /** Returns a resource element: `rel` is its attribute if it is embedded, `first` its first content. */
-const resource = (document: Document, naming: Naming, rel: string, first: string): string => {
+function resource(document: Document, naming: Naming, rel: string, first: string): string {
   const self = document.links.find((link) => link.rel === 'self');
   let text = `<resource${rel}${self === undefined ? '' : ` href="${attribute(self.href)}"`}>${first}`;
   for (const link of document.links) text += linkOf(link, naming);
@@ -75,14 +75,14 @@ const resource = (document: Document, naming: Naming, rel: string, first: string
   }
   for (const { name, value } of document.properties) text += membersOf(name, value);
   return `${text}</resource>`;
-};
+}
 
 /**
  * Renders an XML document. The result is always well-formed; null, "", {} and [] are an empty element, and numbers and
  * booleans are texts, because XML has no types.
  */
-export const renderXml = (document: Document, naming: Naming): string => {
+export function renderXml(document: Document, naming: Naming): string {
   const prefix = attribute(naming.relationPrefix);
   const curies = `<link rel="curies" name="${prefix}" href="${attribute(templateOf(naming))}" templated="true"/>`;
   return `<?xml version="1.0" encoding="UTF-8"?>\n${resource(document, naming, '', curies)}`;
-};
+}

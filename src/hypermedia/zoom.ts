@@ -8,7 +8,7 @@ const ZOOM_DEPTH = 4;
 const ZOOM_PATHS = 50;
 
 /** Returns the tree of existing relations; adds a fault for each unknown path. */
-export const readZoom = (text: string, known: Relations, faults: Fault[], field: string): Relations => {
+export function readZoom(text: string, known: Relations, faults: Fault[], field: string): Relations {
   type Tree = { [name: string]: Tree };
   const tree: Tree = {};
   const paths = text.split(',').map((path) => path.trim().split(':'));
@@ -36,4 +36,4 @@ export const readZoom = (text: string, known: Relations, faults: Fault[], field:
     }
   }
   return tree;
-};
+}

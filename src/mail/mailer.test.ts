@@ -9,7 +9,7 @@ const mail = { to: 'ada@example.com', subject: 'Choose a new password', text: `H
 
 type Options = Parameters<typeof startMailServer>[0];
 
-const start = async (t: TestContext, options: Options = {}) => {
+async function start(t: TestContext, options: Options = {}) {
   const server = await startMailServer(options);
   const lines: string[] = [];
   const { promise: failed, resolve: tellFailure } = Promise.withResolvers<void>();
@@ -24,7 +24,7 @@ const start = async (t: TestContext, options: Options = {}) => {
     await server.stop();
   });
   return { server, mailer, lines, failed };
-};
+}
 
 test('a mail arrives as it was written, and says that nobody wrote it', async (t) => {
   const { server, mailer } = await start(t);

@@ -18,7 +18,7 @@ const STOP_TIMEOUT_MS = 2_000;
  * Returns the connection settings of `SMTP_URL`. Mails contain links that grant access, so TLS is required across a network:
  * `smtps:` from the first byte (port 465), `smtp:` with mandatory STARTTLS (port 587); on loopback `smtp:` is plain.
  */
-const serverOf = (url: string) => {
+function serverOf(url: string) {
   const { protocol, hostname, port, username, password } = new URL(url);
   const secure = protocol === 'smtps:';
   const isLocal = isLoopback(hostname);
@@ -36,26 +36,26 @@ const serverOf = (url: string) => {
     disableFileAccess: true,
     disableUrlAccess: true,
   };
-};
+}
 
 /** Connects with the same TLS settings as for mails, and signs in without sending. Rejects with the reason. */
-export const tryMailServer = async (url: string): Promise<void> => {
+export async function tryMailServer(url: string): Promise<void> {
   const transport = createTransport(serverOf(url));
   try {
     await transport.verify();
   } finally {
     transport.close();
   }
-};
+}
 
 /**
  * Returns the loggable parts of an error. The server's message is omitted, because filters quote rejected links, which are as
  * sensitive as passwords.
  */
-const reasonOf = (error: unknown) => {
+function reasonOf(error: unknown) {
   const { code, responseCode, command } = error as { code?: string; responseCode?: number; command?: string };
   return { code, responseCode, command };
-};
+}
 
 /** RFC 5321 §4.2.1: a 5yz reply is permanent. */
 const isPermanent = (error: unknown): boolean => ((error as { responseCode?: number }).responseCode ?? 0) >= 500;
@@ -73,12 +73,12 @@ const messageOf = ({ to, subject, text }: Mail) => ({
  * Creates the mailer. Mails are queued in memory and tried three times; mails that fail or exceed the queue limit are logged
  * and dropped. `stop` waits at most two seconds for mails in flight.
  */
-export const createMailer = (deps: {
+export function createMailer(deps: {
   url: string;
   from: string;
   log: Log;
   pausesMs?: readonly number[];
-}): Mailer & Running => {
+}): Mailer & Running {
   const { log, from, pausesMs = PAUSES_MS } = deps;
   const transport = createTransport(serverOf(deps.url));
   const queues = new MailQueues();
@@ -129,4 +129,4 @@ export const createMailer = (deps: {
       transport.close();
     },
   };
-};
+}

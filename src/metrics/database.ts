@@ -18,7 +18,7 @@ const TIMEOUT_MS = 1_000;
  * Returns a cached read: at most one statement at a time, and one every 5 s. The result is undefined if there is no
  * response in time.
  */
-const createCachedRead = <T>(read: () => Promise<T>, clock: Clock): (() => Promise<T | undefined>) => {
+function createCachedRead<T>(read: () => Promise<T>, clock: Clock): () => Promise<T | undefined> {
   let cached: { value: T | undefined; untilMs: number } | undefined;
   let running: Promise<T | undefined> | undefined;
   const refresh = async (): Promise<T | undefined> => {
@@ -35,9 +35,9 @@ const createCachedRead = <T>(read: () => Promise<T>, clock: Clock): (() => Promi
     timeout.abort();
     return value;
   };
-};
+}
 
-const observeDisk = (registry: Registry, { sql, dataDir }: { sql: Sql; dataDir: string | undefined }): void => {
+function observeDisk(registry: Registry, { sql, dataDir }: { sql: Sql; dataDir: string | undefined }): void {
   const registers = [registry];
   registry.registerMetric(
     new Counter({
@@ -63,13 +63,13 @@ const observeDisk = (registry: Registry, { sql, dataDir }: { sql: Sql; dataDir: 
       },
     }),
   );
-};
+}
 
 /** Registers the metrics. `dataDir` is the folder of the embedded database; undefined for an external one. */
-export const observeDatabase = (
+export function observeDatabase(
   registry: Registry,
   { sql, clock, dataDir }: { sql: Sql; clock: Clock; dataDir: string | undefined },
-): void => {
+): void {
   const registers = [registry];
   const gauge = (name: string, help: string, read: () => number) =>
     registry.registerMetric(
@@ -124,4 +124,4 @@ export const observeDatabase = (
       },
     }),
   );
-};
+}

@@ -12,19 +12,19 @@ const json = (status: number, value: object): Response => ({
   body: JSON.stringify(value),
 });
 
-const send = (response: ServerResponse, { status, type, body }: Response): void => {
+function send(response: ServerResponse, { status, type, body }: Response): void {
   const headers = { 'Content-Type': type, 'Content-Length': Buffer.byteLength(body), 'Cache-Control': 'no-store' };
   // Node omits the body of a HEAD response.
   response.writeHead(status, headers).end(body);
-};
+}
 
 /** Starts the listener. Rejects if the port is not available. */
-export const serveMetrics = async (deps: {
+export async function serveMetrics(deps: {
   registry: Registry;
   health: Health;
   host: string;
   port: number;
-}): Promise<Running> => {
+}): Promise<Running> {
   const { registry, health, host, port } = deps;
   const handlers: Readonly<Record<string, () => Promise<Response>>> = {
     '/metrics': async () => ({ status: 200, type: registry.contentType, body: await registry.metrics() }),
@@ -55,4 +55,4 @@ export const serveMetrics = async (deps: {
       await new Promise((closed) => server.close(closed));
     },
   };
-};
+}

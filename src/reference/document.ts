@@ -59,7 +59,7 @@ const referenceLinks = (naming: Naming): Link[] => [
   { rel: 'docs', href: `${naming.baseUrl}/docs`, title: 'Documentation of this API', type: 'text/html' },
 ];
 
-export const relationDocument = (relationDoc: RelationDoc, naming: Naming): Document => {
+export function relationDocument(relationDoc: RelationDoc, naming: Naming): Document {
   const { rel, title, about, addressDocs, endpoints, example } = relationDoc;
   return {
     name: 'relation',
@@ -77,35 +77,39 @@ export const relationDocument = (relationDoc: RelationDoc, naming: Naming): Docu
       json('examples', example === undefined ? [] : renderExamples(example, naming)),
     ],
   };
-};
+}
 
-export const relationsDocument = ({ byRel }: RelationDocs, naming: Naming): Document => ({
-  name: 'relations',
-  title: 'Relations',
-  links: [
-    { rel: 'self', href: `${naming.baseUrl}/rels`, title: 'All relations' },
-    ...referenceLinks(naming).slice(1),
-    ...[...byRel.values()].map((relationDoc) => linkTo(relationDoc, naming)),
-  ],
-  embedded: [],
-  properties: [],
-});
+export function relationsDocument({ byRel }: RelationDocs, naming: Naming): Document {
+  return {
+    name: 'relations',
+    title: 'Relations',
+    links: [
+      { rel: 'self', href: `${naming.baseUrl}/rels`, title: 'All relations' },
+      ...referenceLinks(naming).slice(1),
+      ...[...byRel.values()].map((relationDoc) => linkTo(relationDoc, naming)),
+    ],
+    embedded: [],
+    properties: [],
+  };
+}
 
 /** Returns the Document of `/docs`, for programs. */
-export const docsDocument = (naming: Naming): Document => ({
-  name: 'docs',
-  title: 'Documentation',
-  links: [
-    { rel: 'self', href: `${naming.baseUrl}/docs`, title: 'Documentation' },
-    { rel: 'home', href: homeOf(naming.baseUrl), title: 'The API home' },
-    { rel: 'relations', href: `${naming.baseUrl}/rels`, title: 'All relations' },
-    {
-      rel: 'openapi',
-      href: `${naming.baseUrl}/openapi.json`,
-      title: 'The whole API as OpenAPI 3.1',
-      type: 'application/json',
-    },
-  ],
-  embedded: [],
-  properties: [],
-});
+export function docsDocument(naming: Naming): Document {
+  return {
+    name: 'docs',
+    title: 'Documentation',
+    links: [
+      { rel: 'self', href: `${naming.baseUrl}/docs`, title: 'Documentation' },
+      { rel: 'home', href: homeOf(naming.baseUrl), title: 'The API home' },
+      { rel: 'relations', href: `${naming.baseUrl}/rels`, title: 'All relations' },
+      {
+        rel: 'openapi',
+        href: `${naming.baseUrl}/openapi.json`,
+        title: 'The whole API as OpenAPI 3.1',
+        type: 'application/json',
+      },
+    ],
+    embedded: [],
+    properties: [],
+  };
+}

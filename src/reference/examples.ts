@@ -4,16 +4,16 @@ import { formats } from '#hypermedia/render.ts';
 
 export type RenderedExample = { mediaType: string; text: string };
 
-const indented = (text: string): string => {
+function indented(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
     return indentedMarkup(text);
   }
-};
+}
 
 /** Indents markup: one line per element, two blanks per level. */
-const indentedMarkup = (text: string): string => {
+function indentedMarkup(text: string): string {
   let depth = 0;
   return text
     .replaceAll(/>\s*</g, '>\n<')
@@ -26,10 +26,11 @@ const indentedMarkup = (text: string): string => {
       return indentedLine;
     })
     .join('\n');
-};
+}
 
 /** Returns the example in each format for programs, indented. */
-export const renderExamples = (document: Document, naming: Naming): RenderedExample[] =>
-  formats
+export function renderExamples(document: Document, naming: Naming): RenderedExample[] {
+  return formats
     .filter(({ isPage }) => isPage !== true)
     .map(({ mediaTypes: [mediaType], render }) => ({ mediaType, text: indented(render(document, naming)) }));
+}

@@ -39,12 +39,12 @@ export type ReferenceDeps = {
  * Returns a function that computes its value at the first call and keeps it: the route table does not change while a
  * process runs.
  */
-const lazy = <T>(make: () => T): (() => T) => {
+function lazy<T>(make: () => T): () => T {
   let computed: { value: T } | undefined;
   return () => (computed ??= { value: make() }).value;
-};
+}
 
-export const createReference = ({ setting, chapters, routes }: ReferenceDeps): Reference => {
+export function createReference({ setting, chapters, routes }: ReferenceDeps): Reference {
   const { naming } = setting;
   const relationDocs = lazy((): RelationDocs => {
     const table = routes();
@@ -92,4 +92,4 @@ export const createReference = ({ setting, chapters, routes }: ReferenceDeps): R
       body: defaultRepresentation.format.render(errorDocument(problem, logref), naming),
     }),
   };
-};
+}

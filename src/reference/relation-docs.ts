@@ -31,17 +31,19 @@ export type RelationDoc = Omit<Relation, 'example' | 'paths'> & {
 export type RelationDocs = { chapters: readonly Chapter[]; byRel: ReadonlyMap<string, RelationDoc> };
 
 /** Describes a method. `given` contains path parameters with a fixed value. */
-export const methodDocOf = (method: Method, operation: Operation, given: Params = {}): MethodDoc => ({
-  method,
-  title: operation.title,
-  summary: operation.summary,
-  access: operation.access,
-  fields: fieldsOf(documentedBody(operation)),
-  modifiers: operation.modifiers,
-  comparable: Object.entries(operation.closedAt?.(given) ?? operation.properties ?? {})
-    .filter(([, comparison]) => comparison !== 'none')
-    .map(([name]) => name),
-});
+export function methodDocOf(method: Method, operation: Operation, given: Params = {}): MethodDoc {
+  return {
+    method,
+    title: operation.title,
+    summary: operation.summary,
+    access: operation.access,
+    fields: fieldsOf(documentedBody(operation)),
+    modifiers: operation.modifiers,
+    comparable: Object.entries(operation.closedAt?.(given) ?? operation.properties ?? {})
+      .filter(([, comparison]) => comparison !== 'none')
+      .map(([name]) => name),
+  };
+}
 
 const methodDocsOf = ({ operations }: Resource, given: Params | undefined): MethodDoc[] =>
   METHODS.flatMap((method) => {
@@ -50,18 +52,19 @@ const methodDocsOf = ({ operations }: Resource, given: Params | undefined): Meth
   });
 
 /** Returns a path as a template: `:webhook_id` becomes `{webhook_id}`, or its value in `given`. */
-export const templateOf = (path: string, given: Readonly<Record<string, string>> = {}): string =>
-  path.replaceAll(/:(\w+)/g, (_, name: string) => given[name] ?? `{${name}}`);
+export function templateOf(path: string, given: Readonly<Record<string, string>> = {}): string {
+  return path.replaceAll(/:(\w+)/g, (_, name: string) => given[name] ?? `{${name}}`);
+}
 
 /** Returns the route path of a relation's address. */
 const routePathOf = (path: string, root: string): string => (path === '/' ? root || '/' : root + path);
 
 /** Describes every relation of every chapter, by name. */
-export const describeRelations = (
+export function describeRelations(
   chapters: readonly Chapter[],
   routes: readonly Route[],
   naming: Naming,
-): RelationDocs => {
+): RelationDocs {
   const root = rootOf(naming.baseUrl);
   const resources = new Map(routes.flatMap((route) => (route.kind === 'resource' ? [[route.path, route]] : [])));
   const endpoints = chapters.flatMap((chapter) => chapter.endpoints ?? []);
@@ -78,4 +81,4 @@ export const describeRelations = (
     }),
   );
   return { chapters, byRel: new Map(relationDoc) };
-};
+}

@@ -17,11 +17,11 @@ const problem = new Problem(400, [
 /** An example with two faults. */
 const errorsExample = (): Document => errorDocument(problem, 'id-9k2VvTq0bXw3');
 
-const errorExample = (): Document => {
+function errorExample(): Document {
   const [error] = errorsExample().embedded[0]?.documents ?? [];
   if (error === undefined) throw new Error('An error document without errors');
   return error;
-};
+}
 
 /** The OPTIONS document of the first route: home. */
 const optionsExample =
@@ -32,68 +32,70 @@ const optionsExample =
     return optionsDocument(home, homeOf(baseUrl), 'GET, HEAD, OPTIONS');
   };
 
-export const referenceChapter = (routes: readonly Route[], { baseUrl }: Naming): Chapter => ({
-  title: 'Everywhere',
-  about: 'Responses of every address, and this documentation.',
-  relations: [
-    {
-      rel: 'errors',
-      title: 'Errors',
-      about:
-        'The faults of a request, with the same structure for every address and format. All faults are reported at once; a 401 or 403 also has error and error_description.',
-      example: errorsExample,
-    },
-    {
-      rel: 'error',
-      title: 'One fault',
-      about:
-        "code is stable and for programs, message is for people, field is the name of the member or parameter at fault. logref identifies the line in the operator's log.",
-      example: errorExample,
-    },
-    {
-      rel: 'options',
-      title: 'Methods of an address',
-      about:
-        'OPTIONS of any address: its methods, and what each of them does. Neither version header nor token is required.',
-      example: optionsExample(routes),
-    },
-    {
-      rel: 'docs',
-      title: 'Documentation',
-      about:
-        'Getting started and all addresses, for people; for programs links to all relations and to the OpenAPI description.',
-      paths: ['/docs'],
-      example: docsDocument,
-    },
-    {
-      rel: 'openapi',
-      title: 'The whole API as OpenAPI 3.1',
-      about: 'Every address with its parameters and responses, to generate clients, tests or tools.',
-    },
-    {
-      rel: 'relations',
-      title: 'All relations',
-      about: 'All relations that a link may have.',
-      paths: ['/rels'],
-    },
-    {
-      rel: 'relation',
-      title: 'A relation',
-      about: 'The meaning of one relation, the methods of its addresses, and examples.',
-      paths: ['/rels/:rel'],
-    },
-  ],
-  endpoints: [
-    {
-      rel: 'openapi',
-      address: `${baseUrl}/openapi.json`,
-      method: 'GET',
-      title: 'The whole API as OpenAPI 3.1',
-      summary: 'Always JSON, whatever Accept requests; with an ETag for conditional requests',
-      access: 'Anyone',
-      specification: 'OpenAPI 3.1',
-      answers: { '200': 'The description', '304': 'Not modified' },
-    },
-    ...healthEndpoints(baseUrl),
-  ],
-});
+export function referenceChapter(routes: readonly Route[], { baseUrl }: Naming): Chapter {
+  return {
+    title: 'Everywhere',
+    about: 'Responses of every address, and this documentation.',
+    relations: [
+      {
+        rel: 'errors',
+        title: 'Errors',
+        about:
+          'The faults of a request, with the same structure for every address and format. All faults are reported at once; a 401 or 403 also has error and error_description.',
+        example: errorsExample,
+      },
+      {
+        rel: 'error',
+        title: 'One fault',
+        about:
+          "code is stable and for programs, message is for people, field is the name of the member or parameter at fault. logref identifies the line in the operator's log.",
+        example: errorExample,
+      },
+      {
+        rel: 'options',
+        title: 'Methods of an address',
+        about:
+          'OPTIONS of any address: its methods, and what each of them does. Neither version header nor token is required.',
+        example: optionsExample(routes),
+      },
+      {
+        rel: 'docs',
+        title: 'Documentation',
+        about:
+          'Getting started and all addresses, for people; for programs links to all relations and to the OpenAPI description.',
+        paths: ['/docs'],
+        example: docsDocument,
+      },
+      {
+        rel: 'openapi',
+        title: 'The whole API as OpenAPI 3.1',
+        about: 'Every address with its parameters and responses, to generate clients, tests or tools.',
+      },
+      {
+        rel: 'relations',
+        title: 'All relations',
+        about: 'All relations that a link may have.',
+        paths: ['/rels'],
+      },
+      {
+        rel: 'relation',
+        title: 'A relation',
+        about: 'The meaning of one relation, the methods of its addresses, and examples.',
+        paths: ['/rels/:rel'],
+      },
+    ],
+    endpoints: [
+      {
+        rel: 'openapi',
+        address: `${baseUrl}/openapi.json`,
+        method: 'GET',
+        title: 'The whole API as OpenAPI 3.1',
+        summary: 'Always JSON, whatever Accept requests; with an ETag for conditional requests',
+        access: 'Anyone',
+        specification: 'OpenAPI 3.1',
+        answers: { '200': 'The description', '304': 'Not modified' },
+      },
+      ...healthEndpoints(baseUrl),
+    ],
+  };
+}

@@ -26,32 +26,34 @@ const KINDS: Readonly<Record<Kind, string>> = {
 };
 
 /** Returns the type of a field: `text`, or `list of text`. */
-export const kindOf = ({ kind, isMultiple }: Pick<Field, 'kind' | 'isMultiple'>): string =>
-  isMultiple ? `list of ${KINDS[kind]}` : KINDS[kind];
+export function kindOf({ kind, isMultiple }: Pick<Field, 'kind' | 'isMultiple'>): string {
+  return isMultiple ? `list of ${KINDS[kind]}` : KINDS[kind];
+}
 
 /** Returns the type of a property; for properties of publishers according to the example value. */
-export const kindOfProperty = ({ kind, value }: Property): string => {
+export function kindOfProperty({ kind, value }: Property): string {
   if (kind !== 'json') return KINDS[kind];
   if (Array.isArray(value)) return 'list';
   if (value === null) return 'anything';
   return { string: 'text', number: 'number', boolean: 'boolean' }[typeof value as string] ?? 'object';
-};
+}
 
-const range = (min: number | undefined, max: number | undefined, unit: string): string | undefined => {
+function range(min: number | undefined, max: number | undefined, unit: string): string | undefined {
   if (min === undefined && max === undefined) return undefined;
   if (min === undefined) return `at most ${max}${unit}`;
   return max === undefined || max >= Number.MAX_SAFE_INTEGER ? `at least ${min}${unit}` : `${min} to ${max}${unit}`;
-};
+}
 
 /** Returns the constraints of a field according to its schema; empty without any. */
-export const constraintsOf = ({ minLength, maxLength, minimum, maximum, choices }: Field): string =>
-  [
+export function constraintsOf({ minLength, maxLength, minimum, maximum, choices }: Field): string {
+  return [
     range(minLength, maxLength, ' characters'),
     range(minimum, maximum, ''),
     choices === undefined ? undefined : `one of ${choices.join(', ')}`,
   ]
     .filter((part) => part !== undefined)
     .join('; ');
+}
 
 const MODIFIERS: Readonly<Record<string, string>> = {
   offset: 'The number of items to skip (default 0).',
@@ -62,8 +64,9 @@ const MODIFIERS: Readonly<Record<string, string>> = {
 };
 
 /** Returns the description of a parameter; undefined for one that only a single operation has. */
-export const aboutModifier = (name: string): string | undefined =>
-  Object.hasOwn(MODIFIERS, name) ? MODIFIERS[name] : undefined;
+export function aboutModifier(name: string): string | undefined {
+  return Object.hasOwn(MODIFIERS, name) ? MODIFIERS[name] : undefined;
+}
 
 /** Meanings of error statuses. */
 export const ERROR_MEANINGS: Readonly<Record<string, string>> = {

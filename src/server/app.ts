@@ -84,11 +84,11 @@ const keepRetention = (
     ],
   });
 
-const openServer = (
+function openServer(
   { config, clock, log }: AppDeps,
   handlers: Parameters<typeof routesOf>[0],
   { bearer, ...parts }: Pick<Services, 'pages' | 'idempotency' | 'metrics'> & { bearer: Services['authenticate'] },
-): FastifyInstance => {
+): FastifyInstance {
   const services: Services = {
     settings: {
       ...config.http,
@@ -106,17 +106,17 @@ const openServer = (
     whyUnavailable,
   };
   return createServer(services, routesOf(handlers, config));
-};
+}
 
 /** Waits for running requests, at most for the time limit. */
-const closeServer = async (server: FastifyInstance, timeoutMs: number): Promise<void> => {
+async function closeServer(server: FastifyInstance, timeoutMs: number): Promise<void> {
   const late = setTimeout(() => server.server.closeAllConnections(), timeoutMs);
   await server.close();
   clearTimeout(late);
-};
+}
 
 /** Starts the parts in order and adds each to `running` before the next one, so that they can be stopped if one fails. */
-const startParts = async (deps: AppDeps, running: Running[]): Promise<Observing> => {
+async function startParts(deps: AppDeps, running: Running[]): Promise<Observing> {
   const { config, sql, direct, clock, log, secretKeys } = deps;
   const { exchangesMs, recordsMs, handBackMs, othersMs, mailsMs, requestsMs } = config.stopping;
   const keep = <Part extends Running | undefined>(part: Part, limitMs = othersMs): Part => {
@@ -170,14 +170,14 @@ const startParts = async (deps: AppDeps, running: Running[]): Promise<Observing>
     await server.listen({ host: config.host, port: config.port });
   }
   return observing;
-};
+}
 
 /**
  * Starts the roles over a migrated database: delivery first, so that accepted events do not wait. `stop` stops them in
  * reverse order: it accepts nothing new, then finishes or hands back running work. If one of them cannot start, such as
  * the server whose port is taken, the others are stopped before the error is thrown.
  */
-export const startApp = async (deps: AppDeps): Promise<Running> => {
+export async function startApp(deps: AppDeps): Promise<Running> {
   const running: Running[] = [];
   try {
     const { health } = await startParts(deps, running);
@@ -191,4 +191,4 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
     await stopAll(running, deps.log);
     throw error;
   }
-};
+}

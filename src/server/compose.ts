@@ -82,7 +82,7 @@ const openEvents = (deps: ComposeDeps, { search, fingerprintKeys }: { search: Se
   });
 
 /** Wires the changes that follow a change or erasure of a store; stores do not import webhooks or OAuth. */
-const openStores = (deps: ComposeDeps, { search, throttle }: { search: Search; throttle: Throttle }) => {
+function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; throttle: Throttle }) {
   const { config, sql, sealer, guard, worker, held, publishing } = deps;
   const { baseUrl, naming, webhooks } = config;
   const onChanged: WebhookDeps['onChanged'] = ({ shard, id }) => {
@@ -126,7 +126,7 @@ const openStores = (deps: ComposeDeps, { search, throttle }: { search: Search; t
       onChanged,
     }),
   };
-};
+}
 
 type OAuthParts = {
   derive: (purpose: string) => Keys;
@@ -136,10 +136,10 @@ type OAuthParts = {
 };
 
 /** Creates the OAuth endpoints and the pages of apps. */
-const openOAuth = (
+function openOAuth(
   { config, sql, bearer, publishing }: ComposeDeps,
   { derive, sessions, signedIn, throttle }: OAuthParts,
-) => {
+) {
   const { baseUrl, authUrl, oauth } = config;
   const authenticate = createClientAuthentication({ throttle });
   return {
@@ -165,12 +165,14 @@ const openOAuth = (
     introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
     ...createApps({ ...oauth, ...publishing, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
   };
-};
+}
 
 /** Creates the handlers of all routes, and what the HTTP layer needs of them. */
-export const compose = (
-  deps: ComposeDeps,
-): { handlers: Handlers; pages: Pages; idempotency: ReturnType<typeof createIdempotency> } => {
+export function compose(deps: ComposeDeps): {
+  handlers: Handlers;
+  pages: Pages;
+  idempotency: ReturnType<typeof createIdempotency>;
+} {
   const { config, sql, secretKeys, log, mailer, sealer, publishing } = deps;
   const { baseUrl, authUrl, naming, accounts } = config;
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
@@ -217,4 +219,4 @@ export const compose = (
     reference: openReference(config, () => routesOf(handlers, config)),
   };
   return { handlers, pages, idempotency };
-};
+}

@@ -29,42 +29,37 @@ import { openInternalEvents } from './publishing.ts';
  * The destinations that deliveries may reach. A process that only delivers also protects the API's own ports: it may run
  * beside it.
  */
-export const openGuard = ({
-  config,
-  sql,
-  direct,
-  clock,
-}: Pick<AppDeps, 'config' | 'sql' | 'direct' | 'clock'>): Guard => {
+export function openGuard({ config, sql, direct, clock }: Pick<AppDeps, 'config' | 'sql' | 'direct' | 'clock'>): Guard {
   const { host, port, metricsPort } = config;
   const own = [{ host, port }, { host, port: metricsPort }, ...serversOf(sql), ...serversOf(direct)];
   const resolve = createResolver({ clock, settings: config.delivery });
   return createGuard({ allowed: config.delivery.allowedNetworks, own }, resolve);
-};
+}
 
 /** Creates the mail notices about webhooks; undefined if the operator has configured no mail. */
-export const openNotices = (
+export function openNotices(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   mailer: Mailer | undefined,
-): Notices | undefined => {
+): Notices | undefined {
   const { baseUrl, delivery } = config;
   const { deactivateAfterSeconds } = delivery;
   return mailer && createNotices({ sql, clock, log, mailer, baseUrl, deactivateAfterSeconds });
-};
+}
 
-const sendingOf = ({ webhookHeaderPrefix: headerPrefix, relationPrefix }: Config['naming']) => {
+function sendingOf({ webhookHeaderPrefix: headerPrefix, relationPrefix }: Config['naming']) {
   return { headerPrefix, relationPrefix, userAgent: `Halcyon/${VERSION}` };
-};
+}
 
 /** Creates the worker with the settings of the process without starting it. */
-export const createWorker = (
+export function createWorker(
   { config, sql, direct, clock, random, log }: Pick<AppDeps, 'config' | 'sql' | 'direct' | 'clock' | 'random' | 'log'>,
   sealer: Sealer,
   guard: Guard,
   metrics: EngineMetrics,
   allocateIds: IdAllocator,
   notices: Notices | undefined,
-): Worker =>
-  new Worker({
+): Worker {
+  return new Worker({
     sql,
     direct,
     clock,
@@ -81,36 +76,37 @@ export const createWorker = (
       ...sendingOf(config.naming),
     },
   });
+}
 
 /** Shows requests as they will be sent; used by processes that serve the API. */
-const openPreview = (
+function openPreview(
   { config, sql, log }: Pick<AppDeps, 'config' | 'sql' | 'log'>,
   sealer: Sealer,
-): WebhookDeps['preview'] => {
+): WebhookDeps['preview'] {
   const { delivery, naming, baseUrl } = config;
   return createPreview({ sql, sealer, log, baseUrl, settings: { ...delivery, ...sendingOf(naming) } });
-};
+}
 
 type Trying = Running & { sendSample: SendSample };
 
 /** Serves the streams of pull webhooks in processes that serve the API; needs no worker. */
-const openHeld = (
+function openHeld(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
-): PullStreams => {
+): PullStreams {
   const { delivery, baseUrl, naming } = config;
   const settings = { ...delivery, ...config.held, ...sendingOf(naming) };
   return new PullStreams({ sql, sealer, clock, log, baseUrl, settings });
-};
+}
 
 /** Sends test deliveries in processes that serve the API; needs no worker. */
-const openTrials = (
+function openTrials(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
   guard: Guard,
   allocateIds: IdAllocator,
   onHeld: PullStreams['wake'],
-): Trying => {
+): Trying {
   const { delivery, baseUrl, naming } = config;
   const settings = { ...delivery, idleSockets: delivery.testDeliveriesAtOnce, ...sendingOf(naming) };
   const trials = new TestDeliveries({ sql, guard, sealer, clock, log, settings });
@@ -135,15 +131,15 @@ const openTrials = (
     },
     stop: () => trials.stop(),
   };
-};
+}
 
 /** Creates what sends, streams and previews on request of an API caller. */
-export const openByHand = (
+export function openByHand(
   deps: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
   guard: Guard,
   allocateIds: IdAllocator,
-) => {
+) {
   const held = openHeld(deps, sealer);
   const onHeld = (webhookIds: readonly number[]): void => held.wake(webhookIds);
   const trials = openTrials(deps, sealer, guard, allocateIds, onHeld);
@@ -152,14 +148,14 @@ export const openByHand = (
     sendSample: trials.sendSample,
   };
   return { held, onHeld, trials, sending };
-};
+}
 
 /** Publishes revenue snapshots of the worker's shards, so that they continue while no API is served. */
-export const publishSnapshots = (
+export function publishSnapshots(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   worker: Worker,
   allocateIds: IdAllocator,
-): Running => {
+): Running {
   const { writeInternalEvents } = openInternalEvents(config, allocateIds);
   return startSnapshots({
     sql,
@@ -169,15 +165,15 @@ export const publishSnapshots = (
     shards: () => worker.ownedShards(),
     settings: config.snapshots,
   });
-};
+}
 
 /** Runs recoveries of the worker's shards; the same worker sends their deliveries. */
-export const recoverEvents = (
+export function recoverEvents(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   worker: Worker,
   metrics: RecoveryMetrics,
-): Running =>
-  startRecoveries({
+): Running {
+  return startRecoveries({
     sql,
     clock,
     log,
@@ -186,3 +182,4 @@ export const recoverEvents = (
     shards: () => worker.ownedShards(),
     settings: config.recoveries,
   });
+}

@@ -33,22 +33,24 @@ export const announceChanges: WebhookDeps['announce'] = (tx, shard, ids) =>
   );
 
 /** Creates the writer of internal events. Commands have no worker; the shard owners are notified of the deliveries. */
-export const openInternalEvents = (
+export function openInternalEvents(
   { baseUrl }: Pick<Config, 'baseUrl'>,
   allocateIds: IdAllocator = createIdAllocator(),
-) => {
+) {
   const writeInternalEvents = createInternalEventWriter({ allocateIds, baseUrl, announce: announceSent });
   const changelog = createChangelog(writeInternalEvents);
   return { writeInternalEvents, changelog, ...createAppAccess({ changelog, announce: announceChanges }) };
-};
+}
 
 /** Notifies caches of erased events: the worker of this process at once, all others by NOTIFY. */
-export const eventCachesOf = (worker: Worker | undefined): EventCaches => ({
-  announce: announceErased,
-  forget: ({ ids }) => worker?.eventsErased(ids),
-});
+export function eventCachesOf(worker: Worker | undefined): EventCaches {
+  return {
+    announce: announceErased,
+    forget: ({ ids }) => worker?.eventsErased(ids),
+  };
+}
 
-export const openPublishing = (deps: {
+export function openPublishing(deps: {
   config: Config;
   sql: Sql;
   log: Log;
@@ -59,7 +61,7 @@ export const openPublishing = (deps: {
   metrics: PublishMetrics;
   /** Called after the commit with the pull webhooks that have new deliveries. */
   onHeld: (webhookIds: readonly number[]) => void;
-}) => {
+}) {
   const { config, sql, log, worker, announcer, allocateIds, onHeld } = deps;
   const { baseUrl } = config;
   const { metrics } = deps;
@@ -96,6 +98,6 @@ export const openPublishing = (deps: {
     refeeding: { allocateIds, baseUrl, metrics, onCommitted },
     ...openInternalEvents(config, allocateIds),
   };
-};
+}
 
 export type Publishing = ReturnType<typeof openPublishing>;

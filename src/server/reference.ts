@@ -18,17 +18,19 @@ type Settings = {
   rate: { requestsPerSecond: number; burstRequests: number };
 };
 
-export const chaptersOf = ({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'authUrl'>): readonly Chapter[] => [
-  storeChapter({ authUrl, collections }),
-  webhookChapter,
-  eventChapter,
-  commerceChapter,
-  userChapter,
-  oauthChapter({ baseUrl, authUrl }),
-];
+export function chaptersOf({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'authUrl'>): readonly Chapter[] {
+  return [
+    storeChapter({ authUrl, collections }),
+    webhookChapter,
+    eventChapter,
+    commerceChapter,
+    userChapter,
+    oauthChapter({ baseUrl, authUrl }),
+  ];
+}
 
 /** `routes` is called lazily: the route table contains the reference itself. */
-export const openReference = (settings: Settings, routes: () => readonly Route[]): Reference => {
+export function openReference(settings: Settings, routes: () => readonly Route[]): Reference {
   const { baseUrl, authUrl, rate } = settings;
   const { relationPrefix, ...naming } = settings.naming;
   return createReference({
@@ -36,4 +38,4 @@ export const openReference = (settings: Settings, routes: () => readonly Route[]
     chapters: chaptersOf(settings),
     routes,
   });
-};
+}

@@ -23,7 +23,7 @@ type Deps = {
   settings: { everyMs: number; batchRows: number; pauseMs: number };
 };
 
-const createMetrics = (registry: Registry, purges: readonly Purge[]) => {
+function createMetrics(registry: Registry, purges: readonly Purge[]) {
   const purged = new Counter({
     name: 'halcyon_purged_rows_total',
     help: 'Rows deleted because they had had their time',
@@ -39,13 +39,13 @@ const createMetrics = (registry: Registry, purges: readonly Purge[]) => {
     registers: [registry],
   });
   return { purged, seconds };
-};
+}
 
 /** Resolves early if the signal is aborted. */
 const pause = (ms: number, signal: AbortSignal): Promise<void> => delay(ms, undefined, { signal }).catch(() => {});
 
 /** Runs a round every `everyMs`, the first after that time. `stop` waits only for the batch that is running. */
-export const startRetention = (deps: Deps): Running => {
+export function startRetention(deps: Deps): Running {
   const { direct, clock, log, purges, settings } = deps;
   const { purged, seconds } = createMetrics(deps.registry, purges);
   const stopping = new AbortController();
@@ -83,4 +83,4 @@ export const startRetention = (deps: Deps): Running => {
       await running;
     },
   };
-};
+}

@@ -57,13 +57,13 @@ const referenceRoutes = ({ docs, relations, relation, openApi, answerProblem }: 
   endpoint(`${api}/openapi.json`, { GET: openApi }, { cors: true, answerProblem }),
 ];
 
-const healthRoutes = ({ health, reference }: Handlers, api: string): Route[] => {
+function healthRoutes({ health, reference }: Handlers, api: string): Route[] {
   const { answerProblem } = reference;
   return [
     endpoint(`${api}/health/live`, { GET: health.live }, { cors: false, answerProblem }),
     endpoint(`${api}/health/ready`, { GET: health.ready }, { cors: false, answerProblem }),
   ];
-};
+}
 
 const clientRoutes = (
   { clients, grants, ownClients, logo, revokeConnected, register }: Apps,
@@ -89,7 +89,7 @@ const clientRoutes = (
 ];
 
 /** Returns all routes. `{base_url}` and `{auth_url}` may each have a path of their own, behind a proxy that keeps it. */
-export const routesOf = (handlers: Handlers, addresses: { baseUrl: string; authUrl: string }): readonly Route[] => {
+export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authUrl: string }): readonly Route[] {
   const api = rootOf(addresses.baseUrl);
   const auth = rootOf(addresses.authUrl);
   const { users, account, password, stores, members, webhooks, recoveries, events, commerce, signIn, authorize } =
@@ -157,4 +157,4 @@ export const routesOf = (handlers: Handlers, addresses: { baseUrl: string; authU
     page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
     page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),
   ];
-};
+}

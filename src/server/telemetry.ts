@@ -29,11 +29,11 @@ const databaseOf = ({ sql, clock }: { sql: Sql; clock: Clock }) =>
   createDatabaseCheck({ sql, clock, migrations: MIGRATIONS });
 
 /** Starts the metrics listener. It starts first and stops last, so that a starting or stopping process can be observed. */
-export const openObserving = async ({
+export async function openObserving({
   config,
   sql,
   clock,
-}: Pick<AppDeps, 'config' | 'sql' | 'clock'>): Promise<Observing> => {
+}: Pick<AppDeps, 'config' | 'sql' | 'clock'>): Promise<Observing> {
   const { host, metricsPort: port, database, dataDir } = config;
   const registry = new Registry();
   const checks: Check[] = [await databaseOf({ sql, clock })];
@@ -51,4 +51,4 @@ export const openObserving = async ({
   const server = port === 0 ? undefined : await serveMetrics({ registry, health, host, port });
   const stop = async (): Promise<void> => server?.stop();
   return { ...metrics, registry, health, check: (check) => void checks.push(check), stop };
-};
+}

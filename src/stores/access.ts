@@ -8,9 +8,9 @@ import { findStore, type StoreRow } from './stores-sql.ts';
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 /** Returns the store of the address. Throws a 404 if it does not exist or the caller has no access to it. */
-export const storeOf = async (sql: Queryable, request: AddressedRequest): Promise<StoreRow> => {
+export async function storeOf(sql: Queryable, request: AddressedRequest): Promise<StoreRow> {
   const { shard, storeId } = storeOfAddress(request);
   const store = await findStore(sql, shard, storeId);
   if (store === undefined) throw notFound('store');
   return store;
-};
+}

@@ -22,38 +22,38 @@ const storeFacts = ({ name, domain, email, timeZone, subscriptionEvents }: Store
 
 type BeforeAfter<T> = { before: T | null; after: T | null };
 
-export const recordStore = async (
+export async function recordStore(
   tx: Queryable,
   storeId: number,
   { before, after }: BeforeAfter<StoreDetails>,
   { changelog, actor, now }: By,
-): Promise<void> => {
+): Promise<void> {
   const facts = { before: before && storeFacts(before), after: after && storeFacts(after) };
   const change: Change = { storeId, actor, resource: 'store', resourceId: storeId, action: actionOf(facts), ...facts };
   await changelog.record(tx, [change], now);
-};
+}
 
 /** Records a change of membership. A role is null if the user is not a member. */
-export const recordMember = async (
+export async function recordMember(
   tx: Queryable,
   { storeId, userId }: { storeId: number; userId: number },
   { before, after }: BeforeAfter<Role>,
   { changelog, actor, now }: By,
-): Promise<void> => {
+): Promise<void> {
   const of = (role: Role | null): Facts | null => role && { user_id: userId, role };
   const facts = { before: of(before), after: of(after) };
   const change: Change = { storeId, actor, resource: 'member', resourceId: userId, action: actionOf(facts), ...facts };
   await changelog.record(tx, [change], now);
-};
+}
 
 /** Creates a store and the first entry of its changelog. */
-export const openStore = async (tx: Tx, details: NewStore, by: By): Promise<StoreRow> => {
+export async function openStore(tx: Tx, details: NewStore, by: By): Promise<StoreRow> {
   const { id } = await createStore(tx, { ...details, now: by.now });
   const store = await findStore(tx, shardOf(id), id);
   if (store === undefined) throw new Error('A store that was just created does not exist');
   await recordStore(tx, id, { before: null, after: store }, by);
   return store;
-};
+}
 
 /** Disables the webhooks of apps that lose their access when a user leaves a store. */
 export type StopWebhooks = (tx: Queryable, scope: { userId: number; storeId: number }, now: Date) => Promise<void>;
@@ -61,18 +61,18 @@ export type StopWebhooks = (tx: Queryable, scope: { userId: number; storeId: num
 type Member = { storeId: number; userId: number };
 
 /** Adds a user to a store, or changes the role of a member. Throws a 404 if either does not exist. */
-export const letIn = async (tx: Tx, member: Member & { role: Role }, by: By): Promise<void> => {
+export async function letIn(tx: Tx, member: Member & { role: Role }, by: By): Promise<void> {
   const before = await addMember(tx, { ...member, now: by.now });
   await recordMember(tx, member, { before, after: member.role }, by);
-};
+}
 
 /**
  * Removes a user from a store. The user's grants for it are invalid while the user is not a member, and the webhooks made under
  * these grants are disabled. Throws a 404 if the user is not a member.
  */
-export const letGo = async (tx: Tx, member: Member, by: By & { stopWebhooks: StopWebhooks }): Promise<void> => {
+export async function letGo(tx: Tx, member: Member, by: By & { stopWebhooks: StopWebhooks }): Promise<void> {
   const before = await deleteMember(tx, { ...member, shard: shardOf(member.storeId) });
   if (before === undefined) throw notFound('member');
   await by.stopWebhooks(tx, member, by.now);
   await recordMember(tx, member, { before, after: null }, by);
-};
+}

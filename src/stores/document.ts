@@ -3,7 +3,9 @@ import { date, enumeration, number, text, type Document } from '#hypermedia/docu
 import type { Comparisons } from '#core/listing.ts';
 import type { StoreRow } from './stores-sql.ts';
 
-export const addressOfStore = (storeId: number, baseUrl: string): string => `${baseUrl}/stores/${storeId}`;
+export function addressOfStore(storeId: number, baseUrl: string): string {
+  return `${baseUrl}/stores/${storeId}`;
+}
 
 /** Properties of a store that lists can filter and order by, with the type of comparison. */
 export const STORE_PROPERTIES = {
@@ -23,10 +25,10 @@ export type PublishedCollection = { name: string; words: string };
 const ownCollections = ['webhooks', 'events', 'members'].map((name) => ({ name, words: name }));
 
 /** Returns the Document of a store, with dates in its time zone. */
-export const storeDocument = (
+export function storeDocument(
   store: StoreRow,
   context: { baseUrl: string; collections: readonly PublishedCollection[] },
-): Document => {
+): Document {
   const self = addressOfStore(store.id, context.baseUrl);
   const linkOf = ({ name, words }: PublishedCollection) => ({
     rel: name,
@@ -55,4 +57,4 @@ export const storeDocument = (
       enumeration('subscription_events', store.subscriptionEvents),
     ],
   };
-};
+}

@@ -5,27 +5,27 @@ import type { Queryable } from '#db/pool.ts';
  * Locks the store until the transaction ends, so that nothing can be created in it. Returns its revision; undefined if it does
  * not exist.
  */
-export const lockForErasure = async (sql: Queryable, shard: number, id: number): Promise<number | undefined> => {
+export async function lockForErasure(sql: Queryable, shard: number, id: number): Promise<number | undefined> {
   const [row] = await sql<{ revision: number }[]>`
     select revision from store where shard = ${shard} and id = ${id} for update`;
   return row?.revision;
-};
+}
 
-export const deleteMembers = async (sql: Queryable, shard: number, storeId: number): Promise<void> => {
+export async function deleteMembers(sql: Queryable, shard: number, storeId: number): Promise<void> {
   await sql`delete from membership where shard = ${shard} and store_id = ${storeId}`;
-};
+}
 
 /** Records the erasure, so that purges delete the rows of the store in large tables. */
-export const insertErased = async (
+export async function insertErased(
   sql: Queryable,
   store: { shard: number; storeId: number; now: Date },
-): Promise<void> => {
+): Promise<void> {
   await sql`insert into erased_store (shard, id, date_erased) values (${store.shard}, ${store.storeId}, ${store.now})`;
-};
+}
 
-export const deleteStore = async (sql: Queryable, shard: number, id: number): Promise<void> => {
+export async function deleteStore(sql: Queryable, shard: number, id: number): Promise<void> {
   await sql`delete from store where shard = ${shard} and id = ${id}`;
-};
+}
 
 /** Tables that may still contain rows of an erased store, with the index columns after `shard, store_id`. */
 const PURGED_TABLES: readonly { table: string; order: readonly string[] }[] = [
@@ -50,7 +50,7 @@ const isEmptied = (sql: Queryable) =>
   );
 
 /** Deletes the records of stores that were erased at `before` or earlier and have no rows left. */
-export const deleteEmptied = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteEmptied(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from erased_store where (shard, id) in (
       select e.shard, e.id from erased_store e
@@ -58,4 +58,4 @@ export const deleteEmptied = async (sql: Queryable, before: Date, limit: number)
       limit ${limit} for update skip locked
     )`;
   return count;
-};
+}

@@ -20,11 +20,11 @@ export type EraseTheirs = (
  * Erases a store in one transaction. Members are deleted before grants: an approval locks its membership, so a grant that is
  * being approved exists when the grants are ended. Throws a 404 if the store does not exist.
  */
-export const eraseStore = async (
+export async function eraseStore(
   sql: Sql,
   { shard, storeId, eraseTheirs }: { shard: number; storeId: number; eraseTheirs: readonly EraseTheirs[] },
   request: ErasureRequest & Pick<ApiRequest, 'unmodified'>,
-): Promise<void> => {
+): Promise<void> {
   const afterCommit = await transaction(sql, async (tx) => {
     const revision = await lockForErasure(tx, shard, storeId);
     if (revision === undefined) throw notFound('store');
@@ -37,4 +37,4 @@ export const eraseStore = async (
     return callbacks;
   });
   for (const finish of afterCommit) await finish?.();
-};
+}

@@ -5,7 +5,7 @@ import type { Document, Link } from '#hypermedia/document.ts';
 import type { Principal } from '#core/principal.ts';
 
 /** Returns the links of a caller: to its user, and to its only store or its list of stores. */
-const ownLinks = ({ scope, stores, userId }: Principal, baseUrl: string): Link[] => {
+function ownLinks({ scope, stores, userId }: Principal, baseUrl: string): Link[] {
   const [only] = stores;
   const user: Link[] =
     userId === null ? [] : [{ rel: 'user', href: `${baseUrl}/users/${userId}`, title: 'Your account' }];
@@ -19,13 +19,13 @@ const ownLinks = ({ scope, stores, userId }: Principal, baseUrl: string): Link[]
     { rel: 'users', href: `${baseUrl}/users`, title: 'All users' },
     { rel: 'clients', href: `${baseUrl}/clients`, title: 'All OAuth clients' },
   ];
-};
+}
 
 /** Returns the Document of the API home; without a caller it only links to the ways to get a token. */
-export const homeDocument = (
+export function homeDocument(
   principal: Principal | null,
   { baseUrl, authUrl }: { baseUrl: string; authUrl: string },
-): Document => {
+): Document {
   const links: Link[] = [
     { rel: 'self', href: homeOf(baseUrl), title: 'The API home' },
     {
@@ -45,10 +45,11 @@ export const homeDocument = (
     ...(principal === null ? [] : ownLinks(principal, baseUrl)),
   ];
   return { name: 'home', title: 'Home', links, embedded: [], properties: [] };
-};
+}
 
-export const createHome = (addresses: { baseUrl: string; authUrl: string }): Operation =>
-  open({
+export function createHome(addresses: { baseUrl: string; authUrl: string }): Operation {
+  return open({
     summary: 'The entry point: how to get a token and, with a token, the resources that it has access to',
     handle: async ({ principal }) => ({ status: 200, document: homeDocument(principal, addresses) }),
   });
+}

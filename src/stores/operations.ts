@@ -51,10 +51,10 @@ const reachOf = ({ stores }: Principal): Reach =>
   stores === 'all' ? null : { ids: stores, shards: [...new Set(stores.map(shardOf))] };
 
 /** Changes a store in one transaction with a locked row, so that no concurrent change is lost. */
-const change = async (
+async function change(
   { sql, changelog, onDomainChanged, rescheduleSnapshot }: StoreDeps,
   request: ApiRequest<StorePart>,
-): Promise<StoreRow> => {
+): Promise<StoreRow> {
   const { shard, storeId } = storeOfAddress(request);
   const { after, afterCommit } = await transaction(sql, async (tx) => {
     const stored = await lockStore(tx, shard, storeId);
@@ -78,11 +78,11 @@ const change = async (
   });
   await afterCommit?.();
   return after;
-};
+}
 
-export const createStoreOperations = (
+export function createStoreOperations(
   deps: StoreDeps,
-): Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation> => {
+): Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation> {
   const { sql, baseUrl } = deps;
   return {
     list: listing({
@@ -135,4 +135,4 @@ export const createStoreOperations = (
       },
     }),
   };
-};
+}

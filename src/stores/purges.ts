@@ -6,9 +6,11 @@ import { deleteEmptied } from './erase-sql.ts';
 /** A publish that read the store before its erasure may still write; no request takes longer than this. */
 const REQUEST_MAX_MS = 3_600_000;
 
-export const createStorePurges = ({ sql }: { sql: Sql }): readonly Purge[] => [
-  {
-    name: 'erased_stores',
-    purge: (limit, now) => deleteEmptied(sql, new Date(now.getTime() - REQUEST_MAX_MS), limit),
-  },
-];
+export function createStorePurges({ sql }: { sql: Sql }): readonly Purge[] {
+  return [
+    {
+      name: 'erased_stores',
+      purge: (limit, now) => deleteEmptied(sql, new Date(now.getTime() - REQUEST_MAX_MS), limit),
+    },
+  ];
+}

@@ -42,13 +42,13 @@ const app: Principal = {
 const memberExample: Example = ({ baseUrl }) => memberDocument(member, { principal: app, baseUrl });
 
 /** `collections`: the collections of published resources. */
-export const storeChapter = ({
+export function storeChapter({
   authUrl,
   collections,
 }: {
   authUrl: string;
   collections: readonly PublishedCollection[];
-}): Chapter => {
+}): Chapter {
   const homeExample: Example = ({ baseUrl }) => homeDocument(app, { baseUrl, authUrl });
   const storeExample: Example = ({ baseUrl }) => storeDocument(store, { baseUrl, collections });
   return {
@@ -98,4 +98,4 @@ export const storeChapter = ({
       },
     ],
   };
-};
+}

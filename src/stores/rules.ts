@@ -27,17 +27,17 @@ const DOMAIN = /^(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*$/i;
  * `+01:00` is rejected because of daylight saving time. An alias is kept, which Intl would replace by the zone that it stands
  * for.
  */
-export const readTimeZone = (name: string): string | undefined => {
+export function readTimeZone(name: string): string | undefined {
   if (!/^[A-Za-z]/.test(name)) return undefined;
   try {
     return new Temporal.ZonedDateTime(0n, name).timeZoneId;
   } catch {
     return undefined;
   }
-};
+}
 
 /** Returns all faults of a store's details, each under the name of its property. */
-export const storeFaults = ({ name, domain, email, timeZone, subscriptionEvents }: StoreDetails): Fault[] => {
+export function storeFaults({ name, domain, email, timeZone, subscriptionEvents }: StoreDetails): Fault[] {
   const faults: Fault[] = [];
   const check = (isValid: boolean, field: string, message: string): void => {
     if (!isValid) faults.push({ code: 'invalid_value', message: `${field} ${message}`, field });
@@ -54,10 +54,12 @@ export const storeFaults = ({ name, domain, email, timeZone, subscriptionEvents 
     `must be ${SUBSCRIPTION_EVENTS.join(' or ')}`,
   );
   return faults;
-};
+}
 
 /**
  * Returns the shard of a store, from the number in its id: Fibonacci hashing, the top eight bits of n · 2³²/φ. With n % 256
  * some shards would stay empty, because the numbers are shared with other tables and follow a pattern.
  */
-export const shardOfNumber = (n: number): number => Math.imul(n % 2 ** 31, 0x9e37_79b1) >>> 24;
+export function shardOfNumber(n: number): number {
+  return Math.imul(n % 2 ** 31, 0x9e37_79b1) >>> 24;
+}

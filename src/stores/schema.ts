@@ -52,10 +52,12 @@ export const partOfStore = Type.Object(
 export type StorePart = Static<typeof partOfStore>;
 
 /** Returns the details after applying the members of the body. */
-export const detailsOf = (present: StoreDetails, body: StorePart): StoreDetails => ({
-  name: body.name ?? present.name,
-  domain: body.domain ?? present.domain,
-  email: body.email ?? present.email,
-  timeZone: body.time_zone ?? present.timeZone,
-  subscriptionEvents: body.subscription_events ?? present.subscriptionEvents,
-});
+export function detailsOf(present: StoreDetails, body: StorePart): StoreDetails {
+  return {
+    name: body.name ?? present.name,
+    domain: body.domain ?? present.domain,
+    email: body.email ?? present.email,
+    timeZone: body.time_zone ?? present.timeZone,
+    subscriptionEvents: body.subscription_events ?? present.subscriptionEvents,
+  };
+}

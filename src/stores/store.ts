@@ -10,7 +10,7 @@ import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './r
 export type NewStore = Omit<StoreDetails, 'subscriptionEvents'> & Partial<StoreDetails>;
 
 /** Creates a store and chooses its shard. Throws a 400 with one fault for each invalid detail. */
-export const createStore = async (sql: Queryable, details: NewStore & { now: Date }): Promise<{ id: number }> => {
+export async function createStore(sql: Queryable, details: NewStore & { now: Date }): Promise<{ id: number }> {
   const store = { ...details, subscriptionEvents: details.subscriptionEvents ?? 'derived' };
   const faults = storeFaults(store);
   if (faults.length > 0) throw invalid(...faults);
@@ -20,16 +20,16 @@ export const createStore = async (sql: Queryable, details: NewStore & { now: Dat
   const timeZone = readTimeZone(store.timeZone) ?? store.timeZone;
   await insertStore(sql, { ...store, shard, id, timeZone, domain: store.domain.toLowerCase() });
   return { id };
-};
+}
 
 /**
  * Adds a user to a store, or changes the role of a member; returns the previous role. Throws a 404 if store or user does not
  * exist.
  */
-export const addMember = async (
+export async function addMember(
   sql: Queryable,
   member: { storeId: number; userId: number; role: Role; now: Date },
-): Promise<Role | null> => {
+): Promise<Role | null> {
   const key = { ...member, shard: shardOf(member.storeId) };
   if (!(await lockStoreRow(sql, key)) || !(await lockUserRow(sql, member.userId))) throw notFound('store or user');
   if (await insertMember(sql, key)) return null;
@@ -38,14 +38,14 @@ export const addMember = async (
   if (current === undefined) throw notFound('member');
   await updateRole(sql, key);
   return current.role;
-};
+}
 
 type Memberships = { stores: number[]; owned: number[]; names: ReadonlyMap<number, string> };
 
 /** Returns the stores of a user, those that the user owns, and their names. */
-export const membershipsOf = async (sql: Queryable, userId: number): Promise<Memberships> => {
+export async function membershipsOf(sql: Queryable, userId: number): Promise<Memberships> {
   const rows = await listMemberships(sql, userId);
   const owned = rows.filter(({ role }) => role === 'owner').map(({ storeId }) => storeId);
   const names = new Map(rows.map(({ storeId, name }) => [storeId, name]));
   return { stores: [...names.keys()], owned, names };
-};
+}

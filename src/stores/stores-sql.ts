@@ -20,56 +20,56 @@ export type StoreRow = {
   dateModified: Date;
 };
 
-export const nextNumber = async (sql: Queryable): Promise<number> => {
+export async function nextNumber(sql: Queryable): Promise<number> {
   const [row] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
   if (row === undefined) throw new Error('nextval returned no row');
   return row.n;
-};
+}
 
-export const insertStore = async (
+export async function insertStore(
   sql: Queryable,
   store: StoreDetails & { shard: number; id: number; now: Date },
-): Promise<void> => {
+): Promise<void> {
   await sql`
     insert into store
       (shard, id, name, domain, email, time_zone, subscription_events, date_created, date_modified)
     values (${store.shard}, ${store.id}, ${store.name}, ${store.domain}, ${store.email}, ${store.timeZone},
       ${store.subscriptionEvents}, ${store.now}, ${store.now})`;
-};
+}
 
 /** Removes a member and returns the role; undefined if the user is not a member of the store. */
-export const deleteMember = async (
+export async function deleteMember(
   sql: Queryable,
   member: { shard: number; storeId: number; userId: number },
-): Promise<Role | undefined> => {
+): Promise<Role | undefined> {
   const [row] = await sql<{ role: Role }[]>`
     delete from membership
     where shard = ${member.shard} and store_id = ${member.storeId} and user_id = ${member.userId}
     returning role`;
   return row?.role;
-};
+}
 
 const columns = (sql: Queryable) =>
   sql`id, name, domain, email, time_zone as "timeZone", subscription_events as "subscriptionEvents", revision,
     date_created as "dateCreated", date_modified as "dateModified"`;
 
-export const findStore = async (sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> => {
+export async function findStore(sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> {
   const [row] = await sql<StoreRow[]>`select ${columns(sql)} from store where shard = ${shard} and id = ${id}`;
   return row;
-};
+}
 
 /** Returns the store and locks its row until the transaction ends. */
-export const lockStore = async (sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> => {
+export async function lockStore(sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> {
   const [row] = await sql<StoreRow[]>`
     select ${columns(sql)} from store where shard = ${shard} and id = ${id} for no key update`;
   return row;
-};
+}
 
 /** Updates all details of a locked store. */
-export const updateStore = async (
+export async function updateStore(
   sql: Queryable,
   store: StoreDetails & { shard: number; id: number; now: Date },
-): Promise<StoreRow | undefined> => {
+): Promise<StoreRow | undefined> {
   const [row] = await sql<StoreRow[]>`
     update store set
       name                = ${store.name},
@@ -82,7 +82,7 @@ export const updateStore = async (
     where shard = ${store.shard} and id = ${store.id}
     returning ${columns(sql)}`;
   return row;
-};
+}
 
 /** The stores that a list may show; null for all, which only the platform sees. */
 export type Reach = { shards: readonly number[]; ids: readonly number[] } | null;
@@ -102,27 +102,28 @@ const filterColumns = (sql: Queryable): Columns<typeof STORE_PROPERTIES> => ({
 });
 
 /** Returns a page of stores, ordered by id by default. */
-export const listStores = async (sql: Queryable, reach: Reach, listing: Listing): Promise<StoreRow[]> => sql<
-  StoreRow[]
->`
+export async function listStores(sql: Queryable, reach: Reach, listing: Listing): Promise<StoreRow[]> {
+  return sql<StoreRow[]>`
   select ${columns(sql)} from store where ${inReach(sql, reach)} ${narrowed(sql, listing.filters, filterColumns(sql))}
   order by ${ordered(sql, listing.order, filterColumns(sql), [sql`id`])} ${paged(sql, listing)}`;
+}
 
-export const countStores = async (
+export async function countStores(
   sql: Queryable,
   reach: Reach,
   { filters }: Pick<Listing, 'filters'>,
-): Promise<number> => {
+): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total from store where ${inReach(sql, reach)} ${narrowed(sql, filters, filterColumns(sql))}`;
   return row?.total ?? 0;
-};
+}
 
 export type MembershipRow = { storeId: number; role: Role; name: string };
 
 /** Returns the memberships of a user. */
-export const listMemberships = async (sql: Queryable, userId: number): Promise<MembershipRow[]> =>
-  sql<MembershipRow[]>`
+export async function listMemberships(sql: Queryable, userId: number): Promise<MembershipRow[]> {
+  return sql<MembershipRow[]>`
     select m.store_id as "storeId", m.role, s.name
     from membership m join store s on s.shard = m.shard and s.id = m.store_id
     where m.user_id = ${userId} order by m.store_id`;
+}

@@ -14,7 +14,7 @@ const TABS = [
 const pathOf = (href: string): string => href.split(/[?#]/, 1)[0] ?? '';
 
 /** Returns the store that the document represents or belongs to. */
-const storeOf = ({ links }: Document, baseUrl: string): { address: string; id: number } | undefined => {
+function storeOf({ links }: Document, baseUrl: string): { address: string; id: number } | undefined {
   const candidates = links.filter(({ rel, crumb }) => rel === 'self' || (rel === 'store' && crumb !== undefined));
   for (const { href } of candidates) {
     const [, id] = href.startsWith(`${baseUrl}/stores/`)
@@ -23,13 +23,13 @@ const storeOf = ({ links }: Document, baseUrl: string): { address: string; id: n
     if (id !== undefined) return { address: `${baseUrl}/stores/${id}`, id: Number(id) };
   }
   return undefined;
-};
+}
 
 /** Returns the tabs; undefined if the document belongs to none of the reader's stores, whose names `nameOf` returns. */
-export const storeTabs = (
+export function storeTabs(
   document: Document,
   { baseUrl, nameOf }: { baseUrl: string; nameOf: (storeId: number) => string | undefined },
-): Markup | undefined => {
+): Markup | undefined {
   const store = storeOf(document, baseUrl);
   const name = store && nameOf(store.id);
   if (store === undefined || name === undefined) return undefined;
@@ -48,12 +48,12 @@ export const storeTabs = (
       return html`<a href="${href}" ${current}>${label}</a>`;
     })}
   </nav>`;
-};
+}
 
 /** Returns the path of the first page after sign-in: the overview of a user's only store, else the list of stores. */
-export const startPageOf = ({ stores }: { stores: readonly number[] }, baseUrl: string): string => {
+export function startPageOf({ stores }: { stores: readonly number[] }, baseUrl: string): string {
   const [onlyStore, ...others] = stores;
   const address =
     onlyStore !== undefined && others.length === 0 ? `${baseUrl}/stores/${onlyStore}/overview` : `${baseUrl}/stores`;
   return new URL(address).pathname;
-};
+}

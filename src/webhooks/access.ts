@@ -57,102 +57,111 @@ export type WebhookDeps = {
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 /** Returns the key of the webhook in the path. Throws a 404 if the path contains no valid id. */
-export const keyOf = ({ params, principal }: AddressedRequest): Key => {
+export function keyOf({ params, principal }: AddressedRequest): Key {
   const id = parseId(params['webhook_id'] ?? '');
   if (id === undefined) throw notFound('webhook');
   return { shard: shardOf(id), id, stores: principal.stores === 'all' ? null : principal.stores };
-};
+}
 
 /** Returns the webhook in the path. Throws a 404 if it does not exist or belongs to a store that the caller may not access. */
-export const webhookOf = async (sql: Sql, request: AddressedRequest): Promise<WebhookRow> => {
+export async function webhookOf(sql: Sql, request: AddressedRequest): Promise<WebhookRow> {
   const row = await findWebhook(sql, keyOf(request));
   if (row === undefined) throw notFound('webhook');
   return row;
-};
+}
 
 /**
  * Returns whether the calling client created the webhook; a pull webhook requires the same user too, because all installations of
  * the command line are one client.
  */
-export const isCreator = (
+export function isCreator(
   { clientId, userId }: Principal,
   { client, user, isHeld }: Pick<WebhookRow, 'client' | 'user' | 'isHeld'>,
-): boolean => clientId !== null && clientId === client && (!isHeld || userId === user);
+): boolean {
+  return clientId !== null && clientId === client && (!isHeld || userId === user);
+}
 
 /**
  * Returns whether the caller may see the key and the request secrets: the client that created the webhook, or the owner in
  * person.
  */
-export const seesKey = (principal: Principal, webhook: WebhookRow): boolean =>
-  isCreator(principal, webhook) || principal.owned.includes(webhook.storeId);
+export function seesKey(principal: Principal, webhook: WebhookRow): boolean {
+  return isCreator(principal, webhook) || principal.owned.includes(webhook.storeId);
+}
 
 /** Returns the associated data of a webhook's sealed values: copied into another row they cannot be decrypted. */
-export const sealBinding = (id: number): string => `webhook:${id}`;
+export function sealBinding(id: number): string {
+  return `webhook:${id}`;
+}
 
 /** Returns the decrypted value; null if there is none or it cannot be decrypted. */
-const unseal = (sealer: Sealer, id: number, sealed: Buffer | null): string | null => {
+function unseal(sealer: Sealer, id: number, sealed: Buffer | null): string | null {
   try {
     return sealed === null ? null : sealer.open(sealed, sealBinding(id));
   } catch {
     // Sealed under another HALCYON_SECRET_KEY: the webhook needs a new key.
     return null;
   }
-};
+}
 
 /** Returns the decrypted key; null if there is none or it cannot be decrypted. */
-export const openKey = (
+export function openKey(
   { sealer }: Pick<WebhookDeps, 'sealer'>,
   { id, encryptionKey }: Pick<WebhookRow, 'id' | 'encryptionKey'>,
-): string | null => unseal(sealer, id, encryptionKey);
+): string | null {
+  return unseal(sealer, id, encryptionKey);
+}
 
 type RequestColumns = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'>;
 
 /** Returns the url and the headers with their secrets; without them if they cannot be decrypted. */
-export const openRequest = (
+export function openRequest(
   { sealer }: Pick<WebhookDeps, 'sealer'>,
   { id, url, headers, requestSecrets }: RequestColumns,
-): Addressed => {
+): Addressed {
   try {
     const secrets = requestSecrets === null ? null : sealer.open(requestSecrets, sealBinding(id));
     return withSecrets({ url, headers }, secrets);
   } catch {
     return { url, headers };
   }
-};
+}
 
 /** Returns the webhook with the secrets of its url and headers decrypted. */
-export const openWebhook = (deps: Pick<WebhookDeps, 'sealer'>, row: WebhookRow): WebhookRow => ({
-  ...row,
-  ...openRequest(deps, row),
-});
+export function openWebhook(deps: Pick<WebhookDeps, 'sealer'>, row: WebhookRow): WebhookRow {
+  return {
+    ...row,
+    ...openRequest(deps, row),
+  };
+}
 
 /** Returns the url and the headers as columns, with their secrets sealed. */
-export const sealRequest = (
+export function sealRequest(
   { sealer }: Pick<WebhookDeps, 'sealer'>,
   id: number,
   request: Addressed,
-): Omit<RequestColumns, 'id'> => {
+): Omit<RequestColumns, 'id'> {
   const { url, headers, secrets } = withoutSecrets(request);
   return { url, headers, requestSecrets: secrets === null ? null : sealer.seal(secrets, sealBinding(id)) };
-};
+}
 
 /** Returns the url and the headers as the reader may see them: secrets are masked like the key. */
-export const visibleRequest = (
+export function visibleRequest(
   deps: Pick<WebhookDeps, 'sealer'>,
   webhook: WebhookRow,
   principal: Principal,
-): Addressed => {
+): Addressed {
   const { url, headers } = openRequest(deps, webhook);
   if (seesKey(principal, webhook)) return { url, headers };
   return { url: url === null ? null : withHiddenQuery(url, URL_LENGTH_MAX), headers: namesOf(headers) };
-};
+}
 
 /** Returns the Document of a webhook for this caller. */
-export const documentFor = (
+export function documentFor(
   { sealer, baseUrl }: WebhookDeps,
   stored: WebhookRow,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
-): Document => {
+): Document {
   const webhook = { ...withCurrentKeys(stored, now), ...visibleRequest({ sealer }, stored, principal) };
   const isKeyVisible = seesKey(principal, webhook);
   const openIfVisible = (sealed: Buffer | null): string | null =>
@@ -165,10 +174,12 @@ export const documentFor = (
     encryptionKey: openIfVisible(webhook.encryptionKey),
     nextEncryptionKey: openIfVisible(webhook.nextEncryptionKey),
   });
-};
+}
 
 /** Returns why the guard forbids the url; null if it is allowed, absent or syntactically invalid. */
-export const findForbiddenReason = async (
+export async function findForbiddenReason(
   { checkUrl }: WebhookDeps,
   url: string | null | undefined,
-): Promise<string | null> => (url && addressFault(url) === undefined ? checkUrl(url) : null);
+): Promise<string | null> {
+  return url && addressFault(url) === undefined ? checkUrl(url) : null;
+}

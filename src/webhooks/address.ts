@@ -1,7 +1,7 @@
 /** Syntax check of a webhook's url. The outbound guard checks the addresses of its host. */
 
 /** Returns why the text is not a valid url of a webhook; undefined if it is valid. */
-export const addressFault = (url: string): string | undefined => {
+export function addressFault(url: string): string | undefined {
   // The URL parser removes or reinterprets these characters, so the request would go to another address than the one written.
   if (/[\s\p{Cc}\\]/u.test(url)) return 'must not contain blanks, control characters or backslashes';
   if (!/^https?:\/\/[^/]/i.test(url) || !URL.canParse(url)) return 'must be an absolute http or https address';
@@ -10,6 +10,8 @@ export const addressFault = (url: string): string | undefined => {
   if (username !== '' || password !== '' || /^https?:\/\/[^/?#]*@/i.test(url)) return 'must not contain user-info';
   if (url.includes('#')) return 'must not contain a fragment';
   return undefined;
-};
+}
 
-export const isEncrypted = (url: string): boolean => /^https:/i.test(url);
+export function isEncrypted(url: string): boolean {
+  return /^https:/i.test(url);
+}

@@ -28,24 +28,24 @@ type AuditedProperty = Exclude<
 type Secret = string | null | undefined;
 
 /** Returns the word that replaces a secret in the entry. */
-const secretStatus = (secret: Secret, before: Secret): string | null => {
+function secretStatus(secret: Secret, before: Secret): string | null {
   if (secret == null) return before == null ? null : 'removed';
   return before == null || before === secret ? 'set' : 'replaced';
-};
+}
 
 /** Splits a url into its origin and the rest; a lone slash counts as none. Urls of webhooks have no user-info or fragment. */
-const splitUrl = (url: string): [origin: string, rest: string | null] => {
+function splitUrl(url: string): [origin: string, rest: string | null] {
   const [origin = ''] = /^https?:\/\/[^/?]*/i.exec(url) ?? [];
   const rest = url.slice(origin.length);
   return rest === '' || rest === '/' ? [url, null] : [origin, rest];
-};
+}
 
 /** Returns the origin and the status of the rest, such as `https://example.com/(set)`. */
-const auditedUrl = (url: string | null, before: string | null): string | null => {
+function auditedUrl(url: string | null, before: string | null): string | null {
   if (url === null) return null;
   const [origin, rest] = splitUrl(url);
   return rest === null ? origin : `${origin}/(${secretStatus(rest, splitUrl(before ?? '')[1])})`;
-};
+}
 
 /** Returns the value; an empty string if it was not decrypted, so that no change is recorded. */
 const valueIn = (headers: Settings['headers'], name: string): Secret =>
@@ -84,12 +84,12 @@ const auditedSettings = (webhook: Stored, before: Stored): Facts =>
 
 type Change = { before: Stored | null; after: Stored | null };
 
-const record = async (
+async function record(
   tx: Queryable,
   changelog: Changelog,
   { before, after }: Change,
   by: { actor: Actor; now: Date; action?: 'deactivated' },
-): Promise<void> => {
+): Promise<void> {
   const webhook = after ?? before;
   if (webhook === null) return;
   const facts = {
@@ -99,24 +99,29 @@ const record = async (
   const { id: resourceId, storeId } = webhook;
   const { actor, action = actionOf(facts) } = by;
   await changelog.record(tx, [{ storeId, actor, resource: 'webhook', resourceId, action, ...facts }], by.now);
-};
+}
 
 /** Writes the entry of a change; `before` is null for a new webhook, `after` for a deleted one. */
-export const recordWebhook = (
+export function recordWebhook(
   tx: Queryable,
   changelog: Changelog,
   change: Change,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
-): Promise<void> => record(tx, changelog, change, { actor: actorOf(principal), now });
+): Promise<void> {
+  return record(tx, changelog, change, { actor: actorOf(principal), now });
+}
 
 /** Writes the entry of an unattended pull webhook that Halcyon deleted. */
-export const recordUnattended = (tx: Queryable, changelog: Changelog, before: Stored, now: Date): Promise<void> =>
-  record(tx, changelog, { before, after: null }, { actor: HALCYON, now });
+export function recordUnattended(tx: Queryable, changelog: Changelog, before: Stored, now: Date): Promise<void> {
+  return record(tx, changelog, { before, after: null }, { actor: HALCYON, now });
+}
 
 /** Writes the entry of a webhook that Halcyon disabled. */
-export const recordAutoDisable = (
+export function recordAutoDisable(
   tx: Queryable,
   changelog: Changelog,
   change: { before: Stored; after: Stored },
   now: Date,
-): Promise<void> => record(tx, changelog, change, { actor: HALCYON, now, action: 'deactivated' });
+): Promise<void> {
+  return record(tx, changelog, change, { actor: HALCYON, now, action: 'deactivated' });
+}

@@ -55,23 +55,23 @@ const createList = (deps: WebhookDeps): Operation =>
   });
 
 /** Returns the settings of a new webhook and every fault that the schema cannot detect. */
-const validateInput = async (deps: WebhookDeps, body: WebhookPart) => {
+async function validateInput(deps: WebhookDeps, body: WebhookPart) {
   const input = parseInput(body);
   const forbidden = await findForbiddenReason(deps, input.url);
   const hasKey = typeof input.encryptionKey === 'string';
   const { settings, faults } = mergeInput(defaults, input, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
   return { input, settings, faults: [...faults, ...valueFaults(settings, defaults)] };
-};
+}
 
 /** Inserts a webhook unless the store has reached its limit. The lock of the store makes the limit exact. */
-const insert = async (
+async function insert(
   tx: Tx,
   deps: WebhookDeps,
   request: Pick<ApiRequest, 'principal' | 'now'>,
   store: { shard: number; storeId: number },
   settings: Settings,
   encryptionKey: string | null,
-) => {
+) {
   const { sealer, changelog, webhooksPerStore } = deps;
   const { clientId: client, userId: user } = request.principal;
   // The token was checked before this transaction; the app may have lost its access since.
@@ -93,7 +93,7 @@ const insert = async (
   if (row === undefined) throw new Error(`Webhook ${id} not found after its insert`);
   await recordWebhook(tx, changelog, { before: null, after: openWebhook(deps, row) }, request);
   return row;
-};
+}
 
 const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
   creating({
@@ -126,7 +126,7 @@ const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
     },
   });
 
-export const createWebhookOperations = (deps: WebhookDeps) => {
+export function createWebhookOperations(deps: WebhookDeps) {
   const schemas = createSchemas(deps.versions);
   return {
     list: createList(deps),
@@ -139,4 +139,4 @@ export const createWebhookOperations = (deps: WebhookDeps) => {
     ...createHistory(deps),
     ...createHealth(deps),
   } satisfies Record<string, Operation>;
-};
+}

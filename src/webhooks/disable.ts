@@ -16,9 +16,8 @@ export type DisableWebhook = (
 /**
  * Creates the function that disables a webhook and writes the changelog entry in `tx`. The raised epoch fails pending deliveries.
  */
-export const createDisableWebhook =
-  (changelog: Changelog): DisableWebhook =>
-  async (tx, { shard, webhookId: id, epoch, why }, now) => {
+export function createDisableWebhook(changelog: Changelog): DisableWebhook {
+  return async (tx, { shard, webhookId: id, epoch, why }, now) => {
     const row = await lockWebhook(tx, { shard, id, stores: null });
     if (row === undefined || !row.isActive || row.epoch !== epoch) return false;
     const before = withCurrentKeys(row, now);
@@ -27,3 +26,4 @@ export const createDisableWebhook =
     await recordAutoDisable(tx, changelog, { before, after }, now);
     return true;
   };
+}

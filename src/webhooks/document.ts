@@ -44,14 +44,14 @@ export const WEBHOOK_STATES = ['ok', 'failing', 'paused', 'inactive'] as const;
 export type WebhookState = (typeof WEBHOOK_STATES)[number];
 
 /** Returns the state of a webhook. A condition that stops delivery takes precedence over failures. */
-export const stateOf = (
+export function stateOf(
   webhook: Pick<WebhookRow, 'isActive' | 'lacks' | 'pausedUntil' | 'consecutiveFailures'>,
   now: Date,
-): WebhookState => {
+): WebhookState {
   if (!webhook.isActive || webhook.lacks !== null) return 'inactive';
   if (webhook.pausedUntil !== null && webhook.pausedUntil > now) return 'paused';
   return webhook.consecutiveFailures > 0 ? 'failing' : 'ok';
-};
+}
 
 const LACKS: Readonly<Record<Lack, string>> = {
   events: 'Nothing is sent: this webhook has no events. Set event_resource or events.',
@@ -59,21 +59,27 @@ const LACKS: Readonly<Record<Lack, string>> = {
 };
 
 /** Returns the setting that an active webhook lacks, as a sentence; null if nothing is missing. */
-export const lackReason = ({ isActive, lacks }: Pick<WebhookRow, 'isActive' | 'lacks'>): string | null =>
-  isActive && lacks !== null ? LACKS[lacks] : null;
+export function lackReason({ isActive, lacks }: Pick<WebhookRow, 'isActive' | 'lacks'>): string | null {
+  return isActive && lacks !== null ? LACKS[lacks] : null;
+}
 
-export const addressOfWebhook = (id: number, baseUrl: string): string => `${baseUrl}/webhooks/${id}`;
+export function addressOfWebhook(id: number, baseUrl: string): string {
+  return `${baseUrl}/webhooks/${id}`;
+}
 
-export const addressOfStore = (storeId: number, baseUrl: string): string => `${baseUrl}/stores/${storeId}`;
+export function addressOfStore(storeId: number, baseUrl: string): string {
+  return `${baseUrl}/stores/${storeId}`;
+}
 
-export const addressOfWebhooks = (storeId: number, baseUrl: string): string =>
-  `${addressOfStore(storeId, baseUrl)}/webhooks`;
+export function addressOfWebhooks(storeId: number, baseUrl: string): string {
+  return `${addressOfStore(storeId, baseUrl)}/webhooks`;
+}
 
 /** `isRotatable`, `isListenable`: whether the reader may rotate the key or listen. */
-const linksOf = (
+function linksOf(
   webhook: WebhookRow,
   { baseUrl, isRotatable, isListenable }: Pick<Shown, 'baseUrl' | 'isRotatable' | 'isListenable'>,
-): Link[] => {
+): Link[] {
   const self = addressOfWebhook(webhook.id, baseUrl);
   const rotation = { rel: 'rotate_key', href: `${self}/rotate_key`, title: 'Rotate the key of this webhook' };
   return [
@@ -101,17 +107,24 @@ const linksOf = (
       : []),
     ...(isRotatable ? [rotation] : []),
   ];
-};
+}
 
 /** Returns breadcrumb links for sub-resources of a webhook. */
-export const breadcrumbLinks = (
+export function breadcrumbLinks(
   { id, storeId, name }: Pick<WebhookRow, 'id' | 'storeId' | 'name'>,
   baseUrl: string,
-): Link[] => [
-  { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
-  { rel: 'webhooks', href: addressOfWebhooks(storeId, baseUrl), title: 'All webhooks of the store', crumb: 'Webhooks' },
-  { rel: 'webhook', href: addressOfWebhook(id, baseUrl), title: 'The webhook', crumb: name },
-];
+): Link[] {
+  return [
+    { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
+    {
+      rel: 'webhooks',
+      href: addressOfWebhooks(storeId, baseUrl),
+      title: 'All webhooks of the store',
+      crumb: 'Webhooks',
+    },
+    { rel: 'webhook', href: addressOfWebhook(id, baseUrl), title: 'The webhook', crumb: name },
+  ];
+}
 
 /** The keys are null if there are none or the reader may not see them. */
 type Shown = {
@@ -127,38 +140,41 @@ type Shown = {
  * Returns the version that If-Match is compared with. A rotation ends by time without raising the revision, so the version marks
  * it: otherwise a client that PUTs back what it read during the rotation would restore the old key.
  */
-export const versionOf = ({ revision, nextEncryptionKey }: Pick<WebhookRow, 'revision' | 'nextEncryptionKey'>) =>
-  nextEncryptionKey === null ? `${revision}` : `${revision}r`;
+export function versionOf({ revision, nextEncryptionKey }: Pick<WebhookRow, 'revision' | 'nextEncryptionKey'>) {
+  return nextEncryptionKey === null ? `${revision}` : `${revision}r`;
+}
 
 /** Returns the Document of a webhook. An expired rotation must have been resolved by `withCurrentKeys`. */
-export const webhookDocument = (webhook: WebhookRow, shown: Shown): Document => ({
-  name: 'webhook',
-  title: webhook.name,
-  version: versionOf(webhook),
-  links: linksOf(webhook, shown),
-  embedded: [],
-  properties: [
-    number('id', webhook.id),
-    text('name', webhook.name),
-    enumeration('format', webhook.format),
-    text('version', webhook.version),
-    url('url', webhook.url),
-    text('query', webhook.query),
-    secret('encryption_key', shown.encryptionKey),
-    secret('next_encryption_key', shown.nextEncryptionKey),
-    date('rotation_ends', webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone)),
-    enumeration('event_resource', webhook.eventResource),
-    json('events', webhook.events),
-    // The specification writes is_active as a string; is_held follows it.
-    boolean('is_active', webhook.isActive ? '1' : '0'),
-    enumeration('inactive_reason', webhook.inactiveReason),
-    boolean('is_held', webhook.isHeld ? '1' : '0'),
-    json('headers', webhook.headers),
-    number('rate_per_second', webhook.ratePerSecond),
-    enumeration('retry_profile', webhook.retryProfile),
-    enumeration('state', stateOf(webhook, shown.now)),
-    text('reason', lackReason(webhook)),
-    date('date_created', formatDate(webhook.dateCreated, webhook.timeZone)),
-    date('date_modified', formatDate(webhook.dateModified, webhook.timeZone)),
-  ],
-});
+export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
+  return {
+    name: 'webhook',
+    title: webhook.name,
+    version: versionOf(webhook),
+    links: linksOf(webhook, shown),
+    embedded: [],
+    properties: [
+      number('id', webhook.id),
+      text('name', webhook.name),
+      enumeration('format', webhook.format),
+      text('version', webhook.version),
+      url('url', webhook.url),
+      text('query', webhook.query),
+      secret('encryption_key', shown.encryptionKey),
+      secret('next_encryption_key', shown.nextEncryptionKey),
+      date('rotation_ends', webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone)),
+      enumeration('event_resource', webhook.eventResource),
+      json('events', webhook.events),
+      // The specification writes is_active as a string; is_held follows it.
+      boolean('is_active', webhook.isActive ? '1' : '0'),
+      enumeration('inactive_reason', webhook.inactiveReason),
+      boolean('is_held', webhook.isHeld ? '1' : '0'),
+      json('headers', webhook.headers),
+      number('rate_per_second', webhook.ratePerSecond),
+      enumeration('retry_profile', webhook.retryProfile),
+      enumeration('state', stateOf(webhook, shown.now)),
+      text('reason', lackReason(webhook)),
+      date('date_created', formatDate(webhook.dateCreated, webhook.timeZone)),
+      date('date_modified', formatDate(webhook.dateModified, webhook.timeZone)),
+    ],
+  };
+}

@@ -6,7 +6,7 @@ import type { Headers } from '#core/request-secrets.ts';
 const NAME_LENGTH_MAX = 100;
 
 /** Returns a fault for each header that cannot be sent. `prefix`: that of the operator's own headers, such as `Service`. */
-export const headerFaults = (headers: Headers, prefix: string): Fault[] => {
+export function headerFaults(headers: Headers, prefix: string): Fault[] {
   const seen = new Set<string>();
   return Object.entries(headers).flatMap(([name, value]): Fault[] => {
     const field = `headers.${name}`;
@@ -20,4 +20,4 @@ export const headerFaults = (headers: Headers, prefix: string): Fault[] => {
     seen.add(lower);
     return value === null || isHeaderValue(value) ? [] : refuse('must be printable ASCII');
   });
-};
+}

@@ -45,28 +45,28 @@ import {
 type Change = 'part' | 'whole';
 type ChangeRequest = ApiRequest<WebhookPart>;
 
-const settingsOf = ({ name, format, version, url, query, eventResource, events, ...row }: WebhookRow): Settings => {
+function settingsOf({ name, format, version, url, query, eventResource, events, ...row }: WebhookRow): Settings {
   const { isActive, isHeld, headers, ratePerSecond, retryProfile } = row;
   const plain = { name, format, version, url, query, eventResource, events };
   return { ...plain, isActive, isHeld, headers, ratePerSecond, retryProfile };
-};
+}
 
 /**
  * Returns whether the stored key stays: a PATCH does not name it, or a reader who may not see the key sends back the null that is
  * shown in its place.
  */
-const keepsKey = (change: Change, input: WebhookInput, body: WebhookPart, isKeyVisible: boolean): boolean =>
-  input.encryptionKey === undefined ? change === 'part' : body.encryption_key === null && !isKeyVisible;
+const keepsKey = (kind: Change, input: WebhookInput, body: WebhookPart, isKeyVisible: boolean): boolean =>
+  input.encryptionKey === undefined ? kind === 'part' : body.encryption_key === null && !isKeyVisible;
 
 /** Returns the requested key, sealed; if it equals the stored key, the stored bytes, so that the update changes nothing. */
-const sealedKey = (
+function sealedKey(
   deps: WebhookDeps,
   stored: WebhookRow,
   { encryptionKey: newKey = null }: WebhookInput,
-): Buffer | null => {
+): Buffer | null {
   if (newKey === null) return null;
   return openKey(deps, stored) === newKey ? stored.encryptionKey : deps.sealer.seal(newKey, sealBinding(stored.id));
-};
+}
 
 const IS_HELD_IS_FIXED: Fault = {
   code: 'invalid_value',
@@ -77,22 +77,22 @@ const IS_HELD_IS_FIXED: Fault = {
 /**
  * Returns the settings after the change and every fault that the schema cannot detect. `stored`: with url and headers decrypted.
  */
-const validateChange = (
+function validateChange(
   deps: WebhookDeps,
   request: ChangeRequest,
-  change: Change,
+  kind: Change,
   stored: WebhookRow,
   forbidden: string | null,
-) => {
+) {
   const { body, principal } = request;
   const sent = parseInput(body);
   const isKeyVisible = seesKey(principal, stored);
   const current = { stored, isVisible: isKeyVisible };
   const input = withStoredSecrets(sent, current);
-  const isKeyKept = keepsKey(change, input, body, isKeyVisible);
+  const isKeyKept = keepsKey(kind, input, body, isKeyVisible);
   const hasKey = isKeyKept ? stored.encryptionKey !== null : typeof input.encryptionKey === 'string';
   const { isHeld } = stored;
-  const draft: Draft = change === 'part' ? settingsOf(stored) : { ...defaults, isHeld };
+  const draft: Draft = kind === 'part' ? settingsOf(stored) : { ...defaults, isHeld };
   // Validates the other settings with the unchanged is_held.
   const merged = mergeInput(draft, { ...input, isHeld }, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
   const isHeldChanged = (input.isHeld ?? isHeld) !== isHeld;
@@ -107,13 +107,13 @@ const validateChange = (
     ...merged.faults,
   ];
   return { input, isKeyKept, ...merged, faults };
-};
+}
 
 /** Returns the sealed columns of the request, to keep them if nothing changes, even if they cannot be decrypted. */
 const storedColumns = ({ url, headers, requestSecrets }: WebhookRow) => ({ url, headers, requestSecrets });
 
 /** Changes the webhook in one transaction that locks its row, so that concurrent changes are serialized. */
-const change = async (deps: WebhookDeps, request: ChangeRequest, kind: Change): Promise<WebhookRow> => {
+async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): Promise<WebhookRow> {
   const { sql, changelog, announce, onChanged } = deps;
   const key = keyOf(request);
   // The host is resolved after authorization, and before the row is locked: a resolver may take seconds.
@@ -149,71 +149,73 @@ const change = async (deps: WebhookDeps, request: ChangeRequest, kind: Change): 
   });
   onChanged({ shard: key.shard, id: key.id });
   return changed;
-};
+}
 
 /** Returns the further faults of a body that the schema has already rejected; locks and writes nothing. */
-const review = async (deps: WebhookDeps, request: ChangeRequest, kind: Change) => {
+async function review(deps: WebhookDeps, request: ChangeRequest, kind: Change) {
   const stored = openWebhook(deps, await webhookOf(deps.sql, request));
   return validateChange(deps, request, kind, stored, await findForbiddenReason(deps, request.body.url)).faults;
-};
+}
 
-export const createItem = (
+export function createItem(
   deps: WebhookDeps,
   { part, whole }: Schemas,
-): Record<'read' | 'patch' | 'replace' | 'remove', Operation> => ({
-  read: guarded({
-    summary: 'One webhook',
-    modifiers: ['fields'],
-    handle: async (request) => {
-      const webhook = await webhookOf(deps.sql, request);
-      return {
+): Record<'read' | 'patch' | 'replace' | 'remove', Operation> {
+  return {
+    read: guarded({
+      summary: 'One webhook',
+      modifiers: ['fields'],
+      handle: async (request) => {
+        const webhook = await webhookOf(deps.sql, request);
+        return {
+          status: 200,
+          document: withFields(documentFor(deps, webhook, request), readFieldsOf(request.query, WEBHOOK_PROPERTIES)),
+          charts: async () => chartsOfWebhook(deps.sql, webhook, request.now),
+          advice: async () => adviceOfWebhook(deps.sql, webhook, request.now),
+        };
+      },
+    }),
+    patch: accepting({
+      summary: 'Changes the given properties and leaves the others unchanged',
+      title: 'Change this webhook',
+      isConditional: true,
+      input: part,
+      review: (request) => review(deps, request, 'part'),
+      handle: async (request) => ({
         status: 200,
-        document: withFields(documentFor(deps, webhook, request), readFieldsOf(request.query, WEBHOOK_PROPERTIES)),
-        charts: async () => chartsOfWebhook(deps.sql, webhook, request.now),
-        advice: async () => adviceOfWebhook(deps.sql, webhook, request.now),
-      };
-    },
-  }),
-  patch: accepting({
-    summary: 'Changes the given properties and leaves the others unchanged',
-    title: 'Change this webhook',
-    isConditional: true,
-    input: part,
-    review: (request) => review(deps, request, 'part'),
-    handle: async (request) => ({
-      status: 200,
-      document: documentFor(deps, await change(deps, request, 'part'), request),
+        document: documentFor(deps, await change(deps, request, 'part'), request),
+      }),
     }),
-  }),
-  replace: accepting({
-    title: 'Replace this webhook',
-    isConditional: true,
-    summary: 'Replaces the webhook; absent optional properties return to their defaults',
-    input: whole,
-    review: (request) => review(deps, request, 'whole'),
-    handle: async (request) => ({
-      status: 200,
-      document: documentFor(deps, await change(deps, request, 'whole'), request),
+    replace: accepting({
+      title: 'Replace this webhook',
+      isConditional: true,
+      summary: 'Replaces the webhook; absent optional properties return to their defaults',
+      input: whole,
+      review: (request) => review(deps, request, 'whole'),
+      handle: async (request) => ({
+        status: 200,
+        document: documentFor(deps, await change(deps, request, 'whole'), request),
+      }),
     }),
-  }),
-  remove: guarded({
-    summary: 'Deletes the webhook; its pending deliveries are not attempted',
-    title: 'Delete this webhook',
-    isConditional: true,
-    handle: async (request) => {
-      const key = keyOf(request);
-      const { storeId } = await transaction(deps.sql, async (tx) => {
-        const row = await lockWebhook(tx, key);
-        if (row === undefined) throw notFound('webhook');
-        const stored = openWebhook(deps, withCurrentKeys(row, request.now));
-        request.unmodified(versionOf(stored));
-        await deleteWebhook(tx, key);
-        await recordWebhook(tx, deps.changelog, { before: stored, after: null }, request);
-        await deps.announce(tx, key.shard, [key.id]);
-        return stored;
-      });
-      deps.onChanged({ shard: key.shard, id: key.id });
-      return { status: 204, next: addressOfWebhooks(storeId, deps.baseUrl) };
-    },
-  }),
-});
+    remove: guarded({
+      summary: 'Deletes the webhook; its pending deliveries are not attempted',
+      title: 'Delete this webhook',
+      isConditional: true,
+      handle: async (request) => {
+        const key = keyOf(request);
+        const { storeId } = await transaction(deps.sql, async (tx) => {
+          const row = await lockWebhook(tx, key);
+          if (row === undefined) throw notFound('webhook');
+          const stored = openWebhook(deps, withCurrentKeys(row, request.now));
+          request.unmodified(versionOf(stored));
+          await deleteWebhook(tx, key);
+          await recordWebhook(tx, deps.changelog, { before: stored, after: null }, request);
+          await deps.announce(tx, key.shard, [key.id]);
+          return stored;
+        });
+        deps.onChanged({ shard: key.shard, id: key.id });
+        return { status: 204, next: addressOfWebhooks(storeId, deps.baseUrl) };
+      },
+    }),
+  };
+}

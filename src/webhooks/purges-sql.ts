@@ -5,7 +5,7 @@ import type { Queryable } from '#db/pool.ts';
  * Moves the next key into the place of the current one. The rows are selected through an index as an array, because the planner
  * may read the whole table for a join; locked rows are skipped. The revision stays, because the visible state does not change.
  */
-export const moveKeys = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function moveKeys(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     update webhook set encryption_key = next_encryption_key, next_encryption_key = null, rotation_ends_at = null
     where ctid = any(array(
@@ -14,4 +14,4 @@ export const moveKeys = async (sql: Queryable, before: Date, limit: number): Pro
     ))
   `;
   return count;
-};
+}

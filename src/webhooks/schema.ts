@@ -114,7 +114,7 @@ const optional = (versions: readonly string[], initial: Initial) => ({
 });
 
 /** The schemas for the payload versions that the operator's setting allows. */
-export const createSchemas = (versions: readonly string[]) => {
+export function createSchemas(versions: readonly string[]) {
   const { name, format } = required;
   return {
     whole: Type.Object({ name, format, ...optional(versions, initially) }, { additionalProperties: false }),
@@ -123,7 +123,7 @@ export const createSchemas = (versions: readonly string[]) => {
       { additionalProperties: false },
     ),
   };
-};
+}
 
 export type Schemas = ReturnType<typeof createSchemas>;
 export type WebhookPart = Static<Schemas['part']>;

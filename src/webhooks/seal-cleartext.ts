@@ -6,16 +6,18 @@ import { openRequest, sealRequest } from './access.ts';
 import { listCleartext, sealCleartext } from './vault-sql.ts';
 
 /** Creates the purge that seals cleartext secrets. Locked or changed rows are skipped until the next run. */
-export const createCleartextSealing = ({ sql, sealer }: { sql: Sql; sealer: Sealer }): Purge => ({
-  name: 'clear_requests',
-  purge: async (limit) => {
-    let sealed = 0;
-    for (const row of await listCleartext(sql, limit)) {
-      const opened = openRequest({ sealer }, row);
-      // Sealed values of the row cannot be decrypted now: keep them, the key may be restored.
-      if (Object.values(opened.headers).includes(null)) continue;
-      sealed += await sealCleartext(sql, row, sealRequest({ sealer }, row.id, opened));
-    }
-    return sealed;
-  },
-});
+export function createCleartextSealing({ sql, sealer }: { sql: Sql; sealer: Sealer }): Purge {
+  return {
+    name: 'clear_requests',
+    purge: async (limit) => {
+      let sealed = 0;
+      for (const row of await listCleartext(sql, limit)) {
+        const opened = openRequest({ sealer }, row);
+        // Sealed values of the row cannot be decrypted now: keep them, the key may be restored.
+        if (Object.values(opened.headers).includes(null)) continue;
+        sealed += await sealCleartext(sql, row, sealRequest({ sealer }, row.id, opened));
+      }
+      return sealed;
+    },
+  };
+}

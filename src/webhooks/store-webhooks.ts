@@ -14,10 +14,10 @@ export type WebhooksOfStore = {
   erase: StoreChange;
 };
 
-export const createWebhooksOfStore = ({
+export function createWebhooksOfStore({
   announce,
   onChanged,
-}: Pick<WebhookDeps, 'announce' | 'onChanged'>): WebhooksOfStore => {
+}: Pick<WebhookDeps, 'announce' | 'onChanged'>): WebhooksOfStore {
   const notify = async (tx: Tx, shard: number, ids: readonly number[]) => {
     await announce(tx, shard, ids);
     return async () => ids.forEach((id) => onChanged({ shard, id }));
@@ -26,4 +26,4 @@ export const createWebhooksOfStore = ({
     renew: async (tx, store) => notify(tx, store.shard, await listWebhookIds(tx, store)),
     erase: async (tx, store) => notify(tx, store.shard, await deleteStoreWebhooks(tx, store)),
   };
-};
+}

@@ -27,7 +27,7 @@ const mergeHeaders = (headers: Headers, { stored, isVisible }: StoredRequest): H
   );
 
 /** Returns the input with its masked values replaced by the stored ones. */
-export const withStoredSecrets = (input: WebhookInput, current: StoredRequest): WebhookInput => {
+export function withStoredSecrets(input: WebhookInput, current: StoredRequest): WebhookInput {
   const { stored, isVisible } = current;
   const keepsUrl =
     !isVisible && input.url != null && stored.url !== null && input.url === withHiddenQuery(stored.url, URL_LENGTH_MAX);
@@ -36,13 +36,14 @@ export const withStoredSecrets = (input: WebhookInput, current: StoredRequest): 
     ...(keepsUrl && { url: stored.url }),
     ...(input.headers && { headers: mergeHeaders(input.headers, current) }),
   };
-};
+}
 
-export const isSameRequest = (a: Addressed, b: Addressed): boolean =>
-  a.url === b.url && isDeepStrictEqual(a.headers, b.headers);
+export function isSameRequest(a: Addressed, b: Addressed): boolean {
+  return a.url === b.url && isDeepStrictEqual(a.headers, b.headers);
+}
 
 /** Returns a fault for each header without a value after the change: none is stored, or it cannot be decrypted. */
-export const valueFaults = (after: Addressed, stored: Addressed): Fault[] => {
+export function valueFaults(after: Addressed, stored: Addressed): Fault[] {
   if (isSameRequest(after, stored)) return [];
   const missing = Object.keys(after.headers).filter((name) => after.headers[name] === null);
   return missing.map((name) => ({
@@ -50,7 +51,7 @@ export const valueFaults = (after: Addressed, stored: Addressed): Fault[] => {
     message: `headers.${name} is required: no value of this header is stored`,
     field: `headers.${name}`,
   }));
-};
+}
 
 const originOf = (url: string | null): string | undefined => (url === null ? undefined : new URL(url).origin);
 
@@ -58,10 +59,13 @@ const originOf = (url: string | null): string | undefined => (url === null ? und
  * Returns whether a change would send the key to a new origin, in the format that sends it as a header. A reader who may not see
  * the key could learn it this way, and must send another key.
  */
-export const revealsKey = (before: Pick<Settings, 'format' | 'url'>, after: Pick<Draft, 'format' | 'url'>): boolean =>
-  after.format === 'partner_sitebuilder' &&
-  after.url !== null &&
-  (before.format !== after.format || originOf(before.url) !== originOf(after.url));
+export function revealsKey(before: Pick<Settings, 'format' | 'url'>, after: Pick<Draft, 'format' | 'url'>): boolean {
+  return (
+    after.format === 'partner_sitebuilder' &&
+    after.url !== null &&
+    (before.format !== after.format || originOf(before.url) !== originOf(after.url))
+  );
+}
 
 export const NEEDS_KEY: Fault = {
   code: 'required',
@@ -85,10 +89,10 @@ const HIDDEN_QUERY: Fault = {
 };
 
 /** Returns faults if a reader who may not see the secrets would send them to another origin. `sent`: the input as received. */
-export const redirectFaults = (sent: WebhookInput, after: Addressed, { stored, isVisible }: StoredRequest): Fault[] => {
+export function redirectFaults(sent: WebhookInput, after: Addressed, { stored, isVisible }: StoredRequest): Fault[] {
   if (isVisible) return [];
   const isOriginChanged = after.url !== null && originOf(after.url) !== originOf(stored.url);
   const keepsValue = Object.keys(after.headers).some((name) => !hasValue(sent.headers?.[name] ?? null, isVisible));
   const sendsHiddenQuery = after.url !== stored.url && sent.url != null && hasHiddenValue(sent.url);
   return [...(isOriginChanged && keepsValue ? [NEEDS_HEADERS] : []), ...(sendsHiddenQuery ? [HIDDEN_QUERY] : [])];
-};
+}

@@ -16,10 +16,10 @@ const unknownEvent = (event: string): Fault => ({
  * must agree, and neither leaves `current` unchanged. An empty list counts as absent: a client may send it back with a new
  * resource.
  */
-export const resolveSubscription = (
+export function resolveSubscription(
   input: { eventResource?: ResourceType | null; events?: readonly string[] },
   current: Subscription,
-): Subscription & { faults: Fault[] } => {
+): Subscription & { faults: Fault[] } {
   if (input.eventResource === undefined && input.events === undefined) {
     return { eventResource: current.eventResource, events: current.events, faults: [] };
   }
@@ -38,4 +38,4 @@ export const resolveSubscription = (
     return [{ code: 'invalid_value', message: `events: "${event}" ${reason}`, field: 'events' }];
   });
   return { eventResource, events, faults };
-};
+}

@@ -70,7 +70,7 @@ const retryLater = (status: number, code: string, message: string): Problem =>
 
 const NO_URL = 'The webhook has no url: set url first';
 
-const problemOf = (kind: 'under_way' | 'full' | 'nowhere' | 'stopping'): Problem => {
+function problemOf(kind: 'under_way' | 'full' | 'nowhere' | 'stopping'): Problem {
   switch (kind) {
     case 'under_way':
       return retryLater(429, 'too_many_requests', 'A test of this webhook is running: wait until it ends');
@@ -81,19 +81,19 @@ const problemOf = (kind: 'under_way' | 'full' | 'nowhere' | 'stopping'): Problem
     case 'stopping':
       return retryLater(503, 'unavailable', 'The service is stopping: try again shortly');
   }
-};
+}
 
 /** Returns the action of the requested event; null if none was requested. Throws a 400 for an event of another resource. */
-const actionOf = ({ event }: TestBody, type: ResourceType): string | null => {
+function actionOf({ event }: TestBody, type: ResourceType): string | null {
   if (!event) return null;
   const events = eventsOf(type);
   if (events.includes(event)) return event.slice(type.length + 1);
   const message = `event must be one of this webhook's resource: ${events.join(', ')}`;
   throw invalid({ code: 'invalid_value', message, field: 'event' });
-};
+}
 
-export const createTest = (deps: WebhookDeps): Operation =>
-  accepting({
+export function createTest(deps: WebhookDeps): Operation {
+  return accepting({
     title: 'Send a sample event',
     summary:
       'Sends a sample event once, even if the webhook is disabled, and returns the response; it does not count as a failure. For a pull webhook the sample is queued (202)',
@@ -128,3 +128,4 @@ export const createTest = (deps: WebhookDeps): Operation =>
       }
     },
   });
+}

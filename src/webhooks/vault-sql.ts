@@ -10,22 +10,24 @@ const isSealedWithOtherKey = (sql: Queryable, keyId: Buffer) => sql`
   (substring(w.encryption_key from 2 for 4) <> ${keyId} or substring(w.next_encryption_key from 2 for 4) <> ${keyId}
     or substring(w.request_secrets from 2 for 4) <> ${keyId})`;
 
-export const countSealedWithOtherKey = async (sql: Queryable, keyId: Buffer): Promise<number> => {
+export async function countSealedWithOtherKey(sql: Queryable, keyId: Buffer): Promise<number> {
   const [row] = await sql<
     { n: number }[]
   >`select count(*) as n from webhook w where ${isSealedWithOtherKey(sql, keyId)}`;
   return row?.n ?? 0;
-};
+}
 
-export const listSealedWithOtherKey = async (
+export async function listSealedWithOtherKey(
   sql: Queryable,
   page: { keyId: Buffer; after: { shard: number; id: number }; limitRows: number },
-): Promise<Sealed[]> => sql<Sealed[]>`
+): Promise<Sealed[]> {
+  return sql<Sealed[]>`
   select w.shard, w.id, w.encryption_key as key, w.next_encryption_key as next, w.request_secrets as request
   from webhook w
   where (w.shard, w.id) > (${page.after.shard}::smallint, ${page.after.id}::bigint)
     and ${isSealedWithOtherKey(sql, page.keyId)}
   order by w.shard, w.id limit ${page.limitRows}`;
+}
 
 type Renewed = Sealed & { keyAfter: Buffer | null; nextAfter: Buffer | null; requestAfter: Buffer | null };
 
@@ -33,7 +35,7 @@ type Renewed = Sealed & { keyAfter: Buffer | null; nextAfter: Buffer | null; req
  * Replaces the envelopes where they are still the ones that were read, and returns the ids; locked rows are skipped.
  * Revision and date stay, because the webhook does not change.
  */
-export const replaceSealed = async (sql: Queryable, rows: readonly Renewed[]): Promise<number[]> => {
+export async function replaceSealed(sql: Queryable, rows: readonly Renewed[]): Promise<number[]> {
   const written = await sql<{ id: number }[]>`
     with free as (
       select w.shard, w.id, r.key_after, r.next_after, r.request_after
@@ -54,25 +56,27 @@ export const replaceSealed = async (sql: Queryable, rows: readonly Renewed[]): P
     from free where w.shard = free.shard and w.id = free.id
     returning w.id`;
   return written.map(({ id }) => id);
-};
+}
 
 /** A row with cleartext secrets, written by an older version. */
 export type CleartextRow = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'> & { shard: number };
 
 /** Returns rows with cleartext secrets. The condition must be that of the index `webhook_clear`. */
-export const listCleartext = async (sql: Queryable, limit: number): Promise<CleartextRow[]> => sql<CleartextRow[]>`
+export async function listCleartext(sql: Queryable, limit: number): Promise<CleartextRow[]> {
+  return sql<CleartextRow[]>`
   select shard, id, url, headers, request_secrets as "requestSecrets" from webhook
   where position('?' in url) > 0 or jsonb_path_exists(headers, '$.* ? (@ != null)')
   order by shard, id limit ${limit}`;
+}
 
 /**
  * Writes `after` if the row still equals `before` and is not locked. Revision and date stay, because the webhook does not change.
  */
-export const sealCleartext = async (
+export async function sealCleartext(
   sql: Queryable,
   before: CleartextRow,
   after: Omit<CleartextRow, 'shard' | 'id'>,
-): Promise<number> => {
+): Promise<number> {
   const { count } = await sql`
     update webhook set url = ${after.url}, headers = ${sql.json(after.headers)}, request_secrets = ${after.requestSecrets}
     where ctid = any(array(
@@ -82,4 +86,4 @@ export const sealCleartext = async (
       for no key update skip locked
     ))`;
   return count;
-};
+}

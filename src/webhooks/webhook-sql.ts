@@ -58,16 +58,16 @@ const selected = (sql: Queryable) => sql`
 const atKey = (sql: Queryable, { shard, id, stores }: Key) => sql`
   w.shard = ${shard} and w.id = ${id} and (${stores}::bigint[] is null or w.store_id = any (${stores}::bigint[]))`;
 
-export const findWebhook = async (sql: Queryable, key: Key): Promise<WebhookRow | undefined> => {
+export async function findWebhook(sql: Queryable, key: Key): Promise<WebhookRow | undefined> {
   const [row] = await sql<WebhookRow[]>`${selected(sql)} where ${atKey(sql, key)}`;
   return row;
-};
+}
 
 /** Returns the webhook and locks its row until the transaction ends. */
-export const lockWebhook = async (sql: Queryable, key: Key): Promise<WebhookRow | undefined> => {
+export async function lockWebhook(sql: Queryable, key: Key): Promise<WebhookRow | undefined> {
   const [row] = await sql<WebhookRow[]>`${selected(sql)} where ${atKey(sql, key)} for no key update of w`;
   return row;
-};
+}
 
 /** Returns the SQL of each property for filters and orders; `state` repeats `stateOf`. */
 const columnsOf = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES> => ({
@@ -95,22 +95,24 @@ const columnsOf = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES
 });
 
 /** Returns a page of a store's webhooks, ordered by id by default, with their states at `now`. */
-export const listWebhooks = async (
+export async function listWebhooks(
   sql: Queryable,
   store: { shard: number; storeId: number },
   listing: Listing,
   now: Date,
-): Promise<WebhookRow[]> => sql<WebhookRow[]>`
+): Promise<WebhookRow[]> {
+  return sql<WebhookRow[]>`
   ${selected(sql)}
   where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${narrowed(sql, listing.filters, columnsOf(sql, now))}
   order by ${ordered(sql, listing.order, columnsOf(sql, now), [sql`w.id`])} ${paged(sql, listing)}`;
+}
 
 /** Returns the number of webhooks of the store that match the filters; undefined if the store does not exist. */
-export const countWebhooks = async (
+export async function countWebhooks(
   sql: Queryable,
   store: { shard: number; storeId: number },
   { filters, now }: { filters: Listing['filters']; now: Date } = { filters: [], now: new Date(0) },
-): Promise<number | undefined> => {
+): Promise<number | undefined> {
   const [row] = await sql<{ total: number }[]>`
     select (
       select count(*) from webhook w ${withState(sql)}
@@ -119,26 +121,26 @@ export const countWebhooks = async (
     from store s
     where s.shard = ${store.shard} and s.id = ${store.storeId}`;
   return row?.total;
-};
+}
 
-export const hasStore = async (sql: Queryable, store: { shard: number; storeId: number }): Promise<boolean> => {
+export async function hasStore(sql: Queryable, store: { shard: number; storeId: number }): Promise<boolean> {
   const rows = await sql`select from store where shard = ${store.shard} and id = ${store.storeId}`;
   return rows.length === 1;
-};
+}
 
 /**
  * Locks the store, so that the number of its webhooks cannot change until the transaction ends. Count in a separate statement:
  * one that waits for this lock has a snapshot from before.
  */
-export const lockStore = async (sql: Queryable, store: { shard: number; storeId: number }): Promise<void> => {
+export async function lockStore(sql: Queryable, store: { shard: number; storeId: number }): Promise<void> {
   await sql`select id from store where shard = ${store.shard} and id = ${store.storeId} for no key update`;
-};
+}
 
-export const nextNumber = async (sql: Queryable): Promise<number> => {
+export async function nextNumber(sql: Queryable): Promise<number> {
   const [row] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
   if (row === undefined) throw new Error('nextval returned no row');
   return row.n;
-};
+}
 
 export type NewWebhook = Settings & {
   shard: number;
@@ -151,7 +153,7 @@ export type NewWebhook = Settings & {
   now: Date;
 };
 
-export const insertWebhook = async (sql: Queryable, webhook: NewWebhook): Promise<void> => {
+export async function insertWebhook(sql: Queryable, webhook: NewWebhook): Promise<void> {
   await sql`
     insert into webhook (shard, id, store_id, client, user_id, name, format, version, url, query, encryption_key, event_resource,
       events, is_active, is_held, listened_at, headers, request_secrets, rate_per_second, retry_profile, date_created,
@@ -160,7 +162,7 @@ export const insertWebhook = async (sql: Queryable, webhook: NewWebhook): Promis
       ${webhook.format}, ${webhook.version}, ${webhook.url}, ${webhook.query}, ${webhook.encryptionKey}, ${webhook.eventResource},
       ${webhook.events}::text[], ${webhook.isActive}, ${webhook.isHeld}, ${webhook.isHeld ? webhook.now : null}, ${sql.json(webhook.headers)}, ${webhook.requestSecrets},
       ${webhook.ratePerSecond}, ${webhook.retryProfile}, ${webhook.now}, ${webhook.now})`;
-};
+}
 
 export type ChangedWebhook = Omit<NewWebhook, 'client'> &
   Pick<WebhookRow, 'nextEncryptionKey' | 'rotationEndsAt' | 'inactiveReason'> & { stopsDeliveries: boolean };
@@ -168,7 +170,7 @@ export type ChangedWebhook = Omit<NewWebhook, 'client'> &
 /**
  * Writes every setting of a locked webhook except `is_held`. Raising the epoch fails all pending deliveries with one row update.
  */
-export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Promise<void> => {
+export async function updateWebhook(sql: Queryable, webhook: ChangedWebhook): Promise<void> {
   await sql`
     update webhook set
       user_id         = ${webhook.user},
@@ -192,10 +194,10 @@ export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Pr
       revision        = revision + 1,
       date_modified   = ${webhook.now}
     where shard = ${webhook.shard} and id = ${webhook.id} and store_id = ${webhook.storeId}`;
-};
+}
 
 /** Deletes the webhook; returns false if it does not exist or the caller may not access it. */
-export const deleteWebhook = async (sql: Queryable, key: Key): Promise<boolean> => {
+export async function deleteWebhook(sql: Queryable, key: Key): Promise<boolean> {
   const rows = await sql`delete from webhook w where ${atKey(sql, key)} returning w.id`;
   return rows.length > 0;
-};
+}

@@ -48,7 +48,7 @@ export const defaults: Draft = {
 };
 
 /** Returns the members of a body as settings. Empty values become `null` or the default, flags become booleans. */
-export const parseInput = (body: WebhookPart): WebhookInput => {
+export function parseInput(body: WebhookPart): WebhookInput {
   const input: WebhookInput = {};
   if (body.name !== undefined) input.name = body.name;
   if (body.format !== undefined) input.format = body.format;
@@ -64,7 +64,7 @@ export const parseInput = (body: WebhookPart): WebhookInput => {
   if (body.rate_per_second !== undefined) input.ratePerSecond = body.rate_per_second;
   if (body.retry_profile !== undefined) input.retryProfile = body.retry_profile || defaults.retryProfile;
   return input;
-};
+}
 
 export type MergeContext = {
   /** Whether the webhook has a key after the change. */
@@ -80,7 +80,7 @@ const nameFaults = (name: string | undefined): Fault[] =>
     ? [{ code: 'invalid_value', message: 'name must not be blank', field: 'name' }]
     : [];
 
-const addressFaults = (draft: Draft, input: WebhookInput, forbidden: string | null): Fault[] => {
+function addressFaults(draft: Draft, input: WebhookInput, forbidden: string | null): Fault[] {
   if (draft.url === null) return [];
   const reason = input.url ? addressFault(input.url) : undefined;
   if (reason !== undefined) return [{ code: 'invalid_value', message: `url ${reason}`, field: 'url' }];
@@ -89,26 +89,26 @@ const addressFaults = (draft: Draft, input: WebhookInput, forbidden: string | nu
   // This format sends the key in a header.
   const message = 'url must be https when format is partner_sitebuilder';
   return [{ code: 'invalid_value', message, field: 'url' }];
-};
+}
 
 /** Rejects keys that a header cannot carry: in this format the key is the platform's token, sent as a header. */
-const tokenFaults = (format: Draft['format'], key: string | null | undefined): Fault[] => {
+function tokenFaults(format: Draft['format'], key: string | null | undefined): Fault[] {
   if (format !== 'partner_sitebuilder' || isHeaderValue(key ?? '')) return [];
   const message = 'encryption_key must be printable ASCII when format is partner_sitebuilder';
   return [{ code: 'invalid_value', message, field: 'encryption_key' }];
-};
+}
 
 /** A pull webhook sends no requests, so it has neither a url nor a format that sends a bearer token (RFC 6750 §5.3). */
-const pullFaults = ({ isHeld, url, format }: Draft): Fault[] => {
+function pullFaults({ isHeld, url, format }: Draft): Fault[] {
   if (!isHeld) return [];
   const faults: Fault[] = [];
   const fail = (field: string, message: string) => void faults.push({ code: 'invalid_value', message, field });
   if (url !== null) fail('url', 'url must be omitted when is_held is 1: a listener fetches the deliveries');
   if (format === 'partner_sitebuilder') fail('format', 'format must not be partner_sitebuilder when is_held is 1');
   return faults;
-};
+}
 
-const queryFaults = ({ query, eventResource }: Draft): readonly Fault[] => {
+function queryFaults({ query, eventResource }: Draft): readonly Fault[] {
   try {
     readShape(query ?? '', eventResource);
     return [];
@@ -116,14 +116,14 @@ const queryFaults = ({ query, eventResource }: Draft): readonly Fault[] => {
     if (error instanceof Problem) return error.faults;
     throw error;
   }
-};
+}
 
 /** Merges the input into the current settings and returns the result with every fault that the schema cannot detect. */
-export const mergeInput = <From extends Draft>(
+export function mergeInput<From extends Draft>(
   current: From,
   input: WebhookInput,
   { hasKey, forbidden, headerPrefix }: MergeContext,
-): { settings: From & WebhookInput; faults: Fault[] } => {
+): { settings: From & WebhookInput; faults: Fault[] } {
   const { encryptionKey: _, ...changes } = input;
   const { faults: subscriptionFaults, ...subscription } = resolveSubscription(input, current);
   const settings = { ...current, ...changes, ...subscription };
@@ -145,8 +145,9 @@ export const mergeInput = <From extends Draft>(
     ...headerFaults(input.headers ?? {}, headerPrefix),
   ];
   return { settings, faults };
-};
+}
 
 /** Returns whether the change ends pending deliveries: the webhook is disabled or loses its url. */
-export const stopsDeliveries = (before: Settings, after: Settings): boolean =>
-  (before.isActive && !after.isActive) || (before.url !== null && after.url === null);
+export function stopsDeliveries(before: Settings, after: Settings): boolean {
+  return (before.isActive && !after.isActive) || (before.url !== null && after.url === null);
+}

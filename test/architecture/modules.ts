@@ -34,7 +34,7 @@ const READS_ENVIRONMENT = /^src\/config\/|^src\/cli\//;
 /** Shared by all tests, including those beside the code. */
 const TEST_SETUP = /^test\/setup\//;
 
-const refusal = (file: File, { specifier, target }: Import): string | undefined => {
+function refusal(file: File, { specifier, target }: Import): string | undefined {
   if (specifier === 'import()') return 'imports a computed specifier, which no rule can check';
   if (target === undefined || (file.isTest && TEST_SETUP.test(target))) return undefined;
   const from = moduleOf(file.path) ?? '';
@@ -45,11 +45,11 @@ const refusal = (file: File, { specifier, target }: Import): string | undefined 
   const isAllowed = to === 'server' ? IMPORTS_SERVER.has(from) : allowed === ALL || allowed?.includes(to);
   if (isAllowed === true && (target !== 'src/config/env.ts' || READS_ENVIRONMENT.test(file.path))) return undefined;
   return `may not import ${to}: it imports ${specifier}`;
-};
+}
 
 /** Refuses an import that the table does not allow, and a file whose module it does not know. */
-export const forbiddenImports = (files: readonly File[]): Fault[] =>
-  files.flatMap((file) => {
+export function forbiddenImports(files: readonly File[]): Fault[] {
+  return files.flatMap((file) => {
     const module = moduleOf(file.path);
     if (module === undefined || MAY_IMPORT[module] === undefined) return [`${file.path} is in no module of the table`];
     return file.imports.flatMap((found) => {
@@ -57,10 +57,11 @@ export const forbiddenImports = (files: readonly File[]): Fault[] =>
       return reason === undefined ? [] : [`${file.path} ${reason}`];
     });
   });
+}
 
 /** `./x.ts` and `../x.ts` stay inside a module; an import of another module is `#module/x.ts`. */
-export const misnamedImports = (files: readonly File[]): Fault[] =>
-  files.flatMap((file) =>
+export function misnamedImports(files: readonly File[]): Fault[] {
+  return files.flatMap((file) =>
     file.imports.flatMap(({ specifier, target }) => {
       if (target === undefined || (file.isTest && TEST_SETUP.test(target))) return [];
       const staysInside = moduleOf(file.path) === moduleOf(target);
@@ -70,12 +71,13 @@ export const misnamedImports = (files: readonly File[]): Fault[] =>
       ];
     }),
   );
+}
 
 /**
  * Cycles of files, each listed once from its first file. Type-only imports are left out: they are erased before the file
  * runs, so two types that refer to each other load in any order.
  */
-export const cycles = (files: readonly File[]): Fault[] => {
+export function cycles(files: readonly File[]): Fault[] {
   const byPath = new Map(files.map((file) => [file.path, file]));
   const done = new Set<string>();
   const found = new Set<string>();
@@ -94,10 +96,10 @@ export const cycles = (files: readonly File[]): Fault[] => {
   };
   for (const { path } of files) visit(path, []);
   return [...found];
-};
+}
 
 /** Refuses two folders of a module that import each other; files beside the folders may compose them. */
-export const mutualFolders = (files: readonly File[]): Fault[] => {
+export function mutualFolders(files: readonly File[]): Fault[] {
   const folderOf = (path: string): string | undefined => /^src\/[^/]+\/[^/]+(?=\/)/.exec(path)?.[0];
   const edges = new Set(
     files
@@ -110,10 +112,10 @@ export const mutualFolders = (files: readonly File[]): Fault[] => {
     const [from = '', to = ''] = edge.split(' → ');
     return from < to && edges.has(`${to} → ${from}`);
   });
-};
+}
 
 /** Returns the import graph, a line per module: how often it imports each other module. */
-export const graphOf = (files: readonly File[]): string[] => {
+export function graphOf(files: readonly File[]): string[] {
   const code = files.filter(({ isTest }) => !isTest);
   const modules = [...new Set(code.map(({ path }) => moduleOf(path) ?? ''))].toSorted();
   return modules.map((module) => {
@@ -124,4 +126,4 @@ export const graphOf = (files: readonly File[]): string[] => {
     const counts = [...Map.groupBy(targets, (target) => target)].toSorted(([a], [b]) => (a < b ? -1 : 1));
     return `${module.padEnd(17)} → ${counts.map(([to, { length }]) => `${to} ${length}`).join(', ') || 'nothing'}`;
   });
-};
+}

@@ -4,11 +4,24 @@ import type { Fault, File } from './tree.ts';
 const VAGUE_NAME = /(?:^|\/)(?:types|utils|helpers|index)\.ts$/;
 
 /** Drawers that collect what nobody placed, and barrels. */
-export const vagueNames = (files: readonly File[]): Fault[] =>
-  files.filter(({ path }) => VAGUE_NAME.test(path)).map(({ path }) => `${path} says nothing about what is inside`);
+export function vagueNames(files: readonly File[]): Fault[] {
+  return files
+    .filter(({ path }) => VAGUE_NAME.test(path))
+    .map(({ path }) => `${path} says nothing about what is inside`);
+}
 
 const DEFAULT_EXPORT = /(?<![\w$.])export\s+default\b|\bas\s+default\b/;
 
 /** A default export has another name in every file that imports it. */
-export const defaultExports = (files: readonly File[]): Fault[] =>
-  files.filter(({ bare }) => DEFAULT_EXPORT.test(bare)).map(({ path }) => `${path} has a default export`);
+export function defaultExports(files: readonly File[]): Fault[] {
+  return files.filter(({ bare }) => DEFAULT_EXPORT.test(bare)).map(({ path }) => `${path} has a default export`);
+}
+
+const EXPORTED_ARROW = /^export const (\w+) = (?:async )?(?:<[^=]*>)?(?:\([^()]*\)|\w+)(?:: [^=;]+)? =>/gm;
+
+/** A declaration has its name in stack traces, profiles and searches, wherever it is read. */
+export function exportedArrows(files: readonly File[]): Fault[] {
+  return files.flatMap(({ path, bare }) =>
+    [...bare.matchAll(EXPORTED_ARROW)].map(([, name]) => `${path} exports ${name} as an arrow: write export function`),
+  );
+}

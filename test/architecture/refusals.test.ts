@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './modules.ts';
-import { defaultExports, vagueNames } from './names.ts';
+import { defaultExports, exportedArrows, vagueNames } from './names.ts';
 import { foreignWrites, strayedSql, tablesOf } from './tables.ts';
 import { fileOf, type Rule } from './tree.ts';
 import { formatNames, idleExceptions, processReaders } from './words.ts';
@@ -56,6 +56,8 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
   [vagueNames, { 'test/setup/index.ts': '' }, /index.ts/],
   [defaultExports, { 'src/http/a.ts': 'export default 1;' }, /default export/],
   [defaultExports, { 'src/http/a.ts': 'export { a as default };' }, /default export/],
+  [exportedArrows, { 'src/http/a.ts': 'export const pageOf = (n: number): Page => read(n);' }, /exports pageOf as/],
+  [exportedArrows, { 'src/http/a.ts': 'export const pageOf = async <T>(\n  n: T,\n) => {};' }, /exports pageOf as/],
   [strayedSql, { 'src/stores/a.ts': '\nsql`true`' }, /a.ts:2 contains SQL/],
   [strayedSql, { 'src/stores/a.ts': 'other<{ a: 1 }[]>`\n  select 1`' }, /contains SQL/],
   [strayedSql, { 'src/stores/stores-sql.ts': 'sql.unsafe(text)' }, /not a template/],

@@ -21,13 +21,13 @@ const KEYWORDS = /^(?:return|typeof|case|in|of|await|yield|do|else|void|delete|t
 const lastWord = (text: string): string => /[\w$]+$/.exec(text)?.[0] ?? '';
 
 /** A slash begins a regular expression where a value may begin, and divides where one has just ended. */
-const startsRegex = (before: string): boolean => {
+function startsRegex(before: string): boolean {
   const trimmed = before.trimEnd();
   return trimmed === '' || /[(,=:[!&|?{};+\-*%<>~^]$/.test(trimmed) || KEYWORDS.test(lastWord(trimmed));
-};
+}
 
 /** `before` without the `<…>` of type arguments at its end; an arrow's `>` ends none. */
-const withoutTypeArguments = (before: string): string => {
+function withoutTypeArguments(before: string): string {
   if (!before.endsWith('>') || before.endsWith('=>')) return before;
   let depth = 0;
   for (let at = before.length - 1; at >= 0; at -= 1) {
@@ -36,20 +36,20 @@ const withoutTypeArguments = (before: string): string => {
     if (depth === 0) return before.slice(0, at).trimEnd();
   }
   return before;
-};
+}
 
-const tagBefore = (before: string): string => {
+function tagBefore(before: string): string {
   const word = lastWord(withoutTypeArguments(before.trimEnd()));
   return KEYWORDS.test(word) ? '' : word;
-};
+}
 
-const endOfString = (text: string, start: number): number => {
+function endOfString(text: string, start: number): number {
   let at = start + 1;
   while (at < text.length && text[at] !== text[start] && text[at] !== '\n') at += text[at] === '\\' ? 2 : 1;
   return at + 1;
-};
+}
 
-const endOfRegex = (text: string, start: number): number => {
+function endOfRegex(text: string, start: number): number {
   let isClass = false;
   let at = start + 1;
   for (; at < text.length && text[at] !== '\n' && (isClass || text[at] !== '/'); at += 1) {
@@ -58,7 +58,7 @@ const endOfRegex = (text: string, start: number): number => {
     else if (text[at] === ']') isClass = false;
   }
   return at + 1;
-};
+}
 
 const blank = (text: string): string => text.replaceAll(/[^\n]/g, ' ');
 
@@ -129,8 +129,8 @@ class Scanner {
   }
 }
 
-export const readSource = (text: string): Source => {
+export function readSource(text: string): Source {
   const scanner = new Scanner(text);
   scanner.scan();
   return { code: scanner.code, bare: scanner.bare, templates: scanner.templates };
-};
+}

@@ -57,8 +57,8 @@ const isDatabase = ({ path }: File): boolean => moduleOf(path) === 'db';
 const maySpeakSql = (file: File): boolean => file.isTest || isDatabase(file) || file.path.endsWith('-sql.ts');
 
 /** SQL is in files named `…-sql.ts` and in src/db; text that is not a template (`unsafe`) in the latter alone. */
-export const strayedSql = (files: readonly File[]): Fault[] =>
-  files.flatMap((file) => {
+export function strayedSql(files: readonly File[]): Fault[] {
+  return files.flatMap((file) => {
     const raw = !isDatabase(file) && !file.isTest && RAW_SQL.test(file.bare);
     const strayed = maySpeakSql(file)
       ? []
@@ -68,23 +68,24 @@ export const strayedSql = (files: readonly File[]): Fault[] =>
       ...(raw ? [`${file.path} sends SQL that is not a template`] : []),
     ];
   });
+}
 
 const WRITE =
   /\b(insert\s+into|merge\s+into|(?<!\bfor\s+(?:no\s+key\s+)?)update(?!\s+set\b)|delete\s+from|truncate)\s+(?:only\s+)?([\w"]+|\$\{\})/gi;
 
-const writingOf = (words: string): Writing => {
+function writingOf(words: string): Writing {
   if (/^update/i.test(words)) return 'update';
   return /^(?:insert|merge)/i.test(words) ? 'insert' : 'delete';
-};
+}
 
-const writerOf = (table: string, writing: Writing): string | undefined => {
+function writerOf(table: string, writing: Writing): string | undefined {
   const writer = Object.hasOwn(WRITERS, table) ? WRITERS[table] : undefined;
   return typeof writer === 'object' ? writer[writing] : writer;
-};
+}
 
 /** Refuses a write by another module than the table's, to a table of no module, and to a table named at run time. */
-export const foreignWrites = (files: readonly File[]): Fault[] =>
-  files
+export function foreignWrites(files: readonly File[]): Fault[] {
+  return files
     .filter(({ isTest }) => !isTest)
     .flatMap((file) =>
       file.templates.flatMap(({ text, line, tag }) =>
@@ -99,7 +100,9 @@ export const foreignWrites = (files: readonly File[]): Fault[] =>
         ),
       ),
     );
+}
 
 /** The names of the tables that migrations create. */
-export const tablesOf = (migration: string): string[] =>
-  [...migration.matchAll(/^create table (\w+)/gim)].map(([, name = '']) => name);
+export function tablesOf(migration: string): string[] {
+  return [...migration.matchAll(/^create table (\w+)/gim)].map(([, name = '']) => name);
+}

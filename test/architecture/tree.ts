@@ -21,35 +21,35 @@ export type Rule = (files: readonly File[]) => Fault[];
 const PACKAGES: Readonly<Record<string, string>> = { '#receiver': 'packages/receiver/src/receiver.ts' };
 
 /** Returns the module of a file: its folder in src (in `identity/` the one below), the name of a package, `main` for src/main.ts. */
-export const moduleOf = (path: string): string | undefined => {
+export function moduleOf(path: string): string | undefined {
   const [top, folder = '', ...rest] = path.split('/');
   if (top === 'packages' && rest[0] === 'src') return folder;
   if (path === 'src/main.ts') return 'main';
   if (top !== 'src' || rest.length === 0) return undefined;
   return folder === 'identity' ? `${folder}/${rest[0] ?? ''}` : folder;
-};
+}
 
-const resolve = (from: string, specifier: string): string | undefined => {
+function resolve(from: string, specifier: string): string | undefined {
   if (specifier.startsWith('#')) return PACKAGES[specifier] ?? `src/${specifier.slice(1)}`;
   if (specifier.startsWith('.')) return posix.join(posix.dirname(from), specifier);
   return undefined;
-};
+}
 
 // `import type … from`, `import … from`, `export type … from`, `export … from`, `import '…'`; over as many lines as it takes.
 const STATIC = /(?<![\w$.])(?:import|export)\s+(type\b(?!\s+from\b)\s*)?(?:[\w$\s{},*]+?\sfrom\s*)?(?=(['"]))/g;
 const DYNAMIC = /(?<![\w$.])(typeof\s+)?import\s*\(\s*/g;
 const STRING = /(['"])([^'"\n]*)\1/y;
 
-const stringAt = (code: string, at: number): string | undefined => {
+function stringAt(code: string, at: number): string | undefined {
   STRING.lastIndex = at;
   return STRING.exec(code)?.[2];
-};
+}
 
 /**
  * The imports of a file. Keywords are looked for in `bare`, where no string can imitate one, and the specifier is then
  * read from `code`. An `import()` of something computed is answered as the specifier `import()`, which no rule allows.
  */
-export const importsOf = (path: string, { code, bare }: Source): Import[] => {
+export function importsOf(path: string, { code, bare }: Source): Import[] {
   const found = (specifier: string, isTypeOnly: boolean): Import => ({
     specifier,
     target: resolve(path, specifier),
@@ -63,20 +63,20 @@ export const importsOf = (path: string, { code, bare }: Source): Import[] => {
     found(stringAt(code, match.index + match[0].trimEnd().length) ?? 'import()', match[1] !== undefined),
   );
   return [...fixed, ...dynamic];
-};
+}
 
-export const fileOf = (path: string, text: string): File => {
+export function fileOf(path: string, text: string): File {
   const source = readSource(text);
   const lines = text.split('\n').length - (text.endsWith('\n') ? 1 : 0);
   return { ...source, path, lines, isTest: path.endsWith('.test.ts'), imports: importsOf(path, source) };
-};
+}
 
 /** Every TypeScript file under a folder of the project. */
-export const readTree = async (root: string, folder: string): Promise<File[]> => {
+export async function readTree(root: string, folder: string): Promise<File[]> {
   const entries = await readdir(join(root, folder), { recursive: true, withFileTypes: true });
   const paths = entries
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
     .map((entry) => posix.relative(root, posix.join(entry.parentPath, entry.name)))
     .toSorted();
   return Promise.all(paths.map(async (path) => fileOf(path, await readFile(join(root, path), 'utf8'))));
-};
+}

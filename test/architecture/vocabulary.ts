@@ -46,8 +46,8 @@ const withoutCode = (path: string, line: string): string =>
   path.endsWith('.md') ? line.replaceAll(/`[^`]*`/g, '') : line;
 
 /** Returns each use of a replaced word as `path:line word → instead`. */
-export const findReplaced = (path: string, text: string): string[] =>
-  text.split('\n').flatMap((line, index) =>
+export function findReplaced(path: string, text: string): string[] {
+  return text.split('\n').flatMap((line, index) =>
     (withoutCode(path, line).match(/[\w$]+/g) ?? [])
       .filter((token) => !token.includes('_'))
       .flatMap((token) =>
@@ -59,9 +59,10 @@ export const findReplaced = (path: string, text: string): string[] =>
       .filter((word) => BANNED.has(word) && !ALLOWED.some(([allowed, where]) => allowed.test(word) && where.test(path)))
       .map((word) => `${path}:${index + 1} ${word} → ${BANNED.get(word)}`),
   );
+}
 
 /** Returns the uses in all files of code and prose below the folders, those of tests left out. */
-export const replacedIn = async (root: string, folders: readonly string[]): Promise<string[]> => {
+export async function replacedIn(root: string, folders: readonly string[]): Promise<string[]> {
   const found: string[] = [];
   for await (const path of glob(
     folders.map((folder) => (/\.\w+$/.test(folder) ? folder : `${folder}/**/*.{ts,md}`)),
@@ -69,7 +70,7 @@ export const replacedIn = async (root: string, folders: readonly string[]): Prom
   ))
     if (!path.endsWith('.test.ts')) found.push(...findReplaced(path, await readFile(join(root, path), 'utf8')));
   return found.toSorted();
-};
+}
 
 if (import.meta.main)
   for (const line of await replacedIn(process.cwd(), process.argv.slice(2))) process.stdout.write(`${line}\n`);

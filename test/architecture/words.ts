@@ -11,8 +11,8 @@ const EMBEDDED_MEMBERS = new Set(['getuid', 'kill', 'pid', 'platform', 'arch']);
 const PROCESS = /(?<![\w$.])(?:globalThis\s*\.\s*)?process\b(?:\s*\??\.\s*(\w+))?/g;
 
 /** argv, environment, streams, signals and the exit are main.ts's; everybody else is told. */
-export const processReaders = (files: readonly File[]): Fault[] =>
-  files
+export function processReaders(files: readonly File[]): Fault[] {
+  return files
     .filter(({ path, isTest }) => path !== MAIN && !isTest)
     .flatMap((file) => {
       const isEmbedded = file.path.startsWith('src/db/');
@@ -24,6 +24,7 @@ export const processReaders = (files: readonly File[]): Fault[] =>
         .flat()
         .map((fault) => `${file.path} ${fault}`);
     });
+}
 
 /** As a word or as a part of camelCase; not in Halcyon, nor in the `hal_at_` that its tokens begin with. */
 const FORMAT =
@@ -42,14 +43,16 @@ export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {
 const formatsIn = (file: File): string[] => [...file.code.matchAll(FORMAT)].map(([word]) => word);
 
 /** Describe once, render in every format: a module that knows a format would describe it twice. */
-export const formatNames = (files: readonly File[]): Fault[] =>
-  files
+export function formatNames(files: readonly File[]): Fault[] {
+  return files
     .filter(({ path, isTest }) => !isTest && !FORMATS_LIVE_IN.test(path) && NAMES_A_FORMAT[path] === undefined)
     .flatMap((file) => [...new Set(formatsIn(file))].map((word) => `${file.path} names the format ${word}`));
+}
 
 /** Exceptions that nothing needs any more. */
-export const idleExceptions = (files: readonly File[]): Fault[] =>
-  Object.keys(NAMES_A_FORMAT).filter((path) => {
+export function idleExceptions(files: readonly File[]): Fault[] {
+  return Object.keys(NAMES_A_FORMAT).filter((path) => {
     const file = files.find((candidate) => candidate.path === path);
     return file === undefined || formatsIn(file).length === 0;
   });
+}

@@ -30,42 +30,42 @@ const redirectUris = [`${site.origin}/cb`, `${site.origin}/onward`];
 const first = await createClient(sql, { ...details, name: 'First', redirectUris });
 const second = await createClient(sql, { ...details, name: 'Second', redirectUris: [`${site.origin}/second`] });
 
-const addressOf = (changes: Record<string, string> = {}): string => {
+function addressOf(changes: Record<string, string> = {}): string {
   const asked = { client_id: first.client_id, redirect_uri: `${site.origin}/cb`, ...changes };
   return `${origin}/authorize?${new URLSearchParams(server.asking(asked)).toString()}`;
-};
+}
 
 /** A page of the client's with this in it. */
 const clientPage = (html: string): string => `${site.origin}/?${new URLSearchParams({ html }).toString()}`;
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
 const linkTo = (address: string): string => clientPage(`<a href="${escaped(address)}">Connect</a>`);
 
-const openPage = async (t: TestContext): Promise<Page> => {
+async function openPage(t: TestContext): Promise<Page> {
   assert.ok(browser !== undefined);
   const context = await browser.newContext();
   t.after(() => context.close());
   return context.newPage();
-};
+}
 
-const signIn = async (page: Page): Promise<void> => {
+async function signIn(page: Page): Promise<void> {
   await page.getByLabel('E-mail').fill(ada);
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Sign in' }).click();
-};
+}
 
 /** The consent page of somebody who had to sign in for it. */
-const openConsent = async (t: TestContext, address = addressOf()): Promise<Page> => {
+async function openConsent(t: TestContext, address = addressOf()): Promise<Page> {
   const page = await openPage(t);
   await page.goto(address);
   await signIn(page);
   await page.getByRole('radio', { name: 'Alpha' }).check();
   return page;
-};
+}
 
 const press = (page: Page, name: 'Allow' | 'Deny'): Promise<void> => page.getByRole('button', { name }).click();
 
 /** Where the browser got to; an assertion and no time-out where it dropped the redirect. */
-const arrival = async (page: Page, start: string): Promise<URLSearchParams> => {
+async function arrival(page: Page, start: string): Promise<URLSearchParams> {
   const arrived = await page
     .waitForURL((url) => url.href.startsWith(start), { timeout: ARRIVAL_MS })
     .then(
@@ -74,12 +74,12 @@ const arrival = async (page: Page, start: string): Promise<URLSearchParams> => {
     );
   assert.ok(arrived, `the browser came to ${start} and is at ${page.url()}`);
   return new URL(page.url()).searchParams;
-};
+}
 
-const countGrants = async (): Promise<number> => {
+async function countGrants(): Promise<number> {
   const [row] = await sql<{ count: number }[]>`select count(*) from access_grant`;
   return row?.count ?? Number.NaN;
-};
+}
 
 const redeem = (code: string | null) => server.redeem(code ?? '', { redirect_uri: `${site.origin}/cb`, ...first });
 
@@ -165,7 +165,7 @@ test('no page of another origin can frame the question', needsChromium, async (t
 });
 
 /** Sends the very form of the consent page, nonce and all, from a page on `host`. */
-const postFrom = async (t: TestContext, host: string): Promise<{ status: number | undefined; grants: number }> => {
+async function postFrom(t: TestContext, host: string): Promise<{ status: number | undefined; grants: number }> {
   const page = await openConsent(t);
   const nonce = await page.locator('input[name=nonce]').inputValue();
   const fields = { nonce, decision: 'allow', store: String(server.alpha) };
@@ -176,7 +176,7 @@ const postFrom = async (t: TestContext, host: string): Promise<{ status: number 
   const answered = page.waitForResponse((response) => response.url().startsWith(`${origin}/authorize`));
   await page.getByRole('button', { name: 'Win' }).click();
   return { status: (await answered).status(), grants: (await countGrants()) - before };
-};
+}
 
 test('a form on another site grants nothing', needsChromium, async (t) => {
   assert.deepEqual(await postFrom(t, 'localhost'), { status: 403, grants: 0 });

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 export type Site = { origin: string; port: number; visits: URL[]; close: () => void };
 
 /** `answer` says what a path answers: a page's HTML, or where to go on to. */
-export const startSite = async (answer: (url: URL) => { html: string } | { location: string }): Promise<Site> => {
+export async function startSite(answer: (url: URL) => { html: string } | { location: string }): Promise<Site> {
   const visits: URL[] = [];
   const server: Server = createServer((request, response) => {
     const url = new URL(request.url ?? '/', `http://${request.headers.host}`);
@@ -22,4 +22,4 @@ export const startSite = async (answer: (url: URL) => { html: string } | { locat
   };
   // Under the name localhost it is another site than 127.0.0.1, where the authorization server is.
   return { origin: `http://localhost:${port}`, port, visits, close };
-};
+}

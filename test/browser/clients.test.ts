@@ -11,7 +11,7 @@ const scene = await openScene();
 const METHODS: readonly Method[] = ['basic', 'post', 'none'];
 
 /** The app listens on loopback; the person and their browser are real. */
-const behindChromium = async (t: TestContext, method: Method): Promise<App> => {
+async function behindChromium(t: TestContext, method: Method): Promise<App> {
   const listener = await startClientApp();
   t.after(listener.close);
   const { redirectUri } = listener;
@@ -24,7 +24,7 @@ const behindChromium = async (t: TestContext, method: Method): Promise<App> => {
     return listener.cameBack();
   };
   return { ...app, visit };
-};
+}
 
 for (const method of ['basic', 'none'] as const) {
   test(`openid-client walks through Chromium ${kinds[method]}`, needsChromium, async (t) => {

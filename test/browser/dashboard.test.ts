@@ -14,17 +14,17 @@ const [orders, warehouse] = fixture.webhooks;
 const store = `/stores/${fixture.alpha}`;
 const cookies = [...fixture.browser.jar].map(([name, value]) => ({ name, value, url: fixture.origin }));
 
-const open = async (t: TestContext, options: BrowserContextOptions = {}): Promise<Page> => {
+async function open(t: TestContext, options: BrowserContextOptions = {}): Promise<Page> {
   assert.ok(browser !== undefined);
   const context = await browser.newContext({ javaScriptEnabled: false, baseURL: fixture.origin, ...options });
   t.after(() => context.close());
   return context.newPage();
-};
-const enter = async (t: TestContext, options: BrowserContextOptions = {}): Promise<Page> => {
+}
+async function enter(t: TestContext, options: BrowserContextOptions = {}): Promise<Page> {
   const page = await open(t, options);
   await page.context().addCookies(cookies);
   return page;
-};
+}
 
 const crumbs = (page: Page): Promise<string[]> => page.locator('.crumbs a').allInnerTexts();
 const currentTab = (page: Page): Promise<string> => page.locator('.tabs [aria-current]').innerText();
@@ -108,7 +108,7 @@ const FOCUSED = `(() => {
   const words = [...(at.labels ?? [])].map(({ textContent }) => textContent).join(' ');
   return (words || at.getAttribute('aria-label') || at.textContent).replaceAll(/\\s+/g, ' ').trim();
 })()`;
-const tabTo = async (page: Page, name: RegExp): Promise<void> => {
+async function tabTo(page: Page, name: RegExp): Promise<void> {
   const seen: string[] = [];
   for (let tabs = 0; tabs < TABS_MAX; tabs += 1) {
     await page.keyboard.press('Tab');
@@ -117,11 +117,11 @@ const tabTo = async (page: Page, name: RegExp): Promise<void> => {
     seen.push(called);
   }
   assert.fail(`nothing is called ${String(name)}: ${seen.join(' · ')}`);
-};
-const go = async (page: Page, name: RegExp): Promise<void> => {
+}
+async function go(page: Page, name: RegExp): Promise<void> {
   await tabTo(page, name);
   await Promise.all([page.waitForEvent('load'), page.keyboard.press('Enter')]);
-};
+}
 
 test(
   'by the keyboard alone: sign in, change a webhook, find out why a delivery failed, sign out',

@@ -15,25 +15,25 @@ const [, warehouse] = fixture.webhooks;
 
 /** Where pictures are put that somebody wants to look at: nowhere unless it is said. */
 const PICTURES = process.env['PICTURES'];
-const picture = async (page: Page, name: string): Promise<void> => {
+async function picture(page: Page, name: string): Promise<void> {
   if (PICTURES !== undefined) await page.screenshot({ path: `${PICTURES}/${name}.png`, fullPage: true });
-};
+}
 
-const open = async (page: Page, path: string): Promise<void> => {
+async function open(page: Page, path: string): Promise<void> {
   await page.goto(`${fixture.origin}${path}`);
   await page.getByRole('heading', { level: 1 }).waitFor();
-};
-const signIn = async (page: Page): Promise<void> => {
+}
+async function signIn(page: Page): Promise<void> {
   await open(page, '/sign-in');
   await page.getByLabel('E-mail').fill(fixture.ada);
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.waitForLoadState();
-};
+}
 const textOf = async (page: Page): Promise<string> => (await page.locator('main').innerText()).replaceAll(/\s+/g, ' ');
-const setActive = async (is_active: '0' | '1'): Promise<void> => {
+async function setActive(is_active: '0' | '1'): Promise<void> {
   assert.equal((await fixture.call('PATCH', `/webhooks/${warehouse}`, { body: { is_active } })).status, 200);
-};
+}
 
 test('a delivery’s page says why it failed and what was sent, and sends it again', needsChromium, async (t) => {
   assert.ok(browser !== undefined);

@@ -12,14 +12,14 @@ import { assertAccessible, looks } from './looks.ts';
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
 
-const open = async (t: TestContext, html: string, options: BrowserContextOptions = {}): Promise<Page> => {
+async function open(t: TestContext, html: string, options: BrowserContextOptions = {}): Promise<Page> {
   assert.ok(browser !== undefined);
   const context = await browser.newContext(options);
   t.after(() => context.close());
   const page = await context.newPage();
   await page.setContent(html);
   return page;
-};
+}
 
 const unfold = (page: Page): Promise<unknown> =>
   page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true');
@@ -35,13 +35,13 @@ for (const [look, rules, options] of looks) {
 }
 
 /** What a browser would send of the form with this button, line ends as they are typed. */
-const sentBy = async (page: Page, button: string): Promise<Record<string, string[]>> => {
+async function sentBy(page: Page, button: string): Promise<Record<string, string[]>> {
   const find = `[...document.querySelectorAll('button')].find((one) => one.textContent.trim() === '${button}')`;
   const entries = await page.evaluate<[string, string][]>(`[...new FormData(${find}.form)]`);
   const sent: Record<string, string[]> = {};
   for (const [name, value] of entries) (sent[name.replace('[]', '')] ??= []).push(value);
   return sent;
-};
+}
 
 test('a form that nobody touched sends what stands there, and no secret', needsChromium, async (t) => {
   const document = changeable(webhook(0));

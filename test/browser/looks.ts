@@ -16,11 +16,11 @@ export const looks: readonly (readonly [name: string, rules: Rules, options: Bro
   ['on a phone', everything, { colorScheme: 'light', viewport: { width: 360, height: 740 } }],
 ];
 
-export const assertAccessible = async (page: Page, rules: Rules): Promise<void> => {
+export async function assertAccessible(page: Page, rules: Rules): Promise<void> {
   const { violations, passes } = await new AxeBuilder({ page }).options(rules).analyze();
   const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
   assert.deepEqual(found, []);
   assert.notEqual(passes.length, 0, 'axe looked at something');
   await page.setViewportSize({ width: NARROWEST_PX, height: 640 });
   assert.equal(await page.evaluate('document.documentElement.scrollWidth'), NARROWEST_PX);
-};
+}

@@ -18,7 +18,7 @@ const PICTURE = Buffer.from(
 
 type Server = Awaited<ReturnType<typeof startAuthorizationServer>>;
 
-const addPeople = async ({ sql }: Server) => {
+async function addPeople({ sql }: Server) {
   const passwords = createPasswords({ hashesAtOnce: 2 });
   const add = async (name: string): Promise<{ id: number; email: string }> => {
     const email = `${name}@example.com`;
@@ -39,9 +39,9 @@ const addPeople = async ({ sql }: Server) => {
     select shard, id, ${many.id}, 'owner', ${NOW} from made
   `;
   return { solo: solo.email, none: none.email, many: many.email };
-};
+}
 
-const addClients = async ({ sql, adaId }: Server) => {
+async function addClients({ sql, adaId }: Server) {
   const details = { trusted: false, now: NOW };
   const full = await createClient(sql, {
     ...details,
@@ -62,22 +62,22 @@ const addClients = async ({ sql, adaId }: Server) => {
     isVerified: false,
   });
   return { full: full.client_id, stranger: stranger.client_id };
-};
+}
 
 /** Of a mailed link to a new password, good for an hour. */
 const RESET_TOKEN = `hal_pr_${'A'.repeat(43)}`;
 
 /** Beside people and clients, what their account pages show: an app that was let in, and a link that was mailed. */
-const addTraces = async ({ sql, adaId, browser, asking }: Server): Promise<void> => {
+async function addTraces({ sql, adaId, browser, asking }: Server): Promise<void> {
   await browser.consent(asking());
   await sql`
     insert into password_reset (hash, user_id, date_created, date_expires)
     values (${createHash('sha256').update(RESET_TOKEN).digest()}, ${adaId}, ${NOW}, ${NOW}::timestamptz + interval '1 h')
   `;
-};
+}
 
 /** A server whose issuer resolves, with everybody signed in; `cookieOf` is what a browser of theirs would send. */
-export const startScene = async () => {
+export async function startScene() {
   const server = await startAuthorizationServer({}, { isResolvable: true });
   const emails = { ada: server.ada, ...(await addPeople(server)) };
   const clients = await addClients(server);
@@ -99,18 +99,18 @@ export const startScene = async () => {
     return `/authorize?${new URLSearchParams(asked).toString()}`;
   };
   return { ...server, emails, clients, cookieOf, authorize };
-};
+}
 
 export type Scene = Awaited<ReturnType<typeof startScene>>;
 type Who = keyof Scene['emails'] | 'nobody';
 type View = readonly [name: string, who: Who, address: (scene: Scene) => string, act?: (page: Page) => Promise<void>];
 
-const signInWrongly = async (page: Page): Promise<void> => {
+async function signInWrongly(page: Page): Promise<void> {
   await page.getByLabel('E-mail').fill('ada@example.com');
   await page.getByLabel('Password').fill('wrong');
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('alert').waitFor();
-};
+}
 
 /** Sends the form without what it requires, so that the page says what is wrong. */
 const send =
@@ -124,12 +124,12 @@ const send =
     await page.waitForLoadState();
   };
 
-const makeApp = async (page: Page): Promise<void> => {
+async function makeApp(page: Page): Promise<void> {
   await page.getByLabel('Name', { exact: true }).fill('My own app');
   await page.getByLabel('Redirect addresses').fill('https://app.example.com/callback');
   await page.getByRole('button', { name: 'Create the app' }).click();
   await page.getByRole('heading', { level: 1 }).waitFor();
-};
+}
 
 const elsewhere = { redirect_uri: 'https://studio.example.com/oauth/callback/' };
 

@@ -14,24 +14,24 @@ after(() => browser?.close());
 /** Where pictures are put that somebody wants to look at: nowhere unless it is said. */
 const PICTURES = process.env['PICTURES'];
 
-const picture = async (page: Page, name: string): Promise<void> => {
+async function picture(page: Page, name: string): Promise<void> {
   if (PICTURES !== undefined) await page.screenshot({ path: `${PICTURES}/${name}.png`, fullPage: true });
-};
+}
 
 const heading = (page: Page) => page.getByRole('heading', { level: 1 });
-const follow = async (page: Page, name: string | RegExp): Promise<void> => {
+async function follow(page: Page, name: string | RegExp): Promise<void> {
   await page
     .getByRole('link', { name, exact: typeof name === 'string' })
     .first()
     .click();
   await heading(page).waitFor();
-};
+}
 const open = (page: Page, summary: string): Promise<void> => page.locator('summary', { hasText: summary }).click();
 const press = (page: Page, name: string): Promise<void> => page.getByRole('button', { name, exact: true }).click();
 const answers = (page: Page, text: string | RegExp): Promise<void> => page.getByText(text).first().waitFor();
 
 /** From the front door to the webhooks of the first store. */
-const enter = async (page: Page): Promise<void> => {
+async function enter(page: Page): Promise<void> {
   await page.goto(fixture.origin);
   await follow(page, 'Sign in');
   await page.getByLabel('E-mail').fill(fixture.ada);
@@ -40,16 +40,16 @@ const enter = async (page: Page): Promise<void> => {
   await follow(page, 'Alpha');
   await picture(page, 'store');
   await follow(page, /^Webhooks/);
-};
+}
 
-const happens = async (): Promise<void> => {
+async function happens(): Promise<void> {
   const body = { event: 'transaction/created', resource: { id: 4_711, total_order: 12.5, currency_code: 'EUR' } };
   const { status } = await fixture.call('POST', `/stores/${fixture.alpha}/events`, {
     token: fixture.tokens.platform,
     body,
   });
   assert.equal(status, 201);
-};
+}
 
 for (const javaScriptEnabled of [true, false]) {
   test(

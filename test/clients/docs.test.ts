@@ -10,13 +10,13 @@ const END = /^ *(?:\/\/|#) end$/;
 
 const indentOf = (line: string): number => line.length - line.trimStart().length;
 
-const dedented = (lines: readonly string[]): string => {
+function dedented(lines: readonly string[]): string {
   const indent = Math.min(...lines.filter((line) => line !== '').map(indentOf));
   return lines.map((line) => line.slice(indent)).join('\n');
-};
+}
 
 /** The marked parts of a file, with an empty line between them. */
-const snippetOf = (source: string): string => {
+function snippetOf(source: string): string {
   const lines = source.split('\n');
   const parts: string[] = [];
   let from: number | undefined;
@@ -27,9 +27,9 @@ const snippetOf = (source: string): string => {
     from = undefined;
   }
   return parts.join('\n\n');
-};
+}
 
-const snippets = async (): Promise<Map<string, string>> => {
+async function snippets(): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   for (const folder of ['node', 'python']) {
     const path = join(import.meta.dirname, folder);
@@ -37,12 +37,12 @@ const snippets = async (): Promise<Map<string, string>> => {
       found.set(`${folder}/${name}`, snippetOf(await readFile(join(path, name), 'utf8')));
   }
   return found;
-};
+}
 
-const fences = async (): Promise<string[]> => {
+async function fences(): Promise<string[]> {
   const text = await readFile(DOCS, 'utf8');
   return Array.from(text.matchAll(/^```\w+\n(.*?)\n```$/gms), ([, code = '']) => code);
-};
+}
 
 test('each snippet of the documentation is what a walk runs, and each walk is shown', async () => {
   const ran = await snippets();

@@ -20,10 +20,10 @@ const tampered = (change: Change): App => ({
   },
 });
 
-const tokensIn = async (): Promise<number> => {
+async function tokensIn(): Promise<number> {
   const [row] = await scene.server.sql<{ count: number }[]>`select count(*) from access_token`;
   return row?.count ?? NaN;
-};
+}
 
 /** openid-client hands on what oauth4webapi, on which it is built, threw. */
 const reasonOf = ({ message, cause }: Error): string => (cause instanceof Error ? cause.message : message);

@@ -13,18 +13,18 @@ const SCRIPTS = join(import.meta.dirname, 'python');
 const PATIENCE_MS = 60_000;
 
 /** The option for `test()`: skips with the reason where Debian's package is not installed. */
-export const needsPython = (module: string, debianPackage: string): { skip?: string } =>
-  existsSync(PYTHON) && existsSync(join(PACKAGES, module))
+export function needsPython(module: string, debianPackage: string): { skip?: string } {
+  return existsSync(PYTHON) && existsSync(join(PACKAGES, module))
     ? {}
     : { skip: `${debianPackage.toUpperCase()} IS NOT INSTALLED: this test proves nothing here` };
+}
 
 /**
  * The script prints the address for the person and reads the one that they came back to; then it prints the statuses of
  * three calls and two refresh tokens, a line each.
  */
-export const walkInPython =
-  (script: string): Walk =>
-  async ({ issuer, clientId, clientSecret, method, redirectUri, visit, store }) => {
+export function walkInPython(script: string): Walk {
+  return async ({ issuer, clientId, clientSecret, method, redirectUri, visit, store }) => {
     const env = {
       ISSUER: issuer,
       CLIENT_ID: clientId,
@@ -45,3 +45,4 @@ export const walkInPython =
     const [, ...results] = lines;
     return { statuses: results.slice(0, 3).map(Number), refreshTokens: results.slice(3) };
   };
+}

@@ -90,7 +90,7 @@ test('the receiver that the documents begin with takes what is genuine, once, an
 });
 
 /** An example as a process of its own, on any free port. */
-const startExample = async (name: string) => {
+async function startExample(name: string) {
   const child = spawn(process.execPath, [join(folder, 'examples', `${name}.ts`)], {
     env: { PATH: process.env['PATH'] ?? '', WEBHOOK_KEY: KEY, PORT: '0' },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -108,10 +108,10 @@ const startExample = async (name: string) => {
   );
   if (port === undefined) throw new Error(`${name} ended: ${await complaints}`);
   return { name, port, events: () => lines.filter((line) => line.startsWith('transaction/')) };
-};
+}
 
 /** The same once more, or changed; `fetch` counts and connects by itself. */
-const post = async (port: string, { headers, body }: Got): Promise<number> => {
+async function postAgain(port: string, { headers, body }: Got): Promise<number> {
   const {
     host: _host,
     connection: _connection,
@@ -120,7 +120,7 @@ const post = async (port: string, { headers, body }: Got): Promise<number> => {
   } = headers as Record<string, string>;
   const init = { method: 'POST', headers: rest, body: new Uint8Array(body) };
   return (await fetch(`http://127.0.0.1:${port}/hook`, init)).status;
-};
+}
 
 test('each example takes what the engine delivers, plain and encrypted, once; what was changed is answered 401', async () => {
   const names = await startNameServer();
@@ -143,8 +143,8 @@ test('each example takes what the engine delivers, plain and encrypted, once; wh
       (count) => count >= 2,
     );
     assert.equal(two, 2, name);
-    assert.deepEqual([await post(port, got), await post(port, got)], [204, 204], name);
-    assert.equal(await post(port, { ...got, body: Buffer.concat([got.body, Buffer.from(' ')]) }), 401, name);
+    assert.deepEqual([await postAgain(port, got), await postAgain(port, got)], [204, 204], name);
+    assert.equal(await postAgain(port, { ...got, body: Buffer.concat([got.body, Buffer.from(' ')]) }), 401, name);
     // What it prints it prints before it answers, and to a pipe, which is written to at once.
     assert.equal(
       await until(

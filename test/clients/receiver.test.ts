@@ -12,10 +12,10 @@ const ENCRYPTED = 'application/jose';
 const now = () => NOW;
 const verify = (delivery: Sent, keys: Arrival['keys'] = [KEY]) => verifyDelivery({ ...delivery, keys, now });
 const cipherKey = (key: string): Buffer => createHash('sha256').update(key).digest();
-const without = ({ headers, body }: Sent, name: string): Sent => {
+function without({ headers, body }: Sent, name: string): Sent {
   const { [name]: _left, ...rest } = headers;
   return { headers: rest, body };
-};
+}
 const refuses = (found: Promise<unknown>, code: string, message: RegExp) =>
   assert.rejects(found, (error) => {
     assert.ok(error instanceof WebhookError, String(error));
@@ -74,14 +74,14 @@ test('of a header full of signatures the first eight are read, and versions that
   await refuses(among(8), 'bad_signature', /^No key fits/);
 });
 
-const sealed = (head: object, { nonceBytes = 12, wrapped = '' } = {}): Sent => {
+function sealed(head: object, { nonceBytes = 12, wrapped = '' } = {}): Sent {
   const first = Buffer.from(JSON.stringify(head)).toString('base64url');
   const nonce = Buffer.alloc(nonceBytes, 1);
   const cipher = createCipheriv('aes-256-gcm', cipherKey(KEY), nonce).setAAD(Buffer.from(first));
   const text = Buffer.concat([cipher.update('{}'), cipher.final()]);
   const rest = [nonce, text, cipher.getAuthTag()].map((part) => part.toString('base64url'));
   return sent({ body: Buffer.from([first, wrapped, ...rest].join('.')), contentType: ENCRYPTED });
-};
+}
 const GOOD = { alg: 'dir', enc: 'A256GCM' };
 
 test('a JWE is refused for any other algorithm, compression, extension or shape, though all of it is signed', async () => {

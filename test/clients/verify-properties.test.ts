@@ -24,7 +24,7 @@ const saysOf = ({ headers, body }: Sent, keys: readonly string[], headerPrefix: 
   matchesOf({ headers, body: Buffer.from(body), keys, headerPrefix });
 
 /** Undefined where it has nothing to say, because the key is none that it can use. */
-const isVerified = async (delivery: Sent, one: string, headerPrefix: string): Promise<boolean | undefined> => {
+async function isVerified(delivery: Sent, one: string, headerPrefix: string): Promise<boolean | undefined> {
   try {
     await verifyDelivery({ ...delivery, keys: [one], headerPrefix, now: () => NOW });
     return true;
@@ -32,7 +32,7 @@ const isVerified = async (delivery: Sent, one: string, headerPrefix: string): Pr
     assert.ok(error instanceof WebhookError, String(error));
     return error.code === 'no_key' ? undefined : false;
   }
-};
+}
 
 test('whatever key signs, each signature of the engine matches, and the package agrees', async () => {
   await fc.assert(

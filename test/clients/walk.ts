@@ -34,21 +34,22 @@ const details = (redirectUris: string[]) => ({ name: 'Walker', redirectUris, tru
 const API = { 'SERVICE-API-VERSION': '1' };
 
 /** A call with a bearer token, for libraries that leave calls to the app. */
-export const call = (address: string, accessToken: string): Promise<Response> =>
-  fetch(address, { headers: { ...API, Authorization: `Bearer ${accessToken}` } });
+export function call(address: string, accessToken: string): Promise<Response> {
+  return fetch(address, { headers: { ...API, Authorization: `Bearer ${accessToken}` } });
+}
 
 /** Of an answer, or of the error that a library makes of one. */
-export const statusOf = async (answer: Promise<Response>): Promise<number> => {
+export async function statusOf(answer: Promise<Response>): Promise<number> {
   try {
     return (await answer).status;
   } catch (error) {
     if (error instanceof Error && 'status' in error) return Number(error.status);
     throw error;
   }
-};
+}
 
 /** A server whose addresses resolve, and the apps that walk through it: each a client of its own. */
-export const openScene = async () => {
+export async function openScene() {
   const server = await startAuthorizationServer({}, { isResolvable: true });
   const { origin: issuer, browser, sql, alpha } = server;
   const visit = async (address: string | URL): Promise<URL> => {
@@ -69,7 +70,7 @@ export const openScene = async () => {
   };
   const person = { email: server.ada, password: PASSWORD };
   return { server, person, confidential, onComputer };
-};
+}
 
 export const kinds: Readonly<Record<Method, string>> = {
   basic: 'with its secret in the header',
@@ -78,9 +79,9 @@ export const kinds: Readonly<Record<Method, string>> = {
 };
 
 /** The walk as it has to be: let in twice and then refused, with the refresh token that is its kind's. */
-export const assertWalked = ({ statuses, refreshTokens }: Walked, method: Method): void => {
+export function assertWalked({ statuses, refreshTokens }: Walked, method: Method): void {
   assert.deepEqual(statuses, [200, 200, 401]);
   const [first = '', second = ''] = refreshTokens;
   for (const token of [first, second]) assert.match(token, /^hal_rt_[A-Za-z0-9_-]{43}$/);
   assert.equal(second !== first, method === 'none', 'a public client gets a new refresh token, others keep theirs');
-};
+}

@@ -15,16 +15,16 @@ export type Installed = {
 };
 
 /** By hard links, and never by one link to the folder: npm, if it came to run here, would empty what that leads to. */
-const linkInstalled = (path: string): void => {
+function linkInstalled(path: string): void {
   try {
     execFileSync('cp', ['-al', join(ROOT, 'node_modules'), path], { stdio: 'ignore' });
   } catch {
     // The folder for temporary files is on another disk.
     execFileSync('cp', ['-a', join(ROOT, 'node_modules'), path]);
   }
-};
+}
 
-export const installedCopy = async (): Promise<Installed> => {
+export async function installedCopy(): Promise<Installed> {
   const path = await mkdtemp(join(tmpdir(), 'halcyon-docs-'));
   // So that the user who runs PostgreSQL for root gets in, and nothing is put under /var/lib.
   await chmod(path, 0o755);
@@ -45,4 +45,4 @@ export const installedCopy = async (): Promise<Installed> => {
       await rm(path, { recursive: true, force: true });
     },
   };
-};
+}

@@ -14,7 +14,7 @@ const pages = new Map(readPages().map((page) => [page.path, page]));
 const isElsewhere = (link: string): boolean => /^[a-z]+:/.test(link);
 
 /** Undefined where the link leads to something. */
-const faultOf = (from: Page, link: string): string | undefined => {
+function faultOf(from: Page, link: string): string | undefined {
   if (isElsewhere(link)) {
     const isRead = URL.canParse(link) && new URL(link).protocol === 'https:';
     return isRead ? undefined : `${from.path}: ${link} is no https address`;
@@ -24,7 +24,7 @@ const faultOf = (from: Page, link: string): string | undefined => {
   if (!present.includes(path)) return `${from.path}: ${link} leads to no file`;
   if (anchor === undefined || pages.get(path)?.anchors.has(anchor) === true) return undefined;
   return `${from.path}: ${path} has no heading for #${anchor}`;
-};
+}
 
 test('every link in the documents leads somewhere', (t) => {
   const links = [...pages.values()].flatMap((page) => page.links.map((link) => [page, link] as const));
@@ -38,7 +38,7 @@ test('every link in the documents leads somewhere', (t) => {
 });
 
 /** The pages that somebody finds who begins there and follows links. */
-const reachedFrom = (start: string): Set<string> => {
+function reachedFrom(start: string): Set<string> {
   const reached = new Set<string>();
   const waiting = [start];
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
@@ -49,7 +49,7 @@ const reachedFrom = (start: string): Set<string> => {
     waiting.push(...links.map((link) => posix.join(folder, link.split('#')[0] ?? '')).filter((to) => pages.has(to)));
   }
   return reached;
-};
+}
 
 test('who begins at the README finds every page of docs/', () => {
   const reached = reachedFrom('README.md');

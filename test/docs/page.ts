@@ -38,7 +38,7 @@ const slug = (heading: string): string =>
     .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
     .replaceAll(' ', '-');
 
-const anchorsOf = (prose: string): ReadonlySet<string> => {
+function anchorsOf(prose: string): ReadonlySet<string> {
   const anchors = new Set<string>();
   for (const [, heading = ''] of prose.matchAll(/^#{1,6} (.+)$/gm)) {
     const base = slug(heading.replaceAll(LINK, (link) => link.slice(1, link.indexOf(']('))));
@@ -47,7 +47,7 @@ const anchorsOf = (prose: string): ReadonlySet<string> => {
     anchors.add(anchor);
   }
   return anchors;
-};
+}
 
 const blocksOf = (page: string): Block[] =>
   Array.from(page.matchAll(FENCE), ({ groups, index, 0: whole }) => {
@@ -62,7 +62,7 @@ const blocksOf = (page: string): Block[] =>
     };
   });
 
-export const readPage = (path: string, text: string): Page => {
+export function readPage(path: string, text: string): Page {
   const prose = text.replaceAll(FENCE, '').replaceAll(INDENTED, '\n');
   const named = (pattern: RegExp, group: string): string[] =>
     Array.from(prose.matchAll(pattern), ({ groups }) => groups?.[group] ?? '');
@@ -73,17 +73,19 @@ export const readPage = (path: string, text: string): Page => {
     names: named(TICKED, 'name'),
     blocks: blocksOf(text),
   };
-};
+}
 
 const IS_NO_PART = new Set(['node_modules', '.git', '.halcyon']);
 
 /** Every file of the project, as a way from its root. */
-export const filesOfProject = (): string[] =>
-  globSync('**', { cwd: ROOT, withFileTypes: true, exclude: ({ name }) => IS_NO_PART.has(name) })
+export function filesOfProject(): string[] {
+  return globSync('**', { cwd: ROOT, withFileTypes: true, exclude: ({ name }) => IS_NO_PART.has(name) })
     .filter((entry) => entry.isFile())
     .map(({ parentPath, name }) => relative(ROOT, join(parentPath, name)));
+}
 
-export const readPages = (): Page[] =>
-  filesOfProject()
+export function readPages(): Page[] {
+  return filesOfProject()
     .filter((path) => path.endsWith('.md'))
     .map((path) => readPage(path, readFileSync(join(ROOT, path), 'utf8')));
+}

@@ -13,7 +13,7 @@ const sh = (commands: string): string => `\`\`\`sh\n${commands}\n\`\`\`\n`;
 const text = (shown: string): string => `\`\`\`text\n${shown}\n\`\`\`\n`;
 
 /** Answers what the first fault is; undefined where all of the page is true. */
-const faultOf = async (t: TestContext, page: string): Promise<string | undefined> => {
+async function faultOf(t: TestContext, page: string): Promise<string | undefined> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-page-'));
   const shell = await startShell(folder, join(folder, 'notes'), { PATH: process.env['PATH'] ?? '' });
   const running: Running[] = [];
@@ -28,7 +28,7 @@ const faultOf = async (t: TestContext, page: string): Promise<string | undefined
   } catch (error) {
     return (error as Error).message;
   }
-};
+}
 
 test('a page is true where its commands print what it shows', async (t) => {
   const page = [

@@ -15,7 +15,9 @@ const THERE = 'where it keeps running';
 /** What a page would not leave unsaid: an answer that refuses. */
 const REFUSAL = /svc:errors|"error"\s*:|^halcyon: /m;
 
-export const whyNotRun = ({ remark = '' }: Block): string | undefined => NOT_RUN.exec(remark)?.groups?.['why'];
+export function whyNotRun({ remark = '' }: Block): string | undefined {
+  return NOT_RUN.exec(remark)?.groups?.['why'];
+}
 
 /** What stands right below, with nothing in between, is what a block prints. */
 const shownBelow = (block: Block, next: Block | undefined): Block | undefined =>
@@ -23,7 +25,7 @@ const shownBelow = (block: Block, next: Block | undefined): Block | undefined =>
 
 export type Place = { path: string; port: number };
 
-export const readWithShell = async (page: Page, shell: Shell, place: Place, running: Running[]): Promise<void> => {
+export async function readWithShell(page: Page, shell: Shell, place: Place, running: Running[]): Promise<void> {
   let typed = '';
   const fault = (block: Block, what: string): Error => new Error(`${page.path}:${block.line}: ${what}\n${block.text}`);
   const commandsOf = ({ text }: Block): string => text.replaceAll('localhost:8080', `localhost:${place.port}`);
@@ -54,4 +56,4 @@ export const readWithShell = async (page: Page, shell: Shell, place: Place, runn
     else if (sign !== undefined) running.push(await shell.keepRunning(commandsOf(block), sign));
     else await run(block, shownBelow(block, page.blocks[index + 1]));
   }
-};
+}

@@ -29,17 +29,17 @@ const read = (path: string): Promise<string> => readFile(path, 'utf8').catch(() 
 /** Without the block itself, which fails with its last command. */
 const failedIn = (notes: string): string[] => notes.split('\n').filter((line) => line !== '' && !line.startsWith('. '));
 
-const isGone = async (pid: number): Promise<boolean> => {
+async function isGone(pid: number): Promise<boolean> {
   try {
     process.kill(-pid, 0);
     return false;
   } catch {
     return true;
   }
-};
+}
 
 /** `folder` is where its notes may stand: blocks, what they print, and what failed. */
-export const startShell = async (cwd: string, folder: string, env: Record<string, string>): Promise<Shell> => {
+export async function startShell(cwd: string, folder: string, env: Record<string, string>): Promise<Shell> {
   await mkdir(folder, { recursive: true });
   const bash = spawn('bash', { cwd, env, stdio: ['pipe', 'ignore', 'inherit'], detached: true });
   const ended = once(bash, 'exit');
@@ -108,4 +108,4 @@ export const startShell = async (cwd: string, folder: string, env: Record<string
       await ended;
     },
   };
-};
+}

@@ -6,10 +6,12 @@ import { openBrowser } from '../setup/chromium.ts';
 
 const ADDRESS = /^.*?(https?:\/\/\S+\/authorize\?\S+)\s*$/m;
 
-export const addressToOpen = (output: string): string | undefined => ADDRESS.exec(output)?.[1];
+export function addressToOpen(output: string): string | undefined {
+  return ADDRESS.exec(output)?.[1];
+}
 
 /** Answers the code, where the page that they come back to shows one for typing. */
-export const letAppIn = async (address: string, folder: string): Promise<string | undefined> => {
+export async function letAppIn(address: string, folder: string): Promise<string | undefined> {
   const { user } = JSON.parse(await readFile(join(folder, '.halcyon/demo.json'), 'utf8')) as DemoFile;
   const browser = await openBrowser();
   try {
@@ -27,4 +29,4 @@ export const letAppIn = async (address: string, folder: string): Promise<string 
   } finally {
     await browser.close();
   }
-};
+}

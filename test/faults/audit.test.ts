@@ -11,7 +11,7 @@ import { until } from '../setup/until.ts';
 const SHARD = 7;
 
 /** Two workers that took the shard one after the other; `first` has fence 1, `second` takes it with fence 2. */
-const openFixture = async (ends: Endings) => {
+async function openFixture(ends: Endings) {
   const { sql, address } = await testDatabase(ends);
   await startAudit(sql);
   const sessionOf = (applicationName: string): Sql => {
@@ -24,7 +24,7 @@ const openFixture = async (ends: Endings) => {
   const take = (by: typeof first) =>
     by.sql`update shard_lease set owner = ${by.id}, fence = fence + 1 where shard = ${SHARD}`;
   return { sql, first, second, take };
-};
+}
 
 let n = 0;
 const write = (sql: Queryable) => sql`

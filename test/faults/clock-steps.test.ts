@@ -23,7 +23,7 @@ const SOME = 200;
 const LEASE_MS = 6_000;
 
 /** A clock of its own for a process: `turn` puts it as far from the true one as told. */
-const clockIn = async (folder: string, name: string) => {
+async function clockIn(folder: string, name: string) {
   const file = join(folder, name);
   const turn = (step: string) => writeFile(file, `${step}s\n`);
   await turn('+0');
@@ -34,7 +34,7 @@ const clockIn = async (folder: string, name: string) => {
     FAKETIME_DONT_FAKE_MONOTONIC: '1',
   };
   return { turn, env };
-};
+}
 
 const ends = endings();
 const folder = await mkdtemp(join(tmpdir(), 'halcyon-clocks-'));
@@ -55,13 +55,13 @@ await fleet.startPublisher();
 await Promise.all([fleet.startWorker(), fleet.startWorker()]);
 const turned = await fleet.startWorker({ env: ofWorker.env });
 
-const goesOn = async (): Promise<void> => {
+async function goesOn(): Promise<void> {
   const enough = ledger.delivered + SOME;
   await until(
     async () => ledger.delivered,
     (count) => count > enough,
   );
-};
+}
 
 test('clocks that jump by five minutes lose nothing, and make nobody dead', async (t) => {
   await until(

@@ -23,7 +23,7 @@ const DEATHS_AT_MOST = 9;
 const range = (count: number, from: number): number[] => Array.from({ length: count }, (_, index) => from + index);
 
 /** Keeps as many workers running, whatever ends them; answers how many were ended. */
-const keepWorkers = (address: DatabaseAddress, secretKey: Buffer, ends: Endings) => {
+function keepWorkers(address: DatabaseAddress, secretKey: Buffer, ends: Endings) {
   const { directory, user, password, database } = address as Extract<DatabaseAddress, { kind: 'socket' }>;
   const env = {
     DATABASE_URL: `postgres:///${database}`,
@@ -56,7 +56,7 @@ const keepWorkers = (address: DatabaseAddress, secretKey: Buffer, ends: Endings)
     await lives;
   });
   return { deaths: () => deaths, running: () => running.size };
-};
+}
 
 test('a delivery that kills is put aside after a few deaths, everything else arrives, and then nobody dies any more', async (t) => {
   const ends = endings();

@@ -21,19 +21,19 @@ const BODY = 'x'.repeat(100_000);
 
 const ends = endings();
 
-const prepare = async (): Promise<FixturePlace> => {
+async function prepare(): Promise<FixturePlace> {
   const place = await placeForFixture({ METRICS_PORT: String(await freePort()), LOG_LEVEL: 'info' });
   ends.after(() => place.remove());
   return place;
-};
+}
 
-const doctor = async (place: FixturePlace): Promise<{ code: number | null; disk: Finding | undefined }> => {
+async function doctor(place: FixturePlace): Promise<{ code: number | null; disk: Finding | undefined }> {
   const { code, out } = await runCommand(['doctor', '--json'], place.env);
   const { findings } = JSON.parse(out) as { findings: Finding[] };
   return { code, disk: findings.find(({ check }) => check === 'disk') };
-};
+}
 
-const publisher = async ({ demo }: Fixture): Promise<(id: number) => Promise<{ status: number; text: string }>> => {
+async function publisher({ demo }: Fixture): Promise<(id: number) => Promise<{ status: number; text: string }>> {
   const form = { grant_type: 'client_credentials', scope: 'platform', ...demo.platform };
   const answer = await fetch(`${demo.auth_url}/token`, { method: 'POST', body: new URLSearchParams(form) });
   const { access_token: token } = (await answer.json()) as { access_token: string };
@@ -48,7 +48,7 @@ const publisher = async ({ demo }: Fixture): Promise<(id: number) => Promise<{ s
     const response = await fetch(address, { method: 'POST', headers, body });
     return { status: response.status, text: await response.text() };
   };
-};
+}
 
 const skip = isRoot ? false : 'only root mounts a disk';
 

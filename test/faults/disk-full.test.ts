@@ -17,7 +17,7 @@ const SOME = 500;
 /** Four connections ask again after 50 ms each: the fault lasts longer than a lease. */
 const REFUSED = 150;
 
-const openFull = async (): Promise<{ fleet: Fleet; disk: SmallDisk }> => {
+async function openFull(): Promise<{ fleet: Fleet; disk: SmallDisk }> {
   const ends = endings();
   let disk: SmallDisk | undefined;
   const server = await openServer(ends, {
@@ -27,7 +27,7 @@ const openFull = async (): Promise<{ fleet: Fleet; disk: SmallDisk }> => {
   });
   assert.ok(disk);
   return { fleet: await openFleet({ ends, server }), disk };
-};
+}
 
 test('a full disk loses nothing that was accepted', { skip: !isRoot && 'only root mounts a disk' }, async (t) => {
   const { fleet, disk } = await openFull();

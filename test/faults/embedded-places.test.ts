@@ -92,11 +92,11 @@ test(
 );
 
 /** The owners of the folder and of all that is in it. */
-const ownersOf = async (folder: string): Promise<number[]> => {
+async function ownersOf(folder: string): Promise<number[]> {
   const entries = await readdir(folder, { recursive: true });
   const owners = await Promise.all([folder, ...entries.map((name) => join(folder, name))].map((path) => lstat(path)));
   return [...new Set(owners.map(({ uid }) => uid))];
-};
+}
 
 test(
   'as root, PostgreSQL runs as a user that no account has, and the password is for root alone',

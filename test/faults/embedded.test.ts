@@ -12,12 +12,12 @@ import { until } from '../setup/until.ts';
 
 const isLinux = process.platform === 'linux';
 
-const watchdogsOf = async (postmaster: number): Promise<number[]> => {
+async function watchdogsOf(postmaster: number): Promise<number[]> {
   const wanted = `halcyon-watchdog\0${postmaster}\0`;
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
   const commands = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')));
   return pids.filter((_, i) => commands[i]?.endsWith(wanted)).map(Number);
-};
+}
 
 test('kill -9 of Halcyon ends PostgreSQL in order, and the next start has the data', async (t) => {
   const dataDir = await temporaryFolder(t);

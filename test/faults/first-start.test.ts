@@ -18,20 +18,20 @@ const ROOT = join(import.meta.dirname, '../..');
 const asRoot = { skip: isRoot ? false : 'only root mounts a disk' };
 
 /** What a start that has to fail says: one line on standard error, nothing else, and exit code 1. */
-const failure = async (env: Record<string, string>): Promise<string> => {
+async function failure(env: Record<string, string>): Promise<string> {
   const { code, out, err } = await runCommand(['serve'], env);
   assert.deepEqual([code, out], [1, ''], err);
   assert.match(err, /^halcyon: [^\n]+\n$/);
   return err;
-};
+}
 
-const succeeds = async (env: Record<string, string>): Promise<void> => {
+async function succeeds(env: Record<string, string>): Promise<void> {
   const program = await startProgram({ root: ROOT, args: ['serve'], env, ready: 'is ready.' });
   assert.equal(await program.end('SIGTERM'), 0, program.said());
-};
+}
 
 /** A data folder on a file system of its own. */
-const mounted = async (t: TestContext, options: string) => {
+async function mounted(t: TestContext, options: string) {
   const place = await placeForFixture();
   const disk = await mkdtemp(join(tmpdir(), 'halcyon-disk-'));
   await run('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', disk]);
@@ -41,7 +41,7 @@ const mounted = async (t: TestContext, options: string) => {
     await place.remove();
   });
   return { disk, env: { ...place.env, HALCYON_DATA: join(disk, 'data') } };
-};
+}
 
 /** From a disk that is full before initdb begins to one that is full while tables are made. */
 for (const kilobytes of [4, 16, 512, 8_192, 20_000, 28_000, 36_000, 42_000]) {

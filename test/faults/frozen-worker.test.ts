@@ -16,12 +16,12 @@ await fleet.startPublisher();
 const workers = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()));
 
 /** How many shards a life has, by what the leases say. */
-const shardsOf = async (life: string): Promise<number> => {
+async function shardsOf(life: string): Promise<number> {
   const [row] = await sql<{ shards: number }[]>`
     select count(*) as shards from shard_lease l
     where l.owner in (select owner from audit_lease a where a.session = ${life})`;
   return row?.shards ?? 0;
-};
+}
 
 test('workers that are frozen past their lease neither send nor record for what others have taken', async (t) => {
   await fleet.startLoad();

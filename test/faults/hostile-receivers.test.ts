@@ -72,7 +72,7 @@ type Phase = {
 const cpuSecondsOf = (metrics: Exposition): number => metrics.value('process_cpu_seconds_total') ?? NaN;
 
 /** Publishes at the same pace whoever receives: to those that are measured, and to `urls` beside them. */
-const runPhase = async (urls: readonly (readonly string[])[]): Promise<Phase> => {
+async function runPhase(urls: readonly (readonly string[])[]): Promise<Phase> {
   const stores: Store[] = [];
   for (const ofKind of urls) stores.push(await fixture.addStore(ofKind));
   await receivers.seen();
@@ -114,7 +114,7 @@ const runPhase = async (urls: readonly (readonly string[])[]): Promise<Phase> =>
     loopP99Ms: 1_000 * (metrics.value('nodejs_eventloop_lag_p99_seconds') ?? NaN),
     stores,
   };
-};
+}
 
 test('hostile receivers get their outcomes, and nobody else notices them', async (t) => {
   await runPhase(receivers.tame);

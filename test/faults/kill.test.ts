@@ -25,13 +25,13 @@ const headers = (token: string) => ({
   'Content-Type': 'application/json',
 });
 
-const platformToken = async ({ base_url, platform }: DemoFile): Promise<string> => {
+async function platformToken({ base_url, platform }: DemoFile): Promise<string> {
   const body = new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...platform });
   const response = await fetch(`${base_url}/token`, { method: 'POST', body });
   return ((await response.json()) as { access_token: string }).access_token;
-};
+}
 
-const addWebhooks = async ({ base_url, store_id, access_token }: DemoFile, url: string): Promise<void> => {
+async function addWebhooks({ base_url, store_id, access_token }: DemoFile, url: string): Promise<void> {
   for (let n = 0; n < WEBHOOKS; n += 1) {
     const body = {
       name: `w${n}`,
@@ -47,10 +47,10 @@ const addWebhooks = async ({ base_url, store_id, access_token }: DemoFile, url: 
     });
     assert.equal(response.status, 201, await response.text());
   }
-};
+}
 
 /** Publishes one array; answers the ids that were accepted, none when the server died before it answered. */
-const publish = async ({ base_url, store_id }: DemoFile, token: string, ids: readonly number[]): Promise<number[]> => {
+async function publish({ base_url, store_id }: DemoFile, token: string, ids: readonly number[]): Promise<number[]> {
   const body = JSON.stringify(ids.map((id) => ({ event: 'customer/created', resource: { id } })));
   try {
     const address = `${base_url}/stores/${store_id}/events`;
@@ -59,7 +59,7 @@ const publish = async ({ base_url, store_id }: DemoFile, token: string, ids: rea
   } catch {
     return [];
   }
-};
+}
 
 test('five kills of the whole server lose nothing that was accepted', async (t: TestContext) => {
   const place = await placeForFixture({ DELIVERY_LEASE_MS: '1000' });

@@ -14,11 +14,11 @@ const arrival = (life: string, arrivedMs: number, also: Partial<Arrival> = {}): 
   ...also,
 });
 
-const ledgerOf = (...arrivals: Arrival[]): Ledger => {
+function ledgerOf(...arrivals: Arrival[]): Ledger {
   const ledger = new Ledger();
   for (const one of arrivals) ledger.add(one);
   return ledger;
-};
+}
 
 const IN_FLIGHT = { answeredMs: Number.POSITIVE_INFINITY };
 const NOTHING: ReadonlySet<string> = new Set();

@@ -28,7 +28,7 @@ for (let n = 0; n < STORES; n += 1) {
 }
 
 let published = 0;
-const publish = async (store: number, id = (published += 1)) => {
+async function publish(store: number, id = (published += 1)) {
   const body = { event: 'customer/modified', resource: { id } };
   const startedAt = performance.now();
   const response = await ask(origin, 'POST', `/stores/${store}/events`, { token: app.platformToken, body });
@@ -39,10 +39,10 @@ const publish = async (store: number, id = (published += 1)) => {
     retryAfter: response.headers.get('retry-after'),
     ms: performance.now() - startedAt,
   };
-};
+}
 
 /** Milliseconds below which 95 % of the publishes to the other stores are answered. */
-const p95 = async (): Promise<number> => {
+async function p95(): Promise<number> {
   const times: number[] = [];
   let next = 0;
   const client = async () => {
@@ -54,10 +54,10 @@ const p95 = async (): Promise<number> => {
   };
   await Promise.all(Array.from({ length: AT_ONCE }, client));
   return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.95)] ?? Number.NaN;
-};
+}
 
 /** Another program of PostgreSQL's own, stopped in the middle of its transaction. */
-const freezeHolder = async (id: number) => {
+async function freezeHolder(id: number) {
   const holder = spawn(process.execPath, [`${import.meta.dirname}/locked-row/holder.ts`], {
     env: { ...process.env, ADDRESS: JSON.stringify(fixture.address), STORE: String(storeId), RESOURCE: String(id) },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -68,7 +68,7 @@ const freezeHolder = async (id: number) => {
     holder.kill('SIGKILL');
     await once(holder, 'exit');
   };
-};
+}
 
 test('a row that a frozen process has locked delays its own store only', async (t) => {
   const { status } = await publish(storeId, 1);

@@ -18,10 +18,10 @@ const SEED = Math.trunc(Math.random() * 2 ** 31);
 // Only what is still held counts, not what nobody has swept up yet.
 setFlagsFromString('--expose-gc');
 const sweep = runInNewContext('gc') as () => void;
-const memoryBytes = (): number => {
+function memoryBytes(): number {
   sweep();
   return process.memoryUsage.rss();
-};
+}
 
 const fixture = await openFixture();
 const { app } = fixture;

@@ -39,13 +39,13 @@ const env = {
 };
 
 const manual = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
-const blockOf = (heading: string, word: string): string => {
+function blockOf(heading: string, word: string): string {
   const [, section = ''] = new RegExp(`^## ${heading}$([^]*?)^## `, 'm').exec(manual) ?? [];
   const blocks = [...section.matchAll(/```sh\n([^]*?)```/g)].map(([, block = '']) => block);
   const found = blocks.find((block) => block.includes(word));
   assert.ok(found, `${heading} has no block with ${word}`);
   return found;
-};
+}
 
 /** Without npm, which looks after the dependencies of the tree first. */
 const typed = (block: string): string =>

@@ -35,7 +35,7 @@ const maintain = (sql: Sql, day: number) =>
   maintainPartitions(sql, { now: startOfDay(day), retentionDays: RETENTION_DAYS, daysAhead: 3 });
 
 /** Something in each table on that day. */
-const fillDay = async (sql: Sql, day: number): Promise<void> => {
+async function fillDay(sql: Sql, day: number): Promise<void> {
   const id = sql`${dailyIdOf(day, 0, 7)}::bigint + n * 256`;
   const rows = sql`generate_series(1, ${ROWS_A_DAY}::int) as n`;
   await sql`
@@ -48,10 +48,10 @@ const fillDay = async (sql: Sql, day: number): Promise<void> => {
   await sql`
     insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome)
     select 7, ${id}, 1, 7, 7, ${id}, now(), 1, 'delivered' from ${rows}`;
-};
+}
 
 /** Publishes until it is told to stop, and counts what was accepted. */
-const publishOn = (engine: Engine, worker: Awaited<ReturnType<Engine['startWorker']>>) => {
+function publishOn(engine: Engine, worker: Awaited<ReturnType<Engine['startWorker']>>) {
   const over = new AbortController();
   let next = 0;
   let accepted = 0;
@@ -73,10 +73,10 @@ const publishOn = (engine: Engine, worker: Awaited<ReturnType<Engine['startWorke
       return accepted;
     },
   };
-};
+}
 
 /** A dump that stands still, with its locks and its snapshot, until it is let go. */
-const startDump = (server: DebianServer, database: string, file: string) => {
+function startDump(server: DebianServer, database: string, file: string) {
   const dump = spawn(...server.client('pg_dump', database, []));
   let complaints = '';
   dump.stderr.on('data', (chunk: Buffer) => (complaints += chunk.toString()));
@@ -88,24 +88,24 @@ const startDump = (server: DebianServer, database: string, file: string) => {
       return complaints;
     },
   };
-};
+}
 
-const countsOf = async (sql: Sql): Promise<Record<string, number>> => {
+async function countsOf(sql: Sql): Promise<Record<string, number>> {
   const [row] = await sql<Record<string, number>[]>`
     select (select count(*) from event where store_id = 7) as old, (select count(*) from event where store_id <> 7) as new,
       (select count(*) from resource) as resources`;
   return { ...row };
-};
+}
 
-const partitionsOf = async (sql: Sql): Promise<string[]> => {
+async function partitionsOf(sql: Sql): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select inhrelid::regclass::text as name from pg_inherits
     where inhparent::regclass::text = any(${PARENTS}) and not inhdetachpending order by 1`;
   return rows.map(({ name }) => name);
-};
+}
 
 /** Restores a dump into a database of its own. */
-const restore = async (server: DebianServer, file: string, name: string): Promise<Sql> => {
+async function restore(server: DebianServer, file: string, name: string): Promise<Sql> {
   const admin = openPool(server.address, { connections: 1, applicationName: 'test-admin' });
   await admin`create database ${admin(name)}`;
   await admin.end();
@@ -113,7 +113,7 @@ const restore = async (server: DebianServer, file: string, name: string): Promis
   const sql = openPool({ ...server.address, database: name }, { connections: 2, applicationName: 'test-restored' });
   ends.after(() => sql.end());
   return sql;
-};
+}
 
 test('days come and go under load and beside a back-up, and nobody notices', async (t) => {
   const server = await startDebianServer(ends);

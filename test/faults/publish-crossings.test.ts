@@ -12,7 +12,7 @@ const EVENTS = 300;
 const fixture = await openPublishFixture();
 
 /** Sends each array to one process and reversed to another, and ends both. */
-const cross = async (arrayOf: (round: number) => object[]) => {
+async function cross(arrayOf: (round: number) => object[]) {
   const servers = await Promise.all([fixture.start(), fixture.start()]);
   const answers: { status: number; ids: number[] }[][] = [];
   for (let round = 0; round < CROSSINGS; round += 1) {
@@ -24,7 +24,7 @@ const cross = async (arrayOf: (round: number) => object[]) => {
     answers.push(await Promise.all(sent));
   }
   return { answers, deadlocks: await fixture.endAll(servers) };
-};
+}
 
 const places = Array.from({ length: EVENTS }, (_, n) => n);
 const created = (id: string, key?: string) => ({

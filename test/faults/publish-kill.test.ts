@@ -40,23 +40,23 @@ const asked = { again: 0, atOnce: 0 };
 const living = new Set<ServerProcess>([harbour]);
 
 /** Whether there was an answer at all. Whatever is no success is a fault: nothing here is asked wrongly. */
-const send = async (server: ServerProcess, request: Request): Promise<boolean> => {
+async function send(server: ServerProcess, request: Request): Promise<boolean> {
   const answer = await fixture.publish(server.origin, request.body, request.key).catch(() => undefined);
   if (answer === undefined) return false;
   if (answer.events.length === request.events.length) request.answer = 'published';
   else unexpected.push(`${answer.status} ${answer.text}`);
   return true;
-};
+}
 
 /** Asks at another server, which may be killed as well, until one answers. */
-const askAgain = async (request: Request): Promise<void> => {
+async function askAgain(request: Request): Promise<void> {
   asked.again += 1;
   for (let at = request.n; ; at += 1) {
     const others = [...living];
     const other = others[at % others.length];
     if (other !== undefined && (await send(other, request))) return;
   }
-};
+}
 
 const life = fc.noBias(
   fc.record({
@@ -68,7 +68,7 @@ const life = fc.noBias(
 const lives = fc.sample(life, { numRuns: KILLS, seed: SEED });
 
 /** A server starts, is published to over several connections, and is killed; then what has a key is asked again. */
-const live = async (port: number, { killAfter, lagPercent, requests: plan }: (typeof lives)[number]): Promise<void> => {
+async function live(port: number, { killAfter, lagPercent, requests: plan }: (typeof lives)[number]): Promise<void> {
   const server = await fixture.start(port);
   living.add(server);
   const { promise: isTime, resolve: now } = Promise.withResolvers<void>();
@@ -94,12 +94,12 @@ const live = async (port: number, { killAfter, lagPercent, requests: plan }: (ty
   await server.end('SIGKILL');
   await connections;
   await Promise.all(unanswered.filter(({ keys }) => keys.length > 0).map(askAgain));
-};
+}
 
-const place = async (): Promise<void> => {
+async function place(): Promise<void> {
   const port = await freePort();
   for (let next = lives.pop(); next !== undefined; next = lives.pop()) await live(port, next);
-};
+}
 
 let left: Awaited<ReturnType<typeof readLeft>> = () => assert.fail('the tables are read when all is over');
 const silent = () => requests.filter(({ answer }) => answer === 'none');

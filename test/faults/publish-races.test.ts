@@ -32,14 +32,14 @@ const versionsOf = (answers: readonly Published[]): number[] =>
   answers.flatMap(({ events }) => events.map(({ resource_version: version }) => version));
 const rising = (numbers: readonly number[]): number[] => numbers.toSorted((a, b) => a - b);
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n + 1);
-const eventsAbout = async (id: string): Promise<number> => {
+async function eventsAbout(id: string): Promise<number> {
   const [row] = await sql<{ n: number }[]>`select count(*) as n from event where resource_id = ${id}`;
   return row?.n ?? 0;
-};
-const read = async (n: number, id: string): Promise<Record<string, unknown>> => {
+}
+async function read(n: number, id: string): Promise<Record<string, unknown>> {
   const response = await fixture.ask(originOf(n), 'GET', `/stores/${storeId}/transactions/${id}`);
   return (await response.json()) as Record<string, unknown>;
-};
+}
 const dateOf = (day: number): string => new Date(FIRST_DAY_MS + day * DAY_MS).toISOString();
 
 test('a hundred posts of one key over two processes make one event, and all get the same answer', async () => {

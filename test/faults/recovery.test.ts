@@ -30,7 +30,7 @@ const tokenAnswer = await fetch(`${origin}/token`, {
 });
 const { access_token: token } = (await tokenAnswer.json()) as { access_token: string };
 
-const ask = async (method: string, address: string, body?: unknown): Promise<Record<string, unknown>> => {
+async function ask(method: string, address: string, body?: unknown): Promise<Record<string, unknown>> {
   const response = await fetch(new URL(address, origin), {
     method,
     headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
@@ -39,32 +39,32 @@ const ask = async (method: string, address: string, body?: unknown): Promise<Rec
   const text = await response.text();
   assert.ok(response.ok, `${method} ${address}: ${response.status} ${text}`);
   return { ...(JSON.parse(text) as Record<string, unknown>), location: response.headers.get('location') };
-};
+}
 
 /** The first webhook of some stores, on as many shards. */
 const webhooks = await sql<{ id: number; storeId: number; path: string }[]>`
   select distinct on (store_id) id, store_id as "storeId", substring(url from '//[^/]+(/.*)') as path
   from webhook order by store_id, id limit ${WEBHOOKS}`;
 
-const publish = async (storeId: number, ids: readonly string[]): Promise<void> => {
+async function publish(storeId: number, ids: readonly string[]): Promise<void> {
   for (let at = 0; at < ids.length; at += EVENTS_AT_ONCE) {
     const events = ids.slice(at, at + EVENTS_AT_ONCE).map((id) => ({ event: 'transaction/created', resource: { id } }));
     await ask('POST', `/stores/${storeId}/events`, events);
   }
-};
+}
 const idsOf = (name: string, count: number) => Array.from({ length: count }, (_, n) => `${name}-${n}`);
 const notArrived = (name: string, count: number): string[] =>
   webhooks
     .flatMap(({ path }) => idsOf(name, count).map((id) => `${path} ${id}`))
     .filter((one) => !ledger.wasDelivered(one));
 
-const progress = async () => {
+async function progress() {
   const [row] = await sql<{ open: number; recovered: number; states: string[] }[]>`
     select count(*) filter (where date_ended is null) as open, sum(events_recovered) as recovered,
       array_agg(distinct state) as states
     from recovery`;
   return { open: row?.open ?? 0, recovered: row?.recovered ?? 0, states: row?.states ?? [] };
-};
+}
 
 test('missed events are recovered once, whoever is killed meanwhile', async (t) => {
   const workers = [await fleet.startWorker(), await fleet.startWorker()];

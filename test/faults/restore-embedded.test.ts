@@ -27,48 +27,48 @@ const ends = endings();
 const manual = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
 
 /** The commands of the manual that put a copy into a new folder, without the one that starts the server there. */
-const unpacking = (): string => {
+function unpacking(): string {
   const [, section = ''] = /^## Back up and restore\n([^]*?)^## /m.exec(manual) ?? [];
   const [, block = ''] = /```sh\n([^`]*tar -xpf[^`]*)```/.exec(section) ?? [];
   const lines = block.trim().split('\n');
   assert.match(lines.pop() ?? '', /^HALCYON_DATA=restored npm start$/);
   return lines.join('\n');
-};
+}
 
-const serve = async ({ env }: FixturePlace, root = ROOT): Promise<Program> => {
+async function serve({ env }: FixturePlace, root = ROOT): Promise<Program> {
   const program = await startProgram({ root, args: ['serve'], env, ready: 'is ready.' });
   ends.after(async () => void (await program.end('SIGKILL')));
   return program;
-};
+}
 
-const publish = async (t: TestContext, { env }: FixturePlace, id: number, args: string[] = []): Promise<void> => {
+async function publish(t: TestContext, { env }: FixturePlace, id: number, args: string[] = []): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-published-'));
   t.after(() => rm(folder, { recursive: true }));
   const file = join(folder, 'events.jsonl');
   await writeFile(file, `${JSON.stringify({ event: 'transaction/created', resource: { id } })}\n`);
   const { code, err } = await runCommand(['publish', file, ...args], env);
   assert.equal(code, 0, err);
-};
+}
 
 /** The demo's receiver, which the server runs, prints what arrives. */
-const arrives = async (program: Program): Promise<void> => {
+async function arrives(program: Program): Promise<void> {
   await until(
     async () => program.said(),
     (said) => said.includes('← transaction/created'),
   );
   assert.match(program.said(), /← transaction\/created .* signature verified/);
-};
+}
 
-const stopped = async (t: TestContext): Promise<{ place: FixturePlace; fixture: Fixture }> => {
+async function stopped(t: TestContext): Promise<{ place: FixturePlace; fixture: Fixture }> {
   const place = await placeForFixture();
   t.after(() => place.remove());
   const fixture = await startFixture(place);
   assert.equal(await fixture.end('SIGTERM'), 0);
   return { place, fixture };
-};
+}
 
 /** A copy of a stopped database, put back as the manual says below a folder with this mode. */
-const restored = async (t: TestContext, mode: number): Promise<FixturePlace> => {
+async function restored(t: TestContext, mode: number): Promise<FixturePlace> {
   const { place } = await stopped(t);
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-restored-'));
   await chmod(folder, mode);
@@ -86,7 +86,7 @@ const restored = async (t: TestContext, mode: number): Promise<FixturePlace> => 
     await rm(folder, { recursive: true, force: true });
   });
   return { ...other, dataDir };
-};
+}
 
 test('a copy that is put back as the manual says starts, and its first event arrives', async (t) => {
   const place = await restored(t, 0o755);

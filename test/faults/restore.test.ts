@@ -43,11 +43,11 @@ ends.after(() => admin.end({ timeout: 0 }));
 await admin`create database halcyon`;
 
 const addressOf = (database: string) => ({ ...debian.address, database });
-const poolOf = (database: string): Sql => {
+function poolOf(database: string): Sql {
   const pool = openPool(addressOf(database), { connections: 4, applicationName: 'test' });
   ends.after(() => pool.end({ timeout: 0 }));
   return pool;
-};
+}
 const old = poolOf('halcyon');
 await migrate(old, join(ROOT, 'migrations'));
 await maintainPartitions(old, { now: new Date(), retentionDays: 30, daysAhead: 3 });
@@ -81,7 +81,7 @@ const running: Program[] = [];
 ends.after(async () => void (await Promise.all(running.map((program) => program.end('SIGKILL')))));
 
 /** A publisher and a worker over the database; answers where it publishes. */
-const startAll = async (database: string): Promise<string> => {
+async function startAll(database: string): Promise<string> {
   const port = await freePort();
   const env = {
     ...common,
@@ -94,15 +94,15 @@ const startAll = async (database: string): Promise<string> => {
   await start(['serve', '--no-deliver'], 'is ready.');
   await start(['deliver'], 'is delivering.');
   return `http://127.0.0.1:${port}`;
-};
-const stopAll = async (signal: NodeJS.Signals): Promise<void> => {
+}
+async function stopAll(signal: NodeJS.Signals): Promise<void> {
   await Promise.all(running.splice(0).map((program) => program.end(signal)));
-};
-const loadOn = async (origin: string, name: string): Promise<Load> => {
+}
+async function loadOn(origin: string, name: string): Promise<Load> {
   const token = await platformToken(origin);
   const full = (accepted: number) => accepted - arrivals.size > UNDER_WAY;
   return startLoad({ places, token, origins: () => [origin], full, name });
-};
+}
 const untilAccepted = (load: Load, events: number) =>
   until(
     async () => load.accepted.size,
@@ -118,7 +118,7 @@ const blockWith = (word: string): string[] => blocks.find((lines) => lines.join(
 const [dumping, restoring] = [blockWith('-- backup'), blockWith('pg_restore')];
 
 /** Each as an operator types it, with Debian's programs. */
-const run = async (commands: readonly string[]): Promise<void> => {
+async function run(commands: readonly string[]): Promise<void> {
   assert.ok(commands.length > 0);
   const { directory, user } = debian.address;
   const [program] = debian.client('pg_dump', 'postgres', []);
@@ -136,26 +136,26 @@ const run = async (commands: readonly string[]): Promise<void> => {
     const typed = command.replace('npm run halcyon --', `'${process.execPath}' '${join(ROOT, 'src/main.ts')}'`);
     await promisify(execFile)('/bin/bash', ['-ec', typed], { cwd: folder, env });
   }
-};
+}
 
-const deliveriesIn = async (sql: Sql): Promise<Set<string>> => {
+async function deliveriesIn(sql: Sql): Promise<Set<string>> {
   const rows = await sql<{ url: string; id: string }[]>`
     select w.url, e.resource_id as id from event e join webhook w on w.shard = e.shard and w.store_id = e.store_id
     where e.resource_type = 'transaction'`;
   return new Set(rows.map(({ url, id }) => `${new URL(url).pathname} ${id}`));
-};
-const pendingIn = async (sql: Sql): Promise<string[]> => {
+}
+async function pendingIn(sql: Sql): Promise<string[]> {
   const rows = await sql<{ url: string; id: string }[]>`
     select w.url, e.resource_id as id from delivery d
     join event e on e.shard = d.shard and e.id = d.event_id
     join webhook w on w.shard = d.shard and w.id = d.webhook_id`;
   return rows.map(({ url, id }) => `${new URL(url).pathname} ${id}`);
-};
-const resourcesByEvent = async (sql: Sql): Promise<Map<number, string>> => {
+}
+async function resourcesByEvent(sql: Sql): Promise<Map<number, string>> {
   const rows = await sql<{ id: number; resource: string }[]>`
     select id, resource_id as resource from event where resource_type = 'transaction'`;
   return new Map(rows.map(({ id, resource }) => [id, resource]));
-};
+}
 
 test('a dump that was taken under load is restored and gone on with, and no webhook-id comes again', async (t) => {
   const before = await loadOn(await startAll('halcyon'), 'before');

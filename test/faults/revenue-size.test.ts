@@ -17,7 +17,7 @@ const revenue = await startRevenue();
 const { sql, addStore, publish, round } = revenue;
 
 /** Looks at how old the oldest transaction of this database is, until it is told to stop; answers the oldest it has seen. */
-const watchTransactions = () => {
+function watchTransactions() {
   const stopping = new AbortController();
   const watch = async (): Promise<number> => {
     let longestMs = 0;
@@ -35,10 +35,10 @@ const watchTransactions = () => {
     stopping.abort();
     return Math.round(await watching);
   };
-};
+}
 
 /** Publishes one version after the other until the work is done; answers how long the slowest took. */
-const publishMeanwhile = async (storeId: number, text: string, work: Promise<unknown>): Promise<number> => {
+async function publishMeanwhile(storeId: number, text: string, work: Promise<unknown>): Promise<number> {
   const publishes: number[] = [];
   const isDone = () => Promise.race([work.then(() => true), delay(PUBLISH_EVERY_MS, false)]);
   do {
@@ -47,7 +47,7 @@ const publishMeanwhile = async (storeId: number, text: string, work: Promise<unk
     publishes.push(performance.now() - sinceMs);
   } while (!(await isDone()));
   return Math.round(Math.max(...publishes));
-};
+}
 
 test('100,000 subscriptions are counted in short transactions, while publishes go through', async (t) => {
   const store = await addStore('UTC');

@@ -12,7 +12,7 @@ const ZONE = 'Europe/Berlin';
 const revenue = await startRevenue();
 
 /** What the platform would publish, its values spelled in all the ways there are. */
-const resourceOf = (one: Change, random: () => number) => {
+function resourceOf(one: Change, random: () => number) {
   const spelled = (text: string) => (random() < 0.5 ? text : Number(text));
   const date = (day: string | null) => (day === null || random() < 0.5 ? day : `${day}T00:00:00${summer(day)}`);
   const item = {
@@ -29,20 +29,20 @@ const resourceOf = (one: Change, random: () => number) => {
     currency_code: one.currency.toLowerCase(),
     _embedded: { 'svc:transaction_template': { total_order: 1, _embedded: { 'svc:items': [item] } } },
   };
-};
+}
 
 /** Berlin's offset at the beginning of a day of 2029 or around it. */
-const summer = (day: string): string => {
+function summer(day: string): string {
   const at = new Date(`${day}T00:00:00Z`);
   return new Intl.DateTimeFormat('en', { timeZone: ZONE, timeZoneName: 'longOffset' })
     .formatToParts(at)
     .filter(({ type }) => type === 'timeZoneName')
     .map(({ value }) => value.slice(3))
     .join('');
-};
+}
 
 /** Sums of one snapshot, in millionths. */
-const sumsOf = (text: string): Map<string, Record<string, bigint>> => {
+function sumsOf(text: string): Map<string, Record<string, bigint>> {
   const found = [...text.matchAll(/"currency_code":"(\w+)",([^}]*)/g)];
   const millionths = (value: string) => {
     const [whole = '', decimals = ''] = value.split('.');
@@ -56,7 +56,7 @@ const sumsOf = (text: string): Map<string, Record<string, bigint>> => {
       ),
     ]),
   );
-};
+}
 
 test('a year of changes amounts on each day to what an independent calculation says, to the last digit', async (t) => {
   const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));

@@ -8,11 +8,11 @@ import { test } from 'node:test';
 import { runCommand } from '../setup/command.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
 
-const oneLine = (text: string): string => {
+function oneLine(text: string): string {
   const lines = text.trim().split('\n');
   assert.equal(lines.length, 1, text);
   return lines[0] ?? '';
-};
+}
 
 test('a taken port is said before anything is made', async (t) => {
   const place = await placeForFixture();

@@ -54,7 +54,7 @@ const ask = (method: string, path: string, body?: unknown, bearer = token): Prom
   });
 
 /** Of the n-th path of the receiver. */
-const addWebhook = async (n: number, event: string): Promise<number> => {
+async function addWebhook(n: number, event: string): Promise<number> {
   const id = idOf(10_000_000 + n, shard);
   await sql`
     insert into webhook (shard, id, store_id, name, format, version, url, encryption_key, event_resource, events, is_active,
@@ -63,10 +63,10 @@ const addWebhook = async (n: number, event: string): Promise<number> => {
       ${createSealer(secretKey).seal(KEY, `webhook:${id}`)}, ${event.split('/')[0] ?? ''}, ${[event]}::text[], true, '{}',
       'hour', now(), now())`;
   return id;
-};
+}
 
 /** Deliveries of one event, due in the last hour, which nobody has tried. */
-const addBacklog = async (webhookId: number, n: number): Promise<void> => {
+async function addBacklog(webhookId: number, n: number): Promise<void> {
   const day = dayOf(new Date());
   const eventId = dailyIdOf(day, 10_000_000 + n, shard);
   await sql`
@@ -79,25 +79,25 @@ const addBacklog = async (webhookId: number, n: number): Promise<void> => {
     select ${shard}, ${nextDeliveryId(sql, day, sql`${shard}::smallint`)}, ${storeId},
       ${webhookId}, 0, ${eventId}, 0, now() - random() * interval '1 hour'
     from generate_series(1, ${PENDING}::int)`;
-};
+}
 
-const pendingOf = async (webhookId: number): Promise<number> => {
+async function pendingOf(webhookId: number): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select count(*)::int as n from delivery where shard = ${shard} and webhook_id = ${webhookId}`;
   return row?.n ?? -1;
-};
+}
 /** The last moment at which an attempt began, by the clock that we share with who sent it. */
-const lastAttemptMs = async (webhookId: number): Promise<number> => {
+async function lastAttemptMs(webhookId: number): Promise<number> {
   const [row] = await sql<{ at: Date | null }[]>`
     select max(date_started) as at from attempt where shard = ${shard} and webhook_id = ${webhookId}`;
   return row?.at?.getTime() ?? 0;
-};
+}
 const gotAt = (n: number) => receiver.got.filter(({ path }) => path === `/${n}`).length;
-const timed = async (method: string, path: string, body?: unknown) => {
+async function timed(method: string, path: string, body?: unknown) {
   const startedMs = performance.now();
   const { status } = await ask(method, path, body);
   return { status, tookMs: performance.now() - startedMs, answeredMs: Date.now() };
-};
+}
 const percentile = (values: readonly number[], share: number): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0;
 
@@ -128,9 +128,9 @@ const server = await startProgram({
 ends.after(async () => void (await server.end('SIGKILL')));
 
 /** Publishes for the webhook that is well until `isOver`; answers when each was published and when it arrived. */
-const live = async (isOver: () => boolean): Promise<{ publishedMs: number; arrivedMs: number }[]> => {
+async function live(isOver: () => boolean): Promise<{ publishedMs: number; arrivedMs: number }[]> {
   const published = new Map<string, number>();
-  for (let n = 0; !isOver(); n += 1) {
+  while (!isOver()) {
     const id = `live-${published.size}-${performance.now()}`;
     published.set(id, performance.now());
     const { status } = await ask(
@@ -153,10 +153,10 @@ const live = async (isOver: () => boolean): Promise<{ publishedMs: number; arriv
     (found) => [...published.keys()].every((id) => found.has(id)),
   );
   return [...published].map(([id, publishedMs]) => ({ publishedMs, arrivedMs: arrived.get(id) ?? 0 }));
-};
+}
 
 /** Waits until no more than a share of it is pending, while the webhook that is well is sent something all the time. */
-const untilSwept = async (t: TestContext, webhookId: number, share: number): Promise<void> => {
+async function untilSwept(t: TestContext, webhookId: number, share: number): Promise<void> {
   const startedMs = performance.now();
   const left = await pendingOf(webhookId);
   let isSwept = false;
@@ -177,7 +177,7 @@ const untilSwept = async (t: TestContext, webhookId: number, share: number): Pro
   const late = events.filter(({ arrivedMs }) => arrivedMs >= sweptMs).length;
   const meanwhilePercent = late <= 1 ? 100 : 100 * (1 - late / events.length);
   assert.ok(meanwhilePercent >= LIVE_MEANWHILE_PERCENT, `${meanwhilePercent} %`);
-};
+}
 
 test('a switch-off answers at once, and no attempt starts after its answer', async (t) => {
   await until(

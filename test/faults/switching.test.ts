@@ -38,7 +38,7 @@ const isOver = (): boolean => switches === SWITCHES && sent >= EVENTS;
 /** Mostly one event, and arrays: with as many publishes as the switches leave room for, about that many events in all. */
 const sizes = fc.sample(fc.noBias(fc.constantFrom(1, 1, 1, 1, 1, 1, 10, 20)), { numRuns: 10 * EVENTS, seed: SEED });
 
-const connection = async (at: number): Promise<void> => {
+async function connection(at: number): Promise<void> {
   while (!isOver()) {
     const began = phase;
     const size = sizes[publishes.length] ?? 1;
@@ -52,9 +52,9 @@ const connection = async (at: number): Promise<void> => {
     publishes.push({ ids: answer.events.map(({ id }) => id), phase: began === phase ? began : undefined });
     if (began !== undefined && began === phase && (began.within += 1) === WITHIN) enough();
   }
-};
+}
 
-const switchAll = async (): Promise<void> => {
+async function switchAll(): Promise<void> {
   while (switches < SWITCHES) {
     const { promise, resolve } = Promise.withResolvers<void>();
     enough = resolve;
@@ -69,7 +69,7 @@ const switchAll = async (): Promise<void> => {
     phase = { number, isOn, within: 0 };
     switches = number;
   }
-};
+}
 
 const epochsOf = new Map<number, number[]>();
 /** The publishes that were under way in such a phase alone, with what they left for the webhook. */

@@ -42,17 +42,17 @@ const browser = createBrowser(issuer);
 await browser.signIn(person.email);
 const details = { name: 'App', redirectUris: [CALLBACK], trusted: false, now };
 
-const send = async (server: string, form: Record<string, string>): Promise<Answer> => {
+async function send(server: string, form: Record<string, string>): Promise<Answer> {
   const response = await fetch(`${server}/token`, { method: 'POST', body: new URLSearchParams(form) });
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
-};
+}
 
 /** The same form, at once, to both servers in turn. */
 const sendToBoth = (form: Record<string, string>): Promise<Answer[]> =>
   Promise.all(Array.from({ length: AT_ONCE }, (_, n) => send(serverOf(n), form)));
 
 /** What redeems a fresh code of this client. */
-const newExchange = async (client: Client): Promise<Record<string, string>> => {
+async function newExchange(client: Client): Promise<Record<string, string>> {
   const asking = {
     response_type: 'code',
     client_id: client.client_id,
@@ -65,13 +65,13 @@ const newExchange = async (client: Client): Promise<Record<string, string>> => {
   const { location } = await browser.consent(asking);
   const code = new URL(location ?? '').searchParams.get('code') ?? '';
   return { grant_type: 'authorization_code', code, redirect_uri: CALLBACK, code_verifier: VERIFIER, ...client };
-};
+}
 
 /** What refreshes a fresh grant of this client. */
-const newRefresh = async (client: Client): Promise<Record<string, string>> => {
+async function newRefresh(client: Client): Promise<Record<string, string>> {
   const { body } = await send(issuer, await newExchange(client));
   return { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...client };
-};
+}
 
 const read = (server: string, accessToken: unknown): Promise<Response> =>
   fetch(`${server}/stores/${storeId}`, {
@@ -86,7 +86,7 @@ const distinct = (answers: readonly Answer[], member: string): unknown[] => [
 ];
 
 /** How many codes, access tokens and refresh tokens the grants of a client have: each combination that there is. */
-const rowsPerGrant = async ({ client_id: clientId }: Client): Promise<unknown[]> => {
+async function rowsPerGrant({ client_id: clientId }: Client): Promise<unknown[]> {
   const rows = await sql`
     select distinct
       (select count(*) from authorization_code a where a.grant_id = g.id) as codes,
@@ -96,7 +96,7 @@ const rowsPerGrant = async ({ client_id: clientId }: Client): Promise<unknown[]>
     where c.client_id = ${clientId}
   `;
   return [...rows];
-};
+}
 
 test('of fifty redemptions of a code in two processes one succeeds, and no token is left over', async () => {
   const client = await createClient(sql, details);

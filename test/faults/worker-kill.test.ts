@@ -26,7 +26,7 @@ await fleet.startPublisher();
 const kills: { inFlight: number }[] = [];
 
 /** One worker after the other in one place, each killed at its moment. */
-const place = async (): Promise<void> => {
+async function place(): Promise<void> {
   for (let moment = moments.pop(); moment !== undefined; moment = moments.pop()) {
     const { life, end } = await fleet.startWorker();
     const deadline = performance.now() + LIFE_MS;
@@ -40,7 +40,7 @@ const place = async (): Promise<void> => {
     ledger.fault(life, 'killed');
     assert.equal(await end('SIGKILL'), 'SIGKILL');
   }
-};
+}
 
 test('workers that are killed at random lose nothing that was accepted', async (t) => {
   const since = performance.now();

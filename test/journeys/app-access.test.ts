@@ -14,7 +14,7 @@ import { until } from '../setup/until.ts';
 const owners = await startWithOwners();
 const { call, sql, origin, platformToken: platform, newOwner, newApp, letIn, entriesOf } = owners;
 
-const addWebhook = async (token: string, storeId: number): Promise<number> => {
+async function addWebhook(token: string, storeId: number): Promise<number> {
   const body = {
     name: 'Hook',
     url: 'https://hooks.example.com/',
@@ -25,11 +25,11 @@ const addWebhook = async (token: string, storeId: number): Promise<number> => {
   const made = await call('POST', `/stores/${storeId}/webhooks`, { token, body });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   return Number(made.body['id']);
-};
-const stateOf = async (id: number) => {
+}
+async function stateOf(id: number) {
   const { body } = await call('GET', `/webhooks/${id}`, { token: platform });
   return [body['is_active'], body['inactive_reason']];
-};
+}
 const revoke = (token: string, credentials: App['credentials']): Promise<unknown> =>
   fetch(`${origin}/revoke`, { method: 'POST', body: new URLSearchParams({ token, ...credentials }) });
 const ON = ['1', null];
@@ -37,7 +37,7 @@ const OFF = ['0', 'access_ended'];
 
 let events = 0;
 /** Publishes an event of the store, and returns the webhooks to which it goes. */
-const publish = async (storeId: number, token = platform): Promise<number[]> => {
+async function publish(storeId: number, token = platform): Promise<number[]> {
   const body = { event: 'transaction/created', resource: { id: (events += 1) } };
   const published = await call('POST', `/stores/${storeId}/events`, { token, body });
   assert.equal(published.status, 201);
@@ -45,7 +45,7 @@ const publish = async (storeId: number, token = platform): Promise<number[]> => 
     select d.webhook_id as id from delivery d join event e on e.shard = d.shard and e.id = d.event_id
     where d.store_id = ${storeId} and e.resource_id = ${String(events)} order by d.webhook_id`;
   return rows.map(({ id }) => id);
-};
+}
 
 /** The owner of the apps. */
 const maker = await newOwner();
@@ -106,13 +106,13 @@ test('while another grant of the same person lets the app into the store, its we
 });
 
 /** A webhook that stopped because its person disconnected the app. */
-const stopped = async (): Promise<{ owner: Owner; app: App; webhook: number }> => {
+async function stopped(): Promise<{ owner: Owner; app: App; webhook: number }> {
   const [owner, app] = [await newOwner(), await newApp()];
   const { access, refresh } = await letIn(owner, app);
   const webhook = await addWebhook(access, owner.storeId);
   await revoke(refresh, app.credentials);
   return { owner, app, webhook };
-};
+}
 
 test('a webhook whose app has no access cannot be switched on', async () => {
   const { owner, webhook } = await stopped();

@@ -11,7 +11,7 @@ import { until } from '../setup/until.ts';
 const WAITED_SECONDS = 120;
 
 /** An app in which all webhooks to one origin together have one slot, and a receiver. */
-const start = async () => {
+async function start() {
   const port = await freePort();
   const app = await startTestApp({ env: { METRICS_PORT: String(port), DELIVERY_SLOTS: '4' } });
   const receiver = await startReceiver();
@@ -56,7 +56,7 @@ const start = async () => {
       return old.map(({ labels }) => labels['held_by']);
     },
   };
-};
+}
 
 test('what waits for the pace of its webhook is no backlog of ours', async () => {
   const { addWebhook, publish, waitsFor } = await start();

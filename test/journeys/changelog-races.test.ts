@@ -128,7 +128,7 @@ test('two people who let in the app of the other are erased at the same time', a
 });
 
 /** Begins both in this order while `held` is locked, and lets go when both wait: what each of them answered. */
-const inTurn = async (held: (tx: Tx) => Promise<unknown>, one: () => Answer, two: () => Answer): Promise<number[]> => {
+async function inTurn(held: (tx: Tx) => Promise<unknown>, one: () => Answer, two: () => Answer): Promise<number[]> {
   const started: Answer[] = [];
   await transaction(sql, async (tx) => {
     await held(tx);
@@ -141,7 +141,7 @@ const inTurn = async (held: (tx: Tx) => Promise<unknown>, one: () => Answer, two
     }
   });
   return (await Promise.all(started)).map(({ status }) => status);
-};
+}
 
 test('a user and their store are erased at the same time', async () => {
   const [owner, app] = [await newOwner(), await newApp()];

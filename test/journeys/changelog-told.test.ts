@@ -16,23 +16,23 @@ const STORE = `/stores/${storeId}`;
 
 type Json = Record<string, unknown>;
 
-const make = async (settings: Json): Promise<{ id: number; path: string }> => {
+async function make(settings: Json): Promise<{ id: number; path: string }> {
   const body = { name: 'Watch', format: 'json', encryption_key: 'kept', ...settings };
   const response = await api('POST', `${STORE}/webhooks`, { body });
   assert.equal(response.status, 201);
   const id = Number(((await response.json()) as Json)['id']);
   return { id, path: `/webhooks/${id}` };
-};
+}
 const watch = (path: string) => make({ url: receiver.url + path, event_resource: 'changelog' });
 const change = async (path: string, body: Json) => assert.equal((await api('PATCH', path, { body })).status, 200);
 
 /** What was written for a webhook to send, sent or not. */
-const deliveriesOf = async (webhookId: number): Promise<number> => {
+async function deliveriesOf(webhookId: number): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select (select count(*) from delivery where webhook_id = ${webhookId})
       + (select count(*) from delivery_done where webhook_id = ${webhookId}) as n`;
   return row?.n ?? 0;
-};
+}
 const receivedAt = (path: string) => receiver.got.filter((got) => got.path === path);
 const bodyOf = (got: { body: Buffer } | undefined) => JSON.parse(String(got?.body)) as Json;
 

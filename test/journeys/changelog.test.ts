@@ -15,18 +15,18 @@ const byApp = { actor: 'app', user: adaId, client: mailerId };
 const byAda = { actor: 'user', user: adaId, client: null };
 const byOperator = { actor: 'operator', user: null, client: null };
 
-const listed = async (storeId: number): Promise<Representation[]> => {
+async function listed(storeId: number): Promise<Representation[]> {
   const reply = await call('GET', `/stores/${storeId}/changelogs?limit=300`, { token: platform });
   assert.equal(reply.status, 200);
   return itemsOf(reply, 'changelogs');
-};
+}
 /** What the changelog of a store gained meanwhile, but for ids, dates and links. */
-const entriesOf = async (act: () => Promise<unknown>, storeId = alpha) => {
+async function entriesOf(act: () => Promise<unknown>, storeId = alpha) {
   const before = new Set((await listed(storeId)).map(({ id }) => id));
   await act();
   const added = (await listed(storeId)).filter(({ id }) => !before.has(id));
   return added.map(({ _links, _embedded, id, date_created, ...entry }) => entry);
-};
+}
 
 const change = (path: string, body: object, token = store, headers = {}) =>
   call('PATCH', path, { token, body, headers });
@@ -38,15 +38,15 @@ const HOOK = {
   url: 'http://93.184.216.34/hook',
   events: ['transaction/created'],
 };
-const newHook = async (body: object = HOOK): Promise<string> => {
+async function newHook(body: object = HOOK): Promise<string> {
   const reply = await call('POST', `${ALPHA}/webhooks`, { token: store, body });
   assert.equal(reply.status, 201, JSON.stringify(reply.body));
   return `/webhooks/${String(reply.body['id'])}`;
-};
+}
 const idOf = (path: string): number => Number(path.split('/').at(-1));
 
 /** A form of a page, sent by Ada in her browser with these fields filled in otherwise. */
-const sendForm = async (path: string, method: string, changes: Record<string, string> = {}) => {
+async function sendForm(path: string, method: string, changes: Record<string, string> = {}) {
   const headers = { Accept: 'text/html', Cookie: people.browser.cookie() ?? '', 'Sec-Fetch-Site': 'same-origin' };
   const page = await (await fetch(people.origin + path, { headers })).text();
   const inside = [...page.matchAll(/<form method="post"[^>]*>(.*?)<\/form>/gs)].map(([, form = '']) => form);
@@ -56,7 +56,7 @@ const sendForm = async (path: string, method: string, changes: Record<string, st
   for (const [name, value] of Object.entries(changes)) body.set(name, value);
   const response = await fetch(people.origin + path, { method: 'POST', redirect: 'manual', headers, body });
   assert.equal(response.status, 303, await response.text());
-};
+}
 
 test('a store begins its changelog with what it was made of', async () => {
   const details = { name: 'Gamma', domain: 'Gamma.example.com', email: 'g@example.com', time_zone: 'Asia/Tokyo' };
@@ -217,7 +217,7 @@ test('a change whose entry cannot be written is not made', async () => {
   assert.equal((await call('GET', path, { token: store })).body['name'], HOOK.name);
 });
 
-const program = async (...args: string[]) => {
+async function program(...args: string[]) {
   assert.ok(people.address.kind === 'socket');
   const { directory, user, password, database } = people.address;
   const place = { PGHOST: directory, PGUSER: user, PGPASSWORD: password, DATABASE_URL: `postgres:///${database}` };
@@ -225,7 +225,7 @@ const program = async (...args: string[]) => {
   const { code, out, err } = await runCommand(['store', ...args], env);
   assert.equal(code, 0, err);
   return JSON.parse(out) as Record<string, unknown>;
-};
+}
 
 test('what the operator does by a command is written down as theirs', async () => {
   const [id, bob, ada] = [String(beta), String(bobId), String(adaId)];

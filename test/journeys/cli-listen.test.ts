@@ -21,19 +21,19 @@ const person = await personAtTerminal(app.baseUrl, USER, ends);
 assert.equal((await person.login()).code, 0);
 
 let nextId = 1;
-const publish = async (event: string, more: object = {}): Promise<number> => {
+async function publish(event: string, more: object = {}): Promise<number> {
   const id = nextId++;
   const body = { event, resource: { id, ...more } };
   const response = await app.api('POST', `/stores/${app.storeId}/events`, { token: app.platformToken, body });
   assert.equal(response.status, 201, await response.clone().text());
   return id;
-};
-const webhooks = async (): Promise<{ id: number; name: string; is_held: string; events: string[] }[]> => {
+}
+async function webhooks(): Promise<{ id: number; name: string; is_held: string; events: string[] }[]> {
   const page = (await (await app.api('GET', `/stores/${app.storeId}/webhooks`)).json()) as {
     _embedded: Record<string, { id: number; name: string; is_held: string; events: string[] }[]>;
   };
   return Object.values(page._embedded).flat();
-};
+}
 
 type Line = Readonly<Record<string, unknown>>;
 type Listener = ReturnType<PersonAtTerminal['start']> & {
@@ -43,7 +43,7 @@ type Listener = ReturnType<PersonAtTerminal['start']> & {
 type Listening = { forward: string | null; encryption_key: string; webhooks: number[]; events: string[] };
 
 /** Started, and fulfilled when it listens. */
-const listen = async (...args: string[]): Promise<Listener & { listening: Listening }> => {
+async function listen(...args: string[]): Promise<Listener & { listening: Listening }> {
   const child = person.start('listen', '--json', ...args);
   const ended = once(child, 'close');
   const lines = () =>
@@ -59,11 +59,11 @@ const listen = async (...args: string[]): Promise<Listener & { listening: Listen
   );
   assert.ok(first?.['listening'] !== undefined, child.said());
   return Object.assign(child, { lines, ended, listening: first['listening'] as Listening });
-};
-const stop = async (listener: Listener): Promise<void> => {
+}
+async function stop(listener: Listener): Promise<void> {
   listener.kill('SIGINT');
   assert.deepEqual(await listener.ended, [0, null], listener.said());
-};
+}
 
 test('what happens is forwarded as Halcyon would have sent it, answered, and told', async () => {
   const receiver = await startReceiver(ends);

@@ -24,12 +24,12 @@ const app = await startTestApp({ roles: ['serve'] });
 await Promise.all(Array.from({ length: 4 }, () => provideCommandLineClient(app.sql, app.clock.now())));
 
 /** The first line that answers a request target which no browser would send. */
-const answerTo = async (address: string, target: string): Promise<string> => {
+async function answerTo(address: string, target: string): Promise<string> {
   const socket = connect(Number(new URL(address).port), '127.0.0.1');
   socket.end(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
   const text = (await Array.fromAsync(socket.setEncoding('utf8') as AsyncIterable<string>)).join('');
   return text.split('\r\n', 1)[0] ?? '';
-};
+}
 
 type Logins = Record<string, { access_token: string; refresh_token: string }>;
 
@@ -102,18 +102,18 @@ test('what comes back from another login, or from another issuer, is not taken',
 });
 
 /** The address of a server that has nothing to do with ours. */
-const foreign = async (answer: RequestListener): Promise<string> => {
+async function foreign(answer: RequestListener): Promise<string> {
   const server = createServer(answer).listen(0, '127.0.0.1');
   ends.after(async () => void server.close());
   await once(server, 'listening');
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-};
+}
 
 /** A server that says what it likes of itself: `told` is made of its own address. */
-const impostor = async (told: (self: string) => object): Promise<string> => {
+async function impostor(told: (self: string) => object): Promise<string> {
   const self = await foreign((_request, response) => response.end(JSON.stringify(told(self))));
   return self;
-};
+}
 
 test('nobody is signed in for a server that is not who it says', async () => {
   const person = await personAtTerminal(app.baseUrl, USER, ends);

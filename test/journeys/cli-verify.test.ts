@@ -24,13 +24,14 @@ await app.api('POST', `/stores/${app.storeId}/events`, {
   body: { event: 'transaction/created', resource: { id: 7, total: 1.5, note: 'ä\n' } },
 });
 await receiver.until(1);
-const [got] = receiver.got;
-assert.ok(got !== undefined);
+const [first] = receiver.got;
+assert.ok(first !== undefined);
+const got = first;
 
-const file = async (name: string, content: string | Buffer): Promise<string> => {
+async function file(name: string, content: string | Buffer): Promise<string> {
   await writeFile(join(folder, name), content);
   return join(folder, name);
-};
+}
 const linesOf = (changed: Record<string, string> = {}) =>
   [
     'HTTP/1.1 200 OK',
@@ -40,11 +41,11 @@ const linesOf = (changed: Record<string, string> = {}) =>
 
 type Changes = { key?: string; headers?: string; body?: string | Buffer; args?: string[] };
 
-const verify = async ({ key = `${KEY}\n`, headers = linesOf(), body = got.body, args = [] }: Changes = {}) => {
+async function verify({ key = `${KEY}\n`, headers = linesOf(), body = got.body, args = [] }: Changes = {}) {
   const files = [await file('key', key), await file('headers', headers), await file('body', body)];
   const options = ['--key-file', '--headers', '--body'].flatMap((option, n) => [option, files[n] ?? '']);
   return runCommand(['verify', ...options, ...args], {});
-};
+}
 
 test('what the engine has sent is verified, and opened', async () => {
   const plain = await verify();

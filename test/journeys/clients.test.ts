@@ -12,7 +12,7 @@ const tokens = (await server.redeem(await server.newCode())).body;
 
 type Representation = { _embedded?: Record<string, Record<string, unknown>[]> } & Record<string, unknown>;
 
-const call = async (method: string, path: string, options: { token?: string; body?: object } = {}) => {
+async function call(method: string, path: string, options: { token?: string; body?: object } = {}) {
   const { token = platform, body } = options;
   const response = await fetch(server.origin + path, {
     method,
@@ -23,16 +23,16 @@ const call = async (method: string, path: string, options: { token?: string; bod
   const read = (text === '' ? {} : JSON.parse(text)) as Representation;
   const [location, caching] = ['location', 'cache-control'].map((name) => response.headers.get(name));
   return { status: response.status, location, caching, body: read };
-};
+}
 const faultsOf = ({ body }: { body: Representation }) =>
   body._embedded?.['svc:errors']?.map(({ field, code }) => `${String(field)} ${String(code)}`);
 
 /** Whether the client proves itself: with a refresh token that is none, it then gets 400 and not 401. */
-const counts = async (clientId: unknown, secret: unknown): Promise<boolean> => {
+async function counts(clientId: unknown, secret: unknown): Promise<boolean> {
   const credentials = { client_id: String(clientId), client_secret: String(secret) };
   const form = { grant_type: 'refresh_token', refresh_token: 'none', ...credentials };
   return (await server.token(form)).status === 400;
-};
+}
 
 test('the platform makes a client, and reads it again without its secret', async () => {
   const made = await call('POST', '/clients', { body: { name: 'Made', redirect_uris: [REDIRECT], company: 'Co' } });
@@ -115,12 +115,12 @@ test('an owner whom nobody knows is a fault of that field', async () => {
 });
 
 /** What the audit says of a client: who is concerned, from where, and which program it was. */
-const deedsOn = async (clientId: unknown) => {
+async function deedsOn(clientId: unknown) {
   const rows = await sql<{ action: string; userId: number | null; address: string | null; by: number | null }[]>`
     select action, user_id as "userId", address, (detail->>'by_client')::bigint as by from audit
     where detail->>'client_id' = ${String(clientId)} order by id`;
   return rows.map(({ action, userId, address, by }) => [action, userId, address, by]);
-};
+}
 const internalId = async (clientId: string) =>
   (await sql`select id from client where client_id = ${clientId}`)[0]?.['id'] as unknown;
 
@@ -188,18 +188,18 @@ test('a client that the platform deletes is gone, with its tokens', async () => 
   assert.equal((await call('DELETE', `/clients/${credentials.client_id}`)).status, 404);
 });
 
-const program = (...args: string[]) => {
+function program(...args: string[]) {
   if (server.address.kind !== 'socket') throw new TypeError('The test database listens on a socket');
   const { directory, user, password, database } = server.address;
   const place = { PGHOST: directory, PGUSER: user, PGPASSWORD: password, DATABASE_URL: `postgres:///${database}` };
   const settings = { HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
   return runCommand(args, { PATH: process.env['PATH'] ?? '', ...place, ...settings });
-};
-const printed = async (...args: string[]) => {
+}
+async function printed(...args: string[]) {
   const { code, out, err } = await program(...args);
   assert.equal(code, 0, err);
   return JSON.parse(out) as Record<string, unknown>;
-};
+}
 const created = (...args: string[]) =>
   printed('client', 'create', '--name', 'Cli', '--redirect-uri', REDIRECT, ...args);
 

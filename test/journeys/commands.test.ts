@@ -52,17 +52,17 @@ const nameOf = (command: Command): string =>
   command.parent === null ? '' : `${nameOf(command.parent)} ${command.name()}`.trim();
 
 /** What a person reads, with what is added behind it. */
-const helpOf = (command: Command): string => {
+function helpOf(command: Command): string {
   let text = '';
   command.configureOutput({ writeOut: (more) => void (text += more) }).outputHelp();
   return text;
-};
+}
 
 const leaves = leavesOf(createProgram(silentTerminal()));
-const examplesOf = (command: Command): string[] => {
+function examplesOf(command: Command): string[] {
   const [, lines = ''] = /^Examples?:\n((?: {2}.+\n?)+)/m.exec(helpOf(command)) ?? [];
   return lines.split('\n').flatMap((line) => (line === '' ? [] : [line.trim()]));
-};
+}
 
 test('every command says what it is for, shows an example of itself, and takes --json where it prints something', () => {
   assert.ok(leaves.length > 20);
@@ -89,7 +89,7 @@ test('the handbook has the exit codes that the help has', async () => {
 
 type Ran = { code: number; out: string; err: string };
 
-const run = async (args: readonly string[], env: Record<string, string> = {}, input = ''): Promise<Ran> => {
+async function run(args: readonly string[], env: Record<string, string> = {}, input = ''): Promise<Ran> {
   const { promise: told, resolve } = Promise.withResolvers<string>();
   const terminal = silentTerminal({
     env: { ...common, ...env },
@@ -112,10 +112,10 @@ const run = async (args: readonly string[], env: Record<string, string> = {}, in
   const code = failure === undefined ? 0 : exitCodeOf(failure);
   const said = failure === undefined ? undefined : explain(failure, terminal.isJson);
   return { code, out: terminal.out.join('\n'), err: [...terminal.err, said ?? ''].join('\n').trim() };
-};
+}
 
 /** What a shell makes of a line: the words, and what stands in the environment. */
-const readByShell = async (line: string): Promise<{ args: string[]; env: Record<string, string> }> => {
+async function readByShell(line: string): Promise<{ args: string[]; env: Record<string, string> }> {
   const names = ['PORT', 'HALCYON_SECRET_KEY', 'HALCYON_SECRET_KEY_OTHER'];
   const print = `halcyon() { printf '%s\\0' ${names.map((name) => `"$${name}"`).join(' ')} "$@"; }; export-orders() { :; }`;
   const { stdout } = await promisify(execFile)('bash', ['-c', `${print}\n${line}`], {
@@ -124,7 +124,7 @@ const readByShell = async (line: string): Promise<{ args: string[]; env: Record<
   const words = stdout.split('\0').slice(0, -1);
   const set = names.flatMap((name, at) => (words[at] ? [[name, words[at]] as const] : []));
   return { args: words.slice(names.length), env: Object.fromEntries(set) };
-};
+}
 
 const ORDER = JSON.stringify({ event: 'transaction/created', resource: { id: 1001, total: 24.5 } });
 

@@ -13,20 +13,20 @@ type Json = Record<string, unknown>;
 type Links = Record<string, { href: string; title?: string }>;
 type Page = Json & { _links: Links; _embedded: Record<string, (Json & { _links: Links })[]> };
 
-const publish = async (event: string, resources: readonly Json[], store = storeId) => {
+async function publish(event: string, resources: readonly Json[], store = storeId) {
   const body = resources.map((resource) => ({ event, resource }));
   assert.equal((await app.api('POST', `/stores/${store}/events`, { token: platformToken, body })).status, 200);
-};
-const get = async (path: string, token?: string) => {
+}
+async function get(path: string, token?: string) {
   const response = await app.api('GET', path, token === undefined ? {} : { token });
   return { status: response.status, body: (await response.json()) as Page, etag: response.headers.get('etag') };
-};
+}
 const faultsOf = (body: Page) => (body._embedded['svc:errors'] ?? []).map(({ field, code }) => [field, code].join(' '));
-const list = async (query = '', path = transactions) => {
+async function list(query = '', path = transactions) {
   const { status, body } = await get(path + query);
   assert.equal(status, 200, JSON.stringify(body));
   return { body, items: body._embedded[`svc:${path.split('/').at(-1)}`] ?? [] };
-};
+}
 const idsOf = async (query: string) => (await list(query)).items.map(({ id }) => id);
 
 const items = [

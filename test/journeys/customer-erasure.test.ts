@@ -15,10 +15,10 @@ const { api, sql, clock, storeId, platformToken: token } = app;
 const MINUTE_MS = 60_000;
 const BATCH = 4;
 let words = 0;
-const announce = (...args: Parameters<typeof announceErased>) => {
+function announce(...args: Parameters<typeof announceErased>) {
   words += 1;
   return announceErased(...args);
-};
+}
 const [, hunt, answers] = createErasurePurges({
   sql,
   log: createLog('silent'),
@@ -29,20 +29,20 @@ const [, hunt, answers] = createErasurePurges({
 type Json = Record<string, unknown>;
 const at = `/stores/${storeId}`;
 
-const publish = async (event: string, resource: Json): Promise<number> => {
+async function publish(event: string, resource: Json): Promise<number> {
   const answer = await api('POST', `${at}/events`, { token, body: { event, resource } });
   assert.equal(answer.status, 201);
   return ((await answer.json()) as { id: number }).id;
-};
+}
 const textOf = async (path: string): Promise<string> => (await api('GET', at + path)).text();
 const etagOf = async (path: string): Promise<string | null> => (await api('GET', at + path)).headers.get('etag');
 const erase = async (path: string): Promise<void> =>
   assert.equal((await api('DELETE', at + path, { token })).status, 204);
 /** Batch after batch, as housekeeping does it. */
-const keptFixture = async (later = 0): Promise<void> => {
+async function keptFixture(later = 0): Promise<void> {
   const now = new Date(clock.now().getTime() + later);
   for (const one of [hunt, answers]) while ((await one?.purge(BATCH, now)) === BATCH);
-};
+}
 const ada = (id: unknown, more: Json = {}): Json => ({ id, email: 'ada@example.com', ...more });
 const withAda = (id: string, relation: string, customer: unknown): Json => ({
   id,

@@ -19,22 +19,22 @@ const deactivation = { deactivateAfterFailures: 12, deactivateAfterSeconds: { ho
 const range = (count: number, from: number): number[] => Array.from({ length: count }, (_, index) => from + index);
 const idOf = ({ body }: Got): number => (JSON.parse(body.toString()) as { id: number }).id;
 
-const webhookOf = async ({ sql }: Engine, id: number) => {
+async function webhookOf({ sql }: Engine, id: number) {
   const [row] = await sql<{ isActive: boolean; epoch: number; revision: number }[]>`
     select is_active as "isActive", epoch, revision from webhook where id = ${id}`;
   if (row === undefined) throw new Error('no webhook');
   return { ...row };
-};
+}
 
-const entriesOf = async ({ sql }: Engine) => {
+async function entriesOf({ sql }: Engine) {
   const rows = await sql<{ body: string }[]>`select body from event where resource_type = 'changelog' order by id`;
   return rows.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
-};
+}
 
-const pendingOf = async ({ sql }: Engine): Promise<number> => {
+async function pendingOf({ sql }: Engine): Promise<number> {
   const [row] = await sql<{ n: number }[]>`select count(*) as n from delivery`;
   return row?.n ?? 0;
-};
+}
 
 const attemptsOf = ({ sql }: Engine) => sql<{ at: Date; outcome: string }[]>`
   select date_started as at, outcome from attempt order by date_started, delivery_id`;

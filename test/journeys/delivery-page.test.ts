@@ -21,33 +21,33 @@ receiver.answer(({ path }, response) => {
 });
 
 type Options = Parameters<typeof app.api>[2];
-const ask = async (method: string, path: string, options: Options = {}) => {
+async function ask(method: string, path: string, options: Options = {}) {
   const response = await app.api(method, path, options);
   const text = await response.text();
   const { status, headers } = response;
   return { status, location: headers.get('location') ?? '', text, body: JSON.parse(text || '{}') as Representation };
-};
+}
 const faultOf = ({ body }: { body: Partial<Representation> }) => body._embedded?.['svc:errors']?.[0];
 
 /** A webhook at a path of its own, and how to publish something that goes there and nowhere else. */
-const open = async (path: string, changes: object = {}) => {
+async function open(path: string, changes: object = {}) {
   const settings = { name: path, format: 'json', encryption_key: KEY, event_resource: 'customer', ...changes };
   const body = { url: receiver.url + path, ...settings };
   const made = await ask('POST', `${store}/webhooks`, { body });
   assert.equal(made.status, 201, made.text);
   return `/webhooks/${String(made.body['id'])}`;
-};
-const publish = async (id: number, more: object = {}) => {
+}
+async function publish(id: number, more: object = {}) {
   const body = { event: 'customer/created', resource: { id, first_name: 'Zoë', ...more } };
   assert.equal((await ask('POST', `${store}/events`, { body, token: platformToken })).status, 201);
-};
+}
 const switchTo = (at: string, is_active: '0' | '1') => ask('PATCH', at, { body: { is_active } });
 const gotAt = (path: string): Got[] => receiver.got.filter((got) => got.path === path);
 
 const selfOf = (delivery: Representation): string => delivery._links['self']?.href ?? '';
 
 /** A delivery of a webhook, at its own address, once there is one as wanted. Which is the newest their ids do not tell. */
-const find = async (at: string, isWanted: (delivery: Representation) => boolean): Promise<Representation> => {
+async function find(at: string, isWanted: (delivery: Representation) => boolean): Promise<Representation> {
   const found = await until(
     async () => {
       const { body } = await ask('GET', `${at}/statuses`);
@@ -58,7 +58,7 @@ const find = async (at: string, isWanted: (delivery: Representation) => boolean)
   );
   assert.ok(found !== undefined);
   return found.body;
-};
+}
 const attempted = (count: number) => (delivery: Representation) => delivery['attempts'] === count;
 const is = (status: string) => (delivery: Representation) => delivery['status'] === status;
 const requestOf = (delivery: Representation) => delivery._embedded['svc:request'] as unknown as Representation;

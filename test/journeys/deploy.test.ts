@@ -44,10 +44,10 @@ const USES = /\b((?:halcyon|nodejs|process)_[a-z0-9_]+)(?:\{([^}]*)\})?/g;
 const wordsIn = (text: string): string[] => text.split(',').map((word) => word.trim());
 
 /** The labels of each metric, as the handbook has them; metrics.test.ts holds its table against what is served. */
-const labelsIn = (handbook: string): Map<string, string[]> => {
+function labelsIn(handbook: string): Map<string, string[]> {
   const rows = handbook.matchAll(/^\| `(halcyon_\w+)(?:\{([\w,]+)\})?` \|/gm);
   return new Map([...rows].map(([, name = '', labels = '']) => [name, labels === '' ? [] : labels.split(',')]));
-};
+}
 
 test('dashboard and alerts name metrics that a process serves, and labels that these have', async () => {
   const port = await freePort();
@@ -93,7 +93,7 @@ const settings = new Set(SETTING_GROUPS.flatMap(([, group]) => Object.keys(group
 const OF_NODE: ReadonlySet<string> = new Set(['NODE_ENV', 'NODE_COMPILE_CACHE']);
 
 /** Throws where the program does not know it, without running anything. */
-const demandCommand = ([name = '', ...options]: readonly string[]): void => {
+function demandCommand([name = '', ...options]: readonly string[]): void {
   const command = createProgram(silentTerminal()).commands.find((one) => one.name() === name);
   assert.ok(command, `there is no halcyon ${name}`);
   for (const option of options)
@@ -101,12 +101,12 @@ const demandCommand = ([name = '', ...options]: readonly string[]): void => {
       command.options.some(({ long }) => long === option),
       `${name} ${option}`,
     );
-};
+}
 
-const demandSettings = (names: readonly string[], where: string): void => {
+function demandSettings(names: readonly string[], where: string): void {
   assert.ok(names.length > 0, where);
   for (const name of names) assert.ok(settings.has(name) || OF_NODE.has(name), `${where} sets ${name}`);
-};
+}
 
 test('the example of settings is read once the key is filled in, and has no other names', async () => {
   const lines = (await read('deploy/halcyon.env.example')).matchAll(/^#?([A-Z_]+)=(.*)$/gm);

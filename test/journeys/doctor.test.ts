@@ -37,11 +37,11 @@ type Changed = DoctorContext & {
 };
 
 /** A migrated database of its own, which the test makes wrong. */
-const place = async (t: TestContext, env: Record<string, string> = {}): Promise<Changed> => {
+async function place(t: TestContext, env: Record<string, string> = {}): Promise<Changed> {
   const { sql, address } = await testDatabase(t);
   const config = readConfig({ DELIVERY_LEASE_MS: '500', ...env }, tmpdir());
   return { config, clock: testClock(), sql, direct: sql, env, address };
-};
+}
 
 type Ran = { code: number | null; findings: Finding[]; err: string };
 
@@ -153,14 +153,14 @@ test('a day whose numbers are nearly used up', async (t) => {
   demandFinding(await checkNumbers(here), /^fail 94 % .* events /);
 });
 
-const addStore = async (sql: Sql, id = 1_001): Promise<number> => {
+async function addStore(sql: Sql, id = 1_001): Promise<number> {
   await sql`
     insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
     values (${shardOf(id)}, ${id}, 'S', 's.example', 's@s.example', 'UTC', now(), now())`;
   return id;
-};
+}
 
-const addWebhook = async (sql: Sql, storeId: number, number: number, key: Buffer | null = null): Promise<number> => {
+async function addWebhook(sql: Sql, storeId: number, number: number, key: Buffer | null = null): Promise<number> {
   const id = storeId + 256 * number;
   await sql`
     insert into webhook (shard, id, store_id, name, format, version, encryption_key, event_resource, events, is_active,
@@ -168,7 +168,7 @@ const addWebhook = async (sql: Sql, storeId: number, number: number, key: Buffer
     values (${shardOf(id)}, ${id}, ${storeId}, 'W', 'partner_automation', '2', ${key}, 'transaction', '{created}', true,
       '{}', 'hour', now(), now())`;
   return id;
-};
+}
 
 test('a key that is not the one, and a secret that it does not open', async (t) => {
   const [key, other] = [randomBytes(32), randomBytes(32)];
@@ -234,12 +234,12 @@ test('nobody delivers; somebody is silent; somebody has no shards', async (t) =>
   demandFinding(await looking, /^warn 1 worker .* 0 of 256 .* 1 other /);
 });
 
-const addDue = async (sql: Sql, webhookId: number, due: Date): Promise<void> => {
+async function addDue(sql: Sql, webhookId: number, due: Date): Promise<void> {
   const [shard, id] = [shardOf(webhookId), dailyIdOf(dayOf(due), 1, shardOf(webhookId))];
   await sql`
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
     values (${shard}, ${id}, 1001, ${webhookId}, 0, ${id}, ${due})`;
-};
+}
 
 test('what waits for us, what waits for its endpoint, and endpoints that all fail', async (t) => {
   const here = await place(t);

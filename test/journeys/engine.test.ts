@@ -11,7 +11,7 @@ const range = (count: number, from = 1): number[] => Array.from({ length: count 
 const idsOf = (got: readonly Got[]): number[] =>
   got.map(({ body }) => (JSON.parse(body.toString()) as { id: number }).id).toSorted((a, b) => a - b);
 
-const countsOf = async ({ sql }: Engine) => {
+async function countsOf({ sql }: Engine) {
   const [counts] = await sql<{ pending: number; successful: number; failed: number; attempts: number }[]>`
     select (select count(*) from delivery) as pending,
       (select count(*) from delivery_done where state = 'successful') as successful,
@@ -19,7 +19,7 @@ const countsOf = async ({ sql }: Engine) => {
       (select count(*) from attempt) as attempts`;
   if (counts === undefined) throw new Error('no row');
   return counts;
-};
+}
 
 test('an event is delivered once, signed in both ways, and recorded', async () => {
   const engine = await startEngine();

@@ -19,23 +19,23 @@ const BATCH = 2_000;
 
 type Json = Record<string, unknown>;
 
-const publish = async (...events: [event: string, resource: Json][]): Promise<Json> => {
+async function publish(...events: [event: string, resource: Json][]): Promise<Json> {
   const body = events.map(([event, resource]) => ({ event, resource }));
   const answer = await api('POST', `${at}/events`, { token, body: body.length === 1 ? body[0] : body });
   assert.ok(answer.ok, await answer.clone().text());
   return (await answer.json()) as Json;
-};
+}
 const erase = async (path: string): Promise<void> =>
   assert.equal((await api('DELETE', at + path, { token })).status, 204);
 const version = (id: string, frequency: string): [string, Json] => [
   'subscription/modified',
   { id, frequency, is_active: true, customer_email: `bob@${id}.example` },
 ];
-const stepsOf = async (id: string): Promise<string[]> => {
+async function stepsOf(id: string): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select id from resource where type = 'subscription_event' and body like ${`%bob@${id}.example%`} order by id`;
   return rows.map((row) => row.id);
-};
+}
 const eventsWith = (text: string) =>
   sql<{ id: number }[]>`select id from event where body like ${`%${text}%`} order by id`;
 
@@ -72,7 +72,7 @@ test('what is published again of an erased subscription is erased with the next 
 });
 
 /** One resource with so many events, each after the one before it. */
-const longChain = async (id: string, count: number): Promise<void> => {
+async function longChain(id: string, count: number): Promise<void> {
   const first = dailyIdOf(dayOf(clock.now()), 2 ** 29, shard);
   await sql`
     insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone,
@@ -84,11 +84,11 @@ const longChain = async (id: string, count: number): Promise<void> => {
     insert into resource (shard, store_id, type, id, version, modified_at, event_id, head_event_id, time_zone, base_url, body)
     select shard, store_id, resource_type, resource_id, version, now(), id, id, 'UTC', 'x', body
     from event where shard = ${shard} and id = ${first + count * 256}`;
-};
-const full = async (id: string): Promise<number> => {
+}
+async function full(id: string): Promise<number> {
   const rows = await sql`select from event where resource_id = ${id} and body <> ''`;
   return rows.length;
-};
+}
 
 test('a resource with very many events is erased in batches, and is gone when that is answered', async () => {
   await longChain('long', 2 * BATCH + 1);

@@ -15,17 +15,17 @@ type Links = Record<string, { href: string; title?: string }>;
 type Item = Json & { _links: Links };
 type Page = Item & { _embedded: Record<string, Item[]> };
 
-const get = async (path: string, token?: string) => {
+async function get(path: string, token?: string) {
   const response = await app.api('GET', path, token === undefined ? {} : { token });
   return { status: response.status, body: (await response.json()) as Page };
-};
-const publish = async (event: string, id: number | string, store = storeId): Promise<Page> => {
+}
+async function publish(event: string, id: number | string, store = storeId): Promise<Page> {
   const body = { event, resource: { id } };
   const response = await app.api('POST', `/stores/${store}/events`, { token: platformToken, body });
   assert.equal(response.status, 201);
   return (await response.json()) as Page;
-};
-const hook = async (store = storeId, token = app.token): Promise<number> => {
+}
+async function hook(store = storeId, token = app.token): Promise<number> {
   const body = {
     name: 'w',
     format: 'json',
@@ -35,15 +35,15 @@ const hook = async (store = storeId, token = app.token): Promise<number> => {
   };
   const made = await app.api('POST', `/stores/${store}/webhooks`, { body, token });
   return Number(((await made.json()) as Json)['id']);
-};
+}
 /** That the webhooks were made is told among the events as well, and left out here. */
 const PUBLISHED = 'resource_type:not=changelog';
-const list = async (query = '', path = events) => {
+async function list(query = '', path = events) {
   const narrowed = path === events ? `${query === '' ? '?' : `${query}&`}${PUBLISHED}` : query;
   const { status, body } = await get(path + narrowed);
   assert.equal(status, 200, JSON.stringify(body));
   return { body, items: body._embedded[`svc:${path.split('/').at(-1)}`] ?? [] };
-};
+}
 
 const [first, other] = [await hook(), await hook()];
 await hook(second.storeId, second.token);

@@ -7,32 +7,32 @@ import { until } from '../setup/until.ts';
 const range = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
 
 /** Of the webhook that was made first: those that `meanwhile` makes may have a state, too. */
-const stateOf = async ({ sql }: Engine) => {
+async function stateOf({ sql }: Engine) {
   const [row] = await sql<{ failures: number; probeAt: Date | null; pending: number; charged: number }[]>`
     select consecutive_failures as failures, probe_at as "probeAt", (select count(*) from delivery) as pending,
       (select count(*) from delivery where attempts > 0) as charged
     from webhook_state where webhook_id = (select min(id) from webhook)`;
   return row ?? { failures: 0, probeAt: null, pending: 0, charged: 0 };
-};
+}
 
 /** An endpoint that refuses, with many deliveries: its breaker is open when this resolves. */
-const startDead = async (): Promise<{ engine: Engine; receiver: Receiver }> => {
+async function startDead(): Promise<{ engine: Engine; receiver: Receiver }> {
   const engine = await startEngine();
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(500).end());
   await engine.addWebhook(receiver.url);
   await engine.publish(range(20));
   return { engine, receiver };
-};
+}
 
 /** The worker has had the time to send more, if it would: something else that was published later has arrived. */
-const meanwhile = async (engine: Engine, worker: Parameters<Engine['publish']>[1]): Promise<void> => {
+async function meanwhile(engine: Engine, worker: Parameters<Engine['publish']>[1]): Promise<void> {
   const other = await startReceiver();
   const storeId = await engine.addStore();
   await engine.addWebhook(other.url, { storeId });
   await engine.publish([1], worker, storeId);
   await other.until(1);
-};
+}
 
 test('after five failures a dead endpoint is probed ever more rarely, and what waits is not charged', async () => {
   const { engine, receiver } = await startDead();

@@ -10,7 +10,7 @@ const people = await startWithPeople();
 const { call, browser, sql, adaId, bobId, alpha, beta, account, platformToken: platform } = people;
 
 /** An app of its own that Ada lets in; `again` lets it in once more. */
-const letIn = async (name: string, changes: Record<string, string> = {}, storeId = alpha) => {
+async function letIn(name: string, changes: Record<string, string> = {}, storeId = alpha) {
   const client = await createClient(sql, { name, redirectUris: [REDIRECT], trusted: false, now: people.now() });
   const again = async (): Promise<string> => {
     const asking = people.asking({ client_id: client.client_id, ...changes });
@@ -19,14 +19,14 @@ const letIn = async (name: string, changes: Record<string, string> = {}, storeId
     return String((await people.redeem(code, client)).body['access_token']);
   };
   return { clientId: client.client_id, again, token: await again() };
-};
+}
 const listed = async (token: string, query = '') =>
   itemsOf(await call('GET', `/users/${adaId}/grants?limit=300${query}`, { token }), 'grants');
-const grantOf = async (clientId: string) => {
+async function grantOf(clientId: string) {
   const [grant] = await listed(platform, `&client_id=${clientId}`);
   assert.ok(grant, 'the app is connected');
   return grant;
-};
+}
 const works = async (token: string): Promise<boolean> => (await call('GET', '/', { token })).status === 200;
 
 test('a grant says what was let in, where and since when, and leads there', async () => {

@@ -17,21 +17,21 @@ import { startProxy } from '../setup/proxy.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-const ask = async (address: string, method = 'GET') => {
+async function ask(address: string, method = 'GET') {
   const response = await fetch(address, { method });
   const { status, headers } = response;
   const text = await response.text();
   return { status, headers, text };
-};
-const told = async (origin: string): Promise<string> => {
+}
+async function told(origin: string): Promise<string> {
   const { status, text } = await ask(`${origin}/health/ready`);
   return `${status} ${text}`;
-};
+}
 const READY = '200 {"status":"ready"}';
 const unready = (...missing: string[]): string => `503 ${JSON.stringify({ status: 'unready', missing })}`;
 
 /** A process without the API; answers where its metrics are. */
-const startDeliverer = async (sql: Sql, ends: Endings): Promise<string> => {
+async function startDeliverer(sql: Sql, ends: Endings): Promise<string> {
   const port = await freePort();
   const config = readConfig({ METRICS_PORT: String(port), DELIVERY_LEASE_MS: '1000' }, process.cwd());
   const roles: Role[] = ['deliver'];
@@ -41,7 +41,7 @@ const startDeliverer = async (sql: Sql, ends: Endings): Promise<string> => {
   const running = await startApp(deps);
   ends.after(() => running.stop());
   return `http://127.0.0.1:${port}`;
-};
+}
 
 test('the API and the port of the metrics tell the same, to anybody and without a version', async () => {
   const port = await freePort();

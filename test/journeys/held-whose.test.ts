@@ -26,16 +26,16 @@ const { id: colleague } = await createUser(sql, createPasswords({ hashesAtOnce: 
 await addMember(sql, { storeId, userId: colleague, role: 'member', now });
 const [ours, theirs] = [await tokenOf(userId), await tokenOf(colleague)];
 
-const call = async (method: string, path: string, token: string, body?: object) => {
+async function call(method: string, path: string, token: string, body?: object) {
   const response = await app.api(method, path, { token, ...(body && { body }) });
   return { status: response.status, body: JSON.parse((await response.text()) || '{}') as Representation };
-};
-const make = async (changes: object): Promise<string> => {
+}
+async function make(changes: object): Promise<string> {
   const plain = { name: 'Laptop', format: 'json', encryption_key: KEY, event_resource: 'transaction' };
   const made = await call('POST', `/stores/${storeId}/webhooks`, ours, { ...plain, ...changes });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   return `/webhooks/${String(made.body['id'])}`;
-};
+}
 
 test('what is held for one person is neither fetched nor answered by another with the same app', async (t) => {
   const path = await make({ is_held: '1' });

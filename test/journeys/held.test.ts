@@ -16,20 +16,20 @@ const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';
 const app = await startTestApp();
 const store = `/stores/${app.storeId}`;
 
-const call = async (method: string, path: string, body?: object, token?: string) => {
+async function call(method: string, path: string, body?: object, token?: string) {
   const response = await app.api(method, path, { ...(body && { body }), ...(token && { token }) });
   const text = await response.text();
   return { status: response.status, headers: response.headers, body: JSON.parse(text || '{}') as Representation };
-};
+}
 const faultOf = ({ body }: { body: Representation }) => body._embedded['svc:errors']?.[0]?.['code'];
-const make = async (changes: object = {}): Promise<string> => {
+async function make(changes: object = {}): Promise<string> {
   const plain = { name: 'Laptop', format: 'json', encryption_key: KEY, event_resource: 'transaction', is_held: '1' };
   const made = await call('POST', `${store}/webhooks`, { ...plain, ...changes });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   return `/webhooks/${String(made.body['id'])}`;
-};
+}
 let last = 0;
-const publish = async (event = 'transaction/created'): Promise<number> => {
+async function publish(event = 'transaction/created'): Promise<number> {
   const id = (last += 1);
   const { status } = await call(
     'POST',
@@ -39,7 +39,7 @@ const publish = async (event = 'transaction/created'): Promise<number> => {
   );
   assert.equal(status, 201);
   return id;
-};
+}
 const bodyOf = ({ data }: Told): Buffer => Buffer.from(String(data['body']), 'base64');
 const resourceOf = (told: Told): unknown => (JSON.parse(bodyOf(told).toString()) as { id: number }).id;
 const ok = { response_code: 200, duration: 12, response_headers: 'x-shelf: 7', response_body: 'thank you' };

@@ -26,11 +26,11 @@ await attempt(4, 1, 404);
 
 const numbers = new Map<unknown, number>([1, 2, 3, 4, 5].map((n) => [id(n), n]));
 
-const find = async (part: 'statuses' | 'logs', query: string) => {
+async function find(part: 'statuses' | 'logs', query: string) {
   const { status, body } = await call('GET', `/webhooks/${webhook}/${part}?${query}`);
   assert.equal(status, 200, query);
   return { body, items: body._embedded[`svc:${part}`] ?? [] };
-};
+}
 
 const statuses: [string, number[]][] = [
   ['status=failed', [4, 3]],

@@ -90,10 +90,10 @@ test('another store, none and nonsense are the same 404', async () => {
   assert.equal((await call('GET', `/stores/${a + 256}`, { token: 'platform' })).status, 404);
 });
 
-const ids = async (token: 'a' | 'user' | 'platform', query = '') => {
+async function ids(token: 'a' | 'user' | 'platform', query = '') {
   const { body } = await call('GET', `/stores${query}`, { token });
   return [body['total_items'], ...(body._embedded['svc:stores'] ?? []).map((store) => store['id'])];
-};
+}
 
 test('a token lists the stores it reaches, a page at a time', async () => {
   const both = [a, b].toSorted((x, y) => x - y);

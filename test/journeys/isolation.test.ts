@@ -27,17 +27,13 @@ const opened = (receiver: Receiver, count: number) =>
   );
 
 /** Publishes one event after the other, each when the one before it was answered. */
-const publishInTurn = async (
-  engine: Engine,
-  worker: Awaited<ReturnType<Engine['startWorker']>>,
-  receiver: Receiver,
-) => {
+async function publishInTurn(engine: Engine, worker: Awaited<ReturnType<Engine['startWorker']>>, receiver: Receiver) {
   for (const id of range(10, 100)) {
     const before = receiver.got.length;
     await engine.publish([id], worker);
     await receiver.until(before + 1);
   }
-};
+}
 
 test('webhooks that failed before a restart wait for each other, and nobody waits for them', async () => {
   const engine = await startEngine();

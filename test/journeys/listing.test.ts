@@ -32,11 +32,11 @@ const all = [...numbers.values()];
 const except = (...left: number[]): number[] => all.filter((n) => !left.includes(n));
 
 /** The webhooks that a query finds, by their numbers. */
-const find = async (query: string) => {
+async function find(query: string) {
   const { status, body } = await call('GET', `${path}${query}`);
   assert.equal(status, 200, query);
   return { body, found: (body._embedded['svc:webhooks'] ?? []).map((item) => numbers.get(item['id'])) };
-};
+}
 
 const filters: [string, number[]][] = [
   ['name=Orders', [1, 10]],

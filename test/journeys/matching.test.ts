@@ -19,12 +19,12 @@ ends.after(() => sql.end({ timeout: 0 }));
 const engine = await startEngine({ sql, ends });
 
 /** Rows of webhooks that were read, by whatever way. */
-const rowsRead = async (): Promise<number> => {
+async function rowsRead(): Promise<number> {
   await sql`select pg_stat_force_next_flush()`;
   const [row] = await sql<{ read: number }[]>`
     select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) as read from pg_stat_user_tables where relname = 'webhook'`;
   return row?.read ?? 0;
-};
+}
 
 test('a publish reads the webhooks of its own store and no others of its shard', async () => {
   const { storeId } = engine;

@@ -17,7 +17,7 @@ const app = await startTestApp({ env: { METRICS_PORT: String(port) } });
 const receiver = await startReceiver();
 receiver.answer((got, response) => void response.writeHead(got.path === '/bad' ? 500 : 204).end());
 
-const addWebhook = async (path: string, origin = receiver.url): Promise<void> => {
+async function addWebhook(path: string, origin = receiver.url): Promise<void> {
   const hook = {
     name: 'Hook',
     format: 'json',
@@ -26,12 +26,12 @@ const addWebhook = async (path: string, origin = receiver.url): Promise<void> =>
     events: ['transaction/created'],
   };
   assert.equal((await app.api('POST', `/stores/${app.storeId}/webhooks`, { body: hook })).status, 201);
-};
-const publish = async (...ids: number[]): Promise<void> => {
+}
+async function publish(...ids: number[]): Promise<void> {
   const body = ids.map((id) => ({ event: 'transaction/created', resource: { id, total: 1 } }));
   const path = `/stores/${app.storeId}/events`;
   assert.equal((await app.api('POST', path, { token: app.platformToken, body })).status, 200);
-};
+}
 const recorded = (seen: Exposition): number =>
   seen.value('halcyon_delivery_attempt_phase_seconds_count', { phase: 'record' }) ?? 0;
 

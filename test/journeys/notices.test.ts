@@ -17,7 +17,7 @@ const answering = (receiver: Receiver, code: number) =>
   receiver.answer((_got, response) => response.writeHead(code).end());
 
 /** Deliveries to a receiver that answers 500, and the mails that come of it. */
-const start = async (t: TestContext) => {
+async function start(t: TestContext) {
   const mails = await startMailServer();
   t.after(() => mails.stop());
   const engine = await startEngine({ smtpUrl: mails.url });
@@ -37,7 +37,7 @@ const start = async (t: TestContext) => {
   };
   const nextSubject = async () => (await mails.next()).subject;
   return { ...engine, mails, receiver, attempts, failures, fail, nextSubject };
-};
+}
 
 test('a store is warned once and told of the switch-off; switched on by its owner, all begins anew', async (t) => {
   const { sql, mails, receiver, failures, fail, nextSubject, ...engine } = await start(t);

@@ -18,10 +18,10 @@ let next = 0;
 const transactions = (count: number) =>
   Array.from({ length: count }, () => ({ event: 'transaction/created', resource: { id: (next += 1) } }));
 
-const countOf = async (table: Numbered): Promise<number> => {
+async function countOf(table: Numbered): Promise<number> {
   const [row] = await sql<{ n: number }[]>`select count(*) as n from ${sql(table)}`;
   return row?.n ?? -1;
-};
+}
 
 for (const what of ['delivery', 'event'] as const)
   test(`without a number for an id (${what}) a publish is refused and leaves nothing`, async () => {

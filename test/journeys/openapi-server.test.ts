@@ -32,7 +32,7 @@ const addressOf = (path: string): string =>
 
 type Asked = { token?: string; accept?: string; type?: string; body?: string; version?: boolean };
 
-const ask = async (method: string, address: string, { token, accept, type, body, version = true }: Asked = {}) => {
+async function ask(method: string, address: string, { token, accept, type, body, version = true }: Asked = {}) {
   const ended = new AbortController();
   const response = await fetch(address, {
     method,
@@ -50,9 +50,9 @@ const ask = async (method: string, address: string, { token, accept, type, body,
   const text = isStream ? '' : await response.text();
   ended.abort();
   return { status: response.status, text };
-};
+}
 
-const requests = (method: string): Asked[] => {
+function requests(method: string): Asked[] {
   const tokens = [{}, { token: 'hal_at_x' }, { token: app.token }, { token: app.platformToken }];
   const bodies =
     method === 'GET' || method === 'DELETE'
@@ -70,16 +70,16 @@ const requests = (method: string): Asked[] => {
     { accept: 'image/png', token: app.token },
     ...tokens.flatMap((token) => bodies.map((body) => Object.assign({}, token, body))),
   ];
-};
+}
 
 const queryParametersOf = ({ parameters = [] }: Described): Parameter[] =>
   parameters.filter((one): one is Parameter => 'in' in one && one.in === 'query');
 
-const sampleOf = ({ name, schema: { type, minimum } }: Parameter): string => {
+function sampleOf({ name, schema: { type, minimum } }: Parameter): string {
   if (type === 'integer') return String(minimum ?? 0);
   if (name === 'zoom') return 'item_options';
   return name === 'order' || name === 'fields' ? 'id' : '1';
-};
+}
 
 for (const { method, path, described } of operations.filter((one) => one.method === 'GET')) {
   const parameters = queryParametersOf(described);

@@ -15,10 +15,10 @@ const other = await fixture.start();
 const receiver = await startReceiver();
 
 const hook = { name: 'Order', format: 'json', encryption_key: 'k', url: `${receiver.url}/` };
-const addWebhook = async (events: string[]): Promise<void> => {
+async function addWebhook(events: string[]): Promise<void> {
   const made = await app.api('POST', `/stores/${storeId}/webhooks`, { body: { ...hook, events } });
   assert.equal(made.status, 201, await made.text());
-};
+}
 await addWebhook(['transaction/created', 'transaction/modified', 'transaction/captured', 'transaction/refunded']);
 await addWebhook(['subscription_event/created']);
 const told = await app.api('PATCH', `/stores/${storeId}`, { body: { subscription_events: 'derived' } });

@@ -10,7 +10,7 @@ import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 type Line = Record<string, unknown>;
 
 /** Starts it over a database of its own and stops it as soon as it says that it runs; answers the lines of its log. */
-const stopAtOnce = async (t: { after: (fn: () => Promise<void>) => void }, command: string): Promise<Line[]> => {
+async function stopAtOnce(t: { after: (fn: () => Promise<void>) => void }, command: string): Promise<Line[]> {
   const { address } = await testDatabase(t);
   assert.ok(address.kind === 'socket');
   const secret = randomBytes(32).toString('hex');
@@ -30,7 +30,7 @@ const stopAtOnce = async (t: { after: (fn: () => Promise<void>) => void }, comma
   const lines = out.trimEnd().split('\n');
   for (const line of lines) assert.match(line, /^\{"level":/);
   return lines.map((line) => JSON.parse(line) as Line);
-};
+}
 
 test('the standard output of a process with a database of its own is its log, line by line', async (t) => {
   const lines = await stopAtOnce(t, 'deliver');

@@ -5,20 +5,20 @@ import { startEngine, type Engine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-const webhookOf = async ({ sql }: Engine, id: number) => {
+async function webhookOf({ sql }: Engine, id: number) {
   const [row] = await sql<{ isActive: boolean; epoch: number; entries: number }[]>`
     select is_active as "isActive", epoch, (select count(*) from event where resource_type = 'changelog') as entries
     from webhook where id = ${id}`;
   return { ...row };
-};
+}
 
-const deliveriesOf = async ({ sql }: Engine) => {
+async function deliveriesOf({ sql }: Engine) {
   const [row] = await sql<{ pending: number; failed: number; successful: number }[]>`
     select (select count(*) from delivery) as pending, count(*) filter (where state = 'failed') as failed,
       count(*) filter (where state = 'successful') as successful
     from delivery_done`;
   return { ...row };
-};
+}
 
 test('a webhook of which nothing is left to send is switched off by the next owner, where the one before did not live to do it', async () => {
   const engine = await startEngine();

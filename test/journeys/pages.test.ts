@@ -12,21 +12,21 @@ const WEBHOOKS = `/stores/${alpha}/webhooks`;
 
 const { show, formFor, send } = createFiller(server.origin, browser);
 
-const create = async (changes: Record<string, string> = {}): Promise<string> => {
+async function create(changes: Record<string, string> = {}): Promise<string> {
   const form = filled(await formFor(WEBHOOKS, 'POST'), { name: 'Orders', format: 'json', ...changes });
   const response = await send(WEBHOOKS, form);
   assert.equal(response.status, 303, await response.text());
   return (response.headers.get('location') ?? '').split('?', 1)[0] ?? '';
-};
+}
 
-const rowOf = async (path: string) => {
+async function rowOf(path: string) {
   const [row] = await server.sql<
     { name: string; format: string; revision: number; events: string[]; resource: string | null; key: Buffer }[]
   >`
     select name, format, revision, events, event_resource as resource, encryption_key as key
     from webhook where id = ${Number(path.split('/').at(-1))}`;
   return row;
-};
+}
 
 test('who is not signed in is sent to do so, and comes back', async () => {
   const stranger = createBrowser(server.origin);
@@ -244,12 +244,12 @@ test('a browser finds the icon that it asks for on its own', async () => {
 });
 
 /** The hidden fields of the form that is sent to this address. */
-const deedFor = async (page: string, path: string): Promise<URLSearchParams> => {
+async function deedFor(page: string, path: string): Promise<URLSearchParams> {
   const text = await (await show(page)).text();
   const [, inside = ''] = new RegExp(`<form method="post" action="${path}"[^>]*>([^]*?)</form>`).exec(text) ?? [];
   const hidden = [...inside.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)];
   return new URLSearchParams(hidden.map(([, name = '', value = '']) => [name, unescape(value)]));
-};
+}
 
 test('what is done below a resource has its form on the page, which comes back there or says what is in the way', async () => {
   const path = await create();

@@ -50,7 +50,7 @@ const daily = () => sql`${idAt(0)}::bigint + n * 256`;
 const own = () => sql`n::bigint * 256 + ${SHARD}`;
 
 /** Row `n` of every table is about store, webhook, event, resource and delivery `n`. */
-const fill = async (from: number, count: number): Promise<void> => {
+async function fill(from: number, count: number): Promise<void> {
   const rows = () => series(from, count);
   await sql`insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
     select ${SHARD}, ${own()}, 'S', 's' || n || '.example.com', 's@example.com', 'UTC', ${NOW}, ${NOW} from ${rows()}`;
@@ -70,23 +70,23 @@ const fill = async (from: number, count: number): Promise<void> => {
   await sql`insert into delivery_suspect (shard, delivery_id, fence) select ${SHARD}, ${daily()}, 1 from ${rows()}`;
   await sql`insert into publish_key (shard, store_id, key, fingerprint, event_ids, date_created)
     select ${SHARD}, ${own()}, n::text, sha256('x'), array[${daily()}], ${NOW} from ${rows()}`;
-};
+}
 
-const empty = async (names: readonly string[]): Promise<void> => {
+async function empty(names: readonly string[]): Promise<void> {
   for (const name of names) await sql`delete from ${sql(name)}`;
-};
+}
 
 /** A batch of rows that are there: every statement is asked about one of its own. */
 const taken = { n: 1 };
-const take = (): number[] => {
+function take(): number[] {
   const from = taken.n;
   taken.n += BATCH;
   return Array.from({ length: BATCH }, (_, index) => from + index);
-};
+}
 const shards = (rows: readonly number[]): number[] => rows.map(() => SHARD);
 const fences = { shard: [SHARD], fence: [1] };
 
-const record = (rows: readonly number[], state: string | null) => {
+function record(rows: readonly number[], state: string | null) {
   const of = <T>(value: T): T[] => rows.map(() => value);
   const columns: RecordColumns = {
     shard: shards(rows),
@@ -119,10 +119,10 @@ const record = (rows: readonly number[], state: string | null) => {
     isWarned: of(false),
   };
   return recordBatch(sql, WORKER, fences, columns, states, { shard: shards(rows), deliveryId: rows.map(idAt) }, NOW);
-};
+}
 
 let events = 10 * ROWS;
-const publish = (rows: readonly number[]) => {
+function publish(rows: readonly number[]) {
   const written = rows.map((n, at) => {
     const event = { type: 'customer', action: 'created', resourceId: String(n), modifiedAt: null, body: '{}' } as const;
     return rowOf(event, ownIdAt(n), { n: (events += 1), at, now: NOW });
@@ -143,7 +143,7 @@ const publish = (rows: readonly number[]) => {
     baseUrl: 'x',
   };
   return publishBatch(sql, batch);
-};
+}
 
 const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<readonly unknown[]>>> = {
   'publish, with keys': publish,
@@ -207,13 +207,13 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
 };
 
 /** Pages of these tables and of their indexes that were looked at so far. */
-const pagesRead = async (): Promise<number> => {
+async function pagesRead(): Promise<number> {
   await sql`select pg_stat_force_next_flush()`;
   const [row] = await sql<{ pages: number }[]>`
     select sum(coalesce(heap_blks_read + heap_blks_hit, 0) + coalesce(idx_blks_read + idx_blks_hit, 0))::float8 as pages
     from pg_statio_user_tables where schemaname = 'public'`;
   return row?.pages ?? Number.NaN;
-};
+}
 
 /** What PostgreSQL believes of the tables when the plans are made: each makes them so, and leaves few rows or none. */
 const MOMENTS: Readonly<Record<string, () => Promise<void>>> = {

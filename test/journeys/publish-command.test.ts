@@ -59,10 +59,10 @@ const client = { HALCYON_CLIENT_ID: platform.client_id, HALCYON_CLIENT_SECRET: p
 const env = { HALCYON_URL: url, ...client, HALCYON_DATA: join(folder, 'none') };
 
 /** The command in this process, to its end. */
-const publish = async (
+async function publish(
   args: readonly string[],
   options: { input?: Readable; env?: Record<string, string>; told?: Promise<string> } = {},
-) => {
+) {
   const [out, err]: [string[], string[]] = [[], []];
   const terminal = {
     env: options.env ?? env,
@@ -82,7 +82,7 @@ const publish = async (
   );
   const code = failure === undefined ? 0 : exitCodeOf(failure);
   return { code, out: out.join('\n'), err: err.join('\n'), end: failure instanceof Error ? failure.message : '' };
-};
+}
 
 let storeId = '';
 beforeEach(async () => {
@@ -94,16 +94,16 @@ beforeEach(async () => {
 const order = (id: number, more: object = {}): string =>
   JSON.stringify({ event: 'transaction/created', resource: { id, ...more } });
 const orders = (count: number): string[] => Array.from({ length: count }, (_, n) => order(n));
-const file = async (lines: readonly string[]): Promise<string> => {
+async function file(lines: readonly string[]): Promise<string> {
   await writeFile(join(folder, 'orders.jsonl'), lines.join('\n'));
   return 'orders.jsonl';
-};
+}
 /** The resources' ids, one an event. */
-const published = async (): Promise<number[]> => {
+async function published(): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
     select resource_id::int as id from event where store_id = ${storeId} order by 1`;
   return rows.map(({ id }) => id);
-};
+}
 const each = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
 
 test('a file is published, and the same file again publishes nothing', async () => {

@@ -12,7 +12,7 @@ const { clock, sql, baseUrl, storeId } = app;
 const platform = await createClient(sql, { name: 'Publisher', redirectUris: [], trusted: true, now: clock.now() });
 
 /** With a token of its own each time, because none lives for a day. */
-const publish = async (id: number, key: string): Promise<{ status: number; id: unknown }> => {
+async function publish(id: number, key: string): Promise<{ status: number; id: unknown }> {
   const body = new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...platform });
   const granted = (await (await fetch(`${baseUrl}/token`, { method: 'POST', body })).json()) as {
     access_token: string;
@@ -23,7 +23,7 @@ const publish = async (id: number, key: string): Promise<{ status: number; id: u
     headers: { 'Idempotency-Key': key },
   });
   return { status: response.status, id: ((await response.json()) as { id?: unknown }).id };
-};
+}
 
 test('a key is remembered for 24 hours, and then it is free for something else', async () => {
   const first = await publish(1, 'order');

@@ -15,10 +15,10 @@ let n = 0;
 const created = (resource: Json = {}) => ({ event: 'transaction/created', resource: { id: (n += 1), ...resource } });
 const publish = (body: unknown, key?: string) =>
   app.api('POST', events, { token: platformToken, body, ...(key && { headers: { 'Idempotency-Key': key } }) });
-const countOf = async (): Promise<number> => {
+async function countOf(): Promise<number> {
   const [row] = await app.sql<{ n: number }[]>`select count(*) as n from event`;
   return row?.n ?? 0;
-};
+}
 
 test('the same request again is answered with what became of it, and publishes nothing', async () => {
   const event = created();

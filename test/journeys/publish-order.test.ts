@@ -11,7 +11,7 @@ type Event = { resource_version: number };
 let id = 0;
 const NONE = undefined;
 /** Publishes versions of a new customer: each is a list of dates that are sent as one array. Answers the versions they got. */
-const publish = async (...arrays: (string | undefined)[][]): Promise<{ versions: number[]; latest: number }> => {
+async function publish(...arrays: (string | undefined)[][]): Promise<{ versions: number[]; latest: number }> {
   id += 1;
   const versions: number[] = [];
   let n = 0;
@@ -27,7 +27,7 @@ const publish = async (...arrays: (string | undefined)[][]): Promise<{ versions:
   }
   const latest = await app.api('GET', `/stores/${storeId}/customers/${id}`);
   return { versions, latest: ((await latest.json()) as { n: number }).n };
-};
+}
 
 test('a version with a date follows one without, however old the date is', async () => {
   assert.deepEqual(await publish([NONE], ['2020-01-01T00:00:00+0000']), { versions: [1, 2], latest: 2 });

@@ -17,11 +17,11 @@ const bodyOf = async (response: Response): Promise<Json> => (await response.json
 const faultsOf = (body: Json): Fault[] => (body['_embedded'] as { 'svc:errors': Fault[] })['svc:errors'];
 const transaction = (id: number | string, query = '') =>
   app.api('GET', `/stores/${storeId}/transactions/${encodeURIComponent(id)}${query}`);
-const countsOf = async () => {
+async function countsOf() {
   const [row] =
     await app.sql`select (select count(*) from event) as events, (select count(*) from resource) as resources`;
   return { ...row };
-};
+}
 
 test('an event is created, with its address', async () => {
   const response = await publish(created({ id: 1, total: 5 }));

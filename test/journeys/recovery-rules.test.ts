@@ -19,10 +19,10 @@ let begun = clock.now();
 beforeEach(() => void (begun = clock.now()));
 const recover = (webhook: number) => fixture.recover(webhook, begun);
 
-const turnOffAndOn = async (webhook: number): Promise<void> => {
+async function turnOffAndOn(webhook: number): Promise<void> {
   await change(webhook, { is_active: '0' });
   await change(webhook, { is_active: '1' });
-};
+}
 
 test('what failed, what was lost with a switch-off and what came meanwhile is made again, once', async () => {
   const webhook = await addWebhook();

@@ -10,22 +10,22 @@ const app = await startTestApp();
 const { storeId, api, clock } = app;
 
 type Told = { status: number; location: string; body: Record<string, unknown>; text: string };
-const ask = async (method: string, path: string, options: Parameters<typeof api>[2] = {}): Promise<Told> => {
+async function ask(method: string, path: string, options: Parameters<typeof api>[2] = {}): Promise<Told> {
   const response = await api(method, path, options);
   const text = await response.text();
   const body = JSON.parse(text === '' ? '{}' : text) as Record<string, unknown>;
   return { status: response.status, location: response.headers.get('location') ?? '', body, text };
-};
-const addWebhook = async (path: string, more: Record<string, unknown> = {}): Promise<string> => {
+}
+async function addWebhook(path: string, more: Record<string, unknown> = {}): Promise<string> {
   const url = `${receiver.url}${path}`;
   const hook = { name: 'Orders', format: 'json', encryption_key: 'a key', url, event_resource: 'transaction', ...more };
   return (await ask('POST', `/stores/${storeId}/webhooks`, { body: hook })).location;
-};
+}
 let resource = 0;
-const publish = (): Promise<Told> => {
+function publish(): Promise<Told> {
   const body = { event: 'transaction/created', resource: { id: (resource += 1), total_order: 5 } };
   return ask('POST', `/stores/${storeId}/events`, { token: app.platformToken, body });
-};
+}
 const change = (webhook: string, body: Record<string, unknown>) => ask('PATCH', webhook, { body });
 const hourAgo = () => new Date(clock.now().getTime() - 3_600_000).toISOString();
 const recover = (webhook: string, since = hourAgo(), headers: Record<string, string> = {}) =>

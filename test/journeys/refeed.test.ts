@@ -21,27 +21,27 @@ type Json = Record<string, unknown>;
 type Answer = { status: number; location: string | null; json: Json };
 type Fault = { code: string; field?: string; message: string };
 
-const ask = async (
+async function ask(
   method: string,
   path: string,
   body?: unknown,
   more: Parameters<typeof api>[2] = {},
-): Promise<Answer> => {
+): Promise<Answer> {
   const response = await api(method, path, { ...(body !== undefined && { body }), ...more });
   const text = await response.text();
   const json = (text === '' ? {} : JSON.parse(text)) as Json;
   return { status: response.status, location: response.headers.get('location'), json };
-};
+}
 const faultsOf = ({ json }: Answer): Fault[] => (json['_embedded'] as Record<string, Fault[]>)['svc:errors'] ?? [];
-const publish = async (event: string, resource: Json): Promise<number> => {
+async function publish(event: string, resource: Json): Promise<number> {
   const { status, json } = await ask('POST', `${at}/events`, { event, resource }, { token: platformToken });
   assert.equal(status, 201);
   return json['id'] as number;
-};
-const addWebhook = async (path: string, more: Json = {}): Promise<number> => {
+}
+async function addWebhook(path: string, more: Json = {}): Promise<number> {
   const body = { name: path, format: 'json', encryption_key: 'a key', url: receiver.url + path, ...more };
   return (await ask('POST', `${at}/webhooks`, { event_resource: 'transaction', ...body })).json['id'] as number;
-};
+}
 const resend = (id: string, body: unknown = {}, more: Parameters<typeof api>[2] = {}): Promise<Answer> =>
   ask('POST', `${at}/transactions/${id}/send_webhooks`, body, more);
 const gotAt = (path: string, isRefeed?: boolean) =>
@@ -49,12 +49,12 @@ const gotAt = (path: string, isRefeed?: boolean) =>
     (got) =>
       got.path === path && (isRefeed === undefined || got.headers['service-webhook-refeed'] === String(isRefeed)),
   );
-const written = async (): Promise<number[]> => {
+async function written(): Promise<number[]> {
   const [row] = await sql<{ events: number; deliveries: number }[]>`
     select (select count(*) from event)::int as events,
       ((select count(*) from delivery) + (select count(*) from delivery_done))::int as deliveries`;
   return [row?.events ?? 0, row?.deliveries ?? 0];
-};
+}
 
 const all = await addWebhook('/all', { query: QUERY });
 const captured = await addWebhook('/captured', { events: ['transaction/captured'] });

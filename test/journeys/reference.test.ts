@@ -18,10 +18,10 @@ const chapters = [...chaptersOf({ baseUrl, authUrl: baseUrl }), referenceChapter
 const relations = chapters.flatMap((chapter) => chapter.relations);
 
 /** Neither version nor token. */
-const ask = async (path: string, accept?: string, headers: Record<string, string> = {}) => {
+async function ask(path: string, accept?: string, headers: Record<string, string> = {}) {
   const response = await fetch(baseUrl + path, { headers: { ...(accept && { Accept: accept }), ...headers } });
   return { status: response.status, headers: response.headers, text: await response.text() };
-};
+}
 
 type Described = {
   operationId: string;

@@ -21,7 +21,7 @@ const SHOP = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.
 const REFUSED = / is another key than /;
 
 /** A database that was in use with one key for long: webhooks in a rotation, and an answer that is kept. */
-const openSealed = async (t: Context, count: number) => {
+async function openSealed(t: Context, count: number) {
   const { sql, address } = await testDatabase(t);
   const [old, fresh] = [randomBytes(32), randomBytes(32)];
   const sealer = createSealer(old);
@@ -43,24 +43,24 @@ const openSealed = async (t: Context, count: number) => {
     return createSealer(key).open(row?.answer ?? Buffer.alloc(0), `idempotency:${scope.toString('hex')}`);
   };
   return { sql, address, old, fresh, storeId, ids, rows, openAnswer };
-};
+}
 
-const openAll = (rows: readonly Row[], key: Buffer): string[] => {
+function openAll(rows: readonly Row[], key: Buffer): string[] {
   const { open } = createSealer(key);
   return rows.flatMap(({ id, key: one, next, request }) =>
     [one, next, request].map((sealed) => open(sealed, `webhook:${id}`)),
   );
-};
+}
 
 /** What `halcyon rekey` does, with `between` in place of the pauses. */
-const renew = (sql: Sql, keys: Keys, between = async (): Promise<void> => {}, stopAfter = Number.POSITIVE_INFINITY) => {
+function renew(sql: Sql, keys: Keys, between = async (): Promise<void> => {}, stopAfter = Number.POSITIVE_INFINITY) {
   let pages = 0;
   return resealAll(sql, keys, {
     pause: between,
     isStopped: () => pages >= stopAfter,
     onProgress: () => void (pages += 1),
   });
-};
+}
 
 const startsWith = (sql: Sql, ...keys: Keys): Promise<boolean> => checkSealingKey(sql, { keys, from: 'this' });
 

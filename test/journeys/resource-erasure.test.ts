@@ -19,10 +19,10 @@ const at = `/stores/${storeId}`;
 
 const publish = async (event: string, resource: Json, headers: Record<string, string> = {}): Promise<Published> =>
   (await (await api('POST', `${at}/events`, { token, body: { event, resource }, headers })).json()) as Published;
-const get = async (path: string): Promise<{ status: number; json: Json }> => {
+async function get(path: string): Promise<{ status: number; json: Json }> {
   const response = await api('GET', at + path);
   return { status: response.status, json: (await response.json()) as Json };
-};
+}
 const erase = async (path: string, headers: Record<string, string> = {}): Promise<number> =>
   (await api('DELETE', at + path, { token, headers })).status;
 const codeOf = ({ json }: { json: Json }): unknown =>
@@ -30,10 +30,10 @@ const codeOf = ({ json }: { json: Json }): unknown =>
 const payloadCodes = async (events: readonly Published[]): Promise<unknown[]> =>
   Promise.all(events.map(async ({ id }) => codeOf(await get(`/events/${id}/payload`))));
 
-const addWebhook = async (events: string[], url: string): Promise<number> => {
+async function addWebhook(events: string[], url: string): Promise<number> {
   const body = { name: 'Hook', format: 'json', encryption_key: 'a key', url, events };
   return ((await (await api('POST', `${at}/webhooks`, { body })).json()) as { id: number }).id;
-};
+}
 
 test('an erased resource cannot be read, nor what its events carried, and its events stay in the list', async () => {
   const first = await publish('transaction/created', { id: 't1', email: 'ada@example.com' });

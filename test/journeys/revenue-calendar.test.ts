@@ -11,11 +11,11 @@ const daysOf = async (storeId: number): Promise<string[]> =>
   (await snapshotsOf(revenue, storeId)).map(({ date, currencies: [one] }) => `${date} ${one?.mrr ?? 0}`);
 
 /** When it becomes due, to the minute: none a minute before and one then. */
-const isDueAt = async (storeId: number, text: string): Promise<void> => {
+async function isDueAt(storeId: number, text: string): Promise<void> {
   const before = new Date(new Date(text).getTime() - 60_000).toISOString();
   assert.equal(await round(storeId, before), 0, `at ${before}`);
   assert.equal(await round(storeId, text), 1, `at ${text}`);
-};
+}
 
 test('a day of 23 hours ends an hour sooner', async () => {
   const store = await addStore('Europe/Berlin');

@@ -9,23 +9,23 @@ const { sql, storeId } = app;
 const snapshots = `/stores/${storeId}/subscription_mrr_snapshots`;
 
 /** Snapshot `n` is that of the day `n` after the first one; its id has a digit more from the tenth on. */
-const add = async (n: number, body: string): Promise<void> => {
+async function add(n: number, body: string): Promise<void> {
   await sql`
     insert into resource (shard, store_id, type, id, version, modified_at, is_dated, event_id, head_event_id, time_zone,
       base_url, body)
     values (${shardOf(storeId)}, ${storeId}, 'subscription_mrr_snapshot', ${String(n)}, 1, now(), false, ${n}, ${n}, 'UTC',
       ${app.baseUrl}, ${body})`;
-};
+}
 const dayOf = (n: number): string => new Date(Date.UTC(2027, 0, n)).toISOString().slice(0, 10);
 const textOf = (n: number): string =>
   JSON.stringify({ id: n, date: dayOf(n), currencies: [{ currency_code: 'EUR', mrr: n, active_count: 1 }] });
 
 const get = (path: string, accept: string): Promise<Response> => app.api('GET', path, { headers: { Accept: accept } });
-const pageOf = async (path: string): Promise<string> => {
+async function pageOf(path: string): Promise<string> {
   const response = await get(path, 'text/html');
   assert.equal(response.status, 200);
   return response.text();
-};
+}
 const daysOf = (page: string): string[] =>
   [...page.matchAll(/<td><time datetime="([^"]*)"/g)].map(([, day = '']) => day);
 

@@ -17,7 +17,7 @@ const sumsOf = async (storeId: number): Promise<string[]> =>
   (await snapshotsOf(revenue, storeId)).map(({ date, currencies: [one] }) => `${date} ${one?.mrr ?? 0}`);
 
 /** What holds the book as a publish does, until it is told to go on. */
-const holdBook = async (storeId: number, how: 'share' | 'update') => {
+async function holdBook(storeId: number, how: 'share' | 'update') {
   const held = await sql.reserve();
   await held`begin`;
   const shard = shardOf(storeId);
@@ -30,7 +30,7 @@ const holdBook = async (storeId: number, how: 'share' | 'update') => {
       held.release();
     },
   };
-};
+}
 const someWait = (count: number) =>
   until(
     () => waitingForLocks(sql),

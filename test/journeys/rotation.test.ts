@@ -16,7 +16,7 @@ const NEXT = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
 const OVERLAP_MS = 60_000;
 
 /** Publishes one event before, during and after a rotation; answers what arrived of each. */
-const rotate = async (engine: Engine, receiver: Receiver, url: string): Promise<[Got, Got, Got]> => {
+async function rotate(engine: Engine, receiver: Receiver, url: string): Promise<[Got, Got, Got]> {
   const webhookId = await engine.addWebhook(url);
   const worker: Worker = await engine.startWorker();
   const send = async (id: number): Promise<Got> => {
@@ -36,12 +36,12 @@ const rotate = async (engine: Engine, receiver: Receiver, url: string): Promise<
   // Nobody tells the worker that the time is over.
   engine.clock.advance(OVERLAP_MS);
   return [before, during, await send(3)];
-};
+}
 
 const hexOf = (key: string, { body }: Got): string => createHmac('sha256', key).update(body).digest('hex');
 
 /** By both packages; the body may be no JSON. */
-const isVerified = (key: string, { headers, body }: Got): boolean => {
+function isVerified(key: string, { headers, body }: Got): boolean {
   const sent = headers as Record<string, string>;
   const answers = [
     () => new Standard(key).verify(body.toString(), sent, { jsonParse: false }),
@@ -56,7 +56,7 @@ const isVerified = (key: string, { headers, body }: Got): boolean => {
   });
   assert.equal(answers[0], answers[1], 'the packages do not agree');
   return answers[0] === true;
-};
+}
 
 const signaturesOf = (got: Got) => ({
   isOld: isVerified(KEY, got),

@@ -14,14 +14,14 @@ const made = await app.api('POST', `/stores/${storeId}/webhooks`, { body: hook }
 assert.equal(made.status, 201);
 const webhook = made.headers.get('location') ?? '';
 
-const publish = async (resources: readonly object[]) => {
+async function publish(resources: readonly object[]) {
   const body = resources.map((resource) => ({ event: 'customer/created', resource }));
   const { status } = await app.api('POST', `/stores/${storeId}/events`, { token: platformToken, body });
   assert.equal(status, 200);
-};
+}
 
 /** Nobody reads the table while this runs. */
-const whileLocked = async (table: string, run: () => Promise<void>): Promise<void> => {
+async function whileLocked(table: string, run: () => Promise<void>): Promise<void> {
   const hold = await sql.reserve();
   try {
     await hold`begin`;
@@ -31,7 +31,7 @@ const whileLocked = async (table: string, run: () => Promise<void>): Promise<voi
     await hold`rollback`;
     hold.release();
   }
-};
+}
 
 test('of twenty searches of a store ten wait for one, and another store is read at once', async () => {
   const searches: Promise<Response>[] = [];

@@ -15,7 +15,7 @@ const owning = (worker: Worker, count: number) =>
     (owned) => owned === count,
   );
 
-const hold = async (sql: Sql, lock: (on: Awaited<ReturnType<Sql['reserve']>>) => Promise<unknown>) => {
+async function hold(sql: Sql, lock: (on: Awaited<ReturnType<Sql['reserve']>>) => Promise<unknown>) {
   const holder = await sql.reserve();
   await holder`begin`;
   await lock(holder);
@@ -23,7 +23,7 @@ const hold = async (sql: Sql, lock: (on: Awaited<ReturnType<Sql['reserve']>>) =>
     await holder`rollback`;
     holder.release();
   };
-};
+}
 
 const beatsOf = async (sql: Sql): Promise<number> =>
   (await sql<{ beat: number }[]>`select beat from worker`)[0]?.beat ?? 0;

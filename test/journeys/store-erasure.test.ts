@@ -18,7 +18,7 @@ const { api, sql, clock, userId, platformToken: platform } = app;
 const HOUR_MS = 3_600_000;
 
 /** A store of the one user, with an app that was let in. */
-const newStore = async () => {
+async function newStore() {
   const now = clock.now();
   const details = { name: 'Doomed', domain: 'doomed.example.com', email: 'd@example.com', timeZone: 'UTC' };
   const { id: storeId } = await createStore(sql, { ...details, now });
@@ -27,22 +27,22 @@ const newStore = async () => {
   const client = await createClient(sql, { name: 'Doomed app', redirectUris, trusted: false, now });
   const { access_token: token } = await letAppIn(app, { clientId: client.client_id, userId, storeId, now });
   return { storeId, token };
-};
+}
 type Made = Awaited<ReturnType<typeof newStore>>;
 
-const addWebhook = async ({ storeId, token }: Made): Promise<number> => {
+async function addWebhook({ storeId, token }: Made): Promise<number> {
   const url = `${receiver.url}/${storeId}`;
   const body = { name: 'Hook', format: 'json', encryption_key: 'a key', url, event_resource: 'transaction' };
   const answer = (await (await api('POST', `/stores/${storeId}/webhooks`, { token, body })).json()) as { id: number };
   return answer.id;
-};
-const publish = async ({ storeId }: Made, id: number): Promise<number> => {
+}
+async function publish({ storeId }: Made, id: number): Promise<number> {
   const body = { event: 'transaction/created', resource: { id, total: 1 } };
   const answer = await api('POST', `/stores/${storeId}/events`, { token: platform, body });
   return ((await answer.json()) as { id: number }).id;
-};
+}
 /** Something in every table that a store may leave anything in. */
-const fill = async (store: Made): Promise<void> => {
+async function fill(store: Made): Promise<void> {
   const { storeId } = store;
   const shard = shardOf(storeId);
   await publish(store, 1);
@@ -58,7 +58,7 @@ const fill = async (store: Made): Promise<void> => {
     insert into revenue_book (shard, store_id, open_day, next_day, due_at)
     values (${shard}, ${storeId}, '2026-01-01', '2026-01-01', ${clock.now()})
     on conflict (shard, store_id) do nothing`;
-};
+}
 const erase = async ({ storeId }: Made): Promise<number> =>
   (await api('DELETE', `/stores/${storeId}`, { token: platform })).status;
 const attemptsAt = (storeId: number): number => receiver.got.filter(({ path }) => path === `/${storeId}`).length;

@@ -30,10 +30,10 @@ const version = (id: number | string, changes: Json, action = 'modified') => ({
 });
 
 /** The steps of one subscription, in the order in which they were told. */
-const stepsOf = async (id: number | string): Promise<Reply[]> => {
+async function stepsOf(id: number | string): Promise<Reply[]> {
   const list = await replyOf(await get(`/subscription_events?limit=300&order=id&subscription_id=${id}`));
   return list._embedded['svc:subscription_events'] ?? [];
-};
+}
 const told = async (id: number | string): Promise<unknown[]> => (await stepsOf(id)).map(({ event }) => event);
 
 const NEXT = { next_transaction_date: '2026-09-01T00:00:00+0200' };

@@ -20,23 +20,23 @@ const version = (id: string, changes: Json) => ({
   resource: { id, is_active: true, frequency: '1m', end_date: null, ...changes },
 });
 /** By one of the two processes. */
-const publish = async (which: number, body: unknown): Promise<number> => {
+async function publish(which: number, body: unknown): Promise<number> {
   const call = callers[which % 2] ?? people.call;
   return (await call('POST', `/stores/${alpha}/events`, { token, body })).status;
-};
-const stepsOf = async (id: string): Promise<Representation[]> => {
+}
+async function stepsOf(id: string): Promise<Representation[]> {
   const path = `/stores/${alpha}/subscription_events?limit=300&subscription_id=${id}`;
   return itemsOf(await people.call('GET', path, { token }), 'subscription_events');
-};
+}
 const told = async (id: string): Promise<string[]> => (await stepsOf(id)).map(({ event }) => String(event)).toSorted();
-const versionOf = async (id: string): Promise<unknown> => {
+async function versionOf(id: string): Promise<unknown> {
   const [row] =
     await sql`select version from resource where store_id = ${alpha} and type = 'subscription' and id = ${id}`;
   return row?.['version'];
-};
+}
 
 /** Both publish while somebody holds the row of the subscription; they go on when both wait for it. */
-const meet = async (hold: (tx: typeof sql) => Promise<unknown>, bodies: readonly [unknown, unknown]): Promise<void> => {
+async function meet(hold: (tx: typeof sql) => Promise<unknown>, bodies: readonly [unknown, unknown]): Promise<void> {
   const [held, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const undone = new Error('undone');
   const holding = sql
@@ -56,7 +56,7 @@ const meet = async (hold: (tx: typeof sql) => Promise<unknown>, bodies: readonly
   release.resolve();
   await holding;
   assert.deepEqual(await Promise.all(published), [201, 201]);
-};
+}
 
 /** A subscription that is not there yet: whoever looks for it finds none, whoever inserts it has to wait. */
 const holdNew = (id: string) => (tx: typeof sql) =>

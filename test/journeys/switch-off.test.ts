@@ -14,7 +14,7 @@ import { BASE_URL, startEngine } from '../setup/engine.ts';
 const FENCE = 5;
 
 /** A webhook of a shard that worker 7 holds, and what switches it off as whoever believes to have this fence. */
-const start = async () => {
+async function start() {
   const engine = await startEngine();
   const { sql, clock } = engine;
   const webhookId = await engine.addWebhook('http://127.0.0.1:9/');
@@ -49,7 +49,7 @@ const start = async () => {
     return { ...row };
   };
   return { sql, shard, webhookId, demand, told, trace };
-};
+}
 
 test('who holds the shard switches off, and the store is told', async () => {
   const { shard, webhookId, demand, told, trace } = await start();

@@ -17,7 +17,7 @@ const BROKEN = {
 };
 
 /** A webhook that cannot be used, with a delivery, and a worker that has found it so. */
-const start = async (broken: Record<string, unknown>) => {
+async function start(broken: Record<string, unknown>) {
   const lines: string[] = [];
   const engine = await startEngine({ log: createLog('error', { write: (line) => void lines.push(line) }) });
   const { sql, clock } = engine;
@@ -67,7 +67,7 @@ const start = async (broken: Record<string, unknown>) => {
       }
     },
   };
-};
+}
 
 for (const [what, broken] of Object.entries(BROKEN)) {
   test(`what waits for ${what} ends as internal after 72 hours, and not what came later`, async () => {

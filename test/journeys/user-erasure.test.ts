@@ -13,7 +13,7 @@ const passwords = createPasswords({ hashesAtOnce: 1 });
 
 let n = 0;
 /** Somebody who is signed in, belongs to a store, has let an app into it and has made one. */
-const newPerson = async () => {
+async function newPerson() {
   const email = `person${(n += 1)}@example.com`;
   const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: people.now() });
   await addMember(sql, { storeId: alpha, userId: id, role: 'member', now: people.now() });
@@ -25,7 +25,7 @@ const newPerson = async () => {
   const body = { name: 'Theirs', redirect_uris: [REDIRECT], owner: id };
   const { body: app } = await call('POST', '/clients', { token: platform, body });
   return { id, email, browser, tokens, app };
-};
+}
 const erase = (id: number, headers = {}) => call('DELETE', `/users/${id}`, { token: platform, headers });
 
 test('whoever is erased is gone: their session, membership, tokens and password', async () => {

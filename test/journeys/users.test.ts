@@ -22,7 +22,7 @@ type Representation = {
   _embedded?: Record<string, Representation[]>;
 } & Record<string, unknown>;
 
-const call = async (method: string, path: string, token: string, body?: object, origin = server.origin) => {
+async function call(method: string, path: string, token: string, body?: object, origin = server.origin) {
   const response = await fetch(origin + path, {
     method,
     headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
@@ -30,7 +30,7 @@ const call = async (method: string, path: string, token: string, body?: object, 
   });
   const { status, headers } = response;
   return { status, headers, body: (await response.json()) as Representation };
-};
+}
 const faultsOf = ({ body }: { body: Representation }) =>
   body._embedded?.['svc:errors']?.map(({ field, code }) => `${String(field)} ${String(code)}`);
 
@@ -182,18 +182,18 @@ test('neither a password nor its hash is ever shown', async () => {
   );
 });
 
-const program = (...args: string[]) => {
+function program(...args: string[]) {
   if (server.address.kind !== 'socket') throw new TypeError('The test database listens on a socket');
   const { directory, user, password, database } = server.address;
   const place = { PGHOST: directory, PGUSER: user, PGPASSWORD: password, DATABASE_URL: `postgres:///${database}` };
   const settings = { HALCYON_SECRET_KEY: '07'.repeat(32), AUTH_URL: 'https://auth.example.com', LOG_LEVEL: 'silent' };
   return runCommand(['user', ...args], { PATH: process.env['PATH'] ?? '', ...place, ...settings });
-};
-const printed = async (...args: string[]) => {
+}
+async function printed(...args: string[]) {
   const { code, out, err } = await program(...args);
   assert.equal(code, 0, err);
   return JSON.parse(out) as Record<string, unknown>;
-};
+}
 
 test('the operator makes a user, gives them another password and ends their sessions with it', async () => {
   const made = await printed('create', 'cli@example.com');

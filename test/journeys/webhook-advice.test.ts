@@ -10,7 +10,7 @@ const receiver = await startReceiver();
 let status = 500;
 receiver.answer((_got, response) => response.writeHead(status).end());
 
-const make = async (): Promise<string> => {
+async function make(): Promise<string> {
   const body = {
     name: 'a',
     url: receiver.url,
@@ -20,20 +20,20 @@ const make = async (): Promise<string> => {
   };
   const made = await app.api('POST', `/stores/${app.storeId}/webhooks`, { body });
   return `/webhooks/${String(((await made.json()) as { id: number }).id)}`;
-};
-const publish = async (id: number): Promise<void> => {
+}
+async function publish(id: number): Promise<void> {
   const body = { event: 'customer/created', resource: { id } };
   const { status: answered } = await app.api('POST', `/stores/${app.storeId}/events`, {
     body,
     token: app.platformToken,
   });
   assert.equal(answered, 201);
-};
-const adviceAt = async (path: string): Promise<string> => {
+}
+async function adviceAt(path: string): Promise<string> {
   const page = await (await app.api('GET', path, { headers: { Accept: 'text/html' } })).text();
   const [, advice = ''] = /<div class="alert">(.*?)<\/div>/s.exec(page) ?? [];
   return advice.replaceAll(/<[^>]+>/g, '').replaceAll(/\s+/g, ' ');
-};
+}
 const says = (path: string, words: RegExp) =>
   until(
     () => adviceAt(path),

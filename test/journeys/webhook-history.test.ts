@@ -31,11 +31,11 @@ await attempt(1, 1, 500);
 await attempt(1, 2, 200);
 await attempt(3, 1, null);
 
-const list = async (part: 'statuses' | 'logs', query = '') => {
+async function list(part: 'statuses' | 'logs', query = '') {
   const { status, body } = await call('GET', `/webhooks/${webhook}/${part}${query}`);
   assert.equal(status, 200);
   return { body, items: body._embedded[`svc:${part}`] ?? [] };
-};
+}
 
 test('deliveries are listed newest first, pending and ended in one line', async () => {
   const { body, items } = await list('statuses');

@@ -7,10 +7,10 @@ const { call, sql, a } = await startWebhookApi();
 const path = `/stores/${a}/webhooks`;
 const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';
 
-const create = async () => {
+async function create() {
   const { body } = await call('POST', path, { body: { ...minimal, encryption_key: KEY } });
   return `/webhooks/${String(body['id'])}`;
-};
+}
 const keySeenBy = async (token: Token, at: string) => (await call('GET', at, { token })).body['encryption_key'];
 
 test('the key is nowhere in the row', async () => {

@@ -9,11 +9,11 @@ const path = `/stores/${a}/webhooks`;
 const HOUR_MS = 3_600_000;
 const GENERATED = /^whsec_[A-Za-z0-9+/]{43}=$/;
 
-const create = async (body: object = {}): Promise<string> => {
+async function create(body: object = {}): Promise<string> {
   const reply = await call('POST', path, { body: { ...minimal, encryption_key: 'old', ...body } });
   assert.equal(reply.status, 201, reply.text);
   return `/webhooks/${String(reply.body['id'])}`;
-};
+}
 const rotate = (at: string, body: object = {}, ask: Parameters<typeof call>[2] = {}) =>
   call('POST', `${at}/rotate_key`, { body, ...ask });
 const keysIn = ({ body }: Reply) => [body['encryption_key'], body['next_encryption_key'], body['rotation_ends']];

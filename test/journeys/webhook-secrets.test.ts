@@ -15,21 +15,21 @@ const HEADERS = { 'X-Api-Key': 'a-secret-of-the-header', 'X-Team': 'ops' };
 const NAMES = { 'X-Api-Key': null, 'X-Team': null };
 const OTHERS = ['a-other', 'user', 'platform', 'member'] as const satisfies readonly Token[];
 
-const create = async (body: object = {}): Promise<string> => {
+async function create(body: object = {}): Promise<string> {
   const made = await call('POST', path, { body: { ...minimal, url: URL, headers: HEADERS, ...body } });
   assert.equal(made.status, 201, made.text);
   return `/webhooks/${String(made.body['id'])}`;
-};
+}
 const idOf = (at: string): number => Number(at.slice('/webhooks/'.length));
-const seenBy = async (token: Token, at: string) => {
+async function seenBy(token: Token, at: string) {
   const { body } = await call('GET', at, { token });
   return { url: body['url'], headers: body['headers'] };
-};
+}
 /** The whole row, whose bytes are in it as hex. */
-const rowOf = async (at: string): Promise<string> => {
+async function rowOf(at: string): Promise<string> {
   const [row] = await sql<{ text: string }[]>`select w::text as text from webhook w where id = ${idOf(at)}`;
   return row?.text ?? '';
-};
+}
 const isClear = (row: string): boolean =>
   ['a-secret-of-the-query', 'a-secret-of-the-header'].some(
     (secret) => row.includes(secret) || row.includes(Buffer.from(secret).toString('hex')),

@@ -14,18 +14,18 @@ const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';
 const app = await startTestApp({ roles: ['serve'] });
 const store = `/stores/${app.storeId}`;
 
-const read = async (path: string, method = 'GET', body?: object) => {
+async function read(path: string, method = 'GET', body?: object) {
   const response = await app.api(method, path, { ...(body && { body }) });
   const text = await response.text();
   const { status, headers } = response;
   return { status, headers, text, body: JSON.parse(text || '{}') as Representation };
-};
-const create = async (url: string | null, changes: object = {}): Promise<string> => {
+}
+async function create(url: string | null, changes: object = {}): Promise<string> {
   const body = { name: 'Orders', format: 'json', encryption_key: KEY, url, event_resource: 'transaction', ...changes };
   const made = await read(`${store}/webhooks`, 'POST', body);
   assert.equal(made.status, 201, made.text);
   return `/webhooks/${String(made.body['id'])}`;
-};
+}
 const trial = (at: string) => read(`${at}/test`, 'POST');
 const itemsOf = async (path: string, rel: string) => (await read(path)).body._embedded[`svc:${rel}`] ?? [];
 const faultOf = ({ body }: { body: Representation }) => body._embedded['svc:errors']?.[0]?.['code'];

@@ -7,13 +7,13 @@ import { until } from '../setup/until.ts';
 
 const { api, sql, storeId, platformToken } = await startTestApp({ roles: ['serve'] });
 
-const create = async (): Promise<number> => {
+async function create(): Promise<number> {
   const made = await api('POST', `/stores/${storeId}/webhooks`, {
     body: { name: 'Hook', format: 'json', encryption_key: 'k'.repeat(32), url: 'https://hooks.example.com/' },
   });
   assert.equal(made.status, 201, await made.clone().text());
   return ((await made.json()) as { id: number }).id;
-};
+}
 
 test('a change of a webhook, its end, and a new domain or the end of its store are told of once each', async () => {
   const heard: number[] = [];

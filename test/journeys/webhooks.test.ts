@@ -34,11 +34,11 @@ test('the sample has every property that can be written', () => {
   assert.deepEqual(Object.keys(full).toSorted(), writable.toSorted());
 });
 
-const create = async (body: object = minimal) => {
+async function create(body: object = minimal) {
   const { status, body: webhook } = await call('POST', collection, { body });
   assert.equal(status, 201);
   return { webhook, path: `/webhooks/${String(webhook['id'])}`, id: Number(webhook['id']) };
-};
+}
 
 test('a new webhook has what was sent, the defaults, and the exact links', async () => {
   const { status, headers, body } = await call('POST', collection, { body: minimal });

@@ -21,11 +21,11 @@ const rich = {
 };
 const poor = { name: 'Poor', format: 'partner_automation' };
 
-const made = async (body: object): Promise<string> => {
+async function made(body: object): Promise<string> {
   const reply = await call('POST', path, { body });
   assert.equal(reply.status, 201, JSON.stringify(reply.body));
   return `/webhooks/${String(reply.body['id'])}`;
-};
+}
 
 for (const [what, body] of Object.entries({ rich, poor })) {
   for (const type of types) {

@@ -75,9 +75,9 @@ const languages: readonly Language[] = [
 ];
 
 /** What arrived before a rotation, during one, encrypted, ten minutes ago, and signed with the keys of `NOT_DECODED`. */
-const deliveries = async (): Promise<
+async function deliveries(): Promise<
   Record<'plain' | 'rotating' | 'encrypted' | 'old', Got> & { notDecoded: readonly Got[] }
-> => {
+> {
   const names = await startNameServer();
   names.say(() => ({ addresses: ['127.0.0.1'] }));
   const [engine, receiver] = [await startEngine({ resolve: resolverOf(names) }), await startReceiver()];
@@ -112,7 +112,7 @@ const deliveries = async (): Promise<
   await change(receiver.url, null);
   engine.clock.set(-AGE_MS);
   return { plain, rotating, encrypted, notDecoded, old: await send() };
-};
+}
 
 const { plain, rotating, encrypted, notDecoded, old } = await deliveries();
 
@@ -153,7 +153,7 @@ const cases: readonly Case[] = [
 ];
 
 /** The files of a case: keys a line each, headers as `name: value`, the body as it arrived. */
-const filesOf = async ([, got, keys]: Case, index: number): Promise<string[]> => {
+async function filesOf([, got, keys]: Case, index: number): Promise<string[]> {
   const place = join(folder, `case-${index}`);
   await mkdir(place, { recursive: true });
   const headers = Object.entries(got.headers).flatMap(([name, value]) =>
@@ -162,7 +162,7 @@ const filesOf = async ([, got, keys]: Case, index: number): Promise<string[]> =>
   const files = { 'keys.txt': `${keys.join('\n')}\n`, 'headers.txt': headers.join(''), 'body.bin': got.body };
   for (const [name, content] of Object.entries(files)) await writeFile(join(place, name), content);
   return Object.keys(files).map((name) => join(place, name));
-};
+}
 const files = await Promise.all(cases.map(filesOf));
 
 type Ended = { code: number; said: string };

@@ -16,7 +16,7 @@ after(() => rm(folder, { recursive: true }));
 
 let made = 0;
 /** A mutation that replaces a line of the unit by another. */
-const replacing = async (line: string, instead: string, testName = TEST_NAME): Promise<Task> => {
+async function replacing(line: string, instead: string, testName = TEST_NAME): Promise<Task> {
   const patch = join(folder, `${(made += 1)}.patch`);
   const text = [
     `# must fail: ${TEST_FILE} > ${testName}`,
@@ -31,19 +31,19 @@ const replacing = async (line: string, instead: string, testName = TEST_NAME): P
   ];
   await writeFile(patch, text.join('\n'));
   return { testFile: TEST_FILE, testName, patch };
-};
+}
 
 const COMMENT_LINE =
   '/** Returns `v1,<base64>` over `<id>.<timestamp>.<body>` (Standard Webhooks 1.0, "Signature scheme"). */';
-const ID_LINE = '  `msg_${eventId.toString(36)}_${nonce.toString(36)}_${webhookId.toString(36)}`;';
-const noticed = () => replacing(ID_LINE, '  `msg_${eventId.toString(36)}_${nonce.toString(36)}`;');
+const ID_LINE = '  return `msg_${eventId.toString(36)}_${nonce.toString(36)}_${webhookId.toString(36)}`;';
+const noticed = () => replacing(ID_LINE, '  return `msg_${eventId.toString(36)}_${nonce.toString(36)}`;');
 const unnoticed = () => replacing(COMMENT_LINE, '/** Changed. */');
 
-const triesOf = async (tasks: readonly Task[], judge: Judge = redFault): Promise<(readonly Try[])[]> => {
+async function triesOf(tasks: readonly Task[], judge: Judge = redFault): Promise<(readonly Try[])[]> {
   const tries = new Map<Task, readonly Try[]>();
   await runTasks(tasks, judge, (task, all) => tries.set(task, all));
   return tasks.map((task) => tries.get(task) ?? []);
-};
+}
 const faultsOf = (tries: readonly Try[] | undefined) => tries?.map(({ fault }) => fault);
 
 test('every mutation can be applied', () => {

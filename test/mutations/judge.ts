@@ -14,26 +14,26 @@ const BROKEN_NAME = /^(?:SyntaxError|ReferenceError)$/;
 const BROKEN_CODE =
   /^(?:ERR_MODULE_NOT_FOUND|ERR_INVALID_TYPESCRIPT_SYNTAX|ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX|42[0-9A-Z]{3})$/;
 
-const alone = (observed: readonly Observation[], name: string): Observation | string => {
+function alone(observed: readonly Observation[], name: string): Observation | string {
   const top = observed.filter(({ nesting }) => nesting === 0);
   const [only] = top;
   if (only?.name === name && top.length === 1) return only;
   const told = top.map(({ name: ran, failure }) => (failure ? `"${ran}" (${failure.message})` : `"${ran}"`)).join(', ');
   return `the run was to be "${name}" alone and was ${told || 'empty'}`;
-};
+}
 
 /** Why the test is no witness, before anything was changed: it must run, alone, and pass. Undefined where it is one. */
-export const faultOfWitness = (observed: readonly Observation[], name: string): string | undefined => {
+export function faultOfWitness(observed: readonly Observation[], name: string): string | undefined {
   const found = alone(observed, name);
   if (typeof found === 'string') return found;
   return found.outcome === 'passed' ? undefined : `"${name}" is ${found.outcome} without any mutation`;
-};
+}
 
 /**
  * Why the run after the change proves nothing: another test than the named one ended, it passed, or it failed
  * because the code no longer runs. Undefined where the named test, and it alone, caught the mutation.
  */
-export const faultOfProof = (observed: readonly Observation[], name: string): string | undefined => {
+export function faultOfProof(observed: readonly Observation[], name: string): string | undefined {
   const found = alone(observed, name);
   if (typeof found === 'string') return found;
   if (found.outcome !== 'failed') return `"${name}" passes (${found.outcome}): nothing guards this line`;
@@ -44,4 +44,4 @@ export const faultOfProof = (observed: readonly Observation[], name: string): st
   );
   if (unfit) return `"${name}" fails for another reason: ${unfit.type}, ${unfit.name ?? 'error'}: ${unfit.message}`;
   return causes.length === 0 ? `"${name}" fails without a cause` : undefined;
-};
+}

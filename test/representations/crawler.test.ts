@@ -71,7 +71,7 @@ test('every relation that was met is explained, for people and for programs', as
 });
 
 /** The hidden fields of the form for an action: what proves that a page of this session has sent it. */
-const hiddenFields = async (path: string, { name, method }: SirenAction): Promise<Record<string, string>> => {
+async function hiddenFields(path: string, { name, method }: SirenAction): Promise<Record<string, string>> {
   // What is done at an address of its own stands on the page above.
   const page = path.endsWith(`/${name}`) ? path.slice(0, -name.length - 1) : path;
   const text = await (await fixture.call('GET', page, { accept: 'text/html', ...session })).text();
@@ -86,10 +86,10 @@ const hiddenFields = async (path: string, { name, method }: SirenAction): Promis
     if (action === path && (hidden['_method'] ?? 'POST') === method) return hidden;
   }
   throw new Error(`No form for ${method} on ${path}`);
-};
+}
 
 /** Sends what the action asks for as a client of the format would, and answers the status and where it leads. */
-const act = async (reader: Reader, action: SirenAction, all: boolean) => {
+async function act(reader: Reader, action: SirenAction, all: boolean) {
   const path = new URL(action.href, fixture.origin).pathname;
   const values = fill(action, all);
   const isForm = reader.name === 'HTML';
@@ -106,7 +106,7 @@ const act = async (reader: Reader, action: SirenAction, all: boolean) => {
   const text = await response.text();
   const says = `${reader.name}: ${action.method} ${path} with ${JSON.stringify(values)}: ${response.status} ${text.slice(0, 400)}`;
   return { status: response.status, location: response.headers.get('location'), says };
-};
+}
 
 const actionsAt = async (path: string): Promise<readonly SirenAction[]> =>
   actionsIn(await (await fixture.call('GET', path, { accept: siren.accept })).text());

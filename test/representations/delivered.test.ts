@@ -22,16 +22,16 @@ const names = fc.oneof(
   fc.constantFrom('total_order', 'currency_code', 'date_created', 'constructor', 'toString', 'is_active', 'url', ''),
   fc.string({ unit: 'binary', maxLength: 6 }).filter((text) => !text.includes('\0')),
 );
-const isSound = (value: unknown): boolean => {
+function isSound(value: unknown): boolean {
   const text = JSON.stringify(value);
   return text.isWellFormed() && !/\\u0000|\\ud[89a-f]|"__proto__":|"_(?:links|embedded)":/i.test(text);
-};
+}
 const objects = fc.dictionary(names, valueWith(names), { maxKeys: 6 }).filter(isSound);
 
 type Resource = Record<string, unknown>;
 
 /** A resource that has, under some of the relations, one copy or several, each with copies of its own. */
-const embedding = (relations: Relations): fc.Arbitrary<Resource> => {
+function embedding(relations: Relations): fc.Arbitrary<Resource> {
   const copies = Object.entries(relations).map(([rel, below]) => {
     const one = embedding(below);
     const name = fc.constantFrom(rel, `svc:${rel}`, `fx:${rel}`);
@@ -42,12 +42,12 @@ const embedding = (relations: Relations): fc.Arbitrary<Resource> => {
     const embedded = Object.fromEntries(found.filter((entry) => entry !== null) as [string, unknown][]);
     return Object.keys(embedded).length === 0 ? own : Object.assign(own, { _embedded: embedded });
   });
-};
+}
 
 const pathsOf = (relations: Relations, above = ''): string[] =>
   Object.entries(relations).flatMap(([rel, below]) => [above + rel].concat(pathsOf(below, `${above}${rel}:`)));
 
-const queries = (type: ResourceType): fc.Arbitrary<string> => {
+function queries(type: ResourceType): fc.Arbitrary<string> {
   const zoom = fc.subarray(pathsOf(relationsOf(type)));
   const fields = fc.option(
     fc.subarray(['id', 'total_order', 'currency_code', 'is_active', 'toString', 'none'], { minLength: 1 }),
@@ -56,16 +56,16 @@ const queries = (type: ResourceType): fc.Arbitrary<string> => {
     const parts = [paths.length > 0 && `zoom=${paths.join(',')}`, kept && `fields=${kept.join(',')}`];
     return parts.filter((part) => typeof part === 'string').join('&');
   });
-};
+}
 
 const app = await startTestApp();
 const events = `/stores/${app.storeId}/events`;
 
-const bytesOf = async (address: string, query: string): Promise<string> => {
+async function bytesOf(address: string, query: string): Promise<string> {
   const response = await app.api('GET', `${address}?${query}`);
   assert.equal(response.status, 200, address);
   return Buffer.from(await response.arrayBuffer()).toString('hex');
-};
+}
 
 for (const type of TYPES) {
   test(`what a webhook receives of a ${type} is what GET and the event's payload answer with its query`, async (t) => {

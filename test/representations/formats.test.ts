@@ -83,13 +83,13 @@ const publish = (resource: { id: number | string; name: string; slug?: string },
     events: [{ type: 'transaction', action: 'created', resourceId, modifiedAt: null, body: JSON.stringify(resource) }],
     now: engine.clock.now(),
   });
-const arrived = async (count: number) => {
+async function arrived(count: number) {
   const all = await until(
     async () => got,
     ({ length }) => length >= count,
   );
   return Object.fromEntries(all.slice(count - Object.keys(hooks).length).map((one) => [one.path.slice(1), one]));
-};
+}
 await publish(transaction);
 const first = await arrived(Object.keys(hooks).length);
 

@@ -27,11 +27,11 @@ const [entry] = await fixture.sql<{ id: string }[]>`
   select id from resource where type = 'changelog' and store_id = ${alpha} order by event_id desc limit 1`;
 
 /** The one delivery of the first two webhooks each: one that has arrived, and one that is pending. */
-const deliveryTo = async (webhook: number | undefined): Promise<string> => {
+async function deliveryTo(webhook: number | undefined): Promise<string> {
   const [row] = await fixture.sql<{ id: number }[]>`
     select delivery_id as id from attempt where webhook_id = ${webhook ?? 0} order by date_started, delivery_id limit 1`;
   return `/webhooks/${webhook}/statuses/${row?.id}`;
-};
+}
 const [arrived, pending] = [await deliveryTo(webhooks[0]), await deliveryTo(webhooks[1])];
 
 // What was attempted is added to its hour every few seconds, by how long it took: here as if all took the same.
@@ -127,14 +127,14 @@ const settled = (text: string): string =>
 
 const session = { Cookie: fixture.browser.cookie() ?? '' };
 
-const assertGolden = async (name: string, text: string): Promise<void> => {
+async function assertGolden(name: string, text: string): Promise<void> {
   const file = join(FOLDER, `${name}.golden`);
   if (isUpdate) {
     await mkdir(FOLDER, { recursive: true });
     await writeFile(file, text);
   }
   assert.equal(text, await readFile(file, 'utf8'));
-};
+}
 
 /** Two words with a blank between them, and not a list of identifiers such as a scope. */
 const isWording = (text: string): boolean =>
@@ -142,19 +142,19 @@ const isWording = (text: string): boolean =>
 
 type Take = (text: string) => string;
 
-const withoutWordingInJson = (value: unknown, take: Take): unknown => {
+function withoutWordingInJson(value: unknown, take: Take): unknown {
   if (typeof value === 'string') return take(value);
   if (Array.isArray(value)) return value.map((item) => withoutWordingInJson(item, take));
   if (value === null || typeof value !== 'object') return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withoutWordingInJson(item, take)]));
-};
+}
 
 const withoutWordingInMarkup = (markup: string, take: Take): string =>
   markup
     .replaceAll(/(?<=>)[^<>]+(?=<)/g, (text) => take(text))
     .replaceAll(/(?<= (?:title|aria-label|alt|placeholder|content)=")[^"]+(?=")/g, (text) => take(text));
 
-const answerApart = async ({ path, method = 'GET', token, body }: Asked, accept: string) => {
+async function answerApart({ path, method = 'GET', token, body }: Asked, accept: string) {
   const isSessions =
     accept === 'text/html' && method === 'GET' && token !== tokens.platform && token !== tokens.neighbour;
   const response = await fixture.call(method, path, {
@@ -181,17 +181,17 @@ const answerApart = async ({ path, method = 'GET', token, body }: Asked, accept:
     ? JSON.stringify(withoutWordingInJson(JSON.parse(text), take), null, 2)
     : withoutWordingInMarkup(text, take);
   return { structure: `${withoutWordingInMarkup(head, take)}\n\n${structure}\n`, words };
-};
+}
 
 const answers = new Map<string, Promise<{ structure: string; words: string[] }>>();
 
 /** The answer with an ellipsis for each piece of wording, and the wording in the order of its places. */
-const answerIn = (name: string, asked: Asked, accept: string) => {
+function answerIn(name: string, asked: Asked, accept: string) {
   const key = `${name} ${accept}`;
   const answered = answers.get(key) ?? answerApart(asked, accept);
   answers.set(key, answered);
   return answered;
-};
+}
 
 for (const [name, asked] of Object.entries(resources)) {
   for (const [suffix, accept] of Object.entries(formats)) {

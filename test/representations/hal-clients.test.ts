@@ -9,7 +9,7 @@ const app = await startTestApp({ roles: ['serve'] });
 const home = `${app.baseUrl}/`;
 const version = { 'SERVICE-API-VERSION': '1' };
 
-const startKetting = (): Client => {
+function startKetting(): Client {
   const client = new Client(home);
   client.use(bearerAuth(app.token));
   client.use((request, next) => {
@@ -17,7 +17,7 @@ const startKetting = (): Client => {
     return next(request);
   });
   return client;
-};
+}
 
 const webhooksBy = async (client: Client) => client.follow('svc:store').follow('svc:webhooks');
 
@@ -51,16 +51,16 @@ test('ketting walks a collection page by page', async () => {
 });
 
 /** What halson makes of an answer; it leaves asking to whoever uses it. */
-const readBy = async (href: string) => {
+async function readBy(href: string) {
   const response = await fetch(href, { headers: { ...version, Authorization: `Bearer ${app.token}` } });
   return halson(await response.text());
-};
+}
 
-const hrefOf = (resource: Awaited<ReturnType<typeof readBy>>, rel: string): string => {
+function hrefOf(resource: Awaited<ReturnType<typeof readBy>>, rel: string): string {
   const link = resource.getLink(rel, null);
   assert.ok(link !== null && link.templated !== true, `there is a link ${rel}`);
   return link.href;
-};
+}
 
 test('halson reads a page: its links, what is embedded, and the links of that', async () => {
   const store = await readBy(hrefOf(await readBy(home), 'svc:store'));

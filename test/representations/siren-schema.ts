@@ -91,7 +91,7 @@ const validate = new Ajv({
 }).compile(schema);
 
 /** Everything that is wrong with it, by place. */
-export const sirenFaults = (value: unknown): string[] => {
+export function sirenFaults(value: unknown): string[] {
   validate(value);
   return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message ?? ''}`);
-};
+}

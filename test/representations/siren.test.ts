@@ -15,7 +15,7 @@ const HREF = 'https://api.example.com/things/1';
 const rel = (name: string): string => `https://api.example.com/rels/${name}`;
 
 /** Read by the schema and by the parser. */
-const read = (text: string): SirenEntity => {
+function read(text: string): SirenEntity {
   assert.deepEqual(sirenFaults(JSON.parse(text)), []);
   const entity = sirenParser.default(text);
   const names = (entity.actions ?? []).map(({ name }) => name);
@@ -28,7 +28,7 @@ const read = (text: string): SirenEntity => {
     );
   }
   return entity;
-};
+}
 
 const rendered = (document: Document): SirenEntity => read(renderSiren(document, naming));
 
@@ -61,7 +61,7 @@ const VALUES: readonly (Value | undefined)[] = [
   { a: 1 },
 ];
 
-const fieldOf = (kind: Kind, at: number, isMultiple: boolean, choices: readonly string[] | undefined): Field => {
+function fieldOf(kind: Kind, at: number, isMultiple: boolean, choices: readonly string[] | undefined): Field {
   const value = VALUES[at];
   return {
     name: `${kind}-${at}-${String(isMultiple)}-${String(choices)}`,
@@ -72,7 +72,7 @@ const fieldOf = (kind: Kind, at: number, isMultiple: boolean, choices: readonly 
     ...(choices !== undefined && { choices, isClearable: true as const }),
     ...(kind === 'number' && { minimum: 1, maximum: 9, hint: 'How many' }),
   };
-};
+}
 
 /** A field of every kind, with every sort of value, alone and several, with and without choices. */
 const fields = (Object.keys(kinds) as Kind[]).flatMap((kind) =>

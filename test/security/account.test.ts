@@ -42,12 +42,12 @@ test('the latest activity stands there in words, with where and by what', async 
 });
 
 /** Somebody signed in who has done nothing else. */
-const newPerson = async (email: string) => {
+async function newPerson(email: string) {
   const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   const browser = newBrowser();
   await browser.signIn(email);
   return { id, browser };
-};
+}
 const origin = { address: '198.51.100.7', userAgent: null };
 
 test('twenty rows are shown, the latest first, nobody else’s, and the older ones on further pages', async () => {

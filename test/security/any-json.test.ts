@@ -19,14 +19,14 @@ const takers = operationTable(app.baseUrl).flatMap(({ operation, ...at }) =>
 const EVENT = Type.Object({ event: Type.String(), resource: Type.Object({}) });
 const schemaOf = (input: TSchema): TSchema => ('properties' in input ? input : EVENT);
 
-const isObject = (text: string): boolean => {
+function isObject(text: string): boolean {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === 'object' && value !== null && !Array.isArray(value);
   } catch {
     return false;
   }
-};
+}
 
 const ask = (method: string, address: string, token: string, body?: string): Promise<Response> =>
   fetch(address, {
@@ -36,20 +36,20 @@ const ask = (method: string, address: string, token: string, body?: string): Pro
   });
 
 /** What one body made is taken away again, so that no limit is met and the next one gets as far. */
-const assertMade = async (response: Response, token: string): Promise<void> => {
+async function assertMade(response: Response, token: string): Promise<void> {
   const location = response.headers.get('location') ?? '';
   assert.equal((await ask('GET', location, token)).status, 200, `${location} was made`);
   const removed = await ask('DELETE', location, token);
   assert.ok([202, 204, 403, 404, 405].includes(removed.status), `${removed.status} to DELETE ${location}`);
-};
+}
 
-const assertRefused = (status: number, answer: string, body: string): void => {
+function assertRefused(status: number, answer: string, body: string): void {
   assert.ok(status >= 400 && status < 500, `${status}: ${answer}`);
   assert.equal(wrongInError(status, answer), undefined, answer);
   if (status !== 400 || !isObject(body)) return;
   const nameless = faultsOf(answer).find(({ code, field }) => code !== 'malformed_body' && field === undefined);
   assert.equal(nameless, undefined, 'a fault of a member that is not named');
-};
+}
 
 test('there are operations that take a body', () => assert.ok(takers.length >= 6, String(takers.length)));
 

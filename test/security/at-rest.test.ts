@@ -30,29 +30,29 @@ const { sql, origin, browser, client, other, platform, bob, alpha, token, newCod
 
 const secrets = new Map<string, string>();
 /** Notes a secret under what it is called, and hands it on. */
-const keep = (name: string, value: unknown): string => {
+function keep(name: string, value: unknown): string {
   assert.ok(typeof value === 'string' && value.length >= 16, `There is no secret: ${name}`);
   secrets.set(name, value);
   return value;
-};
+}
 keep('the password', PASSWORD);
 for (const [at, key] of SECRET_KEYS.entries()) keep(`secret key ${at}`, key.toString('base64url'));
 for (const { client_id, client_secret } of [client, other, platform]) keep(`the secret of ${client_id}`, client_secret);
 
-const keepCookies = (name: string, from: typeof browser): void => {
+function keepCookies(name: string, from: typeof browser): void {
   keep(`${name}: session`, from.jar.get('halcyon'));
   const device = [...from.jar].find(([called]) => called.startsWith('halcyon-device-'));
   keep(`${name}: device`, device?.[1]);
-};
+}
 const bearer = (value: string) => ({ Authorization: `Bearer ${value}` });
 const API = { 'SERVICE-API-VERSION': '1' };
 const post = (path: string, form: Record<string, string>, headers = {}) =>
   fetch(origin + path, { method: 'POST', body: new URLSearchParams(form), headers });
-const postJson = async (path: string, body: unknown, headers: Record<string, string>) => {
+async function postJson(path: string, body: unknown, headers: Record<string, string>) {
   const all = { ...API, 'Content-Type': 'application/json', ...headers };
   const response = await fetch(origin + path, { method: 'POST', headers: all, body: JSON.stringify(body) });
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
-};
+}
 const keepPair = (name: string, { body }: Awaited<ReturnType<typeof token>>) => ({
   access: keep(`${name}: access token`, body['access_token']),
   refresh: keep(`${name}: refresh token`, body['refresh_token']),
@@ -62,7 +62,7 @@ const refresh = (refreshToken: string, by: Record<string, string>) =>
 const platformToken = async (name: string): Promise<string> =>
   keep(name, (await token({ grant_type: 'client_credentials', ...platform })).body['access_token']);
 
-const passwords = async (): Promise<void> => {
+async function passwords(): Promise<void> {
   keepCookies('the first browser', browser);
   const person = createBrowser(origin);
   const wrong = keep('a wrong password', 'a wrong password, typed in');
@@ -93,9 +93,9 @@ const passwords = async (): Promise<void> => {
   assert.equal((await person.post('/reset-password', form)).status, 410);
   keepCookies('after the link', person);
   await person.post('/sign-out', {});
-};
+}
 
-const clients = async (): Promise<void> => {
+async function clients(): Promise<void> {
   const { clientId, secret, path } = await newApp(browser);
   keep('the secret made on the pages', secret);
   await saveApp(browser, clientId, { rotates: '1' });
@@ -121,9 +121,9 @@ const clients = async (): Promise<void> => {
   const user = { email: 'made@example.com', password: keep('the password of a user made', 'a password of theirs') };
   assert.equal((await postJson('/users', user, trusted)).status, 201);
   await postJson('/users', { email: user.password, password: [user.password] }, trusted);
-};
+}
 
-const codesAndTokens = async (): Promise<string> => {
+async function codesAndTokens(): Promise<string> {
   keep('the unused code', await newCode());
   const verifier = keep('the verifier', `${'verifier-'.repeat(5)}~`);
   const challenge = createHash('sha256').update(verifier).digest('base64url');
@@ -152,10 +152,10 @@ const codesAndTokens = async (): Promise<string> => {
   await post('/revoke', { token: client.client_secret, ...client });
   assert.equal((await read(alpha, stable.access)).status, 200);
   return stable.access;
-};
+}
 
 /** A key that takes over from another stands in the row and in the answer that is kept; both are sealed anew on the way. */
-const rotation = async (hook: object, access: string): Promise<void> => {
+async function rotation(hook: object, access: string): Promise<void> {
   const ask = (path: string, body: object, key: string) =>
     postJson(path, body, { ...bearer(access), 'Idempotency-Key': key });
   const plain = keep('the key of the rotated webhook', 'a phrase that a person chose, and long enough');
@@ -171,9 +171,9 @@ const rotation = async (hook: object, access: string): Promise<void> => {
     onProgress: () => {},
   });
   assert.deepEqual(Object.fromEntries(rekeyed.counts), { webhooks: 2, answers: 4 });
-};
+}
 
-const delivery = async (access: string): Promise<void> => {
+async function delivery(access: string): Promise<void> {
   const key = keep('the key of the webhook', `whsec_${Buffer.from('a key that only both know of').toString('base64')}`);
   const inQuery = keep('the token in the url', 'a token of the endpoint, in its url'.replaceAll(/[ ,]+/g, '-'));
   const inHeader = keep('the token in a header', 'a token of the endpoint, in a header');
@@ -200,10 +200,10 @@ const delivery = async (access: string): Promise<void> => {
     () => sql`select from attempt`,
     (rows) => rows.length > 0,
   );
-};
+}
 
 /** What goes wrong with a secret in the hand; the statuses of the answers. */
-const misuse = async (access: string): Promise<number[]> => {
+async function misuse(access: string): Promise<number[]> {
   const [code, link] = [secrets.get('the unused code') ?? '', secrets.get('the unused link') ?? ''];
   const get = async (path: string, headers = {}) =>
     (await fetch(origin + path, { headers, redirect: 'manual' })).status;
@@ -227,7 +227,7 @@ const misuse = async (access: string): Promise<number[]> => {
   ];
   wait(7_201_000);
   return [...statuses, await get(`/stores/${alpha}`, { ...API, ...bearer(access) })];
-};
+}
 
 test('no secret stands in the database, in the log or in what the process prints', async () => {
   await passwords();

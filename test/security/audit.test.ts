@@ -13,12 +13,12 @@ const passwords = createPasswords({ hashesAtOnce: 1 });
 const AGENT = { 'User-Agent': 'probe/1.0' };
 
 let people = 0;
-const newPerson = async () => {
+async function newPerson() {
   people += 1;
   const email = `person${people}@example.com`;
   const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   return { id, email, browser: createBrowser(server.origin) };
-};
+}
 
 type Row = { action: string; address: string | null; userAgent: string | null; at: Date };
 const actionRoutesOf = (userId: number) => sql<Row[]>`

@@ -86,7 +86,7 @@ test('a denial is written down', async () => {
 });
 
 /** Allows while `removal` is under way: it has begun when the page's form is looked at and is over when a grant is written. */
-const allowDuring = async (removal: (tx: Queryable) => Promise<unknown>): Promise<Page> => {
+async function allowDuring(removal: (tx: Queryable) => Promise<unknown>): Promise<Page> {
   const { action, nonce } = readForm(await browser.open(addressOf()));
   const before = await countGrants();
   const connection = await sql.reserve();
@@ -104,7 +104,7 @@ const allowDuring = async (removal: (tx: Queryable) => Promise<unknown>): Promis
   const page = await answered;
   assert.deepEqual(await countGrants(), before);
   return page;
-};
+}
 
 test('who left the store while the approval was under way grants nothing', async () => {
   const page = await allowDuring((tx) => tx`delete from membership where store_id = ${alpha} and user_id = ${adaId}`);

@@ -15,7 +15,7 @@ for (const storeId of [alpha, foreign]) {
 
 const accessToken = async (): Promise<string> => String((await redeem(await newCode())).body['access_token']);
 
-const assertRefused = async (response: Response, message: string): Promise<void> => {
+async function assertRefused(response: Response, message: string): Promise<void> {
   assert.equal(response.status, 401);
   assert.equal(
     response.headers.get('www-authenticate'),
@@ -24,7 +24,7 @@ const assertRefused = async (response: Response, message: string): Promise<void>
   const body = (await response.json()) as Record<string, unknown>;
   assert.equal(body['error'], 'invalid_token');
   assert.equal(body['error_description'], message);
-};
+}
 const INVALID = 'The access token provided is invalid';
 const EXPIRED = 'The access token provided has expired';
 

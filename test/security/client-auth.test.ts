@@ -77,13 +77,13 @@ const guess = (address: string, form: Record<string, string> = { ...client, clie
   token({ ...probe, ...form }, from(address));
 
 /** Guesses until the answer is a 429; how many were answered by a 401 before. */
-const exhaust = async (address: string): Promise<number> => {
+async function exhaust(address: string): Promise<number> {
   for (let guesses = 0; guesses < 100; guesses += 1) {
     const [status] = outcome(await guess(address));
     if (status === 429) return guesses;
   }
   throw new Error('Nobody ever stopped the guessing');
-};
+}
 
 test('after twenty wrong secrets the guesser is told to wait, and may go on after that', async () => {
   assert.equal(await exhaust('192.0.2.2'), 20);

@@ -10,12 +10,12 @@ const { browser, sql, adaId } = server;
 const bob = createBrowser(server.origin);
 await bob.signIn(server.bob);
 
-const rowOf = async (clientId: string) => {
+async function rowOf(clientId: string) {
   const [row] = await sql`
     select name, redirect_uris, owner, is_verified, is_public, rotates_refresh_tokens from client
     where client_id = ${clientId}`;
   return row;
-};
+}
 
 test("an app of one's own has an owner, is unverified and not trusted, whatever the form says", async () => {
   const { clientId } = await newApp(browser, { owner: '1', is_verified: '1', trusted: '1', is_legacy: '1' });
@@ -168,12 +168,12 @@ test('a logo or a secret that was made meanwhile does not hold up the settings',
   assert.equal((await rowOf(clientId))?.['name'], 'Free');
 });
 
-const verifiedAfter = async (fields: Record<string, string>): Promise<unknown> => {
+async function verifiedAfter(fields: Record<string, string>): Promise<unknown> {
   const { clientId } = await newApp(browser);
   await sql`update client set is_verified = true where client_id = ${clientId}`;
   await saveApp(browser, clientId, fields);
   return (await rowOf(clientId))?.['is_verified'];
-};
+}
 
 test('an owner who changes what people recognise an app by makes it unverified', async () => {
   assert.equal(await verifiedAfter({ redirect_uris: 'https://evil.example/cb' }), false);

@@ -10,18 +10,18 @@ const { browser, sql } = server;
 const HOUR_MS = 3_600_000;
 
 /** Whether the secret counts at /token: with it a refresh token that is none gets 400, without it the client 401. */
-const counts = async (clientId: string, secret: string): Promise<boolean> => {
+async function counts(clientId: string, secret: string): Promise<boolean> {
   const form = { grant_type: 'refresh_token', refresh_token: 'none', client_id: clientId, client_secret: secret };
   const { status } = await server.token(form);
   assert.ok(status === 400 || status === 401);
   return status === 400;
-};
+}
 
-const rotate = async (path: string, fields: Record<string, string> = {}) => {
+async function rotate(path: string, fields: Record<string, string> = {}) {
   const page = await submit(browser, path, `${path}/secret`, fields);
   assert.equal(page.status, 200);
   return credentialsIn(page).secret;
-};
+}
 
 test('a secret stands in the one answer that makes it, which nobody keeps', async () => {
   const hidden = hiddenIn(await browser.open('/account/clients/new'), '/account/clients');

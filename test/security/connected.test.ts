@@ -13,7 +13,7 @@ const { browser, sql, alpha, beta, adaId } = server;
 const second = await server.startSecond();
 
 /** A client of its own, let in by Ada with the given scope and store. */
-const letIn = async (changes: Record<string, string> = {}, store = alpha, name = 'Connector') => {
+async function letIn(changes: Record<string, string> = {}, store = alpha, name = 'Connector') {
   const client = await createClient(sql, { name, redirectUris: [REDIRECT], trusted: false, now: new Date() });
   const allow = async () => {
     const { location } = await browser.consent(server.asking({ client_id: client.client_id, ...changes }), {
@@ -24,29 +24,29 @@ const letIn = async (changes: Record<string, string> = {}, store = alpha, name =
     return String(body['access_token']);
   };
   return { client, allow, token: await allow() };
-};
+}
 
-const grantOf = async (clientId: string): Promise<number> => {
+async function grantOf(clientId: string): Promise<number> {
   const [row] = await sql<{ id: number }[]>`
     select max(g.id) as id from access_grant g join client c on c.id = g.client where c.client_id = ${clientId}`;
   return row?.id ?? NaN;
-};
+}
 
-const revoke = async (clientId: string) => {
+async function revoke(clientId: string) {
   const action = `/account/connected/${await grantOf(clientId)}/revoke`;
   return browser.post(action, hiddenIn(await browser.open('/account'), action));
-};
+}
 
 /** The entry of an app in the list, as text. */
-const entryOf = async (name: string, from = browser): Promise<string> => {
+async function entryOf(name: string, from = browser): Promise<string> {
   const [text = ''] = (await from.open('/account')).text.split('id="activity"');
   return text.split('<div role="listitem">').find((entry) => entry.includes(`<strong>${name}</strong>`)) ?? '';
-};
+}
 
-const reads = async (origin: string, token: string): Promise<number> => {
+async function reads(origin: string, token: string): Promise<number> {
   const headers = { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}` };
   return (await fetch(`${origin}/stores/${alpha}`, { headers })).status;
-};
+}
 
 test('the list says what was let in, where, since when and when it was last used', async () => {
   const { token } = await letIn({}, alpha, 'Shown');

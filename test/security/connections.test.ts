@@ -25,14 +25,14 @@ const head = (method: string, path: string, ...more: readonly string[]): string 
 const send = (texts: readonly string[], until: { ends?: true; wanted?: number } = {}): Promise<readonly Answer[]> =>
   askAlone(port, { method: 'GET', bytes: Buffer.from(texts.join('')) }, { timeoutMs: TIMEOUT_MS, ...until });
 const statusesOf = (answers: readonly Answer[]) => answers.map(({ status }) => status);
-const webhook = (name: string): string => {
+function webhook(name: string): string {
   const body = JSON.stringify({ name, format: 'json', encryption_key: 'a key of mine' });
   return head('POST', webhooks, `Content-Length: ${body.length}`) + body;
-};
-const names = async (): Promise<string[]> => {
+}
+async function names(): Promise<string[]> {
   const rows = await app.sql<{ name: string }[]>`select name from webhook order by name`;
   return rows.map(({ name }) => name);
-};
+}
 
 for (const [what, garbage] of Object.entries({
   'what is not HTTP': 'nonsense\r\n\r\n',

@@ -9,16 +9,16 @@ const { asking, browser, sql, alpha, foreign } = server;
 const addressOf = (changes: Record<string, string | undefined> = {}): string =>
   `/authorize?${new URLSearchParams(asking(changes)).toString()}`;
 
-const countCodes = async (): Promise<number> => {
+async function countCodes(): Promise<number> {
   const [row] = await sql<{ count: number }[]>`select count(*) from authorization_code`;
   return row?.count ?? NaN;
-};
+}
 
-const assertNoCode = async (work: () => Promise<void>): Promise<void> => {
+async function assertNoCode(work: () => Promise<void>): Promise<void> {
   const before = await countCodes();
   await work();
   assert.equal(await countCodes(), before);
-};
+}
 
 test('a form without the nonce of this session and this request gives no code', async () => {
   const { nonce } = readForm(await browser.open(addressOf()));

@@ -23,7 +23,7 @@ const ROWS = 5_000;
 /** Beyond the five executions after which PostgreSQL may take a plan that knows no parameters. */
 const EXECUTIONS = 7;
 
-const fill = async (): Promise<void> => {
+async function fill(): Promise<void> {
   await maintainPartitions(sql, { now: NOW, retentionDays: 30, daysAhead: 3 });
   const first = dailyIdOf(dayOf(NOW), 0, SHARD);
   for (const [at, store] of [ERASED, LIVING].entries()) {
@@ -62,7 +62,7 @@ const fill = async (): Promise<void> => {
     insert into erased_store (shard, id, date_erased)
     values (${SHARD}, ${ERASED}, ${NOW}), (${SHARD}, ${EMPTY}, ${NOW})`;
   await sql`analyze`;
-};
+}
 
 /** An empty partition may be read whole: there is nothing in it. */
 const TABLES = [
@@ -76,12 +76,12 @@ const TABLES = [
 ];
 
 /** How often each table was read from end to end since the database was made. */
-const wholeReads = async (): Promise<Record<string, number>> => {
+async function wholeReads(): Promise<Record<string, number>> {
   await sql`select pg_stat_force_next_flush()`;
   const rows = await sql<{ name: string; reads: number }[]>`
     select relname::text as name, seq_scan as reads from pg_stat_user_tables where relname = any(${TABLES})`;
   return Object.fromEntries(rows.map(({ name, reads }) => [name, reads]));
-};
+}
 
 test('every batch goes by an index, and takes the erased store alone', async () => {
   await fill();

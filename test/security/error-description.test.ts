@@ -51,12 +51,12 @@ const encode = (text: string): string => encodeURIComponent(text.toWellFormed())
 const encoded = (fields: readonly (readonly [string, string])[]): string =>
   fields.map((pair) => pair.map(encode).join('=')).join('&');
 
-const assertDescribed = (error: unknown, description: unknown, what: string): void => {
+function assertDescribed(error: unknown, description: unknown, what: string): void {
   assert.match(String(error), CODE, what);
   assert.match(String(description), DESCRIPTION, what);
-};
+}
 
-const assertRefusedWell = async (response: Response, what: string): Promise<void> => {
+async function assertRefusedWell(response: Response, what: string): Promise<void> {
   assert.ok(response.status < 500, `${response.status}: ${what}`);
   const challenge = response.headers.get('www-authenticate');
   const [, quoted] = /error_description="([^"]*)"/.exec(challenge ?? '') ?? [];
@@ -64,7 +64,7 @@ const assertRefusedWell = async (response: Response, what: string): Promise<void
   const answer = (await response.json()) as Record<string, unknown>;
   if (response.status < 400) return;
   assertDescribed(answer['error'], answer['error_description'], what);
-};
+}
 
 for (const path of ['/token', '/revoke', '/introspect']) {
   test(`the errors of ${path} stay inside their characters`, async () => {

@@ -17,17 +17,17 @@ const OF_OAUTH = ['error', 'error_description'] as const;
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const readJson = (text: string): unknown => {
+function readJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
     return undefined;
   }
-};
+}
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value.trim() !== '';
 
-const wrongInFault = (fault: unknown): string | undefined => {
+function wrongInFault(fault: unknown): string | undefined {
   if (!isFields(fault)) return 'an error that is no object';
   const { logref, code, message, field } = fault;
   const other = Object.keys(fault).find((name) => !OF_A_FAULT.has(name));
@@ -38,18 +38,18 @@ const wrongInFault = (fault: unknown): string | undefined => {
   if (/\n\s+at |node:internal|\.ts:\d/.test(message)) return 'an error that shows our stack';
   if (field !== undefined && typeof field !== 'string') return 'a field that is no text';
   return field === undefined && OF_A_MEMBER.has(code) ? `${code} without a field` : undefined;
-};
+}
 
 /** The faults of an error document; empty where it is none. */
-export const faultsOf = (text: string): readonly Fields[] => {
+export function faultsOf(text: string): readonly Fields[] {
   const document = readJson(text);
   const embedded = isFields(document) ? document['_embedded'] : undefined;
   const faults = isFields(embedded) ? embedded['svc:errors'] : undefined;
   return Array.isArray(faults) ? (faults as Fields[]) : [];
-};
+}
 
 /** What is wrong with the body of a 4xx; undefined where it is in the one shape. */
-export const wrongInError = (status: number, text: string): string | undefined => {
+export function wrongInError(status: number, text: string): string | undefined {
   const document = readJson(text);
   if (!isFields(document)) return 'no JSON object';
   const faults = faultsOf(text);
@@ -62,4 +62,4 @@ export const wrongInError = (status: number, text: string): string | undefined =
   const other = Object.keys(document).find((name) => !known.has(name));
   if (other !== undefined) return `a member ${other}`;
   return faults.map(wrongInFault).find((wrong) => wrong !== undefined);
-};
+}

@@ -12,12 +12,12 @@ const secure = await startAuthorizationServer({
 });
 const routes = routeTable(ISSUER).map(({ path }) => path.replaceAll(/:\w+/g, '1'));
 
-const statusOf = async (path: string, headers: readonly string[]) => {
+async function statusOf(path: string, headers: readonly string[]) {
   const head = [`GET ${path} HTTP/1.1`, ...headers, 'Connection: close', '', ''].join('\r\n');
   const port = Number(new URL(server.origin).port);
   const [answer] = await askAlone(port, { method: 'GET', bytes: Buffer.from(head) }, { timeoutMs: 10_000, ends: true });
   return { status: answer?.status, body: answer?.body.toString() ?? '' };
-};
+}
 
 for (const path of routes) {
   test(`OPTIONS answers with a document of the methods: ${path}`, async () => {

@@ -9,16 +9,16 @@ const server = await startAuthorizationServer();
 const { sql, origin, browser, client, alpha, adaId, newCode, redeem } = server;
 const second = await server.startSecond();
 
-const reads = async (token: string): Promise<number[]> => {
+async function reads(token: string): Promise<number[]> {
   const headers = { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}` };
   const answers = await Promise.all([origin, second].map((at) => fetch(`${at}/stores/${alpha}`, { headers })));
   return answers.map(({ status }) => status);
-};
-const refreshes = async (token: string, credentials: Record<string, string>): Promise<number[]> => {
+}
+async function refreshes(token: string, credentials: Record<string, string>): Promise<number[]> {
   const body = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: token, ...credentials });
   const answers = await Promise.all([origin, second].map((at) => fetch(`${at}/token`, { method: 'POST', body })));
   return answers.map(({ status }) => status);
-};
+}
 
 type Pair = { access: string; refresh: string };
 const pairOf = ({ body }: Awaited<ReturnType<typeof redeem>>): Pair => ({
@@ -26,12 +26,12 @@ const pairOf = ({ body }: Awaited<ReturnType<typeof redeem>>): Pair => ({
   refresh: String(body['refresh_token']),
 });
 
-const assertEnded = async ({ access, refresh }: Pair, end: () => Promise<unknown>, by = { ...client }) => {
+async function assertEnded({ access, refresh }: Pair, end: () => Promise<unknown>, by = { ...client }) {
   assert.deepEqual(await reads(access), [200, 200]);
   await end();
   assert.deepEqual(await reads(access), [401, 401]);
   for (const status of await refreshes(refresh, by)) assert.ok(status === 400 || status === 401, String(status));
-};
+}
 
 test('what is revoked ends at the next request in every process', async () => {
   const pair = pairOf(await redeem(await newCode()));

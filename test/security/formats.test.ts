@@ -18,18 +18,18 @@ const offers = formats.flatMap(({ mediaTypes, charset, isPage = false }): Offer[
 );
 const [first = assert.fail(), ...others] = offers;
 
-const assertReadable = (text: string, mediaType: string): void => {
+function assertReadable(text: string, mediaType: string): void {
   if (mediaType.endsWith('json')) assert.equal(typeof JSON.parse(text), 'object');
   else if (mediaType.endsWith('xml')) assert.equal(XMLValidator.validate(text), true, text);
   else assert.match(text, /^<!doctype html>[\s\S]*<\/html>\s*$/i);
-};
+}
 
-const assertIn = ({ headers, body }: Answer, { mediaType, contentType, isPage }: Offer): void => {
+function assertIn({ headers, body }: Answer, { mediaType, contentType, isPage }: Offer): void {
   assert.equal(headers['content-type'], contentType);
   assert.deepEqual(listOf(headers['vary']), ['Accept', 'Authorization', ...(isPage ? ['Cookie'] : [])]);
   assert.equal(headers['cache-control'], 'private, no-cache');
   assertReadable(body, mediaType);
-};
+}
 
 test('there is more than one format', () => assert.ok(formats.length >= 2));
 

@@ -30,7 +30,7 @@ const LOGO = '/clients/:client_id/logo';
 const PICTURES = new Set([LOGO, '/favicon.ico']);
 
 type Answer = { status: number; headers: IncomingHttpHeaders };
-const ask = (method: string, path: string, headers: Record<string, string>, body?: string): Promise<Answer> => {
+function ask(method: string, path: string, headers: Record<string, string>, body?: string): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const asked = request(origin + path, { method, headers, agent: false }, (response) => {
     resolve({ status: response.statusCode ?? 0, headers: response.headers });
@@ -40,9 +40,9 @@ const ask = (method: string, path: string, headers: Record<string, string>, body
   asked.on('error', reject);
   asked.end(body);
   return promise;
-};
+}
 
-const assertGuarded = ({ status, headers }: Answer, what: string): void => {
+function assertGuarded({ status, headers }: Answer, what: string): void {
   assert.equal(headers['cache-control'], 'no-store', what);
   assert.equal(headers['referrer-policy'], status === 303 ? 'no-referrer' : 'same-origin', what);
   assert.equal(headers['x-content-type-options'], 'nosniff', what);
@@ -54,7 +54,7 @@ const assertGuarded = ({ status, headers }: Answer, what: string): void => {
     assert.ok(policy.includes(part), `${what}: ${policy}`);
   assert.doesNotMatch(policy, /script-src|unsafe|\*/, what);
   assert.equal(headers['x-frame-options'], 'DENY', what);
-};
+}
 
 test('there are pages', () => assert.ok(pages.length >= 15, String(pages.length)));
 

@@ -8,13 +8,13 @@ const [API, AUTH] = ['http://api.example.test', 'http://auth.example.test'];
 const { origin, ada } = await startAuthorizationServer({ BASE_URL: API, AUTH_URL: AUTH });
 
 /** `fetch` sets the Host by itself. */
-const ask = (
+function ask(
   method: string,
   path: string,
   host: string,
   form = '',
   more: Record<string, string> = {},
-): Promise<IncomingMessage> => {
+): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const type = { 'Content-Type': 'application/x-www-form-urlencoded' };
   const headers = { Host: new URL(host).host, 'Sec-Fetch-Site': 'same-origin', ...type, ...more };
@@ -22,7 +22,7 @@ const ask = (
   asked.on('error', reject);
   asked.end(form);
   return promise;
-};
+}
 const signIn = new URLSearchParams({ email: ada, password: PASSWORD }).toString();
 
 test('a page that is asked of the API is looked at where pages are', async () => {

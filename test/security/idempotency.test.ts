@@ -18,7 +18,7 @@ const token = await issue();
 const redirect_uri = 'https://other.example.com/cb';
 const other = await issue({ client_id: server.other.client_id, redirect_uri }, { ...server.other, redirect_uri });
 
-const post = async ({ key, body = WEBHOOK, token: bearer = token, path, origin = server.origin, accept }: Ask) => {
+async function post({ key, body = WEBHOOK, token: bearer = token, path, origin = server.origin, accept }: Ask) {
   const response = await fetch(origin + (path ?? `/stores/${server.alpha}/webhooks`), {
     method: 'POST',
     headers: {
@@ -31,12 +31,12 @@ const post = async ({ key, body = WEBHOOK, token: bearer = token, path, origin =
     body: typeof body === 'string' ? body : JSON.stringify(body),
   });
   return { status: response.status, headers: response.headers, text: await response.text() };
-};
+}
 
-const webhooks = async (): Promise<number> => {
+async function webhooks(): Promise<number> {
   const [row] = await server.sql<{ n: number }[]>`select count(*) as n from webhook`;
   return row?.n ?? NaN;
-};
+}
 
 test('the same request under one key makes one thing and answers the same bytes', async () => {
   const present = await webhooks();

@@ -6,18 +6,18 @@ import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 const server = await startAuthorizationServer();
 const { sql, origin, client, other, platform, newCode, redeem, token, wait, alpha } = server;
 
-const introspect = async (form: Record<string, string> | string, headers: Record<string, string> = {}) => {
+async function introspect(form: Record<string, string> | string, headers: Record<string, string> = {}) {
   const response = await fetch(`${origin}/introspect`, { method: 'POST', body: new URLSearchParams(form), headers });
   return { status: response.status, headers: response.headers, body: await response.json() };
-};
+}
 const bearer = (value: string) => ({ Authorization: `Bearer ${value}` });
 const platformToken = async () =>
   String((await token({ grant_type: 'client_credentials', ...platform })).body['access_token']);
 
-const newPair = async (): Promise<{ access: string; refresh: string }> => {
+async function newPair(): Promise<{ access: string; refresh: string }> {
   const { body } = await redeem(await newCode());
   return { access: String(body['access_token']), refresh: String(body['refresh_token']) };
-};
+}
 const INACTIVE = { active: false };
 const START_SECONDS = Date.parse('2026-07-01T10:00:00.000Z') / 1_000;
 const granted = {

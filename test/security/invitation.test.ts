@@ -15,7 +15,7 @@ const START = server.now();
 const DAY_MS = 86_400_000;
 const minimal = { redirect_uris: ['https://new.example.com/cb'] };
 
-const register = async (body: object, headers: Record<string, string>) => {
+async function register(body: object, headers: Record<string, string>) {
   const response = await fetch(`${server.origin}/register`, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json', ...headers },
@@ -23,12 +23,12 @@ const register = async (body: object, headers: Record<string, string>) => {
   });
   const answer = (await response.json()) as Record<string, unknown>;
   return { status: response.status, headers: response.headers, body: answer };
-};
+}
 
-const invite = async () => {
+async function invite() {
   const token = await createRegistrationToken(sql, { days: 7, now: START });
   return { token, id: idOfInvitation(token), bearer: { Authorization: `Bearer ${token}` } };
-};
+}
 
 for (const by of ['id', 'token'] as const) {
   test(`a registration token can be taken back, by the ${by}`, async () => {
@@ -82,10 +82,10 @@ test('a token that has leaked makes a hundred clients and no more, refused ones 
 });
 
 /** When a client is deleted unless somebody has let it in; null where it stays. */
-const unusedUntil = async (clientId: unknown) => {
+async function unusedUntil(clientId: unknown) {
   const [row] = await sql`select unused_until from client where client_id = ${String(clientId)}`;
   return row?.['unused_until'] as Date | null;
-};
+}
 
 test('a client that nobody answers for waits thirty days for its first grant, or for the operator', async () => {
   const { body } = await register(minimal, (await invite()).bearer);

@@ -76,7 +76,7 @@ const plausible: Readonly<Record<string, readonly unknown[]>> = {
 
 const typesOf = ({ type = [] }: Schema): readonly string[] => [type].flat();
 
-const byType = (schema: Schema, type: string): Text => {
+function byType(schema: Schema, type: string): Text {
   const { minLength = 0, maxLength = 40, minimum = 0, maximum = 1_000, items = {} } = schema;
   switch (type) {
     case 'string':
@@ -93,21 +93,21 @@ const byType = (schema: Schema, type: string): Text => {
     default:
       return fc.constant('null');
   }
-};
+}
 
 /** What a schema wants, as far as it says so. */
-const wanted = (schema: Schema): Text => {
+function wanted(schema: Schema): Text {
   if (schema.enum !== undefined) return fc.constantFrom(...schema.enum.map((value) => JSON.stringify(value)));
   if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map(wanted));
   const types = typesOf(schema);
   if (types.length === 0) return schema.properties === undefined ? noise : members(schema);
   return fc.oneof(...types.map((type) => byType(schema, type)));
-};
+}
 
-const valueOf = (name: string, schema: Schema): Text => {
+function valueOf(name: string, schema: Schema): Text {
   const known = Object.hasOwn(plausible, name) ? plausible[name] : undefined;
   return known === undefined ? wanted(schema) : fc.constantFrom(...known.map((value) => JSON.stringify(value)));
-};
+}
 
 const members = ({ properties = {}, required = [] }: Schema): Text =>
   fc
@@ -121,7 +121,7 @@ const member = (name: string, schema: Schema, isRequired: boolean) =>
   );
 
 /** What the schema wants, with up to three members spoilt, added or given twice. */
-const nearly = (schema: Schema): Text => {
+function nearly(schema: Schema): Text {
   const known = Object.keys(schema.properties ?? {});
   const name = known.length === 0 ? names : fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...known) }, names);
   return fc
@@ -131,10 +131,10 @@ const nearly = (schema: Schema): Text => {
         ? `${good.slice(0, -1)}${good === '{}' || spoilt.length === 0 ? '' : ','}${object(spoilt).slice(1)}`
         : good,
     );
-};
+}
 
 /** Bodies for an operation that takes `input`: what it wants, nearly that, its names with anything, and anything. */
-export const bodiesFor = (input: TSchema): Text => {
+export function bodiesFor(input: TSchema): Text {
   const schema: Schema = input;
   const known = Object.keys(schema.properties ?? {});
   const named = fc
@@ -146,4 +146,4 @@ export const bodiesFor = (input: TSchema): Text => {
     { weight: 2, arbitrary: named },
     noise,
   );
-};
+}

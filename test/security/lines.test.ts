@@ -17,23 +17,23 @@ const namesIn = (source: string): string[] =>
   [...source.matchAll(TEST)].map(([, , name = '']) => name.replaceAll(/\\(.)/g, '$1'));
 
 const known = new Map<string, Promise<string[]>>();
-const namesOf = (file: string): Promise<string[]> => {
+function namesOf(file: string): Promise<string[]> {
   const there = known.get(file) ?? readFile(join(ROOT, file), 'utf8').then(namesIn);
   known.set(file, there);
   return there;
-};
+}
 
 /** `<file> > <name>` in its two halves. */
-const halves = (named: string): [file: string, name: string] => {
+function halves(named: string): [file: string, name: string] {
   const at = named.indexOf(' > ');
   return [named.slice(0, at), named.slice(at + 3)];
-};
+}
 
 /** Whether a test that runs under this name comes from this one in the source, which may leave something open. */
-const canBe = (inSource: string, name: string): boolean => {
+function canBe(inSource: string, name: string): boolean {
   const parts = inSource.split(/\$\{[^}]*\}/).map((part) => RegExp.escape(part));
   return new RegExp(`^${parts.join('.+')}$`, 's').test(name);
-};
+}
 
 for (const { line, clause, tests, mutations = [], guards, later } of clauses) {
   test(`${line}: ${clause}`, async () => {

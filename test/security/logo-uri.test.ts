@@ -18,13 +18,13 @@ const metadata = {
   sector_identifier_uri: `${elsewhere.url}/sector`,
 };
 
-const register = async (): Promise<string> => {
+async function register(): Promise<string> {
   const invitation = await createRegistrationToken(sql, { days: 7, now: server.now() });
   const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${invitation}` };
   const response = await fetch(`${origin}/register`, { method: 'POST', headers, body: JSON.stringify(metadata) });
   assert.equal(response.status, 201);
   return ((await response.json()) as { client_id: string }).client_id;
-};
+}
 
 test('the address of a logo is asked for by nobody', async () => {
   const clientId = await register();

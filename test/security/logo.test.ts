@@ -22,18 +22,14 @@ const WEBP = Buffer.concat([
   hex('0d0000002f00000010071011118888fe0700'),
 ]);
 
-const webp = (...chunks: readonly Buffer[]): Buffer => {
+function webp(...chunks: readonly Buffer[]): Buffer {
   const body = Buffer.concat([Buffer.from('WEBP'), ...chunks]);
   const head = Buffer.from('RIFF\0\0\0\0');
   head.writeUInt32LE(body.length, 4);
   return Buffer.concat([head, body]);
-};
+}
 
-const upload = async (
-  path: string,
-  bytes: Uint8Array,
-  options: { type?: string; nonce?: string; site?: string } = {},
-) => {
+async function upload(path: string, bytes: Uint8Array, options: { type?: string; nonce?: string; site?: string } = {}) {
   const body = new FormData();
   const { nonce = hiddenIn(await browser.open(path), `${path}/logo`)['nonce'] ?? '' } = options;
   body.set('nonce', nonce);
@@ -45,7 +41,7 @@ const upload = async (
     body,
   });
   return { status: response.status, text: await response.text() };
-};
+}
 
 const logoOf = (clientId: string): Promise<Response> => fetch(`${server.origin}/clients/${clientId}/logo`);
 

@@ -14,13 +14,13 @@ const bobsBrowser = createBrowser(people.origin);
 await bobsBrowser.signIn(bob);
 const other = createFiller(people.origin, bobsBrowser);
 
-const formIn = async (members: string): Promise<URLSearchParams> => {
+async function formIn(members: string): Promise<URLSearchParams> {
   const form = await owner.formFor(members, 'POST');
   form.delete('_key');
   return form;
-};
+}
 const add = async (email: string) => owner.send(MEMBERS, filled(await formIn(MEMBERS), { email, role: 'member' }));
-const guesses = async (count: number, members = MEMBERS): Promise<Record<string, number>> => {
+async function guesses(count: number, members = MEMBERS): Promise<Record<string, number>> {
   const form = await formIn(members);
   const asked = Array.from({ length: count }, (_, i) =>
     owner.send(members, filled(form, { email: `guess-${i}@example.com`, role: 'member' })),
@@ -28,7 +28,7 @@ const guesses = async (count: number, members = MEMBERS): Promise<Record<string,
   const answers: Record<string, number> = {};
   for (const { status } of await Promise.all(asked)) answers[status] = (answers[status] ?? 0) + 1;
   return answers;
-};
+}
 
 let platform = '';
 

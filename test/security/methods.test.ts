@@ -10,25 +10,25 @@ const OTHER_METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'TRACE',
 const EXPOSED = ['Location', 'ETag', 'Link', 'Retry-After', 'RateLimit', 'RateLimit-Policy'];
 
 /** Other in each answer, or no part of what GET and HEAD share. */
-const shared = ({ headers }: Answer) => {
+function shared({ headers }: Answer) {
   const { date, connection, ...rest } = headers;
   assert.ok(date !== undefined && connection === 'close');
   return rest;
-};
+}
 
-const assertFault = ({ status, body }: Answer, wanted: { status: number; code: string; field?: string }): string => {
+function assertFault({ status, body }: Answer, wanted: { status: number; code: string; field?: string }): string {
   assert.equal(status, wanted.status, body);
   assert.equal(wrongInError(status, body), undefined, body);
   const [fault, ...others] = faultsOf(body);
   assert.deepEqual([fault?.['code'], fault?.['field'], others], [wanted.code, wanted.field, []]);
   return String(fault?.['message']);
-};
+}
 
-const assertReadableElsewhere = ({ headers }: Answer): void => {
+function assertReadableElsewhere({ headers }: Answer): void {
   assert.equal(headers['access-control-allow-origin'], '*');
   assert.equal(headers['access-control-allow-credentials'], undefined);
   assert.deepEqual(listOf(headers['access-control-expose-headers']), EXPOSED.toSorted());
-};
+}
 
 test('the walk meets the resources', () => assert.ok(readable.length >= 12, String(readable.length)));
 

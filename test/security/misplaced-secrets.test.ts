@@ -62,7 +62,7 @@ const places: Readonly<Record<string, Place>> = {
 };
 
 /** Raw, because fetch mends addresses. Headers and body of the answer, as text, where it is an error. */
-const errorTo = async (method: string, { path, headers, body }: Sent): Promise<string> => {
+async function errorTo(method: string, { path, headers, body }: Sent): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const { hostname, port } = new URL(origin);
   const asked = request({ hostname, port, path, method, headers, agent }, (response) => {
@@ -76,7 +76,7 @@ const errorTo = async (method: string, { path, headers, body }: Sent): Promise<s
   asked.on('error', reject);
   asked.end(body);
   return promise;
-};
+}
 
 const named = {
   store_id: String(server.alpha),

@@ -34,7 +34,7 @@ const credentials: Record<ClientName, Record<string, string>> = {
   public: await createPublicClient(sql, { ...details, name: 'Public' }),
 };
 
-const authorize = async (user: UserName, client: ClientName, scope: string, fields: Record<string, string>) => {
+async function authorize(user: UserName, client: ClientName, scope: string, fields: Record<string, string>) {
   const { browser, email } = users[user];
   const pkce = client === 'public' ? { code_challenge: CHALLENGE, code_challenge_method: 'S256' } : {};
   const { client_id: clientId } = credentials[client];
@@ -44,7 +44,7 @@ const authorize = async (user: UserName, client: ClientName, scope: string, fiel
     await browser.signIn(email);
   const { location } = await browser.consent(asking, fields);
   return new URL(location ?? '').searchParams;
-};
+}
 
 const real: commands.Real = {
   approve: async (user, client, store) => {
@@ -76,7 +76,7 @@ const real: commands.Real = {
   wait: server.wait,
 };
 
-const reset = async (): Promise<void> => {
+async function reset(): Promise<void> {
   await sql`update users set date_disabled = null`;
   await sql`delete from membership`;
   for (const [user, store] of [
@@ -85,7 +85,7 @@ const reset = async (): Promise<void> => {
     ['bob', 'beta'],
   ] as const)
     await real.setMember(user, store, true);
-};
+}
 
 const user = fc.constantFrom(...USERS);
 const client = fc.constantFrom(...CLIENTS);

@@ -28,7 +28,7 @@ const unescape = (text: string): string =>
 export type Page = { status: number; headers: Headers; text: string; location: string | null };
 
 /** What a form's one field holds, and where the form goes. */
-export const readForm = ({ text }: Page) => {
+export function readForm({ text }: Page) {
   const [, action = ''] = /<form method="post" action="([^"]*)"/.exec(text) ?? [];
   const [, nonce = ''] = /name="nonce" value="([^"]*)"/.exec(text) ?? [];
   const stores = [...text.matchAll(/name="store"\s+value="(\d+)"[^>]*?(checked)?\s*\/>/g)].map(([, id, checked]) => ({
@@ -36,9 +36,9 @@ export const readForm = ({ text }: Page) => {
     isChosen: checked !== undefined,
   }));
   return { action: unescape(action), nonce, stores };
-};
+}
 
-export const createBrowser = (origin: string) => {
+export function createBrowser(origin: string) {
   const jar = new Map<string, string>();
   /** The `Cookie` header; undefined where there is none to send. */
   const cookie = () => (jar.size === 0 ? undefined : [...jar].map((pair) => pair.join('=')).join('; '));
@@ -72,14 +72,14 @@ export const createBrowser = (origin: string) => {
     return post(action, { nonce, decision: 'allow', ...store, ...fields });
   };
   return { open, post, signIn, consent, head: (path: string) => send('HEAD', path), cookie, jar };
-};
+}
 
 export type Browser = ReturnType<typeof createBrowser>;
 
-const shop = (name: string) => {
+function shop(name: string) {
   const domain = `${name.toLowerCase()}.example.com`;
   return { name, domain, email: 'shop@example.com', timeZone: 'UTC', now: START };
-};
+}
 
 type Options = {
   /** The issuer is the address of the socket, for clients that look for it themselves. */
@@ -91,7 +91,7 @@ type Options = {
 };
 
 /** Everything that `halcyon serve` serves, over a database of its own; `env` as the operator would set it. */
-const openServer = async (env: Readonly<Record<string, string>>, options: Options) => {
+async function openServer(env: Readonly<Record<string, string>>, options: Options) {
   const { isResolvable = false, log = createLog('silent'), roles = ['serve'] } = options;
   const secretKeys = options.secretKeys ?? [Buffer.alloc(32, 7)];
   const closers: (() => Promise<unknown>)[] = [];
@@ -134,9 +134,9 @@ const openServer = async (env: Readonly<Record<string, string>>, options: Option
   };
   const startSecond = async (keys: Keys = secretKeys): Promise<string> => start(await freePort(), keys);
   return { origin: await start(firstPort, secretKeys), startSecond, sql: admin, address, clock, statements };
-};
+}
 
-export const startAuthorizationServer = async (env: Readonly<Record<string, string>> = {}, options: Options = {}) => {
+export async function startAuthorizationServer(env: Readonly<Record<string, string>> = {}, options: Options = {}) {
   const server = await openServer(env, options);
   const { origin, startSecond, sql, address, clock, statements } = server;
   const passwords = createPasswords({ hashesAtOnce: 2 });
@@ -212,4 +212,4 @@ export const startAuthorizationServer = async (env: Readonly<Record<string, stri
     ...stores,
     ...clients,
   };
-};
+}

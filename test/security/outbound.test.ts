@@ -17,13 +17,13 @@ const lenient = await startTestApp({ roles: ['serve'], env: { METRICS_PORT: Stri
 
 type Refusal = { _embedded: { 'svc:errors': { code: string; field: string; message: string }[] } };
 
-const write = async (app: typeof strict, url: string, method = 'POST', path = `/stores/${app.storeId}/webhooks`) => {
+async function write(app: typeof strict, url: string, method = 'POST', path = `/stores/${app.storeId}/webhooks`) {
   const body = method === 'POST' ? { name: 'Orders', format: 'json', encryption_key: 'key', url } : { url };
   const response = await app.api(method, path, { body });
   if (response.ok) return `${response.status}`;
   const { _embedded } = (await response.json()) as Refusal;
   return [response.status, ..._embedded['svc:errors'].map(({ field, code }) => `${field} ${code}`)].join(' ');
-};
+}
 
 const { send } = openFixture({}, { guard: createGuard({}, resolverOf()) });
 

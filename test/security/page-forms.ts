@@ -5,44 +5,49 @@ const unescape = (text: string): string =>
   text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
 
 /** The hidden fields of the form that goes to `action`; throws where the page has no such form. */
-export const hiddenIn = ({ text }: Page, action: string): Record<string, string> => {
+export function hiddenIn({ text }: Page, action: string): Record<string, string> {
   const forms = [...text.matchAll(/<form method="post" action="([^"]*)"[^>]*>(.*?)<\/form>/gs)];
   const found = forms.find(([, goesTo = '']) => unescape(goesTo) === action);
   if (found === undefined) throw new Error(`No form goes to ${action}: ${forms.map(([, to]) => to).join(' ')}`);
   const inputs = [...(found[2] ?? '').matchAll(/<input\s+type="hidden"\s+name="([^"]*)"\s+value="([^"]*)"/g)];
   return Object.fromEntries(inputs.map(([, name = '', value = '']) => [name, unescape(value)]));
-};
+}
 
 export const REGISTERED = 'https://mine.example.com/callback';
 const SETTINGS = { name: 'My app', company: '', description: '', contact: '', redirect_uris: REGISTERED };
 
 /** Sends the form at `action` of the page at `at` with these fields. */
-export const submit = async (
+export async function submit(
   browser: Browser,
   at: string,
   action: string,
   fields: Record<string, string> = {},
-): Promise<Page> => browser.post(action, { ...hiddenIn(await browser.open(at), action), ...fields });
+): Promise<Page> {
+  return browser.post(action, { ...hiddenIn(await browser.open(at), action), ...fields });
+}
 
-export const makeApp = (browser: Browser, fields: Record<string, string> = {}): Promise<Page> =>
-  submit(browser, '/account/clients/new', '/account/clients', { ...SETTINGS, kind: 'confidential', ...fields });
+export function makeApp(browser: Browser, fields: Record<string, string> = {}): Promise<Page> {
+  return submit(browser, '/account/clients/new', '/account/clients', { ...SETTINGS, kind: 'confidential', ...fields });
+}
 
 /** Saves the settings of an app, with these changes to what a new one has. */
-export const saveApp = (browser: Browser, clientId: string, fields: Record<string, string>): Promise<Page> => {
+export function saveApp(browser: Browser, clientId: string, fields: Record<string, string>): Promise<Page> {
   const path = `/account/clients/${clientId}`;
   return submit(browser, path, path, { ...SETTINGS, ...fields });
-};
+}
 
 /** What the answer to a form shows: the id, and the secret where there is one. */
-export const credentialsIn = ({ text }: Page): { clientId: string; secret: string } => ({
-  clientId: /<code>([0-9a-f]{24})<\/code>/.exec(text)?.[1] ?? '',
-  secret: /<code>(hal_cs_[A-Za-z0-9_-]{43})<\/code>/.exec(text)?.[1] ?? '',
-});
+export function credentialsIn({ text }: Page): { clientId: string; secret: string } {
+  return {
+    clientId: /<code>([0-9a-f]{24})<\/code>/.exec(text)?.[1] ?? '',
+    secret: /<code>(hal_cs_[A-Za-z0-9_-]{43})<\/code>/.exec(text)?.[1] ?? '',
+  };
+}
 
 /** A new app of whoever is signed in. */
-export const newApp = async (browser: Browser, fields: Record<string, string> = {}) => {
+export async function newApp(browser: Browser, fields: Record<string, string> = {}) {
   const page = await makeApp(browser, fields);
   const made = credentialsIn(page);
   if (made.clientId === '') throw new Error(`No app was made: ${page.status} ${page.text}`);
   return { ...made, path: `/account/clients/${made.clientId}` };
-};
+}

@@ -18,19 +18,19 @@ const newBrowser = (origin = server.origin) => createBrowser(origin);
 
 let people = 0;
 /** Somebody of their own for a test, signed in here and in a second process. */
-const newPerson = async () => {
+async function newPerson() {
   people += 1;
   const email = `person${people}@example.com`;
   const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   const [browser, elsewhere] = [newBrowser(), newBrowser(second)];
   for (const each of [browser, elsewhere]) await each.signIn(email);
   return { id, email, browser, elsewhere };
-};
+}
 
-const change = async (browser: Browser, fields: Record<string, string> = {}) => {
+async function change(browser: Browser, fields: Record<string, string> = {}) {
   const { nonce } = readForm(await browser.open('/account/password'));
   return browser.post('/account/password', { nonce, current: PASSWORD, password: NEW, ...fields });
-};
+}
 
 test('the new password counts at once, and the old one no longer', async () => {
   const { email, browser } = await newPerson();

@@ -18,20 +18,20 @@ const MINUTE = 60_000;
 const newBrowser = (origin = server.origin) => createBrowser(origin);
 
 let people = 0;
-const newPerson = async () => {
+async function newPerson() {
   people += 1;
   const email = `person${people}@example.com`;
   const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   return { id, email };
-};
+}
 
 const tokenIn = (text: string): string => /\/reset-password\?token=(hal_pr_[A-Za-z0-9_-]{43})$/m.exec(text)?.[1] ?? '';
 
 const ask = (email: string) => newBrowser().post('/forgot-password', { email });
-const askForToken = async (email: string): Promise<string> => {
+async function askForToken(email: string): Promise<string> {
   await ask(email);
   return tokenIn((await mails.next()).text);
-};
+}
 const openLink = (token: string) => newBrowser().open(`/reset-password?token=${token}`);
 const reset = (token: string, fields: Record<string, string> = {}, browser = newBrowser()) =>
   browser.post('/reset-password', { token, password: NEW, ...fields });

@@ -2,7 +2,7 @@
 import { createCaller } from '../setup/caller.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
-export const startWithPeople = async (env: Readonly<Record<string, string>> = {}) => {
+export async function startWithPeople(env: Readonly<Record<string, string>> = {}) {
   const server = await startAuthorizationServer(env);
   const tokenOf = async (changes: Record<string, string>): Promise<string> =>
     String((await server.redeem(await server.newCode(changes))).body['access_token']);
@@ -18,4 +18,4 @@ export const startWithPeople = async (env: Readonly<Record<string, string>> = {}
     account: await tokenOf({ scope: 'user_full_access' }),
     platformToken: String(granted.body['access_token']),
   };
-};
+}

@@ -53,10 +53,10 @@ const changing = (place: Place) => place.methods.filter((method) => ['PATCH', 'P
 const changeable = readable.filter((place) => changing(place).length > 0);
 
 /** What was read may be sent back: what is only read is ignored. */
-const change = async (place: Place, method: Method, ifMatch: string): Promise<Answer> => {
+async function change(place: Place, method: Method, ifMatch: string): Promise<Answer> {
   const body = method === 'DELETE' ? '' : (await read(place)).body;
   return ask(method, place.at, { ...place.bearer(method), 'If-Match': ifMatch }, body);
-};
+}
 
 const deeds = places.filter(({ route }) => route.operations.POST?.isConditional === true);
 

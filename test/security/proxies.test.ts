@@ -5,16 +5,16 @@ import { createThrottle } from '#identity/accounts/throttle/throttle.ts';
 import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
 
 /** The address that the audit has for a failed sign-in with these headers. */
-const addressSeen = async (
+async function addressSeen(
   { origin, sql }: Awaited<ReturnType<typeof startAuthorizationServer>>,
   headers: Record<string, string>,
-) => {
+) {
   await createBrowser(origin).post('/sign-in', { email: 'nobody@example.com', password: 'wrong' }, headers);
   const [row] = await sql<{ address: string }[]>`
     select address from audit where action = 'sign_in_failed' order by id desc limit 1
   `;
   return row?.address;
-};
+}
 
 const direct = await startAuthorizationServer();
 const proxied = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.0/8, 10.0.0.0/8' });

@@ -44,7 +44,7 @@ const TABLES = [
 ];
 
 /** A tenth of the rows of each table has had its time. */
-const fill = async (): Promise<void> => {
+async function fill(): Promise<void> {
   const hash = (kind: string) => sql`sha256((${kind} || n)::bytea)`;
   const until = () => sql`${NOW}::timestamptz + make_interval(mins => n) - interval '1000 minutes' - interval '2 years'
     * (n <= 1000)::int + interval '1 hour'`;
@@ -80,15 +80,15 @@ const fill = async (): Promise<void> => {
   await sql`insert into audit (id, action, detail, date_created) select n, 'signed_in', '{}', ${until()} from ${series()}`;
   await sql`insert into webhook_hour select 0, n * 256, ${until()}, 'delivered', 1, '{1}' from ${series()}`;
   await sql`analyze`;
-};
+}
 
 /** How often each table was read from end to end since the database was made. */
-const wholeReads = async (): Promise<Record<string, number>> => {
+async function wholeReads(): Promise<Record<string, number>> {
   await sql`select pg_stat_force_next_flush()`;
   const rows = await sql<{ name: string; reads: number }[]>`
     select relname::text as name, seq_scan as reads from pg_stat_user_tables where relname = any(${TABLES})`;
   return Object.fromEntries(rows.map(({ name, reads }) => [name, reads]));
-};
+}
 
 test('webhooks that are not sealed yet are found and sealed by an index', async () => {
   await sql`insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)

@@ -17,20 +17,20 @@ const BATCH = 3;
 const HOUR_MS = 3_600_000;
 
 /** A purge that deletes these many rows at one call after another, and then none. */
-const scripted = (name: string, rows: readonly number[] = []) => {
+function scripted(name: string, rows: readonly number[] = []) {
   const limits: number[] = [];
   const purge: Purge['purge'] = async (limit) => rows[limits.push(limit) - 1] ?? 0;
   return { name, purge, limits };
-};
+}
 
-const start = (purges: readonly Purge[], options: { everyMs?: number; pauseMs?: number; on?: Sql } = {}) => {
+function start(purges: readonly Purge[], options: { everyMs?: number; pauseMs?: number; on?: Sql } = {}) {
   const { everyMs = 1, pauseMs = 1, on = sql } = options;
   const registry = new Registry();
   const settings = { everyMs, batchRows: BATCH, pauseMs };
   const log = createLog('silent');
   const fixture = startRetention({ direct: on, clock: systemClock, log, registry, purges, settings });
   return { stop: fixture.stop, metrics: () => registry.metrics() };
-};
+}
 
 test('a purge goes on until a batch is not full, and the next one has its turn', async () => {
   const [many, few] = [scripted('many', [BATCH, BATCH, 1]), scripted('few', [1])];

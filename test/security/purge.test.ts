@@ -22,11 +22,11 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 const ago = (ms: number): Date => new Date(NOW.getTime() - ms);
 
-const purge = async (name: string, limit = 100): Promise<number> => {
+async function purge(name: string, limit = 100): Promise<number> {
   const found = purges.find((one) => one.name === name);
   assert.ok(found, `nothing purges ${name}`);
   return found.purge(limit, NOW);
-};
+}
 
 beforeEach(async () => {
   await sql`truncate users, client, throttle, audit, registration_token cascade`;
@@ -36,30 +36,30 @@ beforeEach(async () => {
     values (1, 'mailer', 'Mailer', array['https://app.example.com/'], false, ${NOW})`;
 });
 
-const newGrant = async (id: number, revoked: Date | null = null): Promise<void> => {
+async function newGrant(id: number, revoked: Date | null = null): Promise<void> {
   await sql`
     insert into access_grant (id, client, user_id, scope, date_created, date_revoked)
     values (${id}, 1, 1, 'user_full_access', ${NOW}, ${revoked})`;
-};
-const newCode = async (grant: number, expires: Date, used: Date | null): Promise<void> => {
+}
+async function newCode(grant: number, expires: Date, used: Date | null): Promise<void> {
   await sql`
     insert into authorization_code (hash, grant_id, redirect_uri, date_expires, used_at)
     values (${randomBytes(32)}, ${grant}, 'https://app.example.com/', ${expires}, ${used})`;
-};
-const newAccessToken = async (grant: number, expires: Date): Promise<void> => {
+}
+async function newAccessToken(grant: number, expires: Date): Promise<void> {
   await sql`insert into access_token (hash, grant_id, date_expires) values (${randomBytes(32)}, ${grant}, ${expires})`;
-};
-const newRefreshToken = async (grant: number, expires: Date, rotated: Date | null = null): Promise<void> => {
+}
+async function newRefreshToken(grant: number, expires: Date, rotated: Date | null = null): Promise<void> {
   await sql`
     insert into refresh_token (hash, grant_id, date_expires, rotated_at)
     values (${randomBytes(32)}, ${grant}, ${expires}, ${rotated})`;
-};
+}
 /** The grants that rows of this table hang on, or, of access_grant, the grants. */
-const grantsIn = async (table: string): Promise<number[]> => {
+async function grantsIn(table: string): Promise<number[]> {
   const column = table === 'access_grant' ? 'id' : 'grant_id';
   const rows = await sql<{ id: number }[]>`select ${sql(column)} as id from ${sql(table)} order by 1`;
   return rows.map(({ id }) => id);
-};
+}
 
 test('a code is kept for thirty minutes after it expired', async () => {
   const [gone, kept] = [ago(30 * MINUTE_MS), ago(30 * MINUTE_MS - SECOND_MS)];

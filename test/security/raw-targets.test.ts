@@ -52,7 +52,7 @@ const target = fc.oneof(
 const method = fc.constantFrom('GET', 'POST', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'TRACE');
 
 /** The status of the first answer; undefined where the connection ends without one, or nothing comes. */
-const send = async (port: number, text: string): Promise<number | undefined> => {
+async function send(port: number, text: string): Promise<number | undefined> {
   const socket = connect({ port, host: '127.0.0.1' });
   const { promise, resolve } = Promise.withResolvers<number | undefined>();
   let said = '';
@@ -66,7 +66,7 @@ const send = async (port: number, text: string): Promise<number | undefined> => 
   socket.once('close', () => resolve(undefined));
   socket.write(Buffer.from(text, 'latin1'));
   return promise.finally(() => socket.destroy());
-};
+}
 
 const ask = (port: number, how: string, at: string): Promise<number | undefined> =>
   send(port, `${how} ${at} HTTP/1.1\r\nHost: localhost:${port}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`);

@@ -20,19 +20,19 @@ const sees = (role: Token): boolean => role === 'a' || role === 'owner';
 
 type Webhook = { format: string; url: string | null; headers?: Record<string, string> };
 
-const create = async (webhook: Webhook): Promise<string> => {
+async function create(webhook: Webhook): Promise<string> {
   const body = { name: 'Orders', encryption_key: KEY, ...webhook };
   const made = await call('POST', `/stores/${a}/webhooks`, { body });
   assert.equal(made.status, 201, made.text);
   return `/webhooks/${String(made.body['id'])}`;
-};
+}
 
 /** As who made it sees it. */
-const read = async (at: string) => {
+async function read(at: string) {
   const { body } = await call('GET', at);
   const { format, url, headers, encryption_key: key } = body;
   return { format: String(format), url: url as string | null, headers: headers as Record<string, string>, key };
-};
+}
 const remove = (at: string) => call('DELETE', at);
 
 const originOf = (url: string | null): string | undefined => (url === null ? undefined : new URL(url).origin);

@@ -14,9 +14,9 @@ const second = await server.startSecond();
 const DAY_MS = 86_400_000;
 const OTHER_REDIRECT = 'https://other.example.com/cb';
 
-const setRotation = async ({ client_id: id }: typeof client, rotates: boolean): Promise<void> => {
+async function setRotation({ client_id: id }: typeof client, rotates: boolean): Promise<void> {
   await sql`update client set rotates_refresh_tokens = ${rotates} where client_id = ${id}`;
-};
+}
 // The first client rotates, the other is stable, which is the default.
 await setRotation(client, true);
 

@@ -10,7 +10,7 @@ const CALLBACK = 'https://new.example.com/cb';
 const START = new Date('2026-07-01T10:00:00.000Z');
 const DAY_MS = 86_400_000;
 
-const register = async (body: unknown, headers: Record<string, string> = {}, origin = server.origin) => {
+async function register(body: unknown, headers: Record<string, string> = {}, origin = server.origin) {
   const response = await fetch(`${origin}/register`, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json', ...headers },
@@ -18,18 +18,18 @@ const register = async (body: unknown, headers: Record<string, string> = {}, ori
   });
   const answer = (await response.json()) as Record<string, unknown>;
   return { status: response.status, headers: response.headers, body: answer };
-};
+}
 
 const invitation = await createRegistrationToken(sql, { days: 7, now: START });
 const invited = { Authorization: `Bearer ${invitation}` };
 const minimal = { redirect_uris: [CALLBACK] };
 
-const rowOf = async (clientId: unknown) => {
+async function rowOf(clientId: unknown) {
   const [row] = await sql`
     select owner, is_verified, is_public, trusted, contact, rotates_refresh_tokens from client
     where client_id = ${String(clientId)}`;
   return row;
-};
+}
 
 const countClients = async (): Promise<unknown> => (await sql`select count(*) from client`)[0]?.['count'];
 

@@ -17,7 +17,7 @@ export type Ask = (method: string, path: string, headers?: Headers, body?: strin
 
 const ANSWER_TIMEOUT_MS = 10_000;
 
-const readAnswer = (text: string): Answer => {
+function readAnswer(text: string): Answer {
   const end = text.indexOf('\r\n\r\n');
   const [statusLine = '', ...lines] = text.slice(0, end).split('\r\n');
   const headers = lines.map((line) => {
@@ -26,10 +26,10 @@ const readAnswer = (text: string): Answer => {
   });
   const all = Object.fromEntries(headers) as Record<string, string>;
   return { status: Number(statusLine.split(' ')[1]), headers: all, body: text.slice(end + 4) };
-};
+}
 
 /** One request on a connection of its own, without anything that a client library adds. */
-const exchange = (port: number, text: string): Promise<Answer> => {
+function exchange(port: number, text: string): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const chunks: Buffer[] = [];
   const socket = connect(port, '127.0.0.1', () => socket.write(text));
@@ -40,7 +40,7 @@ const exchange = (port: number, text: string): Promise<Answer> => {
   socket.on('end', () => resolve(readAnswer(Buffer.concat(chunks).toString())));
   socket.on('error', reject);
   return promise;
-};
+}
 
 const createAsk =
   (baseUrl: string): Ask =>
@@ -71,18 +71,20 @@ export type Place = {
 };
 
 /** Of the two kinds of tokens the one that reads what is there. */
-const readerOf = async (app: FurnishedApp, ask: Ask, at: string): Promise<string> => {
+async function readerOf(app: FurnishedApp, ask: Ask, at: string): Promise<string> {
   for (const token of [app.token, app.platformToken]) {
     const { status } = await ask('GET', at, { Authorization: `Bearer ${token}` });
     if (status === 200) return token;
   }
   throw new Error(`Neither the store's token nor the platform's finds anything at ${at}`);
-};
+}
 
 /** What goes on without end has one form and no end to wait for: test/journeys/held.test.ts reads it. */
-export const isStream = ({ operations }: Resource): boolean => operations.GET?.isStream === true;
+export function isStream({ operations }: Resource): boolean {
+  return operations.GET?.isStream === true;
+}
 
-const placeOf = async (app: FurnishedApp, ask: Ask, route: Resource): Promise<Place> => {
+async function placeOf(app: FurnishedApp, ask: Ask, route: Resource): Promise<Place> {
   const { operations, path } = route;
   const at = fillIn(route, app.named);
   const methods = METHODS.filter((method) => operations[method] !== undefined);
@@ -92,9 +94,9 @@ const placeOf = async (app: FurnishedApp, ask: Ask, route: Resource): Promise<Pl
     ['platform', 'owner'].includes(operations[method]?.access ?? '') ? app.platformToken : reader;
   const bearer = (method: Method) => ({ Authorization: `Bearer ${tokenFor(method)}` });
   return { route, path, at, methods, allow: [...methods, ...(reads ? ['HEAD'] : []), 'OPTIONS'].toSorted(), bearer };
-};
+}
 
-export const startWalk = async () => {
+export async function startWalk() {
   // The request that a pending delivery would be sent with tells the time, so its tag lasts no longer than a second.
   const now = new Date();
   const clock = { ...testClock(), now: () => now };
@@ -104,11 +106,12 @@ export const startWalk = async () => {
   for (const route of resourceTable(app.baseUrl)) places.push(await placeOf(app, ask, route));
   const readable = places.filter(({ methods, route }) => methods.includes('GET') && !isStream(route));
   return { app, ask, places, readable };
-};
+}
 
 /** The entries of a header that is a list, in order of the alphabet. */
-export const listOf = (header: string | undefined): string[] =>
-  (header ?? '')
+export function listOf(header: string | undefined): string[] {
+  return (header ?? '')
     .split(',')
     .map((entry) => entry.trim())
     .toSorted();
+}

@@ -8,21 +8,21 @@ const { sql, origin, client, other, newCode, redeem, token, read, alpha } = serv
 
 const revoke = (form: Record<string, string> | string, headers: Record<string, string> = {}) =>
   fetch(`${origin}/revoke`, { method: 'POST', body: new URLSearchParams(form), headers });
-const errorOf = async (response: Response): Promise<unknown[]> => {
+async function errorOf(response: Response): Promise<unknown[]> {
   const body = (await response.json()) as Record<string, unknown>;
   return [response.status, body['error']];
-};
+}
 
-const newPair = async (): Promise<{ access: string; refresh: string }> => {
+async function newPair(): Promise<{ access: string; refresh: string }> {
   const { body } = await redeem(await newCode());
   return { access: String(body['access_token']), refresh: String(body['refresh_token']) };
-};
+}
 const refresh = (refreshToken: string) =>
   token({ grant_type: 'refresh_token', refresh_token: refreshToken, ...client });
-const assertWorks = async ({ access, refresh: refreshToken }: { access: string; refresh: string }): Promise<void> => {
+async function assertWorks({ access, refresh: refreshToken }: { access: string; refresh: string }): Promise<void> {
   assert.equal((await read(alpha, access)).status, 200);
   assert.equal((await refresh(refreshToken)).status, 200);
-};
+}
 
 test('a refresh token that is revoked ends the grant: all its tokens, at the next request', async () => {
   const { access, refresh: refreshToken } = await newPair();

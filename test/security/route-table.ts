@@ -8,30 +8,33 @@ import { routesOf, type Handlers } from '../../src/server/routes.ts';
 const nobody: unknown = new Proxy({}, { get: () => nobody });
 
 /** `baseUrl` is where both the API and the pages are. */
-export const routeTable = (baseUrl: string): readonly Route[] =>
-  routesOf(nobody as Handlers, { baseUrl, authUrl: baseUrl });
+export function routeTable(baseUrl: string): readonly Route[] {
+  return routesOf(nobody as Handlers, { baseUrl, authUrl: baseUrl });
+}
 
 /** Its resources with the operations as the handlers describe them: who may ask, what they take. They cannot be called. */
-export const resourceTable = (baseUrl: string): readonly Resource[] => {
+export function resourceTable(baseUrl: string): readonly Resource[] {
   const known = { config: readConfig({ BASE_URL: baseUrl }, '/'), secretKeys: [Buffer.alloc(32)] as const };
   const deps: unknown = new Proxy(known, {
     get: (at, name) => (Reflect.has(at, name) ? Reflect.get(at, name) : nobody),
   });
   return routesOf(compose(deps as ComposeDeps).handlers, known.config).filter((route) => route.kind === 'resource');
-};
+}
 
 export type Described = { path: string; method: Method; operation: Operation };
 
 /** Every operation of the resources, one by one. */
-export const operationTable = (baseUrl: string): readonly Described[] =>
-  resourceTable(baseUrl).flatMap(({ path, operations }) =>
+export function operationTable(baseUrl: string): readonly Described[] {
+  return resourceTable(baseUrl).flatMap(({ path, operations }) =>
     Object.entries(operations).map(([method, operation]) => ({ path, method: method as Method, operation })),
   );
+}
 
 /** The path with each parameter filled in; throws where the table has one that `named` does not know. */
-export const fillIn = ({ path }: Pick<Route, 'path'>, named: Readonly<Record<string, string>>): string =>
-  path.replaceAll(/:(\w+)/g, (_, name: string) => {
+export function fillIn({ path }: Pick<Route, 'path'>, named: Readonly<Record<string, string>>): string {
+  return path.replaceAll(/:(\w+)/g, (_, name: string) => {
     const value = named[name];
     if (value === undefined) throw new Error(`Say what :${name} of ${path} is`);
     return value;
   });
+}

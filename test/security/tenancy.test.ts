@@ -31,7 +31,7 @@ before(async () => {
   }
 });
 
-const tables = async (): Promise<string> => {
+async function tables(): Promise<string> {
   const [row] = await fixture.sql<{ all: string }[]>`
     select md5(concat_ws('|', (select string_agg(s::text, ',' order by s.id) from store s),
       (select string_agg(w::text, ',' order by w.id) from webhook w),
@@ -41,7 +41,7 @@ const tables = async (): Promise<string> => {
       (select string_agg((g.id, g.date_revoked)::text, ',' order by g.id) from access_grant g),
       (select count(*) from event), (select count(*) from resource), (select count(*) from delivery_done))) as all`;
   return row?.all ?? '';
-};
+}
 
 test('the graph is worth walking', () => {
   assert.ok(graph.size > 40, `${graph.size} addresses`);

@@ -14,19 +14,19 @@ const HOUR = 3_600_000;
 
 /** Each test has an address of its own; the server trusts the proxy that the tests are. */
 let places = 0;
-const newPlace = () => {
+function newPlace() {
   places += 1;
   return { 'X-Forwarded-For': `198.51.100.${places}` };
-};
+}
 const guess = (browser: Browser, email: string, from = newPlace(), password = 'wrong password') =>
   browser.post('/sign-in', { email, password }, from);
 const newBrowser = (origin = server.origin) => createBrowser(origin);
 
 /** Guesses at an account, each from another address, until one is refused; how many were judged. */
-const exhaust = async (email: string): Promise<number> => {
+async function exhaust(email: string): Promise<number> {
   for (let judged = 0; judged < 100; judged += 1) if ((await guess(newBrowser(), email)).status === 429) return judged;
   throw new Error('Guessing was never refused');
-};
+}
 /** The device cookies that a browser has: name and value. */
 const devicesOf = ({ jar }: Browser) => [...jar].filter(([name]) => name.startsWith('halcyon-device-'));
 const assertRefused = async (email: string) => assert.equal((await guess(newBrowser(), email)).status, 429);

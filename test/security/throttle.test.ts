@@ -15,14 +15,14 @@ const account = (subject: string): Bucket => ({ limit: 'sign-in to account', sub
 /** Holds 50. */
 const place = (subject: string): Bucket => ({ limit: 'sign-in from address', subject });
 
-const takeMany = async (count: number, bucket: Bucket, now = START, from = throttle): Promise<number> => {
+async function takeMany(count: number, bucket: Bucket, now = START, from = throttle): Promise<number> {
   const taken = await Promise.all(Array.from({ length: count }, () => from.take([bucket], now)));
   return taken.filter(({ allowed }) => allowed).length;
-};
-const waitFor = async (bucket: Bucket, now: Date): Promise<number> => {
+}
+async function waitFor(bucket: Bucket, now: Date): Promise<number> {
   const taken = await throttle.take([bucket], now);
   return taken.allowed ? 0 : taken.retryAfterSeconds;
-};
+}
 
 test('of a hundred tries at once exactly as many are allowed as the bucket holds', async () => {
   for (let round = 0; round < 10; round += 1) assert.equal(await takeMany(100, account(`crowd ${round}`)), 10);

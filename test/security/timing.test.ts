@@ -8,30 +8,30 @@ const { origin, client, ada } = server;
 
 /** So that neither slows down, each question comes from an address of its own. */
 let places = 0;
-const newPlace = () => {
+function newPlace() {
   places += 1;
   return {
     'X-Forwarded-For': `10.${Math.floor(places / 62_500)}.${Math.floor(places / 250) % 250}.${(places % 250) + 1}`,
   };
-};
+}
 
-const timeOf = async (work: () => Promise<unknown>): Promise<number> => {
+async function timeOf(work: () => Promise<unknown>): Promise<number> {
   const start = performance.now();
   await work();
   return performance.now() - start;
-};
+}
 /** Of the quicker half the middle: what a busy machine adds is mostly left out. */
 const quartile = (times: readonly number[]): number => times.toSorted((a, b) => a - b)[times.length >> 2] ?? NaN;
 
 /** How much longer the first takes: asked in turn, so that a busy machine is busy for both. */
-const ratioOf = async (rounds: number, one: () => Promise<unknown>, other: () => Promise<unknown>): Promise<number> => {
+async function ratioOf(rounds: number, one: () => Promise<unknown>, other: () => Promise<unknown>): Promise<number> {
   const times: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round += 1) {
     times[0].push(await timeOf(one));
     times[1].push(await timeOf(other));
   }
   return quartile(times[0]) / quartile(times[1]);
-};
+}
 
 test('an unknown address takes as long at sign-in as a wrong password', async () => {
   let people = 0;

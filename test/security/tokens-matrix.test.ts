@@ -55,11 +55,11 @@ const sent = (method: string, path: string, token: string | null, body?: unknown
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-const made = async (path: string, token: string, body: unknown, status = 201): Promise<Record<string, unknown>> => {
+async function made(path: string, token: string, body: unknown, status = 201): Promise<Record<string, unknown>> {
   const response = await sent('POST', path, token, body);
   assert.equal(response.status, status, path);
   return (await response.json()) as Record<string, unknown>;
-};
+}
 
 const url = `https://${MARK}.example/hook`;
 const webhook = { name: `Hook ${MARK}`, format: 'json', url, encryption_key: MARK, event_resource: 'transaction' };
@@ -113,7 +113,7 @@ const routes = routeTable(baseUrl);
 const resources = routes.filter((route) => route.kind === 'resource');
 
 /** As good a body as there can be, so that nothing but the token is in the way. */
-const bodyOf = (method: string, path: string): unknown => {
+function bodyOf(method: string, path: string): unknown {
   if (method === 'GET' || method === 'HEAD' || method === 'DELETE') return undefined;
   if (path.endsWith('/members')) return { user: app.userId, role: 'owner' };
   if (path.includes('/members/')) return { role: 'member' };
@@ -122,7 +122,7 @@ const bodyOf = (method: string, path: string): unknown => {
   if (path.endsWith('/recover')) return { since: now.toISOString() };
   if (/\/(?:rotate_key|test|cancel|resend|send_webhooks)$/.test(path)) return {};
   return path.includes('/webhooks') ? { ...webhook, name: 'Taken over' } : { name: 'Taken over' };
-};
+}
 
 /** All that there is, of everybody. */
 const rows = (): Promise<unknown> => sql`
@@ -140,10 +140,10 @@ const rows = (): Promise<unknown> => sql`
 const strangers = { 'a token of store A': app.token, "a token of A's account": accountToken };
 const nobodies = { 'a token of B that has expired': expired, 'no token': null };
 
-const assertNothingSaid = async (response: Response, what: string): Promise<void> => {
+async function assertNothingSaid(response: Response, what: string): Promise<void> {
   const said = `${[...response.headers].join(' ')} ${await response.text()}`;
   assert.ok(!said.includes(MARK), `${what}: ${said}`);
-};
+}
 
 const inside = resources.filter(({ path, isDocumentation }) => path.includes(':') && !isDocumentation);
 test('there are addresses that lead into a store', () => assert.ok(inside.length >= 12, String(inside.length)));
@@ -179,10 +179,10 @@ const missing: Readonly<Record<string, string>> = Object.fromEntries(
 );
 
 /** The status and the body, without the `logref` that each error has of its own. */
-const answered = async (method: string, path: string, token: string): Promise<string> => {
+async function answered(method: string, path: string, token: string): Promise<string> {
   const response = await sent(method, path, token, bodyOf(method, path));
   return `${response.status} ${(await response.text()).replaceAll(/"logref":"[^"]*"/g, '')}`;
-};
+}
 
 const operationsAt = resourceTable(baseUrl)
   .filter(({ path, isDocumentation }) => path.includes(':') && !isDocumentation)

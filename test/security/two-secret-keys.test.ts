@@ -16,7 +16,7 @@ const there = await server.startSecond([fresh, old]);
 const afterwards = await server.startSecond([fresh]);
 
 const token = String((await redeem(await newCode())).body['access_token']);
-const post = async (origin: string, path: string, { body, key, bearer = token }: Record<string, string>) => {
+async function post(origin: string, path: string, { body, key, bearer = token }: Record<string, string>) {
   const response = await fetch(origin + path, {
     method: 'POST',
     headers: {
@@ -28,11 +28,11 @@ const post = async (origin: string, path: string, { body, key, bearer = token }:
     body: body ?? '',
   });
   return { status: response.status, text: await response.text() };
-};
-const ask = async (origin: string, form: Record<string, string>) => {
+}
+async function ask(origin: string, form: Record<string, string>) {
   const response = await fetch(`${origin}/token`, { method: 'POST', body: new URLSearchParams(form) });
   return { status: response.status, body: (await response.json()) as Record<string, string> };
-};
+}
 
 const WEBHOOK = { name: 'Orders', format: 'json', encryption_key: 'a secret that must not lie around' };
 
@@ -85,11 +85,11 @@ test('a refresh token that is presented again at the process with the other key 
 });
 
 /** The same browser at another process, which stands behind the same address in life. */
-const moved = (from: Browser, origin: string): Browser => {
+function moved(from: Browser, origin: string): Browser {
   const to = createBrowser(origin);
   for (const [name, value] of from.jar) to.jar.set(name, value);
   return to;
-};
+}
 
 test('a form that one process gave counts at the process with the other key', async () => {
   const query = new URLSearchParams(asking()).toString();

@@ -14,18 +14,13 @@ const basic = { Authorization: `Basic ${btoa(`${client.client_id}:${client.clien
 const webhooks = `/stores/${alpha}/webhooks`;
 
 /** The status, and the code of the only fault or the error of the protocol. */
-const refusal = async (
-  method: string,
-  path: string,
-  headers: Record<string, string>,
-  form?: Record<string, string>,
-) => {
+async function refusal(method: string, path: string, headers: Record<string, string>, form?: Record<string, string>) {
   const body = form === undefined ? null : new URLSearchParams(form).toString();
   const all = { 'SERVICE-API-VERSION': '1', ...headers, ...(form === undefined ? {} : FORM) };
   const response = await fetch(origin + path, { method, headers: all, body });
   const answer = (await response.json()) as { error?: string; _embedded?: { 'svc:errors': { code: string }[] } };
   return [response.status, answer.error ?? answer._embedded?.['svc:errors'].map(({ code }) => code).join()];
-};
+}
 
 const INVALID = [400, 'invalid_request'];
 

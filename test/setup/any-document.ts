@@ -18,8 +18,8 @@ export const anyName = fc.oneof(
 );
 
 /** Values nested up to three levels, whose members have such names. */
-export const valueWith = (name: fc.Arbitrary<string>): fc.Arbitrary<Value> =>
-  fc.letrec<{ value: Value; array: Value; object: Value }>((tie) => ({
+export function valueWith(name: fc.Arbitrary<string>): fc.Arbitrary<Value> {
+  return fc.letrec<{ value: Value; array: Value; object: Value }>((tie) => ({
     value: fc.oneof(
       { maxDepth: 3 },
       fc.oneof(anyText, anyText, fc.integer(), fc.double({ noNaN: true }), fc.boolean(), fc.constant(null)),
@@ -29,6 +29,7 @@ export const valueWith = (name: fc.Arbitrary<string>): fc.Arbitrary<Value> =>
     array: fc.array(tie('value'), { maxLength: 3 }),
     object: fc.dictionary(name, tie('value'), { maxKeys: 3 }),
   })).value;
+}
 
 const anyProperty: fc.Arbitrary<Property> = fc.record({
   name: anyName,

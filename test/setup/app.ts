@@ -33,7 +33,7 @@ export type TestApp = {
   restart: () => Promise<void>;
 };
 
-const populate = async (sql: Sql, baseUrl: string, now: Date) => {
+async function populate(sql: Sql, baseUrl: string, now: Date) {
   const passwords = createPasswords({ hashesAtOnce: 1 });
   const { id: userId } = await createUser(sql, passwords, {
     email: 'owner@example.com',
@@ -57,12 +57,12 @@ const populate = async (sql: Sql, baseUrl: string, now: Date) => {
   const tokens = await letAppIn({ sql, baseUrl }, { clientId: app.client_id, userId, storeId, now });
   const platform = await createClient(sql, { name: 'Platform', redirectUris: [], trusted: true, now });
   return { userId, storeId, token: tokens.access_token, platform };
-};
+}
 
-const platformTokenOf = async (
+async function platformTokenOf(
   baseUrl: string,
   platform: { client_id: string; client_secret: string },
-): Promise<string> => {
+): Promise<string> {
   const response = await fetch(`${baseUrl}/token`, {
     method: 'POST',
     body: new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...platform }),
@@ -71,11 +71,11 @@ const platformTokenOf = async (
   if (answer.access_token === undefined)
     throw new Error(`No platform token: ${response.status} ${JSON.stringify(answer)}`);
   return answer.access_token;
-};
+}
 
-export const startTestApp = async (
+export async function startTestApp(
   options: { roles?: Role[]; env?: Record<string, string>; sql?: Sql; clock?: TestClock } = {},
-): Promise<TestApp> => {
+): Promise<TestApp> {
   const ends = endings();
   const sql = options.sql ?? (await testDatabase(ends)).sql;
   const clock = options.clock ?? testClock();
@@ -125,4 +125,4 @@ export const startTestApp = async (
       running = await startApp(parts);
     },
   };
-};
+}

@@ -19,7 +19,7 @@ export type Authority = {
 
 const EC = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
 
-export const createAuthority = (): Authority => {
+export function createAuthority(): Authority {
   const folder = mkdtempSync(join(tmpdir(), 'halcyon-authority-'));
   let made = 0;
   const make = (...options: string[]): KeyPair & { keyFile: string; certFile: string } => {
@@ -58,4 +58,4 @@ export const createAuthority = (): Authority => {
     },
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };
-};
+}

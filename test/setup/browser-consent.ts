@@ -2,10 +2,7 @@
 import { openBrowser } from './chromium.ts';
 
 /** Resolves when the browser has left our pages; `user` signs in if asked. */
-export const allowInChromium = async (
-  address: string | URL,
-  user: { email: string; password: string },
-): Promise<void> => {
+export async function allowInChromium(address: string | URL, user: { email: string; password: string }): Promise<void> {
   const browser = await openBrowser();
   try {
     const page = await browser.newPage();
@@ -19,4 +16,4 @@ export const allowInChromium = async (
   } finally {
     await browser.close();
   }
-};
+}

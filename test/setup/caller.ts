@@ -10,9 +10,8 @@ export type Reply = { status: number; headers: Headers; body: Representation };
 type Asked = { token: string; body?: unknown; headers?: Record<string, string> };
 
 /** `path` may be an absolute URL of `issuer`, as in links; the request goes to `origin`. */
-export const createCaller =
-  (origin: string, issuer: string) =>
-  async (method: string, path: string, { token, body, headers = {} }: Asked): Promise<Reply> => {
+export function createCaller(origin: string, issuer: string) {
+  return async (method: string, path: string, { token, body, headers = {} }: Asked): Promise<Reply> => {
     const response = await fetch(origin + path.replace(issuer, ''), {
       method,
       headers: {
@@ -27,11 +26,14 @@ export const createCaller =
     const read = JSON.parse(text === '' ? '{"_links":{}}' : text) as Representation;
     return { status: response.status, headers: response.headers, body: read };
   };
+}
 
 /** Returns the faults of an error document as `field code`, in alphabetical order. */
-export const faultsOf = ({ body }: Reply): string[] => {
+export function faultsOf({ body }: Reply): string[] {
   const faults = (body._embedded?.['svc:errors'] ?? []) as unknown as { field?: string; code: string }[];
   return faults.map(({ field = '-', code }) => `${field} ${code}`).toSorted((a, b) => (a < b ? -1 : 1));
-};
+}
 
-export const itemsOf = ({ body }: Reply, rel: string): Representation[] => body._embedded?.[`svc:${rel}`] ?? [];
+export function itemsOf({ body }: Reply, rel: string): Representation[] {
+  return body._embedded?.[`svc:${rel}`] ?? [];
+}

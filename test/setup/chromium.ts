@@ -21,8 +21,8 @@ const ARGS = [
 ];
 
 /** Starts the browser; it resolves `names` to loopback. */
-export const openBrowser = (names: readonly string[] = []): Promise<Browser> => {
+export function openBrowser(names: readonly string[] = []): Promise<Browser> {
   const rules = names.map((name) => `MAP ${name} 127.0.0.1`);
   const args = rules.length > 0 ? [...ARGS, `--host-resolver-rules=${rules.join(',')}`] : ARGS;
   return chromium.launch({ executablePath: EXECUTABLE, args });
-};
+}

@@ -13,7 +13,7 @@ export type ClientApp = {
 };
 
 /** Listens on an ephemeral port. */
-export const startClientApp = async (): Promise<ClientApp> => {
+export async function startClientApp(): Promise<ClientApp> {
   const { promise, resolve } = Promise.withResolvers<URL>();
   const server = createServer((request, response) => {
     const address = new URL(request.url ?? '', origin());
@@ -32,4 +32,4 @@ export const startClientApp = async (): Promise<ClientApp> => {
       await once(server, 'close');
     },
   };
-};
+}

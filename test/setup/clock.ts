@@ -3,19 +3,19 @@ import { systemClock, type Clock } from '#core/clock.ts';
 export type TestClock = Clock & { advance: (ms: number) => void };
 
 /** A clock that shows real time plus an offset set by the test. */
-export const testClock = (): TestClock => {
+export function testClock(): TestClock {
   let addedMs = 0;
   return {
     now: () => new Date(Date.now() + addedMs),
     monotonicMs: systemClock.monotonicMs,
     advance: (ms) => void (addedMs += ms),
   };
-};
+}
 
 /** A running clock: `advance` moves wall clock and monotonic clock, `set` only the wall clock. */
 export type PassingClock = TestClock & { set: (ms: number) => void };
 
-export const passingClock = (): PassingClock => {
+export function passingClock(): PassingClock {
   const wall = testClock();
   let passedMs = 0;
   return {
@@ -27,14 +27,14 @@ export const passingClock = (): PassingClock => {
     },
     set: wall.advance,
   };
-};
+}
 
 /** A clock that moves only by `advance`, so that no lease expires if the machine pauses. */
-export const standingClock = (): TestClock => {
+export function standingClock(): TestClock {
   let nowMs = Date.now();
   return {
     now: () => new Date(nowMs),
     monotonicMs: () => nowMs,
     advance: (ms) => void (nowMs += ms),
   };
-};
+}

@@ -7,14 +7,16 @@ const FIRST = Date.UTC(2026, 7, 22);
 const dayOf = (n: number): string => new Date(FIRST + n * 86_400_000).toISOString().slice(0, 10);
 
 /** Daily values that alternate around a rising trend. */
-export const curve = (currency: string, days: number, scale: number): Curve => ({
-  title: `Monthly recurring revenue in ${currency}`,
-  currency,
-  points: Array.from({ length: days }, (_, n) => ({
-    day: dayOf(n),
-    value: Math.round(100 * scale * (40 + n / 2 + 6 * Math.sin(n / 4) + (n % 7))) / 100,
-  })),
-});
+export function curve(currency: string, days: number, scale: number): Curve {
+  return {
+    title: `Monthly recurring revenue in ${currency}`,
+    currency,
+    points: Array.from({ length: days }, (_, n) => ({
+      day: dayOf(n),
+      value: Math.round(100 * scale * (40 + n / 2 + 6 * Math.sin(n / 4) + (n % 7))) / 100,
+    })),
+  };
+}
 
 const revenue = (currency_code: string, mrr: number) => ({
   currency_code,
@@ -27,21 +29,23 @@ const revenue = (currency_code: string, mrr: number) => ({
   reactivation: 0,
 });
 
-export const snapshot = (n: number): Document => ({
-  name: 'subscription_mrr_snapshot',
-  title: `Subscription MRR snapshot ${n}`,
-  links: [
-    { rel: 'self', href: `${store}/subscription_mrr_snapshots/${n}`, title: 'This subscription MRR snapshot' },
-    { rel: 'store', href: store, title: 'The store it belongs to' },
-  ],
-  embedded: [],
-  properties: [
-    number('id', n),
-    date('date', dayOf(n)),
-    json('currencies', [revenue('EUR', 4180.5), revenue('JPY', 1_234_567)]),
-    date('date_created', '2026-11-20T00:10:00+0100'),
-  ],
-});
+export function snapshot(n: number): Document {
+  return {
+    name: 'subscription_mrr_snapshot',
+    title: `Subscription MRR snapshot ${n}`,
+    links: [
+      { rel: 'self', href: `${store}/subscription_mrr_snapshots/${n}`, title: 'This subscription MRR snapshot' },
+      { rel: 'store', href: store, title: 'The store it belongs to' },
+    ],
+    embedded: [],
+    properties: [
+      number('id', n),
+      date('date', dayOf(n)),
+      json('currencies', [revenue('EUR', 4180.5), revenue('JPY', 1_234_567)]),
+      date('date_created', '2026-11-20T00:10:00+0100'),
+    ],
+  };
+}
 
 export const snapshots = collectionOf(
   'subscription_mrr_snapshots',

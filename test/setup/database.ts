@@ -14,16 +14,16 @@ const OBJECT_IN_USE = '55006';
 const RETRY_MS = 50;
 const ATTEMPTS = 40;
 
-const serverAddress = () => {
+function serverAddress() {
   const text = process.env['HALCYON_TEST_DATABASE'];
   if (text) return JSON.parse(text) as Extract<DatabaseAddress, { kind: 'socket' }>;
   throw new Error(
     'There is no test database: run through npm test, or node --test --test-global-setup=test/setup/global.ts <file>',
   );
-};
+}
 
 /** PostgreSQL refuses to copy a database with open connections, including those of autovacuum workers. */
-const copy = async (admin: Sql, template: string, name: string): Promise<void> => {
+async function copy(admin: Sql, template: string, name: string): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       await admin`create database ${admin(name)} template ${admin(template)} strategy file_copy`;
@@ -33,9 +33,9 @@ const copy = async (admin: Sql, template: string, name: string): Promise<void> =
       await delay(RETRY_MS);
     }
   }
-};
+}
 
-const make = async (template: string, t: Context | undefined): Promise<TestDatabase> => {
+async function make(template: string, t: Context | undefined): Promise<TestDatabase> {
   const server = serverAddress();
   const address = { ...server, database: `test_${randomBytes(8).toString('hex')}` };
   const admin = openPool(server, { connections: 1, applicationName: 'test-admin' });
@@ -52,14 +52,18 @@ const make = async (template: string, t: Context | undefined): Promise<TestDatab
   else after(drop);
   await copy(admin, template, address.database);
   return { sql, address, drop };
-};
+}
 
 /**
  * Clones the template: all migrations applied, partitions created for today. The clone is dropped by the context's `after`;
  * without a context when the calling test ends, or the file if awaited at top level. Not for `before`: node:test runs `after` at
  * its end.
  */
-export const testDatabase = (t?: Context): Promise<TestDatabase> => make('halcyon_template', t);
+export function testDatabase(t?: Context): Promise<TestDatabase> {
+  return make('halcyon_template', t);
+}
 
 /** Creates an empty database, for tests of migrations and restores. */
-export const emptyDatabase = (t?: Context): Promise<TestDatabase> => make('template0', t);
+export function emptyDatabase(t?: Context): Promise<TestDatabase> {
+  return make('template0', t);
+}

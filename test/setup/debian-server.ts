@@ -24,7 +24,7 @@ export type DebianServer = {
 };
 
 /** Starts a new cluster in a temporary folder, removed with the test. Clusters of the machine are not touched. */
-export const startDebianServer = async (ends: Endings, { durable = false } = {}): Promise<DebianServer> => {
+export async function startDebianServer(ends: Endings, { durable = false } = {}): Promise<DebianServer> {
   const account = process.getuid?.() === 0 ? NOBODY : undefined;
   const home = await mkdtemp(join(tmpdir(), 'halcyon-debian-'));
   ends.after(() => rm(home, { recursive: true, force: true }));
@@ -56,4 +56,4 @@ export const startDebianServer = async (ends: Endings, { durable = false } = {})
       { env: { PATH: '/usr/bin:/bin', LC_ALL: 'C.UTF-8' } },
     ],
   };
-};
+}

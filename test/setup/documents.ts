@@ -21,7 +21,7 @@ const linksOfWebhook = (self: string): Link[] => [
 export const STORED_KEY = 'whsec_c3RvcmVkIGFuZCBuZXZlciBwcmVmaWxsZWQ';
 
 /** Returns the n-th webhook of a store with all kinds of webhooks. */
-export const webhook = (n: number): Document => {
+export function webhook(n: number): Document {
   const self = `${baseUrl}/webhooks/${2281 + 256 * n}`;
   const name = n % 4 === 0 ? 'Orders to the warehouse' : `Newsletter, list ${n}`;
   return {
@@ -49,15 +49,15 @@ export const webhook = (n: number): Document => {
       date('date_modified', '2026-11-20T16:05:03+0100'),
     ],
   };
-};
+}
 
 /** Returns a page of twenty items of a collection. */
-export const collectionOf = (
+export function collectionOf(
   rel: string,
   title: string,
   items: readonly Document[],
   { offset, total } = { offset: 0, total: items.length },
-): Document => {
+): Document {
   const page = (at: number): string => `${store}/${rel}?limit=20&order=name&offset=${at}`;
   const last = Math.floor(Math.max(total - 1, 0) / 20) * 20;
   return {
@@ -78,32 +78,34 @@ export const collectionOf = (
       number('offset', offset),
     ],
   };
-};
+}
 
 /** An attempt, which has no address of its own. */
-export const attempt = (n: number): Document => ({
-  name: 'log',
-  embedded: [],
-  links: [
-    { rel: 'webhook', href: `${baseUrl}/webhooks/2281`, title: 'The webhook' },
-    { rel: 'event', href: `${store}/events/691489734656233`, title: 'The event that was sent' },
-    { rel: 'resource', href: `${store}/transactions/7001${n}`, title: 'The latest version of what it is about' },
-  ],
-  properties: [
-    text('id', `69148973465648${n % 10}-${n}`),
-    text('resource_type', 'transaction'),
-    text('resource_id', `7001${n}`),
-    number('webhook_id', 2281),
-    text('event', n % 2 === 0 ? 'transaction/created' : 'transaction/refunded'),
-    number('attempt', 1 + (n % 3)),
-    number('response_code', n % 4 === 3 ? null : n % 4 === 0 ? 200 : 500),
-    code('response_body', n % 4 === 0 ? '{"ok":true}' : '<html>\r\n<body>\u0007Internal error</body>\n</html>'),
-    code('response_headers', 'content-type: text/html\nserver: example\nx-request-id: 7f3'),
-    number('duration', 214 + 37 * n),
-    text('outcome', ['delivered', 'refused', 'refused', 'timed_out:connect'][n % 4] ?? ''),
-    date('date_created', `2026-11-20T16:${String(10 + n)}:10+0000`),
-  ],
-});
+export function attempt(n: number): Document {
+  return {
+    name: 'log',
+    embedded: [],
+    links: [
+      { rel: 'webhook', href: `${baseUrl}/webhooks/2281`, title: 'The webhook' },
+      { rel: 'event', href: `${store}/events/691489734656233`, title: 'The event that was sent' },
+      { rel: 'resource', href: `${store}/transactions/7001${n}`, title: 'The latest version of what it is about' },
+    ],
+    properties: [
+      text('id', `69148973465648${n % 10}-${n}`),
+      text('resource_type', 'transaction'),
+      text('resource_id', `7001${n}`),
+      number('webhook_id', 2281),
+      text('event', n % 2 === 0 ? 'transaction/created' : 'transaction/refunded'),
+      number('attempt', 1 + (n % 3)),
+      number('response_code', n % 4 === 3 ? null : n % 4 === 0 ? 200 : 500),
+      code('response_body', n % 4 === 0 ? '{"ok":true}' : '<html>\r\n<body>\u0007Internal error</body>\n</html>'),
+      code('response_headers', 'content-type: text/html\nserver: example\nx-request-id: 7f3'),
+      number('duration', 214 + 37 * n),
+      text('outcome', ['delivered', 'refused', 'refused', 'timed_out:connect'][n % 4] ?? ''),
+      date('date_created', `2026-11-20T16:${String(10 + n)}:10+0000`),
+    ],
+  };
+}
 
 const money = (name: string, value: string | number) => ({ name, value, kind: 'money', currency: 'EUR' }) as const;
 
@@ -171,7 +173,7 @@ export const transaction: Document = {
 const LONG_NAME = 'x'.repeat(120);
 
 /** Returns a transaction whose long id has no blank at which a line could break. */
-export const endless = (letter: string): Document => {
+export function endless(letter: string): Document {
   const id = letter.repeat(64);
   const self = `${store}/transactions/${id}`;
   return {
@@ -192,7 +194,7 @@ export const endless = (letter: string): Document => {
       { rel: 'customer', single: true, documents: [leaf(LONG_NAME, [json(LONG_NAME, LONG_NAME)])] },
     ],
   };
-};
+}
 
 const error = (message: string, field: string): Document =>
   leaf('error', [

@@ -3,7 +3,7 @@ import { after } from 'node:test';
 export type Endings = { after: (end: () => Promise<void>) => void };
 
 /** Runs all cleanups, the last first, even if one throws: otherwise processes would outlive the test. */
-export const endAll = async (ends: readonly (() => Promise<void>)[]): Promise<void> => {
+export async function endAll(ends: readonly (() => Promise<void>)[]): Promise<void> {
   const errors: unknown[] = [];
   for (const end of ends.toReversed()) {
     try {
@@ -13,11 +13,11 @@ export const endAll = async (ends: readonly (() => Promise<void>)[]): Promise<vo
     }
   }
   if (errors.length > 0) throw new AggregateError(errors, 'What a test set up could not be taken down');
-};
+}
 
 /** Runs cleanups in reverse order; node:test runs its hooks in the order of registration. */
-export const endings = (): Endings => {
+export function endings(): Endings {
   const ends: (() => Promise<void>)[] = [];
   after(() => endAll(ends));
   return { after: (end) => void ends.push(end) };
-};
+}

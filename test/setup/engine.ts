@@ -94,17 +94,17 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
 });
 
 /** Mails notices by the mail server at that address. */
-const noticesBy = (smtpUrl: string, { sql, clock, log, ends }: { sql: Sql; clock: Clock; log: Log; ends: Endings }) => {
+function noticesBy(smtpUrl: string, { sql, clock, log, ends }: { sql: Sql; clock: Clock; log: Log; ends: Endings }) {
   const mailer = createMailer({ url: smtpUrl, from: 'halcyon@example.com', log });
   const { deactivateAfterSeconds } = defaults;
   const notices = createNotices({ sql, clock, log, mailer, baseUrl: BASE_URL, deactivateAfterSeconds });
   ends.after(() => mailer.stop());
   ends.after(() => notices.stop());
   return notices;
-};
+}
 
 /** Starts the engine on its own database unless one is given. Benchmarks, which are not tests, also pass `ends`. */
-export const startEngine = async (
+export async function startEngine(
   given: {
     sql?: Sql;
     direct?: Sql;
@@ -114,7 +114,7 @@ export const startEngine = async (
     resolve?: Resolve;
     smtpUrl?: string;
   } = {},
-): Promise<Engine> => {
+): Promise<Engine> {
   const ends = given.ends ?? endings();
   const sql = given.sql ?? (await testDatabase(ends)).sql;
   const clock = passingClock();
@@ -202,4 +202,4 @@ export const startEngine = async (
       return worker;
     },
   };
-};
+}

@@ -29,10 +29,10 @@ export type Fixture = {
 };
 
 /** Opens connections with these settings, closed at the end of the file. */
-export const openFixture = (
+export function openFixture(
   own: Partial<ConnectionSettings> = {},
   { guard = loopback, clock = systemClock }: { guard?: Guard; clock?: Clock } = {},
-): Fixture => {
+): Fixture {
   const connections = new Connections({ guard, clock, settings: { ...connectionSettings, ...own } });
   after(() => connections.stop());
   return {
@@ -43,18 +43,20 @@ export const openFixture = (
       return startExchange(origin, request, { connections, clock, limits: { ...limits, ...ownLimits } });
     },
   };
-};
+}
 
-export const portOf = (server: Server): number => (server.address() as AddressInfo).port;
+export function portOf(server: Server): number {
+  return (server.address() as AddressInfo).port;
+}
 
 export type RawServer = { url: string; port: number; sockets: Socket[]; server: Server };
 
 /** Starts a server that calls the handler with every connection; sockets are destroyed at the end of the file. */
-export const rawServer = async (
+export async function rawServer(
   onConnection: (socket: Socket, n: number) => void,
   at = 0,
   host = '127.0.0.1',
-): Promise<RawServer> => {
+): Promise<RawServer> {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {
     socket.on('error', () => {});
@@ -68,6 +70,6 @@ export const rawServer = async (
   });
   const port = portOf(server);
   return { url: `http://${host}:${port}`, port, sockets, server };
-};
+}
 
 export const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';

@@ -17,11 +17,11 @@ const SAMPLE = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|$)/y;
 const SUFFIXES = /_(?:bucket|sum|count)$/;
 
-const demand = (holds: boolean, line: string, what: string): void => {
+function demand(holds: boolean, line: string, what: string): void {
   if (!holds) throw new SyntaxError(`${what}: ${line}`);
-};
+}
 
-const labelsOf = (text: string, line: string): Record<string, string> => {
+function labelsOf(text: string, line: string): Record<string, string> {
   const labels: Record<string, string> = {};
   LABEL.lastIndex = 0;
   while (LABEL.lastIndex < text.length) {
@@ -32,18 +32,18 @@ const labelsOf = (text: string, line: string): Record<string, string> => {
     labels[name] = value;
   }
   return labels;
-};
+}
 
 /** Parses a number like Go's `ParseFloat`, as specified: NaN and Inf in any letter case. */
-const numberOf = (text: string, line: string): number => {
+function numberOf(text: string, line: string): number {
   if (/^nan$/i.test(text)) return NaN;
   const value = Number(text.replace(/^([+-]?)inf$/i, '$1Infinity'));
   demand(!Number.isNaN(value), line, 'no number');
   return value;
-};
+}
 
 /** Checks each series of a histogram: cumulative buckets, the last one `+Inf` and equal to `_count`, and a `_sum`. */
-const demandHistogram = (name: string, samples: readonly Sample[]): void => {
+function demandHistogram(name: string, samples: readonly Sample[]): void {
   const own = samples.filter((sample) => sample.name.startsWith(`${name}_`));
   const series = Map.groupBy(own, ({ labels: { le: _le, ...rest } }) => JSON.stringify(rest));
   for (const [labels, members] of series) {
@@ -56,9 +56,9 @@ const demandHistogram = (name: string, samples: readonly Sample[]): void => {
     demand(grows(bounds) && grows(buckets.map(({ value }) => value)), `${name}${labels}`, 'buckets that shrink');
     demand(bounds.at(-1) === Infinity && buckets.at(-1)?.value === counts?.[0]?.value, name, 'no whole +Inf bucket');
   }
-};
+}
 
-export const readExposition = (text: string): Exposition => {
+export function readExposition(text: string): Exposition {
   demand(text.endsWith('\n'), '', 'the last line has no end');
   const types = new Map<string, string>();
   const helped = new Set<string>();
@@ -94,10 +94,10 @@ export const readExposition = (text: string): Exposition => {
       return found.length === 0 ? undefined : found.reduce((sum, { value }) => sum + value, 0);
     },
   };
-};
+}
 
-export const scrape = async (origin: string): Promise<Exposition> => {
+export async function scrape(origin: string): Promise<Exposition> {
   const response = await fetch(`${origin}/metrics`);
   if (!response.ok) throw new Error(`/metrics answered ${response.status}`);
   return readExposition(await response.text());
-};
+}

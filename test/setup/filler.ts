@@ -7,13 +7,13 @@ const unescape = (text: string): string =>
   text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
 
 /** Returns the form with some fields changed. */
-export const filled = (form: URLSearchParams, changes: Record<string, string>): URLSearchParams => {
+export function filled(form: URLSearchParams, changes: Record<string, string>): URLSearchParams {
   const copy = new URLSearchParams(form);
   for (const [name, value] of Object.entries(changes)) copy.set(name, value);
   return copy;
-};
+}
 
-export const createFiller = (origin: string, browser: { cookie: () => string | undefined }) => {
+export function createFiller(origin: string, browser: { cookie: () => string | undefined }) {
   const show = (path: string, headers: Record<string, string> = {}) =>
     fetch(origin + path, { redirect: 'manual', headers: { ...HTML, Cookie: browser.cookie() ?? '', ...headers } });
 
@@ -52,4 +52,4 @@ export const createFiller = (origin: string, browser: { cookie: () => string | u
     });
 
   return { show, formFor, send };
-};
+}

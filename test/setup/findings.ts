@@ -2,14 +2,16 @@
 import assert from 'node:assert/strict';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 
-export const saidOf = ({ state, message }: Finding): string => `${state} ${message}`;
+export function saidOf({ state, message }: Finding): string {
+  return `${state} ${message}`;
+}
 
 /** Asserts that one finding matches, and that each problem says how to fix it. */
-export const demandFinding = (findings: readonly Finding[], told: RegExp): void => {
+export function demandFinding(findings: readonly Finding[], told: RegExp): void {
   assert.ok(
     findings.some((finding) => told.test(saidOf(finding))),
     findings.map(saidOf).join('\n'),
   );
   for (const { state, advice = '' } of findings)
     assert.equal(state === 'ok', advice === '', 'advice where it is needed');
-};
+}

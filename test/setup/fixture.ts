@@ -21,7 +21,7 @@ export type Fixture = {
 export type FixturePlace = { dataDir: string; env: Record<string, string>; remove: () => Promise<void> };
 
 /** A data folder and a port, for several starts. */
-export const placeForFixture = async (env: Record<string, string> = {}): Promise<FixturePlace> => {
+export async function placeForFixture(env: Record<string, string> = {}): Promise<FixturePlace> {
   const dataDir = await mkdtemp(join(tmpdir(), 'halcyon-house-'));
   await chmod(dataDir, 0o755);
   const port = await freePort();
@@ -41,10 +41,10 @@ export const placeForFixture = async (env: Record<string, string> = {}): Promise
       await rm(dataDir, { recursive: true, force: true });
     },
   };
-};
+}
 
 /** Starts the program and waits until it logs that it is ready; throws with its output if it ends before. */
-export const startFixture = async ({ dataDir, env }: FixturePlace): Promise<Fixture> => {
+export async function startFixture({ dataDir, env }: FixturePlace): Promise<Fixture> {
   const child = spawn(process.execPath, [MAIN, 'serve'], { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   let said = '';
   const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
@@ -68,4 +68,4 @@ export const startFixture = async ({ dataDir, env }: FixturePlace): Promise<Fixt
       return by ?? code;
     },
   };
-};
+}

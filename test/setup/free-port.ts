@@ -13,7 +13,7 @@ let taken = 0;
 
 const nextPort = (): number => FIRST + ((process.pid * PORTS_OF_PROCESS + (taken += 1)) % PORTS);
 
-const opens = async (opening: Server | Socket): Promise<boolean> => {
+async function opens(opening: Server | Socket): Promise<boolean> {
   try {
     await once(opening, 'listening');
     return true;
@@ -21,33 +21,33 @@ const opens = async (opening: Server | Socket): Promise<boolean> => {
     if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') return false;
     throw error;
   }
-};
+}
 
 /** Reserves a port among the tests of this machine: a UDP socket on its number stays bound until this process ends. */
-const reserve = async (port: number): Promise<boolean> => {
+async function reserve(port: number): Promise<boolean> {
   const socket = createSocket('udp4').bind({ port, address: '127.0.0.1', exclusive: true });
   const isReserved = await opens(socket);
   if (isReserved) socket.unref();
   else socket.close();
   return isReserved;
-};
+}
 
-const isFree = async (port: number): Promise<boolean> => {
+async function isFree(port: number): Promise<boolean> {
   const server = createServer().listen(port, '127.0.0.1');
   if (!(await opens(server))) return false;
   server.close();
   await once(server, 'close');
   return true;
-};
+}
 
 /**
  * Returns a port without a listener, that the kernel does not assign as an ephemeral port and that no other call on this
  * machine returns while this process lives. That a port is free is not enough: two processes that look before either
  * listens see the same free port.
  */
-export const freePort = async (): Promise<number> => {
+export async function freePort(): Promise<number> {
   for (;;) {
     const port = nextPort();
     if ((await reserve(port)) && (await isFree(port))) return port;
   }
-};
+}

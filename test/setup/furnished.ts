@@ -15,18 +15,18 @@ const order = {
 
 const lastOf = (address: string): string => address.split('/').at(-1) ?? '';
 
-const made = async (response: Response): Promise<{ location: string; body: Record<string, unknown> }> => {
+async function made(response: Response): Promise<{ location: string; body: Record<string, unknown> }> {
   const body = (await response.json()) as Record<string, unknown>;
   const location = response.headers.get('location');
   if (location === null) throw new Error(`Nothing was made: ${response.status} ${JSON.stringify(body)}`);
   return { location, body };
-};
+}
 
 /**
  * Creates a webhook with a delivery, a published order, an app of the platform and a grant, in addition to those of every test
  * app.
  */
-export const startFurnishedApp = async (options: Parameters<typeof startTestApp>[0] = {}): Promise<FurnishedApp> => {
+export async function startFurnishedApp(options: Parameters<typeof startTestApp>[0] = {}): Promise<FurnishedApp> {
   const app = await startTestApp({ roles: ['serve'], ...options });
   const { api, storeId, userId, platformToken: token, sql } = app;
   const url = 'http://127.0.0.1:9/hook';
@@ -55,4 +55,4 @@ export const startFurnishedApp = async (options: Parameters<typeof startTestApp>
     rel: 'webhooks',
   };
   return { ...app, named };
-};
+}

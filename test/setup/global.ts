@@ -52,7 +52,7 @@ async function removeCluster(dataDir: string): Promise<void> {
   await rm(dataDir, { recursive: true, force: true });
 }
 
-const makeTemplate = async ({ address }: Embedded): Promise<void> => {
+async function makeTemplate({ address }: Embedded): Promise<void> {
   if (address.kind !== 'socket') throw new TypeError('The embedded PostgreSQL listens on a socket');
   const admin = openPool(address, { connections: 1, applicationName: 'test-setup' });
   await admin`create database ${admin(TEMPLATE)}`;
@@ -61,9 +61,9 @@ const makeTemplate = async ({ address }: Embedded): Promise<void> => {
   await migrate(sql, MIGRATIONS);
   await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 3 });
   await sql.end();
-};
+}
 
-export const globalSetup = async (): Promise<void> => {
+export async function globalSetup(): Promise<void> {
   // The mutation runner starts many runs over one server.
   if (process.env['HALCYON_TEST_DATABASE']) return;
   const parent = await clusterParent();
@@ -78,12 +78,12 @@ export const globalSetup = async (): Promise<void> => {
     throw error;
   });
   process.env['HALCYON_TEST_DATABASE'] = JSON.stringify(embedded.address);
-};
+}
 
-export const globalTeardown = async (): Promise<void> => {
+export async function globalTeardown(): Promise<void> {
   if (running === undefined) return;
   const { embedded, dataDir } = running;
   running = undefined;
   await embedded.stop();
   await removeCluster(dataDir);
-};
+}

@@ -14,7 +14,7 @@ const PERSON: Ended = ['user', ({ userId }) => userId, none];
 
 export type GrantEnding = { end: Ending; ended: Ended; rotates?: boolean };
 
-export const grantEndings = (owners: Owners): Readonly<Record<string, GrantEnding>> => {
+export function grantEndings(owners: Owners): Readonly<Record<string, GrantEnding>> {
   const { call, sql, origin, platformToken: platform, grantOf } = owners;
   const PLATFORM: Ended = ['platform', none, () => owners.platform.client_id];
   return {
@@ -84,4 +84,4 @@ export const grantEndings = (owners: Owners): Readonly<Record<string, GrantEndin
       ended: ['operator', none, none],
     },
   };
-};
+}

@@ -4,7 +4,7 @@ import { dailyIdOf, dayOf } from '#core/ids.ts';
 
 type About = { type?: string; resourceId?: string; action?: string };
 
-export const createHistory = (sql: Sql, { storeId, webhook }: { storeId: number; webhook: number }) => {
+export function createHistory(sql: Sql, { storeId, webhook }: { storeId: number; webhook: number }) {
   const shard = storeId % 256;
   const day = dayOf(new Date());
   const id = (n: number): number => dailyIdOf(day, n, shard);
@@ -29,4 +29,4 @@ export const createHistory = (sql: Sql, { storeId, webhook }: { storeId: number;
         ${code === null ? 'timed_out:answer' : code < 300 ? 'delivered' : 'refused'}, ${code}, ${code === null ? null : 'content-type: text/plain'},
         ${code === null ? null : 'hello'})`,
   };
-};
+}

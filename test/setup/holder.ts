@@ -18,10 +18,10 @@ export const NOBODY = { uid: 65_534, gid: 65_534 };
 export const isRoot = process.getuid?.() === 0;
 
 /** Creates a folder, removed at the end with the target of its database link. The default mode is 0755. */
-export const temporaryFolder = async (
+export async function temporaryFolder(
   t: Context,
   options: { mode?: number; owner?: typeof NOBODY } = {},
-): Promise<string> => {
+): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-fault-'));
   await chmod(folder, options.mode ?? 0o755);
   if (options.owner) await chown(folder, options.owner.uid, options.owner.gid);
@@ -31,28 +31,30 @@ export const temporaryFolder = async (
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   });
   return folder;
-};
+}
 
-export const isAlive = (pid: number): boolean => {
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
   } catch {
     return false;
   }
-};
+}
 
-export const ended = async (pid: number): Promise<void> =>
-  void (await until(
+export async function ended(pid: number): Promise<void> {
+  await until(
     async () => isAlive(pid),
     (alive) => !alive,
-  ));
+  );
+}
 
 /** Returns the process id in the cluster's pid file. */
-export const postmasterOf = async (dataDir: string): Promise<number> =>
-  Number((await readFile(join(dataDir, 'postgres/data/postmaster.pid'), 'utf8')).split('\n')[0]);
+export async function postmasterOf(dataDir: string): Promise<number> {
+  return Number((await readFile(join(dataDir, 'postgres/data/postmaster.pid'), 'utf8')).split('\n')[0]);
+}
 
-export const ask = async (address: DatabaseAddress | undefined, statement: string): Promise<unknown[]> => {
+export async function ask(address: DatabaseAddress | undefined, statement: string): Promise<unknown[]> {
   if (address === undefined) throw new Error('There is no server to ask');
   const sql = openPool(address, { connections: 1, applicationName: 'test' });
   try {
@@ -60,10 +62,10 @@ export const ask = async (address: DatabaseAddress | undefined, statement: strin
   } finally {
     await sql.end({ timeout: 0 });
   }
-};
+}
 
 /** Starts the program in its own process group, as `user` if given. `next` returns its next line of output. */
-export const hold = (t: Context, dataDir: string, user?: typeof NOBODY) => {
+export function hold(t: Context, dataDir: string, user?: typeof NOBODY) {
   const program = join(import.meta.dirname, 'hold-database.ts');
   const child = spawn(process.execPath, [program, dataDir], { stdio: 'pipe', detached: true, cwd: '/', ...user });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
@@ -87,4 +89,4 @@ export const hold = (t: Context, dataDir: string, user?: typeof NOBODY) => {
     },
     release,
   };
-};
+}

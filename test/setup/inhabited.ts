@@ -74,7 +74,7 @@ const tellings = (n: number) => [
   },
 ];
 
-export const inhabit = async (options: { isResolvable?: boolean } = {}) => {
+export async function inhabit(options: { isResolvable?: boolean } = {}) {
   const receiver = await startReceiver();
   receiver.answer(({ path }, response) => {
     const [status, text] = path === '/fails' ? [500, 'The shelf is full'] : [200, 'Thank you'];
@@ -186,6 +186,6 @@ export const inhabit = async (options: { isResolvable?: boolean } = {}) => {
     recovery,
     redirect: REDIRECT,
   };
-};
+}
 
 export type Inhabited = Awaited<ReturnType<typeof inhabit>>;

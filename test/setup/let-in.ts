@@ -5,8 +5,9 @@ import { openInternalEvents } from '../../src/server/publishing.ts';
 
 const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
 
-export const letAppIn = (
+export function letAppIn(
   { sql, baseUrl }: { sql: Sql; baseUrl: string },
   grant: { clientId: string; userId: number; storeId: number; now: Date },
-): Promise<TokenAnswer> =>
-  transaction(sql, (tx) => grantStoreAccess(tx, { ...grant, ...openInternalEvents({ baseUrl }), ...LIFETIMES }));
+): Promise<TokenAnswer> {
+  return transaction(sql, (tx) => grantStoreAccess(tx, { ...grant, ...openInternalEvents({ baseUrl }), ...LIFETIMES }));
+}

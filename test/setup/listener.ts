@@ -19,11 +19,11 @@ const fieldOf = (block: string, name: string): string | null =>
   new RegExp(`^${name}: (.*)$`, 'm').exec(block)?.[1] ?? null;
 
 /** `path`: of the webhook. Resolves when the response headers arrive. */
-export const listen = async (
+export async function listen(
   app: Pick<TestApp, 'api'>,
   path: string,
   { token, ...asked }: { token?: string; headers?: Record<string, string> } = {},
-): Promise<Listener> => {
+): Promise<Listener> {
   const headers = { Accept: 'text/event-stream', ...asked.headers };
   const response = await app.api('GET', `${path}/stream`, { headers, ...(token !== undefined && { token }) });
   const told: Told[] = [];
@@ -61,4 +61,4 @@ export const listen = async (
     ended,
     hangUp: () => void reader?.cancel().catch(() => {}),
   };
-};
+}

@@ -32,19 +32,19 @@ const decodeWords = (text: string): string =>
     .replaceAll(/\?=\s+=\?utf-8\?q\?/gi, '')
     .replaceAll(/=\?utf-8\?q\?([^?]*)\?=/gi, (_, word: string) => decodeQuotedPrintable(word.replaceAll('_', ' ')));
 
-const read = (message: string): Pick<ReceivedMail, 'headers' | 'subject' | 'text'> => {
+function read(message: string): Pick<ReceivedMail, 'headers' | 'subject' | 'text'> {
   const at = message.indexOf('\r\n\r\n');
   const headers = message.slice(0, at).replaceAll(/\r\n(?=[ \t])/g, '');
   const body = message.slice(at + 4);
   const isEncoded = /^content-transfer-encoding: quoted-printable/im.test(headers);
   const subject = decodeWords(/^subject: (.*)$/im.exec(headers)?.[1] ?? '');
   return { headers, subject, text: (isEncoded ? decodeQuotedPrintable(body) : body).replaceAll('\r\n', '\n') };
-};
+}
 
 /** `answer` is called for each mail and returns an SMTP status to reject it, or undefined to accept it. */
-export const startMailServer = async (
+export async function startMailServer(
   options: { host?: string; answer?: (message: string) => number | undefined | Promise<undefined> } = {},
-): Promise<MailServer> => {
+): Promise<MailServer> {
   const received: ReceivedMail[] = [];
   const waiting: ((mail: ReceivedMail) => void)[] = [];
   let tries = 0;
@@ -90,4 +90,4 @@ export const startMailServer = async (
     unread: () => received,
     stop: () => new Promise((resolve) => server.close(() => resolve())),
   };
-};
+}

@@ -40,7 +40,7 @@ const HEADER_BYTES = 12;
 const FLAGS = 0x8180;
 const TRUNCATED = 0x0200;
 
-const nameAt = (packet: Buffer): { name: string; end: number } => {
+function nameAt(packet: Buffer): { name: string; end: number } {
   const labels: string[] = [];
   let at = HEADER_BYTES;
   for (let length = packet[at] ?? 0; length > 0; length = packet[at] ?? 0) {
@@ -48,14 +48,14 @@ const nameAt = (packet: Buffer): { name: string; end: number } => {
     at += 1 + length;
   }
   return { name: labels.join('.'), end: at + 1 };
-};
+}
 
-const bytesOf = (address: string): Buffer => {
+function bytesOf(address: string): Buffer {
   if (isIPv4(address)) return Buffer.from(address.split('.').map(Number));
   const [head = [], tail = []] = address.split('::').map((part) => part.split(':').filter((group) => group !== ''));
   const groups = [...head, ...Array<string>(8 - head.length - tail.length).fill('0'), ...tail];
   return Buffer.from(groups.flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 0xff]));
-};
+}
 
 /** Encodes a name without compression. */
 const labelsOf = (name: string): Buffer =>
@@ -64,16 +64,16 @@ const labelsOf = (name: string): Buffer =>
     Buffer.of(0),
   ]);
 
-const recordOf = (name: string, type: keyof typeof types, data: Buffer, ttlSeconds: number): Buffer => {
+function recordOf(name: string, type: keyof typeof types, data: Buffer, ttlSeconds: number): Buffer {
   const head = Buffer.alloc(10);
   head.writeUInt16BE(types[type], 0);
   head.writeUInt16BE(1, 2);
   head.writeUInt32BE(ttlSeconds, 4);
   head.writeUInt16BE(data.length, 8);
   return Buffer.concat([labelsOf(name), head, data]);
-};
+}
 
-const recordsOf = (name: string, type: Type, said: NonNullable<Said>): Buffer[] => {
+function recordsOf(name: string, type: Type, said: NonNullable<Said>): Buffer[] {
   const { addresses = [], aliases = [], ttlSeconds = 60 } = said;
   const names = [name, ...aliases];
   const last = names.at(-1) ?? name;
@@ -83,7 +83,7 @@ const recordsOf = (name: string, type: Type, said: NonNullable<Said>): Buffer[] 
       .filter((one) => isIPv4(one) === (type === 'A'))
       .map((one) => recordOf(last, type, bytesOf(one), ttlSeconds)),
   ];
-};
+}
 
 /** Returns the response to a packet; undefined for none. */
 type Answering = (packet: Buffer, by: 'UDP' | 'TCP') => { answer: Buffer; afterMs: number } | undefined;
@@ -111,7 +111,7 @@ const answering =
 const LENGTH_BYTES = 2;
 
 /** Starts the TCP server and returns its port; closed at the end of the file. */
-const listenForTcp = async (answerTo: Answering): Promise<number> => {
+async function listenForTcp(answerTo: Answering): Promise<number> {
   const server = createServer((socket) => {
     let got = Buffer.alloc(0);
     socket.on('error', () => {});
@@ -132,7 +132,7 @@ const listenForTcp = async (answerTo: Answering): Promise<number> => {
   await once(server, 'listening');
   after(() => void server.close());
   return (server.address() as AddressInfo).port;
-};
+}
 
 /** Returns whether the port could be bound: another process may use it for UDP. */
 const bound = (socket: Socket, port: number): Promise<boolean> =>
@@ -142,7 +142,7 @@ const bound = (socket: Socket, port: number): Promise<boolean> =>
   });
 
 /** Starts a name server, closed at the end of the file. */
-export const startNameServer = async ({ overTcp = false } = {}): Promise<NameServer> => {
+export async function startNameServer({ overTcp = false } = {}): Promise<NameServer> {
   const asked: string[] = [];
   let say: (name: string, type: Type) => Said = () => null;
   const answerTo = answering(asked, (name, type) => say(name, type));
@@ -162,7 +162,7 @@ export const startNameServer = async ({ overTcp = false } = {}): Promise<NameSer
     socket.close();
   });
   return { address: `127.0.0.1:${socket.address().port}`, asked, say: (next) => void (say = next) };
-};
+}
 
 const settings: ResolverSettings = {
   lookupTimeoutMs: 5_000,
@@ -173,9 +173,10 @@ const settings: ResolverSettings = {
 };
 
 /** Returns a resolver that queries these servers, or none; its own names resolve in any case. */
-export const resolverOf = (
+export function resolverOf(
   server: { address: string } = { address: '127.0.0.1:1' },
   own: Partial<ResolverSettings> = {},
   deps: Partial<Pick<ResolverDeps, 'clock' | 'hostsFile'>> = {},
-): Resolve =>
-  createResolver({ clock: systemClock, ...deps, servers: [server.address], settings: { ...settings, ...own } });
+): Resolve {
+  return createResolver({ clock: systemClock, ...deps, servers: [server.address], settings: { ...settings, ...own } });
+}

@@ -18,7 +18,7 @@ const PATIENCE_MS = 300_000;
 /** Deliveries per second from the first to the last, and PostgreSQL's processor time per delivery. */
 export type Rate = { perSecond: number; postgresUs: number };
 
-export const startNaturalRun = async (ends: Endings) => {
+export async function startNaturalRun(ends: Endings) {
   const receiver = await startReceiver(ends);
   const place = await placeForFixture({ API_RATE_PER_SECOND: '0' });
   let fixture: Fixture = await startFixture(place);
@@ -133,4 +133,4 @@ export const startNaturalRun = async (ends: Endings) => {
       return measure(async () => {});
     },
   };
-};
+}

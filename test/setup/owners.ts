@@ -17,7 +17,7 @@ export type Entry = {
   after: Record<string, unknown> | null;
 };
 
-export const startWithOwners = async () => {
+export async function startWithOwners() {
   const people = await startWithPeople();
   const { sql, origin } = people;
   const passwords = createPasswords({ hashesAtOnce: 1 });
@@ -67,7 +67,7 @@ export const startWithOwners = async () => {
     return row?.id ?? NaN;
   };
   return { ...people, newOwner, newApp, consent, letIn, entriesOf, grantOf };
-};
+}
 
 export type Owners = Awaited<ReturnType<typeof startWithOwners>>;
 export type Owner = Awaited<ReturnType<Owners['newOwner']>>;

@@ -47,16 +47,16 @@ const FIELDS: readonly Field[] = [
 ];
 
 /** The form with the current values, as the application fills it in. */
-const filled = ({ properties }: Document): Field[] => {
+function filled({ properties }: Document): Field[] {
   const values = new Map(properties.map(({ name, value }) => [name, value]));
   return FIELDS.map((field) => {
     const value = values.get(field.name) ?? null;
     return { ...field, isRequired: false, ...(value !== null && { value }) };
   });
-};
+}
 
 /** Returns the document with its actions. */
-export const changeable = (document: Document): Document => {
+export function changeable(document: Document): Document {
   const href = document.links.find(({ rel }) => rel === 'self')?.href ?? '';
   const actions: Action[] = [
     { name: 'change', title: 'Change this webhook', method: 'PATCH', href, fields: filled(document) },
@@ -64,7 +64,7 @@ export const changeable = (document: Document): Document => {
     { name: 'delete', title: 'Delete this webhook', method: 'DELETE', href, fields: [] },
   ];
   return { ...document, actions };
-};
+}
 
 export const NEW_KEY = 'whsec_bWFkZSB1cCBmb3IgYSBuZXcgb25l';
 

@@ -5,7 +5,7 @@ import type { Inhabited } from './inhabited.ts';
 
 const HOUR_MS = 3_600_000;
 
-export const passDay = async ({ sql, webhooks, alpha, now }: Inhabited): Promise<void> => {
+export async function passDay({ sql, webhooks, alpha, now }: Inhabited): Promise<void> {
   const add = (webhook: number | undefined, hoursAgo: number, outcome: string, attempts: number, bucket: number) => {
     const durations = emptyHistogram();
     durations[bucket] = Math.ceil(attempts * 0.8);
@@ -22,4 +22,4 @@ export const passDay = async ({ sql, webhooks, alpha, now }: Inhabited): Promise
     else await add(webhooks[1], ago, 'refused', 30 + ago * 9, 5);
     if (ago === 3) await add(webhooks[1], ago, 'timed_out:answer', 42, 10);
   }
-};
+}

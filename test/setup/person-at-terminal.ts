@@ -30,7 +30,7 @@ const LONG_MS = 240_000;
 type User = { email: string; password: string };
 
 /** `user` signs in on the page of `login`. */
-export const personAtTerminal = async (server: string, user: User, ends: Endings): Promise<PersonAtTerminal> => {
+export async function personAtTerminal(server: string, user: User, ends: Endings): Promise<PersonAtTerminal> {
   const home = await mkdtemp(join(tmpdir(), 'halcyon-person-'));
   ends.after(() => rm(home, { recursive: true }));
   const env = { XDG_CONFIG_HOME: home, HALCYON_SERVER: server, PATH: process.env['PATH'] ?? '' };
@@ -78,4 +78,4 @@ export const personAtTerminal = async (server: string, user: User, ends: Endings
       return { code, out, err: child.said().replace(out, ''), address, cameBack };
     },
   };
-};
+}

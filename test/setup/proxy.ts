@@ -31,7 +31,7 @@ const COMMITTED = 'COMMIT\0';
 
 const socketOf = ({ directory }: SocketAddress): string => `${directory}/.s.PGSQL.5432`;
 
-export const startProxy = async (address: SocketAddress, ends: Endings): Promise<Proxy> => {
+export async function startProxy(address: SocketAddress, ends: Endings): Promise<Proxy> {
   const path = socketOf(address);
   const pairs = new Set<readonly [Socket, Socket]>();
   /** Returns whether a response is forwarded. */
@@ -106,4 +106,4 @@ export const startProxy = async (address: SocketAddress, ends: Endings): Promise
       silence();
     },
   };
-};
+}

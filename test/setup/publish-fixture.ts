@@ -30,15 +30,15 @@ export type PublishFixture = {
 
 const asJson = (text: string): Json => JSON.parse(text) as Json;
 
-const eventsOf = (status: number, text: string): Published['events'] => {
+function eventsOf(status: number, text: string): Published['events'] {
   if (status !== 200 && status !== 201) return [];
   const body = asJson(text);
   const list = status === 201 ? [body] : (body['_embedded'] as Record<string, Json[]>)['svc:events'];
   return list as Published['events'];
-};
+}
 
 /** `app` is one more server, in the test process, which provides the store and the tokens. */
-export const openPublishFixture = async (roles: Role[] = ['serve']): Promise<PublishFixture & { app: TestApp }> => {
+export async function openPublishFixture(roles: Role[] = ['serve']): Promise<PublishFixture & { app: TestApp }> {
   const ends = endings();
   const { sql, address } = await testDatabase(ends);
   const app = await startTestApp({ sql, roles });
@@ -93,4 +93,4 @@ export const openPublishFixture = async (roles: Role[] = ['serve']): Promise<Pub
       return Number(((await response.json()) as Json)['id']);
     },
   };
-};
+}

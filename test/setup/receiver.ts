@@ -21,9 +21,9 @@ export type Receiver = {
 
 const ok: Answerer = (_got, response) => void response.writeHead(204).end();
 
-export const startReceiver = async (
+export async function startReceiver(
   context: { after: (fn: () => Promise<void>) => void } = { after },
-): Promise<Receiver> => {
+): Promise<Receiver> {
   const got: Got[] = [];
   const waiting = new Set<() => void>();
   let answerer = ok;
@@ -68,4 +68,4 @@ export const startReceiver = async (
     },
     close,
   };
-};
+}

@@ -30,12 +30,12 @@ export const SETTINGS = {
 const ROUNDS_MAX = 100;
 
 /** Runs steps until all recoveries have ended. */
-export const runOut = async (owner: Recoveries): Promise<void> => {
+export async function runOut(owner: Recoveries): Promise<void> {
   for (let rounds = 0; (await owner.round()) > 0; rounds += 1)
     assert.ok(rounds < ROUNDS_MAX, 'a recovery does not end');
-};
+}
 
-export const startRecoveryFixture = async () => {
+export async function startRecoveryFixture() {
   const { sql, address } = await testDatabase();
   const app = await startTestApp({ roles: ['serve'], sql });
   const { storeId, api, clock } = app;
@@ -141,4 +141,4 @@ export const startRecoveryFixture = async () => {
       insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
       select shard, id, store_id, webhook_id, event_id, ${state}, 1, now() from gone`,
   };
-};
+}

@@ -38,19 +38,19 @@ const baseUrl = 'http://localhost:8080';
 const settings = { everyMs: 10, storesPerBatch: 100, termsPerChunk: 10_000, statementMs: 5_000 };
 
 /** Replaces the daily partitions around today, which overlap these years at some point. */
-const addYears = async (sql: Sql): Promise<void> => {
+async function addYears(sql: Sql): Promise<void> {
   const days = (await partitionsOf(sql)).filter(({ parent }) => parent === 'event');
   await sql`drop table ${sql(days.map(({ name }) => name))}`;
   const [from, to] = YEARS.map((at) => firstIdOfDay(dayOf(at)));
   await sql.unsafe(`create table event_years partition of event for values from (${from}) to (${to})`);
-};
+}
 
-const addNumbers = async (sql: Sql, day: number): Promise<void> => {
+async function addNumbers(sql: Sql, day: number): Promise<void> {
   for (const parent of ['event', 'delivery_done']) await createNumbers(sql, { parent, name: 'event_years', day });
-};
+}
 
 /** Allocates ids for the days of `event_years`. */
-const createDailyMint = (sql: Sql): IdAllocator => {
+function createDailyMint(sql: Sql): IdAllocator {
   const allocateIds = createIdAllocator();
   const numbered = new Map<number, Promise<void>>();
   return async (on, wanted, inTransaction) => {
@@ -59,9 +59,9 @@ const createDailyMint = (sql: Sql): IdAllocator => {
     await numbered.get(day);
     return allocateIds(on, wanted, inTransaction);
   };
-};
+}
 
-export const startRevenue = async () => {
+export async function startRevenue() {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   await addYears(sql);
@@ -134,19 +134,22 @@ export const startRevenue = async () => {
       return rows.map(({ body }) => body);
     },
   };
-};
+}
 
 export type Revenue = Awaited<ReturnType<typeof startRevenue>>;
 
-export const snapshotsOf = async (revenue: Revenue, storeId: number): Promise<Snapshot[]> =>
-  (await revenue.texts(storeId)).map((text) => JSON.parse(text) as Snapshot);
+export async function snapshotsOf(revenue: Revenue, storeId: number): Promise<Snapshot[]> {
+  return (await revenue.texts(storeId)).map((text) => JSON.parse(text) as Snapshot);
+}
 
 /** Returns an active subscription with this amount: `euros('a', 10)`. */
-export const euros = (id: string, total_order: number | string, more: Record<string, unknown> = {}) => ({
-  id,
-  frequency: '1m',
-  is_active: true,
-  currency_code: 'EUR',
-  _embedded: { 'svc:transaction_template': { total_order } },
-  ...more,
-});
+export function euros(id: string, total_order: number | string, more: Record<string, unknown> = {}) {
+  return {
+    id,
+    frequency: '1m',
+    is_active: true,
+    currency_code: 'EUR',
+    _embedded: { 'svc:transaction_template': { total_order } },
+    ...more,
+  };
+}

@@ -56,7 +56,7 @@ const routines = (sql: Sql) => sql<{ line: string }[]>`
   order by 1`;
 
 /** Returns the schema as text, independent of where and how it was migrated. */
-export const dumpSchema = async (sql: Sql): Promise<string> => {
+export async function dumpSchema(sql: Sql): Promise<string> {
   const parts: string[] = (await sequences(sql)).map(({ line }) => `${line};\n`);
   for (const { oid, name, partition, options } of await relations(sql)) {
     const members = [...(await columns(sql, oid)), ...(await constraints(sql, oid))].map(({ line }) => `  ${line}`);
@@ -65,7 +65,7 @@ export const dumpSchema = async (sql: Sql): Promise<string> => {
   }
   parts.push(...(await routines(sql)).map(({ line }) => `${line};\n`));
   return `${HEAD}\n${parts.join('\n')}`;
-};
+}
 
 if (import.meta.main) {
   await globalSetup();

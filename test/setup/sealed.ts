@@ -4,18 +4,23 @@ import type { Sealer } from '#db/seal.ts';
 import { idOf, shardOf } from '#core/ids.ts';
 
 /** The current and the next key of a webhook. */
-export const keyOf = (id: number): string => `the key of ${id}`;
-export const nextKeyOf = (id: number): string => `the next key of ${id}`;
+export function keyOf(id: number): string {
+  return `the key of ${id}`;
+}
+export function nextKeyOf(id: number): string {
+  return `the next key of ${id}`;
+}
 /** The secrets of its url and headers. */
-export const requestOf = (id: number): string =>
-  JSON.stringify({ url: null, headers: { 'X-Token': `token of ${id}` } });
+export function requestOf(id: number): string {
+  return JSON.stringify({ url: null, headers: { 'X-Token': `token of ${id}` } });
+}
 
 /** Inserts disabled webhooks during a rotation, numbered from `first`, and returns their ids. */
-export const sealWebhooks = async (
+export async function sealWebhooks(
   sql: Sql,
   sealer: Sealer,
   { storeId, first, count }: { storeId: number; first: number; count: number },
-): Promise<number[]> => {
+): Promise<number[]> {
   const shard = shardOf(storeId);
   const ids = Array.from({ length: count }, (_, at) => idOf(first + at, shard));
   const now = new Date();
@@ -30,4 +35,4 @@ export const sealWebhooks = async (
       ${ids.map((id) => sealer.seal(requestOf(id), `webhook:${id}`))}::bytea[]
     ) as w (id, key, next, request)`;
   return ids;
-};
+}

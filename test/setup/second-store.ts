@@ -4,7 +4,7 @@ import { addMember, createStore } from '#stores/store.ts';
 import type { TestApp } from './app.ts';
 import { letAppIn } from './let-in.ts';
 
-export const openSecondStore = async (fixture: TestApp): Promise<{ storeId: number; token: string }> => {
+export async function openSecondStore(fixture: TestApp): Promise<{ storeId: number; token: string }> {
   const { sql, clock, userId } = fixture;
   const now = clock.now();
   const details = { name: 'Second', domain: 'second.example.com', email: 'second@example.com', timeZone: 'UTC', now };
@@ -18,4 +18,4 @@ export const openSecondStore = async (fixture: TestApp): Promise<{ storeId: numb
   });
   const { access_token: token } = await letAppIn(fixture, { clientId: app.client_id, userId, storeId, now });
   return { storeId, token };
-};
+}

@@ -17,11 +17,11 @@ export type ServerProcess = {
 };
 
 /** The driver takes empty host, user and password from the environment. */
-const databaseOf = (where: DatabaseAddress): Record<string, string> => {
+function databaseOf(where: DatabaseAddress): Record<string, string> {
   if (where.kind === 'url') return { DATABASE_URL: where.url };
   const { directory, user, password, database } = where;
   return { DATABASE_URL: `postgres:///${database}`, PGHOST: directory, PGUSER: user, PGPASSWORD: password };
-};
+}
 
 const isOver = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !== null || signalCode !== null;
 
@@ -29,7 +29,7 @@ const isOver = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !==
  * Returns a function that starts `halcyon serve --no-deliver` on a port. The processes share one secret key, and end with the
  * test.
  */
-export const serversOver = (address: DatabaseAddress, ends: Endings, env: Record<string, string>) => {
+export function serversOver(address: DatabaseAddress, ends: Endings, env: Record<string, string>) {
   const common = {
     ...databaseOf(address),
     PATH: process.env['PATH'] ?? '',
@@ -63,4 +63,4 @@ export const serversOver = (address: DatabaseAddress, ends: Endings, env: Record
       },
     };
   };
-};
+}

@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import type { Terminal } from '../../src/cli/terminal.ts';
 
-export const silentTerminal = (given: Partial<Terminal> = {}): Terminal & { out: string[]; err: string[] } => {
+export function silentTerminal(given: Partial<Terminal> = {}): Terminal & { out: string[]; err: string[] } {
   const [out, err]: [string[], string[]] = [[], []];
   return {
     env: {},
@@ -18,4 +18,4 @@ export const silentTerminal = (given: Partial<Terminal> = {}): Terminal & { out:
     out,
     err,
   };
-};
+}

@@ -5,11 +5,11 @@
 export const PATIENCE_MS = process.env['HALCYON_MUTATION_TASKS'] === undefined ? 60_000 : 10_000;
 
 /** Repeats the function until its result satisfies the condition; throws with the last result at the time limit. */
-export const until = async <T>(
+export async function until<T>(
   ask: () => Promise<T>,
   satisfies: (answer: T) => boolean,
   patienceMs = PATIENCE_MS,
-): Promise<T> => {
+): Promise<T> {
   const deadline = performance.now() + patienceMs;
   for (;;) {
     const answer = await ask();
@@ -18,4 +18,4 @@ export const until = async <T>(
     // Pauses longer than one turn of the event loop: polling without a pause would use the core that the awaited work needs.
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
-};
+}

@@ -43,11 +43,11 @@ export interface Representation {
 export type Reply = { status: number; headers: Headers; body: Representation; text: string };
 type Ask = { token?: Token | null; body?: unknown; headers?: Record<string, string | null> };
 
-const encode = (body: unknown): { bytes: string | Uint8Array<ArrayBuffer>; type: string } => {
+function encode(body: unknown): { bytes: string | Uint8Array<ArrayBuffer>; type: string } {
   if (body instanceof URLSearchParams) return { bytes: body.toString(), type: 'application/x-www-form-urlencoded' };
   if (body instanceof Uint8Array) return { bytes: new Uint8Array(body), type: 'application/json' };
   return { bytes: typeof body === 'string' ? body : JSON.stringify(body), type: 'application/json' };
-};
+}
 
 const createCaller =
   (origin: string) =>
@@ -81,7 +81,7 @@ const shop = (name: string, timeZone: string) => ({
 });
 
 /** Creates two stores and the callers of `Token`; closed and dropped at the end of the file. */
-export const startWebhookApi = async (settings: { versions?: string[] } = {}) => {
+export async function startWebhookApi(settings: { versions?: string[] } = {}) {
   const closers: (() => Promise<unknown>)[] = [];
   // Registered before the first await, because node:test assigns hooks to the test that runs synchronously.
   after(async () => {
@@ -224,13 +224,14 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   const { port } = app.server.address() as AddressInfo;
   closers.push(() => app.close());
   return { call: createCaller(`http://127.0.0.1:${port}`), sql, a, b, clock, changed, sealer };
-};
+}
 
 export type WebhookApi = Awaited<ReturnType<typeof startWebhookApi>>;
 
 /** Returns the faults of an error document as `field code`, in the order of the document. */
-export const faultsIn = ({ body }: Reply): string[] =>
-  (body._embedded['svc:errors'] ?? []).map(({ field = '-', code }) => [field, code].join(' '));
+export function faultsIn({ body }: Reply): string[] {
+  return (body._embedded['svc:errors'] ?? []).map(({ field = '-', code }) => [field, code].join(' '));
+}
 
 /** The required properties of a webhook. */
 export const minimal = { name: 'Orders', format: 'json', encryption_key: 'a key of mine' };

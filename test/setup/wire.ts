@@ -7,8 +7,9 @@ const NOTHING: Message = { method: 'GET', bytes: Buffer.alloc(0) };
 const SHOWN_CHARACTERS = 1_500;
 
 /** Returns a request as one line, to reproduce it. */
-export const shown = ({ bytes }: Message): string =>
-  JSON.stringify(bytes.subarray(0, SHOWN_CHARACTERS).toString('latin1'));
+export function shown({ bytes }: Message): string {
+  return JSON.stringify(bytes.subarray(0, SHOWN_CHARACTERS).toString('latin1'));
+}
 
 export type Answer = { status: number; head: string; body: Buffer };
 
@@ -16,17 +17,17 @@ const HEAD_END = '\r\n\r\n';
 const NO_CHUNK = '0\r\n\r\n';
 
 /** Our responses have a Content-Length; an empty response of Node is one empty chunk. */
-const lengthOf = (head: string, body: Buffer): number => {
+function lengthOf(head: string, body: Buffer): number {
   const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
   if (length !== undefined) return Number(length);
   if (!/\r\ntransfer-encoding: chunked/i.test(head))
     throw new Error(`An answer that does not say how long it is: ${head}`);
   const end = body.indexOf(NO_CHUNK);
   return end === -1 ? Number.POSITIVE_INFINITY : end + NO_CHUNK.length;
-};
+}
 
 /** Returns the first response in the bytes and the rest; undefined while it is incomplete. */
-const takeAnswer = (bytes: Buffer, isHead: boolean): { answer: Answer; rest: Buffer } | undefined => {
+function takeAnswer(bytes: Buffer, isHead: boolean): { answer: Answer; rest: Buffer } | undefined {
   const end = bytes.indexOf(HEAD_END);
   if (end === -1) return undefined;
   const head = bytes.subarray(0, end).toString('latin1');
@@ -39,10 +40,10 @@ const takeAnswer = (bytes: Buffer, isHead: boolean): { answer: Answer; rest: Buf
   const rest = bytes.subarray(start + length);
   if (status < 200) return takeAnswer(rest, isHead);
   return { answer: { status, head, body: bytes.subarray(start, start + length) }, rest };
-};
+}
 
 /** Reads responses until there are as many as requested, or the connection ends. `asked`: the request of the next response. */
-const collect = (socket: Socket, asked: (index: number) => Message, wanted: number, timeoutMs: number) => {
+function collect(socket: Socket, asked: (index: number) => Message, wanted: number, timeoutMs: number) {
   const { promise, resolve, reject } = Promise.withResolvers<Answer[]>();
   const answers: Answer[] = [];
   const isHead = () => asked(answers.length).method === 'HEAD';
@@ -68,15 +69,15 @@ const collect = (socket: Socket, asked: (index: number) => Message, wanted: numb
     clearTimeout(late);
     socket.off('data', onData).off('close', onClose);
   });
-};
+}
 
-const open = async (port: number): Promise<Socket> => {
+async function open(port: number): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1' });
   // A server that closes the connection while the client sends resets it; earlier responses count.
   socket.on('error', () => socket.destroy());
   await new Promise((resolve) => socket.once('connect', resolve).once('close', resolve));
   return socket;
-};
+}
 
 export type Line = {
   /** Sends all requests together and returns the responses received before the connection ended. */
@@ -85,7 +86,7 @@ export type Line = {
 };
 
 /** A persistent connection. */
-export const openLine = async (port: number, timeoutMs: number): Promise<Line> => {
+export async function openLine(port: number, timeoutMs: number): Promise<Line> {
   const socket = await open(port);
   return {
     ask: (messages) => {
@@ -96,13 +97,13 @@ export const openLine = async (port: number, timeoutMs: number): Promise<Line> =
     },
     close: () => socket.destroy(),
   };
-};
+}
 
 /**
  * Sends bytes on a new connection and returns the responses, at most `wanted`, until the server closes it. `ends` half-closes the
  * connection after sending; Node then aborts running requests.
  */
-export const askAlone = async (
+export async function askAlone(
   port: number,
   message: Message,
   {
@@ -110,7 +111,7 @@ export const askAlone = async (
     wanted = Number.POSITIVE_INFINITY,
     ends = false,
   }: { timeoutMs: number; wanted?: number; ends?: boolean },
-): Promise<readonly Answer[]> => {
+): Promise<readonly Answer[]> {
   const socket = await open(port);
   try {
     const answers = collect(socket, () => message, wanted, timeoutMs);
@@ -120,4 +121,4 @@ export const askAlone = async (
   } finally {
     socket.destroy();
   }
-};
+}

@@ -19,7 +19,7 @@ export type Row = { row: string; holds: (world: World) => Promise<void> };
 export const MINIMAL = { name: 'Orders', format: 'json', encryption_key: 'a key of mine' } as const;
 
 /** The server with a token for the first store of Ada's; `api` calls it and `refused` says what was wrong, as `field code`. */
-export const startWorld = async () => {
+export async function startWorld() {
   const server = await startAuthorizationServer({ OUTBOUND_ALLOW: '127.0.0.0/8' });
   const redeemed = await server.redeem(await server.newCode());
   const token = String(redeemed.body['access_token']);
@@ -52,13 +52,16 @@ export const startWorld = async () => {
   const create = (changes: Record<string, unknown> = {}) =>
     api('POST', collection, { body: { ...MINIMAL, ...changes } });
   return { server, redeemed, token, api, collection, create };
-};
+}
 
 export type World = Awaited<ReturnType<typeof startWorld>>;
 
 /** The faults of an answer as `field code`. */
-export const faultsIn = ({ body }: Reply): string[] =>
-  (body._embedded?.['svc:errors'] ?? []).map(({ field = '-', code }) => [field, code].join(' '));
+export function faultsIn({ body }: Reply): string[] {
+  return (body._embedded?.['svc:errors'] ?? []).map(({ field = '-', code }) => [field, code].join(' '));
+}
 
 /** The path of a representation's own address. */
-export const selfOf = ({ body }: Reply): string => new URL(body._links['self']?.href ?? '').pathname;
+export function selfOf({ body }: Reply): string {
+  return new URL(body._links['self']?.href ?? '').pathname;
+}

@@ -4,21 +4,21 @@ import { readFileSync } from 'node:fs';
 
 const AGE_SECONDS = 300;
 
-const isEqual = (one, two) => {
+function isEqual(one, two) {
   const [a, b] = [Buffer.from(one), Buffer.from(two)];
   return a.length === b.length && timingSafeEqual(a, b);
-};
+}
 const hmac = (key, text, encoding) => createHmac('sha256', key).update(text).digest(encoding);
 
 /** Only base64 in its canonical spelling is decoded: any other key is its own UTF-8 bytes. */
-const decoded = (key) => {
+function decoded(key) {
   const text = key.startsWith('whsec_') ? key.slice(6) : '';
   const bytes = Buffer.from(text, 'base64');
   return text !== '' && bytes.toString('base64') === text ? bytes : key;
-};
+}
 
 /** Throws where something is wrong. Names of headers in lower case; `keys` are both while the key is rotated. */
-const verify = (keys, headers, body) => {
+function verify(keys, headers, body) {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp } = headers;
   const signed = Buffer.concat([Buffer.from(`${id}.${timestamp}.`), body]);
   const list = (headers['webhook-signature'] ?? '').split(' ');
@@ -30,7 +30,7 @@ const verify = (keys, headers, body) => {
   // Not <, so that what is no number is refused.
   if (!(Math.abs(Date.now() / 1000 - Number(timestamp)) <= AGE_SECONDS))
     throw new Error('too old, or a clock is wrong');
-};
+}
 
 const linesOf = (path) => readFileSync(path, 'utf8').split(/\r?\n/).filter(Boolean);
 const [keysFile, headersFile, bodyFile] = process.argv.slice(2);

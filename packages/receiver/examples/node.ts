@@ -6,7 +6,7 @@ const { WEBHOOK_KEY, WEBHOOK_OLD_KEY, PORT = '3000' } = process.env;
 const BODY_BYTES = 4 * 1024 * 1024;
 const isNew = rememberIds();
 
-const bodyOf = async (request: IncomingMessage): Promise<Buffer> => {
+async function bodyOf(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
@@ -15,9 +15,9 @@ const bodyOf = async (request: IncomingMessage): Promise<Buffer> => {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
-};
+}
 
-const answerTo = async (request: IncomingMessage): Promise<number> => {
+async function answerTo(request: IncomingMessage): Promise<number> {
   try {
     const body = await bodyOf(request);
     const keys = [WEBHOOK_KEY, WEBHOOK_OLD_KEY];
@@ -28,7 +28,7 @@ const answerTo = async (request: IncomingMessage): Promise<number> => {
     console.error(error instanceof WebhookError ? error.message : error);
     return error instanceof WebhookError ? error.status : 500;
   }
-};
+}
 
 const server = createServer((request, response) => {
   void answerTo(request).then((status) => response.writeHead(status).end());

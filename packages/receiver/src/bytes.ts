@@ -1,15 +1,20 @@
 /** Of its own buffer, as WebCrypto wants them. */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
-export const utf8 = (text: string): Bytes => new TextEncoder().encode(text);
+export function utf8(text: string): Bytes {
+  return new TextEncoder().encode(text);
+}
 
 /** Throws where the length is none that base64 can have. The alphabet is for the caller to check. */
-export const fromBase64 = (text: string): Bytes => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+export function fromBase64(text: string): Bytes {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
 
-export const fromHex = (text: string): Bytes =>
-  Uint8Array.from(text.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16));
+export function fromHex(text: string): Bytes {
+  return Uint8Array.from(text.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16));
+}
 
-export const joined = (...parts: readonly Bytes[]): Bytes => {
+export function joined(...parts: readonly Bytes[]): Bytes {
   const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
   let at = 0;
   for (const part of parts) {
@@ -17,4 +22,4 @@ export const joined = (...parts: readonly Bytes[]): Bytes => {
     at += part.length;
   }
   return whole;
-};
+}

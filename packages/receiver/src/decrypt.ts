@@ -8,32 +8,32 @@ const TAG_BYTES = 16;
 const refused = (what: string): WebhookError =>
   new WebhookError('not_decrypted', `The body cannot be decrypted: ${what}.`);
 
-const fromBase64url = (text: string): Bytes => {
+function fromBase64url(text: string): Bytes {
   if (!/^[A-Za-z0-9_-]*$/.test(text) || text.length % 4 === 1) throw refused('a part of it is no base64url');
   return fromBase64(text.replaceAll('-', '+').replaceAll('_', '/'));
-};
+}
 
 const textOf = (bytes: Bytes): string => new TextDecoder().decode(bytes);
 
-const headOf = (part: string): Record<string, unknown> => {
+function headOf(part: string): Record<string, unknown> {
   try {
     return { ...(JSON.parse(textOf(fromBase64url(part))) as object) };
   } catch {
     throw refused('its head is no JSON');
   }
-};
+}
 
 /** Whoever lets the sender choose among algorithms lets an attacker choose (RFC 8725 §3.1): there is one. */
-const judge = ({ alg, enc, zip, crit }: Record<string, unknown>): void => {
+function judge({ alg, enc, zip, crit }: Record<string, unknown>): void {
   if (alg !== 'dir' || enc !== 'A256GCM') throw refused('only alg dir with enc A256GCM is known here');
   if (zip !== undefined || crit !== undefined) throw refused('zip and crit are not known here');
-};
+}
 
 /** Tries each key. `contentType` is what `cty` names, which goes without `application/` (RFC 7516 §4.1.12). */
-export const decrypted = async (
+export async function decrypted(
   message: Bytes,
   keys: readonly string[],
-): Promise<{ contentType: string; body: Bytes }> => {
+): Promise<{ contentType: string; body: Bytes }> {
   const parts = textOf(message).split('.');
   const [head = '', wrappedKey, nonce = '', text = '', tag = ''] = parts;
   if (parts.length !== 5 || wrappedKey !== '') throw refused('it is no compact JWE with a direct key');
@@ -53,4 +53,4 @@ export const decrypted = async (
     return { contentType: type.includes('/') ? type : `application/${type}`, body: new Uint8Array(opened) };
   }
   throw refused('none of the keys opens it');
-};
+}

@@ -4,7 +4,7 @@ const REMEMBERED = 10_000;
  * Answers whether an id is new among the last `limit` that it was asked about. It is the memory of one process: where an
  * event must not count twice after a restart either, keep the ids where you keep what follows from them.
  */
-export const rememberIds = (limit: number = REMEMBERED): ((id: string) => boolean) => {
+export function rememberIds(limit: number = REMEMBERED): (id: string) => boolean {
   const seen = new Set<string>();
   return (id) => {
     if (seen.has(id)) return false;
@@ -13,4 +13,4 @@ export const rememberIds = (limit: number = REMEMBERED): ((id: string) => boolea
     if (seen.size > limit && oldest !== undefined) seen.delete(oldest);
     return true;
   };
-};
+}

@@ -19,7 +19,7 @@ export type HeaderReader = {
 const WHOLE = /^\d{1,16}$/;
 
 /** Names are compared in lower case, because some gateways hand objects on with the names as they were sent. */
-export const readerOf = (headers: HeadersLike): HeaderReader => {
+export function readerOf(headers: HeadersLike): HeaderReader {
   const text = (name: string): string | undefined => {
     if (isFetch(headers)) return headers.get(name) ?? undefined;
     const value = Object.entries(headers).find(([other]) => other.toLowerCase() === name.toLowerCase())?.[1];
@@ -36,4 +36,4 @@ export const readerOf = (headers: HeadersLike): HeaderReader => {
     return Number(value);
   };
   return { text, required, number };
-};
+}

@@ -57,34 +57,34 @@ const TOLERANCE_SECONDS = 300;
 const ENCRYPTED_TYPE = 'application/jose';
 
 /** A copy: what is verified stays what is returned, whatever else is done with the buffer meanwhile. */
-const bytesOf = (body: Arrival['body']): Bytes => {
+function bytesOf(body: Arrival['body']): Bytes {
   if (typeof body === 'string') return utf8(body);
   // Not by instanceof, which denies the bytes of another realm: test runners have such.
   if (ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice();
   if (body instanceof ArrayBuffer) return new Uint8Array(body).slice();
   throw new WebhookError('not_raw', 'The body was parsed already: hand over the bytes as they arrived.');
-};
+}
 
-const keysOf = (keys: Arrival['keys']): string[] => {
+function keysOf(keys: Arrival['keys']): string[] {
   const given = keys.flatMap((key) => key || []);
   if (given.length === 0) throw new WebhookError('no_key', 'No key was given: is the encryption_key set?');
   return given;
-};
+}
 
-const judgeAge = (sentAt: number, now: Date, toleranceSeconds: number): void => {
+function judgeAge(sentAt: number, now: Date, toleranceSeconds: number): void {
   const ageSeconds = Math.floor(now.getTime() / 1000) - sentAt;
   // Written so that a clock or a tolerance that is NaN refuses.
   if (Math.abs(ageSeconds) <= toleranceSeconds) return;
   const code = ageSeconds < 0 ? 'too_new' : 'too_old';
   const when = ageSeconds < 0 ? 'in the future' : 'ago';
   throw new WebhookError(code, `It was sent ${Math.abs(ageSeconds)} seconds ${when}. Is the clock right here?`);
-};
+}
 
 /**
  * Verifies both signatures and the age, and decrypts. Throws a `WebhookError` where something is wrong with the delivery, or
  * with what it is verified with: its `status` is what to answer.
  */
-export const verifyDelivery = async (arrival: Arrival): Promise<Delivery> => {
+export async function verifyDelivery(arrival: Arrival): Promise<Delivery> {
   const { headerPrefix = 'Service', toleranceSeconds = TOLERANCE_SECONDS, now = () => new Date() } = arrival;
   const [sent, keys] = [bytesOf(arrival.body), keysOf(arrival.keys)];
   const { text, required, number } = readerOf(arrival.headers);
@@ -118,4 +118,4 @@ export const verifyDelivery = async (arrival: Arrival): Promise<Delivery> => {
     body,
     json: () => JSON.parse(new TextDecoder().decode(body)) as unknown,
   };
-};
+}

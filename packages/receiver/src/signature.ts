@@ -7,7 +7,7 @@ const SECRET_PREFIX = 'whsec_';
 const SIGNATURES_READ = 8;
 
 /** Standard Webhooks 1.0, "Signature scheme": the decoded bytes of `whsec_` + base64 with its padding; any other key is its own UTF-8 bytes. */
-export const standardKey = (key: string): Bytes => {
+export function standardKey(key: string): Bytes {
   const encoded = key.startsWith(SECRET_PREFIX) ? key.slice(SECRET_PREFIX.length) : '';
   try {
     if (encoded !== '' && btoa(atob(encoded)) === encoded) return fromBase64(encoded);
@@ -15,25 +15,27 @@ export const standardKey = (key: string): Bytes => {
     // Not base64.
   }
   return utf8(key);
-};
+}
 
 /**
  * The signatures of the header, which are separated by blanks; those of other versions than `v1` are passed over. The last
  * digit may be only one whose unused bits are zero: there is one way to write each signature, and no other is taken.
  */
-export const standardSignatures = (header: string): Bytes[] =>
-  header
+export function standardSignatures(header: string): Bytes[] {
+  return header
     .split(' ')
     .slice(0, SIGNATURES_READ)
     .flatMap((part) => /^v1,([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)$/.exec(part)?.[1] ?? [])
     .map(fromBase64);
+}
 
 /** One header, one signature: 64 lower-case digits, or none. */
-export const hexSignatures = (header: string | undefined): Bytes[] =>
-  header !== undefined && /^[0-9a-f]{64}$/.test(header) ? [fromHex(header)] : [];
+export function hexSignatures(header: string | undefined): Bytes[] {
+  return header !== undefined && /^[0-9a-f]{64}$/.test(header) ? [fromHex(header)] : [];
+}
 
 /** Whether one of the signatures was made with one of the keys. `verify` of WebCrypto compares in constant time. */
-export const isSigned = async (text: Bytes, keys: readonly Bytes[], signatures: readonly Bytes[]): Promise<boolean> => {
+export async function isSigned(text: Bytes, keys: readonly Bytes[], signatures: readonly Bytes[]): Promise<boolean> {
   for (const key of keys) {
     const imported = await crypto.subtle.importKey('raw', key, HMAC, false, ['verify']);
     for (const signature of signatures) {
@@ -41,4 +43,4 @@ export const isSigned = async (text: Bytes, keys: readonly Bytes[], signatures: 
     }
   }
   return false;
-};
+}

@@ -11,10 +11,10 @@ export const SHORT_LENGTH_MAX = 200;
 const LIST_MAX_BYTES = 2 * 1024;
 
 /** Whether a value is neither an object, nor a list, nor a long text. */
-export const isShort = (value: Value | undefined): boolean => {
+export function isShort(value: Value | undefined): boolean {
   if (typeof value === 'string') return value.length <= SHORT_LENGTH_MAX;
   return typeof value !== 'object' || value === null;
-};
+}
 
 type Sides = readonly [was: Value, is: Value];
 
@@ -32,14 +32,14 @@ const summarize = (item: JsonObject): JsonObject =>
   );
 
 /** Returns the summaries of as many items as fit. */
-const summarizeList = (value: Value | undefined): Value => {
+function summarizeList(value: Value | undefined): Value {
   const all = (Array.isArray(value) ? (value as readonly Value[]) : []).filter(isObject).slice(0, ENTRIES_MAX);
   let bytes = 0;
   return all.map(summarize).filter((item) => {
     bytes += Buffer.byteLength(JSON.stringify(item));
     return bytes <= LIST_MAX_BYTES;
   });
-};
+}
 
 /** Returns the short values of the properties that differ. */
 const membersOf = (was: JsonObject, is: JsonObject, names: readonly string[]): [name: string, sides: Sides][] =>
@@ -53,27 +53,27 @@ const sideOf = (entries: readonly [name: string, sides: Sides][], side: 0 | 1): 
   Object.fromEntries(entries.slice(0, ENTRIES_MAX).map(([name, sides]) => [name, sides[side]]));
 
 /** Returns the differences of an embedded list, or of an embedded template and its items. */
-const embeddedSides = (was: Value | undefined, is: Value | undefined): Sides => {
+function embeddedSides(was: Value | undefined, is: Value | undefined): Sides {
   if (!isObject(was) || !isObject(is)) return [summarizeList(was), summarizeList(is)];
   const items: Sides = [summarizeList(embeddedUnder(was, 'items')), summarizeList(embeddedUnder(is, 'items'))];
   const entries = membersOf(was, is, differencesBetween(was, is));
   if (!isSame(items)) entries.unshift(['items', items]);
   return [sideOf(entries, 0), sideOf(entries, 1)];
-};
+}
 
 /**
  * Returns the changed properties before and after. `differing` is the result of `differencesBetween`; long and nested values
  * are omitted.
  */
-export const changesBetween = (
+export function changesBetween(
   before: Subscription,
   after: Subscription,
   differing: readonly string[],
-): { before: JsonObject; after: JsonObject } => {
+): { before: JsonObject; after: JsonObject } {
   const relations = OWN_RELATIONS.filter((name) => differing.includes(name)).map((name): [string, Sides] => [
     name,
     embeddedSides(embeddedUnder(before, name), embeddedUnder(after, name)),
   ]);
   const entries = [...relations.filter(([, sides]) => !isSame(sides)), ...membersOf(before, after, differing)];
   return { before: sideOf(entries, 0), after: sideOf(entries, 1) };
-};
+}

@@ -14,20 +14,21 @@ const differs = (name: string, was: Value | undefined, is: Value | undefined): b
   was !== is && comparableOf(name, was) !== comparableOf(name, is);
 
 /** Compares a relation only if both versions embed it, because a publisher need not embed everything each time. */
-const differsIn = (before: Subscription, after: Subscription, relation: string): boolean => {
+function differsIn(before: Subscription, after: Subscription, relation: string): boolean {
   const [was, is] = [embeddedUnder(before, relation), embeddedUnder(after, relation)];
   return was !== undefined && is !== undefined && differs(relation, was, is);
-};
+}
 
 /** Returns an own property; the name may come from the publisher. */
-export const memberOf = (version: Subscription, name: string): Value | undefined =>
-  Object.hasOwn(version, name) ? version[name] : undefined;
+export function memberOf(version: Subscription, name: string): Value | undefined {
+  return Object.hasOwn(version, name) ? version[name] : undefined;
+}
 
 /** Returns the names of the properties and own relations that differ, in the order of the later version. */
-export const differencesBetween = (before: Subscription, after: Subscription): string[] => {
+export function differencesBetween(before: Subscription, after: Subscription): string[] {
   const names = [...new Set([...Object.keys(after), ...Object.keys(before)])].filter((name) => !IGNORED.has(name));
   return [
     ...names.filter((name) => differs(name, memberOf(before, name), memberOf(after, name))),
     ...OWN_RELATIONS.filter((relation) => differsIn(before, after, relation)),
   ];
-};
+}

@@ -29,7 +29,9 @@ const readWord = (value: Value | undefined): string =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
 
 /** Returns true for `true`, `1` and their texts. */
-export const readFlag = (value: Value | undefined): boolean => ['true', '1'].includes(readWord(value));
+export function readFlag(value: Value | undefined): boolean {
+  return ['true', '1'].includes(readWord(value));
+}
 
 /** Returns null for `0000-00-00`, which means no date. */
 const readDateMs = (value: Value | undefined): number | null =>
@@ -38,17 +40,17 @@ const readDateMs = (value: Value | undefined): number | null =>
 const AMOUNT = /^-?\d{1,15}(?:\.\d{1,15})?$/;
 
 /** Returns a number or a decimal text as a number. */
-const readAmount = (value: Value | undefined): number | null => {
+function readAmount(value: Value | undefined): number | null {
   if (typeof value === 'number') return value;
   return typeof value === 'string' && AMOUNT.test(value) ? Number(value) : null;
-};
+}
 
-const readLastTransaction = (subscription: Subscription): string | null => {
+function readLastTransaction(subscription: Subscription): string | null {
   const last = embeddedUnder(subscription, 'last_transaction');
   return (isObject(last) ? readWord(last['id']) : '') || null;
-};
+}
 
-export const factsOf = (subscription: Subscription): Facts => {
+export function factsOf(subscription: Subscription): Facts {
   const pastDue = readAmount(subscription['past_due_amount']);
   const firstFailedMs = readDateMs(subscription['first_failed_transaction_date']);
   return {
@@ -63,7 +65,7 @@ export const factsOf = (subscription: Subscription): Facts => {
     modifiedMs: readDateMs(subscription['date_modified']),
     lastTransaction: readLastTransaction(subscription),
   };
-};
+}
 
 /** How known properties are compared, so that `0` and `"0.00"` are equal. */
 const readers: Readonly<Record<string, (value: Value | undefined) => unknown>> = {
@@ -77,13 +79,17 @@ const readers: Readonly<Record<string, (value: Value | undefined) => unknown>> =
 };
 
 /** Normalizes a value for comparison: drops modification dates and links and sorts the members. */
-const normalized = (value: Value | undefined): Value => {
+function normalized(value: Value | undefined): Value {
   if (Array.isArray(value)) return (value as readonly Value[]).map(normalized);
   if (!isObject(value)) return value ?? null;
   const names = Object.keys(value).filter((name) => name !== 'date_modified' && name !== '_links');
   return Object.fromEntries(names.toSorted().map((name) => [name, normalized(value[name])]));
-};
+}
 
 /** Returns a text that is equal for equal values; a missing property equals `null`. */
-export const comparableOf = (name: string, value: Value | undefined): string =>
-  (Object.hasOwn(readers, name) ? JSON.stringify(readers[name]?.(value)) : JSON.stringify(normalized(value))) ?? 'null';
+export function comparableOf(name: string, value: Value | undefined): string {
+  return (
+    (Object.hasOwn(readers, name) ? JSON.stringify(readers[name]?.(value)) : JSON.stringify(normalized(value))) ??
+    'null'
+  );
+}

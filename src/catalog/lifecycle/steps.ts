@@ -27,13 +27,13 @@ const isActivated = ({ before, after }: Change): boolean =>
  * Whether it was cancelled: an end date was set, also a future one, or it became inactive without one. Becoming inactive on the
  * end date is not a second cancellation.
  */
-const isCancelled = (change: Change): boolean => {
+function isCancelled(change: Change): boolean {
   const { before, after, action } = change;
   const wasOngoing = isOngoing(before) || isActivated(change);
   return (
     (wasOngoing && (!isOngoing(after) || action === 'cancelled')) || (before === undefined && action === 'cancelled')
   );
-};
+}
 
 /** A billing may precede the planned date by this much, because dates are often midnights of other time zones. */
 const EARLY_MS = 24 * 60 * 60 * 1000;
@@ -135,11 +135,11 @@ export type LifecycleChanges = { steps: Step[]; differing: string[] };
  * Returns the steps between two versions; `before` is undefined for the first version. A version without differences is no
  * step, whatever its event.
  */
-export const stepsBetween = (
+export function stepsBetween(
   before: Subscription | undefined,
   after: Subscription,
   { action }: { action: string },
-): LifecycleChanges => {
+): LifecycleChanges {
   const differing = before === undefined ? [] : differencesBetween(before, after);
   if (before !== undefined && differing.length === 0) return { steps: [], differing };
   const change = { before: before === undefined ? undefined : factsOf(before), after: factsOf(after), action };
@@ -148,4 +148,4 @@ export const stepsBetween = (
   const steps: Step[] = found.map(({ step }) => step);
   if (differing.some((name) => !explained.has(name))) steps.push('modified');
   return { steps, differing };
-};
+}

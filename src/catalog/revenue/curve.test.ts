@@ -4,10 +4,10 @@ import { revenueCharts } from './curve.ts';
 
 type Amounts = Record<string, { mrr: number; active_count: number }>;
 
-const snapshot = (date: string, amounts: Amounts): string => {
+function snapshot(date: string, amounts: Amounts): string {
   const currencies = Object.entries(amounts).map(([code, of]) => Object.assign(of, { currency_code: code }));
   return JSON.stringify({ date, currencies });
-};
+}
 
 test('what has no currency says so', () => {
   const { curves } = revenueCharts([snapshot('2027-03-01', { XXX: { mrr: 1, active_count: 1 } })]);

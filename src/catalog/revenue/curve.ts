@@ -25,7 +25,7 @@ const omittedNote = (count: number): string =>
  * Returns the charts of snapshots, given as JSON texts in any order. If there are too many currencies, those with the most
  * subscriptions over all days are drawn, because amounts of different currencies cannot be compared.
  */
-export const revenueCharts = (bodies: readonly string[]): Charts & { curves: readonly Curve[] } => {
+export function revenueCharts(bodies: readonly string[]): Charts & { curves: readonly Curve[] } {
   const snapshots = bodies.map((body) => JSON.parse(body) as Snapshot).toSorted((a, b) => (a.date < b.date ? -1 : 1));
   const points = snapshots.flatMap(({ date, currencies }) =>
     currencies.map((one) => ({ currency: currencyOf(one) ?? '', day: date, value: one.mrr, count: one.active_count })),
@@ -42,4 +42,4 @@ export const revenueCharts = (bodies: readonly string[]): Charts & { curves: rea
       points: of.map(({ day, value }) => ({ day, value })),
     }));
   return { curves, ...(all.length > curves.length && { note: omittedNote(all.length - curves.length) }) };
-};
+}

@@ -16,16 +16,16 @@ const MIB = 1024 ** 2;
 
 type Source = { kind: 'dump'; address: DatabaseAddress; major: number } | { kind: 'copy' };
 
-const majorOf = async (address: DatabaseAddress): Promise<number> => {
+async function majorOf(address: DatabaseAddress): Promise<number> {
   const sql = openPool(address, { connections: 1, applicationName: 'halcyon', isShared: true });
   try {
     return Math.floor((await checkServer(sql)) / 10_000);
   } finally {
     await sql.end({ timeout: 1 });
   }
-};
+}
 
-const sourceOf = async ({ database, dataDir }: Config): Promise<Source> => {
+async function sourceOf({ database, dataDir }: Config): Promise<Source> {
   // pg_dump sets session variables, which a transaction pooler would lose.
   const url = database.directUrl ?? database.url;
   const address = url === undefined ? await findRunning(dataDir) : ({ kind: 'url', url } as const);
@@ -34,7 +34,7 @@ const sourceOf = async ({ database, dataDir }: Config): Promise<Source> => {
   if (found === undefined)
     throw new UserError(`There is no database in ${dataDir}: set HALCYON_DATA to its folder, or DATABASE_URL`);
   return { kind: 'copy' };
-};
+}
 
 /** Returns the time without colons, in an order in which names sort by time. */
 const stampOf = (now: Date): string => now.toISOString().replace(/\..*/, '').replaceAll(/[-:]/g, '').replace('T', '-');
@@ -42,7 +42,7 @@ const stampOf = (now: Date): string => now.toISOString().replace(/\..*/, '').rep
 const describeFormat = (source: Source): string =>
   source.kind === 'dump' ? 'a dump for pg_restore' : 'a copy of the stopped database, for tar';
 
-const backup = async (terminal: Terminal, to: string | undefined): Promise<void> => {
+async function backup(terminal: Terminal, to: string | undefined): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const source = await sourceOf(config);
   const ending = source.kind === 'dump' ? 'dump' : 'tar';
@@ -62,17 +62,18 @@ const backup = async (terminal: Terminal, to: string | undefined): Promise<void>
     `Store ${key} separately: the file does not contain it, and without it the secrets in the file cannot be decrypted.`,
   );
   terminal.print('How to restore it: docs/operating.md, "Back up and restore"');
-};
+}
 
 const HELP = `
 With DATABASE_URL, or while Halcyon is running, it is a consistent dump by the pg_dump of this machine, which must be as new as
 the server. Of a stopped embedded database it is a copy of its folder. The file is readable only by you, appears only when it
 is complete, and never replaces an existing file.`;
 
-export const createBackupCommand = (terminal: Terminal): Command =>
-  new Command('backup')
+export function createBackupCommand(terminal: Terminal): Command {
+  return new Command('backup')
     .description('write the whole database to one file')
     .option('--to <file>', 'the file; default: a name with the time, in the current folder')
     .addHelpText('after', HELP)
     .addHelpText('after', examples('halcyon backup', 'halcyon backup --to /var/backups/halcyon.dump --json'))
     .action((options: { to?: string }) => backup(terminal, options.to));
+}

@@ -5,7 +5,7 @@ import type { Terminal } from '../terminal.ts';
 import { runProgram } from './run.ts';
 
 /** Copies the cluster to a tar file with owners and modes, without the secret key. */
-export const copyCluster = async (terminal: Terminal, dataDir: string, file: string): Promise<void> => {
+export async function copyCluster(terminal: Terminal, dataDir: string, file: string): Promise<void> {
   const server = await findServer(dataDir);
   if (server !== undefined)
     throw new UserError(
@@ -22,4 +22,4 @@ export const copyCluster = async (terminal: Terminal, dataDir: string, file: str
   });
   if ((await findServer(dataDir)) !== undefined)
     throw new UserError(`Halcyon was started on ${dataDir} meanwhile, so the copy is not consistent: run this again`);
-};
+}

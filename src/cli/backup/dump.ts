@@ -7,7 +7,7 @@ import { findPgDumps } from './pg-dump.ts';
 import { runProgram } from './run.ts';
 
 /** Returns the connection for pg_dump, with the password in the environment: all users of the machine can read arguments. */
-export const connectionOf = (address: DatabaseAddress): { name: string; env: Env } => {
+export function connectionOf(address: DatabaseAddress): { name: string; env: Env } {
   if (address.kind === 'socket') {
     const { directory, user, password, database } = address;
     return { name: database, env: { PGHOST: directory, PGPORT: '5432', PGUSER: user, PGPASSWORD: password } };
@@ -17,14 +17,14 @@ export const connectionOf = (address: DatabaseAddress): { name: string; env: Env
     /^(postgres(?:ql)?:\/\/)([^:@/]*)(?::([^@/]*))?(@.*)$/.exec(address.url) ?? [];
   if (password === undefined) return { name: address.url, env: {} };
   return { name: `${scheme}${user}${rest}`, env: { PGPASSWORD: decodeURIComponent(password) } };
-};
+}
 
 /** Writes the dump; throws a `UserError` if there is no pg_dump as new as the server (`major`). */
-export const dump = async (
+export async function dump(
   terminal: Terminal,
   from: { address: DatabaseAddress; major: number },
   file: string,
-): Promise<void> => {
+): Promise<void> {
   const dumps = await findPgDumps(terminal.env);
   const found = dumps.find(({ major }) => major >= from.major);
   if (found === undefined) {
@@ -42,4 +42,4 @@ export const dump = async (
     env: { ...terminal.env, ...env },
     file,
   });
-};
+}

@@ -10,14 +10,14 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   );
 
-const flush = async (path: string): Promise<void> => {
+async function flush(path: string): Promise<void> {
   const handle = await open(path);
   try {
     await handle.sync();
   } finally {
     await handle.close();
   }
-};
+}
 
 const alreadyExists = (path: string): UserError =>
   new UserError(`${path} already exists: choose another file with --to`);
@@ -26,7 +26,7 @@ const alreadyExists = (path: string): UserError =>
  * Renames without replacing an existing file, which only a hard link guarantees. File systems without hard links (exFAT, some
  * shares) get a check and a rename, which is better than to lose a back-up that took an hour.
  */
-const renameNew = async (part: string, path: string): Promise<void> => {
+async function renameNew(part: string, path: string): Promise<void> {
   try {
     await link(part, path);
   } catch {
@@ -34,14 +34,14 @@ const renameNew = async (part: string, path: string): Promise<void> => {
     return rename(part, path);
   }
   return rm(part);
-};
+}
 
 /**
  * Calls `write` with a temporary path next to `path` (mode 0600), renames the complete and flushed file, and returns its size in
  * bytes. Never replaces an existing file, which may be the last good back-up. A failure removes the temporary file, a kill leaves
  * a `.part`; its name is random, so that concurrent runs do not write to the same file.
  */
-export const writeAtomically = async (path: string, write: (part: string) => Promise<void>): Promise<number> => {
+export async function writeAtomically(path: string, write: (part: string) => Promise<void>): Promise<number> {
   if (await exists(path)) throw alreadyExists(path);
   const part = `${path}.${randomBytes(4).toString('hex')}.part`;
   const handle = await open(part, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
@@ -58,4 +58,4 @@ export const writeAtomically = async (path: string, write: (part: string) => Pro
     await rm(part, { force: true });
     throw error;
   }
-};
+}

@@ -9,7 +9,7 @@ import type { Env } from '#config/env.ts';
 const FOLDERS = ['/usr/lib/postgresql', '/usr', '/opt/homebrew/opt', '/usr/local/opt'];
 const VERSIONED = /^(?:[0-9]+|pgsql-[0-9]+|postgresql@[0-9]+|libpq)$/;
 
-const foldersOf = async (env: Env): Promise<string[]> => {
+async function foldersOf(env: Env): Promise<string[]> {
   const versioned = await Promise.all(
     FOLDERS.map(async (folder) => {
       const names = await readdir(folder).catch(() => []);
@@ -17,11 +17,11 @@ const foldersOf = async (env: Env): Promise<string[]> => {
     }),
   );
   return [...(env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== ''), ...versioned.flat()];
-};
+}
 
 export type PgDump = { path: string; major: number };
 
-const versionOf = async (path: string): Promise<PgDump[]> => {
+async function versionOf(path: string): Promise<PgDump[]> {
   try {
     const { stdout } = await promisify(execFile)(path, ['--version'], { timeout: 5_000 });
     const major = Number(/ ([0-9]+)[.a-z0-9]* ?/.exec(stdout)?.[1]);
@@ -29,11 +29,11 @@ const versionOf = async (path: string): Promise<PgDump[]> => {
   } catch {
     return [];
   }
-};
+}
 
 /** Returns all of them, the oldest first. */
-export const findPgDumps = async (env: Env): Promise<PgDump[]> => {
+export async function findPgDumps(env: Env): Promise<PgDump[]> {
   const paths = (await foldersOf(env)).map((folder) => join(folder, 'pg_dump'));
   const found = await Promise.all([...new Set(paths)].map(versionOf));
   return found.flat().toSorted((a, b) => a.major - b.major);
-};
+}

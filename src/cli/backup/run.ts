@@ -11,7 +11,7 @@ const LOG_PROGRESS_MS = 10_000;
 const STDERR_CHARACTERS = 2_000;
 const MIB = 1024 ** 2;
 
-const createProgress = ({ showProgress, warn }: Terminal, file: string): (() => void) => {
+function createProgress({ showProgress, warn }: Terminal, file: string): () => void {
   const show = async (write: (line: string) => void): Promise<void> => {
     const found = await stat(file).catch(() => undefined);
     if (found !== undefined) write(`${(found.size / MIB).toFixed(1)} MiB written`);
@@ -24,13 +24,13 @@ const createProgress = ({ showProgress, warn }: Terminal, file: string): (() => 
     clearInterval(timer);
     showProgress?.('');
   };
-};
+}
 
 /** Runs the program; throws a `UserError` with the end of its stderr if it fails, and on a stop signal, which ends it. */
-export const runProgram = async (
+export async function runProgram(
   terminal: Terminal,
   program: { path: string; args: readonly string[]; env: Env; file: string },
-): Promise<void> => {
+): Promise<void> {
   const { path, args, env, file } = program;
   // A separate process group: ctrl-C reaches only this process, so the program does not print an error of its own.
   const child = spawn(path, args, { env: { ...env }, stdio: ['ignore', 'ignore', 'pipe'], detached: true });
@@ -51,4 +51,4 @@ export const runProgram = async (
   if (failure === undefined) return;
   const line = failure.replaceAll(/\s*\n\s*/g, '; ');
   throw new UserError(`${path} failed, and nothing was written: ${line}. Fix this, then run this again`);
-};
+}

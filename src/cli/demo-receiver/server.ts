@@ -14,11 +14,11 @@ const RECEIVED_MAX = 50;
 const BODY_BYTES = 1024 * 1024;
 
 /** Verifies a delivery with the package for integrators. */
-const isVerified = async (
+async function isVerified(
   headers: Record<string, string>,
   body: Buffer,
   { key, headerPrefix }: { key: string; headerPrefix: string },
-): Promise<boolean> => {
+): Promise<boolean> {
   try {
     await verifyDelivery({ headers, body, keys: [key], headerPrefix });
     return true;
@@ -26,9 +26,9 @@ const isVerified = async (
     if (error instanceof WebhookError) return false;
     throw error;
   }
-};
+}
 
-const readBody = async (request: IncomingMessage): Promise<Buffer | undefined> => {
+async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
@@ -37,9 +37,9 @@ const readBody = async (request: IncomingMessage): Promise<Buffer | undefined> =
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
-};
+}
 
-const callbackPage = (query: URLSearchParams): string => {
+function callbackPage(query: URLSearchParams): string {
   const code = query.get('code');
   const main =
     code === null
@@ -54,24 +54,24 @@ const callbackPage = (query: URLSearchParams): string => {
           <p class="soft">state: <code>${query.get('state')}</code></p>
         </div>`;
   return shell({ title: 'Demo app', main });
-};
+}
 
-const send = (response: ServerResponse, status: number, type: string, body: string | Buffer): void => {
+function send(response: ServerResponse, status: number, type: string, body: string | Buffer): void {
   response.writeHead(status, { 'Content-Type': type }).end(body);
-};
+}
 
 /** Prevents DNS rebinding: a page at a foreign name that resolves to loopback must not read the deliveries. */
-const isOwnHost = (host: string | undefined): boolean => {
+function isOwnHost(host: string | undefined): boolean {
   const url = URL.parse(`http://${host ?? ''}/`);
   return url !== null && isLoopback(url.hostname);
-};
+}
 
 /** Creates the receiver's server, which does not listen yet. Calls `print` with a line for each delivery. */
-export const createDemoReceiver = (options: {
+export function createDemoReceiver(options: {
   key: string;
   headerPrefix: string;
   print: (text: string) => void;
-}): Server => {
+}): Server {
   const received: Received[] = [];
 
   const receive = async (request: IncomingMessage, response: ServerResponse) => {
@@ -114,4 +114,4 @@ export const createDemoReceiver = (options: {
   return createServer((request, response) => {
     handle(request, response).catch(() => response.destroy());
   });
-};
+}

@@ -9,10 +9,10 @@ export type ThreadMessage = { port: number } | { code: string; message: string }
 export type DemoReceiver = Running & { port: number };
 
 /** Starts the receiver on loopback at `port`, or at a free port if it is 0. Throws an error with the `code` of Node. */
-export const startDemoReceiver = async ({
+export async function startDemoReceiver({
   print,
   ...workerData
-}: WorkerData & { print: (text: string) => void }): Promise<DemoReceiver> => {
+}: WorkerData & { print: (text: string) => void }): Promise<DemoReceiver> {
   const thread = new Worker(new URL('./thread.ts', import.meta.url), { workerData });
   const { promise: listening, resolve, reject } = Promise.withResolvers<number>();
   thread.on('message', (message: ThreadMessage) => {
@@ -31,4 +31,4 @@ export const startDemoReceiver = async ({
     await stop();
     throw error;
   }
-};
+}

@@ -9,12 +9,12 @@ import { countOf, type Finding } from './finding.ts';
 const STATE_WIDTH = 6;
 const CHECK_WIDTH = 14;
 
-const lineOf = ({ state, check, message, advice }: Finding): string => {
+function lineOf({ state, check, message, advice }: Finding): string {
   const line = `${state.padEnd(STATE_WIDTH)}${check.padEnd(CHECK_WIDTH)}${message}`;
   return advice === undefined ? line : `${line}\n${' '.repeat(STATE_WIDTH + CHECK_WIDTH)}→ ${advice}`;
-};
+}
 
-const doctor = async (terminal: Terminal): Promise<void> => {
+async function doctor(terminal: Terminal): Promise<void> {
   const isJson = terminal.isJson === true;
   const { env, cwd, nodeVersion } = terminal;
   const onFinding = (finding: Finding): void => {
@@ -28,7 +28,7 @@ const doctor = async (terminal: Terminal): Promise<void> => {
   else terminal.print(`\n${count('ok')} ok, ${countOf(count('warn'), 'warning')}, ${failed} failed`);
   if (failed > 0)
     throw new UserError(`${countOf(failed, 'check')} failed: follow the advice after each →`, EXIT.failed);
-};
+}
 
 const HELP = `
 Checks settings, database, migrations, partitions, the secret key, clocks, workers, backlog, disk, name servers, ports,
@@ -36,9 +36,10 @@ addresses and the mail server, and changes nothing. Run it with the environment 
 
 "warn": works now, but may fail later. "fail": does not work. Exit code 1 if a check fails.`;
 
-export const createDoctorCommand = (terminal: Terminal): Command =>
-  new Command('doctor')
+export function createDoctorCommand(terminal: Terminal): Command {
+  return new Command('doctor')
     .description('check the installation and report problems with remedies')
     .addHelpText('after', HELP)
     .addHelpText('after', examples('halcyon doctor', 'halcyon doctor --json'))
     .action(() => doctor(terminal));
+}

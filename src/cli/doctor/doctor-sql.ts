@@ -6,8 +6,8 @@ const STATEMENT_MS = 5_000;
 const LOCK_MS = 1_000;
 
 /** Runs statements in a read-only transaction with time-outs. */
-export const withTimeouts = <T>(sql: Sql, read: (tx: Tx) => Promise<T>): Promise<T> =>
-  transaction(
+export function withTimeouts<T>(sql: Sql, read: (tx: Tx) => Promise<T>): Promise<T> {
+  return transaction(
     sql,
     async (tx) => {
       await tx`
@@ -17,6 +17,7 @@ export const withTimeouts = <T>(sql: Sql, read: (tx: Tx) => Promise<T>): Promise
     },
     'read only',
   );
+}
 
 export type Server = {
   version: string;
@@ -33,7 +34,7 @@ export type Server = {
 };
 
 /** Reads version and settings of the server. `connectionsMax` excludes connections reserved for superusers. */
-export const readServer = async (sql: Queryable): Promise<Server | undefined> => {
+export async function readServer(sql: Queryable): Promise<Server | undefined> {
   const [row] = await sql<Server[]>`
     select current_setting('server_version') as version,
       pg_is_in_recovery() as "isStandby",
@@ -47,55 +48,57 @@ export const readServer = async (sql: Queryable): Promise<Server | undefined> =>
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as "connectionsMax",
       (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections`;
   return row;
-};
+}
 
 /** Returns an id that is equal for connections to the same database of the same server. */
-export const readDatabaseId = async (sql: Queryable): Promise<string> => {
+export async function readDatabaseId(sql: Queryable): Promise<string> {
   const [row] = await sql<{ id: string }[]>`
     select pg_postmaster_start_time()::text || ' ' || oid::text as id from pg_database where datname = current_database()`;
   return row?.id ?? '';
-};
+}
 
 /** Returns the process id of the server session that currently serves a connection. */
-export const readSession = async (sql: Queryable): Promise<number | undefined> => {
+export async function readSession(sql: Queryable): Promise<number | undefined> {
   const [row] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
   return row?.pid;
-};
+}
 
-export const readDatabaseTime = async (sql: Queryable): Promise<Date | undefined> => {
+export async function readDatabaseTime(sql: Queryable): Promise<Date | undefined> {
   const [row] = await sql<{ at: Date }[]>`select clock_timestamp() as at`;
   return row?.at;
-};
+}
 
 /** Returns the applied migrations; undefined in a database without Halcyon's tables. */
-export const listMigrations = async (sql: Queryable) => {
+export async function listMigrations(sql: Queryable) {
   const [table] = await sql<{ isThere: boolean }[]>`select to_regclass('schema_migration') is not null as "isThere"`;
   if (table?.isThere !== true) return undefined;
   return sql<Applied[]>`
     select version, name, hash from schema_migration order by version`;
-};
+}
 
 export type Session = { pid: number; name: string; seconds: number; blockers: number[] };
 
 /** Returns sessions that have been idle in a transaction for at least this time. */
-export const listIdleInTransaction = (sql: Queryable, seconds: number) =>
-  sql<Session[]>`
+export function listIdleInTransaction(sql: Queryable, seconds: number) {
+  return sql<Session[]>`
     select pid, coalesce(nullif(application_name, ''), usename, '?') as name, '{}'::int[] as blockers,
       extract(epoch from clock_timestamp() - state_change)::float8 as seconds
     from pg_stat_activity
     where datname = current_database() and state like 'idle in transaction%'
       and state_change < clock_timestamp() - make_interval(secs => ${seconds})
     order by state_change limit 20`;
+}
 
 /** Returns sessions that have waited for a lock for at least this time, with the blocking sessions. */
-export const listWaitingForLocks = (sql: Queryable, seconds: number) =>
-  sql<Session[]>`
+export function listWaitingForLocks(sql: Queryable, seconds: number) {
+  return sql<Session[]>`
     select pid, coalesce(nullif(application_name, ''), usename, '?') as name, pg_blocking_pids(pid) as blockers,
       extract(epoch from clock_timestamp() - query_start)::float8 as seconds
     from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock'
       and query_start < clock_timestamp() - make_interval(secs => ${seconds})
     order by query_start limit 20`;
+}
 
 export type Backlog = { due: number; oldest: Date | null; held: number; ended: number };
 
@@ -103,7 +106,7 @@ export type Backlog = { due: number; oldest: Date | null; held: number; ended: n
  * Counts due deliveries: `held` wait for their endpoint (a pause, the circuit breaker, a disconnected listener), `ended` belong to
  * a disabled or deleted webhook and are not completed yet, `due` can be sent.
  */
-export const readBacklog = async (sql: Queryable, now: Date): Promise<Backlog> => {
+export async function readBacklog(sql: Queryable, now: Date): Promise<Backlog> {
   const [row] = await sql<Backlog[]>`
     select count(*) filter (where not ended and not held) as due,
       min(due_at) filter (where not ended and not held) as oldest,
@@ -118,11 +121,11 @@ export const readBacklog = async (sql: Queryable, now: Date): Promise<Backlog> =
       where d.due_at <= ${now}
     ) as one`;
   return row ?? { due: 0, oldest: null, held: 0, ended: 0 };
-};
+}
 
 export type WebhookCounts = { active: number; inactive: number; failing: number };
 
-export const countWebhooks = async (sql: Queryable): Promise<WebhookCounts> => {
+export async function countWebhooks(sql: Queryable): Promise<WebhookCounts> {
   const [row] = await sql<WebhookCounts[]>`
     select count(*) filter (where w.is_active) as active,
       count(*) filter (where not w.is_active) as inactive,
@@ -130,10 +133,10 @@ export const countWebhooks = async (sql: Queryable): Promise<WebhookCounts> => {
     from webhook w
     left join webhook_state s on s.shard = w.shard and s.webhook_id = w.id and s.epoch = w.epoch`;
   return row ?? { active: 0, inactive: 0, failing: 0 };
-};
+}
 
 /** Returns the expiry of the oldest row that retention deletes a day later; each subquery reads the first entry of an index. */
-export const readOldestExpired = async (sql: Queryable): Promise<Date | undefined> => {
+export async function readOldestExpired(sql: Queryable): Promise<Date | undefined> {
   const [row] = await sql<{ at: Date | null }[]>`
     select least(
       (select min(date_expires) from access_token),
@@ -141,4 +144,4 @@ export const readOldestExpired = async (sql: Queryable): Promise<Date | undefine
       (select min(date_created) from idempotency_key)
     ) as at`;
   return row?.at ?? undefined;
-};
+}

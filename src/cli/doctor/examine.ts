@@ -19,7 +19,7 @@ import type { DoctorContext } from './context.ts';
 const CHECK_MS = 20_000;
 
 /** Runs a check within `limitMs`; an error or a time-out is a finding as well. */
-const runCheck = async (name: string, check: () => Promise<Finding[]>, limitMs = CHECK_MS): Promise<Finding[]> => {
+async function runCheck(name: string, check: () => Promise<Finding[]>, limitMs = CHECK_MS): Promise<Finding[]> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error(`no response within ${limitMs / 1_000} s`)), limitMs);
   try {
@@ -31,18 +31,18 @@ const runCheck = async (name: string, check: () => Promise<Finding[]>, limitMs =
   } finally {
     clearTimeout(timer);
   }
-};
+}
 
 /** The minimum to detect whether each connection has its own session. */
 const CONNECTIONS = 2;
 
-const openContext = (config: Config, clock: Clock, address: DatabaseAddress): DoctorContext => {
+function openContext(config: Config, clock: Clock, address: DatabaseAddress): DoctorContext {
   const { directUrl, silenceMs } = config.database;
   const isShared = directUrl !== undefined;
   const options = { connections: CONNECTIONS, applicationName: 'halcyon', silenceMs };
   const sql = openPool(address, { ...options, isShared: true });
   return { config, clock, sql, direct: isShared ? openPool({ kind: 'url', url: directUrl }, options) : sql };
-};
+}
 
 type TableCheck = {
   name: string;
@@ -66,10 +66,12 @@ export const TABLE_CHECKS: readonly TableCheck[] = [
 ];
 
 /** Returns the time limit of a check: that of all checks plus its own wait. */
-export const limitMsOf = ({ waitsMs }: TableCheck, config: Config): number => CHECK_MS + (waitsMs?.(config) ?? 0);
+export function limitMsOf({ waitsMs }: TableCheck, config: Config): number {
+  return CHECK_MS + (waitsMs?.(config) ?? 0);
+}
 
 /** Checks the database; calls `report` after each check. */
-const examineDatabase = async (context: DoctorContext, report: (found: readonly Finding[]) => void): Promise<void> => {
+async function examineDatabase(context: DoctorContext, report: (found: readonly Finding[]) => void): Promise<void> {
   try {
     const server = await runCheck('database', () => checkDatabase(context));
     report(server);
@@ -85,10 +87,10 @@ const examineDatabase = async (context: DoctorContext, report: (found: readonly 
   } finally {
     await Promise.all([context.sql.end({ timeout: 1 }), context.direct.end({ timeout: 1 })]);
   }
-};
+}
 
 /** Returns the address of the running embedded database, or findings about its folder. */
-const findEmbedded = async (dataDir: string): Promise<DatabaseAddress | Finding[]> => {
+async function findEmbedded(dataDir: string): Promise<DatabaseAddress | Finding[]> {
   try {
     const address = await findRunning(dataDir);
     if (address !== undefined) return address;
@@ -99,17 +101,17 @@ const findEmbedded = async (dataDir: string): Promise<DatabaseAddress | Finding[
   }
   const message = `no Halcyon runs on ${dataDir}, so its embedded database was not checked`;
   return [...(await checkFolder(dataDir)), warn('database', message, 'Start it (npm start), then run this again')];
-};
+}
 
 /** Runs all checks and returns their findings. Changes nothing: it starts no database and creates no table and no key. */
-export const examine = async (deps: {
+export async function examine(deps: {
   env: Env;
   cwd: string;
   nodeVersion: string;
   clock: Clock;
   /** Called with each finding as soon as it is known. */
   onFinding: (finding: Finding) => void;
-}): Promise<Finding[]> => {
+}): Promise<Finding[]> {
   const { env, cwd, clock, onFinding } = deps;
   const all: Finding[] = [];
   const report = (found: readonly Finding[]): void => {
@@ -133,4 +135,4 @@ export const examine = async (deps: {
   report(await runCheck('addresses', () => checkAddresses(config)));
   report(await runCheck('mail', () => checkMail(config)));
   return all;
-};
+}

@@ -8,29 +8,36 @@ export type Finding = {
   advice?: string;
 };
 
-export const ok = (check: string, message: string): Finding => ({ check, state: 'ok', message });
+export function ok(check: string, message: string): Finding {
+  return { check, state: 'ok', message };
+}
 
 /** Returns a finding about something that works now, but may fail later. */
-export const warn = (check: string, message: string, advice: string): Finding => ({
-  check,
-  state: 'warn',
-  message,
-  advice,
-});
+export function warn(check: string, message: string, advice: string): Finding {
+  return {
+    check,
+    state: 'warn',
+    message,
+    advice,
+  };
+}
 
 /** Returns a finding about something that does not work. */
-export const fail = (check: string, message: string, advice: string): Finding => ({
-  check,
-  state: 'fail',
-  message,
-  advice,
-});
+export function fail(check: string, message: string, advice: string): Finding {
+  return {
+    check,
+    state: 'fail',
+    message,
+    advice,
+  };
+}
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
 /** Returns a count with its noun: `1 shard`, `2,000 shards`; `many` is an irregular plural. */
-export const countOf = (count: number, one: string, many = `${one}s`): string =>
-  `${whole.format(count)} ${count === 1 ? one : many}`;
+export function countOf(count: number, one: string, many = `${one}s`): string {
+  return `${whole.format(count)} ${count === 1 ? one : many}`;
+}
 
 const UNITS = [
   [86_400, 'day'],
@@ -39,7 +46,7 @@ const UNITS = [
 ] as const;
 
 /** Returns a duration in the largest unit of which there are at least two. */
-export const spanOf = (seconds: number): string => {
+export function spanOf(seconds: number): string {
   const [size, unit] = UNITS.find(([each]) => seconds >= 2 * each) ?? [1, 'second'];
   return countOf(Math.floor(seconds / size), unit);
-};
+}

@@ -21,22 +21,22 @@ type Options = ServerOptions & {
   printBody?: true;
 };
 
-const listOf = (option: string, text: string): string[] => {
+function listOf(option: string, text: string): string[] {
   const list = text.split(',').flatMap((part) => part.trim() || []);
   if (list.length > 0) return list;
   throw new UsageError(`${option} is "${text}": name at least one, or omit it`);
-};
+}
 
 /** Returns the selection of each webhook; a webhook has one resource. */
-const selectionsOf = ({ events, resource }: Options): Selection[] => {
+function selectionsOf({ events, resource }: Options): Selection[] {
   if (events === undefined)
     return listOf('--resource', resource ?? 'transaction').map((event_resource) => ({ event_resource }));
   if (resource !== undefined) throw new UsageError('Use --events or --resource, not both');
   const byResource = Map.groupBy(listOf('--events', events), (event) => event.split('/', 1)[0]);
   return [...byResource.values()].map((names) => ({ events: names }));
-};
+}
 
-const addressOf = (forward: string | undefined): URL | undefined => {
+function addressOf(forward: string | undefined): URL | undefined {
   if (forward === undefined) return undefined;
   // Accepts localhost:3000/hook, and 3000/hook, which would otherwise be the address 0.0.11.184.
   const named = /^:?\d{1,5}(?:\/|$)/.test(forward) ? `localhost:${forward.replace(/^:/, '')}` : forward;
@@ -45,13 +45,13 @@ const addressOf = (forward: string | undefined): URL | undefined => {
   const isMistyped = /\s/.test(text) || /^http:\/\/[a-z]+:\//i.test(text);
   if (!isMistyped && URL.canParse(text)) return new URL(text);
   throw new UsageError(`--forward is "${forward}": set it to an address such as http://localhost:3000/hook`);
-};
+}
 
 const unusable = (error: unknown): UserError =>
   new UserError(`--key-file: ${(error as Error).message}: choose a file that can be read or created`);
 
 /** Returns the key in the file, created if it is missing; without a file a new key. */
-const keyOf = async (file: string | undefined, cwd: string): Promise<string> => {
+async function keyOf(file: string | undefined, cwd: string): Promise<string> {
   if (file === undefined) return generateKey();
   const path = resolve(cwd, file);
   try {
@@ -67,14 +67,14 @@ const keyOf = async (file: string | undefined, cwd: string): Promise<string> => 
     throw unusable(error);
   });
   return key;
-};
+}
 
-const printIntroduction = (
+function printIntroduction(
   terminal: Terminal,
   server: string,
   pullWebhooks: readonly PullWebhook[],
   listening: Listening,
-): void => {
+): void {
   const { key, address } = listening;
   const forward = address === undefined ? null : address.href;
   const events = pullWebhooks.flatMap((webhook) => webhook.events);
@@ -87,30 +87,30 @@ const printIntroduction = (
   terminal.print(`  to       ${forward ?? 'nowhere; to forward: --forward http://localhost:3000/hook'}`);
   terminal.print(`  key      ${key}   (what your app verifies with)`);
   terminal.print(`  try it   halcyon trigger ${events[0] ?? 'transaction/created'}\nctrl-C ends it.\n`);
-};
+}
 
-const removeAll = async (terminal: Terminal, pullWebhooks: readonly PullWebhook[]): Promise<void> => {
+async function removeAll(terminal: Terminal, pullWebhooks: readonly PullWebhook[]): Promise<void> {
   const results = await Promise.allSettled(pullWebhooks.map(({ remove }) => remove()));
   if (results.some(({ status }) => status === 'rejected'))
     terminal.warn(
       'The webhook of this listener could not be removed: the next halcyon listen removes it, or the server in a day',
     );
-};
+}
 
-const prepare = async (
+async function prepare(
   options: Options,
   terminal: Terminal,
   api: Api,
   pullWebhooks: PullWebhook[],
   key: string,
-): Promise<void> => {
+): Promise<void> {
   const removed = await removeOrphans(api, terminal);
   if (removed > 0) terminal.warn(`Removed ${removed === 1 ? '1 webhook' : `${removed} webhooks`} of killed listeners.`);
   for (const selection of selectionsOf(options))
     pullWebhooks.push(await createPullWebhook(api, terminal, { selection, key, query: options.query }));
-};
+}
 
-const listen = async (options: Options, terminal: Terminal): Promise<void> => {
+async function listen(options: Options, terminal: Terminal): Promise<void> {
   const address = addressOf(options.forward);
   const key = await keyOf(options.keyFile, terminal.cwd);
   const api = await openApi(options, terminal);
@@ -129,7 +129,7 @@ const listen = async (options: Options, terminal: Terminal): Promise<void> => {
     end.abort();
     await removeAll(terminal, pullWebhooks);
   }
-};
+}
 
 const HELP = `
 Requires halcyon login. Creates a temporary webhook, which is removed at the end. Each delivery is verified and forwarded
@@ -139,8 +139,8 @@ Reconnects after restarts of the server: events that occur meanwhile are kept, a
 command is killed after the app has answered and before the server has the result.
 `;
 
-export const createListenCommand = (terminal: Terminal): Command =>
-  new Command('listen')
+export function createListenCommand(terminal: Terminal): Command {
+  return new Command('listen')
     .description('forward the events of your store to this computer')
     .option('--forward <url>', 'the URL of your app; default: show deliveries only')
     .option('--events <list>', 'events to receive, such as transaction/created,transaction/refunded')
@@ -158,3 +158,4 @@ export const createListenCommand = (terminal: Terminal): Command =>
       ),
     )
     .action((options: Options) => listen(options, terminal));
+}

@@ -23,13 +23,14 @@ const FIRST_MS = 200;
 const LONGEST_MS = 5_000;
 
 /** Returns an exponential backoff with 50 % jitter, so that clients that were disconnected together do not reconnect together. */
-export const backoffMs = (tries: number, random: number): number => {
+export function backoffMs(tries: number, random: number): number {
   const most = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(tries, 10));
   return most / 2 + (most / 2) * random;
-};
+}
 
-export const isTransient = (error: unknown): boolean =>
-  error instanceof UserError && error.exitCode === EXIT.unreachable;
+export function isTransient(error: unknown): boolean {
+  return error instanceof UserError && error.exitCode === EXIT.unreachable;
+}
 
 /** Yields the events of one connection; throws a `UserError` if it is rejected permanently. */
 async function* connect(

@@ -42,22 +42,17 @@ const UNREACHABLE: Readonly<Record<string, string>> = {
   EPIPE: 'unreachable:reset',
 };
 
-const outcomeOf = (error: NodeJS.ErrnoException): string => {
+function outcomeOf(error: NodeJS.ErrnoException): string {
   const { code = '' } = error;
   if (code.startsWith('HPE_')) return 'malformed';
   if (/CERT|TLS|SSL/.test(code)) return 'unreachable:tls';
   return UNREACHABLE[code] ?? 'unreachable:connect';
-};
+}
 
 const linesOf = ({ rawHeaders }: IncomingMessage): string =>
   rawHeaders.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${rawHeaders[at + 1] ?? ''}`] : [])).join('\n');
 
-const sendRequest = (
-  address: URL,
-  headers: Headers,
-  body: Uint8Array,
-  signal: AbortSignal,
-): Promise<IncomingMessage> => {
+function sendRequest(address: URL, headers: Headers, body: Uint8Array, signal: AbortSignal): Promise<IncomingMessage> {
   const request = address.protocol === 'https:' ? requestHttps : requestHttp;
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   // A new connection each, so that a restart of the app between two deliveries breaks none.
@@ -66,9 +61,9 @@ const sendRequest = (
     .on('error', reject)
     .end(body);
   return promise;
-};
+}
 
-const bodyOf = async (response: IncomingMessage): Promise<string> => {
+async function bodyOf(response: IncomingMessage): Promise<string> {
   const kept: Buffer[] = [];
   let readBytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
@@ -77,14 +72,14 @@ const bodyOf = async (response: IncomingMessage): Promise<string> => {
     if (readBytes >= READ_BYTES) break;
   }
   return Buffer.concat(kept).subarray(0, KEPT_BYTES).toString().replaceAll('\0', '');
-};
+}
 
 /** Returns the response or the failure of a forwarded delivery; throws if `stop` is aborted. Redirects are not followed. */
-export const forward = async (
+export async function forward(
   address: URL,
   { headers, body }: { headers: Headers; body: Uint8Array },
   { stop, nowMs }: { stop: AbortSignal; nowMs: () => number },
-): Promise<Forwarded> => {
+): Promise<Forwarded> {
   const startedMs = nowMs();
   const timeout = AbortSignal.timeout(TIME_OUT_MS);
   const duration = () => Math.round(nowMs() - startedMs);
@@ -100,4 +95,4 @@ export const forward = async (
     const outcome = timeout.aborted ? `timed_out:${phase}` : outcomeOf(error as NodeJS.ErrnoException);
     return { response_code: null, duration: duration(), outcome };
   }
-};
+}

@@ -29,7 +29,7 @@ const NOT_VERIFIED: Forwarded = { response_code: null, duration: 0, outcome: 'ma
  * Sends the result to the server and retries until it is stored, so that a reconnected stream does not send the delivery again.
  * A 404 or 409 means that the delivery has already ended.
  */
-const acknowledge = async (listening: Listening, address: string, forwarded: Forwarded): Promise<void> => {
+async function acknowledge(listening: Listening, address: string, forwarded: Forwarded): Promise<void> {
   const { api, stop, random, warn } = listening;
   for (let tries = 0; ; tries += 1) {
     try {
@@ -44,9 +44,9 @@ const acknowledge = async (listening: Listening, address: string, forwarded: For
     }
     await pause(backoffMs(tries, random()), undefined, { signal: stop });
   }
-};
+}
 
-const handle = async (listening: Listening, message: Message): Promise<void> => {
+async function handle(listening: Listening, message: Message): Promise<void> {
   const { key, address, report, nowMs, stop } = listening;
   const opened = await openMessage(message, key);
   const isOpen = typeof opened !== 'string';
@@ -54,13 +54,13 @@ const handle = async (listening: Listening, message: Message): Promise<void> => 
   report({ message, opened, forwarded });
   const result = forwarded ?? (isOpen ? SHOWN : NOT_VERIFIED);
   await acknowledge(listening, message.answer, result);
-};
+}
 
 /**
  * Forwards the deliveries of a pull webhook until `stop`. A delivery that a reconnected stream repeats is ignored, because this
  * process is already handling it. Deliveries of a killed process are sent again to the next one.
  */
-export const listenTo = async (listening: Listening, webhook: PullWebhook): Promise<void> => {
+export async function listenTo(listening: Listening, webhook: PullWebhook): Promise<void> {
   const isNew = rememberIds();
   const running = new Set<Promise<void>>();
   const failed = new AbortController();
@@ -83,4 +83,4 @@ export const listenTo = async (listening: Listening, webhook: PullWebhook): Prom
   }
   await Promise.all(running);
   failed.signal.throwIfAborted();
-};
+}

@@ -12,23 +12,24 @@ export type Message = {
   answer: string;
 };
 
-export const readMessage = (data: string): Message => {
+export function readMessage(data: string): Message {
   const { body, ...rest } = JSON.parse(data) as Omit<Message, 'body'> & { body: string };
   return { ...rest, body: Buffer.from(body, 'base64') };
-};
+}
 
 const EVENT = /^.+-webhook-event$/i;
 
 /** Returns the name of the event; it is not verified. */
-export const eventOf = ({ headers }: Message): string =>
-  Object.entries(headers).find(([name]) => EVENT.test(name))?.[1] ?? 'unknown';
+export function eventOf({ headers }: Message): string {
+  return Object.entries(headers).find(([name]) => EVENT.test(name))?.[1] ?? 'unknown';
+}
 
 /** Returns the verified and decrypted delivery, or a sentence that describes the failure. */
-export const openMessage = async ({ headers, body }: Message, key: string): Promise<Delivery | string> => {
+export async function openMessage({ headers, body }: Message, key: string): Promise<Delivery | string> {
   try {
     return await verifyDelivery({ headers, body, keys: [key], headerPrefix: prefixIn(headers) });
   } catch (error) {
     if (error instanceof WebhookError) return error.message;
     throw error;
   }
-};
+}

@@ -29,26 +29,28 @@ const REMOVAL_MS = 5_000;
 
 const folderOf = (terminal: Terminal): string => join(settingsFolder(terminal), 'listening');
 
-export const generateKey = (): string => `whsec_${randomBytes(32).toString('base64')}`;
+export function generateKey(): string {
+  return `whsec_${randomBytes(32).toString('base64')}`;
+}
 
-const removeWebhook = async (api: Api, address: string): Promise<boolean> => {
+async function removeWebhook(api: Api, address: string): Promise<boolean> {
   const { status } = await api.request(address, { method: 'DELETE', signal: AbortSignal.timeout(REMOVAL_MS) });
   return status === 204 || status === 404;
-};
+}
 
-const readRecord = async (path: string): Promise<ListenerRecord | undefined> => {
+async function readRecord(path: string): Promise<ListenerRecord | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as ListenerRecord;
   } catch {
     return undefined;
   }
-};
+}
 
 /**
  * Removes the webhooks of killed listeners on this computer, and returns their number. They are identified by process id and host
  * name, because webhooks of running listeners have the same name and several computers may share a settings folder.
  */
-export const removeOrphans = async (api: Api, terminal: Terminal): Promise<number> => {
+export async function removeOrphans(api: Api, terminal: Terminal): Promise<number> {
   const folder = folderOf(terminal);
   let removed = 0;
   for (const name of await readdir(folder).catch(() => [])) {
@@ -61,22 +63,22 @@ export const removeOrphans = async (api: Api, terminal: Terminal): Promise<numbe
     removed += 1;
   }
   return removed;
-};
+}
 
-const writeRecord = async (terminal: Terminal, id: string, record: ListenerRecord): Promise<string> => {
+async function writeRecord(terminal: Terminal, id: string, record: ListenerRecord): Promise<string> {
   const folder = folderOf(terminal);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, `${id}.json`);
   await writeFile(path, JSON.stringify(record), { mode: 0o600 });
   return path;
-};
+}
 
 /** Creates a pull webhook and its listener record. `query` is the query of the webhook. */
-export const createPullWebhook = async (
+export async function createPullWebhook(
   api: Api,
   terminal: Terminal,
   { selection, key, query }: { selection: Selection; key: string; query: string | undefined },
-): Promise<PullWebhook> => {
+): Promise<PullWebhook> {
   const webhooks = follow(await api.store(), 'webhooks', api.server);
   const document: Json = await api.read(webhooks, {
     method: 'POST',
@@ -109,4 +111,4 @@ export const createPullWebhook = async (
       if (isGone) await rm(path, { force: true });
     },
   };
-};
+}

@@ -19,23 +19,23 @@ const REASONS: Readonly<Record<string, string>> = {
   malformed: 'the response is not HTTP',
 };
 
-const resultOf = ({ opened, forwarded }: DeliveryReport): string => {
+function resultOf({ opened, forwarded }: DeliveryReport): string {
   if (typeof opened === 'string') return `NOT VERIFIED, and not forwarded: ${opened}`;
   if (forwarded === undefined) return 'verified';
   const { response_code: code, outcome = '', duration } = forwarded;
   return `→ ${code ?? `${REASONS[outcome] ?? outcome},`} in ${duration} ms`;
-};
+}
 
-const bodyOf = (opened: Delivery | string): unknown => {
+function bodyOf(opened: Delivery | string): unknown {
   if (typeof opened === 'string') return undefined;
   try {
     return opened.json();
   } catch {
     return Buffer.from(opened.body).toString();
   }
-};
+}
 
-const asObject = (report: DeliveryReport, printsBody: boolean, now: Date): object => {
+function asObject(report: DeliveryReport, printsBody: boolean, now: Date): object {
   const { message, opened, forwarded } = report;
   return {
     time: now.toISOString(),
@@ -53,14 +53,17 @@ const asObject = (report: DeliveryReport, printsBody: boolean, now: Date): objec
         }),
     ...(printsBody ? { body: bodyOf(opened) } : {}),
   };
-};
+}
 
-export const createReport =
-  ({ print, isJson }: Terminal, { printsBody, now }: { printsBody: boolean; now: () => Date }) =>
-  (report: DeliveryReport): void => {
+export function createReport(
+  { print, isJson }: Terminal,
+  { printsBody, now }: { printsBody: boolean; now: () => Date },
+) {
+  return (report: DeliveryReport): void => {
     if (isJson === true) return print(JSON.stringify(asObject(report, printsBody, now())));
     const { message, opened } = report;
     print(`${time(now())}  ${eventOf(message)}  ${message.event_id}  ${resultOf(report)}`);
     if (printsBody && typeof opened !== 'string') print(JSON.stringify(bodyOf(opened), null, 2));
     return undefined;
   };
+}

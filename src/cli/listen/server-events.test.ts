@@ -9,10 +9,10 @@ const EVENTS = [
   { event: 'goodbye', data: '1\n2' },
 ];
 
-const piecesOf = (size: number): Uint8Array<ArrayBuffer>[] => {
+function piecesOf(size: number): Uint8Array<ArrayBuffer>[] {
   const bytes = new TextEncoder().encode(TEXT);
   return Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) => bytes.slice(n * size, (n + 1) * size));
-};
+}
 
 for (const size of [1, 7, 1000]) {
   test(`events are the same however they come in: ${size} bytes at once`, async () => {

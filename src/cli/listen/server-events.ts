@@ -6,7 +6,7 @@ export type ServerEvent = { event: string; data: string };
 const EVENT_CHARACTERS_MAX = 8 * 1024 * 1024;
 
 /** Returns the event of a block of lines; undefined if the block contains only comments. */
-const eventOf = (block: string): ServerEvent | undefined => {
+function eventOf(block: string): ServerEvent | undefined {
   let event = 'message';
   const data: string[] = [];
   for (const line of block.split('\n')) {
@@ -15,12 +15,12 @@ const eventOf = (block: string): ServerEvent | undefined => {
     if (field === 'data') data.push(value);
   }
   return data.length === 0 && event === 'message' ? undefined : { event, data: data.join('\n') };
-};
+}
 
 const SILENT = 'the connection is silent';
 
 /** Reads once; throws on a time-out. Time counts only during a read, so a slow app does not look like a silent connection. */
-const readWithin = async <T>(read: () => Promise<T>, silenceMs: number): Promise<T> => {
+async function readWithin<T>(read: () => Promise<T>, silenceMs: number): Promise<T> {
   const { promise: silent, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error(SILENT)), silenceMs);
   try {
@@ -28,7 +28,7 @@ const readWithin = async <T>(read: () => Promise<T>, silenceMs: number): Promise
   } finally {
     clearTimeout(timer);
   }
-};
+}
 
 /** Yields the events until the stream ends; throws if it breaks, or if not even a comment arrives for `silenceMs`. */
 export async function* eventsIn(

@@ -19,16 +19,16 @@ const TIMEOUT_SECONDS_MAX = 3_600;
 /** RFC 7636 §4.1: at least 43 characters. */
 const VERIFIER_BYTES = 32;
 
-const secondsOf = (text: string): number => {
+function secondsOf(text: string): number {
   const seconds = Number(text);
   if (Number.isSafeInteger(seconds) && seconds >= 1 && seconds <= TIMEOUT_SECONDS_MAX) return seconds;
   throw new UsageError(`--timeout must be a whole number of seconds from 1 to ${TIMEOUT_SECONDS_MAX}`);
-};
+}
 
 const random = (): string => randomBytes(VERIFIER_BYTES).toString('base64url');
 
 /** Waits for the redirect of the browser, a time-out or a stop signal. */
-const waitForCode = async (code: Promise<string>, seconds: number, terminal: Terminal): Promise<string> => {
+async function waitForCode(code: Promise<string>, seconds: number, terminal: Terminal): Promise<string> {
   const { promise: timeout, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
     const message = `No response from the browser for ${seconds} s. To try again: halcyon login (--timeout waits longer)`;
@@ -42,10 +42,10 @@ const waitForCode = async (code: Promise<string>, seconds: number, terminal: Ter
   } finally {
     clearTimeout(timer);
   }
-};
+}
 
 /** Authorizes by RFC 8252 with PKCE: the code that is sent to a local port is useless without the verifier. */
-const authorize = async (server: Server, options: LoginOptions, terminal: Terminal): Promise<Login> => {
+async function authorize(server: Server, options: LoginOptions, terminal: Terminal): Promise<Login> {
   const seconds = secondsOf(options.timeout);
   const [state, verifier] = [random(), random()];
   const { issuer, tokenEndpoint, revocationEndpoint } = server;
@@ -69,7 +69,7 @@ const authorize = async (server: Server, options: LoginOptions, terminal: Termin
   } finally {
     await loopback.close();
   }
-};
+}
 
 type Identity = {
   server: string;
@@ -78,22 +78,22 @@ type Identity = {
   access_until: string;
 };
 
-const readIdentity = async (options: ServerOptions, terminal: Terminal): Promise<Identity> => {
+async function readIdentity(options: ServerOptions, terminal: Terminal): Promise<Identity> {
   const api = await openApi(options, terminal);
   const { id, name, domain } = await api.store();
   const { scope, expires } = await api.login();
   return { server: api.server, store: { id, name, domain }, scope, access_until: expires };
-};
+}
 
-const printIdentity = (terminal: Terminal, identity: Identity, sentence: string): void => {
+function printIdentity(terminal: Terminal, identity: Identity, sentence: string): void {
   if (terminal.isJson === true) return printResult(terminal, identity);
   return terminal.print(sentence);
-};
+}
 
 const nameOf = ({ store }: Identity): string =>
   `${String(store.name)} (store ${String(store.id)}, ${String(store.domain)})`;
 
-const login = async (options: LoginOptions, terminal: Terminal): Promise<void> => {
+async function login(options: LoginOptions, terminal: Terminal): Promise<void> {
   const credentials = openCredentials(terminal);
   const server = await discover(serverOf(options, terminal, Object.keys(await credentials.read())), terminal);
   const created = await authorize(server, options, terminal);
@@ -108,9 +108,9 @@ const login = async (options: LoginOptions, terminal: Terminal): Promise<void> =
     identity,
     `You are logged in at ${identity.server}, to ${nameOf(identity)}. Next: halcyon listen`,
   );
-};
+}
 
-const logout = async (options: ServerOptions, terminal: Terminal): Promise<void> => {
+async function logout(options: ServerOptions, terminal: Terminal): Promise<void> {
   const credentials = openCredentials(terminal);
   const server = serverOf(options, terminal, Object.keys(await credentials.read()));
   let wasLoggedIn = false;
@@ -121,33 +121,35 @@ const logout = async (options: ServerOptions, terminal: Terminal): Promise<void>
   });
   if (terminal.isJson === true) return printResult(terminal, { server, logged_out: wasLoggedIn });
   return terminal.print(wasLoggedIn ? `You are logged out of ${server}.` : `You were not logged in at ${server}.`);
-};
+}
 
 const SERVER = ['--server <address>', 'of the API; default: HALCYON_SERVER, or the server of the login'] as const;
 
-export const createLoginCommands = (terminal: Terminal): Command[] => [
-  new Command('login')
-    .description('grant this terminal access to one of your stores, in the browser')
-    .option(...SERVER)
-    .option('--no-browser', 'print the address without opening it')
-    .option('--timeout <seconds>', 'how long to wait for the browser', '300')
-    .addHelpText('after', examples('halcyon login', 'halcyon login --server https://api.example.com --no-browser'))
-    .action((options: LoginOptions) => login(options, terminal)),
-  new Command('whoami')
-    .description('show the current login and its store')
-    .option(...SERVER)
-    .addHelpText('after', examples('halcyon whoami'))
-    .action(async (options: ServerOptions) => {
-      const identity = await readIdentity(options, terminal);
-      printIdentity(
-        terminal,
-        identity,
-        `${identity.server}: ${nameOf(identity)}. The login renews itself; halcyon logout ends it`,
-      );
-    }),
-  new Command('logout')
-    .description('revoke the access of this terminal and delete its credentials')
-    .option(...SERVER)
-    .addHelpText('after', examples('halcyon logout'))
-    .action((options: ServerOptions) => logout(options, terminal)),
-];
+export function createLoginCommands(terminal: Terminal): Command[] {
+  return [
+    new Command('login')
+      .description('grant this terminal access to one of your stores, in the browser')
+      .option(...SERVER)
+      .option('--no-browser', 'print the address without opening it')
+      .option('--timeout <seconds>', 'how long to wait for the browser', '300')
+      .addHelpText('after', examples('halcyon login', 'halcyon login --server https://api.example.com --no-browser'))
+      .action((options: LoginOptions) => login(options, terminal)),
+    new Command('whoami')
+      .description('show the current login and its store')
+      .option(...SERVER)
+      .addHelpText('after', examples('halcyon whoami'))
+      .action(async (options: ServerOptions) => {
+        const identity = await readIdentity(options, terminal);
+        printIdentity(
+          terminal,
+          identity,
+          `${identity.server}: ${nameOf(identity)}. The login renews itself; halcyon logout ends it`,
+        );
+      }),
+    new Command('logout')
+      .description('revoke the access of this terminal and delete its credentials')
+      .option(...SERVER)
+      .addHelpText('after', examples('halcyon logout'))
+      .action((options: ServerOptions) => logout(options, terminal)),
+  ];
+}

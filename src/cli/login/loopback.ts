@@ -16,7 +16,7 @@ export type Loopback = {
 const PATH = '/callback';
 
 /** Sends a page; resolves when it is sent, or when the browser disconnects. */
-const sendPage = (response: ServerResponse, status: number, title: string, text: string): Promise<unknown> => {
+function sendPage(response: ServerResponse, status: number, title: string, text: string): Promise<unknown> {
   const main = html`<div class="card">
     <h1>${title}</h1>
     <p>${text}</p>
@@ -30,7 +30,7 @@ const sendPage = (response: ServerResponse, status: number, title: string, text:
   });
   response.end(shell({ title, main }));
   return once(response, 'close');
-};
+}
 
 const CLOSE = 'Go back to the terminal. You can close this tab.';
 
@@ -42,7 +42,7 @@ const refusalOf = (query: URLSearchParams): UserError =>
   );
 
 /** Starts the server. Rejects redirects without the `state` of this login or of another issuer (RFC 9207). */
-export const openLoopback = async ({ state, issuer }: { state: string; issuer: string }): Promise<Loopback> => {
+export async function openLoopback({ state, issuer }: { state: string; issuer: string }): Promise<Loopback> {
   const { promise: code, resolve, reject } = Promise.withResolvers<string>();
   // Prevents an unhandled rejection before the caller awaits the code.
   code.catch(() => {});
@@ -79,4 +79,4 @@ export const openLoopback = async ({ state, issuer }: { state: string; issuer: s
       await once(server, 'close');
     },
   };
-};
+}

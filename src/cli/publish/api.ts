@@ -25,7 +25,7 @@ type Errors = {
   _embedded?: Record<string, ({ message?: string; field?: string } | null)[]>;
 };
 
-const faultsOf = (text: string): Fault[] => {
+function faultsOf(text: string): Fault[] {
   const { error, error_description: description, _embedded: embedded } = objectIn(text) as Errors;
   const errors = Object.values(embedded ?? {}).flat();
   const excerpt = text.replaceAll(/\s+/g, ' ').slice(0, TEXT_CHARACTERS);
@@ -37,7 +37,7 @@ const faultsOf = (text: string): Fault[] => {
     const local = message.replace(field, member ?? 'event');
     return { at: Number(at), message: member === undefined || local.includes(member) ? local : `${member}: ${local}` };
   });
-};
+}
 
 /** Returns the error for a response of another server, such as a proxy. */
 const noHalcyon = (url: string): UserError =>
@@ -49,19 +49,19 @@ const CREDENTIALS_ADVICE =
 /** Returns the number of events in a response. */
 const countIn = (text: string): number => Object.values(objectIn(text)['_embedded'] ?? {}).flat().length;
 
-const refused = (what: string, { status, text }: Reply, advice = ''): UserError => {
+function refused(what: string, { status, text }: Reply, advice = ''): UserError {
   const [fault] = faultsOf(text);
   return new UserError(`${what}: the server answers ${status}: ${fault?.message ?? ''}${advice}`);
-};
+}
 
 /** Sends a POST and returns the complete response. */
-const exchange = async (url: string, init: RequestInit): Promise<Reply> => {
+async function exchange(url: string, init: RequestInit): Promise<Reply> {
   // A redirect would turn the POST into a GET.
   const response = await fetch(url, { ...init, method: 'POST', redirect: 'manual' });
   return { status: response.status, retryAfter: response.headers.get('Retry-After'), text: await response.text() };
-};
+}
 
-export const createSend = (target: PublishTarget, retry: RetryOptions): Send => {
+export function createSend(target: PublishTarget, retry: RetryOptions): Send {
   const request = (path: string, headers: Record<string, string>, body: string | URLSearchParams): Promise<Reply> =>
     withRetries(
       () =>
@@ -102,4 +102,4 @@ export const createSend = (target: PublishTarget, retry: RetryOptions): Send => 
     if (EVENT_FAULTS.has(reply.status)) return faultsOf(reply.text);
     throw refused(`Nothing can be published to store ${target.storeId}`, reply);
   };
-};
+}

@@ -24,14 +24,14 @@ const addKey = (text: string, event: object, key: string): string =>
   `${text.slice(0, -1)}${Object.keys(event).length > 0 ? ',' : ''}"${NAME}":"${key}"}`;
 
 /** Replaces a `null` or `""`, which names no key, instead of adding a duplicate member. */
-const replaceKey = (text: string, key: string): string => {
+function replaceKey(text: string, key: string): string {
   const tree = parseTree(text);
   const none = tree === undefined ? undefined : findNodeAtLocation(tree, [NAME]);
   return none === undefined ? text : `${text.slice(0, none.offset)}"${key}"${text.slice(none.offset + none.length)}`;
-};
+}
 
 /** Returns the line with its key, or a message. The text is otherwise unchanged, so that the server validates the original. */
-const entryOf = (line: number, text: string, keyOf: Key): Entry | string => {
+function entryOf(line: number, text: string, keyOf: Key): Entry | string {
   let event: unknown;
   try {
     event = JSON.parse(text);
@@ -45,7 +45,7 @@ const entryOf = (line: number, text: string, keyOf: Key): Entry | string => {
   if (ownKey !== undefined && ownKey !== null && ownKey !== '') return { line, text, key: JSON.stringify(ownKey) };
   const key = keyOf(content);
   return { line, text: ownKey === undefined ? addKey(text, content, key) : replaceKey(text, key), key };
-};
+}
 
 const IDLE = Symbol('idle');
 

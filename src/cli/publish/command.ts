@@ -11,11 +11,11 @@ type Options = TargetOptions & { keepGoing?: true; retryFor: string; json?: true
 
 const RETRY_SECONDS_MAX = 86_400;
 
-const secondsOf = (text: string): number => {
+function secondsOf(text: string): number {
   const seconds = Number(text);
   if (Number.isSafeInteger(seconds) && seconds >= 0 && seconds <= RETRY_SECONDS_MAX) return seconds;
   throw new UsageError(`--retry-for must be a whole number of seconds from 0 to ${RETRY_SECONDS_MAX}`);
-};
+}
 
 const HELP = `
 Each line is one event: {"event":"transaction/created","resource":{"id":1001,"total":24.5}}
@@ -33,8 +33,8 @@ Examples:
   halcyon publish orders.jsonl --store 4711 --url https://api.example.com --client-secret-file platform.json
   export-orders | halcyon publish - --store 4711 --keep-going --json`;
 
-export const createPublishCommand = (terminal: Terminal): Command =>
-  new Command('publish')
+export function createPublishCommand(terminal: Terminal): Command {
+  return new Command('publish')
     .description('publish the events of a file, one JSON object per line')
     .argument('<file>', 'the file, or - for stdin')
     .option('--store <id>', 'the store of the events')
@@ -59,3 +59,4 @@ export const createPublishCommand = (terminal: Terminal): Command =>
         random: Math.random,
       });
     });
+}

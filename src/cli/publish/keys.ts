@@ -13,7 +13,7 @@ const PROBES = 4;
 type Occurrences = (digest: Buffer) => number;
 
 /** Returns a Bloom filter: whether a digest occurred before, without false negatives. */
-const createBloomFilter = (): ((digest: Buffer) => boolean) => {
+function createBloomFilter(): (digest: Buffer) => boolean {
   const bits = new Uint8Array(BITS / 8);
   return (digest) => {
     let isKnown = true;
@@ -25,10 +25,10 @@ const createBloomFilter = (): ((digest: Buffer) => boolean) => {
     }
     return isKnown;
   };
-};
+}
 
 /** Returns a count-min sketch: the estimated number of a digest's occurrences, which rises with each one. */
-const createCountMinSketch = (): Occurrences => {
+function createCountMinSketch(): Occurrences {
   const counters = new Uint32Array(COUNTERS);
   return (digest) => {
     // Other bytes than those of the filter, so that a collision there is not a collision here.
@@ -37,7 +37,7 @@ const createCountMinSketch = (): Occurrences => {
     for (const place of places) counters[place] = (counters[place] ?? 0) + 1;
     return count + 1;
   };
-};
+}
 
 /**
  * Returns how often a digest occurred before. A Map needs 100 bytes per line and ends at 16 million entries. The estimate may be
@@ -46,21 +46,21 @@ const createCountMinSketch = (): Occurrences => {
  * A corrected line may change the keys of other lines: on average 0.003 of ten million distinct lines, 0.1 of twenty million,
  * 0.5 of forty million, 24 of a hundred million.
  */
-const createOccurrences = (): Occurrences => {
+function createOccurrences(): Occurrences {
   const isKnown = createBloomFilter();
   const numberOf = createCountMinSketch();
   return (digest) => (isKnown(digest) ? numberOf(digest) : 0);
-};
+}
 
 /**
  * Returns a function that makes the keys of one input in its order, independent of white space in the JSON. The digest is keyed
  * with the client's secret: the server keeps keys for a day, also of erased events, and a plain digest could be guessed.
  */
-export const createKeys = (secret: string): ((event: unknown) => string) => {
+export function createKeys(secret: string): (event: unknown) => string {
   const occurrencesOf = createOccurrences();
   const hmacKey = createHash('sha256').update(`halcyon publish\n${secret}`).digest();
   return (event) => {
     const digest = createHmac('sha256', hmacKey).update(JSON.stringify(event)).digest();
     return `hmac-${digest.toString('base64url')}.${occurrencesOf(digest)}`;
   };
-};
+}

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { linesOf } from './lines.ts';
 
-const read = async (bytes: Buffer, chunkBytes: number) => {
+async function read(bytes: Buffer, chunkBytes: number) {
   async function* chunks() {
     for (let at = 0; at < bytes.length; at += chunkBytes) yield bytes.subarray(at, at + chunkBytes);
   }
   return (await Array.fromAsync(linesOf(chunks(), { limitBytes: 8 }))).flat();
-};
+}
 
 const text = '\uFEFFone\r\n\n  \nzwölf\n123456789\nlast';
 

@@ -7,13 +7,13 @@ const LINE_END = 0x0a;
 /** Fatal, because replacement characters would be published. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-const read = (bytes: Buffer): { text: string } | { fault: string } => {
+function read(bytes: Buffer): { text: string } | { fault: string } {
   try {
     return { text: utf8.decode(bytes).trim() };
   } catch {
     return { fault: 'the line is not UTF-8: write the file in that encoding' };
   }
-};
+}
 
 /** Yields for each chunk the lines that end in it. Blank lines are skipped, but counted in line numbers. */
 export async function* linesOf(

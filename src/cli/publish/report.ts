@@ -38,7 +38,7 @@ const eventsOf = (count: number): string => `${whole.format(count)} ${count === 
 const RUN_AGAIN = 'run the same command again within 24 hours; published events are not published twice';
 
 /** Returns the error with a remedy; undefined if every line is published. */
-const failureOf = (thrown: unknown, counts: PublishCounts, signal: string | undefined): unknown => {
+function failureOf(thrown: unknown, counts: PublishCounts, signal: string | undefined): unknown {
   const sofar = `${eventsOf(counts.published)} ${counts.published === 1 ? 'is' : 'are'} published`;
   if (signal !== undefined) {
     return new UserError(
@@ -56,10 +56,10 @@ const failureOf = (thrown: unknown, counts: PublishCounts, signal: string | unde
       ? '1 line was rejected. Correct it'
       : `${whole.format(counts.refused)} lines were rejected. Correct them`;
   return new UserError(`${lines} and ${RUN_AGAIN}`, EXIT.incomplete);
-};
+}
 
 /** Publishes a file, or stdin for `-`; throws a `UserError` unless every line of it is published. */
-export const publishInput = async (file: string, run: PublishRun): Promise<void> => {
+export async function publishInput(file: string, run: PublishRun): Promise<void> {
   const { terminal, clock } = run;
   const stop = new AbortController();
   let signal: string | undefined;
@@ -111,4 +111,4 @@ export const publishInput = async (file: string, run: PublishRun): Promise<void>
     terminal.print(`${eventsOf(published)} published in ${seconds.toFixed(1)} s (${rate} a second)`);
   }
   if (failure !== undefined) throw failure;
-};
+}

@@ -24,20 +24,20 @@ const LONGEST_MS = 10_000;
 const TEMPORARY: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
 
 /** Returns the delay of `Retry-After` (RFC 9110 §10.2.3), seconds or a date. */
-const retryAfterMs = (header: string | null, now: Date): number => {
+function retryAfterMs(header: string | null, now: Date): number {
   if (header === null) return 0;
   const ms = /^[0-9]+$/.test(header) ? 1000 * Number(header) : Date.parse(header) - now.getTime();
   return Number.isFinite(ms) ? Math.max(0, ms) : 0;
-};
+}
 
 /** Returns an exponential backoff with 50 % jitter, so that clients that were disconnected together do not retry together. */
-const backoffMs = (tries: number, random: number): number => {
+function backoffMs(tries: number, random: number): number {
   const most = Math.min(LONGEST_MS, FIRST_MS * 2 ** tries);
   return most / 2 + (most / 2) * random;
-};
+}
 
 /** Returns the first response with a permanent status; throws a `UserError` after the time limit, and the reason of `stop`. */
-export const withRetries = async (request: () => Promise<Reply>, options: RetryOptions): Promise<Reply> => {
+export async function withRetries(request: () => Promise<Reply>, options: RetryOptions): Promise<Reply> {
   const { clock, random, stop, warn, retryForSeconds } = options;
   const startedMs = clock.monotonicMs();
   for (let tries = 0; ; tries += 1) {
@@ -60,4 +60,4 @@ export const withRetries = async (request: () => Promise<Reply>, options: RetryO
     if (tries === 0) warn(`${problem}: retrying for ${retryForSeconds} s`);
     await pause(waitMs, undefined, { signal: stop });
   }
-};
+}

@@ -22,24 +22,24 @@ export type RunDeps = {
 };
 
 /** Returns the messages by entry; faults without an index are omitted, except for a single entry. */
-const faultsByEntry = (entries: readonly Entry[], faults: readonly Fault[]): Map<Entry, string[]> => {
+function faultsByEntry(entries: readonly Entry[], faults: readonly Fault[]): Map<Entry, string[]> {
   const faulty = new Map<Entry, string[]>();
   for (const { at, message } of faults) {
     const entry = at === undefined && entries.length === 1 ? entries[0] : entries[at ?? -1];
     if (entry !== undefined) faulty.set(entry, [...(faulty.get(entry) ?? []), message]);
   }
   return faulty;
-};
+}
 
 /**
  * Sends all items and updates `counts`. Throws at the first rejected line, after everything before it is published; with
  * `keepsGoing` it skips the line.
  */
-export const sendAll = async (
+export async function sendAll(
   items: AsyncIterable<Item>,
   counts: PublishCounts,
   { send, keepsGoing, onRefused, onProgress }: RunDeps,
-): Promise<void> => {
+): Promise<void> {
   const reject = (line: number, messages: readonly string[]): void => {
     counts.refused += 1;
     onRefused({ line, messages });
@@ -72,4 +72,4 @@ export const sendAll = async (
     counts.bytes = item.endByte;
     onProgress();
   }
-};
+}

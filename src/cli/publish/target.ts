@@ -20,19 +20,19 @@ export type PublishTarget = {
   versionHeader: string;
 };
 
-const readDemo = async (path: string): Promise<DemoFile | undefined> => {
+async function readDemo(path: string): Promise<DemoFile | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as DemoFile;
   } catch {
     // The demo file is optional; missing values are reported below.
     return undefined;
   }
-};
+}
 
 type Credentials = { client_id?: string | undefined; client_secret?: string | undefined };
 
 /** Reads a file with a secret, or with the output of `client create --json`. */
-const readCredentials = async (path: string): Promise<Credentials> => {
+async function readCredentials(path: string): Promise<Credentials> {
   try {
     const text = (await readFile(path, 'utf8')).trim();
     if (!text.startsWith('{')) return { client_secret: text };
@@ -43,7 +43,7 @@ const readCredentials = async (path: string): Promise<Credentials> => {
   } catch (error) {
     throw new UserError(`--client-secret-file: ${(error as Error).message}`);
   }
-};
+}
 
 /** Reads the secret from a file or the environment, because arguments are visible to all users of the machine. */
 const credentialsOf = async (options: TargetOptions, { env, cwd }: Environment): Promise<Credentials> =>
@@ -51,17 +51,17 @@ const credentialsOf = async (options: TargetOptions, { env, cwd }: Environment):
     ? { client_secret: env['HALCYON_CLIENT_SECRET'] || undefined }
     : readCredentials(resolve(cwd, options.clientSecretFile));
 
-const requireValue = (value: string | undefined, missing: string): string => {
+function requireValue(value: string | undefined, missing: string): string {
   if (value !== undefined) return value;
   throw new UserError(`${missing}; there is no default without a running demo (HALCYON_DATA/demo.json)`);
-};
+}
 
 /** Returns the target; throws a `UserError` that names a missing value. The demo's secret is only sent to the demo. */
-export const resolveTarget = async (
+export async function resolveTarget(
   options: TargetOptions,
   terminal: Environment,
   config: Config,
-): Promise<PublishTarget> => {
+): Promise<PublishTarget> {
   const { env } = terminal;
   const demo = await readDemo(join(config.dataDir, 'demo.json'));
   const url = origin({ '--url': options.url ?? env['HALCYON_URL'] }, '--url', demo?.base_url ?? config.baseUrl);
@@ -81,4 +81,4 @@ export const resolveTarget = async (
     ),
     versionHeader: config.naming.versionHeader,
   };
-};
+}

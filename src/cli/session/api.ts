@@ -36,7 +36,7 @@ const notLoggedIn = (server: string): UserError =>
   new UserError(`You are not logged in at ${server}: run halcyon login --server ${server}`);
 
 /** Refreshes the login, unless another command has done it already; `rejected` is the access token that was rejected. */
-const renew = async (credentials: Credentials, server: string, rejected: string): Promise<Login> => {
+async function renew(credentials: Credentials, server: string, rejected: string): Promise<Login> {
   let login: Login | undefined;
   await credentials.change(server, async (stored) => {
     login =
@@ -45,16 +45,16 @@ const renew = async (credentials: Credentials, server: string, rejected: string)
   });
   if (login === undefined) throw notLoggedIn(server);
   return login;
-};
+}
 
 /** Returns the address of a relation; throws a `UserError` if the document has no such link. */
-export const follow = (document: Json, rel: string, server: string): string => {
+export function follow(document: Json, rel: string, server: string): string {
   const address = linkOf(document, rel);
   if (address !== undefined) return address;
   throw new UserError(`This server has no ${rel}: ${server} may run an older version than this command`);
-};
+}
 
-export const openApi = async (options: ServerOptions, terminal: Terminal): Promise<Api> => {
+export async function openApi(options: ServerOptions, terminal: Terminal): Promise<Api> {
   const credentials = openCredentials(terminal);
   const server = serverOf(options, terminal, Object.keys(await credentials.read()));
   const { origin } = new URL(server);
@@ -105,4 +105,4 @@ export const openApi = async (options: ServerOptions, terminal: Terminal): Promi
     open: (address, apiRequest = {}) => authorized(address, apiRequest, (init) => send(address, init)),
     store: async () => read(follow(await read(server), 'store', server)),
   };
-};
+}

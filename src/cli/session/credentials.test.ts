@@ -16,14 +16,14 @@ const login = (token: string): Login => ({
   scope: 'store_full_access store_id_1',
 });
 
-const place = async (t: TestContext) => {
+async function place(t: TestContext) {
   const home = await mkdtemp(join(tmpdir(), 'halcyon-credentials-'));
   t.after(() => rm(home, { recursive: true }));
   return { env: { XDG_CONFIG_HOME: home }, folder: join(home, 'halcyon') };
-};
+}
 
 /** What each of eight who change something at once has found there; each with an opening of its own, as processes have it. */
-const changedAtOnce = async (env: Record<string, string>): Promise<Set<string | undefined>> => {
+async function changedAtOnce(env: Record<string, string>): Promise<Set<string | undefined>> {
   const seen = new Set<string | undefined>();
   const all = Array.from({ length: 8 }, (_, n) =>
     openCredentials({ env }).change('https://api.example.com', async (before) => {
@@ -33,7 +33,7 @@ const changedAtOnce = async (env: Record<string, string>): Promise<Set<string | 
   );
   await Promise.all(all);
   return seen;
-};
+}
 
 test('of many who change something at once each sees what the one before has made', async (t) => {
   const { env, folder } = await place(t);

@@ -33,22 +33,23 @@ const STALE_LOCK_MS = 60_000;
 const LOCK_RETRY_MS = 100;
 
 /** Returns the folder of the credentials and of the records of running listeners. */
-export const settingsFolder = ({ env }: Pick<Terminal, 'env'>): string =>
-  join(env['XDG_CONFIG_HOME'] || join(env['HOME'] || homedir(), '.config'), 'halcyon');
+export function settingsFolder({ env }: Pick<Terminal, 'env'>): string {
+  return join(env['XDG_CONFIG_HOME'] || join(env['HOME'] || homedir(), '.config'), 'halcyon');
+}
 
 const hasCode = (error: unknown, code: string): boolean => (error as NodeJS.ErrnoException).code === code;
 
-const readLogins = async (path: string): Promise<Logins> => {
+async function readLogins(path: string): Promise<Logins> {
   try {
     return { ...(JSON.parse(await readFile(path, 'utf8')) as Logins) };
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return {};
     throw new UserError(`${path} cannot be read (${(error as Error).message}): delete it, and run halcyon login again`);
   }
-};
+}
 
 /** Writes the file atomically: concurrent readers, also after a crash, read the complete old or new file. */
-const writeLogins = async (path: string, logins: Logins): Promise<void> => {
+async function writeLogins(path: string, logins: Logins): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   try {
     await writeFile(temporary, `${JSON.stringify(logins, null, 2)}\n`, { mode: 0o600, flag: 'wx', flush: true });
@@ -57,22 +58,22 @@ const writeLogins = async (path: string, logins: Logins): Promise<void> => {
     await rm(temporary, { force: true });
     throw error;
   }
-};
+}
 
 /** Returns the age of a file, 0 if it has been removed meanwhile. */
-const ageMs = async (path: string): Promise<number> => {
+async function ageMs(path: string): Promise<number> {
   const found = await stat(path).catch(() => undefined);
   return found === undefined ? 0 : Date.now() - found.mtimeMs;
-};
+}
 
 /** Returns the lock files of other processes, and removes stale ones. Names are unique, so no live lock is removed with them. */
-const findOtherLocks = async (folder: string, own: string): Promise<string[]> => {
+async function findOtherLocks(folder: string, own: string): Promise<string[]> {
   const names = (await readdir(folder)).filter((name) => name.startsWith(LOCK_PREFIX) && name !== own);
   const ages = await Promise.all(names.map((name) => ageMs(join(folder, name))));
   const isStale = (at: number): boolean => (ages[at] ?? 0) > STALE_LOCK_MS;
   await Promise.all(names.filter((_, at) => isStale(at)).map((name) => rm(join(folder, name), { force: true })));
   return names.filter((_, at) => !isStale(at));
-};
+}
 
 /**
  * Runs the work under a lock: creates a lock file with a unique name, and retries if another one exists. A single lock file with a
@@ -81,7 +82,7 @@ const findOtherLocks = async (folder: string, own: string): Promise<string[]> =>
  * The server tolerates concurrent refreshes: it returns the same successor for ten seconds. A process that presents a replaced
  * refresh token later would be treated as a thief, and the login would end.
  */
-const withLock = async <T>(folder: string, work: () => Promise<T>): Promise<T> => {
+async function withLock<T>(folder: string, work: () => Promise<T>): Promise<T> {
   for (;;) {
     const own = `${LOCK_PREFIX}${randomUUID()}`;
     const path = join(folder, own);
@@ -94,9 +95,9 @@ const withLock = async <T>(folder: string, work: () => Promise<T>): Promise<T> =
     // A random pause, so that processes that saw each other's locks do not collide again.
     await pause(Math.random() * LOCK_RETRY_MS);
   }
-};
+}
 
-export const openCredentials = (terminal: Pick<Terminal, 'env'>): Credentials => {
+export function openCredentials(terminal: Pick<Terminal, 'env'>): Credentials {
   const folder = settingsFolder(terminal);
   const path = join(folder, FILE);
   return {
@@ -112,4 +113,4 @@ export const openCredentials = (terminal: Pick<Terminal, 'env'>): Credentials =>
       });
     },
   };
-};
+}

@@ -27,40 +27,38 @@ export type Server = {
 const DEFAULT = 'http://localhost:8080';
 
 /** Returns the server of the option, of the environment, of the only login, or of `npm start`. */
-export const serverOf = (
-  { server }: ServerOptions,
-  { env }: Pick<Terminal, 'env'>,
-  known: readonly string[],
-): string => {
+export function serverOf({ server }: ServerOptions, { env }: Pick<Terminal, 'env'>, known: readonly string[]): string {
   if (server !== undefined) return typedAddress(server, '--server');
   const set = env['HALCYON_SERVER'];
   if (set !== undefined && set !== '') return typedAddress(set, 'HALCYON_SERVER');
   const [only = DEFAULT, ...others] = known;
   if (others.length > 0) throw new UserError(`You are logged in at ${known.join(' and ')}: choose one with --server`);
   return only;
-};
+}
 
 /** Returns the version header of the API, whose name an operator can change. */
-export const versionHeaders = ({ env }: Terminal): Record<string, string> => ({
-  [token(env, 'VERSION_HEADER', 'SERVICE-API-VERSION')]: '1',
-  Accept: 'application/json',
-});
+export function versionHeaders({ env }: Terminal): Record<string, string> {
+  return {
+    [token(env, 'VERSION_HEADER', 'SERVICE-API-VERSION')]: '1',
+    Accept: 'application/json',
+  };
+}
 
-const requireAvailable = (address: string, response: JsonResponse): JsonResponse => {
+function requireAvailable(address: string, response: JsonResponse): JsonResponse {
   if (isTemporary(response.status)) throw unreachable(address, `it answers ${response.status}`);
   return response;
-};
+}
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
 /** Reads the issuer's metadata, whose path precedes the issuer's path (RFC 8414 §3.1) and which must name the issuer (§3.3). */
-const metadataOf = async (issuer: string): Promise<JsonResponse['json']> => {
+async function metadataOf(issuer: string): Promise<JsonResponse['json']> {
   const { origin, pathname } = new URL(issuer);
   const address = origin + WELL_KNOWN + pathname.replace(/\/$/, '');
   const { status, json } = requireAvailable(address, await exchange(address));
   if (status === 200 && json['issuer'] === issuer) return json;
   throw new UserError(`The metadata at ${address} are of another issuer than ${issuer}: its operator has to fix that`);
-};
+}
 
 const AUTHORIZE = '/authorize';
 
@@ -68,14 +66,14 @@ const AUTHORIZE = '/authorize';
  * Throws unless the issuer names the API as a protected resource (RFC 9728 §4). Otherwise a malicious server could point to a
  * genuine issuer and receive its token.
  */
-const requireProtected = (url: string, { issuer, protected_resources: named }: JsonResponse['json']): void => {
+function requireProtected(url: string, { issuer, protected_resources: named }: JsonResponse['json']): void {
   if (Array.isArray(named) && named.includes(url)) return;
   throw new UserError(
     `${String(issuer)} does not issue tokens for ${url}: check --server, and log in only at servers that you trust`,
   );
-};
+}
 
-const discoverAt = async (server: string, terminal: Terminal): Promise<Server> => {
+async function discoverAt(server: string, terminal: Terminal): Promise<Server> {
   const home = requireAvailable(server, await exchange(server, { headers: versionHeaders(terminal) }));
   const authorize = linkOf(home.json, 'authorize');
   if (home.status !== 200 || authorize?.endsWith(AUTHORIZE) !== true)
@@ -91,12 +89,12 @@ const discoverAt = async (server: string, terminal: Terminal): Promise<Server> =
     tokenEndpoint: endpoint('token_endpoint'),
     revocationEndpoint: endpoint('revocation_endpoint'),
   };
-};
+}
 
 /** Discovers the server. If it names another address as its own, that address is discovered as well and must confirm it. */
-export const discover = async (server: string, terminal: Terminal): Promise<Server> => {
+export async function discover(server: string, terminal: Terminal): Promise<Server> {
   const first = await discoverAt(server, terminal);
   const found = first.url === server ? first : await discoverAt(first.url, terminal);
   if (found.url === first.url) return found;
   throw new UserError(`${server} refers to ${first.url}, which refers to ${found.url}: use the last one with --server`);
-};
+}

@@ -6,7 +6,7 @@ import { exchange, isTemporary, reasonOf, unreachable, type JsonResponse, type R
 
 type Endpoints = Pick<Login, 'issuer' | 'token_endpoint' | 'revocation_endpoint'>;
 
-const post = async (address: string, form: Record<string, string>, signal?: AbortSignal): Promise<JsonResponse> => {
+async function post(address: string, form: Record<string, string>, signal?: AbortSignal): Promise<JsonResponse> {
   const options: RequestOptions = {
     method: 'POST',
     body: new URLSearchParams({ client_id: COMMAND_LINE_CLIENT, ...form }),
@@ -15,12 +15,12 @@ const post = async (address: string, form: Record<string, string>, signal?: Abor
   const response = await exchange(address, options);
   if (isTemporary(response.status)) throw unreachable(address, `it answers ${response.status}`);
   return response;
-};
+}
 
 /** Returns the login of a token response. */
-const loginOf = (endpoints: Endpoints, { json }: JsonResponse, now: Date): Login => {
-  const { access_token: access, refresh_token: refresh, expires_in: seconds, scope } = json;
-  if (typeof access !== 'string' || typeof refresh !== 'string' || typeof seconds !== 'number')
+function loginOf(endpoints: Endpoints, { json }: JsonResponse, now: Date): Login {
+  const { access_token: access, refresh_token: next, expires_in: seconds, scope } = json;
+  if (typeof access !== 'string' || typeof next !== 'string' || typeof seconds !== 'number')
     throw new UserError(`${endpoints.token_endpoint} sent no valid token response: check that it is a Halcyon`);
   const { issuer, token_endpoint, revocation_endpoint } = endpoints;
   const expires = new Date(now.getTime() + seconds * 1000).toISOString();
@@ -29,21 +29,21 @@ const loginOf = (endpoints: Endpoints, { json }: JsonResponse, now: Date): Login
     token_endpoint,
     revocation_endpoint,
     access_token: access,
-    refresh_token: refresh,
+    refresh_token: next,
     expires,
     scope: String(scope),
   };
-};
+}
 
-export const redeemCode = async (
+export async function redeemCode(
   endpoints: Endpoints,
   proof: { code: string; code_verifier: string; redirect_uri: string },
   now: Date,
-): Promise<Login> => {
+): Promise<Login> {
   const response = await post(endpoints.token_endpoint, { grant_type: 'authorization_code', ...proof });
   if (response.status === 200) return loginOf(endpoints, response, now);
   throw new UserError(`You are not logged in: ${reasonOf(response)}. Run halcyon login again`);
-};
+}
 
 /**
  * Error codes that end a login (RFC 6749 §5.2): its refresh token or its client is no longer valid. Any other response may come
@@ -52,7 +52,7 @@ export const redeemCode = async (
 const LOGIN_ENDED: ReadonlySet<unknown> = new Set(['invalid_grant', 'invalid_client']);
 
 /** Refreshes the login; returns undefined if the server reports that it has ended, and throws an unreachable `UserError` otherwise. */
-export const refresh = async (login: Login, now: Date): Promise<Login | undefined> => {
+export async function refresh(login: Login, now: Date): Promise<Login | undefined> {
   const response = await post(login.token_endpoint, {
     grant_type: 'refresh_token',
     refresh_token: login.refresh_token,
@@ -61,10 +61,10 @@ export const refresh = async (login: Login, now: Date): Promise<Login | undefine
   const isRefused = response.status === 400 || response.status === 401;
   if (isRefused && LOGIN_ENDED.has(response.json['error'])) return undefined;
   throw unreachable(login.token_endpoint, reasonOf(response));
-};
+}
 
 /** Revokes the refresh token (RFC 7009), which ends the whole grant. */
-export const revoke = async (login: Login): Promise<void> => {
+export async function revoke(login: Login): Promise<void> {
   const response = await post(login.revocation_endpoint, { token: login.refresh_token });
   if (response.status !== 200) throw new UserError(`The login was not revoked: ${reasonOf(response)}`);
-};
+}

@@ -13,32 +13,32 @@ type Options = { keyFile: string[]; headers: string; body: string; maxAge: strin
 
 const DEFAULT_SECONDS = '300';
 
-const secondsOf = (text: string): number => {
+function secondsOf(text: string): number {
   const seconds = Number(text);
   if (text.trim() !== '' && Number.isSafeInteger(seconds) && seconds >= 0) return seconds;
   throw new UsageError('--max-age must be a whole number of seconds');
-};
+}
 
-const read = async (path: string, cwd: string, option: string): Promise<Buffer> => {
+async function read(path: string, cwd: string, option: string): Promise<Buffer> {
   try {
     return await readFile(resolve(cwd, path));
   } catch (error) {
     throw new UserError(`${option}: ${(error as Error).message}`);
   }
-};
+}
 
 const LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/;
 
 /** Parses lines of `Name: value`; ignores other lines, such as the status line of `curl -D`. */
-const headersIn = (text: string): Record<string, string> => {
+function headersIn(text: string): Record<string, string> {
   const lines = text.split(/\r?\n/).flatMap((line) => LINE.exec(line) ?? []);
   const pairs = Array.from({ length: lines.length / 3 }, (_, n) => [lines[3 * n + 1], lines[3 * n + 2]] as const);
   return Object.fromEntries(pairs.map(([name = '', value = '']) => [name.toLowerCase(), value]));
-};
+}
 
 const titled = (name: string): string => name.replaceAll(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
 
-const foundIn = async ({ keyFile, headers, body }: Options, { cwd }: Terminal): Promise<Found> => {
+async function foundIn({ keyFile, headers, body }: Options, { cwd }: Terminal): Promise<Found> {
   const keys = await Promise.all(keyFile.map((path) => read(path, cwd, '--key-file')));
   const named = headersIn((await read(headers, cwd, '--headers')).toString());
   if (Object.keys(named).length === 0)
@@ -49,11 +49,11 @@ const foundIn = async ({ keyFile, headers, body }: Options, { cwd }: Terminal): 
     body: await read(body, cwd, '--body'),
     headerPrefix: titled(prefixIn(named) ?? 'Service'),
   };
-};
+}
 
 type Verdict = { delivery: Delivery } | { why: string };
 
-const check = async (found: Found, toleranceSeconds: number): Promise<Verdict> => {
+async function check(found: Found, toleranceSeconds: number): Promise<Verdict> {
   try {
     return { delivery: await verifyDelivery({ ...found, toleranceSeconds }) };
   } catch (error) {
@@ -62,20 +62,20 @@ const check = async (found: Found, toleranceSeconds: number): Promise<Verdict> =
     const isAge = error.code === 'too_old' || error.code === 'too_new';
     return { why: isAge ? `${error.message} The signatures are right; --max-age allows more.` : error.message };
   }
-};
+}
 
 const show = (matches: Matches): string =>
   Object.entries(matches)
     .map(([name, isOne]) => `  ${name.padEnd(32)} ${isOne ? 'matches' : 'DOES NOT MATCH'}`)
     .join('\n');
 
-const asObject = (verdict: Verdict, matches: Matches): object => {
+function asObject(verdict: Verdict, matches: Matches): object {
   if ('why' in verdict) return { verified: false, reason: verdict.why, signatures: matches };
   const { id, event, timestamp, storeId, contentType } = verdict.delivery;
   return { verified: true, id, event, timestamp, store_id: storeId, content_type: contentType, signatures: matches };
-};
+}
 
-const verify = async (options: Options, terminal: Terminal): Promise<void> => {
+async function verify(options: Options, terminal: Terminal): Promise<void> {
   const seconds = secondsOf(options.maxAge);
   const found = await foundIn(options, terminal);
   const [verdict, matches] = [await check(found, seconds), matchesOf(found)];
@@ -90,10 +90,10 @@ const verify = async (options: Options, terminal: Terminal): Promise<void> => {
   }
   if ('why' in verdict) throw new UserError(verdict.why);
   if (isOpened) terminal.print(Buffer.from(verdict.delivery.body).toString());
-};
+}
 
-export const createVerifyCommand = (terminal: Terminal): Command =>
-  new Command('verify')
+export function createVerifyCommand(terminal: Terminal): Command {
+  return new Command('verify')
     .description('verify a delivery stored in files; needs no server')
     .requiredOption(
       '--key-file <file>',
@@ -109,3 +109,4 @@ export const createVerifyCommand = (terminal: Terminal): Command =>
       examples('halcyon verify --key-file key --headers headers.txt --body body.json --max-age 3600'),
     )
     .action((options: Options) => verify(options, terminal));
+}

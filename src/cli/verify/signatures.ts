@@ -12,7 +12,7 @@ export type Found = {
 export type Matches = Readonly<Record<string, boolean>>;
 
 /** Returns which signatures match. Comparisons need no constant time, because the caller has the key. */
-export const matchesOf = ({ headers, body, keys, headerPrefix }: Found): Matches => {
+export function matchesOf({ headers, body, keys, headerPrefix }: Found): Matches {
   const header = (name: string): string => headers[name.toLowerCase()] ?? '';
   const hex = [`${headerPrefix}-Webhook-Signature`, `${headerPrefix}-Webhook-Signature-Next`];
   const [id, timestamp] = [header('webhook-id'), header('webhook-timestamp')];
@@ -22,7 +22,7 @@ export const matchesOf = ({ headers, body, keys, headerPrefix }: Found): Matches
     .map((name) => [name, keys.some((key) => hexSignature(body, key) === header(name))] as const);
   const isStandard = keys.some((key) => standard.includes(standardSignature(body, id, timestamp, key)));
   return Object.fromEntries([...entries, ['webhook-signature', isStandard] as const]);
-};
+}
 
 const isRight = (found: Found): boolean => Object.values(matchesOf(found)).includes(true);
 
@@ -56,14 +56,14 @@ const KEYS: readonly (readonly [change: (key: string) => string, hint: string])[
 ];
 
 /** Returns the hint of the first mistake that explains the mismatch; undefined if none does. */
-const mistakeIn = (found: Found): string | undefined => {
+function mistakeIn(found: Found): string | undefined {
   const body = BODIES.find(([change]) => isRight({ ...found, body: change(found.body) }));
   const key = KEYS.find(([change]) => isRight({ ...found, keys: found.keys.map(change) }));
   return (body ?? key)?.[1];
-};
+}
 
 /** Returns the likely reason of a mismatch. */
-export const hintOf = (found: Found): string => {
+export function hintOf(found: Found): string {
   const matches = Object.entries(matchesOf(found));
   const [wrong] = matches.find(([, isOne]) => !isOne) ?? [];
   if (matches.some(([, isOne]) => isOne)) {
@@ -72,4 +72,4 @@ export const hintOf = (found: Found): string => {
       : `The body and the key are right: ${wrong} was changed`;
   }
   return mistakeIn(found) ?? 'The key is another, or the body was changed: none of its bytes may differ from what came';
-};
+}

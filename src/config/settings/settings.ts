@@ -31,5 +31,6 @@ export const SETTING_GROUPS: readonly (readonly [
 export type Settings = { readonly [Name in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[Name]['read']> };
 
 /** Reads each setting by itself; config.ts combines them. Throws a `ConfigError` for the first invalid one. */
-export const readSettings = (env: Env): Settings =>
-  Object.fromEntries(Object.entries(SETTINGS).map(([name, { read }]) => [name, read(env, name)])) as Settings;
+export function readSettings(env: Env): Settings {
+  return Object.fromEntries(Object.entries(SETTINGS).map(([name, { read }]) => [name, read(env, name)])) as Settings;
+}

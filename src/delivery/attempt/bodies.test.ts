@@ -10,7 +10,7 @@ const CACHE_BYTES = 256 * 1024;
 const TEXT_BYTES = 5_000;
 
 /** Events of one store, each with a long text. */
-const publishLong = async (count: number) => {
+async function publishLong(count: number) {
   const engine = await startEngine();
   await engine.addWebhook('http://127.0.0.1:1/');
   const events = Array.from({ length: count }, (_, index) => ({
@@ -24,7 +24,7 @@ const publishLong = async (count: number) => {
   const ids = published.map(({ id }) => id);
   const bodies = new Bodies({ sql: engine.sql, bodyCacheBytes: CACHE_BYTES, relationPrefix: 'svc' });
   return { ids, bodies, shard: shardOf(engine.storeId) };
-};
+}
 
 test('of long events a load reads the first it is asked for, until it has enough', async () => {
   const { ids, bodies, shard } = await publishLong(8);

@@ -30,7 +30,7 @@ const protectedHeader = (contentType: string, encryptionKey: string): string =>
   });
 
 /** Returns the encrypted body. The cipher's key is the SHA-256 of the whole `encryption_key` string in UTF-8. */
-export const encryptBody = (body: Uint8Array, contentType: string, encryptionKey: string): Uint8Array => {
+export function encryptBody(body: Uint8Array, contentType: string, encryptionKey: string): Uint8Array {
   const head = Buffer.from(protectedHeader(contentType, encryptionKey)).toString('base64url');
   const key = createHash('sha256').update(encryptionKey).digest();
   const nonce = randomBytes(NONCE_BYTES);
@@ -39,10 +39,12 @@ export const encryptBody = (body: Uint8Array, contentType: string, encryptionKey
   // The second part, the encrypted key, is empty with `dir`.
   const parts = [head, '', ...[nonce, text, cipher.getAuthTag()].map((bytes) => bytes.toString('base64url'))];
   return Buffer.from(parts.join('.'), 'latin1');
-};
+}
 
 /**
  * Returns whether a body sent to the URL could be read on the way: plain http to another machine. Whether loopback is
  * allowed at all is up to the guard.
  */
-export const isReadable = ({ protocol, hostname }: URL): boolean => protocol === 'http:' && !isLoopback(hostname);
+export function isReadable({ protocol, hostname }: URL): boolean {
+  return protocol === 'http:' && !isLoopback(hostname);
+}

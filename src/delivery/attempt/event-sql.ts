@@ -7,12 +7,8 @@ export type EventRow = FrozenEvent & { storeId: number };
  * Returns events in the order of `ids`, without erased and deleted ones: the first, and further ones up to `limitBytes`
  * of text, because the whole result is in memory at once.
  */
-export const loadEvents = async (
-  sql: Queryable,
-  shard: number,
-  ids: number[],
-  limitBytes = Number.MAX_SAFE_INTEGER,
-) => sql<EventRow[]>`
+export async function loadEvents(sql: Queryable, shard: number, ids: number[], limitBytes = Number.MAX_SAFE_INTEGER) {
+  return sql<EventRow[]>`
   select id, store_id as "storeId", resource_type as type, resource_id as "resourceId", action, version, nonce,
     base_url as "baseUrl", body
   from (
@@ -24,3 +20,4 @@ export const loadEvents = async (
   ) as sized
   where before < ${limitBytes}::bigint
   order by at`;
+}

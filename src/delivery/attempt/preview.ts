@@ -79,12 +79,12 @@ const withContentType = (headers: readonly string[], contentType: string): strin
   headers.map((text, at) => (headers[at - 1] === 'content-type' ? contentType : text));
 
 /** Throws if the request cannot be composed. */
-const makeRequest = (
+function makeRequest(
   { webhookId, attempt, now, seesKey }: PreviewRequest,
   target: ActiveTarget,
   event: EventRow,
   { bodies, settings }: { bodies: Bodies; settings: MessageSettings },
-): Omit<MadeRequest, 'kind' | 'revision' | 'isHidden'> => {
+): Omit<MadeRequest, 'kind' | 'revision' | 'isHidden'> {
   const hasKey = keysAt(target, now).current !== null;
   const isToken = hasKey && formats[target.format].key === 'opens';
   const isEncrypted = hasKey && target.isEncrypted;
@@ -93,11 +93,11 @@ const makeRequest = (
   const { headers, body } = compose(context, { event, rendered: null }, { bodies, settings });
   if (isToken) headers.push('authorization', MASKED);
   return { headers: isEncrypted ? withContentType(headers, ENCRYPTED_TYPE) : headers, body, isEncrypted, isWhole };
-};
+}
 
 export type Preview = (request: PreviewRequest) => Promise<Previewed>;
 
-export const createPreview = ({ sql, sealer, log, baseUrl, settings }: PreviewDeps): Preview => {
+export function createPreview({ sql, sealer, log, baseUrl, settings }: PreviewDeps): Preview {
   const bodies = new Bodies({ sql, ...settings });
   return async (request) => {
     const { shard, webhookId, eventId } = request;
@@ -122,4 +122,4 @@ export const createPreview = ({ sql, sealer, log, baseUrl, settings }: PreviewDe
       return { kind: 'unusable' };
     }
   };
-};
+}

@@ -20,7 +20,7 @@ const target = {
   format: 'json',
   url: new URL('https://hooks.example.com/'),
 } satisfies Sending['target'];
-const sent = (own: Partial<Sending> = {}): Map<string, string> => {
+function sent(own: Partial<Sending> = {}): Map<string, string> {
   const list = headersOf({
     event,
     target,
@@ -37,7 +37,7 @@ const sent = (own: Partial<Sending> = {}): Map<string, string> => {
   const names = list.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
   assert.equal(new Set(names).size, names.length, 'a header was set twice');
   return new Map(names.map((name, index) => [name, list[index * 2 + 1] ?? '']));
-};
+}
 const sitebuilder = { ...target, format: 'partner_sitebuilder' } as const;
 
 test('whatever the extra headers and the event are called, no header is split, forged or set twice', () => {

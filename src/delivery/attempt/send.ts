@@ -16,7 +16,7 @@ export type Sendable = {
 };
 
 /** Starts the exchange. Throws if the delivery cannot be rendered or encrypted. */
-export const exchangeOf = (
+export function exchangeOf(
   { lane, target, delivery }: Sendable,
   body: Body,
   now: Date,
@@ -27,7 +27,7 @@ export const exchangeOf = (
     settings: SendSettings;
     mayBegin: (shard: number) => boolean;
   },
-): Exchange => {
+): Exchange {
   const { connections, clock, settings } = deps;
   const attempt = delivery.attempts + 1;
   const message = compose({ webhookId: lane.webhookId, target, attempt, now }, body, deps);
@@ -36,4 +36,4 @@ export const exchangeOf = (
   const mayBegin = () => lane.target === target && deps.mayBegin(lane.shard);
   const request = { path: url.pathname + url.search, ...message, mayBegin };
   return startExchange(origin, request, { connections, clock, limits: settings });
-};
+}

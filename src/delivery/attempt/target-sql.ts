@@ -2,7 +2,8 @@
 import type { Queryable } from '#db/pool.ts';
 import type { TargetRow } from './target.ts';
 
-export const loadTargets = async (sql: Queryable, shard: number, webhookIds: number[]) => sql<TargetRow[]>`
+export async function loadTargets(sql: Queryable, shard: number, webhookIds: number[]) {
+  return sql<TargetRow[]>`
   select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.revision, w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
     w.query, w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
     w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.headers,
@@ -18,3 +19,4 @@ export const loadTargets = async (sql: Queryable, shard: number, webhookIds: num
   left join lateral (
     select * from webhook_state t where t.shard = ${shard} and t.webhook_id = w.id and t.epoch = w.epoch limit 1
   ) as t on true`;
+}

@@ -76,14 +76,14 @@ export type Target = ActiveTarget | Inactive;
 export const UNUSABLE: Target = { isActive: false, epoch: Number.NEGATIVE_INFINITY };
 
 /** Returns the target of a webhook row; `undefined` is a deleted webhook, for which every epoch is older. */
-export const targetOf = (row: TargetRow | undefined, sealer: Sealer): Target => {
+export function targetOf(row: TargetRow | undefined, sealer: Sealer): Target {
   if (row === undefined) return { isActive: false, epoch: Number.POSITIVE_INFINITY };
   if (!row.isActive || row.url === null) return { isActive: false, epoch: row.epoch };
   return activeTarget(row, sealer);
-};
+}
 
 /** Returns the target; a pull webhook's destination is `baseUrl`. Throws if the key or the secrets of the request cannot be decrypted. */
-export const activeTarget = (row: TargetRow, sealer: Sealer, baseUrl = ''): ActiveTarget => {
+export function activeTarget(row: TargetRow, sealer: Sealer, baseUrl = ''): ActiveTarget {
   const open = (sealed: Buffer | null) => (sealed === null ? null : sealer.open(sealed, `webhook:${row.id}`));
   const request = withSecrets(row, open(row.requestSecrets));
   const url = new URL(row.isHeld ? baseUrl : (request.url ?? ''));
@@ -105,4 +105,4 @@ export const activeTarget = (row: TargetRow, sealer: Sealer, baseUrl = ''): Acti
     ratePerSecond: row.ratePerSecond,
     retryProfile: row.retryProfile,
   };
-};
+}

@@ -19,16 +19,16 @@ export type TestAttemptRow = {
 };
 
 /** Returns whether the webhook exists, and locks it against deletion until the transaction ends. */
-export const lockWebhook = async (sql: Queryable, { shard, id }: { shard: number; id: number }): Promise<boolean> => {
+export async function lockWebhook(sql: Queryable, { shard, id }: { shard: number; id: number }): Promise<boolean> {
   const rows = await sql`select from webhook where shard = ${shard} and id = ${id} for key share`;
   return rows.length === 1;
-};
+}
 
 /**
  * Inserts the finished delivery and its only attempt; returns the delivery's id. It is never pending, so no worker
  * sends it.
  */
-export const insertTestDelivery = async (sql: Queryable, row: TestAttemptRow): Promise<number> => {
+export async function insertTestDelivery(sql: Queryable, row: TestAttemptRow): Promise<number> {
   const [written] = await sql<{ id: number }[]>`
     with allocated as materialized (
       select ${nextDeliveryId(sql, row.day, sql`${row.shard}::smallint`)} as id
@@ -44,4 +44,4 @@ export const insertTestDelivery = async (sql: Queryable, row: TestAttemptRow): P
     returning delivery_id as id`;
   if (written === undefined) throw new Error('Inserting an attempt returned no row');
   return written.id;
-};
+}

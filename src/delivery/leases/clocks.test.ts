@@ -15,13 +15,13 @@ const settings = { leaseMs: 1_000, leaseMarginMs: 250, beatMs: 50, workerId: 1 }
 const STEP_MS = 5 * 60_000;
 
 /** Its clock on the wall is stepped each time somebody looks at it, and only `advance` makes time pass. */
-const steppedBy = (stepMs: number): TestClock => {
+function steppedBy(stepMs: number): TestClock {
   const clock = standingClock();
   let steppedMs = 0;
   return { ...clock, now: () => new Date(clock.now().getTime() + (steppedMs += stepMs)) };
-};
+}
 
-const startOwner = (sql: Sql, clock: TestClock, ends: Endings): Ownership => {
+function startOwner(sql: Sql, clock: TestClock, ends: Endings): Ownership {
   const ownership = new Ownership({
     direct: sql,
     clock,
@@ -37,7 +37,7 @@ const startOwner = (sql: Sql, clock: TestClock, ends: Endings): Ownership => {
   ownership.start();
   ends.after(() => ownership.stop());
   return ownership;
-};
+}
 
 const owns = (ownership: Ownership, shards: number) =>
   until(

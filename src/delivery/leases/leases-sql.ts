@@ -7,24 +7,25 @@ export type LeaseRow = { shard: number; owner: number | null; fence: number };
 const COUNTED_MAX = 1_000;
 
 /** Increments the heartbeat counter of this worker. */
-export const beat = async (sql: Queryable, worker: number, now: Date): Promise<void> => {
+export async function beat(sql: Queryable, worker: number, now: Date): Promise<void> {
   await sql`
     insert into worker (id, beat, date_started) values (${worker}, 1, ${now})
     on conflict (id) do update set beat = worker.beat + 1`;
-};
+}
 
 const listWorkers = async (sql: Queryable) => sql<WorkerRow[]>`select id, beat from worker`;
 
 const listLeases = async (sql: Queryable) => sql<LeaseRow[]>`select shard, owner, fence from shard_lease`;
 
 /** Returns all workers and all leases. */
-export const look = (sql: Queryable): Promise<[WorkerRow[], LeaseRow[]]> =>
-  Promise.all([listWorkers(sql), listLeases(sql)]);
+export function look(sql: Queryable): Promise<[WorkerRow[], LeaseRow[]]> {
+  return Promise.all([listWorkers(sql), listLeases(sql)]);
+}
 
 /** Limits how long the rest of the transaction waits for a lock; beyond that it fails with 55P03. */
-export const waitForLocks = async (tx: Queryable, lockMs: number): Promise<void> => {
+export async function waitForLocks(tx: Queryable, lockMs: number): Promise<void> {
   await tx`select set_config('lock_timeout', ${String(lockMs)}, true)`;
-};
+}
 
 /**
  * Takes shards that are free or whose owner is dead; the fencing token rises. The conditions are checked again under
@@ -37,7 +38,7 @@ export const waitForLocks = async (tx: Queryable, lockMs: number): Promise<void>
  * Rows are locked in shard order, as everywhere, to avoid deadlocks. `for update skip locked` is not used: distributed
  * PostgreSQL rejects it across shards.
  */
-export const takeShards = async (sql: Queryable, worker: number, shards: number[], dead: readonly WorkerRow[]) => {
+export async function takeShards(sql: Queryable, worker: number, shards: number[], dead: readonly WorkerRow[]) {
   const ids = dead.map(({ id }) => id);
   const beats = dead.map((seen) => seen.beat);
   return sql<{ shard: number; fence: number; crashCount: number }[]>`
@@ -64,14 +65,14 @@ export const takeShards = async (sql: Queryable, worker: number, shards: number[
       from taken t where s.shard = t.shard and s.fence = t.fence - 1 and t.deaths > 0
     )
     select shard, fence, deaths as "crashCount" from taken`;
-};
+}
 
 /**
  * Takes shards of this worker again, under a new fencing token and with unchanged crash counts. After a lapse of the
  * lease, results sent under the old token may still be on their way.
  */
-export const retakeShards = async (sql: Queryable, worker: number, shards: number[]) =>
-  sql<{ shard: number; fence: number; crashCount: number }[]>`
+export async function retakeShards(sql: Queryable, worker: number, shards: number[]) {
+  return sql<{ shard: number; fence: number; crashCount: number }[]>`
     with owned as materialized (
       select shard from shard_lease
       where shard = any (${shards}::smallint[]) and owner = ${worker}
@@ -80,9 +81,10 @@ export const retakeShards = async (sql: Queryable, worker: number, shards: numbe
     )
     update shard_lease l set fence = l.fence + 1 from owned where l.shard = owned.shard
     returning l.shard, l.fence, l.deaths as "crashCount"`;
+}
 
 /** Hands shards back, except those that have another owner by now. */
-export const releaseShards = async (sql: Queryable, worker: number, shards: number[]): Promise<void> => {
+export async function releaseShards(sql: Queryable, worker: number, shards: number[]): Promise<void> {
   await sql`
     with owned as materialized (
       select shard from shard_lease
@@ -91,10 +93,10 @@ export const releaseShards = async (sql: Queryable, worker: number, shards: numb
       for no key update
     )
     update shard_lease l set owner = null, deaths = 0 from owned where l.shard = owned.shard`;
-};
+}
 
 /** Resets the crash counts of the shards. */
-export const resetCrashCounts = async (sql: Queryable, worker: number, shards: number[]): Promise<void> => {
+export async function resetCrashCounts(sql: Queryable, worker: number, shards: number[]): Promise<void> {
   await sql`
     with owned as materialized (
       select shard from shard_lease
@@ -103,11 +105,11 @@ export const resetCrashCounts = async (sql: Queryable, worker: number, shards: n
       for no key update
     )
     update shard_lease l set deaths = 0 from owned where l.shard = owned.shard`;
-};
+}
 
 /** Deletes dead workers that own no shard. */
-export const removeWorkers = async (sql: Queryable, workers: number[]): Promise<void> => {
+export async function removeWorkers(sql: Queryable, workers: number[]): Promise<void> {
   await sql`
     delete from worker w
     where id = any (${workers}::bigint[]) and not exists (select from shard_lease l where l.owner = w.id)`;
-};
+}

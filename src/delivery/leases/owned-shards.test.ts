@@ -5,7 +5,7 @@ import { createLog } from '#core/log.ts';
 import { createShardMetrics } from '../metrics/shards.ts';
 import { OwnedShards } from './owned-shards.ts';
 
-const openHoldings = () => {
+function openHoldings() {
   const said: string[] = [];
   const holdings = new OwnedShards({
     log: createLog('warn', { write: (line) => void said.push((JSON.parse(line) as { msg: string }).msg) }),
@@ -18,7 +18,7 @@ const openHoldings = () => {
     () => 'free',
   );
   return { holdings, said };
-};
+}
 
 test('a worker says once why it gives up what it has in flight', () => {
   for (const cause of ['silent', 'fenced'] as const) {

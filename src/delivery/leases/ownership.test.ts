@@ -15,7 +15,7 @@ import { beat, takeShards } from './leases-sql.ts';
 /** Beats are made in real time. Leases pass by a clock that the tests advance. */
 const settings = { leaseMs: 4_000, leaseMarginMs: 1_000, beatMs: 40 };
 
-const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
+function startOwner(sql: Sql, workerId: number, ends: Endings) {
   const held = new Set<number>();
   const lost: number[] = [];
   const registry = new Registry();
@@ -43,16 +43,16 @@ const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
     return { free: by('taken', 'free'), own: by('taken', 'own'), silent: by('lost', 'silent') };
   };
   return { ownership, held, lost, counted, clock };
-};
+}
 
 /** A silent rival has all of a few shards but one, which is free: whoever takes that one has seen the rival, too. */
 const FEW = 8;
 const FREE = 5;
-const addSilentRival = async (sql: Sql): Promise<void> => {
+async function addSilentRival(sql: Sql): Promise<void> {
   await sql`insert into worker (id, beat, date_started) values (9, 1, now())`;
   await sql`delete from shard_lease where shard >= ${FEW}`;
   await sql`update shard_lease set owner = 9, fence = 7 where shard <> ${FREE}`;
-};
+}
 const holds = (held: ReadonlySet<number>, count: number) =>
   until(
     async () => held.size,
@@ -61,17 +61,17 @@ const holds = (held: ReadonlySet<number>, count: number) =>
 const seesRival = ({ held }: { held: ReadonlySet<number> }) => until(async () => held.has(FREE), Boolean);
 
 /** Worker 1 has beaten so often that one beat was asked for and confirmed since this was called. */
-const beatsAnew = async (sql: Sql, beats = 3): Promise<void> => {
+async function beatsAnew(sql: Sql, beats = 3): Promise<void> {
   const count = async () => (await sql<{ beat: number }[]>`select beat from worker where id = 1`)[0]?.beat ?? 0;
   const before = await count();
   await until(count, (now) => now >= before + beats);
-};
+}
 
-const countsOf = async (sql: Sql): Promise<Record<string, number>> => {
+async function countsOf(sql: Sql): Promise<Record<string, number>> {
   const rows = await sql<{ owner: number | null; count: number }[]>`
     select owner, count(*) as count from shard_lease group by owner`;
   return Object.fromEntries(rows.map(({ owner, count }) => [String(owner), count]));
-};
+}
 
 test('one worker takes all shards, a second one half of them, and what it leaves comes back', async () => {
   const ends = endings();

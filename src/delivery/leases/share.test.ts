@@ -11,7 +11,7 @@ const heldBy = (leases: readonly LeaseRow[], id: number) =>
   leases.filter(({ owner }) => owner === id).map(({ shard }) => shard);
 
 /** All look at the same list, then each does what it planned; what two reach for, the first gets. */
-const round = (leases: LeaseRow[], live: readonly number[], dead = none): void => {
+function round(leases: LeaseRow[], live: readonly number[], dead = none): void {
   const plans = live.map((self) => ({
     self,
     ...planShards(leases, { self, live, dead }, none),
@@ -25,7 +25,7 @@ const round = (leases: LeaseRow[], live: readonly number[], dead = none): void =
     }
     for (const row of leases) if (handBack.includes(row.shard)) row.owner = null;
   }
-};
+}
 
 const sizes = (leases: readonly LeaseRow[], live: readonly number[]) =>
   live.map((id) => heldBy(leases, id).length).toSorted((a, b) => a - b);

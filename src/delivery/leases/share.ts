@@ -5,24 +5,24 @@ import type { LeaseRow } from './leases-sql.ts';
  * Returns the number of shards per live worker. Numbers differ by at most one and add up to all shards: with
  * `ceil(shards / workers)` for each, 14 of 100 workers would have none.
  */
-export const sharesOf = (live: readonly number[], shards: number): Map<number, number> => {
+export function sharesOf(live: readonly number[], shards: number): Map<number, number> {
   const least = Math.floor(shards / live.length);
   const more = shards % live.length;
   const ranked = live.toSorted((a, b) => a - b);
   return new Map(ranked.map((id, rank) => [id, least + (rank < more ? 1 : 0)]));
-};
+}
 
 /**
  * Returns which free or orphaned shards to take and which to hand back for an even split. Workers that see the same
  * list take different shards: when all took the first free one, one worker got it and the others waited a heartbeat for
  * the next. A worker with another list may lose a shard to a competitor and tries again.
  */
-export const planShards = (
+export function planShards(
   leases: readonly LeaseRow[],
   workers: { self: number; live: readonly number[]; dead: ReadonlySet<number> },
   /** Shards whose hand-back is in progress. */
   handingBack: ReadonlySet<number>,
-): { take: number[]; handBack: number[] } => {
+): { take: number[]; handBack: number[] } {
   const { self, live, dead } = workers;
   const byOwner = Map.groupBy(leases, ({ owner }) => owner);
   const free = leases
@@ -38,4 +38,4 @@ export const planShards = (
     take: free.slice(first, first + missing(self)).filter((shard) => !handingBack.has(shard)),
     handBack: kept.slice(shares.get(self)),
   };
-};
+}

@@ -9,11 +9,11 @@ const LOCK_NOT_AVAILABLE = '55P03';
 const ONE_LOCK_MS = 20;
 
 /** Returns the taken shards; runs as many transactions as it needs. `lockMs` limits how long a row lock is awaited. */
-export const takeUnlocked = async (
+export async function takeUnlocked(
   run: RunQuery,
   worker: number,
   request: { shards: number[]; dead: readonly WorkerRow[]; lockMs: number },
-): Promise<Awaited<ReturnType<typeof takeShards>>[number][]> => {
+): Promise<Awaited<ReturnType<typeof takeShards>>[number][]> {
   const { shards, dead, lockMs } = request;
   const take = () =>
     run((sql) =>
@@ -34,4 +34,4 @@ export const takeUnlocked = async (
       taken.push(...(await takeUnlocked(run, worker, { shards: [shard], dead, lockMs: ONE_LOCK_MS })));
   }
   return taken;
-};
+}

@@ -36,7 +36,7 @@ const backoffFields = ({ webhook }: Entry): object => ({
 });
 
 /** Returns the fields of the line; times are in milliseconds, and undefined fields are omitted. */
-export const attemptLine = (entry: Entry, record: RecordResult, workerId: number): object => {
+export function attemptLine(entry: Entry, record: RecordResult, workerId: number): object {
   const { shard, fence, delivery, attempt } = entry;
   return {
     delivery: delivery.id,
@@ -53,4 +53,4 @@ export const attemptLine = (entry: Entry, record: RecordResult, workerId: number
     ...nextFields(entry),
     ...backoffFields(entry),
   };
-};
+}

@@ -24,27 +24,26 @@ type Deps = {
 /** Entries without an attempt are not logged: disabling a webhook may end a million of them. */
 const levelOf = (attempt: Attempt): 'info' | 'debug' => (attempt.outcome.kind === 'delivered' ? 'debug' : 'info');
 
-export const observeRecorder = (
-  recorder: Recorder,
-  { clock, log, metrics, hourlyStats, workerId }: Deps,
-): Recorder => ({
-  ...recorder,
-  record: (entry, onRecorded) => {
-    metrics.completed(entry);
-    const startedMs = clock.monotonicMs();
-    recorder.record(entry, (isWritten) => {
-      const record = { isWritten, durationMs: clock.monotonicMs() - startedMs };
-      metrics.recorded(entry, record);
-      // The next owner repeats attempts of a lost shard and counts them.
-      if (isWritten) hourlyStats.add(entry);
-      // A log line costs 24 µs including the file, a whole delivery 50 to 135 µs: so successes are logged at level
-      // `debug`.
-      const level = entry.attempt === null ? null : levelOf(entry.attempt);
-      if (level !== null && log.isLevelEnabled(level)) log[level](attemptLine(entry, record, workerId), 'attempt');
-      onRecorded(isWritten);
-    });
-  },
-});
+export function observeRecorder(recorder: Recorder, { clock, log, metrics, hourlyStats, workerId }: Deps): Recorder {
+  return {
+    ...recorder,
+    record: (entry, onRecorded) => {
+      metrics.completed(entry);
+      const startedMs = clock.monotonicMs();
+      recorder.record(entry, (isWritten) => {
+        const record = { isWritten, durationMs: clock.monotonicMs() - startedMs };
+        metrics.recorded(entry, record);
+        // The next owner repeats attempts of a lost shard and counts them.
+        if (isWritten) hourlyStats.add(entry);
+        // A log line costs 24 µs including the file, a whole delivery 50 to 135 µs: so successes are logged at level
+        // `debug`.
+        const level = entry.attempt === null ? null : levelOf(entry.attempt);
+        if (level !== null && log.isLevelEnabled(level)) log[level](attemptLine(entry, record, workerId), 'attempt');
+        onRecorded(isWritten);
+      });
+    },
+  };
+}
 
 const BUCKETS_SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800, 7_200,
@@ -65,7 +64,7 @@ export type AttemptMetrics = {
   aborted: (exchanges: number) => void;
 };
 
-const createInstruments = (registry: Registry) => {
+function createInstruments(registry: Registry) {
   const registers = [registry];
   const attempts = new Counter({
     name: 'halcyon_delivery_attempts_total',
@@ -115,9 +114,9 @@ const createInstruments = (registry: Registry) => {
   );
   const endings = new Map(STATES.map((state) => [state, childOf(ended, state)]));
   return { count, delivered, wait, connect, answer, record, aborted, unrecorded, connection, endings };
-};
+}
 
-export const createAttemptMetrics = (registry: Registry): AttemptMetrics => {
+export function createAttemptMetrics(registry: Registry): AttemptMetrics {
   const instruments = createInstruments(registry);
   const { count, delivered, wait, connect, answer, record, aborted, unrecorded, connection, endings } = instruments;
   return {
@@ -148,4 +147,4 @@ export const createAttemptMetrics = (registry: Registry): AttemptMetrics => {
     },
     aborted: (exchanges) => aborted?.inc(exchanges),
   };
-};
+}

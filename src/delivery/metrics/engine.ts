@@ -38,7 +38,7 @@ const createGauges = (registry: Registry) => (name: string, help: string, read: 
   );
 
 /** Registers the metrics of connections. */
-const observeSockets = (registry: Registry, { connections }: EngineView['engine']): void => {
+function observeSockets(registry: Registry, { connections }: EngineView['engine']): void {
   const registers = [registry];
   registry.registerMetric(
     new Gauge({
@@ -74,9 +74,9 @@ const observeSockets = (registry: Registry, { connections }: EngineView['engine'
     const { full, resumed } = connections.sockets.handshakes;
     return { full, resumed };
   });
-};
+}
 
-export const observeEngine = (registry: Registry, view: EngineView): void => {
+export function observeEngine(registry: Registry, view: EngineView): void {
   const { clock, settings } = view;
   const { lanes, ownership, dispatcher, ownerWrites } = view.engine;
   const registers = [registry];
@@ -134,4 +134,4 @@ export const observeEngine = (registry: Registry, view: EngineView): void => {
     labelNames: ['held_by', 'shard_group'],
     registers,
   });
-};
+}

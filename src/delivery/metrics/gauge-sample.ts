@@ -17,7 +17,7 @@ export type GaugeSample = {
   oldestDueAtMs: Record<Blocker, Map<number, number>>;
 };
 
-export const sampleLanes = (lanes: Iterable<Lane>, moment: Moment): GaugeSample => {
+export function sampleLanes(lanes: Iterable<Lane>, moment: Moment): GaugeSample {
   const nowMs = moment.now.getTime();
   const sample: GaugeSample = {
     lanes: { idle: 0, ready: 0, sending: 0, paused: 0, probing: 0, inactive: 0, unusable: 0 },
@@ -35,4 +35,4 @@ export const sampleLanes = (lanes: Iterable<Lane>, moment: Moment): GaugeSample 
     oldest.set(group, Math.min(lane.first.dueAt.getTime(), oldest.get(group) ?? nowMs));
   }
   return sample;
-};
+}

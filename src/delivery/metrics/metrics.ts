@@ -17,7 +17,7 @@ export type EngineMetrics = {
   watch: (view: EngineView) => void;
 };
 
-export const createEngineMetrics = (registry: Registry): EngineMetrics => {
+export function createEngineMetrics(registry: Registry): EngineMetrics {
   const deactivations = new Counter({
     name: 'halcyon_webhook_deactivations_total',
     help: 'Webhooks disabled automatically, by reason: repeated failures, or a 410 response',
@@ -31,4 +31,4 @@ export const createEngineMetrics = (registry: Registry): EngineMetrics => {
     deactivated: (why) => byWhy.get(why)?.inc(),
     watch: (view) => observeEngine(registry, view),
   };
-};
+}

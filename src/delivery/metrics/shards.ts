@@ -21,7 +21,7 @@ export type ShardMetrics = {
 const children = <Cause extends string>(counter: Counter<'cause'>, causes: readonly Cause[]) =>
   new Map(causes.map((cause) => [cause, childOf(counter, cause)]));
 
-export const createShardMetrics = (registry: Registry): ShardMetrics => {
+export function createShardMetrics(registry: Registry): ShardMetrics {
   const counter = (name: string, help: string) =>
     new Counter({ name, help, labelNames: ['cause'], registers: [registry] });
   const taken = children<TakeCause>(counter('halcyon_shards_taken_total', 'Shards taken, by cause'), [
@@ -38,4 +38,4 @@ export const createShardMetrics = (registry: Registry): ShardMetrics => {
     taken: (cause, shards) => taken.get(cause)?.inc(shards),
     lost: (cause, shards) => lost.get(cause)?.inc(shards),
   };
-};
+}

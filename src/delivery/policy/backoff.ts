@@ -14,7 +14,9 @@ export type StoredBackoff = { pausedUntil: Date | null; probeAt: Date | null };
 /** One instant, on the wall clock and on the monotonic clock. */
 export type Moment = { now: Date; nowMs: number };
 
-export const momentOf = (clock: Clock): Moment => ({ now: clock.now(), nowMs: clock.monotonicMs() });
+export function momentOf(clock: Clock): Moment {
+  return { now: clock.now(), nowMs: clock.monotonicMs() };
+}
 
 export const NO_BACKOFF: Backoff = { pausedUntilMs: Number.NEGATIVE_INFINITY, breaker: null };
 
@@ -22,33 +24,31 @@ export const NO_BACKOFF: Backoff = { pausedUntilMs: Number.NEGATIVE_INFINITY, br
  * Returns the backoff after an attempt, and the same object if nothing changed. `pauseMs` is the pause that the outcome
  * requests; a pause never shortens a longer one.
  */
-export const backoffAfter = (
+export function backoffAfter(
   backoff: Backoff,
   exchange: { effect: Effect; pauseMs: number; failures: number; isProbe: boolean; nowMs: number; random: number },
-): Backoff => {
+): Backoff {
   const { pauseMs, nowMs } = exchange;
   const pausedUntilMs = pauseMs > 0 ? Math.max(backoff.pausedUntilMs, nowMs + pauseMs) : backoff.pausedUntilMs;
   const breaker = breakerAfter(backoff.breaker, exchange);
   return pausedUntilMs === backoff.pausedUntilMs && breaker === backoff.breaker ? backoff : { pausedUntilMs, breaker };
-};
+}
 
-export const toStored = ({ pausedUntilMs, breaker }: Backoff, { now, nowMs }: Moment): StoredBackoff => ({
-  pausedUntil: pausedUntilMs > nowMs ? new Date(now.getTime() + pausedUntilMs - nowMs) : null,
-  probeAt: breaker === null ? null : new Date(now.getTime() + breaker.probeAtMs - nowMs),
-});
+export function toStored({ pausedUntilMs, breaker }: Backoff, { now, nowMs }: Moment): StoredBackoff {
+  return {
+    pausedUntil: pausedUntilMs > nowMs ? new Date(now.getTime() + pausedUntilMs - nowMs) : null,
+    probeAt: breaker === null ? null : new Date(now.getTime() + breaker.probeAtMs - nowMs),
+  };
+}
 
 /**
  * Restores a stored backoff. Waits are limited to the longest pause and the longest probe interval, whatever the clock
  * of another machine wrote.
  */
-export const fromStored = (
-  { pausedUntil, probeAt }: StoredBackoff,
-  failures: number,
-  { now, nowMs }: Moment,
-): Backoff => {
+export function fromStored({ pausedUntil, probeAt }: StoredBackoff, failures: number, { now, nowMs }: Moment): Backoff {
   const waitMs = (until: Date | null): number => (until === null ? 0 : Math.max(0, until.getTime() - now.getTime()));
   return {
     pausedUntilMs: nowMs + Math.min(waitMs(pausedUntil), PAUSE_MAX_MS),
     breaker: restoreBreaker({ failures, waitMs: waitMs(probeAt) }, nowMs),
   };
-};
+}

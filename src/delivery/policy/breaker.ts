@@ -21,10 +21,10 @@ const gapMs = (failedProbes: number): number => Math.min(PROBE_FIRST_MS * 2 ** f
  * attempt started while the breaker was open. A failure of an older attempt does not lengthen the interval: 32 attempts
  * cut off by one restart of an endpoint would delay the first probe by 5 minutes.
  */
-export const breakerAfter = (
+export function breakerAfter(
   breaker: Breaker | null,
   exchange: { effect: Effect; failures: number; isProbe: boolean; nowMs: number; random: number },
-): Breaker | null => {
+): Breaker | null {
   const { effect, failures, isProbe, nowMs, random } = exchange;
   if (effect === 'success') return null;
   if (breaker === null) {
@@ -36,16 +36,16 @@ export const breakerAfter = (
   if (effect === 'nothing') return { ...breaker, probeAtMs: nowMs + withJitter(gapMs(0), random) };
   const failedProbes = breaker.failedProbes + 1;
   return { failedProbes, probeAtMs: nowMs + withJitter(gapMs(failedProbes), random) };
-};
+}
 
 /**
  * Restores the breaker from the stored state. `waitMs` is the time until the next probe. The number of failed probes is
  * not stored but derived from the consecutive failures; these include attempts that were in flight when the breaker
  * opened, so the interval may be too long but never too short.
  */
-export const restoreBreaker = (stored: { failures: number; waitMs: number }, nowMs: number): Breaker | null => {
+export function restoreBreaker(stored: { failures: number; waitMs: number }, nowMs: number): Breaker | null {
   const { failures, waitMs } = stored;
   if (failures < OPENS_AT_FAILURES) return null;
   const longestMs = withJitter(PROBE_MAX_MS, 1);
   return { failedProbes: failures - OPENS_AT_FAILURES, probeAtMs: nowMs + Math.min(Math.max(0, waitMs), longestMs) };
-};
+}

@@ -23,7 +23,7 @@ const failures = (count: number, spanMs: number): Attempt[] =>
   Array.from({ length: count }, (_, index) => ({ atMs: (spanMs * index) / (count - 1), outcome: failed }));
 
 /** When (in ms) the rule is met first; undefined: never. */
-const endOf = (attempts: readonly Attempt[], profile: RetryProfile = 'hour'): number | undefined => {
+function endOf(attempts: readonly Attempt[], profile: RetryProfile = 'hour'): number | undefined {
   let health: Health = HEALTHY;
   for (const { atMs, outcome } of attempts) {
     const now = new Date(Date.UTC(2026, 10, 21) + atMs);
@@ -31,7 +31,7 @@ const endOf = (attempts: readonly Attempt[], profile: RetryProfile = 'hour'): nu
     if (requiresDisable(health, outcome, now, profile, settings)) return atMs;
   }
   return undefined;
-};
+}
 
 const cases: readonly [string, readonly Attempt[], number | undefined, RetryProfile?][] = [
   ['12 failures over the span do', failures(12, HOUR), HOUR],
@@ -83,7 +83,7 @@ test('whoever meets the rule was condemned by its failures, whoever does not by 
 });
 
 /** When (in ms) somebody is warned, and when the webhook is to be switched off first. */
-const lifeOf = (attempts: readonly Attempt[], profile: RetryProfile = 'hour') => {
+function lifeOf(attempts: readonly Attempt[], profile: RetryProfile = 'hour') {
   const warnedAtMs: number[] = [];
   let [health, backoff, isPendingDisable, condemnedAtMs] = [
     HEALTHY,
@@ -113,7 +113,7 @@ const lifeOf = (attempts: readonly Attempt[], profile: RetryProfile = 'hour') =>
     if (isPendingDisable) condemnedAtMs ??= atMs;
   }
   return { warnedAtMs, condemnedAtMs };
-};
+}
 
 test('a warning comes at half of the failures and half of the span, once in a row of failures', () => {
   const evenly = lifeOf(failures(12, HOUR));

@@ -19,30 +19,30 @@ const WARNED_AT = 0.5;
  * Returns the progress towards auto-disable, 1 when it is due. Both conditions are required, so the smaller ratio
  * counts.
  */
-const progressOf = (health: Health, now: Date, profile: RetryProfile, settings: DeactivationSettings): number => {
+function progressOf(health: Health, now: Date, profile: RetryProfile, settings: DeactivationSettings): number {
   if (health.firstFailureAt === null) return 0;
   const failingMs = now.getTime() - health.firstFailureAt.getTime();
   return Math.min(
     health.consecutiveFailures / settings.deactivateAfterFailures,
     failingMs / (settings.deactivateAfterSeconds[profile] * 1_000),
   );
-};
+}
 
 /**
  * Returns whether the attempt that ended at `now` with this outcome requires that its webhook is disabled. `health`
  * already includes the attempt (`healthAfter`). Only a failed attempt can require it: not time alone, a requested pause
  * or an internal error.
  */
-export const requiresDisable = (
+export function requiresDisable(
   health: Health,
   outcome: Outcome,
   now: Date,
   profile: RetryProfile,
   settings: DeactivationSettings,
-): boolean => {
+): boolean {
   if (outcome.kind === 'gone') return true;
   return effectOf(outcome) === 'failure' && progressOf(health, now, profile, settings) >= 1;
-};
+}
 
 /** `failures`: enough consecutive failures over enough time. `gone`: the endpoint responded with 410. */
 export type DisableReason = 'failures' | 'gone';
@@ -51,22 +51,25 @@ export type DisableReason = 'failures' | 'gone';
  * Returns why a webhook with a pending disable is disabled. The reason is derived from its health instead of being
  * stored beside `is_condemned`: below the failure threshold, only a 410 can be the cause.
  */
-export const disableReason = (
+export function disableReason(
   health: Health,
   now: Date,
   profile: RetryProfile,
   settings: DeactivationSettings,
-): DisableReason => (progressOf(health, now, profile, settings) >= 1 ? 'failures' : 'gone');
+): DisableReason {
+  return progressOf(health, now, profile, settings) >= 1 ? 'failures' : 'gone';
+}
 
 /**
  * Returns whether the attempt that ended at `now` with this outcome reaches half of the auto-disable threshold, so that
  * the store is warned once per series of failures. `health` already includes the attempt.
  */
-export const requiresWarning = (
+export function requiresWarning(
   health: Health,
   outcome: Outcome,
   now: Date,
   profile: RetryProfile,
   settings: DeactivationSettings,
-): boolean =>
-  effectOf(outcome) === 'failure' && !health.isWarned && progressOf(health, now, profile, settings) >= WARNED_AT;
+): boolean {
+  return effectOf(outcome) === 'failure' && !health.isWarned && progressOf(health, now, profile, settings) >= WARNED_AT;
+}

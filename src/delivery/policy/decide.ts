@@ -10,7 +10,7 @@ import type { RetryProfile } from '../attempt/target.ts';
 
 export type Decision = { entry: Entry; health: Health; backoff: Backoff; isPendingDisable: boolean };
 
-export const decide = (input: {
+export function decide(input: {
   shard: number;
   /** The fencing token of the shard when the attempt started. */
   fence: number | undefined;
@@ -26,7 +26,7 @@ export const decide = (input: {
   deactivation: DeactivationSettings;
   moment: Moment;
   random: number;
-}): Decision => {
+}): Decision {
   const { shard, fence, delivery, attempt, moment } = input;
   const { now } = moment;
   const number = delivery.attempts + 1;
@@ -72,4 +72,4 @@ export const decide = (input: {
       isWarning,
     },
   };
-};
+}

@@ -7,8 +7,8 @@ import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
  */
 export type Effect = 'success' | 'failure' | 'nothing';
 
-export const effectOf = (outcome: Outcome): Effect => {
+export function effectOf(outcome: Outcome): Effect {
   if (outcome.kind === 'delivered') return 'success';
   if (isInternalError(outcome) || (outcome.kind === 'refused' && outcome.retryAfterMs > 0)) return 'nothing';
   return 'failure';
-};
+}

@@ -45,33 +45,37 @@ export type Entry = Fenced & {
 };
 
 /** Returns the entry of a delivery that fails without an attempt: its webhook or its event is gone. */
-export const ended = ({ shard, fence }: Fenced, delivery: Pending): Entry => ({
-  shard,
-  fence,
-  delivery,
-  attempt: null,
-  attempts: delivery.attempts,
-  faults: delivery.faults,
-  next: { state: 'failed' },
-  webhook: null,
-  isWarning: false,
-});
+export function ended({ shard, fence }: Fenced, delivery: Pending): Entry {
+  return {
+    shard,
+    fence,
+    delivery,
+    attempt: null,
+    attempts: delivery.attempts,
+    faults: delivery.faults,
+    next: { state: 'failed' },
+    webhook: null,
+    isWarning: false,
+  };
+}
 
 /**
  * Returns the entry of a delivery that fails by an internal error: the attempt that says so is shown in addition to the
  * charged ones.
  */
-export const deadLetter = ({ shard, fence }: Fenced, delivery: Pending, why: string, now: Date): Entry => ({
-  shard,
-  fence,
-  delivery,
-  attempt: { startedAt: now, durationMs: 0, outcome: { kind: 'threw', why, reply: null } },
-  attempts: delivery.attempts + 1,
-  faults: delivery.faults,
-  next: { state: 'failed' },
-  webhook: null,
-  isWarning: false,
-});
+export function deadLetter({ shard, fence }: Fenced, delivery: Pending, why: string, now: Date): Entry {
+  return {
+    shard,
+    fence,
+    delivery,
+    attempt: { startedAt: now, durationMs: 0, outcome: { kind: 'threw', why, reply: null } },
+    attempts: delivery.attempts + 1,
+    faults: delivery.faults,
+    next: { state: 'failed' },
+    webhook: null,
+    isWarning: false,
+  };
+}
 
 /** Numbers, names of outcomes and dates, without the response. */
 const ROW_BYTES = 200;
@@ -79,7 +83,7 @@ const ROW_BYTES = 200;
 const BYTES_PER_CHARACTER = 3;
 
 /** Returns an upper bound of the entry's size in the record statement. */
-export const bytesOf = ({ attempt }: Entry): number => {
+export function bytesOf({ attempt }: Entry): number {
   const reply = attempt?.outcome.reply;
   return ROW_BYTES + BYTES_PER_CHARACTER * ((reply?.headers.length ?? 0) + (reply?.body.length ?? 0));
-};
+}

@@ -21,7 +21,9 @@ const LONGEST_GAPS = (5 * MINUTE_MS) / INTERNAL_FAULT_GAP_MS;
 export const INTERNAL_FAULTS_MAX = (72 * HOUR_MS) / INTERNAL_FAULT_GAP_MS;
 
 /** Returns the delay units in a fault of this duration. */
-export const faultUnitsIn = (ms: number): number => ms / INTERNAL_FAULT_GAP_MS;
+export function faultUnitsIn(ms: number): number {
+  return ms / INTERNAL_FAULT_GAP_MS;
+}
 
 /**
  * An error that is thrown is most likely caused by the delivery itself and will repeat: the twelfth ends the delivery.
@@ -32,14 +34,15 @@ const THROW_WEIGHT = INTERNAL_FAULTS_MAX / 12;
  * Returns the fault count after this outcome: an internal error adds as many delay units as the wait that follows it,
  * an outcome of the endpoint resets the count to 0.
  */
-export const faultsAfter = (faults: number, outcome: Outcome): number => {
+export function faultsAfter(faults: number, outcome: Outcome): number {
   if (!isInternalError(outcome)) return 0;
   return faults + (outcome.kind === 'threw' ? THROW_WEIGHT : Math.min(faults + 1, LONGEST_GAPS));
-};
+}
 
 /**
  * Returns the delay after an internal error that raised the count to `faults`; after a thrown error always the first
  * delay.
  */
-export const gapAfterFaultMs = (faults: number, outcome: Outcome): number =>
-  INTERNAL_FAULT_GAP_MS * (outcome.kind === 'threw' ? 1 : Math.min(Math.ceil(faults / 2), LONGEST_GAPS));
+export function gapAfterFaultMs(faults: number, outcome: Outcome): number {
+  return INTERNAL_FAULT_GAP_MS * (outcome.kind === 'threw' ? 1 : Math.min(Math.ceil(faults / 2), LONGEST_GAPS));
+}

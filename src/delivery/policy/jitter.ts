@@ -5,4 +5,6 @@
 const JITTER = 0.2;
 
 /** Returns the delay with jitter. `random` is in [0, 1). */
-export const withJitter = (ms: number, random: number): number => ms * (1 + JITTER * random);
+export function withJitter(ms: number, random: number): number {
+  return ms * (1 + JITTER * random);
+}

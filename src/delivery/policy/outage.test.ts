@@ -28,7 +28,7 @@ type Outage = {
 };
 
 /** One lane, its endpoint and the policy: what is sent when, what becomes of it, and when the webhook is switched off. */
-const live = ({ arrivals, profile = 'hour', random = 0, untilMs, outcomeAt = () => refused }: Outage) => {
+function live({ arrivals, profile = 'hour', random = 0, untilMs, outcomeAt = () => refused }: Outage) {
   const waiting: Waiting[] = arrivals.map((dueAtMs) => ({ dueAtMs, attempts: 0 }));
   const requests: number[] = [];
   let ended = 0;
@@ -56,7 +56,7 @@ const live = ({ arrivals, profile = 'hour', random = 0, untilMs, outcomeAt = () 
     if (requiresDisable(health, outcome, now, profile, settings)) return { requests, ended, deactivatedAtMs: nowMs };
   }
   return { requests, ended, deactivatedAtMs: null };
-};
+}
 
 const FOR_EVER_MS = 100 * 24 * HOUR;
 const inFirst = (requests: readonly number[], ms: number): number => requests.filter((atMs) => atMs < ms).length;

@@ -51,7 +51,7 @@ test('410 ends a delivery at once', () => {
 });
 
 /** How long a delivery lives on when every attempt of it ends so. */
-const enduredMs = (outcome: Outcome): number => {
+function enduredMs(outcome: Outcome): number {
   let faults = 0;
   for (let ms = 0; ;) {
     faults = faultsAfter(faults, outcome);
@@ -59,7 +59,7 @@ const enduredMs = (outcome: Outcome): number => {
     if (nextStep.kind !== 'retry') return ms;
     ms += nextStep.afterMs;
   }
-};
+}
 
 test('a fault in what surrounds us is tried again for 72 hours, however many attempts were made', () => {
   assert.equal(enduredMs(ours), 72 * 60 * MINUTE - 150_000);

@@ -24,17 +24,18 @@ export const PAUSE_MAX_MS = HOUR;
 export type NextStep = { kind: 'successful' } | { kind: 'failed' } | { kind: 'retry'; afterMs: number };
 
 /** Returns how long the outcome pauses the whole webhook, in ms; also after the last attempt of a delivery. */
-export const pauseMsOf = (outcome: Outcome): number =>
-  outcome.kind === 'refused' ? Math.min(outcome.retryAfterMs, PAUSE_MAX_MS) : 0;
+export function pauseMsOf(outcome: Outcome): number {
+  return outcome.kind === 'refused' ? Math.min(outcome.retryAfterMs, PAUSE_MAX_MS) : 0;
+}
 
 /**
  * Returns what follows attempt number `attempt` (from 1). `random` is in [0, 1). `faults` counts the internal errors,
  * this one included (`faultsAfter`); an internal error is not charged, so the same attempt number is used again.
  */
-export const nextStepAfter = (
+export function nextStepAfter(
   outcome: Outcome,
   { attempt, faults, profile, random }: { attempt: number; faults: number; profile: RetryProfile; random: number },
-): NextStep => {
+): NextStep {
   if (outcome.kind === 'delivered') return { kind: 'successful' };
   if (outcome.kind === 'gone') return { kind: 'failed' };
   if (isInternalError(outcome)) {
@@ -44,7 +45,7 @@ export const nextStepAfter = (
   const gapMs = gapsMs[profile][attempt - 1];
   if (gapMs === undefined) return { kind: 'failed' };
   return { kind: 'retry', afterMs: Math.max(withJitter(gapMs, random), pauseMsOf(outcome)) };
-};
+}
 
 /** `isWarned`: the store was warned, in this series of failures, that half of the auto-disable threshold is reached. */
 export type Failures = { consecutiveFailures: number; firstFailureAt: Date | null; isWarned: boolean };
@@ -61,7 +62,7 @@ export const UNKNOWN: Health = { consecutiveFailures: 0, firstFailureAt: null, i
 export const HEALTHY: Health = { ...UNKNOWN, hasSucceeded: true };
 
 /** Returns the health after an outcome. A requested pause and an internal error leave it unchanged. */
-export const healthAfter = (health: Health, outcome: Outcome, now: Date): Health => {
+export function healthAfter(health: Health, outcome: Outcome, now: Date): Health {
   switch (effectOf(outcome)) {
     case 'success':
       return HEALTHY;
@@ -75,4 +76,4 @@ export const healthAfter = (health: Health, outcome: Outcome, now: Date): Health
         hasSucceeded: false,
       };
   }
-};
+}

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { nextStartAfter } from './rate-limit.ts';
 
 /** When deliveries of a lane that has many start, if it is looked at every `everyMs`. */
-const startsOf = (ratePerSecond: number, everyMs: number, forMs: number): number[] => {
+function startsOf(ratePerSecond: number, everyMs: number, forMs: number): number[] {
   const starts: number[] = [];
   let nextStartMs = Number.NEGATIVE_INFINITY;
   for (let nowMs = 0; nowMs < forMs; nowMs += everyMs) {
@@ -13,7 +13,7 @@ const startsOf = (ratePerSecond: number, everyMs: number, forMs: number): number
     }
   }
   return starts;
-};
+}
 
 test('the pace is exact on average, however coarse the looks', () => {
   for (const rate of [1, 7, 10, 100, 1_000]) {

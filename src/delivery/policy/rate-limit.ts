@@ -9,5 +9,6 @@ export const CATCH_UP_MS = 100;
  * bucket of one second would send 1,000 requests at once, and 2,000 in a second, to an endpoint limited to 1,000 per
  * second.
  */
-export const nextStartAfter = (nextStartMs: number, ratePerSecond: number, nowMs: number): number =>
-  (nowMs - nextStartMs <= CATCH_UP_MS ? nextStartMs : nowMs) + 1_000 / ratePerSecond;
+export function nextStartAfter(nextStartMs: number, ratePerSecond: number, nowMs: number): number {
+  return (nowMs - nextStartMs <= CATCH_UP_MS ? nextStartMs : nowMs) + 1_000 / ratePerSecond;
+}

@@ -26,13 +26,13 @@ export type AnswerResult =
   | { kind: 'answered_otherwise' | 'ended' }
   | { kind: 'unknown' };
 
-const outcomeOf = ({ code, outcome }: ListenerReply): OutcomeLabel => {
+function outcomeOf({ code, outcome }: ListenerReply): OutcomeLabel {
   if (code === null) return outcome ?? 'delivered';
   if (code >= 200 && code < 300) return 'delivered';
   return code === 410 ? 'gone' : 'refused';
-};
+}
 
-const rowOf = (reply: ListenerReply, keptBytes: number, now: Date): AnswerRow => {
+function rowOf(reply: ListenerReply, keptBytes: number, now: Date): AnswerRow {
   const outcome = outcomeOf(reply);
   return {
     state: outcome === 'delivered' ? 'successful' : 'failed',
@@ -43,7 +43,7 @@ const rowOf = (reply: ListenerReply, keptBytes: number, now: Date): AnswerRow =>
     responseHeaders: reply.headers === null ? null : textOf(reply.headers, keptBytes),
     responseBody: reply.body === null ? null : textOf(reply.body, keptBytes),
   };
-};
+}
 
 const isSame = (row: AnswerRow, stored: AnsweredRow): boolean =>
   (['durationMs', 'outcome', 'responseCode', 'responseHeaders', 'responseBody'] as const).every(
@@ -51,12 +51,12 @@ const isSame = (row: AnswerRow, stored: AnsweredRow): boolean =>
   );
 
 /** Records an answer. The same answer again changes nothing and returns the same result. */
-export const answer = async (
+export async function answer(
   { sql, log, answerKeptBytes }: { sql: Sql; log: Log; answerKeptBytes: number },
   delivery: PullWebhook & { id: number },
   reply: ListenerReply,
   now: Date,
-): Promise<AnswerResult> => {
+): Promise<AnswerResult> {
   const row = rowOf(reply, answerKeptBytes, now);
   const isNew = await writeAnswer(sql, delivery, row, now);
   const stored = await findAnswer(sql, delivery);
@@ -70,4 +70,4 @@ export const answer = async (
       'pull delivery answered',
     );
   return { kind: 'answered', attempt: stored };
-};
+}

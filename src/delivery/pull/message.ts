@@ -29,11 +29,11 @@ export type PullMessage = {
   answer: string;
 };
 
-const recordOf = (headers: readonly string[]): Record<string, string> => {
+function recordOf(headers: readonly string[]): Record<string, string> {
   const record: Record<string, string> = {};
   for (let at = 0; at < headers.length; at += 2) record[headers[at] ?? ''] = headers[at + 1] ?? '';
   return record;
-};
+}
 
 export class Messages {
   readonly #deps: MessagesDeps;

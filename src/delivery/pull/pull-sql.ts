@@ -11,12 +11,13 @@ export type Waiting = { id: number; eventId: number; isSent: boolean };
  * Returns the unanswered deliveries of those sent on a stream, and unsent ones up to `limit` in all. An id cursor would
  * miss some, because ids commit out of order. Deliveries of an older epoch have failed and are not returned.
  */
-export const listWaiting = async (
+export async function listWaiting(
   sql: Queryable,
   { shard, webhookId }: PullWebhook,
   sent: readonly number[],
   limit: number,
-): Promise<Waiting[]> => sql<Waiting[]>`
+): Promise<Waiting[]> {
+  return sql<Waiting[]>`
   with webhook_now as materialized (
     select epoch from webhook where shard = ${shard} and id = ${webhookId}
   ), unanswered as materialized (
@@ -30,6 +31,7 @@ export const listWaiting = async (
     order by d.due_at, d.id
     limit greatest(0, ${limit} - (select count(*) from unanswered))
   )`;
+}
 
 /** The result of a pull delivery. */
 export type AnswerRow = {
@@ -46,12 +48,12 @@ export type AnswerRow = {
  * Ends a pull delivery and inserts its only attempt, in one statement; returns false if it is not pending. The attempt
  * derives from the deleted row, so of two concurrent answers one is written.
  */
-export const writeAnswer = async (
+export async function writeAnswer(
   sql: Queryable,
   { shard, webhookId, id }: PullWebhook & { id: number },
   answer: AnswerRow,
   now: Date,
-): Promise<boolean> => {
+): Promise<boolean> {
   const rows = await sql`
     with ended as (
       delete from delivery
@@ -69,7 +71,7 @@ export const writeAnswer = async (
     )
     select from ended`;
   return rows.length > 0;
-};
+}
 
 /** An attempt and its event; the event's fields are null if it was deleted. */
 export type AnsweredRow = {
@@ -88,10 +90,10 @@ export type AnsweredRow = {
 };
 
 /** Returns the recorded answer; `ended` if the delivery ended without one, undefined if it does not exist. */
-export const findAnswer = async (
+export async function findAnswer(
   sql: Queryable,
   { shard, webhookId, id }: PullWebhook & { id: number },
-): Promise<AnsweredRow | 'ended' | undefined> => {
+): Promise<AnsweredRow | 'ended' | undefined> {
   const [row] = await sql<(AnsweredRow | { n: null })[]>`
     select d.id as "deliveryId", a.n, d.event_id as "eventId", a.date_started as "dateStarted", a.duration_ms as "durationMs",
       a.outcome, a.response_code as "responseCode", a.response_headers as "responseHeaders",
@@ -102,7 +104,7 @@ export const findAnswer = async (
     where d.shard = ${shard} and d.id = ${id} and d.webhook_id = ${webhookId}`;
   if (row === undefined) return undefined;
   return row.n === null ? 'ended' : row;
-};
+}
 
 /** Larger than any epoch: all deliveries of a deleted webhook have failed. */
 const EPOCH_MAX = 2 ** 31 - 1;
@@ -115,12 +117,12 @@ const EPOCH_MAX = 2 ** 31 - 1;
  * Returns the number of ended deliveries and the last id of the page: ended rows stay in the index while an old
  * transaction is open, so scanning from the start became slower each time.
  */
-export const endUnfetched = async (
+export async function endUnfetched(
   sql: Queryable,
   { shard, webhookId }: PullWebhook,
   { after, limit, oldest }: { after: number; limit: number; oldest: number },
   now: Date,
-): Promise<{ ended: number; last: number | null }> => {
+): Promise<{ ended: number; last: number | null }> {
   const [row] = await sql<{ ended: number; last: number | null }[]>`
     with held_first as materialized (
       select id, epoch from delivery
@@ -141,14 +143,10 @@ export const endUnfetched = async (
     )
     select (select count(*)::int from ended) as ended, (select max(id) from held_first) as last`;
   return row ?? { ended: 0, last: null };
-};
+}
 
 /** Ends a delivery whose event was erased or dropped. */
-export const endEmpty = async (
-  sql: Queryable,
-  { shard, id }: { shard: number; id: number },
-  now: Date,
-): Promise<void> => {
+export async function endEmpty(sql: Queryable, { shard, id }: { shard: number; id: number }, now: Date): Promise<void> {
   await sql`
     with ended as (
       delete from delivery where shard = ${shard} and id = ${id} and due_at = 'infinity'
@@ -156,4 +154,4 @@ export const endEmpty = async (
     )
     insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
     select shard, id, store_id, webhook_id, event_id, 'failed', attempts, ${now} from ended`;
-};
+}

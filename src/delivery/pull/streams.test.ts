@@ -32,30 +32,30 @@ const settings = {
   userAgent: 'Halcyon/test',
 };
 
-const streamsOf = (
+function streamsOf(
   t: { after: (end: () => Promise<void>) => void },
   changes: object = {},
   baseUrl = 'http://localhost',
-) => {
+) {
   const log = createLog('silent');
   const all = { ...settings, ...changes };
   const streams = new PullStreams({ sql, sealer: engine.sealer, clock: engine.clock, log, baseUrl, settings: all });
   t.after(() => streams.stop());
   return streams;
-};
+}
 
-const addHeld = async (): Promise<number> => {
+async function addHeld(): Promise<number> {
   const id = await engine.addWebhook('http://127.0.0.1:9/');
   await sql`update webhook set url = null, is_held = true, listened_at = now() where id = ${id}`;
   return id;
-};
+}
 
 /** Reads as much as it is told to; `wait` resolves when so many deliveries came. */
-const openAt = (
+function openAt(
   streams: PullStreams,
   webhookId: number,
   findEndReason: () => Promise<Goodbye | undefined> = async () => undefined,
-) => {
+) {
   const opened = streams.open({ shard, webhookId, storeId }, findEndReason);
   if (opened.kind !== 'open') throw new Error(`it is ${opened.kind}`);
   const { readable } = opened;
@@ -76,7 +76,7 @@ const openAt = (
         (all) => all.length >= count,
       ),
   };
-};
+}
 const pending = async (webhookId: number) =>
   (await sql`select from delivery where webhook_id = ${webhookId} and due_at = 'infinity'`).length;
 const fine = { code: 200, outcome: null, durationMs: 1, headers: null, body: null };

@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { IsolationSlot } from './quarantine.ts';
 
 /** How many of a hundred with so many deaths are let in at once. */
-const letIn = (crashCount: number): number => {
+function letIn(crashCount: number): number {
   const slot = new IsolationSlot();
   return Array.from({ length: 100 }, (_, id) => slot.enter(id, crashCount)).filter(Boolean).length;
-};
+}
 
 test('the more deaths, the less company: 16, 4, none', () => {
   assert.deepEqual([1, 2, 3, 4].map(letIn), [16, 4, 1, 1]);

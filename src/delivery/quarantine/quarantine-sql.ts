@@ -5,20 +5,22 @@ export type Marker = { shard: number; deliveryId: number };
 export type StoredMarker = Marker & { fence: number; crashCount: number };
 
 /** Returns the deliveries that were in flight when owners of these shards crashed. */
-export const loadMarkers = async (sql: Queryable, shards: readonly number[]) => sql<StoredMarker[]>`
+export async function loadMarkers(sql: Queryable, shards: readonly number[]) {
+  return sql<StoredMarker[]>`
   select shard, delivery_id as "deliveryId", fence, deaths as "crashCount"
   from delivery_suspect where shard = any (${shards}::smallint[])`;
+}
 
 /**
  * Marks deliveries as in flight before they are sent, if the fencing tokens are current; existing marks keep their
  * crash count. Returns the shards that are still owned: deliveries of the others must not be sent.
  */
-export const insertMarkers = async (
+export async function insertMarkers(
   sql: Queryable,
   worker: number,
   fences: { shard: number[]; fence: number[] },
   markers: readonly Marker[],
-): Promise<number[]> => {
+): Promise<number[]> {
   const shards = markers.map(({ shard }) => shard);
   const ids = markers.map(({ deliveryId }) => deliveryId);
   const owned = await sql<{ shard: number }[]>`
@@ -39,4 +41,4 @@ export const insertMarkers = async (
     )
     select shard from owned`;
   return owned.map(({ shard }) => shard);
-};
+}

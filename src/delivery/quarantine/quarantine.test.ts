@@ -20,7 +20,7 @@ await sql`insert into worker (id, beat, date_started) values (${DEAD}, 5, now())
 let nextShard = 0;
 
 /** A shard of its own for each test, with these deliveries noted. */
-const shardWith = async (notes: Readonly<Record<number, number>>, owner = DEAD): Promise<number> => {
+async function shardWith(notes: Readonly<Record<number, number>>, owner = DEAD): Promise<number> {
   const shard = (nextShard += 1);
   await sql`update shard_lease set owner = ${owner}, fence = 1 where shard = ${shard}`;
   for (const [id, deaths] of Object.entries(notes)) {
@@ -29,24 +29,24 @@ const shardWith = async (notes: Readonly<Record<number, number>>, owner = DEAD):
       values (${shard}, ${Number(id)}, 1, ${deaths})`;
   }
   return shard;
-};
+}
 
-const notesOf = async (shard: number): Promise<Record<string, number>> => {
+async function notesOf(shard: number): Promise<Record<string, number>> {
   const rows = await sql<{ id: number; deaths: number }[]>`
     select delivery_id as id, deaths from delivery_suspect where shard = ${shard} order by delivery_id`;
   return Object.fromEntries(rows.map(({ id, deaths }) => [id, deaths]));
-};
+}
 
-const take = async (shard: number) => {
+async function take(shard: number) {
   const taken = await takeShards(sql, SELF, [shard], [{ id: DEAD, beat: 5 }]);
   return taken.map(({ crashCount }) => crashCount);
-};
+}
 
-const pending = (id: number): Pending => {
+function pending(id: number): Pending {
   return { id, storeId: 1, webhookId: 2, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
-};
+}
 
-const suspectsOf = async (shard: number, fence = 1, deaths = 0) => {
+async function suspectsOf(shard: number, fence = 1, deaths = 0) {
   const lost: number[] = [];
   const lane = new Lane(shard, 2, { laneQueue: 100, slotsPerLane: 100, slotsPerSlowLane: 1 });
   const quarantine = new Quarantine({
@@ -71,7 +71,7 @@ const suspectsOf = async (shard: number, fence = 1, deaths = 0) => {
     return sent;
   };
   return { quarantine, lane, lost, sendAll };
-};
+}
 
 test('a take-over from a dead owner counts one death more, of the shard and of all that is noted', async () => {
   const shard = await shardWith({ 11: 0, 12: 3 });

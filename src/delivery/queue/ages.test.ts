@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import { Ages } from './dispatcher.ts';
 
 /** The ticks at which each was due. */
-const dueAt = (ages: Ages<string>, ticks: number): Record<string, number> => {
+function dueAt(ages: Ages<string>, ticks: number): Record<string, number> {
   const due: Record<string, number> = {};
   for (let tick = 1; tick <= ticks; tick += 1) for (const item of ages.tick()) due[item] = tick;
   return due;
-};
+}
 
 test('an age is reached no earlier than it is, and within two ticks, round after round', () => {
   const ages = new Ages<string>(50, 1_000);

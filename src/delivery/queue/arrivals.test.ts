@@ -21,7 +21,7 @@ let n = dayOf(now) * 2 ** 30;
 const nextId = (shard: number): number => idOf((n += 1), shard);
 
 /** One event in that shard, with a delivery for each webhook; answers the ids of the deliveries. */
-const commit = async (shard: number, given: { webhooks?: number[]; body?: string; attempts?: number } = {}) => {
+async function commit(shard: number, given: { webhooks?: number[]; body?: string; attempts?: number } = {}) {
   const { webhooks = [WEBHOOK], body = '{}', attempts = 0 } = given;
   const eventId = nextId(shard);
   await sql`
@@ -37,13 +37,10 @@ const commit = async (shard: number, given: { webhooks?: number[]; body?: string
     eventId,
     announcements: ids.map((deliveryId, index) => ({ shard, webhookId: webhooks[index] ?? 0, deliveryId })),
   };
-};
+}
 
 /** Where words arrive; `handed` answers the lanes that the next read gave something, or sent to the table. */
-const arrivalsOf = ({
-  pool = sql,
-  owns = () => true,
-}: { pool?: typeof sql; owns?: (shard: number) => boolean } = {}) => {
+function arrivalsOf({ pool = sql, owns = () => true }: { pool?: typeof sql; owns?: (shard: number) => boolean } = {}) {
   const limits = {
     laneQueue: 100,
     slotsPerLane: 1,
@@ -73,7 +70,7 @@ const arrivalsOf = ({
     await done;
   };
   return { arrivals, lanes, bodies, hear, read };
-};
+}
 
 test('what was told of is queued in the order in which it was told, with what it carries', async () => {
   const first = await commit(1);

@@ -36,7 +36,7 @@ const settings = {
 const dueAt = new Date(0);
 
 /** A lane, and how an exchange of it ends. */
-const start = () => {
+function start() {
   const lane = new Lane(0, 512, { laneQueue: 4, slotsPerLane: 4, slotsPerSlowLane: 4 });
   const end = (id: number, epoch: number, outcome: Outcome) => {
     const delivery = { id, storeId: 256, webhookId: 512, epoch, eventId: id, attempts: 0, faults: 0, dueAt };
@@ -45,7 +45,7 @@ const start = () => {
     return complete(scheduled, attempt, false, { clock: systemClock, random: () => 0, settings });
   };
   return { lane, end };
-};
+}
 
 const reply = { code: 500, headers: '', body: '' };
 

@@ -13,7 +13,7 @@ export type CompletionSettings = DeactivationSettings & {
 };
 
 /** Applies an outcome to the lane. `loopIsLagging`: our own event loop accounts for the duration of the attempt. */
-export const complete = (
+export function complete(
   {
     lane,
     target,
@@ -24,7 +24,7 @@ export const complete = (
   attempt: Attempt,
   loopIsLagging: boolean,
   { clock, random, settings }: { clock: Clock; random: () => number; settings: CompletionSettings },
-): Entry => {
+): Entry {
   // Ignores results of attempts from an older epoch.
   const isOldEpoch = lane.health !== null && lane.health.epoch > target.epoch;
   const { entry, health, backoff, isPendingDisable } = decide({
@@ -55,4 +55,4 @@ export const complete = (
     loopIsLagging,
   });
   return entry;
-};
+}

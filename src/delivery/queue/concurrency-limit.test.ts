@@ -8,7 +8,7 @@ const MAX = 32;
  * An endpoint that is sent `count` deliveries, one every `everyMs`, as many at once as the cap allows; `tookMs` tells how long
  * an exchange takes that begins as the `alongside`-th. Answers what the cap was at most and in the end.
  */
-const simulate = (given: { count: number; everyMs: number; tookMs: (inFlight: number) => number }) => {
+function simulate(given: { count: number; everyMs: number; tookMs: (inFlight: number) => number }) {
   const concurrency = new ConcurrencyLimit(MAX);
   const ends: { atMs: number; durationMs: number; inFlight: number }[] = [];
   let [nowMs, sent, highest] = [0, 0, 1];
@@ -33,7 +33,7 @@ const simulate = (given: { count: number; everyMs: number; tookMs: (inFlight: nu
     highest = Math.max(highest, concurrency.limit);
   }
   return { highest, last: concurrency.limit };
-};
+}
 
 test('a lane that one exchange at once is enough for stays at one', () => {
   assert.equal(simulate({ count: 1_000, everyMs: 20, tookMs: () => 10 }).highest, 1);

@@ -12,13 +12,13 @@ const EPOCH_MAX = 2 ** 31 - 1;
  * which the next batch continues: index entries of deleted rows remain as long as an old transaction is open. Reads no rows
  * behind the first `limit`: a lane may have a million of the current epoch, and the epoch is in no index.
  */
-export const endOldEpochs = async (
+export async function endOldEpochs(
   sql: Queryable,
   worker: number,
   { shard, fence }: { shard: number; fence: number },
   { webhookId, epoch, from, limit }: OldEpochs,
   now: Date,
-): Promise<{ ended: number; dueAt: Date | null }> => {
+): Promise<{ ended: number; dueAt: Date | null }> {
   const [row] = await sql<{ ended: number; dueAt: Date | null }[]>`
     with lease as materialized (
       select from shard_lease where shard = ${shard} and owner = ${worker} and fence = ${fence} for share
@@ -44,4 +44,4 @@ export const endOldEpochs = async (
     )
     select (select count(*)::int from deleted) as ended, max(due_at) as "dueAt" from due`;
   return row ?? { ended: 0, dueAt: null };
-};
+}

@@ -25,17 +25,17 @@ const BATCH_ROWS = 2_000;
 const BEGINNING = new Date(0);
 
 /** Marks the lane if a full fetch ended with a delivery of an older epoch: more of them may follow in the table. */
-export const noteOldEpochs = (lane: Lane, rows: readonly Pending[], { limit }: Fetch): void => {
+export function noteOldEpochs(lane: Lane, rows: readonly Pending[], { limit }: Fetch): void {
   const last = rows.at(-1);
   const isOldEpoch = last !== undefined && lane.target !== null && last.epoch < lane.target.epoch;
   if (isOldEpoch && rows.length >= limit && lane.oldEpochsFrom === null) lane.oldEpochsFrom = BEGINNING;
-};
+}
 
 /**
  * Ends one batch of the lane and returns whether more may remain. Runs only while no attempt is in flight or
  * unrecorded, because its outcome would be lost with its row.
  */
-const endOldEpochBatch = async ({ sql, clock, log, workerId, fenceOf }: OldEpochDeps, lane: Lane): Promise<boolean> => {
+async function endOldEpochBatch({ sql, clock, log, workerId, fenceOf }: OldEpochDeps, lane: Lane): Promise<boolean> {
   const { shard, webhookId, target, oldEpochsFrom: from } = lane;
   const fence = fenceOf(shard);
   const isKnown = target !== null && target !== UNUSABLE && fence !== undefined;
@@ -57,11 +57,11 @@ const endOldEpochBatch = async ({ sql, clock, log, workerId, fenceOf }: OldEpoch
     lane.oldEpochsFrom = 'one-by-one';
     return false;
   }
-};
+}
 
 /** Ends one batch of each lane and returns the lanes without a remaining backlog of older epochs. */
-export const endOldEpochBatches = async (deps: OldEpochDeps, lanes: readonly Lane[]): Promise<Lane[]> => {
+export async function endOldEpochBatches(deps: OldEpochDeps, lanes: readonly Lane[]): Promise<Lane[]> {
   const rest: Lane[] = [];
   for (const lane of lanes) if (!(await endOldEpochBatch(deps, lane)) && !lane.isClosed) rest.push(lane);
   return rest;
-};
+}

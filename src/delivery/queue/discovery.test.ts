@@ -28,7 +28,7 @@ for (const shard of SHARDS) {
 }
 
 /** The lane gets settings (any will do), and the one row it has, or finds that it is gone. */
-const supply = (lane: Lane, isSent = false): void => {
+function supply(lane: Lane, isSent = false): void {
   const { shard, webhookId, deliveries } = lane;
   lane.target ??= { isActive: false, epoch: 0 };
   if (!lane.needsFetch) return;
@@ -36,10 +36,10 @@ const supply = (lane: Lane, isSent = false): void => {
   const row = { id, storeId: shard, webhookId, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
   deliveries.endFetch(isSent ? [] : [row], deliveries.beginFetch(0), now.getTime());
   if (isSent) deliveries.wakeAtMs = Number.POSITIVE_INFINITY;
-};
+}
 
 /** Three shards with four webhooks each, and places for four; `found` has the lanes that each of them got. */
-const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false, log = createLog('silent')) => {
+function discoveryOf(t: { after: (end: () => void) => void }, isSent = false, log = createLog('silent')) {
   const limits = { laneQueue: 9, slotsPerLane: 1, slotsPerSlowLane: 1, endpointsKept: 99, heldDeliveries: 99 };
   const lanes = new Lanes({ ...limits, heldLanes: PLACES + 1 });
   const found = new Map<number, Set<Lane>>();
@@ -65,7 +65,7 @@ const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false, lo
   });
   t.after(() => discovery.stop());
   return { discovery, lanes, found, held, most: () => most, givenUp: () => givenUp };
-};
+}
 
 test('webhooks that found no place get one from those who did nothing with theirs, again and again', async (t) => {
   const { discovery, found, most } = discoveryOf(t);

@@ -11,11 +11,11 @@ import { Lane } from './lane.ts';
 import { UNUSABLE } from '../attempt/target.ts';
 
 /** A fetcher over the engine's database without a worker. */
-const fetcherOf = (
+function fetcherOf(
   t: { after: (end: () => void) => void },
   { sql, clock, sealer }: Engine,
   own: { log?: Log; bodies?: Bodies; onFilled: (lane: Lane) => void },
-): Fetcher => {
+): Fetcher {
   const bodies = new Bodies({ sql, bodyCacheBytes: 1_024, relationPrefix: 'svc' });
   const onPendingDisable = () => assert.fail('nothing demands that');
   const nobody = { workerId: 7, fenceOf: () => undefined };
@@ -31,7 +31,7 @@ const fetcherOf = (
   });
   t.after(() => fetcher.stop());
   return fetcher;
-};
+}
 
 const laneOf = (webhookId: number): Lane =>
   new Lane(shardOf(webhookId), webhookId, { laneQueue: 4, slotsPerLane: 1, slotsPerSlowLane: 1 });

@@ -8,7 +8,7 @@ const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
 const NOW = 1_000;
 const breaker = { failedProbes: 0, probeAtMs: NOW + 1 };
 
-const laneThat = (...does: ('waits' | 'sends' | 'is paused' | 'is probed' | 'is off' | 'is broken')[]): Lane => {
+function laneThat(...does: ('waits' | 'sends' | 'is paused' | 'is probed' | 'is off' | 'is broken')[]): Lane {
   const lane = new Lane(0, 512, limits);
   const delivery = {
     id: 1,
@@ -32,7 +32,7 @@ const laneThat = (...does: ('waits' | 'sends' | 'is paused' | 'is probed' | 'is 
   if (does.includes('is off')) lane.target = { isActive: false, epoch: 1 };
   if (does.includes('is broken')) lane.target = UNUSABLE;
   return lane;
-};
+}
 
 test('a lane has one state: what holds it back comes before what it does', () => {
   const lanes = [

@@ -13,18 +13,18 @@ export type Blocker = (typeof BLOCKERS)[number];
  * Returns what a lane with queued deliveries waits for: its endpoint (pause, breaker, rate limit, concurrency limit,
  * pending disable) or this process (a slot, its settings, the lease).
  */
-export const blockerOf = (lane: Lane, monotonicMs: number): Blocker => {
+export function blockerOf(lane: Lane, monotonicMs: number): Blocker {
   const isPendingDisable = lane.pendingDisableEpoch !== null && lane.pendingDisableEpoch === lane.target?.epoch;
   const isFull = lane.inFlight >= lane.latency.maxInFlight;
   return isPendingDisable || isFull || lane.startConditions.isBlocked(monotonicMs) ? 'endpoint' : 'us';
-};
+}
 
 /** Returns the state. What blocks a lane takes precedence over its attempts in flight: a paused lane finishes them. */
-export const stateOf = (lane: Lane, monotonicMs: number): LaneState => {
+export function stateOf(lane: Lane, monotonicMs: number): LaneState {
   if (lane.target === UNUSABLE) return 'unusable';
   if (lane.target?.isActive === false) return 'inactive';
   if (lane.startConditions.isPaused(monotonicMs)) return 'paused';
   if (lane.startConditions.isBreakerOpen) return 'probing';
   if (lane.inFlight > 0) return 'sending';
   return lane.deliveries.queued > 0 ? 'ready' : 'idle';
-};
+}

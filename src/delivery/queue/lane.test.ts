@@ -37,23 +37,23 @@ const active = {
   retryProfile: 'hour' as const,
 };
 
-const laneWith = (...ids: number[]): Lane => {
+function laneWith(...ids: number[]): Lane {
   const lane = new Lane(0, 512, limits);
   lane.target = active;
   for (const id of ids) lane.deliveries.offer(pending(id));
   return lane;
-};
+}
 
-const takeAll = (lane: Lane): number[] => {
+function takeAll(lane: Lane): number[] {
   const ids: number[] = [];
   for (let delivery = lane.take(); delivery !== undefined; delivery = lane.take()) ids.push(delivery.id);
   return ids;
-};
+}
 
-const fetch = (lane: Lane, rows: Pending[], limit?: number): void => {
+function fetch(lane: Lane, rows: Pending[], limit?: number): void {
   const begun = lane.deliveries.beginFetch(NOW);
   lane.deliveries.endFetch(rows, { ...begun, limit: limit ?? begun.limit }, NOW);
-};
+}
 
 test('a hand-over is queued, and the same one only once', () => {
   assert.deepEqual(takeAll(laneWith(1, 2, 1)), [1, 2]);

@@ -13,11 +13,11 @@ import { UNUSABLE, type Target } from '../attempt/target.ts';
 export type LaneLimits = { laneQueue: number; slotsPerLane: number; slotsPerSlowLane: number };
 
 /** Returns the initial speed class from stored health: last attempt failed → slow, succeeded → fast. */
-const speedBy = (health: Health | null): Speed => {
+function speedBy(health: Health | null): Speed {
   if (health === null) return 'new';
   if (health.consecutiveFailures > 0) return 'slow';
   return health.hasSucceeded ? 'fast' : 'new';
-};
+}
 
 export class Lane {
   readonly shard: number;

@@ -63,7 +63,7 @@ const answered = { durationMs: 10, isSlow: false, inFlight: 1, hasMoreToSend: tr
 const delivered: Outcome = { kind: 'delivered', reply: { code: 200, headers: '', body: '' } };
 
 /** Webhooks 1 to 4 with a delivery each that waits: of one nothing is known, one answers fast, one probes, one is sent to. */
-const crowd = (lanes: Lanes): void => {
+function crowd(lanes: Lanes): void {
   for (const id of [1, 2, 3, 4]) {
     const lane = lanes.get(0, id);
     // Any: nothing is missing to it.
@@ -82,7 +82,7 @@ const crowd = (lanes: Lanes): void => {
     if (id === 3) lane.startConditions.backoff = { pausedUntilMs: 0, breaker: { failedProbes: 1, probeAtMs: 10_000 } };
     if (id === 4) lane.take();
   }
-};
+}
 const remaining = (lanes: Lanes): number[] => [...lanes.all()].map(({ webhookId }) => webhookId);
 
 test('who did nothing for a whole turn gives up the place, but who answers fast or is sent to does not', () => {

@@ -11,11 +11,11 @@ const unreachable: Outcome = { kind: 'unreachable', why: 'connect', reply: null 
 const fast = { durationMs: 20, isSlow: false, inFlight: 1, hasMoreToSend: true, loopIsLagging: false };
 const slow = { durationMs: 2_000, isSlow: true, inFlight: 1, hasMoreToSend: true, loopIsLagging: false };
 
-const statsAfter = (...landed: [Outcome, typeof fast][]): LatencyStats => {
+function statsAfter(...landed: [Outcome, typeof fast][]): LatencyStats {
   const latency = new LatencyStats({ slotsPerLane: 32, slotsPerSlowLane: 2 });
   for (const [outcome, exchange] of landed) latency.record(outcome, exchange);
   return latency;
-};
+}
 
 test('a lane is as fast as its last exchange was, whatever the status', () => {
   assert.equal(statsAfter().speed('new'), 'new');

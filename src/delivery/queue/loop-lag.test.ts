@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LoopLag } from './sender.ts';
 
-const loopThatWasLate = (...lateMs: number[]): LoopLag => {
+function loopThatWasLate(...lateMs: number[]): LoopLag {
   const loop = new LoopLag();
   for (const ms of lateMs) loop.recordTimerDelay(ms);
   return loop;
-};
+}
 
 test('a time is ours where the loop had nothing to spare, and the exchange was over within a few turns of it', () => {
   const loop = loopThatWasLate(20);

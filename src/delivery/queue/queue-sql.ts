@@ -15,7 +15,8 @@ export type Head = { webhookId: number; id: number; dueAt: Date | null; hasSucce
  * index, so that the cost depends on the webhooks with work and not on the backlog. Deliveries of pull webhooks are due
  * at infinity.
  */
-export const discoverLanes = async (sql: Queryable, shard: number, after: number, limit: number) => sql<Head[]>`
+export async function discoverLanes(sql: Queryable, shard: number, after: number, limit: number) {
+  return sql<Head[]>`
   with recursive lane as (
     (
       select webhook_id, due_at, id from delivery
@@ -37,14 +38,15 @@ export const discoverLanes = async (sql: Queryable, shard: number, after: number
       where t.shard = ${shard} and t.webhook_id = lane.webhook_id and t.consecutive_failures = 0
     ) as "hasSucceeded"
   from lane limit ${limit}`;
+}
 
 /**
  * Returns the earliest deliveries of some lanes of one shard from a due time on, in order of due time; the first one
  * that is not due yet determines when to fetch again. Ordered by `due_at, id` and never by an id cursor: ids commit out
  * of order.
  */
-export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: number[], fetches: Fetch[]) =>
-  sql<Pending[]>`
+export async function fetchLanes(sql: Queryable, shard: number, webhookIds: number[], fetches: Fetch[]) {
+  return sql<Pending[]>`
     select d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts, d.faults,
       d.due_at as "dueAt"
     from unnest(
@@ -59,6 +61,7 @@ export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: numb
       limit lane.max_rows
     ) as d
     order by d.due_at, d.id`;
+}
 
 /** `body` is null if it is too long, was erased, or is in another row of the same result. */
 export type Arrival = Pending & Omit<EventRow, 'id' | 'storeId' | 'body'> & { shard: number; body: string | null };
@@ -66,7 +69,8 @@ export type Arrival = Pending & Omit<EventRow, 'id' | 'storeId' | 'body'> & { sh
 /**
  * Returns deliveries by shard and id with their events. A body is returned once per event, and only up to `maxBytes`.
  */
-export const loadArrivals = async (sql: Queryable, shards: number[], ids: number[], maxBytes: number) => sql<Arrival[]>`
+export async function loadArrivals(sql: Queryable, shards: number[], ids: number[], maxBytes: number) {
+  return sql<Arrival[]>`
   select d.shard, d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts,
     d.faults, d.due_at as "dueAt", e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.nonce,
     e.base_url as "baseUrl",
@@ -79,24 +83,25 @@ export const loadArrivals = async (sql: Queryable, shards: number[], ids: number
     select * from delivery d where d.shard = announced.shard and d.id = announced.id and d.due_at < 'infinity' limit 1
   ) as d
   left join lateral (select * from event e where e.shard = d.shard and e.id = d.event_id limit 1) as e on true`;
+}
 
 /**
  * Returns webhooks of a shard with a pending disable. States of webhooks that were disabled since have an older epoch.
  */
-export const listPendingDisables = async (sql: Queryable, shard: number, limit: number) => sql<
-  { webhookId: number; epoch: number }[]
->`
+export async function listPendingDisables(sql: Queryable, shard: number, limit: number) {
+  return sql<{ webhookId: number; epoch: number }[]>`
   select t.webhook_id as "webhookId", t.epoch
   from webhook_state t
   join webhook w on w.shard = t.shard and w.id = t.webhook_id and w.epoch = t.epoch
   where t.shard = ${shard} and t.is_condemned and t.consecutive_failures > 0 and w.is_active
   limit ${limit}`;
+}
 
 /** The settings of webhooks of one shard as they were read, by column. */
 export type ReadColumns = { webhookId: number[]; revision: number[]; storeDomain: string[] };
 
 /** Returns the webhooks whose settings changed since, or that were deleted. */
-export const listChanged = async (sql: Queryable, shard: number, read: ReadColumns): Promise<number[]> => {
+export async function listChanged(sql: Queryable, shard: number, read: ReadColumns): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
     select lane.id
     from unnest(${read.webhookId}::bigint[], ${read.revision}::int[], ${read.storeDomain}::text[])
@@ -109,4 +114,4 @@ export const listChanged = async (sql: Queryable, shard: number, read: ReadColum
     ) as s on true
     where w.revision is distinct from lane.revision or s.domain is distinct from lane.domain`;
   return rows.map(({ id }) => id);
-};
+}

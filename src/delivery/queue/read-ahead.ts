@@ -8,7 +8,7 @@ import type { Pending } from '../policy/entry.ts';
  * Returns the event ids round robin: the first delivery of each webhook, then the second, and so on, so that each
  * webhook can begin.
  */
-export const eventsRoundRobin = (rows: readonly Pending[]): number[] => {
+export function eventsRoundRobin(rows: readonly Pending[]): number[] {
   const rounds: number[][] = [];
   const taken = new Map<number, number>();
   for (const { webhookId, eventId } of rows) {
@@ -17,18 +17,18 @@ export const eventsRoundRobin = (rows: readonly Pending[]): number[] => {
     (rounds[round] ??= []).push(eventId);
   }
   return rounds.flat();
-};
+}
 
 /** Loads the bodies. After an error each is loaded when it is sent, so that it delays only its own delivery. */
-export const readAhead = async (
+export async function readAhead(
   { bodies, log }: { bodies: Bodies; log: Log },
   shard: number,
   due: readonly Pending[],
-): Promise<void> => {
+): Promise<void> {
   try {
     await bodies.load(shard, eventsRoundRobin(due));
   } catch (error) {
     if (isUnavailable(error)) throw error;
     log.warn({ shard, reason: String(error) }, 'events could not be loaded together; loading each when it is sent');
   }
-};
+}

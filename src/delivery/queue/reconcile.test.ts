@@ -18,7 +18,7 @@ const limits = {
 };
 
 /** A webhook without a worker, and what is found of its lane. */
-const start = async () => {
+async function start() {
   const engine = await startEngine();
   const { sql, sealer, storeId } = engine;
   const id = await engine.addWebhook('http://127.0.0.1:9/');
@@ -42,7 +42,7 @@ const start = async () => {
     return found;
   };
   return { sql, storeId, id, shard, lanes, read, stale, condemned };
-};
+}
 
 test('a lane is stale when its webhook or the domain of its store is another than what was read, and at no other time', async () => {
   const { sql, storeId, id, read, stale } = await start();

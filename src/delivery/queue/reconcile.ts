@@ -17,10 +17,10 @@ const BATCH_LANES = 1_000;
  * Activates lanes with a pending disable that a crashed owner did not execute: reading their settings executes it.
  * Lanes whose health is counted in memory are skipped, because it is newer than the table.
  */
-export const findPendingDisables = async (
+export async function findPendingDisables(
   { sql, lanes, owns, activate }: Deps & { activate: (lane: Lane) => void },
   shard: number,
-): Promise<void> => {
+): Promise<void> {
   const pending = await listPendingDisables(sql, shard, PENDING_DISABLES_MAX);
   // The shard may have been lost during the read.
   if (!owns(shard)) return;
@@ -31,17 +31,17 @@ export const findPendingDisables = async (
     lane.pendingDisableEpoch = epoch;
     activate(lane);
   }
-};
+}
 
 type LoadedLane = readonly [Lane, ActiveTarget];
 
 const isActive = (loaded: readonly [Lane, Lane['target']]): loaded is LoadedLane => loaded[1]?.isActive === true;
 
 /** Reloads lanes whose settings changed in the table without a notification. */
-export const findStaleSettings = async (
+export async function findStaleSettings(
   { sql, lanes, reload }: Deps & { reload: (lane: Lane) => void },
   shard: number,
-): Promise<void> => {
+): Promise<void> {
   const all = [...lanes.ofShards([shard])].map((lane) => [lane, lane.target] as const).filter(isActive);
   for (let at = 0; at < all.length; at += BATCH_LANES) {
     const some = all.slice(at, at + BATCH_LANES);
@@ -55,13 +55,13 @@ export const findStaleSettings = async (
     // A lane that was read again meanwhile is up to date.
     for (const [lane, target] of some) if (changed.has(lane.webhookId) && lane.target === target) reload(lane);
   }
-};
+}
 
 /** Runs both searches. An error is logged and left to the next scan, so that it does not stop discovery. */
-export const reconcile = async (
+export async function reconcile(
   deps: Parameters<typeof findPendingDisables>[0] & Parameters<typeof findStaleSettings>[0] & { log: Log },
   shard: number,
-): Promise<void> => {
+): Promise<void> {
   for (const find of [findPendingDisables, findStaleSettings]) {
     try {
       await find(deps, shard);
@@ -70,4 +70,4 @@ export const reconcile = async (
       deps.log.warn({ shard, reason: String(error) }, 'reconciliation failed; the next scan retries');
     }
   }
-};
+}

@@ -21,7 +21,7 @@ const timedOut: Outcome = { kind: 'timed_out', phase: 'answer', reply: null };
 const answered: Outcome = { kind: 'delivered', reply: { code: 204, headers: '', body: '' } };
 
 let ids = 0;
-const offer = (lane: Lane, storeId: number, attempts = 0): void => {
+function offer(lane: Lane, storeId: number, attempts = 0): void {
   ids += 1;
   const dueAt = new Date(0);
   lane.deliveries.offer({
@@ -34,9 +34,9 @@ const offer = (lane: Lane, storeId: number, attempts = 0): void => {
     faults: 0,
     dueAt,
   });
-};
+}
 
-const laneTo = (webhookId: number, origin: string): Lane => {
+function laneTo(webhookId: number, origin: string): Lane {
   const lane = new Lane(0, webhookId, { laneQueue: 50, slotsPerLane: 8, slotsPerSlowLane: 2 });
   lane.target = {
     isActive: true,
@@ -57,22 +57,22 @@ const laneTo = (webhookId: number, origin: string): Lane => {
     retryProfile: 'hour',
   };
   return lane;
-};
+}
 
 const hasWork = (lane: Lane): boolean => lane.first !== undefined && lane.inFlight < lane.latency.maxInFlight;
 
 /** Starts whatever may start, as the dispatcher does. */
-const pump = (queue: RunQueue): ScheduledAttempt[] => {
+function pump(queue: RunQueue): ScheduledAttempt[] {
   const started: ScheduledAttempt[] = [];
   for (let attempt = queue.dequeue(); attempt !== undefined; attempt = queue.dequeue()) {
     queue.enqueue(attempt.lane);
     started.push(attempt);
   }
   return started;
-};
+}
 
 /** `durationMs` decides whether the lane is fast. */
-const end = (queue: RunQueue, attempt: ScheduledAttempt, outcome: Outcome = answered, durationMs = 10): void => {
+function end(queue: RunQueue, attempt: ScheduledAttempt, outcome: Outcome = answered, durationMs = 10): void {
   const { lane, inFlight } = attempt;
   lane.attemptEnded();
   const hasMoreToSend = lane.first !== undefined;
@@ -85,7 +85,7 @@ const end = (queue: RunQueue, attempt: ScheduledAttempt, outcome: Outcome = answ
   });
   queue.release(attempt);
   queue.enqueue(lane);
-};
+}
 
 const lanesWith = (count: number, attempts = 0): Lane[] =>
   Array.from({ length: count }, (_, n) => {
@@ -155,7 +155,7 @@ test('lanes that were never answered leave room for those that were', () => {
 });
 
 /** Fills the slots with one kind, then lets others wait too: how many of these start when one slot after the other is free. */
-const startsOf = (waiting: number, flood: number): number => {
+function startsOf(waiting: number, flood: number): number {
   const queue = new RunQueue({ ...limits, slots: 40 }, hasWork);
   const lanes = [...lanesWith(60, flood), ...lanesWith(20, waiting)];
   lanes.forEach(prove);
@@ -166,7 +166,7 @@ const startsOf = (waiting: number, flood: number): number => {
     end(queue, attempt);
     return pump(queue).filter(({ lane }) => lanes.indexOf(lane) >= 60);
   }).length;
-};
+}
 
 test('a flood of repeated attempts leaves first ones a quarter', () => {
   assert.equal(startsOf(0, 1), 7);

@@ -13,7 +13,7 @@ const limits = {
 };
 
 /** Starts as many as it may, up to 100. */
-const fill = (slots: Slots, speed: SlotUse['speed'], isRetry = false): SlotUse[] => {
+function fill(slots: Slots, speed: SlotUse['speed'], isRetry = false): SlotUse[] {
   const held: SlotUse[] = [];
   while (held.length < 100 && slots.mayStart(speed)) {
     const one = { speed, isRetry };
@@ -21,7 +21,7 @@ const fill = (slots: Slots, speed: SlotUse['speed'], isRetry = false): SlotUse[]
     held.push(one);
   }
   return held;
-};
+}
 
 test('slow lanes have a quarter, unproven ones half, proven ones what the slow ones cannot have', () => {
   assert.equal(fill(new Slots(limits), 'slow').length, 5);

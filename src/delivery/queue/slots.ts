@@ -86,7 +86,9 @@ export type SlotLimits = {
 export type SlotUse = { speed: Speed; readonly isRetry: boolean };
 
 /** Returns a share of the slots, at least 1: with none its lanes would wait for ever. */
-export const shareOf = (slots: number, percent: number): number => Math.max(1, Math.floor((slots * percent) / 100));
+export function shareOf(slots: number, percent: number): number {
+  return Math.max(1, Math.floor((slots * percent) / 100));
+}
 
 /** One of the two slot budgets, counted by first attempts and retries. */
 class Budget {

@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import { NO_BACKOFF } from '../policy/backoff.ts';
 import { StartConditions } from './lane-limits.ts';
 
-const gateWith = (backoff: Partial<StartConditions['backoff']>): StartConditions => {
+function gateWith(backoff: Partial<StartConditions['backoff']>): StartConditions {
   const startConditions = new StartConditions();
   startConditions.backoff = { ...NO_BACKOFF, ...backoff };
   return startConditions;
-};
+}
 
 test('a gate that nothing was said of is open', () => {
   assert.equal(new StartConditions().canStart(31, 0), true);

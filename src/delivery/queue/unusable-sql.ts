@@ -10,13 +10,13 @@ export type Hour = { webhookId: number; after: Position | null; faults: number; 
 const BEGINNING: Position = { dueAt: '1970-01-01T00:00:00Z', id: 0 };
 
 /** Adds the faults under the shard's fencing token. Returns the number of deliveries read, and the last of them. */
-export const countFaults = async (
+export async function countFaults(
   sql: Queryable,
   worker: number,
   { shard, fence }: { shard: number; fence: number },
   { webhookId, after, faults, most, limit }: Hour,
   now: Date,
-): Promise<{ seen: number; last: Position | null }> => {
+): Promise<{ seen: number; last: Position | null }> {
   const { dueAt, id } = after ?? BEGINNING;
   const [last] = await sql<(Position & { seen: number })[]>`
     with lease as materialized (
@@ -33,4 +33,4 @@ export const countFaults = async (
     select due_at::text as "dueAt", id, (select count(*)::int from due) as seen from due
     order by due_at desc, id desc limit 1`;
   return { seen: last?.seen ?? 0, last: last ?? null };
-};
+}

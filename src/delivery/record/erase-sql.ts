@@ -7,10 +7,10 @@ import { dayOfId, firstIdOfDay } from '#core/ids.ts';
  * than its event, so earlier days are not scanned, and each later day has a small index. Returns the events with
  * unanswered pull deliveries: a listener may have received them and still answer.
  */
-export const blankAnswers = async (
+export async function blankAnswers(
   sql: Queryable,
   { shard, storeId, ids }: { shard: number; storeId: number; ids: readonly number[] },
-): Promise<number[]> => {
+): Promise<number[]> {
   const rows = await sql<{ id: number; eventId: number; isPull: boolean }[]>`
     select id, event_id as "eventId", due_at = 'infinity' as "isPull" from delivery
     where shard = ${shard} and store_id = ${storeId} and event_id = any(${ids}::bigint[])
@@ -24,4 +24,4 @@ export const blankAnswers = async (
     where shard = ${shard} and delivery_id = any(${deliveries}::bigint[])
       and (response_headers is not null or response_body is not null)`;
   return [...new Set(rows.flatMap(({ isPull, eventId }) => (isPull ? [eventId] : [])))];
-};
+}

@@ -18,7 +18,7 @@ const { sql } = await testDatabase();
 await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
 
 /** The outcome that takes webhook 517 half the way to being switched off, and who is told of it while it is recorded. */
-const start = async (fence: number) => {
+async function start(fence: number) {
   const id = dailyIdOf(dayOf(now), fence, SHARD);
   const delivery = { id, storeId: 261, webhookId: 517, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
   await sql`
@@ -50,7 +50,7 @@ const start = async (fence: number) => {
   const told: Notice[] = [];
   const { record } = withWarnings(recorder, { log, notify: (notice) => told.push(notice) });
   return { told, record: () => new Promise<boolean>((resolve) => record(entry, resolve)) };
-};
+}
 
 test('a store is warned when it is written down that it was, and not before', async () => {
   const { told, record } = await start(3);

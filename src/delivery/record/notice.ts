@@ -17,17 +17,19 @@ export type Notify = (notice: Notice) => void;
  * writes nothing and leaves the warning to the next owner; a crash after the commit loses the warning, which is never
  * sent twice.
  */
-export const withWarnings = (recorder: Recorder, { log, notify }: { log: Log; notify: Notify }): Recorder => ({
-  ...recorder,
-  record: (entry, onRecorded) => {
-    if (!entry.isWarning) return recorder.record(entry, onRecorded);
-    const { shard, delivery } = entry;
-    const { webhookId, epoch } = delivery;
-    recorder.record(entry, (isWritten) => {
-      onRecorded(isWritten);
-      if (!isWritten) return;
-      log.info({ webhook: webhookId, shard }, 'webhook is halfway to being disabled');
-      notify({ shard, webhookId, epoch, about: 'warning' });
-    });
-  },
-});
+export function withWarnings(recorder: Recorder, { log, notify }: { log: Log; notify: Notify }): Recorder {
+  return {
+    ...recorder,
+    record: (entry, onRecorded) => {
+      if (!entry.isWarning) return recorder.record(entry, onRecorded);
+      const { shard, delivery } = entry;
+      const { webhookId, epoch } = delivery;
+      recorder.record(entry, (isWritten) => {
+        onRecorded(isWritten);
+        if (!isWritten) return;
+        log.info({ webhook: webhookId, shard }, 'webhook is halfway to being disabled');
+        notify({ shard, webhookId, epoch, about: 'warning' });
+      });
+    },
+  };
+}

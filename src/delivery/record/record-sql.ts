@@ -7,11 +7,12 @@ import type { Queryable } from '#db/pool.ts';
  * Returns the number of the attempt's row, or 0 for none. An internal error is not charged, so it takes no number and
  * writes no row, except the last one, which ends the delivery and is shown.
  */
-export const attemptNumberOf = ({ attempt, attempts, next }: Entry): number =>
-  attempt === null || (isInternalError(attempt.outcome) && 'dueAt' in next) ? 0 : attempts;
+export function attemptNumberOf({ attempt, attempts, next }: Entry): number {
+  return attempt === null || (isInternalError(attempt.outcome) && 'dueAt' in next) ? 0 : attempts;
+}
 
 /** `keepResponses`: false if the database rejected text sent by a receiver. */
-export const toColumns = (entries: readonly Entry[], now: Date, keepResponses: boolean): RecordColumns => {
+export function toColumns(entries: readonly Entry[], now: Date, keepResponses: boolean): RecordColumns {
   const replies = entries.map(({ attempt }) => attempt?.outcome.reply ?? null);
   return {
     shard: entries.map(({ shard }) => shard),
@@ -32,13 +33,13 @@ export const toColumns = (entries: readonly Entry[], now: Date, keepResponses: b
     faults: entries.map(({ faults }) => faults),
     dueAt: entries.map(({ next }) => ('state' in next ? null : next.dueAt)),
   };
-};
+}
 
 /**
  * Returns the newest state of each webhook. Entries of an epoch older than another entry's are ignored: their attempts
  * began before the webhook was disabled.
  */
-export const toStates = (entries: readonly Entry[]): StateColumns => {
+export function toStates(entries: readonly Entry[]): StateColumns {
   const newest = new Map<number, { shard: number; delivery: Pending; state: NonNullable<Entry['webhook']> }>();
   for (const { shard, delivery, webhook } of entries) {
     const isOutdated = (newest.get(delivery.webhookId)?.delivery.epoch ?? 0) > delivery.epoch;
@@ -56,7 +57,7 @@ export const toStates = (entries: readonly Entry[]): StateColumns => {
     isPendingDisable: rows.map(({ state }) => state.isPendingDisable),
     isWarned: rows.map(({ state }) => state.isWarned),
   };
-};
+}
 
 /** One row per finished exchange, or per delivery that ends without one (`n` 0), as columns. */
 export type RecordColumns = {
@@ -136,7 +137,7 @@ const upsertStates = (sql: Queryable, states: StateColumns) => sql`
  * join the planner has a choice: after an ANALYZE of the empty table it read all pending rows for each batch, 1,752 µs
  * per delivery instead of 97.
  */
-export const recordBatch = async (
+export async function recordBatch(
   sql: Queryable,
   worker: number,
   fences: Fences,
@@ -144,7 +145,7 @@ export const recordBatch = async (
   states: StateColumns,
   markers: MarkerColumns,
   now: Date,
-): Promise<number[]> => {
+): Promise<number[]> {
   const owned = await sql<{ shard: number }[]>`
     with owned as materialized (
       select l.shard
@@ -201,19 +202,19 @@ export const recordBatch = async (
     )
     select shard from owned`;
   return owned.map(({ shard }) => shard);
-};
+}
 
 /**
  * Records the result of one delivery and its webhook's state without history, under the shard's fencing token: for rows
  * that the database rejects, such as without their partition. Returns whether the shard is still owned.
  */
-export const recordWithoutHistory = async (
+export async function recordWithoutHistory(
   sql: Queryable,
   worker: number,
   fence: { shard: number; fence: number },
   row: { id: number; hasEnded: boolean; before: number; attempts: number; faults: number; dueAt: Date },
   states: StateColumns,
-): Promise<boolean> => {
+): Promise<boolean> {
   const owned = await sql`
     with owned as materialized (
       select shard from shard_lease
@@ -232,24 +233,24 @@ export const recordWithoutHistory = async (
     )
     select shard from owned`;
   return owned.length > 0;
-};
+}
 
 /** Locks the shard's lease for the transaction; returns whether it is owned under that token. */
-export const lockShard = async (
+export async function lockShard(
   tx: Queryable,
   worker: number,
   { shard, fence }: { shard: number; fence: number },
-): Promise<boolean> => {
+): Promise<boolean> {
   const owned = await tx`
     select from shard_lease where shard = ${shard} and owner = ${worker} and fence = ${fence} for share`;
   return owned.length > 0;
-};
+}
 
 /**
  * Deletes states of deleted webhooks. Deleting them with the webhook is not enough: a worker may record a running
  * attempt later. With none to delete, scanning a million rows takes 0.8 s.
  */
-export const purgeStates = async (sql: Queryable, limit: number): Promise<number> => {
+export async function purgeStates(sql: Queryable, limit: number): Promise<number> {
   const { count } = await sql`
     delete from webhook_state where ctid = any(array(
       select t.ctid from webhook_state t
@@ -258,4 +259,4 @@ export const purgeStates = async (sql: Queryable, limit: number): Promise<number
     ))
   `;
   return count;
-};
+}

@@ -23,7 +23,7 @@ await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SH
 /** Holds the shard for so many looks at its fence: a batch that cannot be written is tried again while it is held. */
 const LOOKS = 24;
 
-const recorderWith = (fence: number | undefined, onLost: (shard: number) => void = () => {}) => {
+function recorderWith(fence: number | undefined, onLost: (shard: number) => void = () => {}) {
   let [current, looks] = [fence, 0];
   const look = () => ((looks += 1) > LOOKS ? undefined : current);
   const recorder = createRecorder({
@@ -40,23 +40,23 @@ const recorderWith = (fence: number | undefined, onLost: (shard: number) => void
     },
   });
   return { record: (entry: Entry) => new Promise<boolean>((resolve) => recorder.record(entry, resolve)) };
-};
+}
 
-const pendingRow = async () => {
+async function pendingRow() {
   const id = dailyIdOf(dayOf(now), (next += 1), SHARD);
   const delivery = { id, storeId: 261, webhookId: 517, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
   await sql`
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
     values (${SHARD}, ${id}, 261, 517, 0, ${id}, ${now})`;
   return delivery;
-};
+}
 
 /** Of a day so far away that no partition has it. */
-const farRow = async () => {
+async function farRow() {
   const far = { ...(await pendingRow()), id: dailyIdOf(30_000, (next += 1), SHARD) };
   await sql`update delivery set id = ${far.id} where id = ${far.eventId}`;
   return far;
-};
+}
 
 const entryOf = (delivery: Entry['delivery'], own: Partial<Entry> = {}): Entry => ({
   shard: SHARD,
@@ -80,13 +80,13 @@ const failing = {
   isPendingDisable: false,
 };
 
-const traceOf = async (id: number) => {
+async function traceOf(id: number) {
   const [row] = await sql<{ pending: number; done: number; attempts: number }[]>`
     select (select count(*) from delivery where id = ${id}) as pending,
       (select count(*) from delivery_done where id = ${id}) as done,
       (select count(*) from attempt where delivery_id = ${id}) as attempts`;
   return { ...row };
-};
+}
 
 test('an end moves the delivery from pending to done, with its attempt', async () => {
   const delivery = await pendingRow();
@@ -227,11 +227,11 @@ await sql.unsafe(`
   create trigger fail_attempts before insert on attempt for each row when (new.duration_ms = 777) execute function fail();
   create trigger refuse_attempts before insert on attempt for each row when (new.duration_ms = 666) execute function refuse()`);
 
-const attemptsOf = async (id: number) => {
+async function attemptsOf(id: number) {
   const rows = await sql`
     select n, outcome, response_code as code, response_body as body from attempt where delivery_id = ${id}`;
   return [...rows];
-};
+}
 
 test('of an outcome whose answer is refused the rest is recorded, and all of the others in its batch', async () => {
   const [good, poison] = [await pendingRow(), await pendingRow()];

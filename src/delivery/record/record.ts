@@ -35,10 +35,10 @@ const UNAVAILABLE_RETRY_MS = 250;
 const RETRY_DELAYS_MS: readonly number[] = [50, 100, 200, 400];
 
 /** Returns the token under which the entry's delivery was dequeued; throws if there is none. */
-const requireFence = ({ shard, fence }: Entry): number => {
+function requireFence({ shard, fence }: Entry): number {
   if (fence === undefined) throw new Error(`A delivery of shard ${shard} is recorded without a fence`);
   return fence;
-};
+}
 
 class Writer {
   readonly #deps: WriterDeps;
@@ -149,12 +149,7 @@ const BATCH_BYTES = 8 * 1024 * 1024;
  * Immediately and not in a later batch: its webhook state must not overwrite a newer one, and the lane waits for it if
  * the webhook has to be disabled.
  */
-const writeReduced = async (
-  writer: Writer,
-  { clock, log }: WriterDeps,
-  entry: Entry,
-  why: unknown,
-): Promise<boolean> => {
+async function writeReduced(writer: Writer, { clock, log }: WriterDeps, entry: Entry, why: unknown): Promise<boolean> {
   const { shard, delivery, webhook } = entry;
   const write = async (reduced: Entry) => (await writer.write([reduced], { keepResponses: false }))[0] === true;
   const deadLettered = { ...deadLetter(entry, delivery, 'refused by the database', clock.now()), webhook };
@@ -183,11 +178,11 @@ const writeReduced = async (
     }
   }
   throw failure;
-};
+}
 
 type PendingEntry = { entry: Entry; tries: number; onRecorded: (isWritten: boolean) => void };
 
-export const createRecorder = (deps: WriterDeps): Recorder => {
+export function createRecorder(deps: WriterDeps): Recorder {
   const { log } = deps;
   const writer = new Writer(deps);
   let unrecorded = 0;
@@ -261,4 +256,4 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
       submit({ entry, tries: 0, onRecorded });
     },
   };
-};
+}

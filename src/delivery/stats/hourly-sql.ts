@@ -14,7 +14,7 @@ export type HourColumns = {
 /**
  * Adds to existing rows. In key order, so that two workers that write the same shard after a take-over do not deadlock.
  */
-export const addHours = async (sql: Queryable, rows: HourColumns): Promise<void> => {
+export async function addHours(sql: Queryable, rows: HourColumns): Promise<void> {
   await sql`
     insert into webhook_hour as t (shard, webhook_id, hour, outcome, attempts, durations)
     select n.shard, n.webhook_id, n.hour, n.outcome, n.attempts, n.durations::bigint[]
@@ -29,13 +29,13 @@ export const addHours = async (sql: Queryable, rows: HourColumns): Promise<void>
         select coalesce(d.before, 0) + coalesce(d.added, 0)
         from unnest(t.durations, excluded.durations) with ordinality as d (before, added, bucket)
         order by d.bucket)`;
-};
+}
 
 /** Deletes hours before a date, including those of deleted webhooks. */
-export const purgeHours = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function purgeHours(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from webhook_hour where ctid = any(array(
       select ctid from webhook_hour where hour < ${before} order by hour limit ${limit} for update skip locked
     ))`;
   return count;
-};
+}

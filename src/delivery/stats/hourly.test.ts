@@ -17,13 +17,12 @@ import { HourlyStats } from './hourly.ts';
 
 const SHARD = 5;
 const reply = { code: 500, headers: '', body: 'no' };
+const DELIVERED: Outcome = { kind: 'delivered', reply: { ...reply, code: 204 } };
 const OUTCOMES: readonly Outcome[] = [
-  { kind: 'delivered', reply: { ...reply, code: 204 } },
+  DELIVERED,
   { kind: 'refused', reply, retryAfterMs: 0 },
   { kind: 'timed_out', phase: 'connect', reply: null },
 ];
-const [DELIVERED] = OUTCOMES;
-if (DELIVERED === undefined) throw new Error('no outcome');
 
 const { sql } = await testDatabase();
 const log = createLog('silent');
@@ -34,11 +33,11 @@ const idOf = (n: number): number => n * 256 + SHARD;
 const HOUR_MS = 3_600_000;
 const at = (hour: number, ms = 0): Date => new Date(Date.UTC(2026, 6, 1) + hour * HOUR_MS + ms);
 
-const entryOf = (webhookId: number, startedAt: Date, outcome: Outcome = DELIVERED, durationMs = 12): Entry => {
+function entryOf(webhookId: number, startedAt: Date, outcome: Outcome = DELIVERED, durationMs = 12): Entry {
   const delivery = { id: 1, storeId: 261, webhookId, epoch: 0, eventId: 1, attempts: 0, faults: 0, dueAt: startedAt };
   const attempt = { startedAt, durationMs, outcome };
   return { ...ended({ shard: SHARD, fence: 1 }, delivery), attempt, attempts: 1 };
-};
+}
 
 const hoursOf = (webhookIds: readonly number[]) => sql<{ key: string; attempts: number; durations: number[] }[]>`
   select webhook_id || ' ' || to_char(hour at time zone 'UTC', 'HH24:MI') || ' ' || outcome as key, attempts, durations

@@ -5,7 +5,9 @@ import { purgeHours } from './hourly-sql.ts';
 const DAY_MS = 86_400_000;
 
 /** Deletes hourly statistics that no chart shows any more. */
-export const createHourlyStatsPurge = ({ sql, keptDays }: { sql: Sql; keptDays: number }): Purge => ({
-  name: 'webhook_hours',
-  purge: (limit, now) => purgeHours(sql, new Date(now.getTime() - keptDays * DAY_MS), limit),
-});
+export function createHourlyStatsPurge({ sql, keptDays }: { sql: Sql; keptDays: number }): Purge {
+  return {
+    name: 'webhook_hours',
+    purge: (limit, now) => purgeHours(sql, new Date(now.getTime() - keptDays * DAY_MS), limit),
+  };
+}

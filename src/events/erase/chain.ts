@@ -34,12 +34,12 @@ type Batch = { limit: number; now: Date };
  * Deletes the resources of the steps. Returns the events by which some of them were sent again, at most `limit` per step; the
  * others are stored for a later batch.
  */
-const deleteStepResources = async (
+async function deleteStepResources(
   tx: Queryable,
   remaining: Remaining,
   steps: readonly number[],
   { limit, now }: Batch,
-): Promise<number[]> => {
+): Promise<number[]> {
   const { shard, storeId } = remaining;
   const ids: number[] = [];
   for (const headId of steps.length === 0 ? [] : await deleteSteps(tx, remaining, steps)) {
@@ -49,17 +49,17 @@ const deleteStepResources = async (
     if (eventId !== undefined) await saveRemaining(tx, { shard, storeId, eventId, stepId: null, id: eventId }, now);
   }
   return ids;
-};
+}
 
 /**
  * Erases at most `limit` events and steps, and the events by which those steps were sent again. Returns the erased ids and what
  * remains.
  */
-export const eraseBatch = async (
+export async function eraseBatch(
   tx: Queryable,
   remaining: Remaining,
   { caches, limit, now }: Batch & { caches: EventCaches },
-): Promise<{ ids: number[]; remaining: Remaining }> => {
+): Promise<{ ids: number[]; remaining: Remaining }> {
   const { shard, eventId, stepId } = remaining;
   // Reads one more than the limit: the next batch begins there.
   const events = eventId === null ? [] : await findEventChain(tx, shard, eventId, limit + 1);
@@ -74,18 +74,20 @@ export const eraseBatch = async (
   await caches.announce(tx, { shard, ids });
   const next = { eventId: events[limit] ?? null, stepId: available === 0 ? stepId : (steps[available] ?? null) };
   return { ids, remaining: { ...remaining, ...next } };
-};
+}
 
-export const isDone = ({ eventId, stepId }: Remaining): boolean => eventId === null && stepId === null;
+export function isDone({ eventId, stepId }: Remaining): boolean {
+  return eventId === null && stepId === null;
+}
 
 /**
  * Erases the next batch of one stored remainder, or of any that is not locked. Returns its size; undefined if nothing remains.
  */
-export const eraseRemaining = async (
+export async function eraseRemaining(
   { sql, caches }: ChainDeps,
   of: StoredRemaining | 'any',
   { limit, now }: Batch,
-): Promise<number | undefined> => {
+): Promise<number | undefined> {
   const batch = await transaction(sql, async (tx) => {
     const stored = of === 'any' ? await lockAnyRemaining(tx) : await lockRemaining(tx, of);
     if (stored === undefined) return undefined;
@@ -96,4 +98,4 @@ export const eraseRemaining = async (
   });
   if (batch !== undefined) caches.forget(batch);
   return batch?.ids.length;
-};
+}

@@ -9,13 +9,13 @@ const isObject = (value: Value | undefined): value is JsonObject =>
 const isCustomerRelation = (name: string): boolean => name === 'customer' || name.endsWith(':customer');
 
 /** Returns texts of which every body with a copy contains one; an id may be published as a number or as a string. */
-export const needlesOf = (id: string): string[] => {
+export function needlesOf(id: string): string[] {
   const asText = `"id":${JSON.stringify(id)}`;
   return /^(?:0|[1-9][0-9]*)$/.test(id) ? [asText, `"id":${id}`] : [asText];
-};
+}
 
 /** Returns the JSON text without the customer, wherever it is embedded under `customer`; undefined if it contains no copy. */
-export const withoutCustomer = (body: string, id: string): string | undefined => {
+export function withoutCustomer(body: string, id: string): string | undefined {
   let found = false;
   const isCopy = (value: Value | undefined): boolean => {
     const copyId = isObject(value) ? value['id'] : undefined;
@@ -43,4 +43,4 @@ export const withoutCustomer = (body: string, id: string): string | undefined =>
   };
   const stripped = strip(JSON.parse(body) as Value);
   return found ? JSON.stringify(stripped) : undefined;
-};
+}

@@ -22,7 +22,7 @@ import {
 export type CopySearchDeps = { sql: Sql; log: Log; caches: EventCaches };
 
 /** Replaces each row in its own statement, so that a concurrent publish waits for one row at most. */
-const searchResources = async ({ sql }: CopySearchDeps, search: CopySearch, limit: number): Promise<number> => {
+async function searchResources({ sql }: CopySearchDeps, search: CopySearch, limit: number): Promise<number> {
   const page = await pageOfResources(sql, search, needlesOf(search.id), limit);
   for (const resource of page) {
     const body = resource.body === null ? undefined : withoutCustomer(resource.body, search.id);
@@ -33,13 +33,13 @@ const searchResources = async ({ sql }: CopySearchDeps, search: CopySearch, limi
     await saveSearchPosition(sql, { ...search, afterType: last.type, afterId: last.id });
   else await saveSearchPosition(sql, { ...search, beforeEventId: Number.MAX_SAFE_INTEGER });
   return page.length;
-};
+}
 
-const searchEvents = async (
+async function searchEvents(
   { sql, caches }: CopySearchDeps,
   search: CopySearch,
   { before, limit, now }: { before: number; limit: number; now: Date },
-): Promise<number> => {
+): Promise<number> {
   const { shard } = search;
   const page = await pageOfEvents(sql, search, before, needlesOf(search.id), limit);
   const copies = page.flatMap(({ id, body: stored }) => {
@@ -60,10 +60,10 @@ const searchEvents = async (
   const last = page.at(-1);
   if (last !== undefined && page.length === limit) await saveSearchPosition(sql, { ...search, beforeEventId: last.id });
   return page.length;
-};
+}
 
 /** Searches at most `limit` rows. Returns a smaller number if no search remains. */
-export const searchCustomerCopies = async (deps: CopySearchDeps, limit: number, now: Date): Promise<number> => {
+export async function searchCustomerCopies(deps: CopySearchDeps, limit: number, now: Date): Promise<number> {
   let searched = 0;
   while (searched < limit) {
     const search = await findCopySearch(deps.sql);
@@ -81,4 +81,4 @@ export const searchCustomerCopies = async (deps: CopySearchDeps, limit: number, 
     }
   }
   return searched;
-};
+}

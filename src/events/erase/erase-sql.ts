@@ -12,10 +12,10 @@ export type Latest = {
 };
 
 /** Locks the resource until the transaction ends, so that no publish changes it. Returns undefined if it does not exist. */
-export const lockResource = async (
+export async function lockResource(
   sql: Queryable,
   { shard, storeId, type, id }: ResourceKey,
-): Promise<Latest | undefined> => {
+): Promise<Latest | undefined> {
   const [row] = await sql<Latest[]>`
     select r.version, coalesce(r.head_event_id, r.event_id) as "headId",
       case when r.type = 'subscription' then r.step_id end as "stepId"
@@ -23,10 +23,10 @@ export const lockResource = async (
     where r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type} and r.id = ${id}
     for update of r`;
   return row;
-};
+}
 
 /** Deletes the resource and keeps its version number in case it is published again. */
-export const deleteResource = async (sql: Queryable, { shard, storeId, type, id }: ResourceKey): Promise<void> => {
+export async function deleteResource(sql: Queryable, { shard, storeId, type, id }: ResourceKey): Promise<void> {
   await sql`
     with gone as (
       delete from resource where shard = ${shard} and store_id = ${storeId} and type = ${type} and id = ${id}
@@ -36,57 +36,57 @@ export const deleteResource = async (sql: Queryable, { shard, storeId, type, id 
     select ${shard}, ${storeId}, ${type}, ${id}, version, step_id from gone
     on conflict (shard, store_id, type, id) do update set
       version = greatest(e.version, excluded.version), step_id = coalesce(excluded.step_id, e.step_id)`;
-};
+}
 
 /**
  * Records erased events, whose stored responses are erased later. Inserts in id order, the order in which `deleteErasedEvents`
  * locks the rows.
  */
-export const insertErasedEvents = async (
+export async function insertErasedEvents(
   sql: Queryable,
   { shard, storeId }: { shard: number; storeId: number },
   ids: readonly number[],
   now: Date,
-): Promise<void> => {
+): Promise<void> {
   await sql`
     insert into erased_event (shard, id, store_id, date_erased)
     select ${shard}, id, ${storeId}, ${now} from unnest(${ids}::bigint[]) as id order by id
     on conflict (shard, id) do update set date_erased = excluded.date_erased`;
-};
+}
 
 export type ErasedEvent = { shard: number; id: number; storeId: number };
 
 /** Returns events that were erased at `before` or earlier. */
-export const findErasedEvents = async (sql: Queryable, before: Date, limit: number): Promise<ErasedEvent[]> => sql<
-  ErasedEvent[]
->`
+export async function findErasedEvents(sql: Queryable, before: Date, limit: number): Promise<ErasedEvent[]> {
+  return sql<ErasedEvent[]>`
   select shard, id, store_id as "storeId" from erased_event where date_erased <= ${before}
   order by date_erased limit ${limit}`;
+}
 
-export const deleteErasedEvents = async (
+export async function deleteErasedEvents(
   sql: Queryable,
   shard: number,
   ids: readonly number[],
   before: Date,
-): Promise<void> => {
+): Promise<void> {
   await sql`
     delete from erased_event where ctid = any(array(
       select ctid from erased_event where shard = ${shard} and id = any(${ids}::bigint[]) and date_erased <= ${before}
       order by id for update
     ))`;
-};
+}
 
 /** Starts the search for copies of a customer, from the beginning if a search exists. */
-export const insertErasedCustomer = async (
+export async function insertErasedCustomer(
   sql: Queryable,
   { shard, storeId, id }: ResourceKey,
   now: Date,
-): Promise<void> => {
+): Promise<void> {
   await sql`
     insert into erased_customer (shard, store_id, id, date_erased) values (${shard}, ${storeId}, ${id}, ${now})
     on conflict (shard, store_id, id) do update set
       date_erased = excluded.date_erased, after_type = '', after_id = '', before_event_id = null`;
-};
+}
 
 export type CopySearch = {
   shard: number;
@@ -99,32 +99,32 @@ export type CopySearch = {
 };
 
 /** Returns a customer whose copies are to be removed. */
-export const findCopySearch = async (sql: Queryable): Promise<CopySearch | undefined> => {
+export async function findCopySearch(sql: Queryable): Promise<CopySearch | undefined> {
   const [row] = await sql<CopySearch[]>`
     select shard, store_id as "storeId", id, date_erased as "dateErased", after_type as "afterType", after_id as "afterId",
       before_event_id as "beforeEventId"
     from erased_customer order by shard, store_id, id limit 1`;
   return row;
-};
+}
 
 /** Stores the position of the search, unless it was restarted concurrently. */
-export const saveSearchPosition = async (sql: Queryable, to: CopySearch): Promise<void> => {
+export async function saveSearchPosition(sql: Queryable, to: CopySearch): Promise<void> {
   await sql`
     update erased_customer
     set after_type = ${to.afterType}, after_id = ${to.afterId}, before_event_id = ${to.beforeEventId}
     where shard = ${to.shard} and store_id = ${to.storeId} and id = ${to.id} and date_erased = ${to.dateErased}`;
-};
+}
 
 /** Deletes the search. Returns false if it was restarted concurrently. */
-export const deleteCopySearch = async (
+export async function deleteCopySearch(
   sql: Queryable,
   { shard, storeId, id, dateErased }: CopySearch,
-): Promise<boolean> => {
+): Promise<boolean> {
   const { count } = await sql`
     delete from erased_customer
     where shard = ${shard} and store_id = ${storeId} and id = ${id} and date_erased = ${dateErased}`;
   return count > 0;
-};
+}
 
 /** Whether a body may contain the customer, by a text search for its id; parsing a page as JSON takes ten times as long. */
 const mentions = (sql: Queryable, needles: readonly string[]) => sql`
@@ -146,12 +146,13 @@ const isPublishedSince = (
 export type ResourceOnPage = { type: ResourceType; id: string; eventId: number; body: string | null };
 
 /** Returns the next resources of the store in key order; `body` is null if it cannot contain a copy from before the erasure. */
-export const pageOfResources = async (
+export async function pageOfResources(
   sql: Queryable,
   search: CopySearch,
   needles: readonly string[],
   limit: number,
-): Promise<ResourceOnPage[]> => sql<ResourceOnPage[]>`
+): Promise<ResourceOnPage[]> {
+  return sql<ResourceOnPage[]>`
   select page.type, page.id, page.event_id as "eventId",
     case when ${mentions(sql, needles)} and not ${isPublishedSince(sql, search, sql`page.event_id`)} then page.body end as body
   from (
@@ -160,6 +161,7 @@ export const pageOfResources = async (
     order by type, id limit ${limit}
   ) as page
   order by page.type, page.id`;
+}
 
 export type EventOnPage = { id: number; body: string | null };
 
@@ -181,13 +183,14 @@ const publishedAt = (sql: Queryable, shard: number) => sql`
     ) select max(s.date_created) from source s where s.action <> 'refeed' and s.version = page.version
   ), '-infinity') end`;
 
-export const pageOfEvents = async (
+export async function pageOfEvents(
   sql: Queryable,
   { shard, storeId, dateErased }: CopySearch,
   before: number,
   needles: readonly string[],
   limit: number,
-): Promise<EventOnPage[]> => sql<EventOnPage[]>`
+): Promise<EventOnPage[]> {
+  return sql<EventOnPage[]>`
   select page.id,
     case when ${mentions(sql, needles)} and ${publishedAt(sql, shard)} <= ${dateErased} then page.body end as body
   from (
@@ -195,20 +198,21 @@ export const pageOfEvents = async (
     order by id desc limit ${limit}
   ) as page
   order by page.id desc`;
+}
 
 /** Replaces the body unless the resource has a newer version, which was published after the erasure. */
-export const replaceResource = async (
+export async function replaceResource(
   sql: Queryable,
   { shard, storeId }: CopySearch,
   { type, id, eventId }: ResourceOnPage,
   body: string,
-): Promise<void> => {
+): Promise<void> {
   await sql`
     update resource set body = ${body}
     where shard = ${shard} and store_id = ${storeId} and type = ${type} and id = ${id} and event_id = ${eventId}`;
-};
+}
 
 /** Replaces the body unless the event was erased. */
-export const replaceEvent = async (sql: Queryable, shard: number, id: number, body: string): Promise<void> => {
+export async function replaceEvent(sql: Queryable, shard: number, id: number, body: string): Promise<void> {
   await sql`update event set body = ${body} where shard = ${shard} and id = ${id} and body <> ''`;
-};
+}

@@ -20,11 +20,11 @@ const EVENTS_AT_ONCE = 2_000;
  * The events themselves stay, with their ids. Copies of a customer and stored responses of receivers are left to purges. Throws
  * a 404 if the resource does not exist.
  */
-export const eraseResource = async (
+export async function eraseResource(
   deps: ChainDeps,
   key: ResourceKey,
   { unmodified, now }: Pick<ApiRequest, 'unmodified' | 'now'>,
-): Promise<void> => {
+): Promise<void> {
   const { sql, caches } = deps;
   const { shard, storeId } = key;
   const batch = { limit: EVENTS_AT_ONCE, now };
@@ -47,4 +47,4 @@ export const eraseResource = async (
   });
   caches.forget({ shard, ids });
   while (!isDone(remaining) && (await eraseRemaining(deps, remaining, batch)) !== undefined);
-};
+}

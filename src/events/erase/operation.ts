@@ -5,8 +5,8 @@ import { guarded, type Operation } from '#http/operation.ts';
 import type { ChainDeps } from './chain.ts';
 import { eraseResource } from './erase.ts';
 
-export const createErasure = (deps: ChainDeps & { baseUrl: string }): Operation =>
-  guarded({
+export function createErasure(deps: ChainDeps & { baseUrl: string }): Operation {
+  return guarded({
     title: 'Erase',
     isConditional: true,
     summary:
@@ -18,3 +18,4 @@ export const createErasure = (deps: ChainDeps & { baseUrl: string }): Operation 
       return { status: 204, next: `${deps.baseUrl}/stores/${key.storeId}/${collectionOf(key.type)}` };
     },
   });
+}

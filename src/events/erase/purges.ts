@@ -15,7 +15,7 @@ export type ClearResponses = (
 const ATTEMPT_RECORDED_AFTER_MS = 600_000;
 
 /** Continues erasures of resources with many events that another process did not complete. */
-const eraseUnfinished = async (deps: CopySearchDeps, limit: number, now: Date): Promise<number> => {
+async function eraseUnfinished(deps: CopySearchDeps, limit: number, now: Date): Promise<number> {
   let erased = 0;
   while (erased < limit) {
     const count = await eraseRemaining(deps, 'any', { limit: limit - erased, now });
@@ -23,25 +23,27 @@ const eraseUnfinished = async (deps: CopySearchDeps, limit: number, now: Date): 
     erased += count;
   }
   return erased;
-};
+}
 
-export const createErasurePurges = (deps: CopySearchDeps & { blankAnswers: ClearResponses }): readonly Purge[] => [
-  { name: 'events_of_erased_resources', purge: (limit, now) => eraseUnfinished(deps, limit, now) },
-  { name: 'rows_searched_for_erased_customers', purge: (limit, now) => searchCustomerCopies(deps, limit, now) },
-  {
-    name: 'answers_to_erased_events',
-    purge: async (limit, now) => {
-      const { sql, blankAnswers } = deps;
-      const before = new Date(now.getTime() - ATTEMPT_RECORDED_AFTER_MS);
-      const erasedEvents = await findErasedEvents(sql, before, limit);
-      for (const [storeId, events] of Map.groupBy(erasedEvents, (event) => event.storeId)) {
-        const shard = events[0]?.shard ?? 0;
-        const ids = events.map(({ id }) => id);
-        const pending = await blankAnswers(sql, { shard, storeId, ids });
-        await insertErasedEvents(sql, { shard, storeId }, pending, now);
-        await deleteErasedEvents(sql, shard, ids, before);
-      }
-      return erasedEvents.length;
+export function createErasurePurges(deps: CopySearchDeps & { blankAnswers: ClearResponses }): readonly Purge[] {
+  return [
+    { name: 'events_of_erased_resources', purge: (limit, now) => eraseUnfinished(deps, limit, now) },
+    { name: 'rows_searched_for_erased_customers', purge: (limit, now) => searchCustomerCopies(deps, limit, now) },
+    {
+      name: 'answers_to_erased_events',
+      purge: async (limit, now) => {
+        const { sql, blankAnswers } = deps;
+        const before = new Date(now.getTime() - ATTEMPT_RECORDED_AFTER_MS);
+        const erasedEvents = await findErasedEvents(sql, before, limit);
+        for (const [storeId, events] of Map.groupBy(erasedEvents, (event) => event.storeId)) {
+          const shard = events[0]?.shard ?? 0;
+          const ids = events.map(({ id }) => id);
+          const pending = await blankAnswers(sql, { shard, storeId, ids });
+          await insertErasedEvents(sql, { shard, storeId }, pending, now);
+          await deleteErasedEvents(sql, shard, ids, before);
+        }
+        return erasedEvents.length;
+      },
     },
-  },
-];
+  ];
+}

@@ -131,7 +131,7 @@ const readInput = (sql: Queryable, columns: PublishColumns, isClaiming: boolean)
  * Each `full join` finds a match on both sides. An inner join would do, but the planner cannot estimate the length of an array
  * and chooses nested loops for it: 500 events then took 60 ms instead of 20 ms.
  */
-export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Published[]> => {
+export async function publishBatch(sql: Queryable, batch: Batch): Promise<Published[]> {
   const { columns, claims, terms, day, now, baseUrl } = batch;
   const erasedBase = erasedVersion(sql, sql`r.shard, r.store_id, r.type, r.id`);
   const isNewer = sql`(not excluded.is_dated or r.dated_at is null or excluded.modified_at >= r.dated_at)`;
@@ -200,4 +200,4 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
   from written w
   full join matched m on m.event_id = w.id
   where (select is_valid from checked)`;
-};
+}

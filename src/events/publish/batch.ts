@@ -45,7 +45,7 @@ const BLOCK_AGE_MS = 5_000;
  *
  * Without a clock blocks never expire, for programs that run once and end.
  */
-export const createIdAllocator = (monotonicMs: () => number = () => 0): IdAllocator => {
+export function createIdAllocator(monotonicMs: () => number = () => 0): IdAllocator {
   let block: Block | undefined;
   let fetching: Promise<void> | undefined;
   const fetchBlock = async (sql: Queryable, day: number) => {
@@ -78,7 +78,7 @@ export const createIdAllocator = (monotonicMs: () => number = () => 0): IdAlloca
     }
     return numbers;
   };
-};
+}
 
 export type BatchDeps = {
   sql: Sql;
@@ -115,7 +115,7 @@ type Written = { rows: readonly Row[]; returned: readonly Published[]; refused: 
 
 const rowsOf = (drafts: readonly Draft[]): Row[] => drafts.flatMap(({ rows }) => [...rows.values()]);
 
-const createWrite = ({ sql, allocateIds, baseUrl }: BatchDeps) => {
+function createWrite({ sql, allocateIds, baseUrl }: BatchDeps) {
   const writeRows = async (
     on: Queryable,
     rows: readonly Row[],
@@ -155,13 +155,13 @@ const createWrite = ({ sql, allocateIds, baseUrl }: BatchDeps) => {
     const options = { claims: claimsOf(drafts), terms: null, now };
     return { rows, returned: rows.length === 0 ? [] : await writeRows(sql, rows, options), refused: new Set() };
   };
-};
+}
 
 /**
  * Returns a function that writes a batch and returns one result per request. If it throws, nothing was committed or the outcome
  * is unknown: everything that may fail precedes the write, because a failed batch is retried.
  */
-export const createBatchWriter = (deps: BatchDeps) => {
+export function createBatchWriter(deps: BatchDeps) {
   const { sql, allocateIds, baseUrl, metrics, onCommitted, onUnknown } = deps;
   const write = createWrite(deps);
 
@@ -211,4 +211,4 @@ export const createBatchWriter = (deps: BatchDeps) => {
     }
     return requests.map((request) => results.get(request) ?? notFound('store'));
   };
-};
+}

@@ -40,18 +40,21 @@ export type Row = { event: NewEvent; storeId: number; shard: number; eventId: nu
 const compare = (a: string | number, b: string | number): number => (a < b ? -1 : Number(a > b));
 
 /** Compares rows by the order in which every batch locks them, which prevents deadlocks between batches. */
-export const inLockOrder = (a: Row, b: Row): number =>
-  compare(a.shard, b.shard) ||
-  compare(a.storeId, b.storeId) ||
-  compare(a.event.type, b.event.type) ||
-  compare(a.event.resourceId, b.event.resourceId) ||
-  a.at - b.at;
+export function inLockOrder(a: Row, b: Row): number {
+  return (
+    compare(a.shard, b.shard) ||
+    compare(a.storeId, b.storeId) ||
+    compare(a.event.type, b.event.type) ||
+    compare(a.event.resourceId, b.event.resourceId) ||
+    a.at - b.at
+  );
+}
 
 const isSameResource = (a: Row, b: Row): boolean =>
   a.storeId === b.storeId && a.event.type === b.event.type && a.event.resourceId === b.event.resourceId;
 
 /** Groups rows in lock order by resource; each group keeps the order of arrival. */
-export const byResource = <T extends Row>(rows: readonly T[]): T[][] => {
+export function byResource<T extends Row>(rows: readonly T[]): T[][] {
   const groups: T[][] = [];
   for (const row of rows) {
     const last = groups.at(-1);
@@ -59,7 +62,7 @@ export const byResource = <T extends Row>(rows: readonly T[]): T[][] => {
     else groups.push([row]);
   }
   return groups;
-};
+}
 
 /** An event; `isStale` if an earlier event of its resource has a newer date. */
 export type MarkedRow<T extends Row> = { row: T; isStale: boolean };
@@ -69,7 +72,7 @@ export type MarkedRow<T extends Row> = { row: T; isStale: boolean };
  * date_modified is older; of two equal dates the later event wins, and an event without a date is never stale. The time of
  * publishing is not compared, because it has another clock and precision than the dates of publishers.
  */
-export const markStale = <T extends Row>(rows: readonly T[], newestDate?: Date): MarkedRow<T>[] => {
+export function markStale<T extends Row>(rows: readonly T[], newestDate?: Date): MarkedRow<T>[] {
   let newestMs = newestDate?.getTime() ?? Number.NEGATIVE_INFINITY;
   return rows.map((row) => {
     const atMs = row.event.modifiedAt?.getTime();
@@ -77,17 +80,17 @@ export const markStale = <T extends Row>(rows: readonly T[], newestDate?: Date):
     if (atMs !== undefined && !isStale) newestMs = atMs;
     return { row, isStale };
   });
-};
+}
 
 /**
  * Whether the newest stored date decides which event of the group becomes the latest: an event without a date is followed by a
  * dated one, which may turn out to be stale. The statement handles only one candidate, so the stored version has to be read
  * first.
  */
-export const dependsOnStored = (group: readonly Row[]): boolean => {
+export function dependsOnStored(group: readonly Row[]): boolean {
   const newer = markStale(group).filter(({ isStale }) => !isStale);
   return newer.at(-1)?.row.event.modifiedAt !== null && newer.some(({ row }) => row.event.modifiedAt === null);
-};
+}
 
 /** Returns the newest stored date of the row's resource, if it was read and locked. */
 export type NewestDateOf = (row: Row) => Date | undefined;
@@ -105,11 +108,11 @@ const stepsBySubscription = (rows: readonly Row[]): ReadonlyMap<string, Row[]> =
  * Converts rows in lock order to columns. The statement decides which event becomes the latest, because it sees the stored
  * version; if that was read before, derived events agree with it.
  */
-export const toColumns = (
+export function toColumns(
   rows: readonly Row[],
   now: Date,
   newestDateOf: NewestDateOf = () => undefined,
-): PublishColumns => {
+): PublishColumns {
   const columns: PublishColumns = {
     shard: [],
     storeId: [],
@@ -169,4 +172,4 @@ export const toColumns = (
     }
   }
   return columns;
-};
+}

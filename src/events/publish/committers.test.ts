@@ -11,7 +11,7 @@ class LockTimeout extends Error {
 }
 
 /** Batches as they are begun; each ends when the test says so, with its inputs as its results unless it fails. */
-const open = (settings: { maxRows?: number; mostAtOnce?: number; maxBytes?: number } = {}) => {
+function open(settings: { maxRows?: number; mostAtOnce?: number; maxBytes?: number } = {}) {
   const batches: { inputs: readonly Input[]; end: (error?: Error) => void }[] = [];
   const committers = new Committers<Input, number>({
     maxRows: settings.maxRows ?? 10,
@@ -28,16 +28,16 @@ const open = (settings: { maxRows?: number; mostAtOnce?: number; maxBytes?: numb
     waiting: { maxBytes: settings.maxBytes ?? 1_000, full: () => new Error('full') },
   });
   return { committers, batches };
-};
+}
 
 /** Until the next batch has begun, or the timer of a late one has run. */
 const turn = (ms = 0) => new Promise((resolve) => setTimeout(resolve, ms));
-const untilBegun = async (batches: readonly unknown[], count: number): Promise<void> => {
+async function untilBegun(batches: readonly unknown[], count: number): Promise<void> {
   await until(
     async () => batches.length,
     (begun) => begun >= count,
   );
-};
+}
 const storesIn = ({ inputs }: { inputs: readonly Input[] }): number[] => inputs.map(({ store }) => store);
 
 test('inputs of one tick share a batch, and a store is in one batch at a time', async () => {

@@ -21,17 +21,18 @@ import { stepEvent } from './step-event.ts';
 
 type Subscription = { readonly [name: string]: Value };
 
-export const isAboutSubscriptions = ({ event }: Row): boolean =>
-  event.type === 'subscription' || event.type === 'subscription_event';
+export function isAboutSubscriptions({ event }: Row): boolean {
+  return event.type === 'subscription' || event.type === 'subscription_event';
+}
 
 /** Returns the 409 for a published subscription_event in a store where Halcyon derives them. */
-export const stepsDerivedProblem = ({ events, isArray }: Pick<Request, 'events' | 'isArray'>): Problem => {
+export function stepsDerivedProblem({ events, isArray }: Pick<Request, 'events' | 'isArray'>): Problem {
   const at = events.findIndex(({ type }) => type === 'subscription_event');
   const message =
     'subscription_event/created is derived from the versions of a subscription: to publish your own, set subscription_events of the store to "published"';
   const field = isArray === true ? `${at}.event` : 'event';
   return new Problem(409, { code: 'native_event', message, field });
-};
+}
 
 export type Derived = {
   /** Derived events, after all other events of the batch. */
@@ -39,19 +40,19 @@ export type Derived = {
   terms: TermColumns | null;
 };
 
-const storesOf = (rows: readonly Row[]): { shard: number[]; storeId: number[] } => {
+function storesOf(rows: readonly Row[]): { shard: number[]; storeId: number[] } {
   const stores = [...new Map(rows.map(({ storeId, shard }) => [storeId, shard]))];
   return { shard: stores.map(([, shard]) => shard), storeId: stores.map(([id]) => id) };
-};
+}
 
 /** Returns the stores of the batch for which Halcyon derives subscription events, so that they cannot be published. */
-export const storesThatDerive = async (tx: Queryable, rows: readonly Row[]): Promise<ReadonlySet<number>> => {
+export async function storesThatDerive(tx: Queryable, rows: readonly Row[]): Promise<ReadonlySet<number>> {
   const stores = storesOf(rows.filter(isAboutSubscriptions));
   return stores.storeId.length === 0 ? new Set() : derivingStores(tx, stores);
-};
+}
 
 /** Locks the revenue books of the stores and creates missing ones. */
-const booksOf = async (tx: Queryable, rows: readonly Row[], now: Date): Promise<Map<number, Book>> => {
+async function booksOf(tx: Queryable, rows: readonly Row[], now: Date): Promise<Map<number, Book>> {
   const stores = storesOf(rows);
   if (stores.storeId.length === 0) return new Map();
   let books = await lockBooks(tx, stores, now);
@@ -60,12 +61,12 @@ const booksOf = async (tx: Queryable, rows: readonly Row[], now: Date): Promise<
     books = await lockBooks(tx, stores, now);
   }
   return new Map(books.map((book) => [book.storeId, book]));
-};
+}
 
 const keyOf = (storeId: number, id: string): string => `${storeId} ${id}`;
 
 /** Returns the last terms of the subscriptions, whose versions are locked. */
-const lastTermsOf = async (tx: Queryable, groups: readonly Row[][]): Promise<ReadonlyMap<string, LastTerm>> => {
+async function lastTermsOf(tx: Queryable, groups: readonly Row[][]): Promise<ReadonlyMap<string, LastTerm>> {
   const firsts = groups.flatMap(([row]) => row ?? []);
   if (firsts.length === 0) return new Map();
   const terms = await lastTerms(tx, {
@@ -74,7 +75,7 @@ const lastTermsOf = async (tx: Queryable, groups: readonly Row[][]): Promise<Rea
     id: firsts.map(({ event }) => event.resourceId),
   });
   return new Map(terms.map((term) => [keyOf(term.storeId, term.id), term]));
-};
+}
 
 type Step = { row: Row; event: (id: number) => NewEvent };
 type NewTerm = { row: Row; day: string; term: Term };
@@ -93,11 +94,7 @@ const isSameTerm = (before: Term, after: Term): boolean =>
   before.endDay === after.endDay;
 
 /** Derives the steps and the new term of one subscription. */
-const deriveSubscription = (
-  group: readonly Row[],
-  { book, derives, previous, term: last }: PreviousState,
-  now: Date,
-) => {
+function deriveSubscription(group: readonly Row[], { book, derives, previous, term: last }: PreviousState, now: Date) {
   const steps: Step[] = [];
   const first = previous === undefined ? undefined : (JSON.parse(previous.body) as Subscription);
   let latest = first;
@@ -120,9 +117,9 @@ const deriveSubscription = (
   // The last term may be on a later day, if it was written in another time zone: terms are not written before it.
   const day = last !== undefined && last.day > book.day ? last.day : book.day;
   return { steps, terms: [{ row, day, term }] };
-};
+}
 
-const toTermColumns = (terms: readonly NewTerm[]): TermColumns | null => {
+function toTermColumns(terms: readonly NewTerm[]): TermColumns | null {
   if (terms.length === 0) return null;
   return {
     shard: terms.map(({ row }) => row.shard),
@@ -135,13 +132,13 @@ const toTermColumns = (terms: readonly NewTerm[]): TermColumns | null => {
     startDay: terms.map(({ term }) => term.startDay),
     endDay: terms.map(({ term }) => term.endDay),
   };
-};
+}
 
 /**
  * Derives events and terms in the transaction that writes `rows`, from the locked versions. An erased store has no book, so
  * nothing is derived, and its rows are not written.
  */
-export const derive = async (
+export async function derive(
   tx: Queryable,
   rows: readonly Row[],
   {
@@ -150,7 +147,7 @@ export const derive = async (
     previousVersions,
     deriving,
   }: { allocateIds: IdAllocator; now: Date; previousVersions: PreviousVersions; deriving: ReadonlySet<number> },
-): Promise<Derived> => {
+): Promise<Derived> {
   const subscriptions = rows.filter(({ event }) => event.type === 'subscription');
   const books = await booksOf(tx, subscriptions, now);
   const groups = byResource(subscriptions.toSorted(inLockOrder));
@@ -175,4 +172,4 @@ export const derive = async (
     return { event: event(eventId), storeId: row.storeId, shard: row.shard, eventId, nonce, at };
   });
   return { rows: derived, terms: toTermColumns(terms) };
-};
+}

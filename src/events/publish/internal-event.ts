@@ -29,9 +29,8 @@ export type InternalEventDeps = {
 /** Writes internal events and returns the ids of their resources, in order; 0 for an event of a store that does not exist. */
 export type InternalEventWriter = (tx: Queryable, events: readonly InternalEvent[], now: Date) => Promise<number[]>;
 
-export const createInternalEventWriter =
-  ({ allocateIds, baseUrl, announce }: InternalEventDeps): InternalEventWriter =>
-  async (tx, events, now) => {
+export function createInternalEventWriter({ allocateIds, baseUrl, announce }: InternalEventDeps): InternalEventWriter {
+  return async (tx, events, now) => {
     if (events.length === 0) return [];
     const zones = await timeZonesOf(tx, [...new Set(events.map(({ storeId }) => storeId))]);
     const shards = events.map(({ storeId }) => shardOf(storeId));
@@ -55,3 +54,4 @@ export const createInternalEventWriter =
     }
     return rows.map((row) => row?.eventId ?? 0);
   };
+}

@@ -32,19 +32,19 @@ export type Key = {
  * Returns the fingerprint of events; the order of members matters, because only the sender knows whether it is significant. It
  * is an HMAC because it outlives an erasure by a day, and a plain hash would allow guesses of the erased data.
  */
-const fingerprintOf = (events: readonly NewEvent[], fingerprintKey: Buffer): Buffer => {
+function fingerprintOf(events: readonly NewEvent[], fingerprintKey: Buffer): Buffer {
   const hash = createHmac('sha256', fingerprintKey);
   for (const { type, action, body } of events) hash.update(JSON.stringify([type, action, body]));
   return hash.digest();
-};
+}
 
 /** Returns the key of an event; undefined if it has none or an invalid one, which is added to `faults`. */
-export const readKeyOfEvent = (value: unknown, field: string, faults: Fault[]): string | undefined => {
+export function readKeyOfEvent(value: unknown, field: string, faults: Fault[]): string | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   if (typeof value === 'string' && isIdempotencyKey(value)) return value;
   faults.push({ code: 'invalid_value', message: `${field} ${IDEMPOTENCY_KEY_FORM}`, field });
   return undefined;
-};
+}
 
 /** `header`: the key of the whole request. */
 type KeySource = { header: string | undefined; isArray: boolean };
@@ -59,7 +59,7 @@ const isNamedTwice = (names: Names, { header, isArray }: KeySource): boolean =>
   header !== undefined && names.some((name) => name !== undefined && (isArray || name !== header));
 
 /** Adds faults for an invalid header, a key that two events share, and keys in both the header and the events. */
-export const validateKeys = (names: Names, source: KeySource, faults: Fault[]): void => {
+export function validateKeys(names: Names, source: KeySource, faults: Fault[]): void {
   const { header } = source;
   const ofHeader = (message: string) =>
     void faults.push({
@@ -77,14 +77,14 @@ export const validateKeys = (names: Names, source: KeySource, faults: Fault[]): 
     if (seen.has(name)) faults.push({ code: 'invalid_value', message, field });
     seen.add(name);
   }
-};
+}
 
 /** Returns the keys of a request without faults. */
-export const keysOf = (
+export function keysOf(
   events: readonly NewEvent[],
   names: Names,
   { fingerprintKeys: [first, ...rest], ...source }: KeySource & { fingerprintKeys: Keys },
-): Key[] => {
+): Key[] {
   const fingerprints = (from: number, to: number) => {
     const covered = events.slice(from, to);
     return { fingerprint: fingerprintOf(covered, first), others: rest.map((other) => fingerprintOf(covered, other)) };
@@ -98,17 +98,17 @@ export const keysOf = (
     if (name === undefined) return [];
     return [{ name, ...fingerprints(at, at + 1), from: at, to: at + 1, field: fieldOf(at, source) }];
   });
-};
+}
 
 /** Whether the stored fingerprint matches the events of the key. */
 const isSame = ({ fingerprint, others }: Key, stored: Buffer): boolean =>
   [fingerprint, ...others].some((one) => one.equals(stored));
 
 /** Returns the 422 for a key that was used for other events. */
-const keyReused = ({ field }: Key): Problem => {
+function keyReused({ field }: Key): Problem {
   const message = `${field}: this key was used for another event: use a new key for a new event`;
   return new Problem(422, { code: 'idempotency_key_reused', message, field });
-};
+}
 
 /** A request that can be written now. */
 export type Ready = {
@@ -125,11 +125,13 @@ export type KeyLookup = {
   refused: { request: Request; problem: Problem }[];
 };
 
-export const staleAt = (now: Date): Date => new Date(now.getTime() - IDEMPOTENCY_KEPT_MS);
+export function staleAt(now: Date): Date {
+  return new Date(now.getTime() - IDEMPOTENCY_KEPT_MS);
+}
 
 const nameOf = (storeId: number, key: string): string => `${storeId} ${key}`;
 
-const classify = (requests: readonly Request[], known: readonly KnownKey[]): KeyLookup => {
+function classify(requests: readonly Request[], known: readonly KnownKey[]): KeyLookup {
   const stored = new Map(known.map((one) => [nameOf(one.storeId, one.key), one]));
   const claimed = new Set<string>();
   const result: KeyLookup = { ready: [], refused: [] };
@@ -151,10 +153,10 @@ const classify = (requests: readonly Request[], known: readonly KnownKey[]): Key
     }
   }
   return result;
-};
+}
 
 /** Looks up all keys of a batch in one statement; none if the batch has no keys. */
-export const lookUpKeys = async (sql: Queryable, requests: readonly Request[], now: Date): Promise<KeyLookup> => {
+export async function lookUpKeys(sql: Queryable, requests: readonly Request[], now: Date): Promise<KeyLookup> {
   const all = requests.flatMap(({ storeId, keys = [] }) => keys.map(({ name }) => ({ storeId, name })));
   if (all.length === 0) return classify(requests, []);
   const columns = {
@@ -163,4 +165,4 @@ export const lookUpKeys = async (sql: Queryable, requests: readonly Request[], n
     key: all.map(({ name }) => name),
   };
   return classify(requests, await findKeys(sql, columns, staleAt(now)));
-};
+}

@@ -5,10 +5,11 @@ import type { Queryable } from '#db/pool.ts';
 export type PreviousVersion = { storeId: number; type: string; id: string; datedAt: Date | null; body: string };
 
 /** Returns the stored versions and locks them until the transaction ends. `keys` must be in lock order. */
-export const lockPreviousVersions = async (
+export async function lockPreviousVersions(
   sql: Queryable,
   keys: { shard: number[]; storeId: number[]; type: string[]; id: string[] },
-): Promise<PreviousVersion[]> => sql<PreviousVersion[]>`
+): Promise<PreviousVersion[]> {
+  return sql<PreviousVersion[]>`
   select r.store_id as "storeId", r.type, r.id, r.dated_at as "datedAt", r.body
   from unnest(${keys.shard}::smallint[], ${keys.storeId}::bigint[], ${keys.type}::text[], ${keys.id}::text[])
     with ordinality as a (shard, store_id, type, id, n)
@@ -18,3 +19,4 @@ export const lockPreviousVersions = async (
     limit 1 for update
   ) as r
   order by a.n`;
+}

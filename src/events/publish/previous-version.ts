@@ -22,16 +22,16 @@ const dependent = (rows: readonly Row[]): Row[][] =>
   );
 
 /** Whether resources other than subscriptions depend on stored versions: those with dated and undated events. */
-export const dependOnPreviousVersions = (rows: readonly Row[]): boolean => {
+export function dependOnPreviousVersions(rows: readonly Row[]): boolean {
   const isMixed =
     rows.some(({ event }) => event.modifiedAt === null) && rows.some(({ event }) => event.modifiedAt !== null);
   return isMixed && dependent(rows).length > 0;
-};
+}
 
 const keyOf = (storeId: number, type: string, id: string): string => `${storeId} ${type} ${id}`;
 
 /** Locks the versions that the rows depend on until the transaction ends. */
-export const readPreviousVersions = async (tx: Queryable, rows: readonly Row[]): Promise<PreviousVersions> => {
+export async function readPreviousVersions(tx: Queryable, rows: readonly Row[]): Promise<PreviousVersions> {
   const firsts = dependent(rows).flatMap(([row]) => row ?? []);
   const found = await lockPreviousVersions(tx, {
     shard: firsts.map(({ shard }) => shard),
@@ -52,4 +52,4 @@ export const readPreviousVersions = async (tx: Queryable, rows: readonly Row[]):
         throw new ConcurrentPublish('a new resource was published concurrently by another process');
     },
   };
-};
+}

@@ -231,7 +231,7 @@ const locked = (cause: unknown): Problem =>
  * Creates the publisher. It throws a 404 for a store that does not exist, a 409 for a subscription_event of a store where
  * Halcyon derives them, a 422 for a key that was used for another body; a refused request writes nothing.
  */
-export const createPublisher = (
+export function createPublisher(
   deps: BatchDeps & {
     batchRows: number;
     batchBytes: number;
@@ -240,7 +240,7 @@ export const createPublisher = (
     /** Limit of queued bytes; above it requests are rejected with 503. */
     waitingBytes: number;
   },
-): Publisher => {
+): Publisher {
   const write = createBatchWriter(deps);
   const timed: typeof write = async (requests) => {
     const startedMs = performance.now();
@@ -272,4 +272,4 @@ export const createPublisher = (
     if (!(published instanceof Error)) return published;
     throw isLockTimeout(published) ? locked(published) : published;
   };
-};
+}

@@ -7,7 +7,7 @@ const limits = { eventsPerRequest: 3, eventLimitBytes: 200, eventDepth: 3 };
 const asked = { limits, header: undefined, fingerprintKeys: [Buffer.alloc(32)] as const };
 const good = { event: 'transaction/created', resource: { id: 7, total: 1.5 } };
 
-const faultsOf = (body: unknown): string[] => {
+function faultsOf(body: unknown): string[] {
   try {
     readPublish(body, asked);
     return [];
@@ -15,7 +15,7 @@ const faultsOf = (body: unknown): string[] => {
     if (!(error instanceof Problem)) throw error;
     return error.faults.map(({ field, code }) => `${error.status} ${field ?? ''} ${code}`);
   }
-};
+}
 
 test('one event, and an array of them', () => {
   const { events, isArray } = readPublish(good, asked);

@@ -29,7 +29,7 @@ type Report = (field: string, message: string) => void;
  * Reports an `_embedded` that contains no relations, and a relation that occurs under two names, of which readers would find
  * only one. `at` is the path of `copy`.
  */
-const validateEmbedded = (copy: JsonObject, at: string, report: Report): void => {
+function validateEmbedded(copy: JsonObject, at: string, report: Report): void {
   const all = copy['_embedded'];
   if (isAbsent(all)) return;
   const place = `${at}._embedded`;
@@ -46,7 +46,7 @@ const validateEmbedded = (copy: JsonObject, at: string, report: Report): void =>
     for (const [index, one] of copies.entries())
       if (isObject(one)) validateEmbedded(one, Array.isArray(value) ? `${field}.${index}` : field, report);
   }
-};
+}
 
 export type EventLimits = { eventsPerRequest: number; eventLimitBytes: number; eventDepth: number };
 
@@ -77,10 +77,10 @@ const isDeeperThan = (value: unknown, levels: number): boolean =>
   (levels === 0 || oneLevelBelow(value).some((child) => isDeeperThan(child, levels - 1)));
 
 /** Returns the id as text if it is an integer or a string of 1–64 characters that a URL can contain. */
-const readId = (id: unknown): string | undefined => {
+function readId(id: unknown): string | undefined {
   if (typeof id === 'number') return Number.isSafeInteger(id) && id >= 0 ? String(id) : undefined;
   return typeof id === 'string' && isResourceId(id) ? id : undefined;
-};
+}
 
 /** Parses `date_modified`, in UTC if it has no offset; returns null if it is not a date. */
 const readModifiedAt = (value: unknown): Date | null => (typeof value === 'string' ? (parseDate(value) ?? null) : null);
@@ -98,15 +98,15 @@ const REPORTED_MAX = 10;
 const INTERNAL = 'native_event';
 
 /** `at` is the position of the event in an array, with a dot: `3.`. */
-const validateRelations = (resource: JsonObject, at: string, faults: Fault[]): void => {
+function validateRelations(resource: JsonObject, at: string, faults: Fault[]): void {
   let count = 0;
   validateEmbedded(resource, 'resource', (field, message) => {
     count += 1;
     if (count <= REPORTED_MAX) faults.push({ code: 'invalid_value', message: at + message, field: at + field });
   });
-};
+}
 
-const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Fault[]): NewEvent | undefined => {
+function readEvent(value: unknown, at: string, limits: EventLimits, faults: Fault[]): NewEvent | undefined {
   const before = faults.length;
   // Each message begins with the member, so its position before it identifies the event.
   const fail = (field: string, code: string, message: string) =>
@@ -156,7 +156,7 @@ const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Faul
   if (faults.length > before || type === undefined || resourceId === undefined) return undefined;
   const action = name.slice(type.length + 1);
   return { type, action, resourceId, modifiedAt: readModifiedAt(resource['date_modified']), body };
-};
+}
 
 /** `header`: the idempotency key of the whole request. */
 type ReadPublishOptions = { limits: EventLimits; header: string | undefined; fingerprintKeys: Keys };
@@ -167,7 +167,7 @@ export type PublishInput = { events: NewEvent[]; keys: Key[]; isArray: boolean }
  * Reads one event or an array of events with their idempotency keys. Throws a 400 with all faults, or a 409 if the only fault
  * is an event type that only Halcyon publishes. `isArray` decides the form of the response.
  */
-export const readPublish = (body: unknown, { limits, header, fingerprintKeys }: ReadPublishOptions): PublishInput => {
+export function readPublish(body: unknown, { limits, header, fingerprintKeys }: ReadPublishOptions): PublishInput {
   const isArray = Array.isArray(body);
   const list: readonly unknown[] = isArray ? body : [body];
   if (list.length === 0 || list.length > limits.eventsPerRequest) {
@@ -187,4 +187,4 @@ export const readPublish = (body: unknown, { limits, header, fingerprintKeys }: 
   validateKeys(names, { header, isArray }, faults);
   if (faults.length > 0) throw new Problem(faults.every(({ code }) => code === INTERNAL) ? 409 : 400, faults);
   return { events, keys: keysOf(events, names, { header, isArray, fingerprintKeys }), isArray };
-};
+}

@@ -41,7 +41,7 @@ const keep: Samples['keep'] = async (tx, event) => {
   if (!(await insertSample(tx, event, shardOf(event.storeId)))) throw notFound('store');
 };
 
-export const createSamples = ({
+export function createSamples({
   sql,
   allocateIds,
   baseUrl,
@@ -49,35 +49,37 @@ export const createSamples = ({
   sql: Sql;
   allocateIds: IdAllocator;
   baseUrl: string;
-}): Samples => ({
-  make: async ({ storeId, type, action, timeZone, now }) => {
-    const [day, shard] = [dayOf(now), shardOf(storeId)];
-    const eventId = dailyIdOf(day, numberAt(await allocateIds(sql, { day, shards: [shard] }), 0), shard);
-    const { id: _, _embedded, ...properties } = sampleResource(type);
-    const id = idOf(type, eventId);
-    const dates = Object.fromEntries(
-      ['date_created', 'date_modified']
-        .filter((name) => name in properties)
-        .map((name) => [name, formatDate(now, timeZone)]),
-    );
-    return {
-      id: eventId,
-      storeId,
-      type,
-      resourceId: String(id),
-      action: testAction(action),
-      // It is not a version of any resource.
-      version: 0,
-      nonce: nextNonce(),
-      baseUrl,
-      body: JSON.stringify({ id, is_sample: true, ...properties, ...dates, _embedded }),
-      timeZone,
-      dateCreated: now,
-    };
-  },
-  keep,
-  insertForPull: async (tx, event, webhookId) => {
-    await keep(tx, event);
-    return insertPullSample(tx, { shard: shardOf(event.storeId), webhookId, event, day: dayOf(event.dateCreated) });
-  },
-});
+}): Samples {
+  return {
+    make: async ({ storeId, type, action, timeZone, now }) => {
+      const [day, shard] = [dayOf(now), shardOf(storeId)];
+      const eventId = dailyIdOf(day, numberAt(await allocateIds(sql, { day, shards: [shard] }), 0), shard);
+      const { id: _, _embedded, ...properties } = sampleResource(type);
+      const id = idOf(type, eventId);
+      const dates = Object.fromEntries(
+        ['date_created', 'date_modified']
+          .filter((name) => name in properties)
+          .map((name) => [name, formatDate(now, timeZone)]),
+      );
+      return {
+        id: eventId,
+        storeId,
+        type,
+        resourceId: String(id),
+        action: testAction(action),
+        // It is not a version of any resource.
+        version: 0,
+        nonce: nextNonce(),
+        baseUrl,
+        body: JSON.stringify({ id, is_sample: true, ...properties, ...dates, _embedded }),
+        timeZone,
+        dateCreated: now,
+      };
+    },
+    keep,
+    insertForPull: async (tx, event, webhookId) => {
+      await keep(tx, event);
+      return insertPullSample(tx, { shard: shardOf(event.storeId), webhookId, event, day: dayOf(event.dateCreated) });
+    },
+  };
+}

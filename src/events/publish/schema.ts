@@ -24,28 +24,26 @@ const dateModified = clearableText({
   description: 'Decides which version is the latest if several arrive out of order.',
 });
 
-export const describePublishInput = ({
-  eventsPerRequest,
-  eventLimitBytes,
-  eventDepth,
-}: EventLimits): InputDescription => ({
-  itemsMax: eventsPerRequest,
-  item: Type.Object(
-    {
-      event,
-      resource: Type.Object(
-        { id, date_modified: dateModified },
-        {
-          additionalProperties: true,
-          description: `The complete resource, with its id and any other properties: at most ${eventLimitBytes / 1024} KiB of JSON, ${eventDepth} levels deep. JSON text in a form.`,
-        },
-      ),
-      idempotency_key: clearableText({
-        maxLength: 255,
-        description:
-          'An idempotency key for this event: a repetition within 24 hours is published once. Alternative to the header Idempotency-Key, which applies to the whole request.',
-      }),
-    },
-    { additionalProperties: false },
-  ),
-});
+export function describePublishInput({ eventsPerRequest, eventLimitBytes, eventDepth }: EventLimits): InputDescription {
+  return {
+    itemsMax: eventsPerRequest,
+    item: Type.Object(
+      {
+        event,
+        resource: Type.Object(
+          { id, date_modified: dateModified },
+          {
+            additionalProperties: true,
+            description: `The complete resource, with its id and any other properties: at most ${eventLimitBytes / 1024} KiB of JSON, ${eventDepth} levels deep. JSON text in a form.`,
+          },
+        ),
+        idempotency_key: clearableText({
+          maxLength: 255,
+          description:
+            'An idempotency key for this event: a repetition within 24 hours is published once. Alternative to the header Idempotency-Key, which applies to the whole request.',
+        }),
+      },
+      { additionalProperties: false },
+    ),
+  };
+}

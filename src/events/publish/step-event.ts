@@ -26,7 +26,7 @@ const COPY_MAX_BYTES = 16 * 1024;
 const isSmall = (value: Value): boolean => Buffer.byteLength(JSON.stringify(value)) <= COPY_MAX_BYTES;
 
 /** Returns the short properties, in order, until the limit is reached. */
-const shortened = (entries: readonly (readonly [string, Value])[]): Subscription => {
+function shortened(entries: readonly (readonly [string, Value])[]): Subscription {
   let bytes = 0;
   return Object.fromEntries(
     entries.filter(([name, value]) => {
@@ -35,7 +35,7 @@ const shortened = (entries: readonly (readonly [string, Value])[]): Subscription
       return bytes <= COPY_MAX_BYTES;
     }),
   );
-};
+}
 
 /** Returns the subscription after the step, without embedded resources. */
 const copyOf = ({ _embedded, _links, ...own }: Subscription): Subscription =>
@@ -48,27 +48,27 @@ const changesOf = ({ before, after, differing }: About) =>
 const RELATIONS = ['last_transaction', 'transaction_template'] as const;
 
 /** Returns the value under a name in the subscription or in transactions embedded in it; null if there is none. */
-const findValue = (subscription: Subscription | undefined, name: string, relations: readonly string[]): Value => {
+function findValue(subscription: Subscription | undefined, name: string, relations: readonly string[]): Value {
   if (subscription === undefined) return null;
   const candidates = [subscription, ...relations.map((relation) => embeddedUnder(subscription, relation))];
   return candidates.flatMap((candidate) => (isObject(candidate) ? [candidate[name]] : [])).find(isNumberOrText) ?? null;
-};
+}
 
 const isNumberOrText = (value: Value | undefined): boolean =>
   typeof value === 'number' || (typeof value === 'string' && value !== '' && value.length <= SHORT_LENGTH_MAX);
 
 /** Returns the billed amount, the amount past due, or the recovered amount; null for other steps or if unknown. */
-const amountOf = (step: Step, { before, after }: About): Value => {
+function amountOf(step: Step, { before, after }: About): Value {
   if (step === 'billing_success') return findValue(after, 'total_order', RELATIONS);
   if (step === 'billing_failure' || step === 'dunning') return findValue(after, 'past_due_amount', []);
   return step === 'recovered' ? findValue(before, 'past_due_amount', []) : null;
-};
+}
 
 /**
  * Returns the event of a step. `id` is the id of both event and resource; the id of the subscription keeps the publisher's
  * type.
  */
-export const stepEvent = (id: number, step: Step, about: About): NewEvent => {
+export function stepEvent(id: number, step: Step, about: About): NewEvent {
   const { after, now, timeZone } = about;
   const resource = {
     id,
@@ -88,4 +88,4 @@ export const stepEvent = (id: number, step: Step, about: About): NewEvent => {
     body: JSON.stringify(resource),
     about: about.subscriptionId,
   };
-};
+}

@@ -5,7 +5,7 @@ import type { Queryable } from '#db/pool.ts';
 type Stores = { shard: number[]; storeId: number[] };
 
 /** Returns the stores for which Halcyon derives subscription events. */
-export const derivingStores = async (sql: Queryable, { shard, storeId }: Stores): Promise<ReadonlySet<number>> => {
+export async function derivingStores(sql: Queryable, { shard, storeId }: Stores): Promise<ReadonlySet<number>> {
   const rows = await sql<{ id: number }[]>`
     select s.id from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id)
     cross join lateral (
@@ -13,7 +13,7 @@ export const derivingStores = async (sql: Queryable, { shard, storeId }: Stores)
     ) as s
     where s.subscription_events = 'derived'`;
   return new Set(rows.map(({ id }) => id));
-};
+}
 
 export type Book = {
   storeId: number;
@@ -29,7 +29,8 @@ export type Book = {
  * Returns the revenue books of stores and share-locks them until the transaction ends, so that their days cannot be closed.
  * Stores without a book yet, and erased stores, are absent.
  */
-export const lockBooks = async (sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<Book[]> => sql<Book[]>`
+export async function lockBooks(sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<Book[]> {
+  return sql<Book[]>`
   select s.id as "storeId", s.time_zone as "timeZone",
     greatest((${now}::timestamptz at time zone s.time_zone)::date, b.open_day)::text as day
   from (select * from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id) order by 1, 2) as a
@@ -37,9 +38,10 @@ export const lockBooks = async (sql: Queryable, { shard, storeId }: Stores, now:
   cross join lateral (
     select b.open_day from revenue_book b where b.shard = a.shard and b.store_id = a.store_id limit 1 for share
   ) as b`;
+}
 
 /** Creates the revenue books of stores. The day of the first subscription is the first with a snapshot. */
-export const openBooks = async (sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<void> => {
+export async function openBooks(sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<void> {
   await sql`
     insert into revenue_book (shard, store_id, open_day, next_day, due_at)
     select a.shard, s.id, o.day, o.day, (o.day + 1)::timestamp at time zone s.time_zone + interval '10 minutes'
@@ -48,7 +50,7 @@ export const openBooks = async (sql: Queryable, { shard, storeId }: Stores, now:
     cross join lateral (select (${now}::timestamptz at time zone s.time_zone)::date as day) as o
     order by a.shard, s.id
     on conflict (shard, store_id) do nothing`;
-};
+}
 
 type SubscriptionKeys = { shard: number[]; storeId: number[]; id: string[] };
 
@@ -58,7 +60,8 @@ export type LastTerm = Term & { storeId: number; id: string; day: string };
  * Returns the last term of each subscription, erased ones included. This is a separate statement after the versions are locked,
  * because a statement that waits for a lock keeps its old snapshot of other rows.
  */
-export const lastTerms = async (sql: Queryable, keys: SubscriptionKeys): Promise<LastTerm[]> => sql<LastTerm[]>`
+export async function lastTerms(sql: Queryable, keys: SubscriptionKeys): Promise<LastTerm[]> {
+  return sql<LastTerm[]>`
   select a.store_id as "storeId", a.id, t.day::text as day, t.currency, trim_scale(t.monthly)::text as monthly,
     t.is_active as "isActive", t.start_day::text as "startDay", t.end_day::text as "endDay"
   from unnest(${keys.shard}::smallint[], ${keys.storeId}::bigint[], ${keys.id}::text[]) as a (shard, store_id, id)
@@ -67,13 +70,14 @@ export const lastTerms = async (sql: Queryable, keys: SubscriptionKeys): Promise
     where t.shard = a.shard and t.store_id = a.store_id and t.subscription_id = a.id
     order by t.day desc limit 1
   ) t`;
+}
 
 /** Sets the revenue of an erased subscription to zero from the day on, because no later version would. */
-export const endTerm = async (
+export async function endTerm(
   sql: Queryable,
   { shard, storeId, id }: { shard: number; storeId: number; id: string },
   day: string,
-): Promise<void> => {
+): Promise<void> {
   await sql`
     insert into subscription_term (shard, store_id, subscription_id, day, currency, monthly, is_active)
     select shard, store_id, subscription_id, greatest(day, ${day}::date), currency, 0, false
@@ -81,4 +85,4 @@ export const endTerm = async (
     where shard = ${shard} and store_id = ${storeId} and subscription_id = ${id}
     order by day desc limit 1
     on conflict (shard, store_id, subscription_id, day) do update set monthly = 0, is_active = false`;
-};
+}

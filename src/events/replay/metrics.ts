@@ -9,7 +9,7 @@ export type RecoveryMetrics = {
   open: (recoveries: number) => void;
 };
 
-export const createRecoveryMetrics = (registry: Registry): RecoveryMetrics => {
+export function createRecoveryMetrics(registry: Registry): RecoveryMetrics {
   const registers = [registry];
   const events = new Counter({
     name: 'halcyon_recovery_events_total',
@@ -34,4 +34,4 @@ export const createRecoveryMetrics = (registry: Registry): RecoveryMetrics => {
     ended: (state) => byState[state].inc(),
     open: (recoveries) => open.set(recoveries),
   };
-};
+}

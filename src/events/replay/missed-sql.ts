@@ -34,11 +34,11 @@ export type Missed = { seen: number; last: number | null; ids: number[]; places:
  * deliveries by event through the brin index of delivery_done took 910 ms for 1,000 events: an array of ids reads the whole
  * index once per id, and a range of ids reads all deliveries between two events of a quiet store.
  */
-export const findMissed = async (
+export async function findMissed(
   sql: Queryable,
   { shard, storeId, webhookId, epoch, since, events }: OpenRecovery,
   { after, upTo, limit }: MissedQuery,
-): Promise<Missed> => {
+): Promise<Missed> {
   const day = dayOfId(after + 1);
   const ended = (more: ReturnType<Queryable>) => sql`
     select event_id, null, state = 'successful' from delivery_done
@@ -68,4 +68,4 @@ export const findMissed = async (
     select (select count(*) from seen) as seen, (select max(id) from seen) as last,
       array(select id from missed order by id) as ids, array(select place from missed order by id) as places`;
   return row ?? { seen: 0, last: null, ids: [], places: [] };
-};
+}

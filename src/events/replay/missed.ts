@@ -14,20 +14,20 @@ const RANGE_EVENTS_MAX = 10_000;
 export type EventRange = { from: number; to: number; missed: Missed };
 
 /** Returns the range that begins at the cursor of a running recovery, limited to one day so that few deliveries are read. */
-export const findRange = async (sql: Sql, recovery: OpenRecovery & { untilEventId: number }): Promise<EventRange> => {
+export async function findRange(sql: Sql, recovery: OpenRecovery & { untilEventId: number }): Promise<EventRange> {
   const { afterEventId: after, untilEventId } = recovery;
   const day = dayOfId(after + 1);
   const upTo = Math.min(untilEventId, firstIdOfDay(day + 1) - 1);
   const missed = await findMissed(sql, recovery, { after, upTo, limit: RANGE_EVENTS_MAX });
   const isComplete = missed.seen < RANGE_EVENTS_MAX || missed.last === null;
   return { from: after, to: isComplete ? upTo : (missed.last ?? upTo), missed };
-};
+}
 
 /** Splits off the first page of a range, with at most `limit` deliveries; `rest` is undefined if nothing remains. */
-export const splitPage = (
+export function splitPage(
   { from, to, missed }: EventRange,
   limit: number,
-): { page: Page; rest: EventRange | undefined } => {
+): { page: Page; rest: EventRange | undefined } {
   const { ids, places, seen } = missed;
   if (ids.length <= limit) return { page: { from, to, seen, eventIds: ids }, rest: undefined };
   const end = ids[limit - 1] ?? from;
@@ -38,4 +38,4 @@ export const splitPage = (
     page: { from, to: end, seen: seenOnPage, eventIds: ids.slice(0, limit) },
     rest: { from: end, to, missed: rest },
   };
-};
+}

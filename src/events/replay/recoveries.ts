@@ -87,7 +87,7 @@ export class Recoveries {
 const STOP_MS = 2_000;
 
 /** Runs rounds until it is stopped. `stop` waits at most `STOP_MS` for the running statement. */
-export const startRecoveries = (deps: RecoveriesDeps): Running => {
+export function startRecoveries(deps: RecoveriesDeps): Running {
   const stopping = new AbortController();
   const { signal } = stopping;
   const { everyMs, pauseMs } = deps.settings;
@@ -110,4 +110,4 @@ export const startRecoveries = (deps: RecoveriesDeps): Running => {
       await Promise.race([running, late]);
     },
   };
-};
+}

@@ -18,47 +18,42 @@ export type NewRecovery = RecoveryKey & { storeId: number; webhookId: number; ep
  * Publishes that begin later see it enabled and create deliveries. Publishes that began before may have seen it disabled, so
  * the ids of the transactions that are open now are stored, and the recovery waits until they end (`haveTransactionsEnded`).
  */
-export const insertRecovery = async (tx: Queryable, recovery: NewRecovery): Promise<void> => {
+export async function insertRecovery(tx: Queryable, recovery: NewRecovery): Promise<void> {
   const { shard, id, storeId, webhookId, epoch, since, now } = recovery;
   const older = await openTransactions(tx);
   await tx`
     insert into recovery (shard, id, store_id, webhook_id, epoch, since, state, older_transactions, date_created, date_modified)
     values (${shard}, ${id}, ${storeId}, ${webhookId}, ${epoch}, ${since}, 'waiting', ${older}::text[], ${now}, ${now})`;
-};
+}
 
 /** Stops unfinished recoveries of older epochs, because a unique index allows one unfinished recovery per webhook. */
-export const stopOlder = async (
+export async function stopOlder(
   tx: Queryable,
   { shard, webhookId, epoch, now }: Pick<NewRecovery, 'shard' | 'webhookId' | 'epoch' | 'now'>,
-): Promise<void> => {
+): Promise<void> {
   await tx`
     update recovery set state = 'stopped', date_modified = ${now}, date_ended = ${now}
     where shard = ${shard} and webhook_id = ${webhookId} and state in ('waiting', 'running') and epoch <> ${epoch}`;
-};
+}
 
 /** Returns the id of the unfinished recovery of a webhook. */
-export const findOpen = async (
+export async function findOpen(
   sql: Queryable,
   { shard, webhookId }: { shard: number; webhookId: number },
-): Promise<number | undefined> => {
+): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
     select id from recovery
     where shard = ${shard} and webhook_id = ${webhookId} and state in ('waiting', 'running')`;
   return row?.id;
-};
+}
 
 /** Ends the recovery. Returns false if it had ended already. */
-export const endRecovery = async (
-  sql: Queryable,
-  { shard, id }: RecoveryKey,
-  state: End,
-  now: Date,
-): Promise<boolean> => {
+export async function endRecovery(sql: Queryable, { shard, id }: RecoveryKey, state: End, now: Date): Promise<boolean> {
   const { count } = await sql`
     update recovery set state = ${state}, date_modified = ${now}, date_ended = ${now}
     where shard = ${shard} and id = ${id} and state in ('waiting', 'running')`;
   return count > 0;
-};
+}
 
 /** An unfinished recovery with the state of its webhook. */
 export type OpenRecovery = RecoveryKey & {
@@ -89,12 +84,13 @@ const deliverableEvents = (sql: Queryable) =>
   sql`array_remove(array_append(w.events, w.event_resource || '/' || ${REFEED}), null) as events`;
 
 /** Returns the next `limit` unfinished recoveries of these shards. */
-export const openRecoveries = async (
+export async function openRecoveries(
   sql: Queryable,
   shards: readonly number[],
   after: { shard: number; webhookId: number },
   limit: number,
-): Promise<OpenRecovery[]> => sql<OpenRecovery[]>`
+): Promise<OpenRecovery[]> {
+  return sql<OpenRecovery[]>`
   select r.shard, r.id, r.store_id as "storeId", r.webhook_id as "webhookId", r.epoch, r.since, r.state,
     r.older_transactions as "olderTransactions", r.after_event_id as "afterEventId", r.until_event_id as "untilEventId",
     r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", ${deliverableEvents(sql)}, not ${isWebhookActive(sql)} as "isWebhookInactive"
@@ -104,24 +100,26 @@ export const openRecoveries = async (
     and (r.shard, r.webhook_id) > (${after.shard}, ${after.webhookId})
   order by r.shard, r.webhook_id
   limit ${limit}`;
+}
 
 /**
  * Whether all transactions that were open when the recovery was requested have ended. Then all events whose publish saw the
  * webhook disabled are visible; events of later transactions have deliveries of their own, even if their ids are lower.
  */
-export const haveTransactionsEnded = async (sql: Queryable, names: readonly string[]): Promise<boolean> =>
-  !(await isAnyOpen(sql, names));
+export async function haveTransactionsEnded(sql: Queryable, names: readonly string[]): Promise<boolean> {
+  return !(await isAnyOpen(sql, names));
+}
 
 /**
  * Starts the recovery, up to the newest visible event. Returns the number of events to examine; undefined if it has started or
  * ended already. This has to be a separate statement after `haveTransactionsEnded`, with a newer snapshot. It counts all events
  * of the store from the beginning of the day (UTC) of `since`, which needs only the index: 10⁵ take 20 ms.
  */
-export const startRecovery = async (
+export async function startRecovery(
   sql: Queryable,
   { shard, id, storeId, since }: OpenRecovery,
   now: Date,
-): Promise<number | undefined> => {
+): Promise<number | undefined> {
   const after = firstIdOfDay(dayOf(since)) - 1;
   const [row] = await sql<{ total: number }[]>`
     with found as (
@@ -134,15 +132,15 @@ export const startRecovery = async (
     where r.shard = ${shard} and r.id = ${id} and r.state = 'waiting'
     returning f.total`;
   return row?.total;
-};
+}
 
 /** Counts the first `limit` pending deliveries of the webhook, and how many of them are due. */
-export const pendingOf = async (
+export async function pendingOf(
   sql: Queryable,
   { shard, webhookId }: Pick<OpenRecovery, 'shard' | 'webhookId'>,
   limit: number,
   now: Date,
-): Promise<{ total: number; due: number }> => {
+): Promise<{ total: number; due: number }> {
   const [row] = await sql<{ total: number; due: number }[]>`
     select count(*) as total, count(*) filter (where due_at <= ${now}) as due
     from (
@@ -150,7 +148,7 @@ export const pendingOf = async (
       order by due_at, id limit ${limit}
     ) as d`;
   return row ?? { total: 0, due: 0 };
-};
+}
 
 /** A page: the cursor moves from `from` to `to` over `seen` events, and the events in `eventIds` get a delivery. */
 export type Page = { from: number; to: number; seen: number; eventIds: readonly number[] };
@@ -159,12 +157,12 @@ export type Page = { from: number; to: number; seen: number; eventIds: readonly 
  * Writes the deliveries of a page and moves the cursor. `isMoved` is false if the cursor is elsewhere, because another process
  * has written the page, the recovery has ended or the webhook is disabled; the caller must then roll back.
  */
-export const writePage = async (
+export async function writePage(
   tx: Queryable,
   { shard, id }: RecoveryKey,
   { from, to, seen, eventIds }: Page,
   now: Date,
-): Promise<{ isMoved: boolean; deliveryIds: number[] }> => {
+): Promise<{ isMoved: boolean; deliveryIds: number[] }> {
   const day = dayOf(now);
   const [row] = await tx<{ isMoved: boolean; deliveryIds: number[] }[]>`
     with target as materialized (
@@ -190,13 +188,13 @@ export const writePage = async (
     )
     select (select count(*) from moved) = 1 as "isMoved", array(select id from made order by id) as "deliveryIds"`;
   return row ?? { isMoved: false, deliveryIds: [] };
-};
+}
 
 /** Deletes recoveries that ended before the given time. */
-export const purgeRecoveries = async (sql: Queryable, limit: number, endedBefore: Date): Promise<number> => {
+export async function purgeRecoveries(sql: Queryable, limit: number, endedBefore: Date): Promise<number> {
   const { count } = await sql`
     delete from recovery where ctid = any(array(
       select ctid from recovery where date_ended < ${endedBefore} order by date_ended limit ${limit} for update skip locked
     ))`;
   return count;
-};
+}

@@ -56,11 +56,11 @@ class PageConflict extends Error {
   override readonly message = 'another process has written the page';
 }
 
-const end = async (
+async function end(
   { sql, clock, log, metrics }: StepDeps,
   recovery: OpenRecovery,
   state: Exclude<End, 'cancelled'>,
-): Promise<StepResult> => {
+): Promise<StepResult> {
   if (await endRecovery(sql, recovery, state, clock.now())) {
     const { id, webhookId, storeId, eventsSeen, eventsRecovered } = recovery;
     log.info(
@@ -70,23 +70,23 @@ const end = async (
     metrics.ended(state);
   }
   return 'ended';
-};
+}
 
-const start = async ({ sql, clock, log }: StepDeps, recovery: OpenRecovery): Promise<StepResult> => {
+async function start({ sql, clock, log }: StepDeps, recovery: OpenRecovery): Promise<StepResult> {
   if (!(await haveTransactionsEnded(sql, recovery.olderTransactions))) return 'waiting';
   const events = await startRecovery(sql, recovery, clock.now());
   const { id, webhookId, storeId, since } = recovery;
   if (events !== undefined)
     log.info({ recovery: id, webhook: webhookId, store: storeId, since, events }, 'recovery started');
   return 'moved';
-};
+}
 
 /** Writes a page. Returns false after a `PageConflict`. */
-const write = async (
+async function write(
   { sql, clock, announce, metrics }: StepDeps,
   recovery: OpenRecovery,
   page: Page,
-): Promise<boolean> => {
+): Promise<boolean> {
   const { shard, webhookId } = recovery;
   try {
     const ids = await transaction(sql, async (tx) => {
@@ -102,21 +102,21 @@ const write = async (
     if (error instanceof PageConflict) return false;
     throw error;
   }
-};
+}
 
 /** Returns the number of deliveries that may be created now; 0 if the webhook has too many pending ones. */
-const capacityOf = async ({ sql, clock, settings }: StepDeps, recovery: OpenRecovery): Promise<number> => {
+async function capacityOf({ sql, clock, settings }: StepDeps, recovery: OpenRecovery): Promise<number> {
   const { dueDeliveriesMax, pendingDeliveriesMax, pageDeliveriesMin } = settings;
   const { total, due } = await pendingOf(sql, recovery, pendingDeliveriesMax, clock.now());
   const capacity = Math.min(dueDeliveriesMax - due, pendingDeliveriesMax - total);
   return capacity < pageDeliveriesMin ? 0 : capacity;
-};
+}
 
 const isStarted = (recovery: OpenRecovery): recovery is OpenRecovery & { untilEventId: number } =>
   recovery.state === 'running' && recovery.untilEventId !== null;
 
 /** Performs the next step. Throws if the database is unavailable or a page fails. */
-export const runStep = async (deps: StepDeps, recovery: OpenRecovery, ranges: EventRanges): Promise<StepResult> => {
+export async function runStep(deps: StepDeps, recovery: OpenRecovery, ranges: EventRanges): Promise<StepResult> {
   const { id, afterEventId } = recovery;
   const knownRange = ranges.get(id);
   ranges.delete(id);
@@ -132,4 +132,4 @@ export const runStep = async (deps: StepDeps, recovery: OpenRecovery, ranges: Ev
   const { page, rest } = splitPage(range ?? (await findRange(deps.sql, recovery)), capacity);
   if ((await write(deps, recovery, page)) && rest !== undefined) ranges.set(id, rest);
   return 'moved';
-};
+}

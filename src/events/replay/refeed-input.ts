@@ -37,10 +37,10 @@ export type RefeedBody = Static<typeof refeedSchema>;
 /** `field`: the member that lists the webhooks. `webhooks`: null for all webhooks of the resource type. */
 export type RefeedInput = { field: string; webhooks: readonly number[] | null; sentFor: string | null };
 
-export const readRefeedInput = (
+export function readRefeedInput(
   { webhooks, refeed_hooks: refeedHooks, event }: Partial<RefeedBody>,
   type: ResourceType,
-): { input: RefeedInput; faults: Fault[] } => {
+): { input: RefeedInput; faults: Fault[] } {
   const faults: Fault[] = [];
   const fail = (field: string, message: string) => void faults.push({ code: 'invalid_value', message, field });
   const field = refeedHooks === undefined ? 'webhooks' : 'refeed_hooks';
@@ -55,10 +55,10 @@ export const readRefeedInput = (
   if (event && !knownEvents.includes(event)) fail('event', `event must be one of: ${knownEvents.join(', ')}`);
   const sentFor = event && event !== refeed ? event : null;
   return { input: { field, webhooks: listed === undefined ? null : [...new Set(listed)], sentFor }, faults };
-};
+}
 
 /** Returns why the webhook cannot receive the refeed; the first reason that its owner would have to fix. */
-const reasonNotSent = (row: RefeedRow | undefined, type: ResourceType, sentFor: string | null): string => {
+function reasonNotSent(row: RefeedRow | undefined, type: ResourceType, sentFor: string | null): string {
   if (row === undefined) return 'is not a webhook of this store';
   if (row.eventResource !== type) {
     return row.eventResource === null
@@ -68,14 +68,14 @@ const reasonNotSent = (row: RefeedRow | undefined, type: ResourceType, sentFor: 
   if (!row.isActive) return 'is disabled: enable it first';
   if (!row.hasUrl) return 'has no url';
   return `does not subscribe to ${sentFor}`;
-};
+}
 
 /** Returns one fault for each listed webhook that cannot receive the refeed. */
-export const webhookFaults = (
+export function webhookFaults(
   rows: readonly RefeedRow[],
   { field, webhooks, sentFor }: RefeedInput,
   type: ResourceType,
-): Fault[] => {
+): Fault[] {
   const byId = new Map(rows.map((row) => [row.webhookId, row]));
   return (webhooks ?? []).flatMap((id): Fault[] => {
     const row = byId.get(id);
@@ -83,4 +83,4 @@ export const webhookFaults = (
     const message = `${field}: ${id} ${reasonNotSent(row, type, sentFor)}`;
     return [{ code: 'invalid_value', message, field }];
   });
-};
+}

@@ -42,7 +42,7 @@ export type RefeedRow = {
  * This is separate from `publishBatch`, which creates a version for each event; handling refeeds there would slow down every
  * publish.
  */
-export const insertRefeed = async (sql: Queryable, refeed: NewRefeed): Promise<RefeedRow[]> => {
+export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<RefeedRow[]> {
   const { shard, storeId, type, id, eventId, webhooks, day, now } = refeed;
   return sql<RefeedRow[]>`
     with target as (
@@ -81,4 +81,4 @@ export const insertRefeed = async (sql: Queryable, refeed: NewRefeed): Promise<R
     left join selected m on true
     left join sent d on d.webhook_id = m.id
     order by m.id`;
-};
+}

@@ -24,15 +24,15 @@ export type RefeedDeps = {
 };
 
 /** Returns the 409 for a valid request that no webhook would receive. */
-const noRecipient = (type: ResourceKey['type'], sentFor: string | null): Problem => {
+function noRecipient(type: ResourceKey['type'], sentFor: string | null): Problem {
   const eventName = sentFor === null ? `a ${labelOf(type)}` : sentFor;
   const message = `No active webhook of this store with a url or a pull client subscribes to ${eventName}. Events: ${eventsOf(type).join(', ')}`;
   return new Problem(409, { code: 'nothing_to_send', message });
-};
+}
 
 type Refeed = { key: ResourceKey; eventId: number; nonce: number; now: Date };
 
-const committedOf = ({ key, eventId, nonce, now }: Refeed, rows: readonly RefeedRow[]): Committed[] => {
+function committedOf({ key, eventId, nonce, now }: Refeed, rows: readonly RefeedRow[]): Committed[] {
   const { shard, storeId, type, id: resourceId } = key;
   const body = rows.find((row) => row.body !== null)?.body ?? '';
   return rows.flatMap(({ version, baseUrl, webhookId, epoch, isHeld, deliveryId }) => {
@@ -40,17 +40,17 @@ const committedOf = ({ key, eventId, nonce, now }: Refeed, rows: readonly Refeed
     const event = { id: eventId, type, resourceId, action: REFEED, version, nonce, baseUrl, body };
     return [{ shard, deliveryId, storeId, webhookId, epoch, isHeld, dueAt: now, event }];
   });
-};
+}
 
 /**
  * Publishes the refeed. Throws a 404 if the resource does not exist, a 400 for listed webhooks that cannot receive it, a 409 if
  * no webhook receives it.
  */
-const refeed = async (
+async function refeed(
   tx: Tx,
   allocateIds: IdAllocator,
   { key, input, now }: { key: ResourceKey; input: RefeedInput; now: Date },
-): Promise<{ event: PublishedEvent; deliveries: Committed[] }> => {
+): Promise<{ event: PublishedEvent; deliveries: Committed[] }> {
   const { shard, type, id: resourceId } = key;
   const day = dayOf(now);
   const numbers = await allocateIds(tx, { day, shards: [shard] }, 'inTransaction');
@@ -65,10 +65,10 @@ const refeed = async (
   if (deliveries.length === 0) throw noRecipient(type, input.sentFor);
   const { version, timeZone } = first;
   return { event: { id: eventId, type, resourceId, action: REFEED, version, timeZone, dateCreated: now }, deliveries };
-};
+}
 
-export const createRefeed = ({ allocateIds, baseUrl, metrics, onCommitted }: RefeedDeps): Operation =>
-  beginning({
+export function createRefeed({ allocateIds, baseUrl, metrics, onCommitted }: RefeedDeps): Operation {
+  return beginning({
     title: 'Send again',
     summary:
       'Sends the latest version of this resource again, to the listed webhooks or to all webhooks for this type of resource',
@@ -93,3 +93,4 @@ export const createRefeed = ({ allocateIds, baseUrl, metrics, onCommitted }: Ref
       };
     },
   });
+}

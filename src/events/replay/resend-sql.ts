@@ -12,11 +12,11 @@ type EventOfWebhook = { shard: number; webhookId: number; eventId: number };
  * index by event would slow down every publish, and reading a million deliveries took half a second, during which the row of
  * the webhook is locked.
  */
-export const findPending = async (
+export async function findPending(
   sql: Queryable,
   { shard, webhookId, eventId, epoch }: EventOfWebhook & { epoch: number },
   limit: number,
-): Promise<number | undefined> => {
+): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
     select id from (
       select id, event_id, epoch from delivery
@@ -26,7 +26,7 @@ export const findPending = async (
     where event_id = ${eventId} and epoch >= ${epoch}
     order by id limit 1`;
   return row?.id;
-};
+}
 
 type Row = Omit<FrozenEvent, 'id'> & { deliveryId: number; storeId: number; epoch: number; isHeld: boolean };
 
@@ -34,10 +34,10 @@ type Row = Omit<FrozenEvent, 'id'> & { deliveryId: number; storeId: number; epoc
  * Inserts a new delivery of an event to a webhook, due at once; to be called in the transaction that has locked the row of the
  * webhook, so that two are not inserted concurrently. Returns undefined if the event was erased or dropped by retention.
  */
-export const insertResend = async (
+export async function insertResend(
   tx: Queryable,
   { shard, webhookId, eventId, now }: EventOfWebhook & { now: Date },
-): Promise<Committed | undefined> => {
+): Promise<Committed | undefined> {
   const [row] = await tx<Row[]>`
     with source as materialized (
       select e.store_id, e.resource_type, e.resource_id, e.action, e.version, e.nonce, e.base_url, e.body, w.epoch, w.is_held
@@ -57,4 +57,4 @@ export const insertResend = async (
   if (row === undefined) return undefined;
   const { deliveryId, storeId, epoch, isHeld, ...event } = row;
   return { shard, deliveryId, storeId, webhookId, epoch, isHeld, dueAt: now, event: { id: eventId, ...event } };
-};
+}

@@ -32,7 +32,7 @@ const close = ({ sql, clock, settings }: SnapshotDayDeps, book: DueBook): Promis
   });
 
 /** Sums each chunk in its own statement; the sums are consistent because the data of a closed day does not change. */
-const count = async ({ sql, settings }: SnapshotDayDeps, book: DueBook, signal?: AbortSignal): Promise<Totals> => {
+async function count({ sql, settings }: SnapshotDayDeps, book: DueBook, signal?: AbortSignal): Promise<Totals> {
   let totals: Totals = new Map();
   let after: string | undefined = '';
   while (after !== undefined) {
@@ -42,7 +42,7 @@ const count = async ({ sql, settings }: SnapshotDayDeps, book: DueBook, signal?:
     after = upTo;
   }
   return totals;
-};
+}
 
 const publishTotals = (
   { sql, clock, writeInternalEvents, settings }: SnapshotDayDeps,
@@ -68,7 +68,7 @@ const publishTotals = (
  * Publishes the snapshot of a due day. Returns false if the day is not over or another process published it first. Stops
  * between two chunks when `signal` aborts.
  */
-export const publishSnapshot = async (deps: SnapshotDayDeps, book: DueBook, signal?: AbortSignal): Promise<boolean> => {
+export async function publishSnapshot(deps: SnapshotDayDeps, book: DueBook, signal?: AbortSignal): Promise<boolean> {
   if (!(await close(deps, book))) return false;
   return publishTotals(deps, book, await count(deps, book, signal));
-};
+}

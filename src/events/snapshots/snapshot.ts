@@ -19,7 +19,7 @@ const emptySums = (): Currency => ({
   reactivation: 0n,
 });
 
-export const addSums = (totals: Totals, chunk: readonly Sums[]): Totals => {
+export function addSums(totals: Totals, chunk: readonly Sums[]): Totals {
   const sums = new Map(totals);
   for (const one of chunk) {
     const sum = { ...(sums.get(one.currency) ?? emptySums()) };
@@ -28,7 +28,7 @@ export const addSums = (totals: Totals, chunk: readonly Sums[]): Totals => {
     sums.set(one.currency, sum);
   }
   return sums;
-};
+}
 
 type SnapshotHead = { id: number; day: string; dateCreated: string };
 
@@ -36,7 +36,7 @@ type SnapshotHead = { id: number; day: string; dateCreated: string };
  * Returns the JSON text of a snapshot. It is not made by `JSON.stringify`, because a sum may have more digits than a JavaScript
  * number holds.
  */
-export const snapshotText = ({ id, day, dateCreated }: SnapshotHead, totals: Totals): string => {
+export function snapshotText({ id, day, dateCreated }: SnapshotHead, totals: Totals): string {
   const currencies = [...totals]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([code, sum]) => {
@@ -45,4 +45,4 @@ export const snapshotText = ({ id, day, dateCreated }: SnapshotHead, totals: Tot
       return `{"currency_code":"${code}",${mrr},"active_count":${sum.activeCount},${moves.join(',')}}`;
     });
   return `{"id":${id},"date":"${day}","currencies":[${currencies.join(',')}],"date_created":"${dateCreated}"}`;
-};
+}

@@ -20,9 +20,8 @@ type DueQuery = { shards: readonly number[]; except: readonly number[]; now: Dat
  * Returns due books of these shards, those that have waited longest first, without those of erased stores, which a purge
  * deletes.
  */
-export const dueBooks = async (sql: Queryable, { shards, except, now, limit }: DueQuery): Promise<DueBook[]> => sql<
-  DueBook[]
->`
+export async function dueBooks(sql: Queryable, { shards, except, now, limit }: DueQuery): Promise<DueBook[]> {
+  return sql<DueBook[]>`
   select b.shard, b.store_id as "storeId", b.next_day::text as day
   from revenue_book b
   join store s on s.shard = b.shard and s.id = b.store_id
@@ -30,22 +29,23 @@ export const dueBooks = async (sql: Queryable, { shards, except, now, limit }: D
     and b.store_id <> all (${except}::bigint[])
   order by b.due_at, b.shard, b.store_id
   limit ${limit}`;
+}
 
 /**
  * Limits the duration of each statement of the transaction, so that a publish that holds the lock of one book does not delay
  * all other stores. A lock timeout is not enough because it restarts with each lock holder: twelve holders of 20 ms delayed a
  * close by 3.1 s with a lock timeout of 2 s.
  */
-export const limitStatements = async (sql: Queryable, limitMs: number): Promise<void> => {
+export async function limitStatements(sql: Queryable, limitMs: number): Promise<void> {
   await sql`select set_config('statement_timeout', ${`${limitMs}ms`}, true)`;
-};
+}
 
 /**
  * Closes a day if it is over in the store's current time zone, and returns true; later publishes belong to a later day. Waits
  * for publishes that hold a share lock on the book, so all terms of the day are committed. If the day is not over, because the
  * store moved west, the due time is set again.
  */
-export const closeDay = async (sql: Queryable, { shard, storeId, day }: DueBook, now: Date): Promise<boolean> => {
+export async function closeDay(sql: Queryable, { shard, storeId, day }: DueBook, now: Date): Promise<boolean> {
   const rows = await sql<{ isOver: boolean }[]>`
     update revenue_book b set
       open_day = case when o.is_over then greatest(b.open_day, b.next_day + 1) else b.open_day end,
@@ -59,31 +59,31 @@ export const closeDay = async (sql: Queryable, { shard, storeId, day }: DueBook,
       and s.shard = b.shard and s.id = b.store_id
     returning o.is_over as "isOver"`;
   return rows[0]?.isOver === true;
-};
+}
 
 /** Sets the due time of the open day by the store's current time zone. */
-export const updateDueTime = async (
+export async function updateDueTime(
   sql: Queryable,
   { shard, storeId }: Pick<DueBook, 'shard' | 'storeId'>,
-): Promise<void> => {
+): Promise<void> {
   await sql`
     update revenue_book b set due_at = ${dueAfter(sql, sql`b.next_day`)}
     from store s
     where b.shard = ${shard} and b.store_id = ${storeId} and s.shard = b.shard and s.id = b.store_id`;
-};
+}
 
 /** Returns the last subscription id of the next chunk of `termsMax` terms; undefined if fewer remain. */
-export const endOfChunk = async (
+export async function endOfChunk(
   sql: Queryable,
   { shard, storeId }: DueBook,
   { after, termsMax }: { after: string; termsMax: number },
-): Promise<string | undefined> => {
+): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`
     select subscription_id as id from subscription_term
     where shard = ${shard} and store_id = ${storeId} and subscription_id > ${after}
     order by subscription_id offset ${termsMax - 1} limit 1`;
   return row?.id;
-};
+}
 
 /** Sums of one currency on one day, and the changes since the day before. Amounts are millionths, as text. */
 export type Sums = {
@@ -105,11 +105,11 @@ export type Sums = {
  * chunks of 10,000, no chunk took longer than 0.17 s on a busy machine, and all of them 3 to 5 s. Storing the sums of yesterday
  * would save nothing, because new subscriptions have to be found anyway.
  */
-export const sumChunk = async (
+export async function sumChunk(
   sql: Queryable,
   { shard, storeId, day }: DueBook,
   { after, upTo }: { after: string; upTo: string | undefined },
-): Promise<Sums[]> => {
+): Promise<Sums[]> {
   const amountOf = (amounts: Fragment) => sql`trunc(1000000 * coalesce(sum(${amounts}), 0))::text`;
   const appeared = sql`today is not null and yesterday is null`;
   return sql<Sums[]>`
@@ -139,13 +139,13 @@ export const sumChunk = async (
     from move
     where today is not null or yesterday is not null
     group by currency`;
-};
+}
 
 /**
  * Advances the book to the next day and locks it until the transaction ends. Returns false if another process has published
  * this day.
  */
-export const advanceBook = async (sql: Queryable, { shard, storeId, day }: DueBook): Promise<boolean> => {
+export async function advanceBook(sql: Queryable, { shard, storeId, day }: DueBook): Promise<boolean> {
   const rows = await sql`
     update revenue_book b set next_day = b.next_day + 1, due_at = ${dueAfter(sql, sql`(b.next_day + 1)`)}
     from store s
@@ -153,14 +153,10 @@ export const advanceBook = async (sql: Queryable, { shard, storeId, day }: DueBo
       and s.shard = b.shard and s.id = b.store_id
     returning 1`;
   return rows.length > 0;
-};
+}
 
 /** Records the snapshot of a day. The primary key guarantees that there is only one. */
-export const insertDay = async (
-  sql: Queryable,
-  { shard, storeId, day }: DueBook,
-  resourceId: number,
-): Promise<void> => {
+export async function insertDay(sql: Queryable, { shard, storeId, day }: DueBook, resourceId: number): Promise<void> {
   await sql`
     insert into revenue_day (shard, store_id, day, resource_id) values (${shard}, ${storeId}, ${day}, ${resourceId})`;
-};
+}

@@ -20,7 +20,7 @@ export type SnapshotDeps = SnapshotDayDeps & {
 type SnapshotResult = 'published' | 'not due' | 'failed';
 
 /** Publishes one snapshot and logs a failure. Throws if the database is unavailable. */
-const trySnapshot = async (deps: SnapshotDeps, book: DueBook, signal?: AbortSignal): Promise<SnapshotResult> => {
+async function trySnapshot(deps: SnapshotDeps, book: DueBook, signal?: AbortSignal): Promise<SnapshotResult> {
   try {
     return (await publishSnapshot(deps, book, signal)) ? 'published' : 'not due';
   } catch (error) {
@@ -30,13 +30,13 @@ const trySnapshot = async (deps: SnapshotDeps, book: DueBook, signal?: AbortSign
     deps.log.error(fields, 'revenue snapshot failed; retrying in the next round');
     return 'failed';
   }
-};
+}
 
 /**
  * Publishes snapshots until none is due, the oldest days first, and returns their number. A store that failed is skipped until
  * the next round.
  */
-export const runRound = async (deps: SnapshotDeps, signal?: AbortSignal): Promise<number> => {
+export async function runRound(deps: SnapshotDeps, signal?: AbortSignal): Promise<number> {
   const { sql, clock, settings } = deps;
   const failed = new Set<number>();
   let published = 0;
@@ -51,13 +51,13 @@ export const runRound = async (deps: SnapshotDeps, signal?: AbortSignal): Promis
       if (result === 'failed') failed.add(book.storeId);
     }
   }
-};
+}
 
 /** A statement that still runs then ends with the process; the next process repeats it. */
 const STOP_MS = 2_000;
 
 /** Runs a round every `everyMs`, the first after that time. `stop` waits at most `STOP_MS` for the running statement. */
-export const startSnapshots = (deps: SnapshotDeps): Running => {
+export function startSnapshots(deps: SnapshotDeps): Running {
   const stopping = new AbortController();
   const { signal } = stopping;
   const run = async (): Promise<void> => {
@@ -78,4 +78,4 @@ export const startSnapshots = (deps: SnapshotDeps): Running => {
       await Promise.race([running, late]);
     },
   };
-};
+}

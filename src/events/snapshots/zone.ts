@@ -11,7 +11,7 @@ const CANCELLED = '57014';
  * Sets the due time by the new time zone; to be called in the transaction that changes it. After a move to the east a day ends
  * earlier than the stored time. Throws a 503 if the book stays locked for too long.
  */
-export const rescheduleSnapshot = async (tx: Queryable, store: { shard: number; storeId: number }): Promise<void> => {
+export async function rescheduleSnapshot(tx: Queryable, store: { shard: number; storeId: number }): Promise<void> {
   await limitStatements(tx, WAIT_MS);
   await updateDueTime(tx, store).catch((cause: unknown) => {
     if ((cause as { code?: unknown }).code !== CANCELLED) throw cause;
@@ -20,4 +20,4 @@ export const rescheduleSnapshot = async (tx: Queryable, store: { shard: number; 
     throw new Problem(503, { code: 'busy', message }, { headers: { 'Retry-After': '1' }, cause });
   });
   await limitStatements(tx, 0);
-};
+}

@@ -7,7 +7,7 @@ import { parseJson } from './json-body.ts';
 
 const bytes = (text: string): Buffer => Buffer.from(text);
 
-const faultOf = (run: () => unknown): (Fault & { status: number }) | undefined => {
+function faultOf(run: () => unknown): (Fault & { status: number }) | undefined {
   try {
     run();
     return undefined;
@@ -15,7 +15,7 @@ const faultOf = (run: () => unknown): (Fault & { status: number }) | undefined =
     if (!(error instanceof Problem) || error.faults[0] === undefined) throw error;
     return { status: error.status, ...error.faults[0] };
   }
-};
+}
 
 test('any JSON comes through as it is', () => {
   fc.assert(

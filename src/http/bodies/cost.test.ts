@@ -14,15 +14,15 @@ const TYPES = { json: 'application/json', form: 'application/x-www-form-urlencod
 /** Times as much as a body of one long text, which takes 20 ms. What the test is to find took 12 to 80 times as much. */
 const COST_MAX = 5;
 
-const cpuMs = (run: () => void): number => {
+function cpuMs(run: () => void): number {
   const before = process.cpuUsage();
   run();
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1_000;
-};
+}
 
 /** The least of three, so that what else the process does does not count. Only refusals may be thrown. */
-const costOf = (format: Format, text: string): number => {
+function costOf(format: Format, text: string): number {
   const bytes = Buffer.from(text).subarray(0, LIMITS[format]);
   const read = () => {
     try {
@@ -34,10 +34,10 @@ const costOf = (format: Format, text: string): number => {
   const times: number[] = [];
   while (times.length < 3 && Math.min(...times) > 20) times.push(cpuMs(read));
   return Math.min(...times);
-};
+}
 
 /** `unit` as often as the limits of a body allow, `marks` times at most. */
-const repeated = (format: Format, unit: (n: number) => string, marks = Number.POSITIVE_INFINITY): string => {
+function repeated(format: Format, unit: (n: number) => string, marks = Number.POSITIVE_INFINITY): string {
   const room = LIMITS[format] - 64;
   const units: string[] = [];
   for (let [n, size] = [0, 0]; n < marks; n += 1) {
@@ -47,7 +47,7 @@ const repeated = (format: Format, unit: (n: number) => string, marks = Number.PO
     units.push(next);
   }
   return units.join('');
-};
+}
 const same = (format: Format, unit: string): string => unit.repeat(Math.floor((LIMITS[format] - 64) / unit.length));
 const list = (unit: (n: number) => string, marks = 149_000): string =>
   `[${repeated('json', (n) => `${unit(n)},`, marks)}0]`;

@@ -12,10 +12,10 @@ const tooDeep = (): Problem => malformed(TOO_DEEP);
  * Returns what PostgreSQL cannot store of a text. JSON may contain half of a surrogate pair (RFC 8259 §8.2): stored as
  * text it would silently become U+FFFD, and jsonb rejects it.
  */
-const unstorable = (text: string): string | undefined => {
+function unstorable(text: string): string | undefined {
   if (text.includes('\0')) return 'a NUL character';
   return text.isWellFormed() ? undefined : 'half of a surrogate pair';
-};
+}
 
 /** Escapes of characters that cannot be stored; UTF-8 without a NUL contains such characters in no other form. */
 const UNSTORABLE_ESCAPE = /\\u(?:0000|d[89a-f])/i;
@@ -37,17 +37,17 @@ const MARKS_MAX = 150_000;
  */
 const NAMES = { unlimited: 20_000, different: 2_000 };
 
-const countOf = (text: string, mark: string): number => {
+function countOf(text: string, mark: string): number {
   let count = 0;
   for (let at = text.indexOf(mark); at !== -1 && count <= MARKS_MAX; at = text.indexOf(mark, at + 1)) count += 1;
   return count;
-};
+}
 
-const refuseTooMany = (text: string): void => {
+function refuseTooMany(text: string): void {
   for (const mark of [',', '{', '['])
     if (countOf(text, mark) > MARKS_MAX)
       throw malformed(`The body has more than ${MARKS_MAX} occurrences of "${mark}": send it in parts`);
-};
+}
 
 /**
  * `path` is built while returning from a fault: to maintain it for each member took longer than all other checks
@@ -56,19 +56,19 @@ const refuseTooMany = (text: string): void => {
 type Violation = { message: (path: string) => string; path: string[]; isAtRoot?: true };
 
 const atRoot = (message: string): Violation => ({ message: () => message, path: [], isAtRoot: true });
-const within = (found: Violation, name: string): Violation => {
+function within(found: Violation, name: string): Violation {
   found.path.push(name);
   return found;
-};
+}
 
 /**
  * Counts the names in a parsed value. Throws if a text cannot be stored, a number is infinite (JSON.parse makes `1e999`
  * infinite, and JSON.stringify null), the nesting is too deep, or there are more than `membersMax` members and items.
  */
-const countKeys = (
+function countKeys(
   root: unknown,
   { membersMax, mayBeUnstorable }: { membersMax: number; mayBeUnstorable: boolean },
-): number => {
+): number {
   let keys = 0;
   let members = 0;
   const visitMember = (value: unknown, depth: number): Violation | undefined => {
@@ -104,13 +104,13 @@ const countKeys = (
   if (found === undefined) return keys;
   const path = found.isAtRoot ? '' : found.path.toReversed().join('.');
   throw malformed(found.message(path), path);
-};
+}
 
 const [QUOTE, BACKSLASH, COLON] = [34, 92, 58];
 const isSpace = (code: number): boolean => code === 32 || (code >= 9 && code <= 13);
 
 /** Returns the end of the string literal that begins at `from`; -1 if it is not closed. */
-const endOfLiteral = (text: string, from: number): number => {
+function endOfLiteral(text: string, from: number): number {
   const quote = text.indexOf('"', from + 1);
   if (quote === -1 || text.charCodeAt(quote - 1) !== BACKSLASH) return quote;
   for (let at = from + 1; at < text.length; at += 1) {
@@ -119,10 +119,10 @@ const endOfLiteral = (text: string, from: number): number => {
     else if (code === QUOTE) return at;
   }
   return -1;
-};
+}
 
 /** Counts the names in JSON text: the string literals that a colon follows. Throws a 400 if too many of them differ. */
-const countNames = (text: string, seen?: Set<string>): number => {
+function countNames(text: string, seen?: Set<string>): number {
   let names = 0;
   for (let from = text.indexOf('"'); from !== -1;) {
     const end = endOfLiteral(text, from);
@@ -140,13 +140,13 @@ const countNames = (text: string, seen?: Set<string>): number => {
   }
   if (seen === undefined && names > NAMES.unlimited) countNames(text, new Set());
   return names;
-};
+}
 
 /**
  * Returns the path of the first member that occurs twice in its object. Members hidden by a duplicate may be nested
  * deeper than `DEPTH_MAX`, which throws a 400.
  */
-const findDuplicate = (text: string): string | undefined => {
+function findDuplicate(text: string): string | undefined {
   const seen: (Set<string> | undefined)[] = [];
   const begin = (names?: Set<string>): void => {
     if (seen.push(names) > DEPTH_MAX) throw tooDeep();
@@ -164,12 +164,12 @@ const findDuplicate = (text: string): string | undefined => {
     },
   });
   return duplicate;
-};
+}
 
 /** Errors in larger bodies have no line and column: finding them in 256 KiB takes 10 ms. */
 const LOCATE_LENGTH_MAX = 256 * 1024;
 
-const locateError = (text: string): string => {
+function locateError(text: string): string {
   if (text.length > LOCATE_LENGTH_MAX) return '';
   let where: string | undefined;
   try {
@@ -182,13 +182,13 @@ const locateError = (text: string): string => {
     if (!(error instanceof RangeError)) throw error;
   }
   return where ?? '';
-};
+}
 
 /**
  * Parses JSON (RFC 8259). Rejects duplicate names in an object, numbers beyond the range of a double, and a NUL or half
  * of a surrogate pair in a string or name.
  */
-export const parseJson = (bytes: Uint8Array, membersMax = Infinity): unknown => {
+export function parseJson(bytes: Uint8Array, membersMax = Infinity): unknown {
   const text = decode(bytes);
   refuseTooMany(text);
   const names = countNames(text);
@@ -205,4 +205,4 @@ export const parseJson = (bytes: Uint8Array, membersMax = Infinity): unknown => 
     throw malformed(`The member ${field} occurs twice`, field);
   }
   return value;
-};
+}

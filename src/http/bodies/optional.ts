@@ -6,11 +6,11 @@ import type { Method } from '../route.ts';
  * Returns whether a POST may be sent without body and Content-Type: if its schema requires no member, an absent body
  * equals `{}`.
  */
-export const isBodyOptional = (
+export function isBodyOptional(
   method: Method,
   { input, documentedInput }: Pick<Operation, 'input' | 'documentedInput'>,
-): boolean => {
+): boolean {
   if (method !== 'POST' || input === undefined || documentedInput !== undefined) return false;
   const { required = [] } = input as { required?: readonly string[] };
   return required.length === 0;
-};
+}

@@ -34,7 +34,7 @@ const typeNames = (types: unknown): string =>
     .join(' or ');
 
 /** Describes the requirement that a value violates; falls back to the library's message. */
-const requirementOf = (keyword: string, detail: Readonly<Record<string, unknown>>, message: string): string => {
+function requirementOf(keyword: string, detail: Readonly<Record<string, unknown>>, message: string): string {
   const limit = String(detail['limit']);
   switch (keyword) {
     case 'type':
@@ -56,11 +56,11 @@ const requirementOf = (keyword: string, detail: Readonly<Record<string, unknown>
     default:
       return message;
   }
-};
+}
 
 const CODES: Readonly<Record<string, string>> = { maxLength: 'too_long', minLength: 'too_short' };
 
-const faultsOf = ({ keyword, instancePath, params, message }: ValidationError): Fault[] => {
+function faultsOf({ keyword, instancePath, params, message }: ValidationError): Fault[] {
   const field = fieldOf(instancePath);
   const detail = params as Record<string, unknown>;
   switch (keyword) {
@@ -81,7 +81,7 @@ const faultsOf = ({ keyword, instancePath, params, message }: ValidationError): 
       return [{ code: CODES[keyword] ?? 'invalid_value', message: requirement, ...(field === '' ? {} : { field }) }];
     }
   }
-};
+}
 
 const namesOf = (schema: TSchema, type: string): ReadonlySet<string> =>
   new Set(
@@ -91,10 +91,14 @@ const namesOf = (schema: TSchema, type: string): ReadonlySet<string> =>
   );
 
 /** Returns the members that are arrays, which a form sends as repeated fields. */
-export const arraysOf = (schema: TSchema): ReadonlySet<string> => namesOf(schema, 'array');
+export function arraysOf(schema: TSchema): ReadonlySet<string> {
+  return namesOf(schema, 'array');
+}
 
 /** Returns the members that are objects, which a form sends as JSON. */
-export const objectsOf = (schema: TSchema): ReadonlySet<string> => namesOf(schema, 'object');
+export function objectsOf(schema: TSchema): ReadonlySet<string> {
+  return namesOf(schema, 'object');
+}
 
 /** The result of a validation. `sound` contains the members without a fault, if the value is an object. */
 export type Checked = { value: unknown; faults: readonly Fault[]; sound: Readonly<Record<string, unknown>> };
@@ -103,11 +107,11 @@ export type Checked = { value: unknown; faults: readonly Fault[]; sound: Readonl
  * Returns one entry for each fault: the library reports each branch of a union, and an unknown member a second time as
  * "schema is false".
  */
-const faultsIn = (errors: readonly ValidationError[]): Fault[] => {
+function faultsIn(errors: readonly ValidationError[]): Fault[] {
   const isUnknown = errors.some(({ keyword }) => keyword === 'additionalProperties');
   const faults = errors.filter(({ keyword }) => keyword !== 'boolean' || !isUnknown).flatMap(faultsOf);
   return [...new Map(faults.map((fault) => [`${fault.field}:${fault.code}`, fault])).values()];
-};
+}
 
 /** Unknown members beyond this number are not listed in the error. */
 const UNKNOWN_MAX = 50;
@@ -116,7 +120,7 @@ const UNKNOWN_MAX = 50;
  * Validates members one by one: the library's own check of an object stops after eight errors, and members that it has
  * not reached cannot be trusted. `additionalProperties` is false in all body schemas.
  */
-const createMemberCheck = (schema: TSchema) => {
+function createMemberCheck(schema: TSchema) {
   const members = new Map(Object.entries(propertiesOf(schema)).map(([name, one]) => [name, Compile(one)]));
   const { required = [] } = schema as { required?: readonly string[] };
   return (value: Readonly<Record<string, unknown>>): Checked => {
@@ -141,13 +145,13 @@ const createMemberCheck = (schema: TSchema) => {
     }
     return { value, faults, sound: Object.fromEntries(sound) };
   };
-};
+}
 
 /**
  * Returns the validator of a schema. Members that the schema marks `readOnly`, and `_links` and `_embedded`, are
  * dropped first, so that a client may send back a representation. Each fault has one entry.
  */
-export const createValidator = (schema: TSchema): ((value: unknown) => Checked) => {
+export function createValidator(schema: TSchema): (value: unknown) => Checked {
   const compiled = Compile(schema);
   const checkMembers = createMemberCheck(schema);
   const dropped = new Set(['_links', '_embedded']);
@@ -162,4 +166,4 @@ export const createValidator = (schema: TSchema): ((value: unknown) => Checked) 
     if (compiled.Check(value)) return { value, faults: [], sound: isObject(value) ? value : {} };
     return isObject(value) ? checkMembers(value) : { value, faults: faultsIn(compiled.Errors(value)[1]), sound: {} };
   };
-};
+}

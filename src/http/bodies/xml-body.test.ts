@@ -13,7 +13,7 @@ const naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
 const read = (xml: string | Buffer): unknown =>
   JSON.parse(JSON.stringify(parseXml(Buffer.from(xml), new Set(['events']))));
 
-const refusal = (xml: string | Buffer) => {
+function refusal(xml: string | Buffer) {
   try {
     parseXml(Buffer.from(xml), new Set());
   } catch (error) {
@@ -21,7 +21,7 @@ const refusal = (xml: string | Buffer) => {
     throw error;
   }
   return undefined;
-};
+}
 
 const taken: readonly (readonly [what: string, inside: string, value: unknown])[] = [
   ['nothing', '', {}],
@@ -164,12 +164,12 @@ test('a mebibyte that was made to be slow takes no time', () => {
 });
 
 /** What XML leaves of a value: texts, no difference between nothing and empty, and none between one and an array of it. */
-const one = (value: Value): unknown => {
+function one(value: Value): unknown {
   if (value === null || typeof value !== 'object') return String(value ?? '').toWellFormed();
   if (Array.isArray(value)) return value.length === 0 ? '' : value.map((item: Value) => one(item));
   const members = Object.entries(value).map(([name, member]) => [legal(name), all(member)] as const);
   return members.length === 0 ? '' : Object.fromEntries(members);
-};
+}
 const all = (value: Value): unknown => one(Array.isArray(value) && value.length === 1 ? (value[0] as Value) : value);
 const legal = (name: string): string =>
   name.replace(/[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '\ufffd');

@@ -24,7 +24,7 @@ const isCharacter = (code: number): boolean =>
  * Returns the text with its references resolved. Throws a 400 for an unknown one; `path` is its location for the
  * message.
  */
-const resolveReferences = (text: string, path: string): string => {
+function resolveReferences(text: string, path: string): string {
   if (!text.includes('&')) return text;
   return text.replace(REFERENCES, (found, name?: string, decimal?: string, hex?: string) => {
     if (name !== undefined) return predefined[name] ?? found;
@@ -33,7 +33,7 @@ const resolveReferences = (text: string, path: string): string => {
     const message = 'Allowed are the entities &amp; &lt; &gt; &quot; &apos; and character references such as &#233;';
     throw malformed(message, path);
   });
-};
+}
 
 /** The library takes 2.5 s for the 16 MiB that events may have in JSON, and blocks the event loop meanwhile. */
 const BODY_LIMIT_BYTES = 1024 * 1024;
@@ -68,10 +68,10 @@ type Node = { readonly [name: string]: readonly Node[] | string };
 
 type Element = { name: string; attributes: ReadonlyMap<string, string>; content: readonly Node[] };
 
-const positionOf = (text: string, index: number): string => {
+function positionOf(text: string, index: number): string {
   const lines = text.slice(0, index).split('\n');
   return `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
-};
+}
 
 /**
  * Matches comments, CDATA and instructions as a whole, so that their content is neither taken for a declaration nor
@@ -79,7 +79,7 @@ const positionOf = (text: string, index: number): string => {
  */
 const MARKUP = /<!--[^]*?-->|<!\[CDATA\[[^]*?\]\]>|<\?[^]*?\?>|<[!?]/g;
 
-const refuseUnsafe = (text: string): void => {
+function refuseUnsafe(text: string): void {
   // Characters of XML 1.0 (§2.2, Char); the text is UTF-8, so it contains no half of a surrogate pair.
   const forbidden = text.search(/[^\t\n\r\x20-\ufffd]/);
   if (forbidden !== -1) throw malformed(`XML does not allow the character at ${positionOf(text, forbidden)}`);
@@ -100,9 +100,9 @@ const refuseUnsafe = (text: string): void => {
   for (const [mark, max, what] of limits) {
     if (text.split(mark, max + 2).length > max + 1) throw malformed(`The body has more than ${max} ${what}`);
   }
-};
+}
 
-const parse = (text: string): readonly Node[] => {
+function parse(text: string): readonly Node[] {
   const checked = XMLValidator.validate(text);
   if (checked !== true) {
     const { msg, line, col } = checked.err;
@@ -117,17 +117,17 @@ const parse = (text: string): readonly Node[] => {
     if (word !== undefined) throw malformed(`Write <member name="${word}"> for an element of that name`, word);
     throw malformed(`The body is not well-formed XML (${brief(message)})`);
   }
-};
+}
 
 const brief = (message: string): string => message.slice(0, MESSAGE_LENGTH_MAX);
 
 const join = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
 
-const checkName = (name: string, path: string): void => {
+function checkName(name: string, path: string): void {
   if (name.length > NAME_LENGTH_MAX) throw malformed(`A name has more than ${NAME_LENGTH_MAX} characters`, path);
-};
+}
 
-const attributesOf = (node: Node, path: string): ReadonlyMap<string, string> => {
+function attributesOf(node: Node, path: string): ReadonlyMap<string, string> {
   const attributes = Object.entries(node[ATTRIBUTES] ?? {}).map(([name, value]): [string, string] => {
     const text = String(value);
     checkName(name, path);
@@ -136,14 +136,14 @@ const attributesOf = (node: Node, path: string): ReadonlyMap<string, string> => 
     return [name.slice(1), resolveReferences(text.replace(/[\t\n]/g, ' '), path)];
   });
   return new Map(attributes);
-};
+}
 
-const textIn = (node: Node | undefined): string => {
+function textIn(node: Node | undefined): string {
   const text = node?.['#text'];
   return typeof text === 'string' ? text : '';
-};
+}
 
-const contentOf = (nodes: readonly Node[], path: string): { text: string; elements: Element[] } => {
+function contentOf(nodes: readonly Node[], path: string): { text: string; elements: Element[] } {
   let text = '';
   const elements: Element[] = [];
   for (const node of nodes) {
@@ -157,28 +157,28 @@ const contentOf = (nodes: readonly Node[], path: string): { text: string; elemen
   }
   if (elements.length > 0 && text.trim() !== '') throw malformed('Text and elements cannot be mixed', path);
   return { text, elements };
-};
+}
 
-const textOf = (text: string, encoding: string | undefined, path: string): string => {
+function textOf(text: string, encoding: string | undefined, path: string): string {
   if (encoding === undefined) return text;
   const bytes = Buffer.from(text, 'base64');
   if (encoding !== 'base64' || /[^A-Za-z0-9+/=\s]/.test(text) || !isUtf8(bytes))
     throw malformed('The encoding must be base64 of valid UTF-8', path);
   if (bytes.includes(0)) throw malformed('The body contains a NUL character', path);
   return bytes.toString();
-};
+}
 
-const valueOf = ({ attributes, content }: Element, path: string): unknown => {
+function valueOf({ attributes, content }: Element, path: string): unknown {
   const { text, elements } = contentOf(content, path);
   return elements.length === 0 ? textOf(text, attributes.get('encoding'), path) : membersOf(elements, path, new Set());
-};
+}
 
 /** Returns whether the element is a link or an embedded representation, which are read-only. */
 const isReadOnly = ({ name, attributes }: Element): boolean =>
   (name === 'link' || name === 'resource') && attributes.has('rel');
 
 /** Returns an object, or an array if the elements are `member` without a name. */
-const membersOf = (elements: readonly Element[], path: string, arrays: ReadonlySet<string>): unknown => {
+function membersOf(elements: readonly Element[], path: string, arrays: ReadonlySet<string>): unknown {
   const nameOf = ({ name, attributes }: Element) => (name === 'member' ? attributes.get('name') : name);
   const groups = Map.groupBy(
     elements.filter((element) => !isReadOnly(element)),
@@ -197,13 +197,13 @@ const membersOf = (elements: readonly Element[], path: string, arrays: ReadonlyS
     else object[name] = values.length === 1 && values[0] === '' ? [] : values;
   }
   return object;
-};
+}
 
 /**
  * Parses an XML body. `arrays` are the members that are arrays even with one item, or with an empty element for none.
  * Throws 400 and 413.
  */
-export const parseXml = (bytes: Uint8Array, arrays: ReadonlySet<string>): unknown => {
+export function parseXml(bytes: Uint8Array, arrays: ReadonlySet<string>): unknown {
   if (bytes.length > BODY_LIMIT_BYTES) {
     const message = `A body in XML has at most ${BODY_LIMIT_BYTES} bytes; send JSON`;
     throw new Problem(413, { code: 'too_large', message });
@@ -218,4 +218,4 @@ export const parseXml = (bytes: Uint8Array, arrays: ReadonlySet<string>): unknow
   if (innerText.trim() !== '' && members.length === 0)
     throw malformed('The element resource contains elements, not text');
   return membersOf(members, '', arrays);
-};
+}

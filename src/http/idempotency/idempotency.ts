@@ -26,11 +26,11 @@ type RequestIdentity = {
   now: Date;
 };
 
-const readKey = (key: string): string => {
+function readKey(key: string): string {
   if (isIdempotencyKey(key)) return key;
   const message = `Idempotency-Key ${IDEMPOTENCY_KEY_FORM}`;
   throw invalid({ code: 'invalid_header', message, field: 'Idempotency-Key' });
-};
+}
 
 /** Returns the media type without parameters: a charset does not make another body. */
 const bareTypeOf = (contentType: string): string => contentType.split(';', 1)[0]?.trim().toLowerCase() ?? '';
@@ -45,7 +45,7 @@ const scopeOf = (key: string, { principal, method, path }: RequestIdentity): Buf
  * Runs requests with the same key in this process one after another, so that they use one connection of the pool. Other
  * processes wait in the database, at the key.
  */
-const createSerialQueue = () => {
+function createSerialQueue() {
   const tails = new Map<string, Promise<unknown>>();
   return async <T>(name: string, run: () => Promise<T>): Promise<T> => {
     const previous = tails.get(name);
@@ -57,9 +57,9 @@ const createSerialQueue = () => {
       if (tails.get(name) === current) tails.delete(name);
     }
   };
-};
+}
 
-export const createIdempotency = ({ sql, sealer, fingerprintKeys }: IdempotencyDeps) => {
+export function createIdempotency({ sql, sealer, fingerprintKeys }: IdempotencyDeps) {
   const runSerially = createSerialQueue();
   return (identity: RequestIdentity): IdempotentExecution => {
     const { key, now, contentType, bytes } = identity;
@@ -99,10 +99,12 @@ export const createIdempotency = ({ sql, sealer, fingerprintKeys }: IdempotencyD
         ),
     };
   };
-};
+}
 
 /** Deletes expired keys. */
-export const createIdempotencyPurge = ({ sql }: { sql: Sql }): Purge => ({
-  name: 'idempotency_keys',
-  purge: (limit, now) => purgeKeys(sql, limit, new Date(now.getTime() - IDEMPOTENCY_KEPT_MS)),
-});
+export function createIdempotencyPurge({ sql }: { sql: Sql }): Purge {
+  return {
+    name: 'idempotency_keys',
+    purge: (limit, now) => purgeKeys(sql, limit, new Date(now.getTime() - IDEMPOTENCY_KEPT_MS)),
+  };
+}

@@ -1,7 +1,9 @@
 /** Format and lifetime of idempotency keys. */
 const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/;
 
-export const isIdempotencyKey = (key: string): boolean => KEY.test(key);
+export function isIdempotencyKey(key: string): boolean {
+  return KEY.test(key);
+}
 
 export const IDEMPOTENCY_KEY_FORM = 'must be 1 to 255 printable ASCII characters';
 
@@ -9,4 +11,6 @@ export const IDEMPOTENCY_KEY_FORM = 'must be 1 to 255 printable ASCII characters
 export const IDEMPOTENCY_KEPT_MS = 24 * 3_600_000;
 
 /** Returns the associated data of a sealed response: copied to another key it cannot be opened. */
-export const responseBoundTo = (scope: Buffer): string => `idempotency:${scope.toString('hex')}`;
+export function responseBoundTo(scope: Buffer): string {
+  return `idempotency:${scope.toString('hex')}`;
+}

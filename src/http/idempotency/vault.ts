@@ -4,24 +4,26 @@ import type { Vault } from '#db/reseal.ts';
 import { responseBoundTo } from './key.ts';
 import { countSealedWithOtherKey, listSealedWithOtherKey, replaceResponses } from './idempotency-sql.ts';
 
-export const createAnswerVault = (sql: Sql): Vault => ({
-  name: 'answers',
-  count: (keyId) => countSealedWithOtherKey(sql, keyId),
-  page: async ({ keyId, after = '', limitRows }) => {
-    const rows = await listSealedWithOtherKey(sql, { keyId, after: Buffer.from(after, 'hex'), limitRows });
-    return rows.map(({ scope, answer }) => ({
-      id: scope.toString('hex'),
-      boundTo: responseBoundTo(scope),
-      envelopes: [answer],
-    }));
-  },
-  replace: async (rows) => {
-    const written = await replaceResponses(
-      sql,
-      rows.map(({ id, envelopes: [before = null], renewed: [after = null] }) => {
-        return { scope: Buffer.from(id, 'hex'), before, after };
-      }),
-    );
-    return written.map((scope) => scope.toString('hex'));
-  },
-});
+export function createAnswerVault(sql: Sql): Vault {
+  return {
+    name: 'answers',
+    count: (keyId) => countSealedWithOtherKey(sql, keyId),
+    page: async ({ keyId, after = '', limitRows }) => {
+      const rows = await listSealedWithOtherKey(sql, { keyId, after: Buffer.from(after, 'hex'), limitRows });
+      return rows.map(({ scope, answer }) => ({
+        id: scope.toString('hex'),
+        boundTo: responseBoundTo(scope),
+        envelopes: [answer],
+      }));
+    },
+    replace: async (rows) => {
+      const written = await replaceResponses(
+        sql,
+        rows.map(({ id, envelopes: [before = null], renewed: [after = null] }) => {
+          return { scope: Buffer.from(id, 'hex'), before, after };
+        }),
+      );
+      return written.map((scope) => scope.toString('hex'));
+    },
+  };
+}

@@ -20,7 +20,7 @@ const SENTENCES = {
 
 export type Done = keyof typeof SENTENCES;
 
-export const doneSentence = (query: URLSearchParams): string | undefined => {
+export function doneSentence(query: URLSearchParams): string | undefined {
   const word = query.get(DONE) ?? '';
   return Object.hasOwn(SENTENCES, word) ? SENTENCES[word as Done] : undefined;
-};
+}

@@ -35,14 +35,14 @@ const isCorrectable = ({ status, faults }: Problem): boolean =>
   CORRECTABLE.has(status) || (status === 403 && faults.some(({ field }) => field !== undefined));
 
 /** 303, so that a reload does not post again. */
-const redirectTo = (reply: FastifyReply, address: string, services: Services, done: Done) => {
+function redirectTo(reply: FastifyReply, address: string, services: Services, done: Done) {
   const { pathname, search } = new URL(address, services.naming.baseUrl);
   const query = new URLSearchParams(search);
   query.set(DONE, done);
   return reply.headers({ 'Cache-Control': 'no-store' }).redirect(`${pathname}?${query.toString()}`, 303);
-};
+}
 
-const redirectAfter = (services: Services, { request, reply, target }: PostedForm, result: OperationResult) => {
+function redirectAfter(services: Services, { request, reply, target }: PostedForm, result: OperationResult) {
   if ('open' in result) throw new TypeError('A form cannot be answered with an event stream');
   switch (result.status) {
     case 200:
@@ -59,21 +59,21 @@ const redirectAfter = (services: Services, { request, reply, target }: PostedFor
     case 201:
       return redirectTo(reply, result.location, services, 'created');
   }
-};
+}
 
 /** Returns the document of the page that contains the form; undefined if it cannot be read. */
-const formDocument = async (services: Services, { request, caller, target }: PostedForm) => {
+async function formDocument(services: Services, { request, caller, target }: PostedForm) {
   const result = await target.read?.(request, caller);
   if (result === undefined || !('document' in result)) return undefined;
   const address = new URL(targetPath(target, request), services.naming.baseUrl).href;
   return target.withActions(result.document, caller, documentAddress(request, address));
-};
+}
 
 /** Returns the action of the form: that with its method and address. */
-const actionOf = (services: Services, { request }: PostedForm, document: Document | undefined, post: FormPost) => {
+function actionOf(services: Services, { request }: PostedForm, document: Document | undefined, post: FormPost) {
   const address = addressOf(request, services);
   return document?.actions?.find(({ method, href }) => method === post.method && href === address);
-};
+}
 
 /** People see neither entity tags nor idempotency keys, so these errors have other messages in forms. */
 const FORM_MESSAGES: Readonly<Record<string, Fault>> = {
@@ -88,11 +88,11 @@ const FORM_MESSAGES: Readonly<Record<string, Fault>> = {
   },
 };
 
-const renderAgain = (
+function renderAgain(
   services: Services,
   form: PostedForm,
   { document, post, problem }: { document: Document; post: FormPost; problem: Problem },
-) => {
+) {
   const { request, reply, caller } = form;
   const action = actionOf(services, form, document, post)?.name ?? post.method;
   const { values, version } = post;
@@ -101,9 +101,9 @@ const renderAgain = (
   const { naming } = services;
   const { status } = problem;
   return sendDocument(reply, request, caller.representation, { status, document, naming, isSecret: false, view });
-};
+}
 
-export const answerForm = async (services: Services, form: PostedForm) => {
+export async function answerForm(services: Services, form: PostedForm) {
   const { request, reply, caller, visitor, route, runs, allow } = form;
   const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
   const post = readFormPost(bytes, pathOf(request), visitor);
@@ -123,4 +123,4 @@ export const answerForm = async (services: Services, form: PostedForm) => {
     if (!(thrown instanceof Problem) || !isCorrectable(thrown) || document === undefined) throw thrown;
     return renderAgain(services, form, { document, post, problem: thrown });
   }
-};
+}

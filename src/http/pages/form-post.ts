@@ -31,7 +31,7 @@ const withPlainEnds = (text: string): string => text.replaceAll(/\r\n?/g, '\n');
 /**
  * Parses the form. Throws a 403 if the nonce is not valid for this session and action, and a 400 for an unknown method.
  */
-export const readFormPost = (bytes: Uint8Array, path: string, visitor: Visitor): FormPost => {
+export function readFormPost(bytes: Uint8Array, path: string, visitor: Visitor): FormPost {
   const form = parseForm(bytes);
   const method = form.get(FORM_FIELDS.method) ?? 'POST';
   if (method === 'GET' || !(METHODS as readonly string[]).includes(method)) {
@@ -53,7 +53,7 @@ export const readFormPost = (bytes: Uint8Array, path: string, visitor: Visitor):
   }
   const [version, key] = [form.get(FORM_FIELDS.version) ?? '', form.get(FORM_FIELDS.key) ?? undefined];
   return { method: method as FormPost['method'], version, key, values };
-};
+}
 
 const asList = (value: string | readonly string[]): readonly string[] =>
   typeof value === 'string' ? (value === '' ? [] : [value]) : value;
@@ -71,7 +71,7 @@ const severalOf = (values: readonly string[]): string[] =>
  * and its resource) can be changed one at a time. White space around a text is removed: pasted into a key it would be
  * invisible and break every signature.
  */
-export const bodyOf = ({ method, values }: FormPost, { fields }: Pick<Action, 'fields'>): Record<string, unknown> => {
+export function bodyOf({ method, values }: FormPost, { fields }: Pick<Action, 'fields'>): Record<string, unknown> {
   const body: Record<string, unknown> = {};
   const known = new Set(fields.map(({ name }) => name));
   for (const field of fields) {
@@ -91,4 +91,4 @@ export const bodyOf = ({ method, values }: FormPost, { fields }: Pick<Action, 'f
   // Fields that the form does not have are rejected by the schema.
   for (const [name, [text]] of Object.entries(values)) if (!known.has(name)) body[name] = text;
   return body;
-};
+}

@@ -5,21 +5,21 @@ import { isSameOrigin } from './same-origin.ts';
 import { pathAndQueryOf, type HttpSettings } from '../services.ts';
 
 /** Throws a 403 unless the form was posted by one of our own pages. */
-export const requireSameOrigin = ({ headers }: FastifyRequest, ownOrigin: string): void => {
+export function requireSameOrigin({ headers }: FastifyRequest, ownOrigin: string): void {
   if (isSameOrigin(headers, ownOrigin)) return;
   const message = 'This form was not sent from a page of this site; open the page here and send it again';
   throw new Problem(403, { code: 'cross_site_request', message });
-};
+}
 
 /**
  * Redirects page requests on the API's host to the host of AUTH_URL, where pages and their cookie live, and rejects
  * forms there. Any other host name may be that of a proxy and is accepted.
  */
-export const redirectToPageHost = async (
+export async function redirectToPageHost(
   request: FastifyRequest,
   reply: FastifyReply,
   { authOrigin, apiOrigin }: HttpSettings,
-) => {
+) {
   const [own, apiHost] = [new URL(authOrigin).host, new URL(apiOrigin).host];
   if (own === apiHost || request.host !== apiHost) return;
   if (request.method !== 'POST') {
@@ -28,4 +28,4 @@ export const redirectToPageHost = async (
   }
   const message = `Forms are accepted at ${authOrigin} only: open the page there and send it again`;
   throw new Problem(403, { code: 'cross_site_request', message });
-};
+}

@@ -10,7 +10,7 @@ import type { RawResponse } from '../route.ts';
  * Returns the page. `logref` is shown for server errors, to find the line in the operator's log. `home` is the path of
  * the link below.
  */
-export const problemPage = (problem: Problem, logref: string, home: string): RawResponse => {
+export function problemPage(problem: Problem, logref: string, home: string): RawResponse {
   const title = titleOf(problem.status);
   const main = html`<div class="card">
     <h1>${title}</h1>
@@ -19,4 +19,4 @@ export const problemPage = (problem: Problem, logref: string, home: string): Raw
     <p><a href="${home}">Your account</a></p>
   </div>`;
   return htmlAnswer(problem.status, shell({ title, main }), { headers: problem.headers });
-};
+}

@@ -15,11 +15,11 @@ const hasInput = ({ actions = [] }: Document): boolean => actions.some(({ fields
 type Refresh = NonNullable<View['refresh']>;
 
 /** Returns the refresh notice of a page and its header; undefined if the document waits for nothing. */
-export const refreshOf = (
+export function refreshOf(
   document: Document,
   path: string,
   query: URLSearchParams,
-): { refresh: Refresh; header: string | undefined } | undefined => {
+): { refresh: Refresh; header: string | undefined } | undefined {
   const { refreshSeconds: seconds } = document;
   if (seconds === undefined || hasInput(document)) return undefined;
   const isStopped = query.get(REFRESH) === '0';
@@ -33,4 +33,4 @@ export const refreshOf = (
   here.set(REFRESH, '0');
   const refresh = { seconds, isStopped, href: isStopped ? again : address(here) };
   return { refresh, header: isStopped ? undefined : `${seconds}; url=${again}` };
-};
+}

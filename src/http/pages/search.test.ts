@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { searchedQuery } from './search.ts';
 
-const meant = (query: string): string | undefined => {
+function meant(query: string): string | undefined {
   const found = searchedQuery(new URLSearchParams(query));
   return found && decodeURIComponent(found.toString());
-};
+}
 
 const searches: readonly (readonly [what: string, sent: string, meant: string | undefined])[] = [
   ['a query that no form of ours sent is let be', 'status=&name=x', undefined],

@@ -8,7 +8,7 @@ import { SEARCH } from '#hypermedia/html/search.ts';
 /** The format of `datetime-local`. */
 const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?$/;
 
-const inZone = (value: string, timeZone: string): string => {
+function inZone(value: string, timeZone: string): string {
   if (!LOCAL.test(value)) return value;
   try {
     const { epochMilliseconds } = Temporal.PlainDateTime.from(value).toZonedDateTime(timeZone);
@@ -17,12 +17,12 @@ const inZone = (value: string, timeZone: string): string => {
     // An invalid day or zone: the filter reports it.
     return value;
   }
-};
+}
 
 /** Returns the query of the API; undefined if the query was not sent by a search form. */
-export const searchedQuery = (query: URLSearchParams): URLSearchParams | undefined => {
+export function searchedQuery(query: URLSearchParams): URLSearchParams | undefined {
   const timeZone = query.get(SEARCH);
   if (timeZone === null) return undefined;
   const parameters = [...query].filter(([name, value]) => name !== SEARCH && value.trim() !== '');
   return new URLSearchParams(parameters.map(([name, value]) => [name, inZone(value.trim(), timeZone)]));
-};
+}

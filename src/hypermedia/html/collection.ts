@@ -10,30 +10,30 @@ import { inSentence } from './words.ts';
 /** A collection: the number of all items (the kind `count`), and the embedded items of this page. */
 export type Collection = { items: Embedded; total: number; offset: number };
 
-const wholeNumberOf = (property: Property | undefined): number | undefined => {
+function wholeNumberOf(property: Property | undefined): number | undefined {
   const value = property?.value;
   return typeof value === 'number' && Number.isSafeInteger(value) ? value : undefined;
-};
+}
 
 /** Returns the document as a collection; undefined if it is none. */
-export const collectionOf = ({ embedded, properties }: Document): Collection | undefined => {
+export function collectionOf({ embedded, properties }: Document): Collection | undefined {
   const [items] = embedded;
   const total = wholeNumberOf(properties.find(({ kind }) => kind === 'count'));
   if (items === undefined || items.single === true || total === undefined) return undefined;
   return { items, total, offset: wholeNumberOf(properties.find(({ name }) => name === 'offset')) ?? 0 };
-};
+}
 
 const wholeNumber = new Intl.NumberFormat('en');
 
 /** Returns the position of the page: `21–40 of 95`. */
-const position = ({ items: { documents }, total, offset }: Collection): string => {
+function position({ items: { documents }, total, offset }: Collection): string {
   const all = wholeNumber.format(total);
   if (documents.length === 0) return `Beyond the last of ${all}`;
   return `${wholeNumber.format(offset + 1)}–${wholeNumber.format(offset + documents.length)} of ${all}`;
-};
+}
 
 /** Renders links to other pages, if there are any: at an end the link is that of the page itself. */
-const pager = (document: Document, collection: Collection, naming: Naming): Markup => {
+function pager(document: Document, collection: Collection, naming: Naming): Markup {
   const pageLink = (rel: string, text: string): Markup | false => {
     const link = linkTo(document, rel);
     const href = link === undefined || leadsHere(document, link.href) ? undefined : hrefOf(link.href, naming);
@@ -47,10 +47,10 @@ const pager = (document: Document, collection: Collection, naming: Naming): Mark
   return html`<nav class="pager" aria-label="Pages">
     ${previous !== false && pageLink('first', 'First')}${previous}${words}${next}${next !== false && pageLink('last', 'Last')}
   </nav>`;
-};
+}
 
 /** Renders the message of an empty collection. `canCreate`: a form below creates the first item. */
-const empty = (document: Document, { items: { rel } }: Collection, naming: Naming, canCreate: boolean): Markup => {
+function empty(document: Document, { items: { rel } }: Collection, naming: Naming, canCreate: boolean): Markup {
   const itemsName = inSentence(rel);
   const { path, filters } = parseAddress(document, naming);
   // An empty collection has no search.
@@ -65,17 +65,17 @@ const empty = (document: Document, { items: { rel } }: Collection, naming: Namin
     <p>There are no ${itemsName} yet.</p>
     <p class="soft">${canCreate ? 'Create the first one below.' : 'They will be listed here.'}</p>
   </div>`;
-};
+}
 
 /** Renders the items of a collection with search and pager, or the message that there are none. */
-export const collectionPage = (
+export function collectionPage(
   document: Document,
   collection: Collection,
   naming: Naming,
   { label, canCreate }: { label: string; canCreate: boolean },
-): Markup => {
+): Markup {
   if (collection.total === 0) return empty(document, collection, naming, canCreate);
   const { items } = collection;
   return html`${searchPart(document, naming)} ${items.documents.length > 0 && documentTable(items, naming, label, 1)}
   ${pager(document, collection, naming)}`;
-};
+}

@@ -60,7 +60,7 @@ const NAME_PROPERTIES = ['name', 'title', 'email', 'id'];
 /** `sample` is the first property with a value. */
 type Column = { name: string; sample: Property; kind: Kind; isConstant: boolean };
 
-const read = (documents: readonly Document[]): Column[] => {
+function read(documents: readonly Document[]): Column[] {
   const columns = new Map<string, Column>();
   for (const { properties } of documents) {
     for (const property of properties) {
@@ -73,9 +73,9 @@ const read = (documents: readonly Document[]): Column[] => {
     }
   }
   return [...columns.values()].filter(({ sample, kind }) => !isUnset(sample.value) && GROUPS[kind] !== undefined);
-};
+}
 
-const groupOf = (column: Column): Group => {
+function groupOf(column: Column): Group {
   if (isState(column.sample)) return 'state';
   if (isCode(column)) return 'code';
   // A reason is shown even if it is the same in all rows.
@@ -83,13 +83,13 @@ const groupOf = (column: Column): Group => {
   // Measures are shown even if they do not distinguish rows.
   if (column.kind === 'number' && column.sample.unit !== undefined) return 'measure';
   return column.isConstant || isReference(column) ? 'last' : (GROUPS[column.kind] ?? 'last');
-};
+}
 
 /**
  * Returns the columns of a table, seven at most: name and state first (a phone shows no more at once), then the others
  * in the order of the documents. Properties without a value, and values that do not fit a cell, have no column.
  */
-export const columnsOf = (documents: readonly Document[]): { name: string; kind: Kind }[] => {
+export function columnsOf(documents: readonly Document[]): { name: string; kind: Kind }[] {
   const columns = read(documents);
   const head = NAME_PROPERTIES.map((name) => columns.find((column) => column.name === name)).find(
     (column) => column !== undefined,
@@ -111,4 +111,4 @@ export const columnsOf = (documents: readonly Document[]): { name: string; kind:
   const states = ['state', 'code'].flatMap((group) => selected.filter((column) => groupOf(column) === group));
   const rest = others.filter((column) => selected.includes(column) && !states.includes(column));
   return [...(head === undefined ? [] : [head]), ...states, ...rest];
-};
+}

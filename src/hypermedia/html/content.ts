@@ -11,13 +11,13 @@ import { inSentence, labelOf } from './words.ts';
 /** The deepest heading of HTML. */
 const LEVEL_MAX = 6;
 
-const heading = (level: number, text: string): Markup => {
+function heading(level: number, text: string): Markup {
   const words = harmless(text);
   if (level <= 2) return html`<h2>${words}</h2>`;
   if (level === 3) return html`<h3>${words}</h3>`;
   if (level === 4) return html`<h4>${words}</h4>`;
   return level < LEVEL_MAX ? html`<h5>${words}</h5>` : html`<h6>${words}</h6>`;
-};
+}
 
 /**
  * Returns whether the value is not set. A null secret may exist but not be visible to the reader, so it is shown on its
@@ -47,7 +47,7 @@ const figures = (properties: readonly Property[]): Markup =>
   </dl>`;
 
 /** Renders properties as names and values. */
-export const propertyList = (properties: readonly Property[]): Markup | false => {
+export function propertyList(properties: readonly Property[]): Markup | false {
   if (areFigures(properties)) return figures(properties);
   const unset = properties.filter(isUnsetValue);
   const isListed = (property: Property): boolean => unset.length < UNSET_TOGETHER_MIN || !isUnsetValue(property);
@@ -66,13 +66,14 @@ export const propertyList = (properties: readonly Property[]): Markup | false =>
       }
     </dl>`
   );
-};
+}
 
 /** Renders the embedded documents of a relation; `above` is the document that embeds them. */
-export const part = (embedded: Embedded, parent: Document, naming: Naming, level = 2, of?: string): Markup =>
-  embedded.isTimeline === true && embedded.documents.length > 0
+export function part(embedded: Embedded, parent: Document, naming: Naming, level = 2, of?: string): Markup {
+  return embedded.isTimeline === true && embedded.documents.length > 0
     ? html`${heading(level, embedded.title ?? labelOf(embedded.rel))} ${timeline(embedded.documents, parent, naming)}`
     : section(embedded, naming, level, of);
+}
 
 /** Renders an embedded document without forms, which it has on its own page. */
 const inner = (document: Document, naming: Naming, level: number, name: string): Markup =>
@@ -80,20 +81,20 @@ const inner = (document: Document, naming: Naming, level: number, name: string):
   ${document.embedded.map((embedded) => part(embedded, document, naming, level, name))}`;
 
 /** Renders several documents as a table. */
-export const documentTable = ({ documents }: Embedded, naming: Naming, label: string, level: number): Markup => {
+export function documentTable({ documents }: Embedded, naming: Naming, label: string, level: number): Markup {
   const more = (document: Document, { name, properties, hasPage }: RowDetails): Markup | false => {
     const hasMore = properties.length > 0 || document.embedded.some((below) => below.documents.length > 0);
     if (!hasMore) return false;
     return inner({ ...document, properties, links: hasPage ? [] : document.links }, naming, level + 1, name);
   };
   return table(documents, naming, { label, more });
-};
+}
 
 /**
  * Renders one relation with its heading. `of` is the name of its parent, if others on the page may have the same
  * relation.
  */
-const section = (embedded: Embedded, naming: Naming, level: number, of?: string): Markup => {
+function section(embedded: Embedded, naming: Naming, level: number, of?: string): Markup {
   const { rel, documents, single } = embedded;
   const [only] = documents;
   const title = embedded.title ?? labelOf(rel);
@@ -103,4 +104,4 @@ const section = (embedded: Embedded, naming: Naming, level: number, of?: string)
   if (single === true) return html`${heading(level, title)} ${inner(only, naming, level + 1, title)}`;
   return html`${heading(level, title)}
   ${documentTable(embedded, naming, of === undefined ? title : `${title} of ${of}`, level)}`;
-};
+}

@@ -31,7 +31,7 @@ const option = (value: string, text: string, isSelected: boolean): Markup =>
  * Renders a selection. It has an empty choice if the field is clearable or has no value, but not in a new resource with
  * a default, which has a choice of its own.
  */
-const select = (options: ControlOptions, choices: readonly (readonly [value: string, text: string])[]): Markup => {
+function select(options: ControlOptions, choices: readonly (readonly [value: string, text: string])[]): Markup {
   const { field, values, isNew } = options;
   const [value = ''] = values;
   const hasDefault = isNew && field.value !== undefined;
@@ -42,9 +42,9 @@ const select = (options: ControlOptions, choices: readonly (readonly [value: str
     ${mayBeEmpty && option('', field.isRequired ? 'Choose …' : 'None', value === '')}
     ${isOther && option(value, value, true)} ${choices.map(([choice, text]) => option(choice, text, choice === value))}
   </select>`;
-};
+}
 
-const yesOrNo = (options: ControlOptions): Markup => {
+function yesOrNo(options: ControlOptions): Markup {
   const [value = ''] = options.values;
   const isKnown = ['1', '0', 'true', 'false'].includes(value);
   const normalized = isKnown ? (isTrue(value) ? '1' : '0') : value;
@@ -52,7 +52,7 @@ const yesOrNo = (options: ControlOptions): Markup => {
     ['1', 'Yes'],
     ['0', 'No'],
   ]);
-};
+}
 
 // The line break after <textarea> is not part of its text; without it, a leading line break in the text would be lost.
 const textarea = (options: ControlOptions, text: string, rows: number): Markup =>
@@ -64,7 +64,7 @@ const input = (options: ControlOptions, type: Markup, value: string | undefined,
 const minLength = ({ minLength: min = 0 }: Field): Markup | undefined =>
   min > 1 ? html`minlength="${min}"` : undefined;
 
-const numberInput = (options: ControlOptions): Markup => {
+function numberInput(options: ControlOptions): Markup {
   const { minimum, maximum } = options.field;
   const [value = ''] = options.values;
   // A browser would discard non-numeric input of a number field.
@@ -74,20 +74,20 @@ const numberInput = (options: ControlOptions): Markup => {
   const range = html`${minimum !== undefined && html`min="${minimum}"`}
   ${maximum !== undefined && html`max="${maximum}"`}`;
   return input(options, html`type="number" step="any"`, value, range);
-};
+}
 
 /**
  * Renders a secret: input of a rejected form is kept, but stored values are never shown. `new-password`, because
  * browsers ignore `off` here and would fill in the password of this site.
  */
-const secretInput = (options: ControlOptions): Markup => {
+function secretInput(options: ControlOptions): Markup {
   const [value = ''] = options.values;
   if (options.isNew && options.field.isGenerated === true)
     return input(options, html`type="text" spellcheck="false"`, value);
   return input(options, html`type="password" autocomplete="new-password"`, value === '' ? undefined : value);
-};
+}
 
-const textInput = (options: ControlOptions, isLong: boolean): Markup => {
+function textInput(options: ControlOptions, isLong: boolean): Markup {
   const text = options.values.join('\n');
   const { field } = options;
   // A single-line field would drop line ends.
@@ -95,10 +95,10 @@ const textInput = (options: ControlOptions, isLong: boolean): Markup => {
     return textarea(options, text, field.kind === 'json' || field.kind === 'code' ? 5 : 3);
   const mode = field.kind === 'url' ? html`type="text" inputmode="url" spellcheck="false"` : html`type="text"`;
   return input(options, mode, text, minLength(field));
-};
+}
 
 /** Renders the control of a field, unless it is a list of checkboxes. */
-export const control = (options: ControlOptions): Markup => {
+export function control(options: ControlOptions): Markup {
   const { field } = options;
   const { kind, choices } = field;
   if (kind === 'secret') return secretInput(options);
@@ -112,13 +112,13 @@ export const control = (options: ControlOptions): Markup => {
   if (kind === 'number' || kind === 'count') return numberInput(options);
   const isLong = kind === 'json' || kind === 'code' || (kind === 'text' && (field.maxLength ?? 0) > LINE_CHARACTERS);
   return textInput(options, isLong);
-};
+}
 
 /**
  * Renders one checkbox per choice. Ticked ones come first, in their order, so that an unchanged form sends the same
  * list.
  */
-export const checkboxes = ({ field, values, isFaulty }: ControlOptions): Markup => {
+export function checkboxes({ field, values, isFaulty }: ControlOptions): Markup {
   const ticked = new Set(values.filter((value) => value !== ''));
   const all = new Set([...ticked, ...(field.choices ?? [])]);
   return html`${[...all].map(
@@ -134,4 +134,4 @@ export const checkboxes = ({ field, values, isFaulty }: ControlOptions): Markup 
         <span>${phraseOf(choice)}</span>
       </label>`,
   )}`;
-};
+}

@@ -80,17 +80,17 @@ const document = documentOf(embedding(documentOf(embedding(leaf))));
 const fault = fc.record({ code: evil, message: evil, field: evil }, { requiredKeys: ['code', 'message'] });
 
 /** Whoever reads it: one of its forms was refused. */
-const viewOf = (
+function viewOf(
   { actions = [] }: Document,
   faults: { code: string; message: string; field?: string }[],
   typed: string,
-): View => {
+): View {
   const [first] = actions;
   const view: View = { nav: html``, session: { nonceOf: () => typed, onceKey: typed }, done: typed };
   if (first === undefined) return view;
   const values = Object.fromEntries(first.fields.map(({ name }) => [name, [typed]]));
   return { ...view, refused: { action: first.name, values, version: typed, faults } };
-};
+}
 
 const NAMES = new Set(
   (
@@ -109,7 +109,7 @@ const ATTRIBUTES = new Set(
 const TAG = /<\/?([a-z0-9]+)((?:\s+[a-z-]+(?:="[^"<]*")?)*)\s*\/?>/g;
 
 /** Everything in the page that a browser would take for markup and that we did not write. */
-const strange = (page: string): string[] => {
+function strange(page: string): string[] {
   const found: string[] = [];
   const body = page.replace(/^<!doctype html>/, '').replace(/<style>[^<]*<\/style>/, '');
   const rest = body.replaceAll(TAG, (_tag, name: string, attributes: string) => {
@@ -121,7 +121,7 @@ const strange = (page: string): string[] => {
   });
   const left = /.{0,40}[<>"].{0,40}/s.exec(rest);
   return left === null ? found : [...found, left[0]];
-};
+}
 
 test('whatever stands in a document, its page has no markup but ours', () => {
   fc.assert(

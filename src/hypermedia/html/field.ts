@@ -15,19 +15,21 @@ export type FieldInput = {
 };
 
 /** Returns the text with a full stop, which most messages lack. */
-export const sentence = (text: string): string => (/[.!?…]$/.test(text) ? text : `${text}.`);
+export function sentence(text: string): string {
+  return /[.!?…]$/.test(text) ? text : `${text}.`;
+}
 
 const isLineList = ({ isMultiple, choices }: Field): boolean => isMultiple && choices === undefined;
 
-const rangeOf = ({ kind, minimum, maximum }: Field): string | undefined => {
+function rangeOf({ kind, minimum, maximum }: Field): string | undefined {
   if (kind !== 'number' && kind !== 'count') return undefined;
   if (minimum !== undefined && maximum !== undefined) return `From ${minimum} to ${maximum}.`;
   if (maximum !== undefined) return `At most ${maximum}.`;
   return minimum === undefined ? undefined : `At least ${minimum}.`;
-};
+}
 
 /** Returns the hint, which contains every constraint that validation reports. */
-const hintOf = ({ field, isNew }: FieldInput): string => {
+function hintOf({ field, isNew }: FieldInput): string {
   const parts = [
     field.isRequired && 'Required.',
     field.hint !== undefined && sentence(field.hint),
@@ -37,13 +39,13 @@ const hintOf = ({ field, isNew }: FieldInput): string => {
     rangeOf(field),
   ];
   return parts.filter((part) => typeof part === 'string').join(' ');
-};
+}
 
 const faultsOf = ({ id, faults }: FieldInput): Markup | false =>
   faults.length > 0 &&
   html`<div class="fault" id="${id}-fault">${faults.map(({ message }) => html`<p>${sentence(message)}</p>`)}</div>`;
 
-export const formField = (input: FieldInput): Markup => {
+export function formField(input: FieldInput): Markup {
   const { id, field, values, faults } = input;
   const hint = hintOf(input);
   const described = [...(hint === '' ? [] : [`${id}-hint`]), ...(faults.length === 0 ? [] : [`${id}-fault`])].join(' ');
@@ -61,4 +63,4 @@ export const formField = (input: FieldInput): Markup => {
     <label for="${id}">${label}</label>
     ${control(options)} ${about}
   </div>`;
-};
+}

@@ -5,7 +5,7 @@ import { render } from '../markup.ts';
 import { flatTable } from './flat.ts';
 
 /** The text of each cell, of numbers with a `#` before it; undefined where there is no table. */
-const cellsOf = (list: readonly Value[], label = 'Rows'): string[][] | undefined => {
+function cellsOf(list: readonly Value[], label = 'Rows'): string[][] | undefined {
   const table = flatTable(list, label);
   if (table === undefined) return undefined;
   const [, ...rows] = render(table).split('<tr>');
@@ -14,7 +14,7 @@ const cellsOf = (list: readonly Value[], label = 'Rows'): string[][] | undefined
       attributes.includes('number') ? `#${text}` : text,
     ),
   );
-};
+}
 
 test('rows of numbers are a table', () => {
   const rows = [

@@ -28,7 +28,7 @@ const isRow = (value: Value): value is Row =>
 /**
  * Returns the table with all members; undefined if a table cannot contain them. `label` is its name for screen readers.
  */
-export const flatTable = (list: readonly Value[], label: string): Markup | undefined => {
+export function flatTable(list: readonly Value[], label: string): Markup | undefined {
   if (list.length > ROWS_MAX || !list.every(isRow)) return undefined;
   const names = [...new Set(list.flatMap((row) => Object.keys(row)))];
   if (names.length === 0 || names.length > COLUMNS_MAX || [label, ...names].some(isBlank)) return undefined;
@@ -62,4 +62,4 @@ export const flatTable = (list: readonly Value[], label: string): Markup | undef
       </tbody>
     </table>
   </section>`;
-};
+}

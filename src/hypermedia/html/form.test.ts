@@ -17,19 +17,19 @@ const actionOf = (method: Action['method'], fields: readonly Field[], name = 'ch
   fields,
 });
 
-const pageOf = (actions: readonly Action[], view: View = owner, rest: Partial<Document> = {}): string => {
+function pageOf(actions: readonly Action[], view: View = owner, rest: Partial<Document> = {}): string {
   const document: Document = { name: 'thing', version: 7, links: [], embedded: [], properties: [], actions, ...rest };
   return renderHtml(document, naming, view).replaceAll(/\s+/g, ' ').replaceAll(' >', '>');
-};
+}
 
 const base: Field = { name: 'thing', kind: 'text', isRequired: false, isMultiple: false };
 
 /** The field in its form, from its label to its end. */
-const fieldIn = (method: Action['method'], field: Partial<Field>, refused?: Refused): string => {
+function fieldIn(method: Action['method'], field: Partial<Field>, refused?: Refused): string {
   const view = refused === undefined ? owner : { ...owner, refused };
   const page = pageOf([actionOf(method, [{ ...base, ...field }])], view);
   return /<(?:div class="field"|fieldset)[\s\S]*?(?=<div class="buttons">)/.exec(page)?.[0] ?? '';
-};
+}
 
 const controls: readonly (readonly [name: string, field: Partial<Field>, control: RegExp])[] = [
   ['text', { value: 'a "b"' }, /<input type="text" id="form-0-0" name="thing" value="a &quot;b&quot;"/],

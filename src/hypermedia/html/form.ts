@@ -36,19 +36,19 @@ type FormState = { refused: Refused | undefined; suggested: Readonly<Record<stri
  * Returns the values of a field: the input if the form was rejected; else the current value (of secrets only a
  * generated one); else the suggested value.
  */
-const valuesOf = (field: Field, isNew: boolean, { refused, suggested }: FormState): readonly string[] => {
+function valuesOf(field: Field, isNew: boolean, { refused, suggested }: FormState): readonly string[] {
   if (refused !== undefined)
     return listOf(Object.hasOwn(refused.values, field.name) ? refused.values[field.name] : undefined);
   if (field.kind === 'secret' && !(isNew && field.isGenerated === true)) return [];
   if (isNew && field.value === undefined && Object.hasOwn(suggested, field.name)) return listOf(suggested[field.name]);
   return listOf(formValue(field.value));
-};
+}
 
 const hidden = (name: string, value: string | number): Markup =>
   html`<input type="hidden" name="${name}" value="${value}" />`;
 
 /** Renders the fields. Minor ones are folded below the others, unless one has a fault. */
-const fields = (action: Action, index: number, state: FormState): Markup => {
+function fields(action: Action, index: number, state: FormState): Markup {
   const { refused } = state;
   const isNew = action.method === 'POST';
   const all = action.fields.map((field, at): FieldInput => {
@@ -65,14 +65,14 @@ const fields = (action: Action, index: number, state: FormState): Markup => {
       ${minor.map(formField)}
     </details>`
   }`;
-};
+}
 
-const form = (
+function form(
   action: Action,
   index: number,
   { document, naming, view }: Context,
   { nonceOf, onceKey }: NonNullable<View['session']>,
-): Markup => {
+): Markup {
   const { method, href, title, about } = action;
   const isDelete = method === 'DELETE';
   const refused = refusalOf(view, action);
@@ -87,7 +87,7 @@ const form = (
       <button type="submit" ${isDelete && html`class="danger"`}>${method === 'PATCH' ? 'Save' : title}</button>
     </div>
   </form>`;
-};
+}
 
 /** Returns whether the form is a button: nothing to fill in, and nothing is lost. */
 const isButton = ({ method, fields: { length } }: Action): boolean => method === 'POST' && length === 0;
@@ -98,7 +98,7 @@ type RenderedForms = Record<'refused' | 'buttons' | 'others', Markup[]>;
  * Returns the forms of a document, none without a session: the rejected one first, buttons without fields, and the
  * others. `isFirst`: the collection is empty, so the form that creates an item is open.
  */
-export const actionForms = (context: Context, isFirst: boolean): RenderedForms => {
+export function actionForms(context: Context, isFirst: boolean): RenderedForms {
   const { document, view } = context;
   const { session } = view;
   const forms: RenderedForms = { refused: [], buttons: [], others: [] };
@@ -117,18 +117,18 @@ export const actionForms = (context: Context, isFirst: boolean): RenderedForms =
       );
   }
   return forms;
-};
+}
 
 /** Returns the id of a fault's field; undefined if the form does not show it. */
-const placeOf = (fault: Fault, document: Document, refused: Refused): string | undefined => {
+function placeOf(fault: Fault, document: Document, refused: Refused): string | undefined {
   const actions = shownActions(document);
   const index = actions.findIndex(({ name }) => name === refused.action);
   const at = actions[index]?.fields.findIndex((field) => concerns(fault, field)) ?? -1;
   return at === -1 ? undefined : idOf(index, at);
-};
+}
 
 /** Renders all faults of a rejected form, with links to their fields. */
-export const refusedAlert = ({ document, view: { refused } }: Pick<Context, 'document' | 'view'>): Markup | false => {
+export function refusedAlert({ document, view: { refused } }: Pick<Context, 'document' | 'view'>): Markup | false {
   if (refused === undefined) return false;
   const { faults } = refused;
   const entry = (fault: Fault): Markup => {
@@ -142,4 +142,4 @@ export const refusedAlert = ({ document, view: { refused } }: Pick<Context, 'doc
       ${faults.map(entry)}
     </ul>
   </div>`;
-};
+}

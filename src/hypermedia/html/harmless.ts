@@ -10,22 +10,23 @@ const EACH_CONTROL = new RegExp(CONTROL, 'gu');
 /** The first Unicode picture of the 32 control characters. */
 const PICTURES = 0x2400;
 
-const picture = (character: string): string => {
+function picture(character: string): string {
   const code = character.codePointAt(0) ?? 0;
   return code < 32 ? String.fromCodePoint(PICTURES + code) : '\uFFFD';
-};
+}
 
 /**
  * Returns the text for display, with a visible mark for each control character. Line ends are `
  * `.
  */
-export const harmless = (text: string): string =>
-  CONTROL.test(text) ? text.replaceAll('\r\n', '\n').replaceAll(EACH_CONTROL, picture) : text;
+export function harmless(text: string): string {
+  return CONTROL.test(text) ? text.replaceAll('\r\n', '\n').replaceAll(EACH_CONTROL, picture) : text;
+}
 
 /** Returns the first characters (code points) of a long text. */
-export const shortened = (text: string, count: number): string => {
+export function shortened(text: string, count: number): string {
   if (text.length <= count) return text;
   // A code point has at most two units.
   const characters = Array.from(text.slice(0, 2 * count + 1));
   return characters.length <= count ? text : `${characters.slice(0, count).join('')}…`;
-};
+}

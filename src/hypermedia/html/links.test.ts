@@ -41,10 +41,10 @@ const withLinks = (links: Link[], rest: Partial<Document> = {}): Document => ({
   ...rest,
 });
 
-const rowOf = (document: Document): string => {
+function rowOf(document: Document): string {
   const row = linkRow(document, naming, 'Ways');
   return row === false ? '' : render(row).replaceAll(/\s+/g, ' ');
-};
+}
 
 test('titles are short, unless two would read the same', () => {
   const links = [

@@ -7,7 +7,7 @@ import { labelOf, shortTitle } from './words.ts';
 const origins = new Map<string, string>();
 
 /** As few as base URLs: the configured one, and those of old events. */
-const originOf = ({ baseUrl }: Naming): string => {
+function originOf({ baseUrl }: Naming): string {
   let origin = origins.get(baseUrl);
   if (origin === undefined) {
     origin = URL.canParse(baseUrl) ? new URL(baseUrl).origin : baseUrl;
@@ -15,13 +15,13 @@ const originOf = ({ baseUrl }: Naming): string => {
     origins.set(baseUrl, origin);
   }
   return origin;
-};
+}
 
 /**
  * Returns the address of a link on a page: a path for addresses of the API, because the same path is a page on the host
  * that serves pages; others in full. Undefined if a browser must not follow it.
  */
-export const hrefOf = (href: string, naming: Naming): string | undefined => {
+export function hrefOf(href: string, naming: Naming): string | undefined {
   // Browsers drop tabs and line ends from addresses: `/\t/host` would be `//host`, another host.
   if (/[\s\p{Cc}]/u.test(href)) return undefined;
   const origin = originOf(naming);
@@ -30,23 +30,27 @@ export const hrefOf = (href: string, naming: Naming): string | undefined => {
   if (/^\/(?![/\\])/.test(rest)) return rest;
   if (href === origin) return '/';
   return /^https?:\/\//i.test(href) ? href : undefined;
-};
+}
 
 /** Returns the path of one of our own addresses, such as `/rels/webhook`. */
-export const ownPath = (path: string, naming: Naming): string => hrefOf(naming.baseUrl + path, naming) ?? path;
+export function ownPath(path: string, naming: Naming): string {
+  return hrefOf(naming.baseUrl + path, naming) ?? path;
+}
 
-export const linkTo = (document: Document, rel: string): Link | undefined =>
-  document.links.find((link) => link.rel === rel);
+export function linkTo(document: Document, rel: string): Link | undefined {
+  return document.links.find((link) => link.rel === rel);
+}
 
 /** Relations shown elsewhere on the page: heading and pager. */
 const SHOWN_ELSEWHERE: ReadonlySet<string> = new Set(['self', 'curies', 'first', 'prev', 'next', 'last']);
 
 const isExternal = (href: string): boolean => !href.startsWith('/');
 
-export const anchor = (href: string, text: string): Markup =>
-  isExternal(href)
+export function anchor(href: string, text: string): Markup {
+  return isExternal(href)
     ? html`<a href="${href}" rel="noopener noreferrer nofollow">${harmless(text)}</a>`
     : html`<a href="${href}">${harmless(text)}</a>`;
+}
 
 type PageLink = { href: string; title: string; short: string; isForPrograms: boolean };
 
@@ -54,7 +58,7 @@ type PageLink = { href: string; title: string; short: string; isForPrograms: boo
  * Returns the links of a document without templates, targets of the page's forms, and breadcrumbs. A link whose type is
  * not HTML is for programs.
  */
-const pageLinks = (document: Document, naming: Naming): PageLink[] => {
+function pageLinks(document: Document, naming: Naming): PageLink[] {
   const actionTargets = new Set(document.actions?.flatMap(({ name, href }) => [name, href]));
   return document.links.flatMap(({ rel, href, title, type, templated, crumb, isForPrograms = false }) => {
     const path = hrefOf(href, naming);
@@ -71,13 +75,13 @@ const pageLinks = (document: Document, naming: Naming): PageLink[] => {
     const hasOtherType = type !== undefined && type !== 'text/html';
     return [{ href: path, title: full, short: shortTitle(full), isForPrograms: isForPrograms || hasOtherType }];
   });
-};
+}
 
 /**
  * Renders the links in one row, with short titles unless two are equal. With `label` it is a navigation landmark, which
  * the rows within a page are not.
  */
-export const linkRow = (document: Document, naming: Naming, label?: string): Markup | false => {
+export function linkRow(document: Document, naming: Naming, label?: string): Markup | false {
   const links = pageLinks(document, naming).filter(({ isForPrograms }) => !isForPrograms);
   if (links.length === 0) return false;
   const counts = new Map<string, number>();
@@ -86,12 +90,12 @@ export const linkRow = (document: Document, naming: Naming, label?: string): Mar
   return label === undefined
     ? html`<p class="ways">${anchors}</p>`
     : html`<nav class="ways" aria-label="${label}">${anchors}</nav>`;
-};
+}
 
 const CRUMB_CHARACTERS = 40;
 
 /** Renders the breadcrumbs, without the page itself, whose heading follows. */
-export const crumbs = ({ links }: Document, naming: Naming): Markup | false => {
+export function crumbs({ links }: Document, naming: Naming): Markup | false {
   const paths = links.flatMap(({ href, crumb }) => {
     const path = crumb === undefined ? undefined : hrefOf(href, naming);
     return path === undefined || crumb === undefined
@@ -102,10 +106,10 @@ export const crumbs = ({ links }: Document, naming: Naming): Markup | false => {
   return html`<nav class="crumbs" aria-label="Breadcrumbs">
     ${paths.map(({ path, text }) => html`<a href="${path}">${text}</a>`)}
   </nav>`;
-};
+}
 
 /** Lists the addresses for programs as text, since browsers cannot show them. */
-export const programList = (document: Document, naming: Naming): Markup | false => {
+export function programList(document: Document, naming: Naming): Markup | false {
   const links = pageLinks(document, naming).filter(({ isForPrograms }) => isForPrograms);
   if (links.length === 0) return false;
   return html`<h2>For programs</h2>
@@ -116,4 +120,4 @@ export const programList = (document: Document, naming: Naming): Markup | false 
             <dd><code>${harmless(href)}</code></dd>`,
       )}
     </dl>`;
-};
+}

@@ -6,18 +6,20 @@ const formats = new Map<string, Intl.NumberFormat>();
 const FORMATS_MAX = 200;
 
 /** Returns whether the code is one of ISO 4217 except `XXX` (no currency). */
-export const isCurrency = (code: string): boolean => /^[A-Za-z]{3}$/.test(code) && code.toUpperCase() !== 'XXX';
+export function isCurrency(code: string): boolean {
+  return /^[A-Za-z]{3}$/.test(code) && code.toUpperCase() !== 'XXX';
+}
 
 type Digits = 'all' | 'usual';
 
-const makeFormat = (currency: string, digits: Digits): Intl.NumberFormat => {
+function makeFormat(currency: string, digits: Digits): Intl.NumberFormat {
   if (!isCurrency(currency)) return new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
   // Additional digits are kept: a rounded price is another price.
   const more = digits === 'all' ? { maximumFractionDigits: 20 } : {};
   return new Intl.NumberFormat('en', { style: 'currency', currency, ...more });
-};
+}
 
-const formatOf = (currency: string, digits: Digits): Intl.NumberFormat => {
+function formatOf(currency: string, digits: Digits): Intl.NumberFormat {
   const name = `${currency} ${digits}`;
   const known = formats.get(name);
   if (known !== undefined) return known;
@@ -25,17 +27,19 @@ const formatOf = (currency: string, digits: Digits): Intl.NumberFormat => {
   if (formats.size >= FORMATS_MAX) formats.clear();
   formats.set(name, format);
   return format;
-};
+}
 
 /**
  * Returns `€1,234.50`. Decimals in a text stay exact; undefined for other values; the number alone without a currency.
  */
-export const shownMoney = (value: Value, currency: string | undefined): string | undefined => {
+export function shownMoney(value: Value, currency: string | undefined): string | undefined {
   const text = typeof value === 'number' || typeof value === 'string' ? String(value) : '';
   if (!/^-?[0-9]{1,30}(?:\.[0-9]{1,20})?$/.test(text)) return undefined;
   if (currency === undefined || !isCurrency(currency)) return text;
   return formatOf(currency.toUpperCase(), 'all').format(text as `${number}`);
-};
+}
 
 /** Rounds to the decimals of the currency, or two: for sums, which are not paid. */
-export const roundedMoney = (value: number, currency: string): string => formatOf(currency, 'usual').format(value);
+export function roundedMoney(value: number, currency: string): string {
+  return formatOf(currency, 'usual').format(value);
+}

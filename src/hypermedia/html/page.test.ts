@@ -8,12 +8,12 @@ import { renderHtml } from './page.ts';
 const naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
 const owner: View = { nav: html`<nav aria-label="Around"></nav>`, session: { nonceOf: () => 'n', onceKey: 'k' } };
 
-const pageOf = (document: Partial<Document>, view?: View): string => {
+function pageOf(document: Partial<Document>, view?: View): string {
   const whole = { name: 'things', links: [], embedded: [], properties: [], ...document };
   // Blanks between tags are how our templates are written, and the style sheet is the same on every page.
   const page = renderHtml(whole, naming, view).replace(/<style>[^<]*<\/style>/, '');
   return page.replaceAll(/\s+/g, ' ').replaceAll(/ ?(<[^<>]*?) ?> ?/g, '$1>');
-};
+}
 
 const path = 'https://api.example.com/things';
 const linksAt = (self: string, prev: string, next: string) => [
@@ -43,10 +43,10 @@ test('the page is called after the document, else after its own link, else after
   assert.match(pageOf({ name: 'transaction_logs' }), /<h1>Transaction logs<\/h1>/);
 });
 
-const badgesOf = (...properties: Document['properties']): string[] => {
+function badgesOf(...properties: Document['properties']): string[] {
   const [, row = ''] = /<h1>[^<]*<\/h1>(.*?)<\/div>/.exec(pageOf({ properties })) ?? [];
   return [...row.matchAll(/class="(badge[^"]*)">([^<]*)/g)].map(([, tone, word]) => `${tone}: ${word}`);
-};
+}
 
 test('the heading says how it fares', () => {
   assert.deepEqual(badgesOf(boolean('is_active', '1'), enumeration('state', 'failing')), ['badge broken: Failing']);

@@ -20,20 +20,20 @@ const titleOf = (document: Document): string =>
   harmless(document.title ?? linkTo(document, 'self')?.title ?? labelOf(document.name));
 
 /** Returns the badges beside the heading: states if the document has any, else whether it is active. */
-const badges = ({ properties }: Document): Markup[] => {
+function badges({ properties }: Document): Markup[] {
   const states = properties.filter(isState);
   if (states.length > 0) return states.map(({ value }) => stateBadge(plainText(value)));
   const active = properties.find(({ name, value }) => name === 'is_active' && value !== null);
   if (active === undefined) return [];
   return [isTrue(active.value) ? badge('Active', 'fine') : badge('Inactive', 'broken')];
-};
+}
 
 /** Renders the type of the resource above the heading. */
-const kindOf = (document: Document): Markup | false => {
+function kindOf(document: Document): Markup | false {
   const kind = document.called ?? labelOf(document.name);
   const isCalled = document.title !== undefined && document.title !== kind && linkTo(document, 'self') !== undefined;
   return isCalled && html`<p class="kind">${harmless(kind)}</p>`;
-};
+}
 
 const heading = (document: Document, naming: Naming): Markup =>
   html`${crumbs(document, naming)} ${kindOf(document)}
@@ -59,7 +59,7 @@ const isHeading = (document: Document, property: Property): boolean =>
   isState(property) || (HEADINGS.has(property.name) && property.value === document.title);
 
 /** Renders the notice of automatic reloading, with a link that stops it. */
-const refreshNote = ({ refresh }: View): Markup | false => {
+function refreshNote({ refresh }: View): Markup | false {
   if (refresh === undefined) return false;
   const { seconds, isStopped, href } = refresh;
   return isStopped
@@ -67,7 +67,7 @@ const refreshNote = ({ refresh }: View): Markup | false => {
     : html`<p class="soft" role="status">
         This page reloads every ${seconds} seconds. <a href="${href}">Stop reloading</a>
       </p>`;
-};
+}
 
 const adviceOf = ({ advice }: View): Markup | false =>
   advice !== undefined && html`<div class="alert">${advice.paragraphs.map((text) => html`<p>${text}</p>`)}</div>`;
@@ -81,7 +81,7 @@ type PageParts = {
   buttons: readonly Markup[];
 };
 
-const content = ({ document, naming, view, collection, buttons }: PageParts): Markup => {
+function content({ document, naming, view, collection, buttons }: PageParts): Markup {
   const title = titleOf(document);
   const links = html`${linkRow(document, naming, 'Related pages')}${chartsOf(view.charts)}`;
   if (collection !== undefined) {
@@ -98,23 +98,23 @@ const content = ({ document, naming, view, collection, buttons }: PageParts): Ma
       ${programList(document, naming)} ${buttons}
     </div>
     ${document.embedded.map((embedded) => html`<div class="card">${part(embedded, document, naming)}</div>`)}`;
-};
+}
 
 const problem = (document: Document, errors: readonly Document[], naming: Naming): Markup =>
   html`<div class="card">
     ${heading(document, naming)} ${problemText(errors)} ${linkRow(document, naming, 'Related pages')}
   </div>`;
 
-const whole = (document: Document, naming: Naming, view: View): Markup => {
+function whole(document: Document, naming: Naming, view: View): Markup {
   const collection = collectionOf(document);
   const forms = actionForms({ document, naming, view }, collection?.total === 0);
   return html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`}
   ${refusedAlert({ document, view })} ${forms.refused}
   ${content({ document, naming, view, collection, buttons: forms.buttons })} ${forms.others}`;
-};
+}
 
 /** Renders the page of a document. `view` is the context of the reader; without it there are no forms. */
-export const renderHtml = (document: Document, naming: Naming, view: View = NO_VIEW): string => {
+export function renderHtml(document: Document, naming: Naming, view: View = NO_VIEW): string {
   const errors = errorsIn(document);
   const isProblem = errors.length > 0;
   return shell({
@@ -124,4 +124,4 @@ export const renderHtml = (document: Document, naming: Naming, view: View = NO_V
     footer: footer(document, naming),
     wide: !isProblem,
   });
-};
+}

@@ -7,17 +7,18 @@ import { html, type Markup } from '../markup.ts';
 import { sentence } from './field.ts';
 import { harmless } from './harmless.ts';
 
-const textOf = ({ properties }: Document, name: string): string | undefined => {
+function textOf({ properties }: Document, name: string): string | undefined {
   const value = properties.find((property) => property.name === name)?.value;
   return typeof value === 'string' && value !== '' ? harmless(value) : undefined;
-};
+}
 
 /** Returns the errors of a document; none if it is not an error document. */
-export const errorsIn = ({ embedded }: Document): readonly Document[] =>
-  embedded.flatMap(({ documents }) => documents.filter(({ name }) => name === 'error'));
+export function errorsIn({ embedded }: Document): readonly Document[] {
+  return embedded.flatMap(({ documents }) => documents.filter(({ name }) => name === 'error'));
+}
 
 /** Renders the errors for people; the other properties repeat them for protocols. */
-export const problemText = (errors: readonly Document[]): Markup => {
+export function problemText(errors: readonly Document[]): Markup {
   const references = new Set(errors.flatMap((error) => textOf(error, 'logref') ?? []));
   return html`${errors.map((error) => {
     const message = sentence(textOf(error, 'message') ?? 'An error occurred');
@@ -26,4 +27,4 @@ export const problemText = (errors: readonly Document[]): Markup => {
     return html`<p class="alert" role="alert">${message} ${!isNamed && html`<code>${field}</code>`}</p>`;
   })}
   ${references.size > 0 && html`<p class="soft">Reference: <code>${[...references].join(', ')}</code></p>`}`;
-};
+}

@@ -15,7 +15,7 @@ const search: Search = {
   timeZone: 'Europe/Berlin',
 };
 
-const pageOf = (query: string, rest: Partial<Document> = { search }): string => {
+function pageOf(query: string, rest: Partial<Document> = { search }): string {
   const document: Document = {
     name: 'things',
     links: [{ rel: 'self', href: `https://api.example.com/things${query}` }],
@@ -26,7 +26,7 @@ const pageOf = (query: string, rest: Partial<Document> = { search }): string => 
   return render(html`${searchPart(document, naming)}`)
     .replaceAll(/\s+/g, ' ')
     .replaceAll(/ >/g, '>');
-};
+}
 
 const inForce = (page: string): [string, string][] =>
   [...page.matchAll(/<a href="([^"]*)">([^<]*)</g)].map(([, href = '', words = '']) => [words.trim(), href]);

@@ -23,12 +23,12 @@ type Parameter = readonly [name: string, value: string];
 type ParsedAddress = { path: string; parameters: readonly Parameter[]; filters: readonly Parameter[] };
 
 /** Parses the address of a document. */
-export const parseAddress = (document: Document, naming: Naming): ParsedAddress => {
+export function parseAddress(document: Document, naming: Naming): ParsedAddress {
   const href = hrefOf(linkTo(document, 'self')?.href ?? '', naming) ?? '';
   const [path = '', query = ''] = href.split('?', 2);
   const parameters = [...new URLSearchParams(query)];
   return { path, parameters, filters: parameters.filter(([name]) => !NON_FILTERS.has(name)) };
-};
+}
 
 /** Texts of operators, for dates and for other values. */
 const OPERATOR_TEXTS: Readonly<Record<string, readonly [date: string, other: string]>> = {
@@ -37,21 +37,21 @@ const OPERATOR_TEXTS: Readonly<Record<string, readonly [date: string, other: str
   lessthan: ['before', 'below'],
 };
 
-const partsOf = (name: string): readonly [property: string, operator: string] => {
+function partsOf(name: string): readonly [property: string, operator: string] {
   const at = name.indexOf(':');
   return at === -1 ? [name, ''] : [name.slice(0, at), name.slice(at + 1)];
-};
+}
 
 /** Returns `Date created before` for `date_created:lessthan`. */
-const labelOfParameter = (name: string, isDate: boolean): string => {
+function labelOfParameter(name: string, isDate: boolean): string {
   const [property, operator] = partsOf(name);
   const words = Object.hasOwn(OPERATOR_TEXTS, operator) ? OPERATOR_TEXTS[operator] : undefined;
   return words === undefined ? labelOf(property) : `${labelOf(property)} ${words[isDate ? 0 : 1]}`;
-};
+}
 
 type Fields = Search['fields'];
 
-const filterText = ([name, value]: Parameter, fields: Fields): Markup => {
+function filterText([name, value]: Parameter, fields: Fields): Markup {
   const at = parseDate(value);
   const field = fields.find((parameter) => parameter.name === name);
   const isDate = at !== undefined && partsOf(name)[1] !== '';
@@ -59,7 +59,7 @@ const filterText = ([name, value]: Parameter, fields: Fields): Markup => {
   const text = value === '' ? 'not set' : (flag ?? harmless(shortened(phraseOf(value), VALUE_CHARACTERS)));
   const label = harmless(shortened(labelOfParameter(name, isDate), VALUE_CHARACTERS));
   return html`${label}${isDate ? ' ' : ': '}${(isDate ? shownDateOf(value) : undefined) ?? text}`;
-};
+}
 
 const addressWith = (path: string, parameters: readonly Parameter[]): string =>
   parameters.length === 0 ? path : `${path}?${new URLSearchParams(parameters.map(([...pair]) => pair)).toString()}`;
@@ -88,22 +88,22 @@ const activeFilters = (address: ParsedAddress, fields: Fields): Markup | false =
 const option = (value: string, text: string, current: string): Markup =>
   html`<option value="${value}" ${value === current && html`selected`}>${text}</option>`;
 
-const select = (id: string, name: string, current: string, choices: readonly Parameter[]): Markup => {
+function select(id: string, name: string, current: string, choices: readonly Parameter[]): Markup {
   // A current value that is not a choice is kept.
   const all = choices.some(([value]) => value === current) ? choices : [[current, current] as const, ...choices];
   return html`<select id="${id}" name="${name}">
     ${option('', 'Any', current)}
     ${all.filter(([value]) => value !== '').map(([value, text]) => option(value, text, current))}
   </select>`;
-};
+}
 
 /** Returns the date in the format of `datetime-local` in the given zone; empty for invalid dates. */
-const localOf = (value: string, timeZone: string): string => {
+function localOf(value: string, timeZone: string): string {
   const at = parseDate(value);
   return at === undefined ? '' : formatDate(at, timeZone).slice(0, 'yyyy-mm-ddThh:mm'.length);
-};
+}
 
-const control = (id: string, field: Fields[number], current: string, timeZone: string): Markup => {
+function control(id: string, field: Fields[number], current: string, timeZone: string): Markup {
   const { name, kind, choices } = field;
   if (choices !== undefined)
     return select(
@@ -122,9 +122,9 @@ const control = (id: string, field: Fields[number], current: string, timeZone: s
   if (kind === 'date')
     return html`<input type="datetime-local" id="${id}" name="${name}" value="${localOf(current, timeZone)}" />`;
   return html`<input type="text" id="${id}" name="${name}" value="${current}" spellcheck="false" />`;
-};
+}
 
-const form = (address: ParsedAddress, { fields, timeZone }: Search): Markup => {
+function form(address: ParsedAddress, { fields, timeZone }: Search): Markup {
   const names = new Set(fields.map(({ name }) => name));
   const kept = address.parameters.filter(([name]) => name !== 'offset' && !names.has(name));
   const currentValueOf = (name: string) => address.parameters.find((parameter) => parameter[0] === name)?.[1] ?? '';
@@ -151,11 +151,11 @@ const form = (address: ParsedAddress, { fields, timeZone }: Search): Markup => {
       <div class="buttons"><button type="submit">Search</button></div>
     </form>
   </details>`;
-};
+}
 
 /** Renders search form and filters above the table of a collection. */
-export const searchPart = (document: Document, naming: Naming): Markup => {
+export function searchPart(document: Document, naming: Naming): Markup {
   const address = parseAddress(document, naming);
   const { search } = document;
   return html`${search !== undefined && form(address, search)} ${activeFilters(address, search?.fields ?? [])}`;
-};
+}

@@ -15,10 +15,12 @@ const none = html`<span class="soft">None</span>`;
 const block = (text: string): Markup => html`<pre>${'\n'}${text}</pre>`;
 
 /** Renders code in full, where the reader has unfolded it. */
-export const shownCode = (code: string): Markup => block(harmless(code));
+export function shownCode(code: string): Markup {
+  return block(harmless(code));
+}
 
 /** Renders code: inline if it is short, else in a block, folded if it is long. */
-export const codeBlock = (code: string): Markup => {
+export function codeBlock(code: string): Markup {
   const text = harmless(code);
   const count = text.split('\n').length;
   if (count === 1 && text.length <= INLINE_CHARACTERS) return html`<code>${text}</code>`;
@@ -28,11 +30,12 @@ export const codeBlock = (code: string): Markup => {
     <summary>Show all ${size}</summary>
     ${block(text)}
   </details>`;
-};
+}
 
 /** Returns any value as one text. */
-export const plainText = (value: Value): string =>
-  typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value);
+export function plainText(value: Value): string {
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value);
+}
 
 const isScalar = (value: Value): boolean => typeof value !== 'object' || value === null;
 
@@ -41,7 +44,7 @@ const scalar = (value: Value): string => (value === null ? '–' : harmless(plai
 const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 
 /** Renders a value as a list of words, names with values, a table, or else JSON. `label` names it. */
-export const shownJson = (value: Value, label: string): Markup => {
+export function shownJson(value: Value, label: string): Markup {
   if (isList(value)) {
     if (value.length === 0) return none;
     if (value.every(isScalar)) {
@@ -65,4 +68,4 @@ export const shownJson = (value: Value, label: string): Markup => {
     }
   }
   return codeBlock(JSON.stringify(value, null, 2));
-};
+}

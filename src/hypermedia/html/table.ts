@@ -15,10 +15,10 @@ const isNumeric = ({ kind }: Column): boolean => kind === 'number' || kind === '
 const propertyOf = ({ properties }: Document, name: string): Property | undefined =>
   properties.find((property) => property.name === name);
 
-const selfOf = (document: Document, naming: Naming): string | undefined => {
+function selfOf(document: Document, naming: Naming): string | undefined {
   const self = linkTo(document, 'self');
   return self === undefined ? undefined : hrefOf(self.href, naming);
-};
+}
 
 const textOf = (property: Property | undefined): string =>
   property === undefined || isUnset(property.value) ? '' : cellText(property.value);
@@ -28,56 +28,56 @@ const isTitled = (document: Document): boolean =>
   !isBlank(document.title ?? '') && document.title?.endsWith(textOf(propertyOf(document, 'id'))) === false;
 
 /** Returns the name of a document in its row. */
-const rowName = (document: Document, property: Property | undefined): string => {
+function rowName(document: Document, property: Property | undefined): string {
   const title = harmless(document.title ?? '');
   const isNumbered = property?.name === 'id' && isTitled(document);
   const candidates = isNumbered ? [title] : [textOf(property), title];
   const names = [...candidates, textOf(propertyOf(document, 'id'))];
   return names.find((name) => !isBlank(name)) ?? harmless(linkTo(document, 'self')?.title ?? labelOf(document.name));
-};
+}
 
-const headCell = (document: Document, column: Column | undefined, self: string | undefined): Markup => {
+function headCell(document: Document, column: Column | undefined, self: string | undefined): Markup {
   const property = column && propertyOf(document, column.name);
   if (self !== undefined) return html`<th scope="row">${anchor(self, rowName(document, property))}</th>`;
   return html`<th scope="row">${property === undefined ? rowName(document, undefined) : cellValue(property)}</th>`;
-};
+}
 
 /** Returns the heading of the first column. */
-const headLabel = (documents: readonly Document[], head: Column | undefined): string => {
+function headLabel(documents: readonly Document[], head: Column | undefined): string {
   if (head === undefined) return 'Name';
   const [first] = documents;
   const hasTitles =
     head.name === 'id' && documents.every((document) => isTitled(document) && linkTo(document, 'self') !== undefined);
   return harmless(hasTitles && first !== undefined ? (first.called ?? labelOf(first.name)) : labelOf(head.name));
-};
+}
 
-const cell = (document: Document, column: Column): Markup => {
+function cell(document: Document, column: Column): Markup {
   const property = propertyOf(document, column.name);
   const value = property === undefined ? null : cellValue(property);
   return isNumeric(column) ? html`<td class="number">${value}</td>` : html`<td>${value}</td>`;
-};
+}
 
 /** Properties that the row does not show, and that no page of their own shows. */
 export type RowDetails = { name: string; properties: readonly Property[]; hasPage: boolean };
 
-const rowDetails = (document: Document, columns: readonly Column[], hasPage: boolean): RowDetails => {
+function rowDetails(document: Document, columns: readonly Column[], hasPage: boolean): RowDetails {
   const [head] = columns;
   const name = rowName(document, head && propertyOf(document, head.name));
   if (hasPage) return { name, properties: [], hasPage };
   const shown = new Set(columns.map((column) => column.name));
   const properties = document.properties.filter((property) => !shown.has(property.name) || !fitsCell(property));
   return { name, properties, hasPage };
-};
+}
 
 /**
  * Renders the table. `label` names the region for screen readers. `more` renders folded details below a row; false
  * without any.
  */
-export const table = (
+export function table(
   documents: readonly Document[],
   naming: Naming,
   { label, more }: { label: string; more: (document: Document, details: RowDetails) => Markup | false },
-): Markup => {
+): Markup {
   const columns = columnsOf(documents);
   const [head, ...others] = columns;
   const row = (document: Document): Markup => {
@@ -118,4 +118,4 @@ export const table = (
       </tbody>
     </table>
   </section>`;
-};
+}

@@ -13,7 +13,7 @@ const isAlwaysShown = (property: Property): boolean =>
   isState(property) || property.unit !== undefined || kindOf(property) === 'date';
 
 /** Returns the document without ids, and without short values and links that the parent shows already. */
-const withoutRepeated = (document: Document, parent: Document): Document => {
+function withoutRepeated(document: Document, parent: Document): Document {
   const shownAbove = new Map(parent.properties.filter(fitsCell).map(({ name, value }) => [name, value]));
   const hrefs = new Set(parent.links.map(({ href }) => href));
   const isRepeated = ({ name, value }: Property): boolean => shownAbove.has(name) && shownAbove.get(name) === value;
@@ -25,12 +25,12 @@ const withoutRepeated = (document: Document, parent: Document): Document => {
     ),
     links: document.links.filter(({ href }) => !hrefs.has(href)),
   };
-};
+}
 
 type Place = 'head' | 'text' | 'fold';
 
 /** Returns the place of a property: result and date in the head line; sentences in the text; long values folded. */
-const placeOf = (property: Property): Place => {
+function placeOf(property: Property): Place {
   if (isState(property)) return 'head';
   switch (kindOf(property)) {
     case 'date':
@@ -50,27 +50,27 @@ const placeOf = (property: Property): Place => {
     case 'url':
       return 'text';
   }
-};
+}
 
 /** Dates have seconds, for comparison with logs. */
 const valueOf = (property: Property): Markup | string =>
   (kindOf(property) === 'date' ? exactDateOf(plainText(property.value)) : undefined) ?? shownValue(property);
 
 /** Renders a property of the head line; numbers without unit are preceded by their name. */
-const headItem = (property: Property): Markup => {
+function headItem(property: Property): Markup {
   const value = valueOf(property);
   const isNamed = !isState(property) && kindOf(property) !== 'date' && property.unit === undefined;
   return isNamed
     ? html`<span><span class="soft">${harmless(labelOf(property.name))}</span> ${value}</span>`
     : html`<span>${value}</span>`;
-};
+}
 
 /** Returns the rank in the head line: result, date, duration, others. */
-const rankOf = (property: Property): number => {
+function rankOf(property: Property): number {
   if (isState(property)) return 0;
   if (kindOf(property) === 'date') return 1;
   return property.unit === undefined ? 3 : 2;
-};
+}
 
 const fold = (property: Property): Markup =>
   html`<details class="fold">
@@ -78,7 +78,7 @@ const fold = (property: Property): Markup =>
     ${property.kind === 'code' && typeof property.value === 'string' ? shownCode(property.value) : shownValue(property)}
   </details>`;
 
-const entry = (document: Document, naming: Naming): Markup => {
+function entry(document: Document, naming: Naming): Markup {
   const places = Map.groupBy(document.properties, placeOf);
   const head = (places.get('head') ?? []).toSorted((one, other) => rankOf(one) - rankOf(other));
   return html`<li>
@@ -86,10 +86,11 @@ const entry = (document: Document, naming: Naming): Markup => {
     ${(places.get('text') ?? []).map((property) => html`<p>${shownValue(property)}</p>`)}
     ${(places.get('fold') ?? []).map(fold)} ${linkRow(document, naming)}
   </li>`;
-};
+}
 
 /** Renders the timeline. `above` is the document that embeds the entries. */
-export const timeline = (documents: readonly Document[], parent: Document, naming: Naming): Markup =>
-  html`<ol class="timeline">
+export function timeline(documents: readonly Document[], parent: Document, naming: Naming): Markup {
+  return html`<ol class="timeline">
     ${documents.map((document) => entry(withoutRepeated(document, parent), naming))}
   </ol>`;
+}

@@ -14,45 +14,52 @@ const URL_CHARACTERS = 24;
 const STATE_CHARACTERS_MAX = 40;
 
 /** Returns the actual kind of a value: `json` may be a plain text, and any kind may contain an object. */
-export const kindOf = ({ kind, value }: Property): Kind => {
+export function kindOf({ kind, value }: Property): Kind {
   if (kind === 'secret' || value === null || (kind === 'trend' && trendOf(value) !== undefined)) return kind;
   if (typeof value === 'object') return 'json';
   if (kind !== 'json') return kind;
   return typeof value === 'string' ? 'text' : typeof value === 'number' ? 'number' : 'boolean';
-};
+}
 
 /** Returns whether the property is a state, which is shown as a badge. */
-export const isState = (property: Property): boolean => {
+export function isState(property: Property): boolean {
   const { name, value } = property;
   if (!isStateName(name) || typeof value !== 'string' || value.length > STATE_CHARACTERS_MAX) return false;
   return ['enumeration', 'text'].includes(kindOf(property));
-};
+}
 
-export const badge = (text: string, tone: Tone): Markup =>
-  html`<span class="${tone === '' ? 'badge' : `badge ${tone}`}">${harmless(text)}</span>`;
+export function badge(text: string, tone: Tone): Markup {
+  return html`<span class="${tone === '' ? 'badge' : `badge ${tone}`}">${harmless(text)}</span>`;
+}
 
 /** Renders a state as a badge, with its tone. */
-export const stateBadge = (state: string): Markup => badge(phraseOf(state), toneOf(state));
+export function stateBadge(state: string): Markup {
+  return badge(phraseOf(state), toneOf(state));
+}
 
 const TRUE: ReadonlySet<Value> = new Set(['1', 1, true, 'true']);
 
 /** Returns whether a boolean is true, also in the spellings `"1"`, `1` and `"true"`. */
-export const isTrue = (value: Value): boolean => TRUE.has(value);
+export function isTrue(value: Value): boolean {
+  return TRUE.has(value);
+}
 
-export const isUnset = (value: Value): boolean => value === null || value === '';
+export function isUnset(value: Value): boolean {
+  return value === null || value === '';
+}
 
 const wholeNumber = new Intl.NumberFormat('en');
 
 /** Renders a bar with its numbers; without a total only the number. */
-const progress = ({ name, value, of = 0 }: Property): Markup | string => {
+function progress({ name, value, of = 0 }: Property): Markup | string {
   if (typeof value !== 'number' || of <= 0) return harmless(plainText(value));
   const words = `${wholeNumber.format(value)} of ${wholeNumber.format(of)}`;
   return html`<progress value="${value}" max="${of}" aria-label="${harmless(labelOf(name))}">${words}</progress>
     ${words}`;
-};
+}
 
 /** Returns the short form that cells and lists share; undefined for long kinds. */
-const shortValue = (property: Property, kind: Kind): Markup | string | undefined => {
+function shortValue(property: Property, kind: Kind): Markup | string | undefined {
   const { value, currency, unit } = property;
   const text = plainText(value);
   if (isState(property)) return stateBadge(text);
@@ -78,7 +85,7 @@ const shortValue = (property: Property, kind: Kind): Markup | string | undefined
     case 'trend':
       return undefined;
   }
-};
+}
 
 const lines = (text: string): Markup =>
   text.includes('\n') ? html`<span class="lines">${harmless(text)}</span>` : html`${harmless(text)}`;
@@ -93,7 +100,7 @@ const reveal = (secret: string): Markup =>
   </details>`;
 
 /** Renders a value beside its name. */
-export const shownValue = (property: Property): Markup | string => {
+export function shownValue(property: Property): Markup | string {
   const { value } = property;
   const kind = kindOf(property);
   if (isUnset(value))
@@ -109,13 +116,15 @@ export const shownValue = (property: Property): Markup | string => {
   // party chose.
   if (kind === 'url') return html`<code>${harmless(plainText(value))}</code>`;
   return lines(plainText(value));
-};
+}
 
 /** Returns the text of a cell, shortened. */
-export const cellText = (value: Value): string => harmless(shortened(plainText(value), CELL_CHARACTERS));
+export function cellText(value: Value): string {
+  return harmless(shortened(plainText(value), CELL_CHARACTERS));
+}
 
 /** Renders a value in a cell. Secrets, code and structures have no cells. */
-export const cellValue = (property: Property): Markup | string => {
+export function cellValue(property: Property): Markup | string {
   const { value } = property;
   if (isUnset(value)) return html`<span class="soft">–</span>`;
   const kind = kindOf(property);
@@ -124,10 +133,13 @@ export const cellValue = (property: Property): Markup | string => {
   if (kind === 'url') return html`<code class="brief">${harmless(plainText(value))}</code>`;
   const short = kind === 'date' ? briefDateOf(plainText(value)) : shortValue(property, kind);
   return short ?? cellText(value);
-};
+}
 
 /** Returns whether a cell shows the whole value. */
-export const fitsCell = ({ kind, value }: Property): boolean =>
-  value === null ||
-  kind === 'trend' ||
-  (typeof value !== 'object' && String(value).length <= (kind === 'url' ? URL_CHARACTERS : CELL_CHARACTERS));
+export function fitsCell({ kind, value }: Property): boolean {
+  return (
+    value === null ||
+    kind === 'trend' ||
+    (typeof value !== 'object' && String(value).length <= (kind === 'url' ? URL_CHARACTERS : CELL_CHARACTERS))
+  );
+}

@@ -21,13 +21,13 @@ const labels = new Map<string, string>();
 const LABELS_MAX = 1_000;
 const LABELLED_CHARACTERS = 64;
 
-const makeLabel = (name: string): string => {
+function makeLabel(name: string): string {
   const words = name.replace(/^is_(?=.)/, '').split('_');
   return capitalised(words.map((word) => (Object.hasOwn(ABBREVIATIONS, word) ? ABBREVIATIONS[word] : word)).join(' '));
-};
+}
 
 /** Returns the label: `date_created` → `Date created`, `client_id` → `Client ID`, `is_active` → `Active`. */
-export const labelOf = (name: string): string => {
+export function labelOf(name: string): string {
   const known = labels.get(name);
   if (known !== undefined) return known;
   const label = makeLabel(name);
@@ -35,26 +35,28 @@ export const labelOf = (name: string): string => {
   if (labels.size >= LABELS_MAX) labels.clear();
   labels.set(name, label);
   return label;
-};
+}
 
 /**
  * Returns the text of an enumeration value: `partner_automation` → `Partner automation`; `transaction/created` stays.
  */
-export const phraseOf = (value: string): string =>
-  /^[a-z][a-z0-9_]*(?::[a-z0-9_]+)?$/.test(value) ? labelOf(value).replace(':', ': ') : value;
+export function phraseOf(value: string): string {
+  return /^[a-z][a-z0-9_]*(?::[a-z0-9_]+)?$/.test(value) ? labelOf(value).replace(':', ': ') : value;
+}
 
 /** Returns the label for the middle of a sentence. */
-export const inSentence = (name: string): string => {
+export function inSentence(name: string): string {
   const label = labelOf(name);
   return /^.[A-Z]/.test(label) ? label : label.charAt(0).toLowerCase() + label.slice(1);
-};
+}
 
 const ARTICLE = /^(?:The|All|This|An?)\s+/;
 const OF_THIS = /\s+(?:of|to|in|for)\s+(?:this|the|that)\b.*$/;
 
 /** Returns the short title of a link: `The deliveries of this webhook` → `Deliveries`. */
-export const shortTitle = (title: string): string =>
-  capitalised(title.replace(ARTICLE, '').replace(OF_THIS, '')) || title;
+export function shortTitle(title: string): string {
+  return capitalised(title.replace(ARTICLE, '').replace(OF_THIS, '')) || title;
+}
 
 /** Classes of badges; `''` is the default of the style sheet, for states that need attention. */
 export type Tone = 'fine' | 'broken' | '' | 'plain';
@@ -74,9 +76,13 @@ const TONES: readonly (readonly [tone: Tone, words: string])[] = [
 const toneOfWord = new Map(TONES.flatMap(([tone, words]) => words.split(' ').map((word) => [word, tone] as const)));
 
 /** Returns the tone of a state according to the part before the colon, as in `timed_out:connect`. */
-export const toneOf = (state: string): Tone => toneOfWord.get(state.split(':', 1)[0] ?? '') ?? 'plain';
+export function toneOf(state: string): Tone {
+  return toneOfWord.get(state.split(':', 1)[0] ?? '') ?? 'plain';
+}
 
 const STATES: ReadonlySet<string> = new Set(['state', 'status', 'outcome']);
 
 /** Returns whether a property of this name is a state. */
-export const isStateName = (name: string): boolean => STATES.has(name);
+export function isStateName(name: string): boolean {
+  return STATES.has(name);
+}

@@ -4,14 +4,14 @@ import { shell } from '#hypermedia/shell.ts';
 import { activitySection, type Activity } from './activity.ts';
 import { accountNav } from './nav.ts';
 
-export const accountPage = (view: {
+export function accountPage(view: {
   root: string;
   email: string;
   isPasswordNew: boolean;
   sections: readonly Markup[];
   activity: Activity;
-}): string =>
-  shell({
+}): string {
+  return shell({
     title: 'Your account',
     wide: true,
     nav: accountNav(view.root, 'account'),
@@ -26,3 +26,4 @@ export const accountPage = (view: {
       </div>
       ${view.sections} ${activitySection(view.activity, view.root)}`,
   });
+}

@@ -26,12 +26,12 @@ export type AccountSection = (visit: {
   done: string | null;
 }) => Promise<Markup>;
 
-export const createAccount = (deps: {
+export function createAccount(deps: {
   sql: Sql;
   signedIn: SignedIn;
   sections: readonly AccountSection[];
   root: string;
-}): RawHandler => {
+}): RawHandler {
   const { sql, signedIn, root } = deps;
   return signedIn.page(async ({ query, now }, session) => {
     const visit = {
@@ -52,4 +52,4 @@ export const createAccount = (deps: {
     const activity = { tries, entries, older, isLatest: before === undefined };
     return htmlAnswer(200, accountPage({ root, email, isPasswordNew, sections, activity }));
   });
-};
+}

@@ -2,10 +2,10 @@
 import type { Queryable } from '#db/pool.ts';
 
 /** Inserts a user and returns its id; undefined if the e-mail address is taken (compared without case). */
-export const insertUser = async (
+export async function insertUser(
   sql: Queryable,
   user: { email: string; passwordHash: string; now: Date },
-): Promise<number | undefined> => {
+): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
     insert into users (id, email, password_hash, date_created)
     values (nextval('id_n'), ${user.email}, ${user.passwordHash}, ${user.now})
@@ -13,99 +13,101 @@ export const insertUser = async (
     returning id
   `;
   return row?.id;
-};
+}
 
 export type UserRow = { id: number; email: string; dateCreated: Date };
 
-export const findUser = async (sql: Queryable, id: number): Promise<UserRow | undefined> => {
+export async function findUser(sql: Queryable, id: number): Promise<UserRow | undefined> {
   const [row] = await sql<UserRow[]>`
     select id, email, date_created as "dateCreated" from users where id = ${id}
   `;
   return row;
-};
+}
 
-export const hasUsers = async (sql: Queryable): Promise<boolean> => (await sql`select from users limit 1`).length > 0;
+export async function hasUsers(sql: Queryable): Promise<boolean> {
+  return (await sql`select from users limit 1`).length > 0;
+}
 
 export type Credentials = { id: number; email: string; passwordHash: string; isDisabled: boolean };
 
-export const findUserByEmail = async (sql: Queryable, email: string): Promise<Credentials | undefined> => {
+export async function findUserByEmail(sql: Queryable, email: string): Promise<Credentials | undefined> {
   const [row] = await sql<Credentials[]>`
     select id, email, password_hash as "passwordHash", date_disabled is not null as "isDisabled"
     from users where lower(email) = lower(${email})
   `;
   return row;
-};
+}
 
 /**
  * Locks the user until the transaction ends and returns whether the password hash is still the verified one, so that no
  * session starts with a password that is being changed concurrently.
  */
-export const lockPassword = async (
+export async function lockPassword(
   sql: Queryable,
   { id, passwordHash }: Pick<Credentials, 'id' | 'passwordHash'>,
-): Promise<boolean> => {
+): Promise<boolean> {
   const rows = await sql`
     select id from users
     where id = ${id} and password_hash = ${passwordHash} and date_disabled is null
     for share
   `;
   return rows.length > 0;
-};
+}
 
 /** Locks a user. Every change of credentials or access starts with this lock, so that such changes are serialized. */
-export const lockUser = async (sql: Queryable, id: number): Promise<Omit<Credentials, 'id'> | undefined> => {
+export async function lockUser(sql: Queryable, id: number): Promise<Omit<Credentials, 'id'> | undefined> {
   const [row] = await sql<Omit<Credentials, 'id'>[]>`
     select email, password_hash as "passwordHash", date_disabled is not null as "isDisabled"
     from users where id = ${id}
     for no key update
   `;
   return row;
-};
+}
 
-export const updatePassword = async (sql: Queryable, userId: number, passwordHash: string): Promise<void> => {
+export async function updatePassword(sql: Queryable, userId: number, passwordHash: string): Promise<void> {
   await sql`update users set password_hash = ${passwordHash} where id = ${userId}`;
-};
+}
 
 /** Disables a user from `since`, or enables the user if `since` is null. Returns false if nothing changed. */
-export const updateDisabled = async (sql: Queryable, userId: number, since: Date | null): Promise<boolean> => {
+export async function updateDisabled(sql: Queryable, userId: number, since: Date | null): Promise<boolean> {
   const rows = await sql`
     update users set date_disabled = ${since}
     where id = ${userId} and (date_disabled is null) <> ${since === null}
     returning id
   `;
   return rows.length > 0;
-};
+}
 
-export const insertSession = async (
+export async function insertSession(
   sql: Queryable,
   session: { hash: Buffer; userId: number; now: Date; expires: Date },
-): Promise<void> => {
+): Promise<void> {
   await sql`
     insert into session (hash, user_id, date_created, date_expires)
     values (${session.hash}, ${session.userId}, ${session.now}, ${session.expires})
   `;
-};
+}
 
 /** Returns the user of a session; undefined if the session is unknown or expired, or its user is disabled. */
-export const findSession = async (
+export async function findSession(
   sql: Queryable,
   hash: Buffer,
   now: Date,
-): Promise<{ userId: number; email: string } | undefined> => {
+): Promise<{ userId: number; email: string } | undefined> {
   const [row] = await sql<{ userId: number; email: string }[]>`
     select s.user_id as "userId", u.email
     from session s join users u on u.id = s.user_id
     where s.hash = ${hash} and s.date_expires > ${now} and u.date_disabled is null
   `;
   return row;
-};
+}
 
 /** Deletes a session and returns its user id; undefined if there was no such session. */
-export const deleteSession = async (sql: Queryable, hash: Buffer): Promise<number | undefined> => {
+export async function deleteSession(sql: Queryable, hash: Buffer): Promise<number | undefined> {
   const [row] = await sql<{ userId: number }[]>`delete from session where hash = ${hash} returning user_id as "userId"`;
   return row?.userId;
-};
+}
 
-export const deleteSessionsOf = async (sql: Queryable, userId: number): Promise<void> => {
+export async function deleteSessionsOf(sql: Queryable, userId: number): Promise<void> {
   await sql`delete from session where user_id = ${userId}`;
-};
+}

@@ -62,7 +62,7 @@ export type AccountsDeps = {
   log: Log;
 };
 
-export const createAccounts = (deps: AccountsDeps): Accounts => {
+export function createAccounts(deps: AccountsDeps): Accounts {
   const { sql, authUrl } = deps;
   const root = rootOf(authUrl);
   const devices = createDevices({ keys: deps.deviceKeys, authUrl });
@@ -76,4 +76,4 @@ export const createAccounts = (deps: AccountsDeps): Accounts => {
     password: { change: createChange(all), forgot: createForgot(all), reset: createReset(all) },
     users: createUserOperations(all),
   };
-};
+}

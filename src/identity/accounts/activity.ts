@@ -15,13 +15,13 @@ export type Activity = {
   isLatest: boolean;
 };
 
-const tried = ({ action, times, address, userAgent, dateCreated }: TriesRow): Markup => {
+function tried({ action, times, address, userAgent, dateCreated }: TriesRow): Markup {
   const browser = browserOf(userAgent);
   return html`<p>
     ${describeAction(action)} ${times === 1 ? 'once' : `${times} times`} in the last ${TRIES_COUNTED_DAYS} days, the
     latest ${shownDate(dateCreated)} from ${address}${browser !== '' && html` by ${browser}`}.
   </p>`;
-};
+}
 
 const row = ({ action, app, address, userAgent, dateCreated }: AuditRow): Markup =>
   html`<tr>
@@ -37,8 +37,8 @@ const paging = ({ older, isLatest }: Activity, root: string): Markup =>
     ${older !== undefined && html`<a href="${root}/account?before=${older}#activity">Older</a>`}
   </p>`;
 
-export const activitySection = (activity: Activity, root: string): Markup =>
-  html`<div class="card">
+export function activitySection(activity: Activity, root: string): Markup {
+  return html`<div class="card">
     <h2 id="activity">Latest activity</h2>
     <p>If something here was not you, <a href="${root}/account/password">change your password</a>.</p>
     ${activity.tries.map(tried)}
@@ -59,3 +59,4 @@ export const activitySection = (activity: Activity, root: string): Markup =>
     </div>
     ${(activity.older !== undefined || !activity.isLatest) && paging(activity, root)}
   </div>`;
+}

@@ -37,12 +37,12 @@ const bucketsOf = (device: string | undefined, address: string, account: string)
  * An unknown e-mail address costs the same statements and the same hash as a wrong password, and a disabled user gets
  * `wrong`: neither the response nor its duration reveals whether an account exists.
  */
-export const createAttempts = (deps: {
+export function createAttempts(deps: {
   sql: Sql;
   passwords: Passwords;
   throttle: Throttle;
   devices: Devices;
-}): Attempts => {
+}): Attempts {
   const { sql, passwords, throttle, devices } = deps;
   return async (request, { email, password }) => {
     const user = await findUserByEmail(sql, isEmail(email) ? email : '');
@@ -65,4 +65,4 @@ export const createAttempts = (deps: {
     await recordAuditEntry(sql, { action: 'sign_in_failed', userId, origin: originOf(request), now: request.now });
     return { kind: 'wrong' };
   };
-};
+}

@@ -27,11 +27,11 @@ export type Devices = {
   remember: (request: CookieRequest, account: DeviceAccount) => string[];
 };
 
-const parse = (value: string | undefined) => {
+function parse(value: string | undefined) {
   const [, nonce, since, proof] = /^([A-Za-z0-9_-]{22})\.([0-9]{10})\.([A-Za-z0-9_-]{43})$/.exec(value ?? '') ?? [];
   if (nonce === undefined || since === undefined || proof === undefined) return undefined;
   return { nonce, since: Number(since), proof: Buffer.from(proof, 'base64url') };
-};
+}
 
 const mac = (key: Buffer, ...parts: readonly (string | number)[]): Buffer =>
   createHmac('sha256', key).update(JSON.stringify(parts)).digest();
@@ -46,7 +46,7 @@ const secondsOf = (at: Date): number => Math.floor(at.getTime() / 1_000);
  * the HMAC-SHA256 of both with the account and its password hash, so a stolen cookie expires after a year or with a new
  * password. Each account has its own cookie, under a name that does not reveal the account.
  */
-export const createDevices = ({ keys, authUrl }: { keys: Keys; authUrl: string }): Devices => {
+export function createDevices({ keys, authUrl }: { keys: Keys; authUrl: string }): Devices {
   const secure = authUrl.startsWith('https:');
   const prefix = secure ? '__Host-halcyon-device-' : 'halcyon-device-';
   const nameOf = (key: Buffer, { email }: DeviceAccount): string =>
@@ -85,4 +85,4 @@ export const createDevices = ({ keys, authUrl }: { keys: Keys; authUrl: string }
       return [cookie(name, value, LIFETIME_SECONDS), ...surplus(request, name).map((other) => cookie(other, '', 0))];
     },
   };
-};
+}

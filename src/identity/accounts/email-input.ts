@@ -5,8 +5,8 @@ import { html, type Markup } from '#hypermedia/markup.ts';
  * Not `type="email"`: browsers reject jörg@example.com there, and send ada@xn--bcher-kva.example for ada@bücher.example,
  * which matches no account. `inputmode` still shows the keyboard with @ on phones.
  */
-export const emailInput = (value: string, described: Markup | false): Markup =>
-  html`<input
+export function emailInput(value: string, described: Markup | false): Markup {
+  return html`<input
     type="text"
     id="email"
     name="email"
@@ -18,3 +18,4 @@ export const emailInput = (value: string, described: Markup | false): Markup =>
     required
     ${described}
   />`;
+}

@@ -12,17 +12,18 @@ const nonceWith = (key: Buffer, session: Session, bound: readonly unknown[]): st
     .update(JSON.stringify([session.id, ...bound]))
     .digest('base64url');
 
-export const formNonce = ([key]: Keys, session: Session, bound: readonly unknown[]): string =>
-  nonceWith(key, session, bound);
+export function formNonce([key]: Keys, session: Session, bound: readonly unknown[]): string {
+  return nonceWith(key, session, bound);
+}
 
-export const isFormNonce = (
+export function isFormNonce(
   value: string | null,
   keys: Keys,
   { session, bound }: { session: Session; bound: readonly unknown[] },
-): boolean => {
+): boolean {
   const bytes = Buffer.from(value ?? '');
   return keys.some((key) => {
     const expected = Buffer.from(nonceWith(key, session, bound));
     return bytes.length === expected.length && timingSafeEqual(bytes, expected);
   });
-};
+}

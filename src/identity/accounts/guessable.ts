@@ -35,24 +35,24 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /** Loads the dictionaries. This takes 60 ms, so it is deferred until a user first chooses a password. */
-const load = async () => {
+async function load() {
   const [{ ZxcvbnFactory }, { dictionary, adjacencyGraphs }] = await Promise.all([
     import('@zxcvbn-ts/core'),
     import('@zxcvbn-ts/language-common'),
   ]);
   return new ZxcvbnFactory({ dictionary, graphs: adjacencyGraphs });
-};
+}
 let loading: ReturnType<typeof load> | undefined;
 
 /** Returns why a password is easy to guess; undefined if it is not. */
-export const guessableFault = async ({
+export async function guessableFault({
   email,
   password,
-}: Record<'email' | 'password', string>): Promise<Fault | undefined> => {
+}: Record<'email' | 'password', string>): Promise<Fault | undefined> {
   const estimator = await (loading ??= load());
   const own = ['halcyon', email, ...email.split('@')];
   const { score, feedback } = estimator.check(password.slice(0, ESTIMATED_CHARACTERS), own);
   if (score >= SCORE_MIN) return undefined;
   const reason = REASONS[feedback.warning ?? ''] ?? 'a few more words make it better';
   return { code: 'too_common', message: `password is easy to guess: ${reason}`, field: 'password' };
-};
+}

@@ -37,7 +37,7 @@ const busy = (): Problem =>
   );
 
 /** Runs up to `concurrency` tasks at once and queues up to `waiting` more in order; throws a 503 beyond that. */
-const createLimiter = (concurrency: number, waiting: number) => {
+function createLimiter(concurrency: number, waiting: number) {
   let running = 0;
   const queue: (() => void)[] = [];
   return async <T>(work: () => Promise<T>): Promise<T> => {
@@ -53,7 +53,7 @@ const createLimiter = (concurrency: number, waiting: number) => {
       else next();
     }
   };
-};
+}
 
 const deriveTag = (password: string, nonce: Uint8Array, tagLength: number, parameters: Parameters): Promise<Buffer> =>
   // NFKC (NIST SP 800-63B §3.1.1.2): the same word typed on another keyboard is the same password.
@@ -64,7 +64,7 @@ const encode = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base6
 
 const PHC = /^\$argon2id\$v=19\$m=([0-9]+),t=([0-9]+),p=([0-9]+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
 
-const parse = (stored: string) => {
+function parse(stored: string) {
   const [, memory, passes, parallelism, salt = '', tag = ''] = PHC.exec(stored) ?? [];
   if (tag === '') throw new TypeError('A stored password hash is not an argon2id PHC string');
   return {
@@ -72,13 +72,13 @@ const parse = (stored: string) => {
     salt: Buffer.from(salt, 'base64'),
     tag: Buffer.from(tag, 'base64'),
   };
-};
+}
 
 /**
  * A hash takes 19 MiB and a thread for about 30 ms, so at most `hashesAtOnce` run concurrently and at most `hashesWaiting`
  * are queued: a flood of sign-ins must not exhaust the machine.
  */
-export const createPasswords = (limits: { hashesAtOnce: number; hashesWaiting?: number }): Passwords => {
+export function createPasswords(limits: { hashesAtOnce: number; hashesWaiting?: number }): Passwords {
   const limited = createLimiter(limits.hashesAtOnce, limits.hashesWaiting ?? 100);
   return {
     hash: (password) =>
@@ -101,4 +101,4 @@ export const createPasswords = (limits: { hashesAtOnce: number; hashesWaiting?: 
         return isSame && !isTooLong;
       }),
   };
-};
+}

@@ -4,7 +4,7 @@
  */
 import type { Queryable } from '#db/pool.ts';
 
-export const deleteSessions = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteSessions(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from session where hash = any(array(
       select hash from session where date_expires <= ${before}
@@ -12,9 +12,9 @@ export const deleteSessions = async (sql: Queryable, before: Date, limit: number
     ))
   `;
   return count;
-};
+}
 
-export const deletePasswordResets = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deletePasswordResets(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from password_reset where hash = any(array(
       select hash from password_reset where date_expires <= ${before}
@@ -22,10 +22,10 @@ export const deletePasswordResets = async (sql: Queryable, before: Date, limit: 
     ))
   `;
   return count;
-};
+}
 
 /** Deletes full buckets: a bucket without a row is full. */
-export const deleteFullBuckets = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteFullBuckets(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from throttle where key = any(array(
       select key from throttle where full_at <= ${before}
@@ -33,9 +33,9 @@ export const deleteFullBuckets = async (sql: Queryable, before: Date, limit: num
     ))
   `;
   return count;
-};
+}
 
-export const deleteAuditEntries = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteAuditEntries(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from audit where id = any(array(
       select id from audit where date_created <= ${before}
@@ -43,4 +43,4 @@ export const deleteAuditEntries = async (sql: Queryable, before: Date, limit: nu
     ))
   `;
   return count;
-};
+}

@@ -5,7 +5,7 @@ import { deleteAuditEntries, deleteFullBuckets, deletePasswordResets, deleteSess
 
 const DAY_MS = 86_400_000;
 
-export const createAccountPurges = (deps: { sql: Sql; auditKeptDays: number }): readonly Purge[] => {
+export function createAccountPurges(deps: { sql: Sql; auditKeptDays: number }): readonly Purge[] {
   const { sql, auditKeptDays } = deps;
   return [
     { name: 'sessions', purge: (limit, now) => deleteSessions(sql, now, limit) },
@@ -16,4 +16,4 @@ export const createAccountPurges = (deps: { sql: Sql; auditKeptDays: number }): 
       purge: (limit, now) => deleteAuditEntries(sql, new Date(now.getTime() - auditKeptDays * DAY_MS), limit),
     },
   ];
-};
+}

@@ -7,5 +7,6 @@
 const RETURN_PATH = /^\/(?!\/)[\x21-\x5b\x5d-\x7e]*$/;
 
 /** Returns the path if it stays on this site, otherwise undefined. */
-export const returnPath = (text: string | null): string | undefined =>
-  text !== null && RETURN_PATH.test(text) ? text : undefined;
+export function returnPath(text: string | null): string | undefined {
+  return text !== null && RETURN_PATH.test(text) ? text : undefined;
+}

@@ -27,7 +27,7 @@ export type Sessions = {
 
 const hashOf = (value: string): Buffer => createHash('sha256').update(value).digest();
 
-export const createSessions = (deps: { sql: Sql; authUrl: string; lifetimeDays: number }): Sessions => {
+export function createSessions(deps: { sql: Sql; authUrl: string; lifetimeDays: number }): Sessions {
   const { lifetimeDays } = deps;
   const secure = deps.authUrl.startsWith('https:');
   // RFC 6265bis §4.1.3.2: a sibling host or plain http cannot set a cookie with the prefix __Host-.
@@ -60,4 +60,4 @@ export const createSessions = (deps: { sql: Sql; authUrl: string; lifetimeDays: 
     },
     endAll: deleteSessionsOf,
   };
-};
+}

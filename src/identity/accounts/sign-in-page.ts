@@ -6,12 +6,12 @@ import { emailInput } from './email-input.ts';
 const alertId = 'sign-in-alert';
 
 /** `root` is the path prefix of the pages, without a trailing slash. */
-export const signInPage = (view: {
+export function signInPage(view: {
   root: string;
   returnTo: string | undefined;
   email: string;
   alert: string | undefined;
-}): string => {
+}): string {
   const described = view.alert !== undefined && html`aria-invalid="true" aria-describedby="${alertId}"`;
   return shell({
     title: 'Sign in',
@@ -29,4 +29,4 @@ export const signInPage = (view: {
       <p><a href="${view.root}/forgot-password">Forgot your password?</a></p>
     </div>`,
   });
-};
+}

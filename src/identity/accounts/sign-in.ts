@@ -37,7 +37,7 @@ const begin = (deps: Deps, request: RawRequest, user: Credentials): Promise<stri
   });
 
 /** `root` is the path prefix of the pages, without a trailing slash. */
-export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', RawHandler> => {
+export function createSignIn(deps: Deps): Record<'show' | 'submit' | 'signOut', RawHandler> {
   const { sql, attempts, sessions, root, advice } = deps;
   const page = async (status: number, returnTo: string | undefined, typed: { email: string; alert?: string }) => {
     const formTargets = returnTo === undefined ? [] : await deps.formTargets(returnTo);
@@ -74,4 +74,4 @@ export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', 
       return redirectAnswer(`${root}/sign-in`, { 'Set-Cookie': cookie });
     },
   };
-};
+}

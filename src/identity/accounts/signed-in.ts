@@ -35,7 +35,7 @@ const stalePage = (root: string): string =>
     </div>`,
   });
 
-export const createSignedIn = (deps: { sessions: Sessions; authUrl: string; nonceKeys: Keys }): SignedIn => {
+export function createSignedIn(deps: { sessions: Sessions; authUrl: string; nonceKeys: Keys }): SignedIn {
   const root = rootOf(deps.authUrl);
   const nonce: SignedIn['nonce'] = (session, bound) => formNonce(deps.nonceKeys, session, bound);
   const isNonce: SignedIn['isNonce'] = (value, session, bound) =>
@@ -61,4 +61,4 @@ export const createSignedIn = (deps: { sessions: Sessions; authUrl: string; nonc
           : htmlAnswer(403, stalePage(root)),
       ),
   };
-};
+}

@@ -4,17 +4,17 @@ import type { RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 
-const span = (seconds: number): string => {
+function span(seconds: number): string {
   if (seconds <= 90) return seconds === 1 ? '1 second' : `${seconds} seconds`;
   return `${Math.ceil(seconds / 60)} minutes`;
-};
+}
 
 /** Returns a 429 with `Retry-After`. `root` is the path prefix of the pages, without a trailing slash. */
-export const tooManyAnswer = (
+export function tooManyAnswer(
   root: string,
   { retryAfterSeconds }: { retryAfterSeconds: number },
   advice: Markup,
-): RawResponse => {
+): RawResponse {
   const page = shell({
     title: 'Too many attempts',
     main: html`<div class="card">
@@ -25,14 +25,14 @@ export const tooManyAnswer = (
     </div>`,
   });
   return htmlAnswer(429, page, { headers: { 'Retry-After': String(retryAfterSeconds) } });
-};
+}
 
 /**
  * Returns the advice for throttled password attempts. `root` is the path prefix of the pages, without a trailing slash.
  * Without mail only the operator can create a reset link.
  */
-export const signInAdvice = ({ root, sendsMail }: { root: string; sendsMail: boolean }): Markup =>
-  html`<p>
+export function signInAdvice({ root, sendsMail }: { root: string; sendsMail: boolean }): Markup {
+  return html`<p>
       If you do not remember your password,
       ${
         sendsMail
@@ -44,3 +44,4 @@ export const signInAdvice = ({ root, sendsMail }: { root: string; sendsMail: boo
       A browser that has signed in to this account before does not have to wait, unless the password has changed since
       then.
     </p>`;
+}

@@ -10,17 +10,17 @@ import { insertUser } from './accounts-sql.ts';
 
 export const PASSWORD_LENGTH_MIN = 10;
 
-export const emailFault = (email: string): Fault | undefined => {
+export function emailFault(email: string): Fault | undefined {
   if (isEmail(email)) return undefined;
   const message = `email must be an address such as ada@example.com, at most ${EMAIL_LENGTH_MAX} characters`;
   return { code: 'invalid_value', message, field: 'email' };
-};
+}
 
 const wrongPassword = (code: string, message: string): Fault => ({ code, message, field: 'password' });
 
 type EmailAndPassword = { email: string; password: string };
 
-const formFault = ({ email, password }: EmailAndPassword): Fault | undefined => {
+function formFault({ email, password }: EmailAndPassword): Fault | undefined {
   if (isLonger(password, PASSWORD_LENGTH_MAX))
     return wrongPassword('too_long', `password must be at most ${PASSWORD_LENGTH_MAX} characters`);
   if (codePoints(password) < PASSWORD_LENGTH_MIN)
@@ -28,14 +28,15 @@ const formFault = ({ email, password }: EmailAndPassword): Fault | undefined => 
   if (password.trim().toLowerCase() === email.toLowerCase())
     return wrongPassword('invalid_value', 'password must not be the e-mail address');
   return undefined;
-};
+}
 
 /**
  * Returns the fault of a password that a user chooses. There are no rules about kinds of characters, because they lead to
  * worse passwords (NIST SP 800-63B §3.1.1.2).
  */
-export const passwordFault = async (chosen: EmailAndPassword): Promise<Fault | undefined> =>
-  formFault(chosen) ?? guessableFault(chosen);
+export async function passwordFault(chosen: EmailAndPassword): Promise<Fault | undefined> {
+  return formFault(chosen) ?? guessableFault(chosen);
+}
 
 export type NewUser = { email: string; passwordHash: string };
 
@@ -44,31 +45,33 @@ export type NewUser = { email: string; passwordHash: string };
  * separate from `addUser`, because a hash may wait in the queue and no transaction should wait with it. Throws a 400 with
  * every fault found.
  */
-export const prepareUser = async (passwords: Passwords, user: EmailAndPassword): Promise<NewUser> => {
+export async function prepareUser(passwords: Passwords, user: EmailAndPassword): Promise<NewUser> {
   const faults = [emailFault(user.email), formFault(user)].filter((fault) => fault !== undefined);
   if (faults.length > 0) throw invalid(...faults);
   return { email: user.email, passwordHash: await passwords.hash(user.password) };
-};
+}
 
 /**
  * Inserts a user; call it in a transaction. Throws a 409 `email_taken` if another user has the address (compared without
  * case).
  */
-export const addUser = async (
+export async function addUser(
   sql: Queryable,
   user: NewUser,
   by: Pick<AuditEntry, 'origin' | 'client' | 'now'>,
-): Promise<{ id: number }> => {
+): Promise<{ id: number }> {
   const id = await insertUser(sql, { ...user, now: by.now });
   if (id === undefined)
     throw new Problem(409, { code: 'email_taken', message: 'Another user has this e-mail address', field: 'email' });
   await recordAuditEntry(sql, { ...by, action: 'user_created', userId: id });
   return { id };
-};
+}
 
 /** Validates, hashes and inserts a user. Throws the errors of `prepareUser` and `addUser`. */
-export const createUser = async (
+export async function createUser(
   sql: Queryable,
   passwords: Passwords,
   { now, ...user }: { email: string; password: string; now: Date },
-): Promise<{ id: number }> => addUser(sql, await prepareUser(passwords, user), { origin: null, now });
+): Promise<{ id: number }> {
+  return addUser(sql, await prepareUser(passwords, user), { origin: null, now });
+}

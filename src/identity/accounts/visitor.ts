@@ -19,13 +19,13 @@ export type TabsOf = (document: Document, nameOf: (storeId: number) => string | 
  * A session has the access of a token with `user_full_access`, and additionally acts in person, so it may see what only
  * store owners may see.
  */
-export const createPages = (deps: {
+export function createPages(deps: {
   sessions: Sessions;
   signedIn: Pick<SignedIn, 'nonce' | 'isNonce'>;
   membershipsOf: MembershipsOf;
   tabsOf: TabsOf;
   authUrl: string;
-}): Pages => {
+}): Pages {
   const { sessions, signedIn, membershipsOf, tabsOf } = deps;
   const root = rootOf(deps.authUrl);
   const signInAt = (path: string): string => `${root}/sign-in?${new URLSearchParams({ return_to: path }).toString()}`;
@@ -46,4 +46,4 @@ export const createPages = (deps: {
       };
     },
   };
-};
+}

@@ -40,7 +40,7 @@ export type AppsDeps = RevocationEffects & {
   openRegistration: boolean;
 };
 
-export const createApps = (deps: AppsDeps): Apps => {
+export function createApps(deps: AppsDeps): Apps {
   const { authUrl } = deps;
   const all = { ...deps, authOrigin: new URL(authUrl).origin, root: rootOf(authUrl) };
   return {
@@ -51,7 +51,9 @@ export const createApps = (deps: AppsDeps): Apps => {
     revokeConnected: createRevokeButton(all),
     register: createRegister(all),
   };
-};
+}
 
 /** Returns the account page's sections: the connected apps and the user's own apps. */
-export const appSections = (deps: { sql: Sql }): AccountSection[] => [connectedSection(deps), ownClientsSection(deps)];
+export function appSections(deps: { sql: Sql }): AccountSection[] {
+  return [connectedSection(deps), ownClientsSection(deps)];
+}

@@ -26,7 +26,7 @@ const invalidToken = (message: string): Problem =>
  * Returns whether a token's grant is in effect: not revoked, its user enabled, its client trusted (platform), its user a
  * member of the store.
  */
-export const isInEffect = (row: GrantStatus): boolean => {
+export function isInEffect(row: GrantStatus): boolean {
   if (row.revoked || row.disabled) return false;
   switch (row.scope) {
     case 'platform':
@@ -36,12 +36,12 @@ export const isInEffect = (row: GrantStatus): boolean => {
     case 'user_full_access':
       return true;
   }
-};
+}
 
-const touch = async (sql: Sql, { grantId, used }: BearerRow, now: Date): Promise<void> => {
+async function touch(sql: Sql, { grantId, used }: BearerRow, now: Date): Promise<void> {
   const unlessSince = new Date(now.getTime() - TOUCH_INTERVAL_MS);
   if (used === null || used <= unlessSince) await touchGrant(sql, { grantId, now, unlessSince });
-};
+}
 
 /**
  * Returns the Principal of an access token. Throws a 401 Problem whose text says whether the token is invalid or expired
@@ -50,9 +50,8 @@ const touch = async (sql: Sql, { grantId, used }: BearerRow, now: Date): Promise
 export type Bearer = (token: string, now: Date) => Promise<Principal>;
 
 /** One statement per request and no cache; once per hour and grant a second statement, which updates "last used". */
-export const createBearer =
-  ({ sql }: { sql: Sql }): Bearer =>
-  async (token, now) => {
+export function createBearer({ sql }: { sql: Sql }): Bearer {
+  return async (token, now) => {
     const row = looksLike('accessToken', token) ? await findBearer(sql, hashToken(token)) : undefined;
     if (row === undefined || !isInEffect(row)) throw invalidToken(INVALID);
     if (now >= row.expires) throw invalidToken(EXPIRED);
@@ -61,3 +60,4 @@ export const createBearer =
     const stores = scope === 'platform' ? 'all' : row.stores;
     return { userId, clientId, publicClientId, grantId, scope, stores, owned: [] };
   };
+}

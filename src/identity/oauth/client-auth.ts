@@ -29,7 +29,7 @@ const formDecode = (text: string): string => decodeURIComponent(text.replaceAll(
  * Parses Basic credentials, whose two parts are form-encoded (RFC 6749 §2.3.1); undefined if malformed. An empty secret is
  * treated as absent, because some libraries send a public client's id that way.
  */
-const readBasic = (authorization: string): Credentials | undefined => {
+function readBasic(authorization: string): Credentials | undefined {
   const encoded = /^Basic +([A-Za-z0-9+/_-]+=*) *$/i.exec(authorization)?.[1];
   const [, clientId, secret] = /^([^:]*):(.*)$/s.exec(Buffer.from(encoded ?? '', 'base64').toString()) ?? [];
   if (clientId === undefined || secret === undefined) return undefined;
@@ -38,10 +38,10 @@ const readBasic = (authorization: string): Credentials | undefined => {
   } catch {
     return undefined;
   }
-};
+}
 
 /** Reads the credentials from the header or the body. Throws if both contain a secret, or two different ids. */
-const readCredentials = (authorization: string | undefined, form: Form): Credentials | undefined => {
+function readCredentials(authorization: string | undefined, form: Form): Credentials | undefined {
   if (authorization === undefined)
     return form.client_id === undefined ? undefined : { clientId: form.client_id, secret: form.client_secret };
   if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);
@@ -49,7 +49,7 @@ const readCredentials = (authorization: string | undefined, form: Form): Credent
   if (credentials !== undefined && form.client_id !== undefined && form.client_id !== credentials.clientId)
     throw new TokenRefusal(tokenErrors.twoClientIds);
   return credentials;
-};
+}
 
 const authenticationFailed = (): TokenRefusal => new TokenRefusal(tokenErrors.invalidClient);
 
@@ -61,9 +61,8 @@ const authenticationFailed = (): TokenRefusal => new TokenRefusal(tokenErrors.in
  * bucket that rejected the right secret would let an attacker at the same address lock the owner out. The bucket only slows
  * down programs with a wrong secret.
  */
-export const createClientAuthentication =
-  ({ throttle }: { throttle: Throttle }): AuthenticateClient =>
-  async ({ headers: { authorization }, address, now }, form, find) => {
+export function createClientAuthentication({ throttle }: { throttle: Throttle }): AuthenticateClient {
+  return async ({ headers: { authorization }, address, now }, form, find) => {
     const credentials = readCredentials(authorization, form);
     if (credentials === undefined) throw authenticationFailed();
     const { clientId, secret } = credentials;
@@ -77,3 +76,4 @@ export const createClientAuthentication =
     if (taken.allowed) throw authenticationFailed();
     throw new TokenRefusal(tokenErrors.guessing, { 'Retry-After': String(taken.retryAfterSeconds) });
   };
+}

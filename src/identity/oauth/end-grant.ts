@@ -12,11 +12,11 @@ type Reason = Extract<Action, 'grant_revoked' | 'code_reused' | 'refresh_token_r
  * Revokes a grant with all its tokens and records it in the audit and the changelog, in one transaction. Does nothing if the
  * grant has already ended, so that its end is recorded once.
  */
-export const endGrant = (
+export function endGrant(
   { sql, changelog, stopWebhooks }: RevocationEffects & { sql: Sql },
   end: { grantId: number; action: Reason; actor: Actor; origin: Origin; now: Date },
-): Promise<void> =>
-  transaction(sql, async (tx) => {
+): Promise<void> {
+  return transaction(sql, async (tx) => {
     const { grantId, action, actor, origin, now } = end;
     const ended = await revokeGrant(tx, grantId, now);
     if (ended === undefined) return;
@@ -25,16 +25,18 @@ export const endGrant = (
     await recordAuditEntry(tx, { action, client, userId, storeId, origin, detail: { grant: grantId }, now });
     await changelog.record(tx, grantChanges([ended], { actor, action: 'revoked' }), now);
   });
+}
 
 /** Revokes one access token of the client and records it in the audit. Does nothing if the client has no such token. */
-export const endAccessToken = (
+export function endAccessToken(
   sql: Sql,
   end: { hash: Buffer; client: number; origin: Origin; now: Date },
-): Promise<void> =>
-  transaction(sql, async (tx) => {
+): Promise<void> {
+  return transaction(sql, async (tx) => {
     const { hash, client, origin, now } = end;
     const ended = await deleteAccessToken(tx, hash, client);
     if (ended === undefined) return;
     const { grantId, ...subject } = ended;
     await recordAuditEntry(tx, { action: 'access_token_revoked', ...subject, origin, detail: { grant: grantId }, now });
   });
+}

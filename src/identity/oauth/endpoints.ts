@@ -197,8 +197,6 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
 ];
 
 /** Returns all OAuth endpoints. */
-export const protocolEndpoints = (addresses: Addresses): readonly Endpoint[] => [
-  ...grantEndpoints(addresses),
-  ...tokenEndpoints(addresses),
-  ...clientEndpoints(addresses),
-];
+export function protocolEndpoints(addresses: Addresses): readonly Endpoint[] {
+  return [...grantEndpoints(addresses), ...tokenEndpoints(addresses), ...clientEndpoints(addresses)];
+}

@@ -14,16 +14,18 @@ import { deleteTokensOf, lockClientsOfUser } from './erase-sql.ts';
  * can be erased concurrently. Tokens are deleted before their grants (which the user's row cascades to), because a refresh
  * also locks its token first.
  */
-export const eraseAppsOf = (after: RevocationEffects): EraseUserData => ({
-  lock: lockClientsOfUser,
-  erase: async (tx, { userId, actor, client, origin, now }) => {
-    await revokeGrantsOf(tx, after, { userId, actor, origin, now });
-    await deleteTokensOf(tx, userId);
-    await removeClientsOf(tx, after, userId, {
-      userId: null,
-      caller: callerOf(client ?? null, actor.client),
-      origin,
-      now,
-    });
-  },
-});
+export function eraseAppsOf(after: RevocationEffects): EraseUserData {
+  return {
+    lock: lockClientsOfUser,
+    erase: async (tx, { userId, actor, client, origin, now }) => {
+      await revokeGrantsOf(tx, after, { userId, actor, origin, now });
+      await deleteTokensOf(tx, userId);
+      await removeClientsOf(tx, after, userId, {
+        userId: null,
+        caller: callerOf(client ?? null, actor.client),
+        origin,
+        now,
+      });
+    },
+  };
+}

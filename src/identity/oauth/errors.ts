@@ -104,9 +104,8 @@ const CHALLENGE = { 'WWW-Authenticate': 'Basic realm="halcyon", charset="UTF-8"'
  * Wraps an endpoint whose steps may throw a `TokenRefusal`: responds with the JSON error of RFC 6749 §5.2, and with a
  * challenge if it is a 401 (RFC 9110 §15.5.2).
  */
-export const answeringRefusals =
-  (handle: RawHandler): RawHandler =>
-  async (request) => {
+export function answeringRefusals(handle: RawHandler): RawHandler {
+  return async (request) => {
     try {
       return await handle(request);
     } catch (error) {
@@ -116,17 +115,19 @@ export const answeringRefusals =
       return jsonAnswer(status, { error: code, error_description: description }, { ...challenge, ...error.headers });
     }
   };
+}
 
 /** Returns the text with the characters replaced that `error_description` may not contain (RFC 6749 §5.2). */
-export const toErrorDescription = (text: string): string =>
-  text.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, '?');
+export function toErrorDescription(text: string): string {
+  return text.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, '?');
+}
 
-const errorOf = ({ status, faults }: Problem): string => {
+function errorOf({ status, faults }: Problem): string {
   // Errors of a bearer token: `invalid_token`, `insufficient_scope` (RFC 6750 §3.1).
   if (status === 401 || status === 403) return faults[0]?.code ?? 'invalid_request';
   if (status < 500) return 'invalid_request';
   return status === 503 ? 'temporarily_unavailable' : 'server_error';
-};
+}
 
 /**
  * Responds to a Problem raised outside a protocol endpoint's own checks: an unreadable body is `invalid_request`, an

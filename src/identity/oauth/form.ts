@@ -21,7 +21,7 @@ const PARAMETERS = [
 export type Form = Readonly<Partial<Record<(typeof PARAMETERS)[number], string>>>;
 
 /** Parses the form. Throws `invalid_request` for another content type and for a repeated parameter (RFC 6749 §3.2). */
-export const readForm = ({ contentType, form }: Pick<RawRequest, 'contentType' | 'form'>): Form => {
+export function readForm({ contentType, form }: Pick<RawRequest, 'contentType' | 'form'>): Form {
   if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(contentType)) throw new TokenRefusal(tokenErrors.notAForm);
   const parameters: Partial<Record<(typeof PARAMETERS)[number], string>> = {};
   for (const name of PARAMETERS) {
@@ -30,4 +30,4 @@ export const readForm = ({ contentType, form }: Pick<RawRequest, 'contentType' |
     if (value !== '') parameters[name] = value;
   }
   return parameters;
-};
+}

@@ -30,10 +30,11 @@ type AuditEntry = { actor: Actor; action: 'given' | 'revoked' };
  * Returns the changelog entries of grants. A grant for an account is in no store's changelog, because its stores follow the
  * user's memberships, which the changelog records as members. The input contains no tokens or codes, so none can leak.
  */
-export const grantChanges = (grants: readonly LoggedGrant[], { actor, action }: AuditEntry): Change[] =>
-  grants.flatMap(({ grantId, userId, storeId, clientId, name }) => {
+export function grantChanges(grants: readonly LoggedGrant[], { actor, action }: AuditEntry): Change[] {
+  return grants.flatMap(({ grantId, userId, storeId, clientId, name }) => {
     if (storeId === null) return [];
     const facts = { client_id: clientId, name, user_id: userId, scope: 'store_full_access' };
     const [before, after] = action === 'given' ? [null, facts] : [facts, null];
     return [{ storeId, actor, resource: 'grant', resourceId: grantId, action, before, after }];
   });
+}

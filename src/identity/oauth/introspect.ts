@@ -18,11 +18,7 @@ type Deps = { sql: Sql; authenticate: AuthenticateClient; bearer: Bearer; issuer
 type Visibility = number | 'all';
 
 /** Returns the caller's visibility. Rejects a public client, because its client_id is no authentication (RFC 7662 §2.1). */
-const visibilityOf = async (
-  { sql, authenticate, bearer }: Deps,
-  request: RawRequest,
-  form: Form,
-): Promise<Visibility> => {
+async function visibilityOf({ sql, authenticate, bearer }: Deps, request: RawRequest, form: Form): Promise<Visibility> {
   const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) {
     if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);
@@ -32,7 +28,7 @@ const visibilityOf = async (
   const client = await authenticate(request, form, (claim) => findAuthenticatedClient(sql, claim));
   if (client.isPublic) throw new TokenRefusal(tokenErrors.invalidClient);
   return client.id;
-};
+}
 
 const isActive = (row: IntrospectedRow | undefined, visibility: Visibility, now: Date): row is IntrospectedRow =>
   row !== undefined && (visibility === 'all' || row.clientId === visibility) && isInEffect(row) && now < row.expires;
@@ -52,8 +48,8 @@ const describe = (row: IntrospectedRow, issuer: string) => ({
 });
 
 /** Returns only `active: false` for a token that is not active or not visible to the caller (RFC 7662 §2.2). */
-export const createIntrospect = (deps: Deps): RawHandler =>
-  answeringRefusals(async (request) => {
+export function createIntrospect(deps: Deps): RawHandler {
+  return answeringRefusals(async (request) => {
     const form = readForm(request);
     const visibility = await visibilityOf(deps, request, form);
     const { token } = form;
@@ -62,3 +58,4 @@ export const createIntrospect = (deps: Deps): RawHandler =>
     const row = hasKnownPrefix ? await findIntrospected(deps.sql, hashToken(token)) : undefined;
     return jsonAnswer(200, isActive(row, visibility, request.now) ? describe(row, deps.issuer) : { active: false });
   });
+}

@@ -24,43 +24,46 @@ export type TokenAnswer = {
 export type Issued = { value: string; stored: StoredToken };
 
 /** Returns the expiry of a refresh token that is issued or used now. */
-export const idleUntil = (now: Date, { refreshTokenIdleDays }: Lifetimes): Date =>
-  new Date(now.getTime() + refreshTokenIdleDays * DAY_MS);
+export function idleUntil(now: Date, { refreshTokenIdleDays }: Lifetimes): Date {
+  return new Date(now.getTime() + refreshTokenIdleDays * DAY_MS);
+}
 
-export const issueAccessToken = (now: Date, lifetimes: Lifetimes): Issued => {
+export function issueAccessToken(now: Date, lifetimes: Lifetimes): Issued {
   const { value, hash } = createToken('accessToken');
   return {
     value,
     stored: { hash, expires: new Date(now.getTime() + lifetimes.accessTokenLifetimeSeconds * 1_000) },
   };
-};
+}
 
-export const issueRefreshToken = (now: Date, lifetimes: Lifetimes): Issued => {
+export function issueRefreshToken(now: Date, lifetimes: Lifetimes): Issued {
   const { value, hash } = createToken('refreshToken');
   return { value, stored: { hash, expires: idleUntil(now, lifetimes) } };
-};
+}
 
-export const tokenAnswer = (
+export function tokenAnswer(
   values: { access: string; refresh: string },
   granted: Granted,
   lifetimes: Lifetimes,
-): TokenAnswer & { refresh_token: string } => ({
-  access_token: values.access,
-  refresh_token: values.refresh,
-  expires_in: lifetimes.accessTokenLifetimeSeconds,
-  token_type: 'Bearer',
-  scope: scopeText(granted.scope, granted.storeId),
-});
+): TokenAnswer & { refresh_token: string } {
+  return {
+    access_token: values.access,
+    refresh_token: values.refresh,
+    expires_in: lifetimes.accessTokenLifetimeSeconds,
+    token_type: 'Bearer',
+    scope: scopeText(granted.scope, granted.storeId),
+  };
+}
 
 /**
  * Grants a client access to a store on behalf of a member, without consent page and code, for the demo and tests.
  * `clientId` is the public id; membership is checked at each use of the token. Call it in a transaction, because it also
  * writes the store's changelog.
  */
-export const grantStoreAccess = async (
+export async function grantStoreAccess(
   tx: Tx,
   grant: { clientId: string; userId: number; storeId: number; changelog: Changelog; now: Date } & Lifetimes,
-): Promise<TokenAnswer & { refresh_token: string }> => {
+): Promise<TokenAnswer & { refresh_token: string }> {
   const { clientId, userId, storeId, changelog, now } = grant;
   const [access, refresh] = [issueAccessToken(now, grant), issueRefreshToken(now, grant)];
   const tokens = { access: access.stored, refresh: refresh.stored };
@@ -69,4 +72,4 @@ export const grantStoreAccess = async (
   const changes = grantChanges([{ ...made, userId, storeId, clientId }], { actor: OPERATOR, action: 'given' });
   await changelog.record(tx, changes, now);
   return tokenAnswer({ access: access.value, refresh: refresh.value }, { scope: 'store_full_access', storeId }, grant);
-};
+}

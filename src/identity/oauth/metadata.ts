@@ -6,12 +6,14 @@ import type { RawHandler } from '#http/route.ts';
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
 /** Returns the path of the metadata: the well-known path before the issuer's own path, if it has one (RFC 8414 §3.1). */
-export const metadataPath = (issuer: string): string => WELL_KNOWN + rootOf(issuer);
+export function metadataPath(issuer: string): string {
+  return WELL_KNOWN + rootOf(issuer);
+}
 
 const BY_SECRET = ['client_secret_basic', 'client_secret_post'];
 const ANY_CLIENT = [...BY_SECRET, 'none'];
 
-export const createMetadata = ({ baseUrl, authUrl }: { baseUrl: string; authUrl: string }): RawHandler => {
+export function createMetadata({ baseUrl, authUrl }: { baseUrl: string; authUrl: string }): RawHandler {
   const answer = jsonAnswer(200, {
     issuer: authUrl,
     authorization_endpoint: `${authUrl}/authorize`,
@@ -34,4 +36,4 @@ export const createMetadata = ({ baseUrl, authUrl }: { baseUrl: string; authUrl:
     protected_resources: [baseUrl],
   });
   return async () => answer;
-};
+}

@@ -15,9 +15,11 @@ export type AuthenticatedClient = {
 };
 
 /** Returns the columns of `AuthenticatedClient` for a client `c`. */
-export const clientColumns = (sql: Queryable) => sql`
+export function clientColumns(sql: Queryable) {
+  return sql`
   c.id, c.client_id as "clientId", c.is_public as "isPublic", c.trusted as "isTrusted",
   case when c.is_legacy then c.redirect_uris[1] end as "impliedRedirectUri"`;
+}
 
 /**
  * Returns the SQL condition that client `c` is authenticated: a public client presents no secret, any other client a valid
@@ -25,7 +27,8 @@ export const clientColumns = (sql: Queryable) => sql`
  * The hash is compared by an index, not in constant time: timing could reveal the stored hash, but not the 256 random bits
  * it was computed from.
  */
-export const isClientAuthenticated = (sql: Queryable, { clientId, secretHash, now }: ClientClaim) => sql`
+export function isClientAuthenticated(sql: Queryable, { clientId, secretHash, now }: ClientClaim) {
+  return sql`
   c.client_id = ${clientId}
   and c.date_deleted is null
   and case when c.is_public
@@ -37,17 +40,18 @@ export const isClientAuthenticated = (sql: Queryable, { clientId, secretHash, no
         and (s.date_expires is null or s.date_expires > ${now})
     )
   end`;
+}
 
 /** Returns the client; undefined if it is not authenticated. */
-export const findAuthenticatedClient = async (
+export async function findAuthenticatedClient(
   sql: Queryable,
   claim: ClientClaim,
-): Promise<AuthenticatedClient | undefined> => {
+): Promise<AuthenticatedClient | undefined> {
   const [row] = await sql<
     AuthenticatedClient[]
   >`select ${clientColumns(sql)} from client c where ${isClientAuthenticated(sql, claim)}`;
   return row;
-};
+}
 
 /** The state of a token's grant, client and user. */
 export type GrantStatus = {
@@ -86,7 +90,7 @@ export type BearerRow = GrantStatus & { expires: Date; used: Date | null };
  * Returns the current state of an access token's grant. There is no cache, so a revocation or a lost membership takes
  * effect with the next request in every process.
  */
-export const findBearer = async (sql: Queryable, hash: Buffer): Promise<BearerRow | undefined> => {
+export async function findBearer(sql: Queryable, hash: Buffer): Promise<BearerRow | undefined> {
   const [row] = await sql<BearerRow[]>`
     select ${grantStatusColumns(sql)}, t.date_expires as expires, g.date_used as used
     from access_token t join access_grant g on g.id = t.grant_id join client c on c.id = g.client
@@ -94,18 +98,18 @@ export const findBearer = async (sql: Queryable, hash: Buffer): Promise<BearerRo
     where t.hash = ${hash}
   `;
   return row;
-};
+}
 
 /** Updates "last used" of the grant; of concurrent requests, one writes. */
-export const touchGrant = async (
+export async function touchGrant(
   sql: Queryable,
   touch: { grantId: number; now: Date; unlessSince: Date },
-): Promise<void> => {
+): Promise<void> {
   await sql`
     update access_grant set date_used = ${touch.now}
     where id = ${touch.grantId} and (date_used is null or date_used <= ${touch.unlessSince})
   `;
-};
+}
 
 export type IntrospectedRow = GrantStatus & {
   storeId: number | null;
@@ -114,7 +118,7 @@ export type IntrospectedRow = GrantStatus & {
 };
 
 /** Returns the state of an access token or refresh token; undefined for a rotated refresh token. */
-export const findIntrospected = async (sql: Queryable, hash: Buffer): Promise<IntrospectedRow | undefined> => {
+export async function findIntrospected(sql: Queryable, hash: Buffer): Promise<IntrospectedRow | undefined> {
   const [row] = await sql<IntrospectedRow[]>`
     select ${grantStatusColumns(sql)}, g.store_id as "storeId", t.is_access as "isAccessToken",
       t.date_expires as expires
@@ -126,4 +130,4 @@ export const findIntrospected = async (sql: Queryable, hash: Buffer): Promise<In
       left join users u on u.id = g.user_id
   `;
   return row;
-};
+}

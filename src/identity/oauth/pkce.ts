@@ -13,16 +13,17 @@ const VERIFIER = /^[A-Za-z0-9._~-]{43,128}$/;
  * Returns whether the two parameters are valid together: both absent, or a challenge with the method S256. A challenge
  * without a method means `plain` (RFC 7636 §4.3), which is rejected.
  */
-export const isValidChallenge = (challenge: string | undefined, method: string | undefined): boolean =>
-  challenge === undefined ? method === undefined : method === 'S256' && CHALLENGE.test(challenge);
+export function isValidChallenge(challenge: string | undefined, method: string | undefined): boolean {
+  return challenge === undefined ? method === undefined : method === 'S256' && CHALLENGE.test(challenge);
+}
 
 /**
  * Returns whether the verifier matches. A verifier without a challenge fails too: an attacker may have stripped the
  * challenge (RFC 9700 §2.1.1).
  */
-export const verifierFits = (verifier: string | undefined, challenge: string | null): boolean => {
+export function verifierFits(verifier: string | undefined, challenge: string | null): boolean {
   if (verifier === undefined || challenge === null) return verifier === undefined && challenge === null;
   if (!VERIFIER.test(verifier)) return false;
   const computed = createHash('sha256').update(verifier).digest('base64url');
   return computed.length === challenge.length && timingSafeEqual(Buffer.from(computed), Buffer.from(challenge));
-};
+}

@@ -5,7 +5,7 @@
 import type { Queryable } from '#db/pool.ts';
 
 /** Deletes expired codes. A code that was never redeemed is deleted with its grant, which has no tokens. */
-export const deleteCodes = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteCodes(sql: Queryable, before: Date, limit: number): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     with gone as (
       delete from authorization_code where hash = any(array(
@@ -19,9 +19,9 @@ export const deleteCodes = async (sql: Queryable, before: Date, limit: number): 
     select count(*) from gone
   `;
   return row?.count ?? 0;
-};
+}
 
-export const deleteAccessTokens = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteAccessTokens(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from access_token where hash = any(array(
       select hash from access_token where date_expires <= ${before}
@@ -29,13 +29,13 @@ export const deleteAccessTokens = async (sql: Queryable, before: Date, limit: nu
     ))
   `;
   return count;
-};
+}
 
 /**
  * Deletes expired refresh tokens. A token that was not rotated is its grant's current one, so the idle grant is deleted
  * too.
  */
-export const deleteRefreshTokens = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteRefreshTokens(sql: Queryable, before: Date, limit: number): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     with gone as (
       delete from refresh_token where hash = any(array(
@@ -49,10 +49,10 @@ export const deleteRefreshTokens = async (sql: Queryable, before: Date, limit: n
     select count(*) from gone
   `;
   return row?.count ?? 0;
-};
+}
 
 /** Deletes revoked grants with their codes and tokens. */
-export const deleteRevokedGrants = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteRevokedGrants(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from access_grant where id = any(array(
       select id from access_grant where date_revoked <= ${before}
@@ -60,10 +60,10 @@ export const deleteRevokedGrants = async (sql: Queryable, before: Date, limit: n
     ))
   `;
   return count;
-};
+}
 
 /** Deletes grants of deleted clients with their codes and tokens. */
-export const deleteGrantsOfDeletedClients = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteGrantsOfDeletedClients(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from access_grant where id = any(array(
       select g.id from client c join access_grant g on g.client = c.id where c.date_deleted <= ${before}
@@ -71,10 +71,10 @@ export const deleteGrantsOfDeletedClients = async (sql: Queryable, before: Date,
     ))
   `;
   return count;
-};
+}
 
 /** Deletes clients marked as deleted that have no grants left, with their secrets and logo. */
-export const deleteDeletedClients = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteDeletedClients(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from client where id = any(array(
       select id from client c where c.date_deleted <= ${before}
@@ -83,9 +83,9 @@ export const deleteDeletedClients = async (sql: Queryable, before: Date, limit: 
     ))
   `;
   return count;
-};
+}
 
-export const deleteClientSecrets = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteClientSecrets(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from client_secret where hash = any(array(
       select hash from client_secret where date_expires <= ${before}
@@ -93,34 +93,34 @@ export const deleteClientSecrets = async (sql: Queryable, before: Date, limit: n
     ))
   `;
   return count;
-};
+}
 
 /**
  * Locks and returns clients whose deadline for a first grant has passed. The lock blocks new grants until the
  * transaction ends.
  */
-export const lockUnusedClients = async (sql: Queryable, now: Date, limit: number): Promise<number[]> => {
+export async function lockUnusedClients(sql: Queryable, now: Date, limit: number): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
     select id from client where unused_until <= ${now}
     order by unused_until limit ${limit} for update skip locked
   `;
   return rows.map(({ id }) => id);
-};
+}
 
 /** Clears the deadline of the clients that have received a grant. */
-export const keepUsedClients = async (sql: Queryable, ids: readonly number[]): Promise<void> => {
+export async function keepUsedClients(sql: Queryable, ids: readonly number[]): Promise<void> {
   await sql`
     update client set unused_until = null
     where id = any(${ids}::bigint[]) and exists (select from access_grant g where g.client = client.id)
   `;
-};
+}
 
-export const deleteUnusedClients = async (sql: Queryable, ids: readonly number[]): Promise<number> => {
+export async function deleteUnusedClients(sql: Queryable, ids: readonly number[]): Promise<number> {
   const { count } = await sql`delete from client where id = any(${ids}::bigint[]) and unused_until is not null`;
   return count;
-};
+}
 
-export const deleteRegistrationTokens = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export async function deleteRegistrationTokens(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from registration_token where hash = any(array(
       select hash from registration_token where date_expires <= ${before}
@@ -128,4 +128,4 @@ export const deleteRegistrationTokens = async (sql: Queryable, before: Date, lim
     ))
   `;
   return count;
-};
+}

@@ -35,27 +35,29 @@ const purgeUnusedClients = (sql: Sql, limit: number, now: Date): Promise<number>
   });
 
 /** A rotated refresh token is kept until its date of expiry, which the rotation set. */
-export const createOAuthPurges = ({ sql, kept }: { sql: Sql; kept: RetentionPeriods }): readonly Purge[] => [
-  {
-    name: 'authorization_codes',
-    purge: (limit, now) => deleteCodes(sql, ago(now, kept.codeKeptMinutes * MINUTE_MS), limit),
-  },
-  {
-    name: 'access_tokens',
-    purge: (limit, now) => deleteAccessTokens(sql, ago(now, kept.accessTokenKeptHours * HOUR_MS), limit),
-  },
-  { name: 'refresh_tokens', purge: (limit, now) => deleteRefreshTokens(sql, now, limit) },
-  {
-    name: 'revoked_grants',
-    purge: (limit, now) => deleteRevokedGrants(sql, ago(now, kept.revokedGrantKeptDays * DAY_MS), limit),
-  },
-  // Delayed by a minute: requests in flight at the deletion lock a token before its grant, and have finished by then.
-  {
-    name: 'grants_of_deleted_clients',
-    purge: (limit, now) => deleteGrantsOfDeletedClients(sql, ago(now, MINUTE_MS), limit),
-  },
-  { name: 'deleted_clients', purge: (limit, now) => deleteDeletedClients(sql, ago(now, MINUTE_MS), limit) },
-  { name: 'client_secrets', purge: (limit, now) => deleteClientSecrets(sql, now, limit) },
-  { name: 'unused_clients', purge: (limit, now) => purgeUnusedClients(sql, limit, now) },
-  { name: 'registration_tokens', purge: (limit, now) => deleteRegistrationTokens(sql, now, limit) },
-];
+export function createOAuthPurges({ sql, kept }: { sql: Sql; kept: RetentionPeriods }): readonly Purge[] {
+  return [
+    {
+      name: 'authorization_codes',
+      purge: (limit, now) => deleteCodes(sql, ago(now, kept.codeKeptMinutes * MINUTE_MS), limit),
+    },
+    {
+      name: 'access_tokens',
+      purge: (limit, now) => deleteAccessTokens(sql, ago(now, kept.accessTokenKeptHours * HOUR_MS), limit),
+    },
+    { name: 'refresh_tokens', purge: (limit, now) => deleteRefreshTokens(sql, now, limit) },
+    {
+      name: 'revoked_grants',
+      purge: (limit, now) => deleteRevokedGrants(sql, ago(now, kept.revokedGrantKeptDays * DAY_MS), limit),
+    },
+    // Delayed by a minute: requests in flight at the deletion lock a token before its grant, and have finished by then.
+    {
+      name: 'grants_of_deleted_clients',
+      purge: (limit, now) => deleteGrantsOfDeletedClients(sql, ago(now, MINUTE_MS), limit),
+    },
+    { name: 'deleted_clients', purge: (limit, now) => deleteDeletedClients(sql, ago(now, MINUTE_MS), limit) },
+    { name: 'client_secrets', purge: (limit, now) => deleteClientSecrets(sql, now, limit) },
+    { name: 'unused_clients', purge: (limit, now) => purgeUnusedClients(sql, limit, now) },
+    { name: 'registration_tokens', purge: (limit, now) => deleteRegistrationTokens(sql, now, limit) },
+  ];
+}

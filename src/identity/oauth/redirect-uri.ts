@@ -11,7 +11,7 @@ const IPV6 = /^\[[0-9a-f:.]+\]$/;
 const APP_SCHEME = /^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+:$/;
 
 /** Returns why an address cannot be registered, as the end of a sentence; undefined if it can. */
-export const whyNotRegistrable = (uri: string): string | undefined => {
+export function whyNotRegistrable(uri: string): string | undefined {
   if (uri.length > LENGTH_MAX) return `must be at most ${LENGTH_MAX} characters`;
   if (uri.includes('#')) return 'must not have a fragment';
   if (uri.includes('*')) return 'must not have a wildcard: register each address';
@@ -25,19 +25,19 @@ export const whyNotRegistrable = (uri: string): string | undefined => {
   if (!NAME.test(hostname) && !IPV6.test(hostname)) return 'must have a host name of letters, digits, hyphens and dots';
   if (protocol === 'http:' && !LOOPBACK.has(hostname)) return 'must be https: (http: only for this computer itself)';
   return undefined;
-};
+}
 
 /**
  * Returns the address with parameters appended to its query (RFC 6749 §3.1.2). Values are percent-encoded completely, a
  * space as %20, so every parser decodes the same text.
  */
-export const withParameters = (uri: string, parameters: Readonly<Record<string, string | undefined>>): string => {
+export function withParameters(uri: string, parameters: Readonly<Record<string, string | undefined>>): string {
   const pairs = Object.entries(parameters).flatMap(([name, value]) =>
     value === undefined ? [] : [`${encodeURIComponent(name)}=${encodeURIComponent(value)}`],
   );
   const separator = !uri.includes('?') ? '?' : /[?&]$/.test(uri) ? '' : '&';
   return uri + separator + pairs.join('&');
-};
+}
 
 /**
  * Matches a loopback address as three parts: before the port, the port, after it. `localhost` is excluded, because a hosts
@@ -47,20 +47,20 @@ const LOOPBACK_ADDRESS = /^(http:\/\/(?:127\.0\.0\.1|\[::1\]))(?::([1-9][0-9]{0,
 const PORT_MAX = 65_535;
 
 /** Returns a loopback address without its port; undefined for all other addresses. */
-const withoutPort = (uri: string): string | undefined => {
+function withoutPort(uri: string): string | undefined {
   const [, host, port = '80', rest] = LOOPBACK_ADDRESS.exec(uri) ?? [];
   return host === undefined || Number(port) > PORT_MAX ? undefined : `${host}${rest}`;
-};
+}
 
 /**
  * Compares redirect addresses exactly (RFC 9700 §2.1). Only the port of a public client's loopback address may differ,
  * because a native app listens on any free port (RFC 8252 §7.3).
  */
-export const isSameRedirect = (registered: string, received: string, isPublic: boolean): boolean => {
+export function isSameRedirect(registered: string, received: string, isPublic: boolean): boolean {
   if (registered === received) return true;
   const portless = isPublic ? withoutPort(received) : undefined;
   return portless !== undefined && portless === withoutPort(registered);
-};
+}
 
 /**
  * Returns the CSP `form-action` sources for a form whose response redirects to `uri`. Chromium also checks further redirects
@@ -70,18 +70,18 @@ export const isSameRedirect = (registered: string, received: string, isPublic: b
  *
  * The CSP grammar supports neither IPv6 addresses nor paths of app schemes, so these are listed by scheme.
  */
-export const formTargets = (uri: string): string[] => {
+export function formTargets(uri: string): string[] {
   const { protocol, hostname, origin } = new URL(uri);
   const hasName = NAME.test(hostname);
   if (protocol === 'https:') return hasName ? [origin, 'https:'] : ['https:'];
   if (protocol === 'http:')
     return hasName ? ['http://localhost:*', 'http://127.0.0.1:*', 'https:'] : ['http:', 'https:'];
   return [protocol];
-};
+}
 
 /** Returns the displayed target of a redirect address: the host, or an app's scheme. */
-export const shownHost = (uri: string): string => {
+export function shownHost(uri: string): string {
   const { protocol, host } = new URL(uri);
   if (protocol === 'https:') return host;
   return protocol === 'http:' ? `${host} (an app on this computer)` : `${protocol} (an app on this device)`;
-};
+}

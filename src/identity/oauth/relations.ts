@@ -59,7 +59,7 @@ const grantExample: Example = ({ baseUrl }) =>
   grantDocument(grant, { id: grant.grantId, userId: 41, principal: app, baseUrl });
 
 /** Returns the reference chapter of the authorization server. */
-export const oauthChapter = (addresses: { baseUrl: string; authUrl: string }): Chapter => {
+export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): Chapter {
   const clientExample: Example = ({ baseUrl }) =>
     clientDocument(client, { baseUrl, authUrl: addresses.authUrl, clientSecret: null });
   return {
@@ -117,4 +117,4 @@ export const oauthChapter = (addresses: { baseUrl: string; authUrl: string }): C
     ],
     endpoints: protocolEndpoints(addresses),
   };
-};
+}

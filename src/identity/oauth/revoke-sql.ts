@@ -9,7 +9,7 @@ export type Ended = { client: number; userId: number | null; storeId: number | n
  * Revokes a grant with all its tokens and returns it; undefined if it or its client has already ended. It locks the client
  * first, so that the grant cannot end concurrently with its client.
  */
-export const revokeGrant = async (sql: Queryable, grantId: number, now: Date): Promise<LoggedGrant | undefined> => {
+export async function revokeGrant(sql: Queryable, grantId: number, now: Date): Promise<LoggedGrant | undefined> {
   const [row] = await sql<LoggedGrant[]>`
     with locked as (
       select id as locked_id, client_id, name from client
@@ -21,31 +21,27 @@ export const revokeGrant = async (sql: Queryable, grantId: number, now: Date): P
     returning g.id as "grantId", user_id as "userId", store_id as "storeId", client, client_id as "clientId", name
   `;
   return row;
-};
+}
 
 /** Returns the grant of a client's refresh token, including a rotated or expired one. */
-export const grantOfRefreshToken = async (
-  sql: Queryable,
-  hash: Buffer,
-  client: number,
-): Promise<number | undefined> => {
+export async function grantOfRefreshToken(sql: Queryable, hash: Buffer, client: number): Promise<number | undefined> {
   const [row] = await sql<{ grantId: number }[]>`
     select g.id as "grantId" from refresh_token r join access_grant g on g.id = r.grant_id
     where r.hash = ${hash}
       and g.client = ${client}
   `;
   return row?.grantId;
-};
+}
 
 /**
  * Deletes one access token of a client and returns its grant, which remains with its other tokens; undefined if there is
  * no such token.
  */
-export const deleteAccessToken = async (
+export async function deleteAccessToken(
   sql: Queryable,
   hash: Buffer,
   client: number,
-): Promise<(Ended & { grantId: number }) | undefined> => {
+): Promise<(Ended & { grantId: number }) | undefined> {
   const [row] = await sql<(Ended & { grantId: number })[]>`
     delete from access_token t using access_grant g
     where t.hash = ${hash} and g.id = t.grant_id
@@ -53,4 +49,4 @@ export const deleteAccessToken = async (
     returning g.id as "grantId", g.client, g.user_id as "userId", g.store_id as "storeId"
   `;
   return row;
-};
+}

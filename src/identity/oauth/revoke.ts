@@ -16,7 +16,7 @@ import { grantOfRefreshToken } from './revoke-sql.ts';
  * A refresh token, even a rotated one, revokes its grant with all tokens (RFC 7009 §2.1); an access token revokes only
  * itself. For an unknown token or another client's token nothing happens, and the response is the same (§2.2).
  */
-export const createRevoke = (deps: RevocationEffects & { sql: Sql; authenticate: AuthenticateClient }): RawHandler => {
+export function createRevoke(deps: RevocationEffects & { sql: Sql; authenticate: AuthenticateClient }): RawHandler {
   const { sql, authenticate } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);
@@ -35,4 +35,4 @@ export const createRevoke = (deps: RevocationEffects & { sql: Sql; authenticate:
     // The body has no meaning (RFC 7009 §2.2), but some clients require JSON.
     return jsonAnswer(200, {});
   });
-};
+}

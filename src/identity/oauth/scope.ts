@@ -9,13 +9,15 @@ export type RequestedScope = { scope: UserScope; storeId: number | undefined };
 const STORE = 'store_id_';
 
 /** Returns the distinct entries of a scope parameter. */
-export const scopeEntries = (text: string): string[] => [...new Set(text.split(' ').filter((entry) => entry !== ''))];
+export function scopeEntries(text: string): string[] {
+  return [...new Set(text.split(' ').filter((entry) => entry !== ''))];
+}
 
 /**
  * Parses a requested scope; undefined unless it is exactly one of the two, with at most one store next to
  * `store_full_access`.
  */
-export const readScope = (text: string): RequestedScope | undefined => {
+export function readScope(text: string): RequestedScope | undefined {
   const entries = scopeEntries(text);
   const [scope, ...others] = entries.filter((entry) => !entry.startsWith(STORE));
   const [store, ...otherStores] = entries.filter((entry) => entry.startsWith(STORE));
@@ -25,8 +27,9 @@ export const readScope = (text: string): RequestedScope | undefined => {
   if (store === undefined) return { scope, storeId: undefined };
   const storeId = parseId(store.slice(STORE.length));
   return storeId === undefined ? undefined : { scope, storeId };
-};
+}
 
 /** Returns the scope for the token response; a grant for a store includes the store. */
-export const scopeText = (scope: Scope, storeId: number | null): string =>
-  storeId === null ? scope : `${scope} ${STORE}${storeId}`;
+export function scopeText(scope: Scope, storeId: number | null): string {
+  return storeId === null ? scope : `${scope} ${STORE}${storeId}`;
+}

@@ -21,14 +21,14 @@ const grants: ReadonlyMap<string, GrantHandler> = new Map([
 ]);
 
 /** Number of statements, including client authentication: 2 for a code, 1 for a refresh, 2 for client_credentials. */
-export const createTokenEndpoint = (
+export function createTokenEndpoint(
   deps: RevocationEffects & {
     sql: Sql;
     authenticate: AuthenticateClient;
     lifetimes: Lifetimes;
     rotation: Rotation;
   },
-): RawHandler => {
+): RawHandler {
   const { authenticate, ...rest } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);
@@ -48,4 +48,4 @@ export const createTokenEndpoint = (
     if (grant === undefined) return exchange.refuse(tokenErrors.unsupportedGrantType);
     return jsonAnswer(200, await grant(exchange));
   });
-};
+}

@@ -9,41 +9,42 @@ import { ERROR_MEANINGS } from '../words.ts';
 import type { Json } from './input.ts';
 
 /** Returns the schema of each relation's document in the formats that have one, by relation name. */
-export const schemasOf = (relations: Iterable<RelationDoc>, naming: Naming): Json => {
+export function schemasOf(relations: Iterable<RelationDoc>, naming: Naming): Json {
   const describe = formats.find(({ schema }) => schema !== undefined)?.schema;
   return Object.fromEntries(
     [...relations].flatMap(({ rel, example }) =>
       example === undefined || describe === undefined ? [] : [[rel, describe(example, naming)]],
     ),
   );
-};
+}
 
 /** Returns the parsed JSON, or the text of another format. */
-const read = (text: string): Value => {
+function read(text: string): Value {
   try {
     return JSON.parse(text) as Value;
   } catch {
     return text;
   }
-};
+}
 
 /** Returns every example in every format for programs; responses refer to them. */
-export const examplesOf = (relations: Iterable<RelationDoc>, naming: Naming): Json =>
-  Object.fromEntries(
+export function examplesOf(relations: Iterable<RelationDoc>, naming: Naming): Json {
+  return Object.fromEntries(
     [...relations].flatMap(({ rel, example }) =>
       formats.flatMap(({ isPage, render }, at): [string, Json][] =>
         example === undefined || isPage ? [] : [[`${rel}.${at}`, { value: read(render(example, naming)) }]],
       ),
     ),
   );
+}
 
 const refer = (kind: string, name: string): Json => ({ $ref: `#/components/${kind}/${name}` });
 
-const schemaOf = (rels: readonly string[]): Json => {
+function schemaOf(rels: readonly string[]): Json {
   const all = rels.map((rel) => refer('schemas', rel));
   const [only, ...others] = all;
   return only === undefined || others.length > 0 ? { anyOf: all } : only;
-};
+}
 
 /** Returns the content of a response in every format, with the examples of its relations. */
 const contentOf = (rels: readonly string[]): Json =>
@@ -121,10 +122,10 @@ const errorStatusesOf = ({ method, access, fields }: MethodDoc, { path, operatio
 const relationsWithExample = (relations: readonly (RelationDoc | undefined)[]): string[] =>
   relations.flatMap((relation) => (relation?.example === undefined ? [] : [relation.rel]));
 
-const successResponses = (
+function successResponses(
   methodDoc: MethodDoc,
   { relations, makes, operation }: Context,
-): [status: string, response: Json][] => {
+): [status: string, response: Json][] {
   const etag = { ETag: refer('headers', 'etag') };
   if (methodDoc.method === 'DELETE') return [['204', { description: 'Deleted', headers: limits }]];
   const { isCreating, documentedInput, isStream } = operation;
@@ -142,9 +143,9 @@ const successResponses = (
     return [['2XX', success('Done, or accepted for processing', relationsWithExample([makes]), etag)]];
   const links = methodDoc.modifiers.includes('offset') ? { Link: refer('headers', 'link') } : {};
   return [['200', success(methodDoc.title, relationsWithExample(relations), { ...etag, ...links })]];
-};
+}
 
-export const responsesOf = (methodDoc: MethodDoc, context: Context): Json => {
+export function responsesOf(methodDoc: MethodDoc, context: Context): Json {
   const errors = errorStatusesOf(methodDoc, context).map((status): [string, Json] => [
     status,
     { ...refer('responses', 'errors'), description: ERROR_MEANINGS[status] ?? '' },
@@ -152,4 +153,4 @@ export const responsesOf = (methodDoc: MethodDoc, context: Context): Json => {
   const hasEtag = methodDoc.method === 'GET' && !context.operation.isStream;
   const unchanged: [string, Json][] = hasEtag ? [['304', { description: 'Not modified' }]] : [];
   return Object.fromEntries([...successResponses(methodDoc, context), ...unchanged, ...errors]);
-};
+}

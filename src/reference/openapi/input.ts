@@ -20,42 +20,42 @@ const HINTS: ReadonlySet<string> = new Set([
 ]);
 
 /** Returns a schema as plain JSON Schema, without hints. */
-export const plainSchema = (schema: TSchema): Json => {
+export function plainSchema(schema: TSchema): Json {
   const text = JSON.stringify(schema, function drop(this: unknown, name: string, value: unknown) {
     // A property may have the name of a hint, but is an object.
     return HINTS.has(name) && typeof value !== 'object' ? undefined : value;
   });
   return JSON.parse(text) as Json;
-};
+}
 
 /**
  * Returns the schema of a request body: the operation's own, or its documented one if the operation validates the body
  * itself.
  */
-export const bodySchema = ({
-  input,
-  documentedInput,
-}: Pick<Operation, 'input' | 'documentedInput'>): Json | undefined => {
+export function bodySchema({ input, documentedInput }: Pick<Operation, 'input' | 'documentedInput'>): Json | undefined {
   if (documentedInput === undefined) return input && plainSchema(input);
   const item = plainSchema(documentedInput.item);
   return { anyOf: [item, { type: 'array', items: item, minItems: 1, maxItems: documentedInput.itemsMax }] };
-};
+}
 
-export const requestBody = (
+export function requestBody(
   schema: Json,
   { mediaTypes = bodyMediaTypes, required = true }: { mediaTypes?: readonly string[]; required?: boolean } = {},
-): Json => ({
-  required,
-  content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema }])),
-});
+): Json {
+  return {
+    required,
+    content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema }])),
+  };
+}
 
 /** Returns the path parameters; `given` contains example values. */
-export const pathParameters = (path: string, given: readonly Readonly<Record<string, string>>[]): Json[] =>
-  [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => {
+export function pathParameters(path: string, given: readonly Readonly<Record<string, string>>[]): Json[] {
+  return [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => {
     const examples = [...new Set(given.flatMap((values) => values[name] ?? []))];
     const schema = examples.length === 0 ? { type: 'string' } : { type: 'string', examples };
     return { name, in: 'path', required: true, schema };
   });
+}
 
 const query = (name: string, description: string, schema: Json = { type: 'string' }): Json => ({
   name,
@@ -72,15 +72,17 @@ const MODIFIER_SCHEMAS: Readonly<Record<string, Json>> = {
   zoom: { type: 'string', minLength: 1 },
 };
 
-export const queryParameters = ({ modifiers, comparable }: MethodDoc): Json[] => [
-  ...modifiers.map((name) => query(name, aboutModifier(name) ?? '', MODIFIER_SCHEMAS[name])),
-  ...comparable.map((name) =>
-    query(
-      name,
-      `Only items with this ${name}; append :not, :lessthan or :greaterthan to the name for other comparisons.`,
+export function queryParameters({ modifiers, comparable }: MethodDoc): Json[] {
+  return [
+    ...modifiers.map((name) => query(name, aboutModifier(name) ?? '', MODIFIER_SCHEMAS[name])),
+    ...comparable.map((name) =>
+      query(
+        name,
+        `Only items with this ${name}; append :not, :lessthan or :greaterthan to the name for other comparisons.`,
+      ),
     ),
-  ),
-];
+  ];
+}
 
 const header = (name: string, description: string, schema: Json = { type: 'string' }, required = false): Json => ({
   name,
@@ -91,28 +93,32 @@ const header = (name: string, description: string, schema: Json = { type: 'strin
 });
 
 /** Headers that src/http reads; operations refer to them by these names. */
-export const headerParameters = (versionHeader: string): Json => ({
-  version: header(versionHeader, 'The version of the API.', { type: 'string', enum: [API_VERSION] }, true),
-  ifNoneMatch: header('If-None-Match', 'A known ETag: 304 if it is still current.'),
-  ifMatch: header('If-Match', 'A known ETag: 412 if it is no longer current.'),
-  idempotencyKey: header(
-    'Idempotency-Key',
-    'A key that you choose for this request: requests with the same key run once.',
-    {
-      type: 'string',
-      maxLength: 255,
-    },
-  ),
-});
+export function headerParameters(versionHeader: string): Json {
+  return {
+    version: header(versionHeader, 'The version of the API.', { type: 'string', enum: [API_VERSION] }, true),
+    ifNoneMatch: header('If-None-Match', 'A known ETag: 304 if it is still current.'),
+    ifMatch: header('If-Match', 'A known ETag: 412 if it is no longer current.'),
+    idempotencyKey: header(
+      'Idempotency-Key',
+      'A key that you choose for this request: requests with the same key run once.',
+      {
+        type: 'string',
+        maxLength: 255,
+      },
+    ),
+  };
+}
 
 const refer = (name: string): Json => ({ $ref: `#/components/parameters/${name}` });
 
-export const headersFor = (
+export function headersFor(
   method: MethodDoc['method'],
   { isConditional, takesKey }: Pick<Operation, 'isConditional' | 'takesKey'>,
-): Json[] => [
-  refer('version'),
-  ...(method === 'GET' ? [refer('ifNoneMatch')] : []),
-  ...(isConditional ? [refer('ifMatch')] : []),
-  ...(takesKey ? [refer('idempotencyKey')] : []),
-];
+): Json[] {
+  return [
+    refer('version'),
+    ...(method === 'GET' ? [refer('ifNoneMatch')] : []),
+    ...(isConditional ? [refer('ifMatch')] : []),
+    ...(takesKey ? [refer('idempotencyKey')] : []),
+  ];
+}

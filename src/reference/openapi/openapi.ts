@@ -24,15 +24,15 @@ import {
 const operationId = (method: string, path: string): string =>
   [method.toLowerCase(), ...(path.match(/\w+/g) ?? ['home'])].join('_');
 
-const security = (access: Operation['access'], scopes: readonly string[]): Json[] => {
+function security(access: Operation['access'], scopes: readonly string[]): Json[] {
   if (access === 'anyone') return [{}, { bearer: [] }];
   const sufficient = access === 'platform' || access === 'owner' ? ['platform'] : scopes;
   return [...sufficient.map((scope): Json => ({ oauth2: [scope] })), { bearer: [] }];
-};
+}
 
 type Context = { relationDocs: RelationDocs; setting: Setting };
 
-const resourceItem = (route: Resource, path: string, relations: readonly RelationDoc[], context: Context): Json => {
+function resourceItem(route: Resource, path: string, relations: readonly RelationDoc[], context: Context): Json {
   const { setting, relationDocs } = context;
   const [relation] = relations;
   const { makes } = relation ?? {};
@@ -62,11 +62,11 @@ const resourceItem = (route: Resource, path: string, relations: readonly Relatio
     return [[method.toLowerCase(), described]];
   });
   return { parameters: pathParameters(path, given), ...Object.fromEntries(operations) };
-};
+}
 
 const MEDIA_TYPES = { form: 'application/x-www-form-urlencoded', json: 'application/json' } as const;
 
-const endpointParameters = (takes: Endpoint['takes']): Json[] => {
+function endpointParameters(takes: Endpoint['takes']): Json[] {
   if (takes?.in !== 'query') return [];
   const { properties = {}, required = [] } = plainSchema(takes.schema) as { properties?: Json; required?: string[] };
   return Object.entries(properties).map(([name, schema]) => ({
@@ -75,13 +75,13 @@ const endpointParameters = (takes: Endpoint['takes']): Json[] => {
     required: required.includes(name),
     schema,
   }));
-};
+}
 
 const isByClient = (takes: Endpoint['takes']): boolean =>
   takes !== undefined && Object.hasOwn((plainSchema(takes.schema)['properties'] ?? {}) as Json, 'client_secret');
 
 /** Describes a protocol endpoint, with a server of its own if the authorization server has another address. */
-const endpointItem = (endpoint: Endpoint, tag: string, { naming }: Setting): [path: string, item: Json] => {
+function endpointItem(endpoint: Endpoint, tag: string, { naming }: Setting): [path: string, item: Json] {
   const { address, method, title, summary, takes, answers, example, specification } = endpoint;
   const isOfApi = address.startsWith(`${naming.baseUrl}/`);
   const { origin, pathname } = new URL(address);
@@ -105,9 +105,9 @@ const endpointItem = (endpoint: Endpoint, tag: string, { naming }: Setting): [pa
     responses: Object.fromEntries(responses) as Json,
   };
   return [path, { ...(!isOfApi && { servers: [{ url: origin }] }), [method.toLowerCase()]: operation }];
-};
+}
 
-const securitySchemes = ({ naming, authUrl, scopes }: Setting): Json => {
+function securitySchemes({ naming, authUrl, scopes }: Setting): Json {
   const tokenUrl = `${naming.baseUrl}/token`;
   const { platform = '', ...ofPeople } = scopes;
   return {
@@ -126,7 +126,7 @@ const securitySchemes = ({ naming, authUrl, scopes }: Setting): Json => {
     bearer: { type: 'http', scheme: 'bearer', description: 'An access token.' },
     client: { type: 'http', scheme: 'basic', description: 'client_id and client_secret.' },
   };
-};
+}
 
 /** Returns the path below `{base_url}`. */
 const pathBelow = (root: string, { path }: Route): string => path.slice(root.length) || '/';
@@ -146,13 +146,13 @@ const inputsOf = (routes: readonly Route[], root: string): Json =>
   );
 
 /** Merges endpoints with the same path and different methods. */
-const mergePaths = (items: readonly (readonly [path: string, item: Json])[]): Json => {
+function mergePaths(items: readonly (readonly [path: string, item: Json])[]): Json {
   const paths: Record<string, Json> = {};
   for (const [path, item] of items) paths[path] = { ...paths[path], ...item };
   return paths;
-};
+}
 
-export const openApi = (routes: readonly Route[], context: Context): Json => {
+export function openApi(routes: readonly Route[], context: Context): Json {
   const { relationDocs, setting } = context;
   const { naming, versionHeader } = setting;
   const root = rootOf(naming.baseUrl);
@@ -188,4 +188,4 @@ export const openApi = (routes: readonly Route[], context: Context): Json => {
       securitySchemes: securitySchemes(setting),
     },
   };
-};
+}

@@ -27,13 +27,13 @@ const addressRows = (
 ];
 
 /** Returns the relations of an address, with a title if it is only one. */
-const relationsCell = (addresses: readonly AddressRow[], { naming }: Setting): Markup => {
+function relationsCell(addresses: readonly AddressRow[], { naming }: Setting): Markup {
   const links = listed(addresses.flatMap(({ rel }) => (rel === undefined ? [] : [relationLink(rel, naming)])));
   const [only, ...others] = addresses;
   return others.length > 0 ? links : html`${only?.title}<br />${links}`;
-};
+}
 
-const chapterCard = (chapter: Chapter, relationDocs: RelationDocs, setting: Setting): Markup => {
+function chapterCard(chapter: Chapter, relationDocs: RelationDocs, setting: Setting): Markup {
   const byPath = Map.groupBy(addressRows(chapter, relationDocs, setting), ({ path }) => path);
   const rows = [...byPath].map(([path, addresses]) => [
     relationsCell(addresses, setting),
@@ -45,10 +45,10 @@ const chapterCard = (chapter: Chapter, relationDocs: RelationDocs, setting: Sett
     <p>${chapter.about}</p>
     ${rows.length > 0 && table(chapter.title, ['Relation', 'Methods', 'Address'], rows)}
   </section>`;
-};
+}
 
-export const docsPage = (relationDocs: RelationDocs, setting: Setting, view: View): string =>
-  frame({
+export function docsPage(relationDocs: RelationDocs, setting: Setting, view: View): string {
+  return frame({
     title: 'Getting started',
     at: 'docs',
     naming: setting.naming,
@@ -61,3 +61,4 @@ export const docsPage = (relationDocs: RelationDocs, setting: Setting, view: Vie
       </p>
       ${relationDocs.chapters.map((chapter) => chapterCard(chapter, relationDocs, setting))}`,
   });
+}

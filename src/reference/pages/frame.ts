@@ -9,12 +9,14 @@ import type { View } from '#hypermedia/view.ts';
 type CurrentPage = 'docs' | 'rels' | undefined;
 
 /** Returns the path of a reference page: a relative link, so that the reader stays on the same host. */
-export const pathOf = (path: string, { baseUrl }: Naming): string => rootOf(baseUrl) + path;
+export function pathOf(path: string, { baseUrl }: Naming): string {
+  return rootOf(baseUrl) + path;
+}
 
 const entry = (path: string, title: string, isCurrent: boolean): Markup =>
   html`<a href="${path}" ${isCurrent && html`aria-current="page"`}>${title}</a>`;
 
-export const frame = (page: { title: string; main: Markup; at: CurrentPage; naming: Naming; view: View }): string => {
+export function frame(page: { title: string; main: Markup; at: CurrentPage; naming: Naming; view: View }): string {
   const { title, main, at, naming, view } = page;
   return shell({
     title,
@@ -27,16 +29,18 @@ export const frame = (page: { title: string; main: Markup; at: CurrentPage; nami
       </nav>
       ${main}`,
   });
-};
+}
 
-export const relationLink = (rel: string, naming: Naming): Markup =>
-  isRegistered(rel)
+export function relationLink(rel: string, naming: Naming): Markup {
+  return isRegistered(rel)
     ? html`<code>${rel}</code>`
     : html`<a href="${pathOf(`/rels/${rel}`, naming)}"><code>${nameOf(rel, naming)}</code></a>`;
+}
 
 /** Joins parts with commas. */
-export const listed = (parts: readonly Markup[]): Markup =>
-  html`${parts.map((part, at) => html`${at > 0 && ', '}${part}`)}`;
+export function listed(parts: readonly Markup[]): Markup {
+  return html`${parts.map((part, at) => html`${at > 0 && ', '}${part}`)}`;
+}
 
 type Cell = Markup | string;
 
@@ -62,20 +66,21 @@ const tableOf = (label: string, heads: readonly string[], rows: readonly Markup[
 
 const cellOf = (cell: Cell): Markup => html`<td>${cell}</td>`;
 
-export const table = (label: string, heads: readonly string[], rows: readonly (readonly Cell[])[]): Markup =>
-  tableOf(
+export function table(label: string, heads: readonly string[], rows: readonly (readonly Cell[])[]): Markup {
+  return tableOf(
     label,
     heads,
     rows.map((cells) => html`${cells.map(cellOf)}`),
   );
+}
 
 /** Renders a table whose rows begin with a name, which does not wrap. */
-export const namedTable = (
+export function namedTable(
   label: string,
   heads: readonly string[],
   rows: readonly (readonly [name: string, ...cells: Cell[]])[],
-): Markup =>
-  tableOf(
+): Markup {
+  return tableOf(
     label,
     heads,
     rows.map(
@@ -84,3 +89,4 @@ export const namedTable = (
           ${cells.map(cellOf)}`,
     ),
   );
+}

@@ -144,6 +144,7 @@ const webhooks = ({ naming, webhookHeaderPrefix }: Setting): Markup =>
     </p>
   </section>`;
 
-export const guide = (setting: Setting): Markup =>
-  html`${begin(setting)} ${requests(setting)} ${errors(setting)} ${collections(setting)} ${changes(setting)}
+export function guide(setting: Setting): Markup {
+  return html`${begin(setting)} ${requests(setting)} ${errors(setting)} ${collections(setting)} ${changes(setting)}
   ${webhooks(setting)}`;
+}

@@ -6,8 +6,8 @@ import type { View } from '#hypermedia/view.ts';
 import type { RelationDocs } from '../relation-docs.ts';
 import { frame, relationLink, table } from './frame.ts';
 
-export const indexPage = ({ chapters }: RelationDocs, naming: Naming, view: View): string =>
-  frame({
+export function indexPage({ chapters }: RelationDocs, naming: Naming, view: View): string {
+  return frame({
     title: 'All relations',
     at: 'rels',
     naming,
@@ -32,3 +32,4 @@ export const indexPage = ({ chapters }: RelationDocs, naming: Naming, view: View
           </section>`,
       )}`,
   });
+}

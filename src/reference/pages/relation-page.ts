@@ -10,10 +10,10 @@ import type { MethodDoc, RelationDoc, AddressDoc } from '../relation-docs.ts';
 import { aboutModifier, constraintsOf, kindOf, kindOfProperty, ACCESS } from '../words.ts';
 import { frame, listed, namedTable, relationLink, table } from './frame.ts';
 
-const meaningOf = (field: Field): Markup => {
+function meaningOf(field: Field): Markup {
   const constraints = constraintsOf(field);
   return html`${field.hint} ${constraints !== '' && html`<span class="soft">${constraints}</span>`}`;
-};
+}
 
 const fieldTable = (label: string, fields: readonly Field[]): Markup =>
   namedTable(
@@ -25,12 +25,12 @@ const fieldTable = (label: string, fields: readonly Field[]): Markup =>
 const namesOf = (fields: readonly Field[]): string => fields.map(({ name }) => name).join(' ');
 
 /** Renders the fields of a method; refers to another method of the address that has the same. */
-const fieldsPart = (label: string, { method, fields }: MethodDoc, methodDocs: readonly MethodDoc[]): Markup => {
+function fieldsPart(label: string, { method, fields }: MethodDoc, methodDocs: readonly MethodDoc[]): Markup {
   const same = methodDocs.find((methodDoc) => namesOf(methodDoc.fields) === namesOf(fields));
   if (same === undefined || same.method === method) return fieldTable(label, fields);
   const required = fields.filter(({ isRequired }) => isRequired).map(({ name }) => html`<code>${name}</code>`);
   return html`<p>Same fields as ${same.method}${required.length > 0 && html`; required: ${listed(required)}`}.</p>`;
-};
+}
 
 const modifierTable = (label: string, { modifiers, comparable }: MethodDoc): Markup =>
   html`${namedTable(
@@ -114,7 +114,7 @@ const exampleCard = (example: Document, naming: Naming): Markup =>
     )}
   </section>`;
 
-export const relationPage = (relationDoc: RelationDoc, naming: Naming, view: View): string => {
+export function relationPage(relationDoc: RelationDoc, naming: Naming, view: View): string {
   const { rel, title, about, addressDocs, chapter, endpoints, example } = relationDoc;
   const methodDocs = addressDocs.flatMap((addressDoc) => addressDoc.methodDocs);
   return frame({
@@ -136,4 +136,4 @@ export const relationPage = (relationDoc: RelationDoc, naming: Naming, view: Vie
       ${example !== undefined && contentCard(example, methodDocs, naming)}
       ${example !== undefined && exampleCard(example, naming)}`,
   });
-};
+}

@@ -14,14 +14,15 @@ export const MEMBER_PROPERTIES = {
   date_created: 'date',
 } as const satisfies Comparisons;
 
-export const addressOfMembers = (storeId: number, baseUrl: string): string =>
-  `${addressOfStore(storeId, baseUrl)}/members`;
+export function addressOfMembers(storeId: number, baseUrl: string): string {
+  return `${addressOfStore(storeId, baseUrl)}/members`;
+}
 
 /** Returns the Document of a member. Users see each other's e-mail addresses; apps see none. */
-export const memberDocument = (
+export function memberDocument(
   { storeId, userId, email, role, dateCreated, timeZone }: MemberRow,
   { principal, baseUrl }: { principal: Principal; baseUrl: string },
-): Document => {
+): Document {
   const members = addressOfMembers(storeId, baseUrl);
   const visibleEmail = principal.scope === 'platform' || isInPerson(principal) ? email : null;
   return {
@@ -44,4 +45,4 @@ export const memberDocument = (
       date('date_created', formatDate(dateCreated, timeZone)),
     ],
   };
-};
+}

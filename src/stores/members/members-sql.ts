@@ -24,16 +24,16 @@ const members = (sql: Queryable, { shard, storeId }: Store) => sql`
   from membership m join store s on s.shard = m.shard and s.id = m.store_id join users u on u.id = m.user_id
   where m.shard = ${shard} and m.store_id = ${storeId}`;
 
-export const findMember = async (sql: Queryable, key: Key): Promise<MemberRow | undefined> => {
+export async function findMember(sql: Queryable, key: Key): Promise<MemberRow | undefined> {
   const [row] = await sql<MemberRow[]>`${members(sql, key)} and m.user_id = ${key.userId}`;
   return row;
-};
+}
 
 /** Returns the member and locks the row until the transaction ends. */
-export const lockMember = async (sql: Queryable, key: Key): Promise<MemberRow | undefined> => {
+export async function lockMember(sql: Queryable, key: Key): Promise<MemberRow | undefined> {
   const [row] = await sql<MemberRow[]>`${members(sql, key)} and m.user_id = ${key.userId} for no key update of m`;
   return row;
-};
+}
 
 const columns = (sql: Queryable): Columns<typeof MEMBER_PROPERTIES> => ({
   user_id: sql`m.user_id`,
@@ -41,65 +41,67 @@ const columns = (sql: Queryable): Columns<typeof MEMBER_PROPERTIES> => ({
   date_created: sql`m.date_created`,
 });
 
-export const listMembers = (sql: Queryable, store: Store, listing: Listing): Promise<MemberRow[]> => sql<MemberRow[]>`
+export function listMembers(sql: Queryable, store: Store, listing: Listing): Promise<MemberRow[]> {
+  return sql<MemberRow[]>`
   ${members(sql, store)}${narrowed(sql, listing.filters, columns(sql))}
   order by ${ordered(sql, listing.order, columns(sql), [sql`m.user_id`])} ${paged(sql, listing)}`;
+}
 
-export const countMembers = async (
+export async function countMembers(
   sql: Queryable,
   { shard, storeId }: Store,
   { filters }: Pick<Listing, 'filters'> = { filters: [] },
-): Promise<number> => {
+): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total from membership m
     where m.shard = ${shard} and m.store_id = ${storeId}${narrowed(sql, filters, columns(sql))}`;
   return row?.total ?? 0;
-};
+}
 
 /**
  * Whether the store has another owner. Locks all its owners in one order until the transaction ends, so that two owners cannot
  * remove each other concurrently.
  */
-export const hasOtherOwner = async (sql: Queryable, { shard, storeId, userId }: Key): Promise<boolean> => {
+export async function hasOtherOwner(sql: Queryable, { shard, storeId, userId }: Key): Promise<boolean> {
   const rows = await sql<{ userId: number }[]>`
     select user_id as "userId" from membership
     where shard = ${shard} and store_id = ${storeId} and role = 'owner' order by user_id for no key update`;
   return rows.some((row) => row.userId !== userId);
-};
+}
 
 /** Returns the id of the user with this e-mail address. */
-export const findUserId = async (sql: Queryable, email: string): Promise<number | undefined> => {
+export async function findUserId(sql: Queryable, email: string): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`select id from users where lower(email) = lower(${email})`;
   return row?.id;
-};
+}
 
 /**
  * Locks the store until the transaction ends, which prevents its erasure and serializes additions of members, so that their
  * limit is exact. Returns false if it does not exist.
  */
-export const lockStoreRow = async (sql: Queryable, { shard, storeId }: Store): Promise<boolean> => {
+export async function lockStoreRow(sql: Queryable, { shard, storeId }: Store): Promise<boolean> {
   const rows = await sql`select from store where shard = ${shard} and id = ${storeId} for no key update`;
   return rows.length === 1;
-};
+}
 
 /** Locks the user against erasure until the transaction ends. Returns false if it does not exist. */
-export const lockUserRow = async (sql: Queryable, userId: number): Promise<boolean> => {
+export async function lockUserRow(sql: Queryable, userId: number): Promise<boolean> {
   const rows = await sql`select from users where id = ${userId} for key share`;
   return rows.length === 1;
-};
+}
 
 /** Inserts a member. Returns false if the user is a member already. */
-export const insertMember = async (sql: Queryable, member: Key & { role: Role; now: Date }): Promise<boolean> => {
+export async function insertMember(sql: Queryable, member: Key & { role: Role; now: Date }): Promise<boolean> {
   const rows = await sql`
     insert into membership (shard, store_id, user_id, role, date_created)
     values (${member.shard}, ${member.storeId}, ${member.userId}, ${member.role}, ${member.now})
     on conflict (shard, store_id, user_id) do nothing
     returning user_id`;
   return rows.length === 1;
-};
+}
 
-export const updateRole = async (sql: Queryable, member: Key & { role: Role }): Promise<void> => {
+export async function updateRole(sql: Queryable, member: Key & { role: Role }): Promise<void> {
   await sql`
     update membership set role = ${member.role}
     where shard = ${member.shard} and store_id = ${member.storeId} and user_id = ${member.userId}`;
-};
+}

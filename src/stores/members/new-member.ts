@@ -28,27 +28,28 @@ const EMAIL_REQUIRED = {
 };
 
 /** Returns the 400 for a user that does not exist. */
-export const unknownUser = ({ email }: MemberInput): Problem =>
-  email === undefined
+export function unknownUser({ email }: MemberInput): Problem {
+  return email === undefined
     ? invalid({ code: 'invalid_value', message: 'user must be the id of a user', field: 'user' })
     : invalid({ code: 'invalid_value', message: UNKNOWN_EMAIL, field: 'email' });
+}
 
-const tooMany = (retryAfterSeconds: number): Problem => {
+function tooMany(retryAfterSeconds: number): Problem {
   const message = `Too many e-mail addresses without an account were tried: wait ${retryAfterSeconds} s, or ask the operator of this service`;
   const headers = { 'Retry-After': String(retryAfterSeconds) };
   return new Problem(429, { code: 'too_many_requests', message, field: 'email' }, { headers });
-};
+}
 
 /**
  * Returns the id of the user with an e-mail address, throttled for users because the result reveals whether an account exists:
  * each try takes from the throttle and gives back if it found a user, which the changelog records. The platform can read all
  * accounts anyway.
  */
-const findThrottled = async (
+async function findThrottled(
   { sql, throttle }: Deps,
   email: string,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
-): Promise<number | undefined> => {
+): Promise<number | undefined> {
   if (!isInPerson(principal)) return findUserId(sql, email);
   const throttled = await throttle.take(
     [{ limit: 'unknown members by person', subject: String(principal.userId) }],
@@ -58,16 +59,16 @@ const findThrottled = async (
   const userId = await findUserId(sql, email);
   if (userId !== undefined) await throttled.giveBack();
   return userId;
-};
+}
 
 /**
  * Returns the id of the user in the body. Throws a 400 or 403 that says what to change, and a 429 after too many unknown
  * addresses.
  */
-export const findNewMember = async (
+export async function findNewMember(
   deps: Deps,
   { body, ...request }: Pick<ApiRequest<MemberInput>, 'body' | 'principal' | 'now'>,
-): Promise<number> => {
+): Promise<number> {
   const { user, email } = body;
   if (user !== undefined) requirePlatform(request.principal, EMAIL_REQUIRED);
   if ((user === undefined) === (email === undefined))
@@ -75,4 +76,4 @@ export const findNewMember = async (
   const userId = email === undefined ? user : await findThrottled(deps, email.trim(), request);
   if (userId === undefined) throw unknownUser(body);
   return userId;
-};
+}

@@ -39,11 +39,11 @@ type Deps = {
 };
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
-const memberKeyOf = (request: AddressedRequest) => {
+function memberKeyOf(request: AddressedRequest) {
   const userId = parseId(request.params['user_id'] ?? '');
   if (userId === undefined) throw notFound('member');
   return { ...storeOfAddress(request), userId };
-};
+}
 
 const byOf = ({ changelog }: Deps, { principal, now }: Pick<ApiRequest, 'principal' | 'now'>): By => ({
   changelog,
@@ -54,11 +54,11 @@ const byOf = ({ changelog }: Deps, { principal, now }: Pick<ApiRequest, 'princip
 /**
  * Returns the member of the address and locks the row. Throws if the caller's version is stale or the only owner would be lost.
  */
-const lockedMember = async (
+async function lockedMember(
   tx: Tx,
   request: AddressedRequest & Pick<ApiRequest, 'unmodified'>,
   { remainsOwner }: { remainsOwner: boolean },
-): Promise<MemberRow> => {
+): Promise<MemberRow> {
   const key = memberKeyOf(request);
   // Locks all owners in order before the member. The platform may remove the last owner, to give the store to others.
   const mayLoseOwner = remainsOwner || request.principal.scope === 'platform' || (await hasOtherOwner(tx, key));
@@ -67,16 +67,16 @@ const lockedMember = async (
   request.unmodified(member.role);
   if (member.role === 'owner' && !mayLoseOwner) throw new Problem(409, { code: 'last_owner', message: LAST_OWNER });
   return member;
-};
+}
 
 const LAST_OWNER = 'This is the only owner of the store: make another member an owner first';
 
 const ALREADY_MEMBER = 'This person is a member of the store already: change the role of the existing member';
 
-const tooManyMembers = ({ membersPerStore }: Deps): Problem => {
+function tooManyMembers({ membersPerStore }: Deps): Problem {
   const message = `A store has at most ${membersPerStore} members; remove one first`;
   return new Problem(409, { code: 'limit_reached', message });
-};
+}
 
 /** Creates the operation that adds a member. A second addition is rejected, so that it cannot demote an owner. */
 const createAdd = (deps: Deps): Operation =>
@@ -125,7 +125,7 @@ const createRemove = (deps: Deps): Operation =>
     },
   });
 
-export const createMemberOperations = (deps: Deps): Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation> => {
+export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation> {
   const { sql, baseUrl } = deps;
   return {
     list: listing({
@@ -175,4 +175,4 @@ export const createMemberOperations = (deps: Deps): Record<'list' | 'add' | 'rea
     }),
     remove: createRemove(deps),
   };
-};
+}

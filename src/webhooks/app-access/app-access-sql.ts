@@ -34,9 +34,8 @@ export type WebhookRef = { shard: number; id: number; storeId: number };
  * Disables the active webhooks in the scope whose app no longer has access to their store. Locks the rows in the order of their
  * keys, so that two calls cannot deadlock.
  */
-export const disableWithoutAccess = (sql: Queryable, scope: Scope, now: Date): Promise<WebhookRef[]> => sql<
-  WebhookRef[]
->`
+export function disableWithoutAccess(sql: Queryable, scope: Scope, now: Date): Promise<WebhookRef[]> {
+  return sql<WebhookRef[]>`
   with stopping as (
     select w.shard, w.id from webhook w
     where w.client is not null and w.is_active
@@ -51,16 +50,17 @@ export const disableWithoutAccess = (sql: Queryable, scope: Scope, now: Date): P
   from stopping
   where w.shard = stopping.shard and w.id = stopping.id and w.is_active
   returning w.shard, w.id, w.store_id as "storeId"`;
+}
 
 /**
  * Returns the user through whom an app has access to a store, preferably `userId`; undefined if it has none. Locks the access
  * until the transaction ends. `isSameUserOnly`: ignore grants of other users.
  */
-export const lockAccess = async (
+export async function lockAccess(
   sql: Queryable,
   { client, userId, storeId }: Access,
   { isSameUserOnly }: { isSameUserOnly: boolean },
-): Promise<{ userId: number | null } | undefined> => {
+): Promise<{ userId: number | null } | undefined> {
   const [row] =
     userId === null
       ? await sql<{ userId: null }[]>`
@@ -72,24 +72,27 @@ export const lockAccess = async (
         order by g.user_id = ${userId} desc, g.id limit 1
         for share`;
   return row;
-};
+}
 
 /** Returns, for each store, how many webhooks of an app are disabled because its access ended. */
-export const countStopped = (
+export function countStopped(
   sql: Queryable,
   client: number,
   storeIds: readonly number[],
-): Promise<{ storeId: number; count: number }[]> => sql<{ storeId: number; count: number }[]>`
+): Promise<{ storeId: number; count: number }[]> {
+  return sql<{ storeId: number; count: number }[]>`
   select store_id as "storeId", count(*) from webhook
   where client = ${client} and store_id = any(${storeIds}::bigint[]) and not is_held and inactive_reason = 'access_ended'
   group by store_id`;
+}
 
 /** Enables the webhooks that were disabled when the app's access ended, and assigns them to `userId`. */
-export const resumeStopped = (
+export function resumeStopped(
   sql: Queryable,
   { client, userId, storeIds }: { client: number; userId: number; storeIds: readonly number[] },
   now: Date,
-): Promise<WebhookRef[]> => sql<WebhookRef[]>`
+): Promise<WebhookRef[]> {
+  return sql<WebhookRef[]>`
   with resuming as (
     select shard, id from webhook
     where client = ${client} and store_id = any(${storeIds}::bigint[]) and not is_held and inactive_reason = 'access_ended'
@@ -100,3 +103,4 @@ export const resumeStopped = (
   from resuming
   where w.shard = resuming.shard and w.id = resuming.id
   returning w.shard, w.id, w.store_id as "storeId"`;
+}

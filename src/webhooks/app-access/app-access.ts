@@ -27,25 +27,26 @@ type LockedAccess = { userId: number | null } | undefined;
 /**
  * Returns the user through whom the app of a webhook has access to its store, and locks that access until the transaction ends.
  */
-export const lockAccessOf = async (
+export async function lockAccessOf(
   tx: Queryable,
   { client, user: userId, storeId, isHeld }: AppWebhook,
-): Promise<LockedAccess> =>
-  client === null ? undefined : lockAccess(tx, { client, userId, storeId }, { isSameUserOnly: isHeld });
+): Promise<LockedAccess> {
+  return client === null ? undefined : lockAccess(tx, { client, userId, storeId }, { isSameUserOnly: isHeld });
+}
 
 /**
  * Returns the user of a webhook after a change: enabling an app's webhook assigns it to the user who granted the access. Throws a
  * 409 if the app has no access.
  */
-export const userAfter = (
+export function userAfter(
   stored: Pick<WebhookRow, 'client' | 'user' | 'isActive'>,
   after: { isActive: boolean },
   access: LockedAccess,
-): number | null => {
+): number | null {
   if (stored.client === null || stored.isActive || !after.isActive) return stored.user;
   if (access === undefined) throw new Problem(409, { code: REASON, message: ENDED });
   return access.userId;
-};
+}
 
 export type AppAccess = {
   /** Disables the webhooks in the scope whose apps no longer have access, and records each in the changelog. */
@@ -60,13 +61,13 @@ export type AppAccess = {
   ) => Promise<void>;
 };
 
-export const createAppAccess = ({
+export function createAppAccess({
   changelog,
   announce,
 }: {
   changelog: Changelog;
   announce: WebhookDeps['announce'];
-}): AppAccess => {
+}): AppAccess {
   const recordAndNotify = async (
     tx: Queryable,
     webhooks: readonly WebhookRef[],
@@ -96,4 +97,4 @@ export const createAppAccess = ({
     resumeWebhooks: async (tx, target, now) =>
       recordAndNotify(tx, await resumeStopped(tx, target, now), true, inPerson(target.userId), now),
   };
-};
+}

@@ -27,27 +27,27 @@ const AFTER_REPAIR = html`After the repair: <strong>Send a sample event</strong>
 const ACCESS_ENDED = html`Halcyon disabled this webhook because the app that created it no longer has access to the
 store. To enable it, connect the app again. Then ${ENABLE}, and finally ${RECOVER}.`;
 
-const failures = (
+function failures(
   { consecutiveFailures, firstFailureAt, outcome, responseCode }: FailureState,
   timeZone: string,
-): Markup => {
+): Markup {
   const reason = outcome === null ? null : reasonOf({ outcome, responseCode });
   const many = consecutiveFailures === 1 ? 'One attempt' : `${consecutiveFailures} consecutive attempts`;
   return html`${many} failed${firstFailureAt !== null && html`, the first on ${shownAt(firstFailureAt, timeZone)}`}.
   ${reason !== null && html`Last failure: ${reason}`}`;
-};
+}
 
 /**
  * Suggests the start of a recovery: an hour before the first failure, since events precede their attempts. Arrived events are not
  * resent.
  */
-const sinceOf = ({ firstFailureAt, dateCreated }: FailureState, timeZone: string): Readonly<Record<string, string>> => {
+function sinceOf({ firstFailureAt, dateCreated }: FailureState, timeZone: string): Readonly<Record<string, string>> {
   if (firstFailureAt === null) return {};
   const since = new Date(Math.max(firstFailureAt.getTime() - HOUR_MS, dateCreated.getTime()));
   return { since: formatDate(since, timeZone) };
-};
+}
 
-const paragraphsOf = (webhook: AdvisedWebhook, trouble: FailureState, now: Date): Markup[] => {
+function paragraphsOf(webhook: AdvisedWebhook, trouble: FailureState, now: Date): Markup[] {
   const { timeZone, pausedUntil } = webhook;
   const lack = lackReason(webhook);
   if (lack !== null) return [html`${lack} <strong>Change this webhook</strong> below.`];
@@ -73,12 +73,12 @@ const paragraphsOf = (webhook: AdvisedWebhook, trouble: FailureState, now: Date)
         ? [html`This webhook is enabled again. Events that it missed are not sent automatically: ${RECOVER}.`]
         : [];
   }
-};
+}
 
 /** Returns the advice for a webhook; undefined if none is needed. */
-export const adviceOfWebhook = async (sql: Sql, webhook: AdvisedWebhook, now: Date): Promise<Advice | undefined> => {
+export async function adviceOfWebhook(sql: Sql, webhook: AdvisedWebhook, now: Date): Promise<Advice | undefined> {
   const trouble = await findFailureState(sql, shardOf(webhook.id), webhook.id);
   if (trouble === undefined) return undefined;
   const paragraphs = paragraphsOf(webhook, trouble, now);
   return paragraphs.length === 0 ? undefined : { paragraphs, suggested: sinceOf(trouble, webhook.timeZone) };
-};
+}

@@ -13,30 +13,30 @@ type Hour = Figures['hours'][number];
 
 const failedIn = ({ attempts, delivered }: Hour): number => attempts - delivered;
 
-const countsSummary = (figures: Figures, timeZone: string): string => {
+function countsSummary(figures: Figures, timeZone: string): string {
   const failed = figures.attempts - figures.delivered;
   const delivered = `${whole.format(figures.delivered)} delivered (${whole.format(successRate(figures) ?? 0)} %)`;
   if (failed === 0) return `${delivered}, none failed`;
   const worst = figures.hours.reduce((most, hour) => (failedIn(hour) > failedIn(most) ? hour : most));
   const inOne = failedIn(worst) === failed ? 'all' : whole.format(failedIn(worst));
   return `${delivered}, ${whole.format(failed)} failed, ${inOne} of them in the hour from ${hourLabel(worst.at, timeZone)}`;
-};
+}
 
 const durationOf = (ms: number): string => (ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`);
 
 /** `25–50 ms`, `500 ms–1 s`, `more than 30 s`. */
-const rangeText = ({ above, within }: Range): string => {
+function rangeText({ above, within }: Range): string {
   if (within === null) return `more than ${durationOf(above)}`;
   const [from, to] = [durationOf(above), durationOf(within)];
   const isSameUnit = from.endsWith(' ms') === to.endsWith(' ms');
   return `${above === 0 ? '0' : isSameUnit ? from.replace(/ m?s$/, '') : from}–${to}`;
-};
+}
 
 const durationsSummary = (median: Range, slow: Range): string =>
   `Response time: median ${rangeText(median)}, 95th percentile ${rangeText(slow)}`;
 
 /** Returns the charts of one webhook, or of several together. */
-export const chartsOfFigures = (figures: Figures, timeZone: string): Charts => {
+export function chartsOfFigures(figures: Figures, timeZone: string): Charts {
   if (figures.attempts === 0) return { note: 'Nothing was sent in the last 24 hours.' };
   const hours = figures.hours.map(({ at }) => hourLabel(at, timeZone));
   const bars = {
@@ -57,4 +57,4 @@ export const chartsOfFigures = (figures: Figures, timeZone: string): Charts => {
     beside: { name: '95 % within', values: figures.hours.map(p95) },
   };
   return { bars: [bars], lines: [lines] };
-};
+}

@@ -33,7 +33,9 @@ const dateOrNull = (name: string, at: Date | null, timeZone: string): Property =
   date(name, at && formatDate(at, timeZone));
 
 /** Returns the beginning of the hour in the time zone of the store. */
-export const hourLabel = (at: Date, timeZone: string): string => clockOf(formatDate(at, timeZone));
+export function hourLabel(at: Date, timeZone: string): string {
+  return clockOf(formatDate(at, timeZone));
+}
 
 const trend = (
   name: string,
@@ -54,7 +56,7 @@ const countProperties = (figures: Figures): Property[] => [
   { ...number('success_rate', successRate(figures)), unit: '%' },
 ];
 
-const statisticProperties = (figures: Figures, timeZone: string): Property[] => {
+function statisticProperties(figures: Figures, timeZone: string): Property[] {
   const { hours } = figures;
   const labels = hours.map(({ at }) => hourLabel(at, timeZone));
   return [
@@ -64,9 +66,9 @@ const statisticProperties = (figures: Figures, timeZone: string): Property[] => 
     { ...number('duration_p95', p95(figures)), unit: 'ms' },
     trend('duration_trend', 'ms', hours.map(p95), labels),
   ];
-};
+}
 
-const failureDocument = ({ outcome, attempts, hour }: Failure, { row, last }: Health, baseUrl: string): Document => {
+function failureDocument({ outcome, attempts, hour }: Failure, { row, last }: Health, baseUrl: string): Document {
   const found = last.get(outcome);
   const responseCode = found?.responseCode ?? null;
   const logs = `${addressOfWebhook(row.id, baseUrl)}/logs?outcome=${encodeURIComponent(outcome)}`;
@@ -82,18 +84,18 @@ const failureDocument = ({ outcome, attempts, hour }: Failure, { row, last }: He
       date('date_last', formatDate(found?.at ?? hour, row.timeZone)),
     ],
   };
-};
+}
 
 /** Returns what is wrong now: a missing setting, or the last failure of a failing webhook; null if nothing is. */
-const currentReason = ({ row, figures, last }: Health): string | null => {
+function currentReason({ row, figures, last }: Health): string | null {
   const lack = lackReason(row);
   if (lack !== null) return lack;
   const [latest] = figures.failures;
   if (latest === undefined || row.consecutiveFailures === 0) return null;
   return reasonOf({ outcome: latest.outcome, responseCode: last.get(latest.outcome)?.responseCode ?? null });
-};
+}
 
-const linksOf = (row: Health['row'], baseUrl: string): Link[] => {
+function linksOf(row: Health['row'], baseUrl: string): Link[] {
   const webhook = addressOfWebhook(row.id, baseUrl);
   return [
     { rel: 'self', href: addressOfHealth(row.id, baseUrl), title: 'The health of this webhook' },
@@ -106,9 +108,9 @@ const linksOf = (row: Health['row'], baseUrl: string): Link[] => {
     { rel: 'statuses', href: `${webhook}/statuses`, title: 'The deliveries of this webhook' },
     { rel: 'logs', href: `${webhook}/logs`, title: 'The attempts to deliver to this webhook' },
   ];
-};
+}
 
-export const healthDocument = (health: Health, { baseUrl, now }: Shown): Document => {
+export function healthDocument(health: Health, { baseUrl, now }: Shown): Document {
   const { row, figures, pending } = health;
   const { timeZone, probeAt } = row;
   return {
@@ -138,7 +140,7 @@ export const healthDocument = (health: Health, { baseUrl, now }: Shown): Documen
       dateOrNull('oldest_pending', pending.oldestAt, timeZone),
     ],
   };
-};
+}
 
 /** Webhooks that need attention come first; within a state, the lowest success rate. */
 const ORDER: readonly WebhookState[] = ['failing', 'paused', 'inactive', 'ok'];
@@ -153,11 +155,11 @@ const worstFirst = (healths: readonly Health[], now: Date): Health[] =>
       a.row.id - b.row.id,
   );
 
-export const overviewDocument = (
+export function overviewDocument(
   { healths, total }: Healths,
   { storeId }: { storeId: number },
   shown: Shown,
-): Document => {
+): Document {
   const { baseUrl, now } = shown;
   const states = healths.map(({ row }) => stateOf(row, now));
   const inState = (state: WebhookState): Property => number(state, states.filter((one) => one === state).length);
@@ -190,4 +192,4 @@ export const overviewDocument = (
       ),
     ],
   };
-};
+}

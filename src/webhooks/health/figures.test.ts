@@ -7,11 +7,11 @@ import type { HourRow } from './health-sql.ts';
 
 const now = new Date('2026-07-01T10:20:00Z');
 
-const row = (hoursAgo: number, outcome: string, attempts: number, bucket = 0): HourRow => {
+function row(hoursAgo: number, outcome: string, attempts: number, bucket = 0): HourRow {
   const durations = emptyHistogram();
   durations[bucket] = attempts;
   return { webhookId: 1, hour: new Date(Date.UTC(2026, 6, 1, 10 - hoursAgo)), outcome, attempts, durations };
-};
+}
 
 test('the last 24 hours are the one that runs and the 23 before it', () => {
   const { hours, attempts } = figuresOf([row(0, 'delivered', 1), row(23, 'delivered', 2), row(24, 'refused', 4)], now);

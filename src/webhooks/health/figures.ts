@@ -21,8 +21,9 @@ export type Figures = AttemptCounts & {
 };
 
 /** Returns the beginning of the first shown hour. */
-export const firstHourOf = (now: Date): Date =>
-  new Date((Math.floor(now.getTime() / HOUR_MS) - HOURS_SHOWN + 1) * HOUR_MS);
+export function firstHourOf(now: Date): Date {
+  return new Date((Math.floor(now.getTime() / HOUR_MS) - HOURS_SHOWN + 1) * HOUR_MS);
+}
 
 const emptyCounts = (): AttemptCounts => ({ attempts: 0, delivered: 0, answered: emptyHistogram() });
 
@@ -32,7 +33,7 @@ const addRow = ({ attempts, delivered, answered }: AttemptCounts, row: HourRow):
   answered: ANSWERED.has(row.outcome) ? added(answered, row.durations) : answered,
 });
 
-const failuresOf = (rows: readonly HourRow[]): Failure[] => {
+function failuresOf(rows: readonly HourRow[]): Failure[] {
   const failed = rows.filter(({ outcome }) => outcome !== 'delivered');
   return [...Map.groupBy(failed, ({ webhookId, outcome }) => `${webhookId} ${outcome}`).values()]
     .flatMap((same) => {
@@ -43,10 +44,10 @@ const failuresOf = (rows: readonly HourRow[]): Failure[] => {
     .toSorted(
       (a, b) => b.hour.getTime() - a.hour.getTime() || b.attempts - a.attempts || (a.outcome < b.outcome ? -1 : 1),
     );
-};
+}
 
 /** Returns the statistics of one webhook, or of several together. Rows of other hours are ignored. */
-export const figuresOf = (rows: readonly HourRow[], now: Date): Figures => {
+export function figuresOf(rows: readonly HourRow[], now: Date): Figures {
   const firstMs = firstHourOf(now).getTime();
   const hours = Array.from({ length: HOURS_SHOWN }, (_, n) => ({
     ...emptyCounts(),
@@ -61,19 +62,28 @@ export const figuresOf = (rows: readonly HourRow[], now: Date): Figures => {
     shown.push(row);
   }
   return { ...shown.reduce(addRow, emptyCounts()), hours, failures: failuresOf(shown) };
-};
+}
 
 /**
  * Returns the percentage with one decimal, rounded down, so that one failure in a million is not "100 %"; null without attempts.
  */
-export const successRate = ({ attempts, delivered }: AttemptCounts): number | null =>
-  attempts === 0 ? null : Math.floor((delivered / attempts) * 1_000) / 10;
+export function successRate({ attempts, delivered }: AttemptCounts): number | null {
+  return attempts === 0 ? null : Math.floor((delivered / attempts) * 1_000) / 10;
+}
 
 /** Return the histogram bucket of the median and of the 95th percentile of response times; null without responses. */
-export const range50 = ({ answered }: AttemptCounts): Range | null => quantileOf(answered, 0.5);
-export const range95 = ({ answered }: AttemptCounts): Range | null => quantileOf(answered, 0.95);
+export function range50({ answered }: AttemptCounts): Range | null {
+  return quantileOf(answered, 0.5);
+}
+export function range95({ answered }: AttemptCounts): Range | null {
+  return quantileOf(answered, 0.95);
+}
 
 /** Returns the upper bound of a bucket, or the last bound for the open bucket. */
 const upperMs = (range: Range | null): number | null => range && (range.within ?? range.above);
-export const p50 = (counts: AttemptCounts): number | null => upperMs(range50(counts));
-export const p95 = (counts: AttemptCounts): number | null => upperMs(range95(counts));
+export function p50(counts: AttemptCounts): number | null {
+  return upperMs(range50(counts));
+}
+export function p95(counts: AttemptCounts): number | null {
+  return upperMs(range95(counts));
+}

@@ -7,8 +7,10 @@ import type { InactiveReason } from '../webhook.ts';
 /** The setting without which a webhook is sent nothing. */
 export type Lack = 'events' | 'url';
 
-export const lacking = (sql: Queryable) => sql`
+export function lacking(sql: Queryable) {
+  return sql`
   case when cardinality(w.events) = 0 then 'events' when w.url is null and not w.is_held then 'url' end`;
+}
 
 export type HealthRow = {
   id: number;
@@ -36,13 +38,13 @@ const selected = (sql: Queryable) => sql`
   join store s on s.shard = w.shard and s.id = w.store_id
   left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch`;
 
-export const findHealth = async (sql: Queryable, { shard, id, stores }: Key): Promise<HealthRow | undefined> => {
+export async function findHealth(sql: Queryable, { shard, id, stores }: Key): Promise<HealthRow | undefined> {
   const [row] = await sql<HealthRow[]>`
     ${selected(sql)}
     where w.shard = ${shard} and w.id = ${id}
       and (${stores}::bigint[] is null or w.store_id = any (${stores}::bigint[]))`;
   return row;
-};
+}
 
 export type FailureState = {
   /** The first of the current consecutive failures, or of those that caused the auto-disable that began this epoch; else null. */
@@ -56,11 +58,7 @@ export type FailureState = {
   responseCode: number | null;
 };
 
-export const findFailureState = async (
-  sql: Queryable,
-  shard: number,
-  id: number,
-): Promise<FailureState | undefined> => {
+export async function findFailureState(sql: Queryable, shard: number, id: number): Promise<FailureState | undefined> {
   const [row] = await sql<FailureState[]>`
     select w.date_created as "dateCreated", t.first_failure_at as "firstFailureAt",
       coalesce(t.consecutive_failures, 0) as "consecutiveFailures",
@@ -75,28 +73,30 @@ export const findFailureState = async (
     ) as a on true
     where w.shard = ${shard} and w.id = ${id}`;
   return row;
-};
+}
 
 /** Returns the first `limit` webhooks of a store by id. */
-export const listHealths = async (sql: Queryable, store: Store, limit: number): Promise<HealthRow[]> => sql<
-  HealthRow[]
->`
+export async function listHealths(sql: Queryable, store: Store, limit: number): Promise<HealthRow[]> {
+  return sql<HealthRow[]>`
   ${selected(sql)}
   where w.shard = ${store.shard} and w.store_id = ${store.storeId}
   order by w.id limit ${limit}`;
+}
 
 export type HourRow = { webhookId: number; hour: Date; outcome: string; attempts: number; durations: Histogram };
 
-export const listHours = async (
+export async function listHours(
   sql: Queryable,
   shard: number,
   webhookIds: readonly number[],
   since: Date,
-): Promise<HourRow[]> => sql<HourRow[]>`
+): Promise<HourRow[]> {
+  return sql<HourRow[]>`
   select webhook_id as "webhookId", hour, outcome, attempts, durations
   from webhook_hour
   where shard = ${shard} and webhook_id = any (${webhookIds as number[]}::bigint[]) and hour >= ${since}
   order by hour`;
+}
 
 export type PendingRow = { webhookId: number; pending: number; oldestAt: Date | null };
 
@@ -105,12 +105,13 @@ export type PendingRow = { webhookId: number; pending: number; oldestAt: Date | 
  * half a second per million. Deliveries of an older epoch have failed; they use up the limit but are not counted, because
  * skipping them would read all of them.
  */
-export const listPending = async (
+export async function listPending(
   sql: Queryable,
   shard: number,
   webhooks: readonly Pick<HealthRow, 'id' | 'epoch'>[],
   limit: number,
-): Promise<PendingRow[]> => sql<PendingRow[]>`
+): Promise<PendingRow[]> {
+  return sql<PendingRow[]>`
   select w.id as "webhookId", p.pending, e.date_created as "oldestAt"
   from unnest(
     ${webhooks.map(({ id }) => id)}::bigint[], ${webhooks.map(({ epoch }) => epoch)}::int[]
@@ -124,6 +125,7 @@ export const listPending = async (
     ) d
   ) p
   left join event e on e.shard = ${shard} and e.id = p.oldest`;
+}
 
 export type LastFailureRow = { webhookId: number; outcome: string; at: Date; responseCode: number | null };
 
@@ -131,12 +133,13 @@ export type LastFailureRow = { webhookId: number; outcome: string; at: Date; res
  * Returns the last attempt of each webhook with each outcome, searched among the `limit` newest attempts of the given hour; none
  * if more attempts followed it.
  */
-export const listLastFailures = async (
+export async function listLastFailures(
   sql: Queryable,
   shard: number,
   failures: readonly { webhookId: number; outcome: string; hour: Date }[],
   limit: number,
-): Promise<LastFailureRow[]> => sql<LastFailureRow[]>`
+): Promise<LastFailureRow[]> {
+  return sql<LastFailureRow[]>`
   select w.webhook_id as "webhookId", w.outcome, a.date_started as "at", a.response_code as "responseCode"
   from unnest(
     ${failures.map(({ webhookId }) => webhookId)}::bigint[], ${failures.map(({ outcome }) => outcome)}::text[],
@@ -153,3 +156,4 @@ export const listLastFailures = async (
     where n.outcome = w.outcome
     order by n.date_started desc limit 1
   ) a`;
+}

@@ -17,21 +17,21 @@ await maintainPartitions(sql, { now, retentionDays: 30, daysAhead: 1 });
 
 let next = 1_000_000;
 
-const addStore = async () => {
+async function addStore() {
   const storeId = (next += 1);
   const shard = shardOf(storeId);
   await sql`
     insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
     values (${shard}, ${storeId}, 'Store', 'store.example.com', '', 'Asia/Kolkata', ${now}, ${now})`;
   return { shard, storeId };
-};
+}
 type Store = Awaited<ReturnType<typeof addStore>>;
 
 const day = dayOf(now);
 const idsOf = (shard: number, count: number) => Array.from({ length: count }, () => dailyIdOf(day, (next += 1), shard));
 
 /** Webhooks of which each has had something delivered and something refused in each of so many hours. */
-const addWebhooks = async ({ shard, storeId }: Store, count: number): Promise<number[]> => {
+async function addWebhooks({ shard, storeId }: Store, count: number): Promise<number[]> {
   const ids = Array.from({ length: count }, () => idOf((next += 1), shard));
   await sql`
     insert into webhook (shard, id, store_id, name, format, version, events, is_active, headers, retry_profile,
@@ -44,7 +44,7 @@ const addWebhooks = async ({ shard, storeId }: Store, count: number): Promise<nu
       array[10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
     from unnest(${ids}::bigint[]) as id, generate_series(0, 30) as ago, unnest(array['delivered', 'refused']) as outcome`;
   return ids;
-};
+}
 
 const addEvents = (shard: number, storeId: number, ids: readonly number[]) => sql`
   insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
@@ -58,23 +58,23 @@ const addPending = ({ shard, storeId }: Store, webhook: number | undefined, ids:
   select ${shard}, id, ${storeId}, ${webhook ?? 0}, ${epoch}, id, ${now} from unnest(${ids as number[]}::bigint[]) as id`;
 
 /** `among`: how many pending deliveries are counted. */
-const read = async (store: Store, among = 10) => {
+async function read(store: Store, among = 10) {
   const rows = await listHealths(sql, store, WEBHOOKS);
   return readHealths(sql, store.shard, rows, { now, pendingLimit: among });
-};
+}
 
 /** Of the whole database, since it was made; the asking included. */
-const transactions = async (): Promise<number> => {
+async function transactions(): Promise<number> {
   await sql`select pg_stat_force_next_flush()`;
   const [row] = await sql<{ n: number }[]>`
     select xact_commit as n from pg_stat_database where datname = current_database()`;
   return row?.n ?? 0;
-};
-const countedOf = async (act: () => Promise<unknown>): Promise<number> => {
+}
+async function countedOf(act: () => Promise<unknown>): Promise<number> {
   const before = await transactions();
   await act();
   return (await transactions()) - before;
-};
+}
 
 test('the overview of a hundred webhooks takes the statements of one', async () => {
   const [small, large] = [await addStore(), await addStore()];

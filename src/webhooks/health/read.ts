@@ -26,12 +26,12 @@ export type Health = {
 export type Healths = { healths: readonly Health[]; total: Figures };
 
 /** Returns the health of webhooks of one shard. `pendingLimit`: the limit of counted pending deliveries per webhook. */
-export const readHealths = async (
+export async function readHealths(
   sql: Queryable,
   shard: number,
   webhooks: readonly HealthRow[],
   { now, pendingLimit }: { now: Date; pendingLimit: number },
-): Promise<Healths> => {
+): Promise<Healths> {
   const ids = webhooks.map(({ id }) => id);
   const [hours, pending] = await Promise.all([
     listHours(sql, shard, ids, firstHourOf(now)),
@@ -50,4 +50,4 @@ export const readHealths = async (
     last: new Map((lastOf.get(row.id) ?? []).map((last) => [last.outcome, last])),
   }));
   return { healths, total };
-};
+}

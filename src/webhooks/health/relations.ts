@@ -23,11 +23,11 @@ const row: HealthRow = {
   lacks: null,
 };
 
-const hour = (at: string, outcome: string, attempts: number, bucket: number): HourRow => {
+function hour(at: string, outcome: string, attempts: number, bucket: number): HourRow {
   const durations = emptyHistogram();
   durations[bucket] = attempts;
   return { webhookId: row.id, hour: new Date(at), outcome, attempts, durations };
-};
+}
 
 const hours: readonly HourRow[] = [
   hour('2026-11-20T14:00:00Z', 'delivered', 118, 3),
@@ -51,11 +51,11 @@ const overviewExample = ({ baseUrl }: Naming): Document =>
   overviewDocument({ healths: [health], total: health.figures }, row, { baseUrl, now });
 
 /** Returns the embedded example; a failure has no address of its own. */
-const failureExample = (naming: Naming): Document => {
+function failureExample(naming: Naming): Document {
   const [failure] = healthExample(naming).embedded.flatMap(({ documents }) => documents);
   if (failure === undefined) throw new TypeError('The health example has no failure');
   return failure;
-};
+}
 
 const measures =
   'The last 24 hours are the current hour and the 23 before it. success_rate is the percentage of successful attempts. duration_p50 and duration_p95 are the median and the 95th percentile of the response time in milliseconds, rounded up to 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000 or 30000 (which includes longer times). The trends have one number per hour, oldest first, null for hours without data.';

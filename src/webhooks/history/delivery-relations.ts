@@ -23,7 +23,7 @@ const previewExample = ({ revision }: WebhookRow, { eventId }: DeliveryRow): Pre
   isHidden: false,
 });
 
-export const deliveryRelations = ({ webhook, delivery, attempt, now }: ExampleRows): Relation[] => {
+export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRows): Relation[] {
   const example = ({ baseUrl }: Naming): Document => {
     const preview = previewExample(webhook, delivery);
     const request = requestDocument({ delivery, webhook, previewed: preview, difference: null, baseUrl });
@@ -61,4 +61,4 @@ export const deliveryRelations = ({ webhook, delivery, attempt, now }: ExampleRo
       makes: 'status',
     },
   ];
-};
+}

@@ -51,11 +51,11 @@ const WOULD_BE = 'the request as it would be sent now, with another timestamp';
 const CHANGED = `The webhook or its store was changed since the last attempt or shortly before: this is ${WOULD_BE}.`;
 
 /** Returns why the shown request differs from the last attempt; null if it is the same. */
-export const differenceOf = (
+export function differenceOf(
   last: LastAttempt,
   delivery: Pick<DeliveryRow, 'status'>,
   changes: Changes,
-): string | null => {
+): string | null {
   const isPending = delivery.status === 'pending';
   // The stored attempt has the time of the listener's answer, not that of the request.
   if (changes.webhook.isHeld) return 'This is the request as a listener would receive it now, with another timestamp.';
@@ -67,20 +67,20 @@ export const differenceOf = (
     return CHANGED;
   }
   return isErased(last) ? 'Data of the event was erased since: this is what remains.' : null;
-};
+}
 
 /**
  * Returns the signed timestamp of a request that was not sent like this: when the delivery is due, ended or was created, but not
  * before the end of a rotation, so that the current key signs. The current time would change the ETag every second.
  */
-export const previewTime = (
+export function previewTime(
   { dateNext, dateEnded, dateCreated }: Pick<DeliveryRow, 'dateNext' | 'dateEnded' | 'dateCreated'>,
   { rotationEndsAt }: Pick<WebhookRow, 'rotationEndsAt'>,
   now: Date,
-): Date => {
+): Date {
   const at = dateNext ?? dateEnded ?? dateCreated ?? now;
   return rotationEndsAt !== null && rotationEndsAt > at && rotationEndsAt <= now ? rotationEndsAt : at;
-};
+}
 
 const SAME = 'This is the request of the last attempt.';
 
@@ -91,7 +91,7 @@ const headerLines = (headers: readonly string[]): string =>
 const truncate = (body: Uint8Array): string =>
   new TextDecoder().decode(body.subarray(0, SHOWN_BODY_BYTES), { stream: body.length > SHOWN_BODY_BYTES });
 
-const missingNote = (kind: 'gone' | 'nowhere' | 'unusable', { type }: Pick<DeliveryRow, 'type'>): string => {
+function missingNote(kind: 'gone' | 'nowhere' | 'unusable', { type }: Pick<DeliveryRow, 'type'>): string {
   switch (kind) {
     case 'gone':
       return type === null
@@ -102,16 +102,16 @@ const missingNote = (kind: 'gone' | 'nowhere' | 'unusable', { type }: Pick<Deliv
     case 'unusable':
       return 'The request cannot be made: set encryption_key, url and headers of the webhook again. If that does not help, contact the operator of this service.';
   }
-};
+}
 
-const omissionNote = ({ isEncrypted, isWhole, headers }: Extract<Previewed, { kind: 'made' }>): string | null => {
+function omissionNote({ isEncrypted, isWhole, headers }: Extract<Previewed, { kind: 'made' }>): string | null {
   if (isWhole) return null;
   if (isEncrypted) {
     return 'The request is sent encrypted, with different bytes and signatures each time: this is its content.';
   }
   if (headers.includes('authorization')) return 'The token of the platform is masked.';
   return 'Signatures are hidden: only the app that created the webhook and the owner of the store in person see them.';
-};
+}
 
 const HIDDEN =
   'Values of the additional headers and of the query of the url are hidden: only the app that created the webhook and the owner of the store in person see them.';
@@ -125,7 +125,7 @@ type Shown = {
   baseUrl: string;
 };
 
-export const requestDocument = ({ delivery, webhook, previewed, difference: noted, baseUrl }: Shown): Document => {
+export function requestDocument({ delivery, webhook, previewed, difference: noted, baseUrl }: Shown): Document {
   const isMade = previewed.kind === 'made';
   // The webhook was changed between the two reads, thus since the last attempt.
   const difference = noted ?? (isMade && previewed.revision !== webhook.revision ? CHANGED : null);
@@ -155,4 +155,4 @@ export const requestDocument = ({ delivery, webhook, previewed, difference: note
       { ...number('body_length', length), unit: 'bytes' },
     ],
   };
-};
+}

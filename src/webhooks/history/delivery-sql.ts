@@ -3,12 +3,13 @@ import type { Queryable } from '#db/pool.ts';
 import { attemptSelection, withEvent, type AttemptRow, type Owner } from './history-sql.ts';
 
 /** Returns the last `limit` attempts of a delivery, oldest first. */
-export const attemptsAt = async (
+export async function attemptsAt(
   sql: Queryable,
   owner: Pick<Owner, 'shard' | 'storeId' | 'id'>,
   deliveryId: number,
   limit: number,
-): Promise<AttemptRow[]> => sql<AttemptRow[]>`
+): Promise<AttemptRow[]> {
+  return sql<AttemptRow[]>`
   select ${attemptSelection(sql)}
   from (
     select * from attempt
@@ -16,14 +17,15 @@ export const attemptsAt = async (
     order by n desc limit ${limit}
   ) as d ${withEvent(sql, owner)}
   order by d.n`;
+}
 
 /** Returns when the store was last changed, whose domain is in every request; null if it never was. */
-export const storeChangedAt = async (
+export async function storeChangedAt(
   sql: Queryable,
   { shard, storeId }: Pick<Owner, 'shard' | 'storeId'>,
-): Promise<Date | null> => {
+): Promise<Date | null> {
   const [row] = await sql<{ changedAt: Date | null }[]>`
     select case when date_modified > date_created then date_modified end as "changedAt"
     from store where shard = ${shard} and id = ${storeId}`;
   return row?.changedAt ?? null;
-};
+}

@@ -24,48 +24,46 @@ const REFRESH_SECONDS = 30;
 
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
-export const ownerOf = ({ id, storeId, epoch, heldUntil }: WebhookRow): Owner => ({
-  shard: shardOf(id),
-  storeId,
-  id,
-  epoch,
-  heldUntil,
-});
+export function ownerOf({ id, storeId, epoch, heldUntil }: WebhookRow): Owner {
+  return {
+    shard: shardOf(id),
+    storeId,
+    id,
+    epoch,
+    heldUntil,
+  };
+}
 
 /** Returns the delivery of the webhook with this id; undefined if it does not exist or has expired. */
-export const deliveryWith = async (
-  sql: Queryable,
-  webhook: WebhookRow,
-  id: number,
-): Promise<DeliveryRow | undefined> => {
+export async function deliveryWith(sql: Queryable, webhook: WebhookRow, id: number): Promise<DeliveryRow | undefined> {
   const filters = [{ property: 'id', operator: 'is', value: id } as const];
   const [row] = await listDeliveries(sql, ownerOf(webhook), { offset: 0, limit: 1, order: [], filters });
   return row;
-};
+}
 
 /** Returns the delivery in the path. Throws a 404 if the webhook has no such delivery. */
-export const deliveryOf = async (
+export async function deliveryOf(
   sql: Queryable,
   webhook: WebhookRow,
   { params }: AddressedRequest,
-): Promise<DeliveryRow> => {
+): Promise<DeliveryRow> {
   const id = parseId(params['delivery_id'] ?? '');
   const row = id === undefined ? undefined : await deliveryWith(sql, webhook, id);
   if (row === undefined) throw notFound('delivery');
   return row;
-};
+}
 
 /** Returns whether the delivery can be resent: it is not pending, and the payload of its event exists. */
 const isResendable = ({ status, type, action }: DeliveryRow, { kind }: Previewed): boolean =>
   status !== 'pending' && type !== null && !isTest(action) && kind !== 'gone';
 
-const refreshSeconds = ({ status, dateNext }: DeliveryRow, now: Date): number | undefined => {
+function refreshSeconds({ status, dateNext }: DeliveryRow, now: Date): number | undefined {
   if (status !== 'pending') return undefined;
   const waitsMs = (dateNext?.getTime() ?? 0) - now.getTime();
   return waitsMs < SOON_MS ? REFRESH_SOON_SECONDS : REFRESH_SECONDS;
-};
+}
 
-const linksOf = (row: DeliveryRow, webhook: WebhookRow, previewed: Previewed, baseUrl: string): Link[] => {
+function linksOf(row: DeliveryRow, webhook: WebhookRow, previewed: Previewed, baseUrl: string): Link[] {
   const statuses = `${addressOfWebhook(webhook.id, baseUrl)}/statuses`;
   const self = addressOfDelivery(row.id, webhook, baseUrl);
   return [
@@ -73,7 +71,7 @@ const linksOf = (row: DeliveryRow, webhook: WebhookRow, previewed: Previewed, ba
     { rel: 'statuses', href: statuses, title: 'All deliveries of the webhook', crumb: 'Deliveries' },
     ...(isResendable(row, previewed) ? [{ rel: 'resend', href: `${self}/resend`, title: 'Send it again' }] : []),
   ];
-};
+}
 
 export type DeliveryDetails = {
   row: DeliveryRow;
@@ -86,7 +84,7 @@ export type DeliveryDetails = {
 };
 
 /** Returns the Document of a delivery with attempts, request and `waits_for`, which lists omit. */
-export const detailedDelivery = ({
+export function detailedDelivery({
   row,
   webhook,
   attempts,
@@ -94,7 +92,7 @@ export const detailedDelivery = ({
   previewed,
   baseUrl,
   now,
-}: DeliveryDetails): Document => {
+}: DeliveryDetails): Document {
   const document = deliveryDocument(row, webhook, baseUrl);
   const seconds = refreshSeconds(row, now);
   const waits = text('waits_for', waitsFor(row, webhook, now));
@@ -115,15 +113,15 @@ export const detailedDelivery = ({
       { rel: 'request', documents: [request], single: true },
     ],
   };
-};
+}
 
 /** Reads the details of a delivery and returns its Document. */
-const showDelivery = async (
+async function showDelivery(
   { sql, sealer, preview, baseUrl }: Pick<WebhookDeps, 'sql' | 'sealer' | 'preview' | 'baseUrl'>,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
   webhook: WebhookRow,
   row: DeliveryRow,
-): Promise<Document> => {
+): Promise<Document> {
   const owner = ownerOf(webhook);
   const [attempts, changedAt] = await Promise.all([
     attemptsAt(sql, owner, row.id, ATTEMPTS_SHOWN_MAX),
@@ -142,10 +140,10 @@ const showDelivery = async (
   const shown = { ...webhook, ...visibleRequest({ sealer }, webhook, principal) };
   const request = requestDocument({ delivery: row, webhook: shown, previewed, difference, baseUrl });
   return detailedDelivery({ row, webhook, attempts, request, previewed, baseUrl, now });
-};
+}
 
-export const createReadDelivery = (deps: WebhookDeps): Operation =>
-  guarded({
+export function createReadDelivery(deps: WebhookDeps): Operation {
+  return guarded({
     title: 'This delivery',
     summary: 'One delivery: its attempts, the reason of a failure, what it waits for, and its request',
     handle: async (request) => {
@@ -154,3 +152,4 @@ export const createReadDelivery = (deps: WebhookDeps): Operation =>
       return { status: 200, document: await showDelivery(deps, request, webhook, row) };
     },
   });
+}

@@ -49,11 +49,11 @@ export type EventSummary = Pick<DeliveryRow, 'eventId' | 'type' | 'resourceId' |
 export type HistoryWebhook = Pick<WebhookRow, 'id' | 'storeId' | 'timeZone'> & { isGone?: boolean };
 
 /** Returns links to the webhook, event and resource, as far as they still exist. */
-const linksOf = (
+function linksOf(
   { type, resourceId, eventId, action }: EventSummary,
   webhook: HistoryWebhook,
   baseUrl: string,
-): Link[] => {
+): Link[] {
   const { id, storeId, isGone = false } = webhook;
   const above = isGone ? [] : [{ rel: 'webhook', href: addressOfWebhook(id, baseUrl), title: 'The webhook' }];
   if (type === null || resourceId === null) return above;
@@ -63,7 +63,7 @@ const linksOf = (
   if (isTest(action)) return links;
   const resource = addressOf({ baseUrl, storeId, type, id: resourceId });
   return [...links, { rel: 'resource', href: resource, title: 'The latest version of the resource' }];
-};
+}
 
 const eventProperties = ({ type, resourceId, action }: EventSummary, webhook: Pick<HistoryWebhook, 'id'>) => [
   text('resource_type', type),
@@ -76,8 +76,9 @@ const dateOrNull = (name: string, at: Date | null, timeZone: string) =>
   date(name, at === null ? null : formatDate(at, timeZone));
 
 /** Returns the URL of a delivery. */
-export const addressOfDelivery = (id: number, webhook: Pick<HistoryWebhook, 'id'>, baseUrl: string): string =>
-  `${addressOfWebhook(webhook.id, baseUrl)}/statuses/${id}`;
+export function addressOfDelivery(id: number, webhook: Pick<HistoryWebhook, 'id'>, baseUrl: string): string {
+  return `${addressOfWebhook(webhook.id, baseUrl)}/statuses/${id}`;
+}
 
 const titleOf = ({ id, type, resourceId, action }: DeliveryRow): string =>
   type === null || resourceId === null ? `Delivery ${id}` : `${nameOf({ type, id: resourceId })} ${action}`;
@@ -91,41 +92,45 @@ const deliveryLink = (
   baseUrl: string,
 ): Link[] => (webhook.isGone === true ? [] : [{ rel, href: addressOfDelivery(id, webhook, baseUrl), title }]);
 
-export const deliveryDocument = (row: DeliveryRow, webhook: HistoryWebhook, baseUrl: string): Document => ({
-  name: 'status',
-  called: 'Delivery',
-  title: titleOf(row),
-  links: [...deliveryLink('self', 'This delivery', row.id, webhook, baseUrl), ...linksOf(row, webhook, baseUrl)],
-  embedded: [],
-  properties: [
-    number('id', row.id),
-    ...eventProperties(row, webhook),
-    enumeration('status', row.status),
-    text('reason', reasonOfDelivery(row)),
-    number('attempts', row.attempts),
-    dateOrNull('date_next', row.dateNext, webhook.timeZone),
-    dateOrNull('date_created', row.dateCreated, webhook.timeZone),
-    dateOrNull('date_ended', row.dateEnded, webhook.timeZone),
-  ],
-});
+export function deliveryDocument(row: DeliveryRow, webhook: HistoryWebhook, baseUrl: string): Document {
+  return {
+    name: 'status',
+    called: 'Delivery',
+    title: titleOf(row),
+    links: [...deliveryLink('self', 'This delivery', row.id, webhook, baseUrl), ...linksOf(row, webhook, baseUrl)],
+    embedded: [],
+    properties: [
+      number('id', row.id),
+      ...eventProperties(row, webhook),
+      enumeration('status', row.status),
+      text('reason', reasonOfDelivery(row)),
+      number('attempts', row.attempts),
+      dateOrNull('date_next', row.dateNext, webhook.timeZone),
+      dateOrNull('date_created', row.dateCreated, webhook.timeZone),
+      dateOrNull('date_ended', row.dateEnded, webhook.timeZone),
+    ],
+  };
+}
 
-export const attemptDocument = (row: AttemptRow, webhook: HistoryWebhook, baseUrl: string): Document => ({
-  name: 'log',
-  links: [
-    ...deliveryLink('status', 'The delivery of this attempt', row.deliveryId, webhook, baseUrl),
-    ...linksOf(row, webhook, baseUrl),
-  ],
-  embedded: [],
-  properties: [
-    text('id', `${row.deliveryId}-${row.n}`),
-    ...eventProperties(row, webhook),
-    number('attempt', row.n),
-    number('response_code', row.responseCode),
-    code('response_body', row.responseBody),
-    code('response_headers', row.responseHeaders),
-    { ...number('duration', row.durationMs), unit: 'ms' },
-    text('outcome', row.outcome),
-    text('reason', reasonOf(row)),
-    date('date_created', formatDate(row.dateStarted, webhook.timeZone)),
-  ],
-});
+export function attemptDocument(row: AttemptRow, webhook: HistoryWebhook, baseUrl: string): Document {
+  return {
+    name: 'log',
+    links: [
+      ...deliveryLink('status', 'The delivery of this attempt', row.deliveryId, webhook, baseUrl),
+      ...linksOf(row, webhook, baseUrl),
+    ],
+    embedded: [],
+    properties: [
+      text('id', `${row.deliveryId}-${row.n}`),
+      ...eventProperties(row, webhook),
+      number('attempt', row.n),
+      number('response_code', row.responseCode),
+      code('response_body', row.responseBody),
+      code('response_headers', row.responseHeaders),
+      { ...number('duration', row.durationMs), unit: 'ms' },
+      text('outcome', row.outcome),
+      text('reason', reasonOf(row)),
+      date('date_created', formatDate(row.dateStarted, webhook.timeZone)),
+    ],
+  };
+}

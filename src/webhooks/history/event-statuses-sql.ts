@@ -35,11 +35,11 @@ type Page = { timeZone: string; total: number; rows: DeliveryOfEvent[] };
  * pending delivery of an older epoch or a deleted webhook is shown as failed, even before a worker has ended it. A delivery is
  * never older than its event, so earlier partitions are not read.
  */
-export const listDeliveriesOfEvent = async (
+export async function listDeliveriesOfEvent(
   sql: Queryable,
   key: EventKey,
   listing: Listing,
-): Promise<Page | undefined> => {
+): Promise<Page | undefined> {
   const order = listing.order.length > 0 ? listing.order : [{ property: 'id', descending: true }];
   const columns = columnsOf(sql);
   const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.id`])}`;
@@ -74,4 +74,4 @@ export const listDeliveriesOfEvent = async (
   if (first === undefined) return undefined;
   const { timeZone, total } = first;
   return { timeZone, total, rows: rows.flatMap((row) => (row.id === null ? [] : [row])) };
-};
+}

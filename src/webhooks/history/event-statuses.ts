@@ -22,8 +22,8 @@ const breadcrumbLinks = (eventId: number, storeId: number, baseUrl: string): Lin
   },
 ];
 
-export const createEventStatuses = ({ search, baseUrl }: { search: Search; baseUrl: string }): Operation =>
-  listing({
+export function createEventStatuses({ search, baseUrl }: { search: Search; baseUrl: string }): Operation {
+  return listing({
     summary: 'The deliveries of this event to all webhooks, newest first, paged',
     title: 'The deliveries of this event',
     rel: 'statuses',
@@ -44,3 +44,4 @@ export const createEventStatuses = ({ search, baseUrl }: { search: Search; baseU
       return { path: `${back}/statuses`, items, total, timeZone, links: breadcrumbLinks(eventId, storeId, baseUrl) };
     },
   });
+}

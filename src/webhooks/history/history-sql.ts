@@ -35,15 +35,18 @@ const ownedBy = (sql: Queryable, { shard, storeId, id }: Owner) =>
   sql`d.shard = ${shard} and d.store_id = ${storeId} and d.webhook_id = ${id}`;
 
 /** Joins the event `e` of the delivery or attempt `d`. */
-export const withEvent = (sql: Queryable, { shard, storeId }: Pick<Owner, 'shard' | 'storeId'>) =>
-  sql`left join event e on e.shard = ${shard} and e.id = d.event_id and e.store_id = ${storeId}`;
+export function withEvent(sql: Queryable, { shard, storeId }: Pick<Owner, 'shard' | 'storeId'>) {
+  return sql`left join event e on e.shard = ${shard} and e.id = d.event_id and e.store_id = ${storeId}`;
+}
 
 /** Joins the last attempt `a` of the delivery `d`; `limit 1` makes the planner use the primary key whatever its statistics. */
-export const withLastAttempt = (sql: Queryable, { shard }: Pick<Owner, 'shard'>) => sql`
+export function withLastAttempt(sql: Queryable, { shard }: Pick<Owner, 'shard'>) {
+  return sql`
   left join lateral (
     select outcome, response_code from attempt
     where shard = ${shard} and delivery_id = d.id and n = d.attempts limit 1
   ) as a on true`;
+}
 
 const eventColumns = (sql: Queryable) => ({
   resource_type: sql`e.resource_type`,
@@ -110,7 +113,7 @@ const pendingAndEnded = (sql: Queryable, { epoch, heldUntil }: Owner) => [
  * Returns a page of deliveries, newest first by default. Each table is limited to the rows that the page can need before the
  * union.
  */
-export const listDeliveries = async (sql: Queryable, owner: Owner, listing: Listing): Promise<DeliveryRow[]> => {
+export async function listDeliveries(sql: Queryable, owner: Owner, listing: Listing): Promise<DeliveryRow[]> {
   const { filters, offset, limit } = listing;
   const order = listing.order.length > 0 ? listing.order : [{ property: 'id', descending: true }];
   const ties = [sql`d.id`] as const;
@@ -138,9 +141,9 @@ export const listDeliveries = async (sql: Queryable, owner: Owner, listing: List
       e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated", a.outcome,
       a.response_code as "responseCode"
     from page d ${withEvent(sql, owner)} ${withLastAttempt(sql, owner)} ${sorted}`;
-};
+}
 
-export const countDeliveries = async (sql: Queryable, owner: Owner, { filters }: Listing): Promise<number> => {
+export async function countDeliveries(sql: Queryable, owner: Owner, { filters }: Listing): Promise<number> {
   const counts = pendingAndEnded(sql, owner).map(
     ({ table, columns }) => sql`(
       select count(*) from ${table} d ${eventFor(sql, owner, STATUS_BY_EVENT, filters)}
@@ -149,7 +152,7 @@ export const countDeliveries = async (sql: Queryable, owner: Owner, { filters }:
   const [row] = await sql<{ total: number }[]>`
     select ${counts.reduce((pending, ended) => sql`${pending} + ${ended}`)} as total`;
   return row?.total ?? 0;
-};
+}
 
 export type AttemptRow = EventSummary & {
   deliveryId: number;
@@ -163,10 +166,12 @@ export type AttemptRow = EventSummary & {
 };
 
 /** The columns of an attempt `d` and its event `e`. */
-export const attemptSelection = (sql: Queryable) => sql`
+export function attemptSelection(sql: Queryable) {
+  return sql`
   d.delivery_id as "deliveryId", d.n, d.event_id as "eventId", d.date_started as "dateStarted",
   d.duration_ms as "durationMs", d.outcome, d.response_code as "responseCode", d.response_headers as "responseHeaders",
   d.response_body as "responseBody", e.resource_type as type, e.resource_id as "resourceId", e.action`;
+}
 
 const attemptColumns = (sql: Queryable): Columns<typeof LOG_PROPERTIES> => ({
   id: sql`d.delivery_id || '-' || d.n`,
@@ -180,7 +185,7 @@ const attemptColumns = (sql: Queryable): Columns<typeof LOG_PROPERTIES> => ({
 });
 
 /** Returns a page of attempts, newest first by default. Selects the keys first, because responses have up to 16 KiB each. */
-export const listAttempts = async (sql: Queryable, owner: Owner, listing: Listing): Promise<AttemptRow[]> => {
+export async function listAttempts(sql: Queryable, owner: Owner, listing: Listing): Promise<AttemptRow[]> {
   const order = listing.order.length > 0 ? listing.order : [{ property: 'date_created', descending: true }];
   const columns = attemptColumns(sql);
   const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.delivery_id`, sql`d.n`])}`;
@@ -193,11 +198,11 @@ export const listAttempts = async (sql: Queryable, owner: Owner, listing: Listin
     select ${attemptSelection(sql)}
     from page p join attempt d on ${ownedBy(sql, owner)} and d.delivery_id = p.delivery_id and d.n = p.n
       ${withEvent(sql, owner)} ${sorted}`;
-};
+}
 
-export const countAttempts = async (sql: Queryable, owner: Owner, { filters }: Listing): Promise<number> => {
+export async function countAttempts(sql: Queryable, owner: Owner, { filters }: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total from attempt d ${eventFor(sql, owner, LOG_BY_EVENT, filters)}
     where ${ownedBy(sql, owner)} ${narrowed(sql, filters, attemptColumns(sql))}`;
   return row?.total ?? 0;
-};
+}

@@ -44,7 +44,7 @@ const historyOf = (
     },
   });
 
-export const createHistory = (deps: WebhookDeps): Record<'statuses' | 'status' | 'resend' | 'logs', Operation> => {
+export function createHistory(deps: WebhookDeps): Record<'statuses' | 'status' | 'resend' | 'logs', Operation> {
   const { baseUrl } = deps;
   return {
     statuses: historyOf(deps, {
@@ -72,4 +72,4 @@ export const createHistory = (deps: WebhookDeps): Record<'statuses' | 'status' |
       },
     }),
   };
-};
+}

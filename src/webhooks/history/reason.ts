@@ -23,7 +23,7 @@ const BY_STATUS: Readonly<Record<number, string>> = {
   504: 'your server does not answer the proxy in front of it in time. Answer 2xx first, and do slow work afterwards.',
 };
 
-const refusedReason = (code: number): string => {
+function refusedReason(code: number): string {
   const known = BY_STATUS[code];
   if (known !== undefined) return answeredWith(code, known);
   if (code >= 300 && code < 400)
@@ -32,7 +32,7 @@ const refusedReason = (code: number): string => {
   if (code >= 500 && code < 600)
     return answeredWith(code, 'an error occurred in it. Check its log at the time of the attempt.');
   return answeredWith(code, 'only a 2xx status confirms the event.');
-};
+}
 
 /** All outcomes. `isSent`: at least part of the request was sent. */
 const OUTCOMES: Readonly<Record<OutcomeLabel, { isSent: boolean; reason: Reason }>> = {
@@ -112,17 +112,20 @@ const outcomeOf = (outcome: string | null) =>
 export type AttemptResult = { outcome: string | null; responseCode: number | null };
 
 /** Returns why the attempt failed and how to fix it; null if it did not fail or the outcome is unknown. */
-export const reasonOf = ({ outcome, responseCode }: AttemptResult): string | null => {
+export function reasonOf({ outcome, responseCode }: AttemptResult): string | null {
   const reason = outcomeOf(outcome)?.reason ?? null;
   return typeof reason === 'function' ? (responseCode === null ? null : reason(responseCode)) : reason;
-};
+}
 
 /** Returns whether part of the request may have reached the endpoint. */
-export const wasSent = ({ outcome }: Pick<AttemptResult, 'outcome'>): boolean => outcomeOf(outcome)?.isSent ?? false;
+export function wasSent({ outcome }: Pick<AttemptResult, 'outcome'>): boolean {
+  return outcomeOf(outcome)?.isSent ?? false;
+}
 
 const NEVER_SENT =
   'It was never sent: before the first attempt the webhook was disabled, lost its url, the event was erased, or no listener answered.';
 
 /** Returns why a delivery has not arrived: the reason of its last attempt. */
-export const reasonOfDelivery = (delivery: AttemptResult & { status: string; attempts: number }): string | null =>
-  delivery.status === 'failed' && delivery.attempts === 0 ? NEVER_SENT : reasonOf(delivery);
+export function reasonOfDelivery(delivery: AttemptResult & { status: string; attempts: number }): string | null {
+  return delivery.status === 'failed' && delivery.attempts === 0 ? NEVER_SENT : reasonOf(delivery);
+}

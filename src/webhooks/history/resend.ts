@@ -21,10 +21,10 @@ const conflict = (code: string, message: string, headers: Record<string, string>
   new Problem(409, { code, message }, { headers });
 
 /** Throws a 409 if the webhook cannot send. */
-const checkCanSend = ({ isActive, isHeld, url }: WebhookRow): void => {
+function checkCanSend({ isActive, isHeld, url }: WebhookRow): void {
   if (!isActive) throw conflict('inactive', 'The webhook is disabled: enable it first');
   if (url === null && !isHeld) throw conflict('no_url', 'The webhook has no url: set url first');
-};
+}
 
 /**
  * Bounds the search to about 10 ms under the lock of the webhook. A duplicate behind a longer backlog is no worse than a retry.
@@ -32,11 +32,11 @@ const checkCanSend = ({ isActive, isHeld, url }: WebhookRow): void => {
 const PENDING_CHECKED_MAX = 10_000;
 
 /** Throws a 409 if a delivery of the event is pending, since both would reach the endpoint. `Location` is its URL. */
-const checkNotPending = async (
+async function checkNotPending(
   tx: Tx,
   webhook: WebhookRow,
   { requested, baseUrl }: { requested: DeliveryRow; baseUrl: string },
-): Promise<void> => {
+): Promise<void> {
   const { id: webhookId, epoch, timeZone } = webhook;
   const key = { shard: shardOf(webhookId), webhookId, eventId: requested.eventId, epoch };
   const id = requested.status === 'pending' ? requested.id : await findPending(tx, key, PENDING_CHECKED_MAX);
@@ -45,17 +45,17 @@ const checkNotPending = async (
   const next = pending?.dateNext ? `; next attempt at ${formatDate(pending.dateNext, timeZone)}` : '';
   const Location = addressOfDelivery(id, webhook, baseUrl);
   throw conflict('already_pending', `A delivery of this event to the webhook is already pending${next}`, { Location });
-};
+}
 
 const GONE = 'The event was erased or has expired: there is nothing to send';
 const SAMPLE = 'This was a test of the webhook, which cannot be resent: send another one by its action "test"';
 
 /** Creates the new delivery under the lock of the webhook, which serializes concurrent resends and disabling. */
-const resend = async (
+async function resend(
   tx: Tx,
   baseUrl: string,
   request: Pick<ApiRequest, 'params' | 'principal' | 'now'>,
-): Promise<{ webhook: WebhookRow; made: Committed }> => {
+): Promise<{ webhook: WebhookRow; made: Committed }> {
   const webhook = await lockWebhook(tx, keyOf(request));
   if (webhook === undefined) throw notFound('webhook');
   const requested = await deliveryOf(tx, webhook, request);
@@ -67,10 +67,10 @@ const resend = async (
   const made = await insertResend(tx, { shard: shardOf(webhookId), webhookId, eventId, now: request.now });
   if (made === undefined) throw conflict('event_gone', GONE);
   return { webhook, made };
-};
+}
 
-export const createResend = ({ sql, baseUrl, onResent }: WebhookDeps): Operation =>
-  beginning({
+export function createResend({ sql, baseUrl, onResent }: WebhookDeps): Operation {
+  return beginning({
     title: 'Send it again',
     summary:
       'Sends the same event to the same webhook again, even if it arrived: a new delivery, whose attempts count from 1',
@@ -88,3 +88,4 @@ export const createResend = ({ sql, baseUrl, onResent }: WebhookDeps): Operation
       };
     },
   });
+}

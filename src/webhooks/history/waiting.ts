@@ -8,7 +8,7 @@ type Webhook = Pick<WebhookRow, 'isHeld' | 'pausedUntil' | 'heldUntil' | 'consec
 const isAfter = (at: Date | null, now: Date): at is Date => at !== null && at > now;
 
 /** Returns what a pending delivery waits for, namely the condition that ends last; null if it is not pending. */
-export const waitsFor = ({ status, attempts, dateNext }: Waiting, webhook: Webhook, now: Date): string | null => {
+export function waitsFor({ status, attempts, dateNext }: Waiting, webhook: Webhook, now: Date): string | null {
   if (status !== 'pending') return null;
   if (webhook.isHeld) return 'A listener that fetches it.';
   if (!isAfter(dateNext, now)) {
@@ -22,4 +22,4 @@ export const waitsFor = ({ status, attempts, dateNext }: Waiting, webhook: Webho
     return 'The end of the pause that your endpoint asked for by Retry-After.';
   }
   return `The next probe of your endpoint: after ${consecutiveFailures} consecutive failures one delivery at a time is attempted.`;
-};
+}

@@ -15,44 +15,40 @@ export type NoticeKind = 'warning' | 'failures' | 'gone';
 const NAME_SHOWN_MAX = 60;
 
 /** Returns the name for a mail header: on one line, without invisible and direction-changing characters. */
-const shownName = (name: string): string => {
+function shownName(name: string): string {
   const points = Array.from(name.replaceAll(/[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim());
   return points.length > NAME_SHOWN_MAX ? `${points.slice(0, NAME_SHOWN_MAX - 1).join('')}…` : points.join('');
-};
+}
 
 /** Returns a time such as `2026-11-22 01:00 (Europe/Berlin)`. */
-const shownTime = (at: Date, timeZone: string): string => {
+function shownTime(at: Date, timeZone: string): string {
   const date = formatDate(at, timeZone);
   return `${date.slice(0, 10)} ${date.slice(11, 16)} (${timeZone})`;
-};
+}
 
 /** Returns the reason of the last failure; undefined for internal errors, which the store cannot fix. */
-const lastOf = ({ outcome, responseCode }: NotifiedWebhook): string | undefined => {
+function lastOf({ outcome, responseCode }: NotifiedWebhook): string | undefined {
   const reason = outcome === 'internal' ? null : reasonOf({ outcome, responseCode });
   return reason === null ? undefined : `Last failure: ${reason}`;
-};
+}
 
 const endpointOf = ({ url }: NotifiedWebhook): string => (url === null ? 'its endpoint' : new URL(url).host);
 
-const failuresOf = (webhook: NotifiedWebhook): string => {
+function failuresOf(webhook: NotifiedWebhook): string {
   const { consecutiveFailures, firstFailureAt, timeZone } = webhook;
   const since = firstFailureAt === null ? '' : ` since ${shownTime(firstFailureAt, timeZone)}`;
   const count = consecutiveFailures === null ? 'All attempts' : `${consecutiveFailures} consecutive attempts`;
   return [`${count} to deliver to ${endpointOf(webhook)} have failed${since}.`, lastOf(webhook)]
     .filter((sentence) => sentence !== undefined)
     .join(' ');
-};
+}
 
 const AFTER_DISABLE = [
   'Nothing is sent to it any more: its pending deliveries have failed, and new events are not sent.',
   'When the endpoint works, enable the webhook again, and send the missed events by its action "recover".',
 ];
 
-const bodyOf = (
-  webhook: NotifiedWebhook,
-  about: NoticeKind,
-  { now, deactivateAfterSeconds }: MailContext,
-): string[] => {
+function bodyOf(webhook: NotifiedWebhook, about: NoticeKind, { now, deactivateAfterSeconds }: MailContext): string[] {
   const label = `the webhook "${shownName(webhook.name)}" of ${webhook.storeDomain}`;
   switch (about) {
     case 'warning': {
@@ -73,7 +69,7 @@ const bodyOf = (
         ...AFTER_DISABLE,
       ];
   }
-};
+}
 
 export type MailContext = {
   now: Date;
@@ -81,14 +77,16 @@ export type MailContext = {
   deactivateAfterSeconds: Readonly<Record<NotifiedWebhook['retryProfile'], number>>;
 };
 
-export const noticeMail = (webhook: NotifiedWebhook, about: NoticeKind, context: MailContext): Mail => ({
-  to: webhook.email,
-  subject: `Your webhook "${shownName(webhook.name)}" ${about === 'warning' ? 'is failing' : 'was disabled'}`,
-  text: `${[
-    'Hello,',
-    ...bodyOf(webhook, about, context),
-    'The webhook and its attempts:',
-    addressOfWebhook(webhook.id, context.baseUrl),
-  ].join('\n\n')}\n`,
-  isNotice: true,
-});
+export function noticeMail(webhook: NotifiedWebhook, about: NoticeKind, context: MailContext): Mail {
+  return {
+    to: webhook.email,
+    subject: `Your webhook "${shownName(webhook.name)}" ${about === 'warning' ? 'is failing' : 'was disabled'}`,
+    text: `${[
+      'Hello,',
+      ...bodyOf(webhook, about, context),
+      'The webhook and its attempts:',
+      addressOfWebhook(webhook.id, context.baseUrl),
+    ].join('\n\n')}\n`,
+    isNotice: true,
+  };
+}

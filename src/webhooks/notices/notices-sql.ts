@@ -23,10 +23,10 @@ export type NotifiedWebhook = {
 };
 
 /** Returns the webhook of a notice; undefined if it was deleted. */
-export const findNotifiedWebhook = async (
+export async function findNotifiedWebhook(
   sql: Queryable,
   { shard, webhookId, epoch }: { shard: number; webhookId: number; epoch: number },
-): Promise<NotifiedWebhook | undefined> => {
+): Promise<NotifiedWebhook | undefined> {
   const [row] = await sql<NotifiedWebhook[]>`
     select w.id, w.name, w.url, w.is_active as "isActive", w.epoch, w.retry_profile as "retryProfile",
       s.id as "storeId", s.domain as "storeDomain", s.email, s.time_zone as "timeZone", t.consecutive_failures as "consecutiveFailures",
@@ -41,4 +41,4 @@ export const findNotifiedWebhook = async (
     ) as a on true
     where w.shard = ${shard} and w.id = ${webhookId}`;
   return row;
-};
+}

@@ -10,7 +10,7 @@ import { createNotices, type Notice } from './notices.ts';
 const { sql, addWebhook, addStore } = await startEngine();
 
 /** A webhook that was warned of, and the mails that its store gets by the time a stop is over. */
-const start = async () => {
+async function start() {
   const storeId = await addStore();
   const webhookId = await addWebhook('https://hooks.example.com/', { storeId });
   const shard = shardOf(webhookId);
@@ -32,7 +32,7 @@ const start = async () => {
     return mails.length;
   };
   return { storeId, webhookId, told, ...notices };
-};
+}
 
 test('a warning is mailed; what a stop finds waiting is, and what comes later is not', async () => {
   const { told } = await start();

@@ -28,9 +28,9 @@ const isStillTrue = ({ isActive, epoch, isWarned }: NotifiedWebhook, notice: Not
  * Creates the queue of notices. They are handled one by one, so that many failing webhooks use one database connection. The queue
  * is in memory: notices beyond 1,000 are logged and dropped, and a crash loses the queue.
  */
-export const createNotices = (
+export function createNotices(
   deps: { sql: Sql; clock: Clock; log: Log; mailer: Mailer } & Omit<MailContext, 'now'>,
-): Notices => {
+): Notices {
   const { sql, clock, log, mailer } = deps;
   const queue: Notice[] = [];
   const stopping = new AbortController();
@@ -74,4 +74,4 @@ export const createNotices = (
       await working;
     },
   };
-};
+}

@@ -24,14 +24,14 @@ const noticed: NotifiedWebhook = {
 };
 
 /** Which of `count` notices a minute apart are mailed, each about the webhook that `of` names. */
-const mailed = (count: number, of: (n: number) => { webhookId: number; about: Notice['about'] }, everyMs = 60_000) => {
+function mailed(count: number, of: (n: number) => { webhookId: number; about: Notice['about'] }, everyMs = 60_000) {
   const mayGo = createNoticeLimit();
   return Array.from({ length: count }, (_, n) => n).filter((n) => {
     const { webhookId, about } = of(n);
     const notice = { shard: shardOf(webhookId), webhookId, epoch: n, about };
     return mayGo(notice, { ...noticed, id: webhookId }, n * everyMs);
   });
-};
+}
 
 test('of a webhook that is switched on and off over and over one notice of a kind is mailed an hour', () => {
   assert.deepEqual(

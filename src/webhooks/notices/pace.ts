@@ -12,7 +12,7 @@ const STORE_MAILS_PER_HOUR = 100;
 const BUCKETS_MAX = 100_000;
 
 /** Creates a token bucket per key, stored as the time when it is full again (generic cell rate algorithm). */
-const createBuckets = (mailsAnHour: number) => {
+function createBuckets(mailsAnHour: number) {
   const fullAtMs = new LRUCache<string, number>({ max: BUCKETS_MAX });
   return (key: string, nowMs: number): boolean => {
     const after = Math.max(fullAtMs.get(key) ?? nowMs, nowMs) + HOUR_MS / mailsAnHour;
@@ -20,13 +20,13 @@ const createBuckets = (mailsAnHour: number) => {
     fullAtMs.set(key, after);
     return true;
   };
-};
+}
 
 /** Returns whether the notice may be mailed, and counts it if so. */
 export type NoticeLimit = (notice: Notice, webhook: NotifiedWebhook, nowMs: number) => boolean;
 
-export const createNoticeLimit = (): NoticeLimit => {
+export function createNoticeLimit(): NoticeLimit {
   const ofWebhook = createBuckets(1);
   const ofStore = createBuckets(STORE_MAILS_PER_HOUR);
   return ({ about }, { id, storeId }, nowMs) => ofWebhook(`${id} ${about}`, nowMs) && ofStore(String(storeId), nowMs);
-};
+}

@@ -25,7 +25,7 @@ export type AnswerDelivery = (
 
 const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
 
-const problemOf = (kind: 'answered_otherwise' | 'ended' | 'unknown'): Problem => {
+function problemOf(kind: 'answered_otherwise' | 'ended' | 'unknown'): Problem {
   switch (kind) {
     case 'answered_otherwise':
       return conflict('already_answered', 'This delivery already has a different answer');
@@ -37,13 +37,13 @@ const problemOf = (kind: 'answered_otherwise' | 'ended' | 'unknown'): Problem =>
     case 'unknown':
       return notFound('delivery');
   }
-};
+}
 
-const faultsOf = ({ response_code: code, outcome }: Partial<AnswerBody>): Fault[] => {
+function faultsOf({ response_code: code, outcome }: Partial<AnswerBody>): Fault[] {
   if (typeof code !== 'number' || !outcome) return [];
   const message = 'outcome must be omitted if there is a response_code';
   return [{ code: 'invalid_value', message, field: 'outcome' }];
-};
+}
 
 const parseAnswer = (body: AnswerBody): ListenerAnswer => ({
   code: body.response_code,
@@ -53,8 +53,8 @@ const parseAnswer = (body: AnswerBody): ListenerAnswer => ({
   body: body.response_body || null,
 });
 
-export const createAnswer = (deps: WebhookDeps): Operation =>
-  accepting({
+export function createAnswer(deps: WebhookDeps): Operation {
+  return accepting({
     title: 'Answer this delivery',
     summary:
       'Ends a delivery that a listener fetched, with its result: it is not retried and does not affect the health of the webhook',
@@ -72,3 +72,4 @@ export const createAnswer = (deps: WebhookDeps): Operation =>
       return { status: 200, document: attemptDocument(answered.attempt, webhook, deps.baseUrl) };
     },
   });
+}

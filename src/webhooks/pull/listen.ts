@@ -26,7 +26,7 @@ const RETRY_AFTER_SECONDS = '5';
 const retryLater = (status: number, code: string, message: string): Problem =>
   new Problem(status, { code, message }, { headers: { 'Retry-After': RETRY_AFTER_SECONDS } });
 
-const problemOf = (kind: 'full' | 'too_many' | 'stopping'): Problem => {
+function problemOf(kind: 'full' | 'too_many' | 'stopping'): Problem {
   switch (kind) {
     case 'full':
       return retryLater(503, 'busy', 'Too many listeners are connected: try again in a few seconds');
@@ -39,26 +39,26 @@ const problemOf = (kind: 'full' | 'too_many' | 'stopping'): Problem => {
     case 'stopping':
       return retryLater(503, 'unavailable', 'The service is stopping: try again shortly');
   }
-};
+}
 
 /** Returns the principal of the token; null if it is no longer valid. */
-const principalOf = async (authenticate: Authenticate, token: string, now: Date): Promise<Principal | null> => {
+async function principalOf(authenticate: Authenticate, token: string, now: Date): Promise<Principal | null> {
   try {
     return await authenticate(token, now);
   } catch (error) {
     if (error instanceof Problem && error.status === 401) return null;
     throw error;
   }
-};
+}
 
 /**
  * Returns a check that the token is valid, the webhook exists, and no newer listener has begun in any process. Its first call
  * registers this listener.
  */
-const createStreamCheck = (
+function createStreamCheck(
   { sql, authenticate }: Pick<WebhookDeps, 'sql' | 'authenticate'>,
   { params, headers }: Pick<ApiRequest, 'params' | 'headers'>,
-): CheckStream => {
+): CheckStream {
   const token = bearerTokenOf(headers['authorization']) ?? '';
   let listeningSince: Date | undefined;
   return async (now) => {
@@ -75,10 +75,10 @@ const createStreamCheck = (
     listeningSince = now;
     return undefined;
   };
-};
+}
 
-export const createListen = (deps: WebhookDeps): Operation =>
-  streaming({
+export function createListen(deps: WebhookDeps): Operation {
+  return streaming({
     title: 'Listen to this webhook',
     summary:
       'A stream of server-sent events: one for each queued delivery, with the request that a url would receive; for the app and the user that created the webhook, one listener at a time',
@@ -95,3 +95,4 @@ export const createListen = (deps: WebhookDeps): Operation =>
       };
     },
   });
+}

@@ -10,13 +10,13 @@ const NOT_A_PULL_WEBHOOK = 'Not a pull webhook: create a webhook with is_held "1
  * Returns the pull webhook in the path. Throws a 404 unless the caller is the app and user that created it, a 409 for other
  * webhooks.
  */
-export const pullWebhookOf = async (
+export async function pullWebhookOf(
   { sql }: Pick<WebhookDeps, 'sql'>,
   request: Pick<ApiRequest, 'params' | 'principal'>,
-): Promise<WebhookRow> => {
+): Promise<WebhookRow> {
   const webhook = await webhookOf(sql, request);
   // A webhook that a user created belongs to no app: its deliveries are signed with a key that apps may not see.
   if (!isCreator(request.principal, webhook)) throw notFound('webhook');
   if (!webhook.isHeld) throw new Problem(409, { code: 'not_held', message: NOT_A_PULL_WEBHOOK });
   return webhook;
-};
+}

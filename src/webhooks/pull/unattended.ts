@@ -37,14 +37,16 @@ const remove = (
     return true;
   });
 
-export const createUnattendedPurge = (deps: UnattendedDeps): Purge => ({
-  name: 'forsaken_webhooks',
-  purge: async (limit, now) => {
-    const before = new Date(now.getTime() - deps.unheardHours * HOUR_MS);
-    let removed = 0;
-    for (const webhook of await listUnattended(deps.sql, before, limit)) {
-      if (await remove(deps, webhook, { before, now })) removed += 1;
-    }
-    return removed;
-  },
-});
+export function createUnattendedPurge(deps: UnattendedDeps): Purge {
+  return {
+    name: 'forsaken_webhooks',
+    purge: async (limit, now) => {
+      const before = new Date(now.getTime() - deps.unheardHours * HOUR_MS);
+      let removed = 0;
+      for (const webhook of await listUnattended(deps.sql, before, limit)) {
+        if (await remove(deps, webhook, { before, now })) removed += 1;
+      }
+      return removed;
+    },
+  };
+}

@@ -23,52 +23,60 @@ export const RECOVERY_PROPERTIES = {
 /** The reload interval of the page while the recovery is open. */
 const REFRESH_SECONDS = 3;
 
-export const addressOfRecoveries = (webhookId: number, baseUrl: string): string =>
-  `${addressOfWebhook(webhookId, baseUrl)}/recoveries`;
+export function addressOfRecoveries(webhookId: number, baseUrl: string): string {
+  return `${addressOfWebhook(webhookId, baseUrl)}/recoveries`;
+}
 
-export const addressOfRecovery = ({ id, webhookId }: Pick<RecoveryRow, 'id' | 'webhookId'>, baseUrl: string): string =>
-  `${addressOfRecoveries(webhookId, baseUrl)}/${id}`;
+export function addressOfRecovery({ id, webhookId }: Pick<RecoveryRow, 'id' | 'webhookId'>, baseUrl: string): string {
+  return `${addressOfRecoveries(webhookId, baseUrl)}/${id}`;
+}
 
-export const isOpen = ({ state }: Pick<RecoveryRow, 'state'>): boolean => state === 'waiting' || state === 'running';
+export function isOpen({ state }: Pick<RecoveryRow, 'state'>): boolean {
+  return state === 'waiting' || state === 'running';
+}
 
 /** Returns the version that If-Match of a cancellation is compared with. Progress does not change it. */
-export const versionOf = (row: Pick<RecoveryRow, 'state'>): string => (isOpen(row) ? 'open' : row.state);
+export function versionOf(row: Pick<RecoveryRow, 'state'>): string {
+  return isOpen(row) ? 'open' : row.state;
+}
 
 type RecoveredWebhook = Pick<WebhookRow, 'id' | 'storeId' | 'name' | 'timeZone'>;
 
-export const recoveryDocument = (
+export function recoveryDocument(
   row: RecoveryRow,
   { timeZone, ...webhook }: RecoveredWebhook,
   baseUrl: string,
-): Document => ({
-  name: 'recovery',
-  title: `Recovery ${row.id}`,
-  version: versionOf(row),
-  links: [
-    { rel: 'self', href: addressOfRecovery(row, baseUrl), title: 'This recovery' },
-    ...breadcrumbLinks(webhook, baseUrl),
-    {
-      rel: 'recoveries',
-      href: addressOfRecoveries(row.webhookId, baseUrl),
-      title: 'All recoveries of the webhook',
-      crumb: 'Recoveries',
-    },
-    ...(isOpen(row)
-      ? [{ rel: 'cancel', href: `${addressOfRecovery(row, baseUrl)}/cancel`, title: 'Cancel this recovery' }]
-      : []),
-  ],
-  embedded: [],
-  ...(isOpen(row) && { refreshSeconds: REFRESH_SECONDS }),
-  properties: [
-    number('id', row.id),
-    number('webhook_id', row.webhookId),
-    enumeration('state', row.state),
-    date('since', formatDate(row.since, timeZone)),
-    number('events_total', row.eventsTotal),
-    { name: 'events_seen', value: row.eventsSeen, kind: 'progress', of: row.eventsTotal },
-    number('events_recovered', row.eventsRecovered),
-    date('date_created', formatDate(row.dateCreated, timeZone)),
-    date('date_modified', formatDate(row.dateModified, timeZone)),
-    date('date_ended', row.dateEnded === null ? null : formatDate(row.dateEnded, timeZone)),
-  ],
-});
+): Document {
+  return {
+    name: 'recovery',
+    title: `Recovery ${row.id}`,
+    version: versionOf(row),
+    links: [
+      { rel: 'self', href: addressOfRecovery(row, baseUrl), title: 'This recovery' },
+      ...breadcrumbLinks(webhook, baseUrl),
+      {
+        rel: 'recoveries',
+        href: addressOfRecoveries(row.webhookId, baseUrl),
+        title: 'All recoveries of the webhook',
+        crumb: 'Recoveries',
+      },
+      ...(isOpen(row)
+        ? [{ rel: 'cancel', href: `${addressOfRecovery(row, baseUrl)}/cancel`, title: 'Cancel this recovery' }]
+        : []),
+    ],
+    embedded: [],
+    ...(isOpen(row) && { refreshSeconds: REFRESH_SECONDS }),
+    properties: [
+      number('id', row.id),
+      number('webhook_id', row.webhookId),
+      enumeration('state', row.state),
+      date('since', formatDate(row.since, timeZone)),
+      number('events_total', row.eventsTotal),
+      { name: 'events_seen', value: row.eventsSeen, kind: 'progress', of: row.eventsTotal },
+      number('events_recovered', row.eventsRecovered),
+      date('date_created', formatDate(row.dateCreated, timeZone)),
+      date('date_modified', formatDate(row.dateModified, timeZone)),
+      date('date_ended', row.dateEnded === null ? null : formatDate(row.dateEnded, timeZone)),
+    ],
+  };
+}

@@ -25,10 +25,10 @@ const invalidSince = (message: string): { fault: Fault } => ({
 });
 
 /** Returns the requested start, or a fault if it is no date, in the future, or before the retention period. */
-export const readSince = (
+export function readSince(
   { since = '' }: RecoveryBody,
   { now, retentionDays }: { now: Date; retentionDays: number },
-): { since: Date } | { fault: Fault } => {
+): { since: Date } | { fault: Fault } {
   const at = parseDate(since);
   if (at === undefined) return invalidSince('since must be a date such as 2026-11-20 or 2026-11-20T16:05:03+0000');
   if (at > now) return invalidSince(`since must not be in the future: now is ${formatDate(now, 'UTC')}`);
@@ -36,4 +36,4 @@ export const readSince = (
   if (at >= earliest) return { since: at };
   const kept = `events are kept for ${retentionDays} days`;
   return invalidSince(`since must not be before ${formatDate(earliest, 'UTC')}: ${kept}`);
-};
+}

@@ -26,31 +26,31 @@ export type RecoveryDeps = Pick<WebhookDeps, 'sql' | 'baseUrl'> & { retentionDay
 const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
 
 /** Throws a 409 if recovered deliveries could not be sent. */
-const checkCanRecover = ({ isActive, isHeld, url, events }: WebhookRow): void => {
+function checkCanRecover({ isActive, isHeld, url, events }: WebhookRow): void {
   if (!isActive) throw conflict('inactive', 'The webhook is disabled: set is_active to "1" first');
   if (isHeld) {
     throw conflict('is_held', 'A pull webhook cannot recover missed events: publish them again');
   }
   if (url === null) throw conflict('no_url', 'The webhook has no url: set url first');
   if (events.length === 0) throw conflict('no_events', 'The webhook has no events: set event_resource first');
-};
+}
 
 /** Throws a 409 if a recovery of the webhook is open; `Location` is its URL. */
-const checkNoOpenRecovery = async (tx: Tx, { id: webhookId }: WebhookRow, baseUrl: string): Promise<void> => {
+async function checkNoOpenRecovery(tx: Tx, { id: webhookId }: WebhookRow, baseUrl: string): Promise<void> {
   const id = await findOpen(tx, { shard: shardOf(webhookId), webhookId });
   if (id === undefined) return;
   const Location = addressOfRecovery({ id, webhookId }, baseUrl);
   const message = `A recovery of this webhook is open: wait until it ends, or POST to ${Location}/cancel`;
   throw new Problem(409, { code: 'already_open', message }, { headers: { Location } });
-};
+}
 
 /** Creates the recovery under the lock of the webhook, so that later publishes see the webhook as it is now. */
-const openRecovery = async (
+async function openRecovery(
   tx: Tx,
   { baseUrl }: RecoveryDeps,
   request: Pick<ApiRequest, 'params' | 'principal' | 'now'>,
   since: Date,
-): Promise<{ webhook: WebhookRow; row: RecoveryRow }> => {
+): Promise<{ webhook: WebhookRow; row: RecoveryRow }> {
   const key = keyOf(request);
   const webhook = await lockWebhook(tx, key);
   if (webhook === undefined) throw notFound('webhook');
@@ -65,16 +65,16 @@ const openRecovery = async (
   const row = await findRecovery(tx, { shard, webhookId, id });
   if (row === undefined) throw new Error(`Recovery ${id} not found after its insert`);
   return { webhook, row };
-};
+}
 
-const recoveryOf = async (deps: RecoveryDeps, request: Pick<ApiRequest, 'params' | 'principal'>) => {
+async function recoveryOf(deps: RecoveryDeps, request: Pick<ApiRequest, 'params' | 'principal'>) {
   const webhook = await webhookOf(deps.sql, request);
   const id = parseId(request.params['recovery_id'] ?? '');
   const key = { shard: shardOf(webhook.id), webhookId: webhook.id };
   const row = id === undefined ? undefined : await findRecovery(deps.sql, { ...key, id });
   if (row === undefined) throw notFound('recovery');
   return { webhook, row };
-};
+}
 
 const createRecover = (deps: RecoveryDeps): Operation =>
   beginning({
@@ -99,46 +99,48 @@ const createRecover = (deps: RecoveryDeps): Operation =>
  * Cancels a recovery; idempotent. The recovery stays readable, so this is not a DELETE, and its deliveries are still sent. Throws
  * a 409 if it had already ended otherwise.
  */
-const cancel = async (deps: RecoveryDeps, request: ApiRequest): Promise<Document> => {
+async function cancel(deps: RecoveryDeps, request: ApiRequest): Promise<Document> {
   const { webhook, row } = await recoveryOf(deps, request);
   request.unmodified(versionOf(row));
   if (isOpen(row)) await endRecovery(deps.sql, { shard: shardOf(webhook.id), id: row.id }, 'cancelled', request.now);
   const { row: after } = await recoveryOf(deps, request);
   if (after.state === 'cancelled') return recoveryDocument(after, webhook, deps.baseUrl);
   throw conflict('ended', 'The recovery has already ended');
-};
+}
 
-export const createRecoveries = (deps: RecoveryDeps): Record<'recover' | 'list' | 'read' | 'cancel', Operation> => ({
-  recover: createRecover(deps),
-  list: listing({
-    summary: 'The recoveries of this webhook, newest first, paged',
-    rel: 'recoveries',
-    title: 'The recoveries of this webhook',
-    properties: RECOVERY_PROPERTIES,
-    handle: async (request) => {
-      const webhook = await webhookOf(deps.sql, request);
-      const { id: webhookId, timeZone } = webhook;
-      const key = { shard: shardOf(webhookId), webhookId };
-      const [rows, total] = await Promise.all([
-        listRecoveries(deps.sql, key, request.listing),
-        countRecoveries(deps.sql, key, request.listing),
-      ]);
-      const links = breadcrumbLinks(webhook, deps.baseUrl);
-      const items = rows.map((row) => recoveryDocument(row, webhook, deps.baseUrl));
-      return { path: addressOfRecoveries(webhookId, deps.baseUrl), items, total, links, timeZone };
-    },
-  }),
-  read: guarded({
-    summary: 'A recovery and its progress',
-    handle: async (request) => {
-      const { webhook, row } = await recoveryOf(deps, request);
-      return { status: 200, document: recoveryDocument(row, webhook, deps.baseUrl) };
-    },
-  }),
-  cancel: guarded({
-    title: 'Cancel this recovery',
-    isConditional: true,
-    summary: 'Ends the recovery, which stays readable; deliveries that it has created are still sent',
-    handle: async (request) => ({ status: 200, document: await cancel(deps, request) }),
-  }),
-});
+export function createRecoveries(deps: RecoveryDeps): Record<'recover' | 'list' | 'read' | 'cancel', Operation> {
+  return {
+    recover: createRecover(deps),
+    list: listing({
+      summary: 'The recoveries of this webhook, newest first, paged',
+      rel: 'recoveries',
+      title: 'The recoveries of this webhook',
+      properties: RECOVERY_PROPERTIES,
+      handle: async (request) => {
+        const webhook = await webhookOf(deps.sql, request);
+        const { id: webhookId, timeZone } = webhook;
+        const key = { shard: shardOf(webhookId), webhookId };
+        const [rows, total] = await Promise.all([
+          listRecoveries(deps.sql, key, request.listing),
+          countRecoveries(deps.sql, key, request.listing),
+        ]);
+        const links = breadcrumbLinks(webhook, deps.baseUrl);
+        const items = rows.map((row) => recoveryDocument(row, webhook, deps.baseUrl));
+        return { path: addressOfRecoveries(webhookId, deps.baseUrl), items, total, links, timeZone };
+      },
+    }),
+    read: guarded({
+      summary: 'A recovery and its progress',
+      handle: async (request) => {
+        const { webhook, row } = await recoveryOf(deps, request);
+        return { status: 200, document: recoveryDocument(row, webhook, deps.baseUrl) };
+      },
+    }),
+    cancel: guarded({
+      title: 'Cancel this recovery',
+      isConditional: true,
+      summary: 'Ends the recovery, which stays readable; deliveries that it has created are still sent',
+      handle: async (request) => ({ status: 200, document: await cancel(deps, request) }),
+    }),
+  };
+}

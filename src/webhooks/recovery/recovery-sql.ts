@@ -31,14 +31,14 @@ const selected = (sql: Queryable) => sql`
 
 type OfWebhook = { shard: number; webhookId: number };
 
-export const findRecovery = async (
+export async function findRecovery(
   sql: Queryable,
   { shard, webhookId, id }: OfWebhook & { id: number },
-): Promise<RecoveryRow | undefined> => {
+): Promise<RecoveryRow | undefined> {
   const [row] = await sql<RecoveryRow[]>`
     ${selected(sql)} where r.shard = ${shard} and r.id = ${id} and r.webhook_id = ${webhookId}`;
   return row;
-};
+}
 
 const columnsOf = (sql: Queryable): Columns<typeof RECOVERY_PROPERTIES> => ({
   id: sql`r.id`,
@@ -57,18 +57,18 @@ const ofWebhook = (sql: Queryable, { shard, webhookId }: OfWebhook, { filters }:
   sql`where r.shard = ${shard} and r.webhook_id = ${webhookId} ${narrowed(sql, filters, columnsOf(sql))}`;
 
 /** Returns a page of a webhook's recoveries, newest first by default. */
-export const listRecoveries = async (sql: Queryable, webhook: OfWebhook, listing: Listing): Promise<RecoveryRow[]> => {
+export async function listRecoveries(sql: Queryable, webhook: OfWebhook, listing: Listing): Promise<RecoveryRow[]> {
   const order = listing.order.length > 0 ? listing.order : [{ property: 'id', descending: true }];
   return sql<RecoveryRow[]>`
     ${selected(sql)} ${ofWebhook(sql, webhook, listing)}
     order by ${ordered(sql, order, columnsOf(sql), [sql`r.id`])} ${paged(sql, listing)}`;
-};
+}
 
-export const countRecoveries = async (sql: Queryable, webhook: OfWebhook, listing: Listing): Promise<number> => {
+export async function countRecoveries(sql: Queryable, webhook: OfWebhook, listing: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total
     from recovery r
     join webhook w on w.shard = r.shard and w.id = r.webhook_id
     ${ofWebhook(sql, webhook, listing)}`;
   return row?.total ?? 0;
-};
+}

@@ -48,16 +48,16 @@ const SECRET_PREFIX = 'whsec_';
 const faultsOf = ({ encryption_key: key, finish }: Partial<Body>): Fault[] =>
   isSet(finish) && key ? [FINISH_WITH_KEY] : [];
 
-const admit = async ({ sql }: WebhookDeps, request: ApiRequest): Promise<void> => {
+async function admit({ sql }: WebhookDeps, request: ApiRequest): Promise<void> {
   const webhook = await webhookOf(sql, request);
   if (seesKey(request.principal, webhook)) return;
   const message = 'Only the app that created the webhook and the owner of the store may rotate its key';
   const headers = { 'WWW-Authenticate': 'Bearer realm="halcyon", error="insufficient_scope"' };
   throw new Problem(403, { code: 'insufficient_scope', message }, { headers });
-};
+}
 
 /** Returns the keys after the request. */
-const nextKeys = (deps: WebhookDeps, stored: WebhookRow, { body, now }: RotationRequest): Keys => {
+function nextKeys(deps: WebhookDeps, stored: WebhookRow, { body, now }: RotationRequest): Keys {
   if (isSet(body.finish)) return finishRotation(stored);
   const key = body.encryption_key || null;
   checkCanRotate(stored, { key, present: openKey(deps, stored) });
@@ -67,9 +67,9 @@ const nextKeys = (deps: WebhookDeps, stored: WebhookRow, { body, now }: Rotation
     nextEncryptionKey: deps.sealer.seal(next, sealBinding(stored.id)),
     rotationEndsAt: new Date(now.getTime() + deps.keyOverlapHours * HOUR_MS),
   };
-};
+}
 
-const rotate = async (tx: Tx, deps: WebhookDeps, request: RotationRequest): Promise<WebhookRow> => {
+async function rotate(tx: Tx, deps: WebhookDeps, request: RotationRequest): Promise<WebhookRow> {
   const key = keyOf(request);
   const row = await lockWebhook(tx, key);
   if (row === undefined) throw notFound('webhook');
@@ -82,10 +82,10 @@ const rotate = async (tx: Tx, deps: WebhookDeps, request: RotationRequest): Prom
   await recordWebhook(tx, deps.changelog, { before: stored, after }, request);
   await deps.announce(tx, key.shard, [key.id]);
   return after;
-};
+}
 
-export const createRotateKey = (deps: WebhookDeps): Operation =>
-  doing({
+export function createRotateKey(deps: WebhookDeps): Operation {
+  return doing({
     title: 'Rotate the key',
     isConditional: true,
     done: 'rotated',
@@ -106,3 +106,4 @@ export const createRotateKey = (deps: WebhookDeps): Operation =>
       };
     },
   });
+}

@@ -23,17 +23,17 @@ const singleKey = (encryptionKey: Buffer | null): Keys => ({
 });
 
 /** Returns the row with the keys valid at `now`: after the overlap only the next key, even if the purge has not moved it yet. */
-export const withCurrentKeys = <Row extends Keys>(row: Row, now: Date): Row => {
+export function withCurrentKeys<Row extends Keys>(row: Row, now: Date): Row {
   const { current, next } = keysAt(row, now);
   return next === null ? { ...row, ...singleKey(current) } : row;
-};
+}
 
 /** Returns the keys after a change of settings. `newKey` is the stored key if the change keeps it. */
-export const keysAfterUpdate = (
+export function keysAfterUpdate(
   stored: Keys & Pick<Settings, 'format'>,
   { format }: Pick<Settings, 'format'>,
   newKey: Buffer | null,
-): Keys => {
+): Keys {
   if (newKey !== stored.encryptionKey) return singleKey(newKey);
   const { nextEncryptionKey, rotationEndsAt } = stored;
   if (nextEncryptionKey === null) return singleKey(newKey);
@@ -41,15 +41,15 @@ export const keysAfterUpdate = (
   return format === stored.format
     ? { encryptionKey: newKey, nextEncryptionKey, rotationEndsAt }
     : singleKey(nextEncryptionKey);
-};
+}
 
 const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
 
 /** Returns the next key as the only one. Throws a 409 if no rotation is active. */
-export const finishRotation = ({ nextEncryptionKey }: Keys): Keys => {
+export function finishRotation({ nextEncryptionKey }: Keys): Keys {
   if (nextEncryptionKey !== null) return singleKey(nextEncryptionKey);
   throw conflict('no_rotation', 'No rotation is active');
-};
+}
 
 const SAME_KEY: Fault = {
   code: 'invalid_value',
@@ -69,7 +69,7 @@ const PLATFORM_TOKEN_REQUIRED: Fault = {
 export type RequestedKey = { key: string | null; present: string | null };
 
 /** Throws if no rotation can begin: a 409 because of the stored keys, a 400 because of the requested key. */
-export const checkCanRotate = (stored: Keys & Pick<Settings, 'format'>, { key, present }: RequestedKey): void => {
+export function checkCanRotate(stored: Keys & Pick<Settings, 'format'>, { key, present }: RequestedKey): void {
   // A key that cannot be decrypted cannot sign during the overlap either.
   if (present === null) throw conflict('no_key', 'The webhook has no encryption_key to rotate: set one by PATCH');
   if (stored.nextEncryptionKey !== null) {
@@ -77,4 +77,4 @@ export const checkCanRotate = (stored: Keys & Pick<Settings, 'format'>, { key, p
   }
   if (key === null && stored.format === 'partner_sitebuilder') throw invalid(PLATFORM_TOKEN_REQUIRED);
   if (key === present) throw invalid(SAME_KEY);
-};
+}

@@ -14,7 +14,7 @@ type Request = IncomingMessage & { query?: object; session?: object; user?: Toke
 type Middleware = (request: Request, response: ServerResponse, next: (error?: unknown) => void) => void;
 
 /** One person's session is enough here. */
-const serve = async (authenticate: Middleware) => {
+async function serve(authenticate: Middleware) {
   const session = {};
   const server = createServer((incoming, response) => {
     const { searchParams } = new URL(incoming.url ?? '', 'http://localhost');
@@ -26,7 +26,7 @@ const serve = async (authenticate: Middleware) => {
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return { origin: `http://127.0.0.1:${port}`, close: () => void server.close() };
-};
+}
 
 export const walk: Walk = async ({ issuer, clientId, clientSecret, redirectUri, visit, store }) => {
   // docs

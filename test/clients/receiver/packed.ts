@@ -15,7 +15,7 @@ const BESIDE = ['express', 'fastify', 'hono', '@hono/node-server', '@types/expre
 export type Packed = { size: number; unpackedSize: number; files: { path: string; size: number }[] };
 
 /** Packs by npm, and answers a folder that has the package installed, the examples, and the frameworks of these. */
-export const installPacked = async (ends: Endings): Promise<{ folder: string; packed: Packed }> => {
+export async function installPacked(ends: Endings): Promise<{ folder: string; packed: Packed }> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-receiver-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));
   const npm = process.env['npm_execpath'];
@@ -33,14 +33,10 @@ export const installPacked = async (ends: Endings): Promise<{ folder: string; pa
   await cp(join(PACKAGE, 'examples'), join(folder, 'examples'), { recursive: true });
   await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
   return { folder, packed };
-};
+}
 
 /** Whether TypeScript takes the files of the folder; answers what it says. */
-export const compile = async (
-  folder: string,
-  settings: Record<string, unknown>,
-  include: string[],
-): Promise<string> => {
+export async function compile(folder: string, settings: Record<string, unknown>, include: string[]): Promise<string> {
   const compilerOptions = { target: 'es2022', strict: true, noEmit: true, ...settings };
   await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include }));
   const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
@@ -48,4 +44,4 @@ export const compile = async (
     ({ stdout }) => stdout,
     (error: { stdout: string }) => error.stdout,
   );
-};
+}

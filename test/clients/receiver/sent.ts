@@ -19,7 +19,7 @@ type Wish = {
   contentType?: string;
 };
 
-export const sent = (wish: Wish = {}): Sent => {
+export function sent(wish: Wish = {}): Sent {
   const { key = KEY, next = null, headerPrefix = 'Service', isEncrypted = false, now = NOW } = wish;
   const plain = wish.body ?? Buffer.from('{"id":70012,"name":"Zoë"}');
   const body = isEncrypted ? encryptBody(plain, TYPE, key) : plain;
@@ -53,4 +53,4 @@ export const sent = (wish: Wish = {}): Sent => {
   // As node:http shows them: in lower case.
   const pairs = list.flatMap((name, at) => (at % 2 === 0 ? [[name.toLowerCase(), list[at + 1] ?? ''] as const] : []));
   return { headers: Object.fromEntries(pairs), body };
-};
+}

@@ -25,7 +25,7 @@ export type Fixture = {
   isWorkerOver: () => boolean;
 };
 
-const inTurn = async <T, R>(items: readonly T[], atOnce: number, work: (item: T) => Promise<R>): Promise<R[]> => {
+async function inTurn<T, R>(items: readonly T[], atOnce: number, work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   let next = 0;
   const one = async (): Promise<void> => {
@@ -37,9 +37,9 @@ const inTurn = async <T, R>(items: readonly T[], atOnce: number, work: (item: T)
   };
   await Promise.all(Array.from({ length: atOnce }, one));
   return results;
-};
+}
 
-export const openHostileFixture = async (ends: Endings, env: Settings): Promise<Fixture> => {
+export async function openHostileFixture(ends: Endings, env: Settings): Promise<Fixture> {
   const fleet = await openFleet({ ends, leaseMs: 10_000, slots: 1_024 });
   const { sql } = fleet;
   const publisher = await freePort();
@@ -94,4 +94,4 @@ export const openHostileFixture = async (ends: Endings, env: Settings): Promise<
     metrics: () => scrape(`http://127.0.0.1:${metricsPort}`),
     isWorkerOver: worker.isOver,
   };
-};
+}

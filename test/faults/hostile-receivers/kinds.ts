@@ -14,10 +14,10 @@ export type Kind = {
 
 const STATUS = 'HTTP/1.1 200 OK\r\n';
 const CHUNKED = `${STATUS}transfer-encoding: chunked\r\n\r\n`;
-const nothing = (): void => {};
+function nothing(): void {}
 
 /** Writes for as long as it is read. */
-const endless = (first: string, again: string) => {
+function endless(first: string, again: string) {
   const piece = Buffer.from(again.repeat(Math.ceil(16_384 / again.length)));
   return (socket: Socket): void => {
     const more = () => {
@@ -27,7 +27,7 @@ const endless = (first: string, again: string) => {
     socket.on('drain', more);
     more();
   };
-};
+}
 
 const byteASecond = (first: string) => (socket: Socket) => {
   socket.write(first);

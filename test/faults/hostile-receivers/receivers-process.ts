@@ -25,7 +25,7 @@ let latenciesMs: number[] = [];
 let proxied = 0;
 
 /** Calls with the body of each request that has arrived whole. */
-const onRequests = (socket: Socket, take: (body: string) => void): void => {
+function onRequests(socket: Socket, take: (body: string) => void): void {
   let got: Buffer = Buffer.alloc(0);
   socket.setNoDelay(true).on('error', () => socket.destroy());
   socket.on('data', (chunk: Buffer) => {
@@ -39,27 +39,27 @@ const onRequests = (socket: Socket, take: (body: string) => void): void => {
       take(body);
     }
   });
-};
+}
 
-const servePlain = (socket: Socket): void => {
+function servePlain(socket: Socket): void {
   const [, who = '', kind = ''] = (socket.localAddress ?? '').split('.');
   onRequests(socket, (body) => {
     if (who === '10') return KINDS[NAMES[Number(kind)] ?? '']?.answer(socket);
     if (who === '30') latenciesMs.push(monotonicMs() - (JSON.parse(body) as { at: number }).at);
     socket.write(TAKEN);
   });
-};
+}
 
-const listen = async (server: Server): Promise<number> => {
+async function listen(server: Server): Promise<number> {
   server.listen({ host: '0.0.0.0', port: 0, backlog: 1_024 });
   await once(server, 'listening');
   return (server.address() as AddressInfo).port;
-};
+}
 
-const withTls = (pair: KeyPair): Server => {
+function withTls(pair: KeyPair): Server {
   const server = createTlsServer(pair, (socket) => onRequests(socket, () => socket.write(TAKEN)));
   return server.on('tlsClientError', () => {});
-};
+}
 
 const open = async ({ stranger, expired }: Given): Promise<Ports> => ({
   plain: await listen(createServer({ allowHalfOpen: true }, servePlain)),

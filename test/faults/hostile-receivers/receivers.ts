@@ -23,7 +23,7 @@ export type Receivers = {
 const urlsAt = (who: number, kind: number, count: number, port: number, scheme = 'http'): string[] =>
   Array.from({ length: count }, (_, n) => `${scheme}://127.${who}.${kind}.${n + 1}:${port}/hook`);
 
-const startProcess = (ends: Endings) => {
+function startProcess(ends: Endings) {
   const child = fork(new URL(import.meta.resolve('./receivers-process.ts')));
   const ended = once(child, 'exit');
   ends.after(async () => {
@@ -36,10 +36,10 @@ const startProcess = (ends: Endings) => {
     const [answer] = (await answered) as [T];
     return answer;
   };
-};
+}
 
 /** Two processes: what the hostile ones burn would be a delay of those that are measured otherwise. */
-export const startReceivers = async (ends: Endings, given: Omit<Given, 'isHostile'>): Promise<Receivers> => {
+export async function startReceivers(ends: Endings, given: Omit<Given, 'isHostile'>): Promise<Receivers> {
   const [askHostile, askTame] = [startProcess(ends), startProcess(ends)];
   const hostile = await askHostile<Ports>({ ...given, isHostile: true });
   const tame = await askTame<Ports>({ ...given, isHostile: false });
@@ -54,4 +54,4 @@ export const startReceivers = async (ends: Endings, given: Omit<Given, 'isHostil
     hostile: NAMES.map(hostileAt),
     seen: () => askTame<Seen>('seen'),
   };
-};
+}

@@ -63,8 +63,8 @@ const query = fc.oneof(
 
 const READS = ['GET', 'GET', 'GET', 'HEAD', 'OPTIONS'];
 
-export const malformedQueries = (fixture: Fixture): fc.Arbitrary<Message> =>
-  fc
+export function malformedQueries(fixture: Fixture): fc.Arbitrary<Message> {
+  return fc
     .tuple(
       fc.constantFrom(...fixture.spots),
       fc.constantFrom(...fixture.credentials),
@@ -74,6 +74,7 @@ export const malformedQueries = (fixture: Fixture): fc.Arbitrary<Message> =>
     .map(([spot, headers, text, read]) =>
       messageOf(fixture, { spot, headers, target: `${spot.path}?${text}`, ...(read === '' ? {} : { method: read }) }),
     );
+}
 
 const SEGMENTS = [
   ...listed('.. ¦ . ¦ %2e%2e ¦ %2E. ¦ %2F ¦ %2f..%2f ¦ %5c ¦ \\ ¦ %00 ¦ a%00 ¦ % ¦ %zz ¦ %ff ¦ %c0%af ¦ %ED%A0%80'),
@@ -89,7 +90,7 @@ const segment = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 10 }).map(encode),
 );
 
-const changed = ({ path }: Spot): fc.Arbitrary<string> => {
+function changed({ path }: Spot): fc.Arbitrary<string> {
   const parts = path.split('/').slice(1);
   return fc.tuple(segment, fc.nat({ max: parts.length }), fc.nat({ max: 6 })).map(([odd, at, how]) => {
     if (how === 0) return `${path}/`;
@@ -98,13 +99,14 @@ const changed = ({ path }: Spot): fc.Arbitrary<string> => {
     if (how === 3) return path.toUpperCase();
     return `/${parts.map((part, index) => (index === at ? odd : part)).join('/')}`;
   });
-};
+}
 
-export const malformedPaths = (fixture: Fixture): fc.Arbitrary<Message> =>
-  fc
+export function malformedPaths(fixture: Fixture): fc.Arbitrary<Message> {
+  return fc
     .constantFrom(...fixture.spots)
     .chain((spot) =>
       fc
         .tuple(changed(spot), fc.constantFrom(...fixture.credentials), fc.constantFrom(...fixture.mediaTypes, '*/*'))
         .map(([target, who, accept]) => messageOf(fixture, { spot, target, headers: [['Accept', accept], ...who] })),
     );
+}

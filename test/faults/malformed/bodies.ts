@@ -90,7 +90,7 @@ const TYPES = [
 ];
 const typeFor = (right: string) => fc.oneof({ weight: 6, arbitrary: fc.constant(right) }, fc.constantFrom(...TYPES));
 
-const bodies = ({ input }: Spot): fc.Arbitrary<readonly [Buffer, string]> => {
+function bodies({ input }: Spot): fc.Arbitrary<readonly [Buffer, string]> {
   const json = input === undefined ? noise : bodiesFor(input);
   return fc.oneof(
     { weight: 4, arbitrary: fc.tuple(spoil(json), typeFor('application/json')) },
@@ -104,10 +104,10 @@ const bodies = ({ input }: Spot): fc.Arbitrary<readonly [Buffer, string]> => {
       ),
     },
   );
-};
+}
 
 /** Also to methods that take none: what nobody reads must harm nobody. */
-export const malformedBodies = (fixture: Fixture): fc.Arbitrary<Message> => {
+export function malformedBodies(fixture: Fixture): fc.Arbitrary<Message> {
   const encoding = fc.constantFrom(...Array.from({ length: 12 }, () => ''), 'gzip', 'br', 'identity', 'x');
   const accept = fc.constantFrom(...fixture.mediaTypes, '*/*');
   return fc.oneof(
@@ -125,12 +125,12 @@ export const malformedBodies = (fixture: Fixture): fc.Arbitrary<Message> => {
         ),
     })),
   );
-};
+}
 
 const MIB = 1024 * 1024;
 
 /** At the limit, one below and one above: few, as they are large. */
-export const largeBodies = (fixture: Fixture): readonly Message[] => {
+export function largeBodies(fixture: Fixture): readonly Message[] {
   const [, platform = []] = fixture.credentials;
   return fixture.spots
     .filter(({ input }) => input !== undefined)
@@ -144,4 +144,4 @@ export const largeBodies = (fixture: Fixture): readonly Message[] => {
         }),
       ),
     );
-};
+}

@@ -31,7 +31,7 @@ export type Fixture = {
 const VERSION: Header = ['SERVICE-API-VERSION', '1'];
 const bearer = (token: string): readonly Header[] => [VERSION, ['Authorization', `Bearer ${token}`]];
 
-const signIn = async (baseUrl: string): Promise<readonly Header[]> => {
+async function signIn(baseUrl: string): Promise<readonly Header[]> {
   const browser = createBrowser(baseUrl);
   await browser.signIn('owner@example.com', 'a long password');
   const cookie = browser.cookie();
@@ -41,10 +41,10 @@ const signIn = async (baseUrl: string): Promise<readonly Header[]> => {
     ['Accept', 'text/html'],
     ['Sec-Fetch-Site', 'same-origin'],
   ];
-};
+}
 
 /** A read that succeeds, with the token that it takes; undefined where it is another's or a person's own. */
-const goodRead = async ({ baseUrl, token, platformToken }: FurnishedApp, path: string): Promise<Good | undefined> => {
+async function goodRead({ baseUrl, token, platformToken }: FurnishedApp, path: string): Promise<Good | undefined> {
   for (const who of [token, platformToken].map(bearer)) {
     const { status } = await fetch(baseUrl + path, {
       headers: who.map(([name, value]): [string, string] => [name, value]),
@@ -52,9 +52,9 @@ const goodRead = async ({ baseUrl, token, platformToken }: FurnishedApp, path: s
     if (status === 200) return { path, who };
   }
   return undefined;
-};
+}
 
-export const openFixture = async (): Promise<Fixture> => {
+export async function openFixture(): Promise<Fixture> {
   const app = await startFurnishedApp({ env: { API_RATE_PER_SECOND: '0', LOG_LEVEL: 'silent' } });
   const at = (path: string) => fillIn({ path }, app.named);
   const resources = operationTable(app.baseUrl).map(({ path, method, operation: { input } }): Spot => ({
@@ -78,4 +78,4 @@ export const openFixture = async (): Promise<Fixture> => {
     credentials: [bearer(app.token), bearer(app.platformToken), await signIn(app.baseUrl), [VERSION]],
     mediaTypes: formats.flatMap(({ mediaTypes }) => mediaTypes),
   };
-};
+}

@@ -48,7 +48,7 @@ const but = (head: Head, change: Partial<Head>): Head => ({ ...head, ...change }
 const whole = ({ method, target, version, lines, rest }: Head): string =>
   `${[`${method} ${target} ${version}`, ...lines].join('\r\n')}\r\n\r\n${rest}`;
 
-const heads = ({ app, credentials }: Fixture, spot: Spot): fc.Arbitrary<Message> => {
+function heads({ app, credentials }: Fixture, spot: Spot): fc.Arbitrary<Message> {
   const { host } = new URL(app.baseUrl);
   const plain = fc.constantFrom(...credentials).map((who): Head => ({
     method: spot.method,
@@ -87,9 +87,9 @@ const heads = ({ app, credentials }: Fixture, spot: Spot): fc.Arbitrary<Message>
   const text = fc.oneof(...broken).map(whole);
   const cut = fc.tuple(plain, fc.nat({ max: 200 })).map(([head, at]) => whole(head).slice(0, at));
   return fc.oneof({ weight: 8, arbitrary: text }, cut).map((bytes) => raw(spot, bytes));
-};
+}
 
-export const brokenFraming = (fixture: Fixture): fc.Arbitrary<Message> => {
+export function brokenFraming(fixture: Fixture): fc.Arbitrary<Message> {
   const [first] = fixture.spots;
   if (first === undefined) throw new TypeError('There is no address');
   const noHttp = fc.oneof(
@@ -100,4 +100,4 @@ export const brokenFraming = (fixture: Fixture): fc.Arbitrary<Message> => {
     { weight: 1, arbitrary: noHttp },
     { weight: 6, arbitrary: fc.constantFrom(...fixture.spots).chain((spot) => heads(fixture, spot)) },
   );
-};
+}

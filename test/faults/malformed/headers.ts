@@ -13,7 +13,7 @@ const characters = fc.constantFrom(
 const text = (maxLength: number) => fc.string({ unit: characters, maxLength }).map((value) => value.trim());
 const long = fc.constantFrom('a'.repeat(8_000), 'a,'.repeat(4_000), '"a", '.repeat(2_000), ';q=1'.repeat(2_000));
 
-const accepted = (mediaTypes: readonly string[]) => {
+function accepted(mediaTypes: readonly string[]) {
   const range = fc.constantFrom(
     ...mediaTypes,
     ...listed('*/* ¦ application/* ¦ text/* ¦ * ¦ a/b ¦ / ¦ */json ¦ application/'),
@@ -25,7 +25,7 @@ const accepted = (mediaTypes: readonly string[]) => {
   return fc
     .array(fc.tuple(range, other, weight), { maxLength: 6 })
     .map((list) => list.map((part) => part.join('')).join(', '));
-};
+}
 
 /** None that begins with the version of something: that one would be let through. */
 const TAGS = listed(
@@ -60,7 +60,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   'Accept-Encoding': listed('gzip;q=x ¦ *;q=0'),
 };
 
-const oneOf = (mediaTypes: readonly string[]): fc.Arbitrary<Header> => {
+function oneOf(mediaTypes: readonly string[]): fc.Arbitrary<Header> {
   const known = Object.entries(VALUES).map(([name, values]) =>
     fc.tuple(fc.constant(name), fc.oneof({ weight: 5, arbitrary: fc.constantFrom(...values) }, text(40))),
   );
@@ -77,18 +77,18 @@ const oneOf = (mediaTypes: readonly string[]): fc.Arbitrary<Header> => {
     ...known.map((arbitrary) => ({ weight: 2, arbitrary })),
     { weight: 1, arbitrary: fc.tuple(anyName, long) },
   );
-};
+}
 
 /** More than this ends the connection, which is framing's to try. */
 const HEAD_BYTES_MAX = 24_000;
 
-const within = (list: readonly Header[]): readonly Header[] => {
+function within(list: readonly Header[]): readonly Header[] {
   let bytes = 0;
   return list.filter(([name, value]) => (bytes += name.length + value.length) < HEAD_BYTES_MAX);
-};
+}
 
 /** One to five of them over those that would do; some twice; now and then three hundred. */
-export const malformedHeaders = (fixture: Fixture): fc.Arbitrary<Message> => {
+export function malformedHeaders(fixture: Fixture): fc.Arbitrary<Message> {
   const some = fc.array(oneOf(fixture.mediaTypes), { minLength: 1, maxLength: 5 });
   const twice = some.map((list) => [...list, ...list]);
   const hundreds = fc
@@ -118,4 +118,4 @@ export const malformedHeaders = (fixture: Fixture): fc.Arbitrary<Message> => {
         ...(body && contentType && { contentType }),
       });
     });
-};
+}

@@ -19,7 +19,7 @@ const TABLES = {
 /** By table and the names of a row, the hash of all of it. */
 export type Kept = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-export const readKept = async (sql: Sql): Promise<Kept> => {
+export async function readKept(sql: Sql): Promise<Kept> {
   const entries = Object.entries(TABLES).map(async ([table, columns]) => {
     const rows = await sql<{ name: string; hash: string }[]>`
       select concat_ws('/', ${sql(columns)}) as name, md5(string_agg(t::text, ',' order by t::text)) as hash
@@ -27,12 +27,12 @@ export const readKept = async (sql: Sql): Promise<Kept> => {
     return [table, new Map(rows.map(({ name, hash }) => [name, hash]))] as const;
   });
   return new Map(await Promise.all(entries));
-};
+}
 
 export type Difference = { lost: string[]; changed: string[]; added: string[] };
 
 /** Each row as `table/names`. */
-export const differenceOf = (before: Kept, after: Kept): Difference => {
+export function differenceOf(before: Kept, after: Kept): Difference {
   const difference: Difference = { lost: [], changed: [], added: [] };
   for (const [table, rows] of before) {
     const present = after.get(table) ?? new Map<string, string>();
@@ -44,4 +44,4 @@ export const differenceOf = (before: Kept, after: Kept): Difference => {
     for (const name of present.keys()) if (!rows.has(name)) difference.added.push(`${table}/${name}`);
   }
   return difference;
-};
+}

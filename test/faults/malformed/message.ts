@@ -18,7 +18,7 @@ export type Parts = {
 };
 
 /** A well-framed request: the length is true, whatever stands in it. A repeated name replaces the earlier one. */
-export const messageOf = ({ app }: Fixture, { spot, headers, body, contentType, ...parts }: Parts): Message => {
+export function messageOf({ app }: Fixture, { spot, headers, body, contentType, ...parts }: Parts): Message {
   const { method = spot.method, target = spot.path } = parts;
   const own: Header[] = [['Host', new URL(app.baseUrl).host]];
   if (contentType !== undefined) own.push(['Content-Type', contentType]);
@@ -33,15 +33,17 @@ export const messageOf = ({ app }: Fixture, { spot, headers, body, contentType, 
     isResource: spot.isResource,
     bytes: body === undefined ? head : Buffer.concat([head, body]),
   };
-};
+}
 
 /** Ends what is half: whatever a server still waits for, this is it or cannot be. */
 const END = `\r\n\r\n${'~'.repeat(200)}\r\n\r\n`;
 
 /** Bytes as they are, and then what ends the connection, for one of their own. */
-export const raw = (spot: Spot, text: string): Message => ({
-  method: spot.method,
-  target: spot.path,
-  isResource: false,
-  bytes: Buffer.from(text + END, 'latin1'),
-});
+export function raw(spot: Spot, text: string): Message {
+  return {
+    method: spot.method,
+    target: spot.path,
+    isResource: false,
+    bytes: Buffer.from(text + END, 'latin1'),
+  };
+}

@@ -38,19 +38,19 @@ export type Report = {
   successes: Success[];
 };
 
-const nothing = (what: string): never => {
+function nothing(what: string): never {
   throw new TypeError(`There is nothing ${what}`);
-};
+}
 
-const wrongIn = ({ isResource, method }: Message, { status, head, body }: Answer): string | undefined => {
+function wrongIn({ isResource, method }: Message, { status, head, body }: Answer): string | undefined {
   if (!(status >= 200 && status < 500)) return `status ${status}`;
   const isShaped =
     isResource && status >= 400 && method !== 'HEAD' && /content-type: application\/hal\+json/i.test(head);
   // Node's own answer to what nobody can expect.
   return isShaped && status !== 417 ? wrongInError(status, body.toString()) : undefined;
-};
+}
 
-const note = (report: Report, family: string, message: Message, answer: Answer | undefined): void => {
+function note(report: Report, family: string, message: Message, answer: Answer | undefined): void {
   const { status = 'closed', head = '' } = answer ?? {};
   const counts = (report.statuses[family] ??= {});
   counts[status] = (counts[status] ?? 0) + 1;
@@ -62,7 +62,7 @@ const note = (report: Report, family: string, message: Message, answer: Answer |
   const isChange = !['GET', 'HEAD', 'OPTIONS'].includes(method);
   if (isChange && typeof status === 'number' && status < 300)
     report.successes.push({ method, target, status, location: /\r\nlocation: (.*)/i.exec(head)?.[1] });
-};
+}
 
 const goodMessages = (fixture: Fixture): readonly Message[] =>
   fixture.good.map(({ path, who }) => {
@@ -71,7 +71,7 @@ const goodMessages = (fixture: Fixture): readonly Message[] =>
   });
 
 /** A batch with a good request at its end; everything has to be answered, on the one connection. */
-const sendTogether = async (line: Line, family: string, batch: readonly Message[], good: Message, report: Report) => {
+async function sendTogether(line: Line, family: string, batch: readonly Message[], good: Message, report: Report) {
   const answers = await line.ask([...batch, good]);
   if (answers.length <= batch.length) {
     const last = batch[answers.length] ?? good;
@@ -82,17 +82,17 @@ const sendTogether = async (line: Line, family: string, batch: readonly Message[
   report.good.asked += 1;
   const status = answers.at(-1)?.status ?? 0;
   if (status !== 200 && report.good.refused.length < SHOWN_MAX) report.good.refused.push(`${status} to ${shown(good)}`);
-};
+}
 
 /** What is hardly HTTP may end the connection; whatever is answered counts as for any other. */
-const sendAlone = async (port: number, family: string, message: Message, report: Report): Promise<void> => {
+async function sendAlone(port: number, family: string, message: Message, report: Report): Promise<void> {
   const answers = await askAlone(port, message, {
     timeoutMs: ANSWER_TIMEOUT_MS,
     ...(family === 'large' && { wanted: 1 }),
   });
   if (answers.length === 0) note(report, family, message, undefined);
   for (const answer of answers) note(report, family, message, answer);
-};
+}
 
 /** The jobs in an order that mixes the families, so that none is alone with the server. */
 const jobsOf = (fixture: Fixture, total: number) =>
@@ -105,7 +105,7 @@ const jobsOf = (fixture: Fixture, total: number) =>
     .toSorted((a, b) => a.at - b.at);
 
 /** Sends about `total` requests, the same ones for the same seed. */
-export const storm = async (fixture: Fixture, { total, seed }: { total: number; seed: number }): Promise<Report> => {
+export async function storm(fixture: Fixture, { total, seed }: { total: number; seed: number }): Promise<Report> {
   const report: Report = { sent: 0, statuses: {}, wrong: [], good: { asked: 0, refused: [] }, successes: [] };
   const port = Number(new URL(fixture.app.baseUrl).port);
   const good = goodMessages(fixture);
@@ -127,4 +127,4 @@ export const storm = async (fixture: Fixture, { total, seed }: { total: number; 
   await Promise.all(Array.from({ length: LINES }, work));
   for (const message of largeBodies(fixture)) await sendAlone(port, 'large', message, report);
   return report;
-};
+}

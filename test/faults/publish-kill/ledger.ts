@@ -16,9 +16,11 @@ export type Left = {
 
 const NOTHING: Left = { events: 0, derived: 0, deliveries: 0, resources: 0, terms: 0, keys: 0 };
 
-export const isNothing = (left: Left): boolean => Object.values(left).every((count) => count === 0);
+export function isNothing(left: Left): boolean {
+  return Object.values(left).every((count) => count === 0);
+}
 
-export const wholeOf = ({ events, keys }: Request, webhooks: Webhooks): Left => {
+export function wholeOf({ events, keys }: Request, webhooks: Webhooks): Left {
   const types = events.map(({ event }) => event.split('/', 1)[0] ?? '');
   const derived = types.filter((type) => type === 'subscription').length;
   const all = [...types, ...Array.from({ length: derived }, () => 'subscription_event')];
@@ -31,13 +33,13 @@ export const wholeOf = ({ events, keys }: Request, webhooks: Webhooks): Left => 
     terms: derived,
     keys: keys.length,
   };
-};
+}
 
 /**
  * By request. A derived event is told by the subscription it is about. A resource counts where its latest version is that
  * of the event, a key where all events it stands for are there.
  */
-export const readLeft = async (sql: Sql): Promise<(n: number) => Left> => {
+export async function readLeft(sql: Sql): Promise<(n: number) => Left> {
   const rows = await sql<({ n: number } & Left)[]>`
     with e as materialized (
       select id, resource_type, resource_id, resource_type = 'subscription_event' as is_derived,
@@ -66,23 +68,23 @@ export const readLeft = async (sql: Sql): Promise<(n: number) => Left> => {
     from per_event e full join per_term t using (n) full join per_key k using (n)`;
   const byRequest = new Map(rows.map(({ n, ...left }) => [n, left]));
   return (n) => byRequest.get(n) ?? NOTHING;
-};
+}
 
 /** The resources that everybody published: the version each has, how many events there are of it, and their versions. */
-export const readShared = async (sql: Sql) => sql<
-  { id: string; version: number; isLatest: boolean; events: number; versions: number[] }[]
->`
+export async function readShared(sql: Sql) {
+  return sql<{ id: string; version: number; isLatest: boolean; events: number; versions: number[] }[]>`
   select r.id, r.version, r.event_id = (array_agg(e.id order by e.version desc))[1] as "isLatest", count(*) as events,
     array_agg(e.version order by e.version) as versions
   from resource r join event e on e.resource_type = r.type and e.resource_id = r.id
   where r.type = 'customer' and r.id like 'shared%'
   group by r.shard, r.store_id, r.type, r.id, r.version, r.event_id
   order by r.id`;
+}
 
 /** What nobody can be waiting for any more has left the tables as they stay. */
-export const processesAtWork = async (sql: Sql): Promise<number> => {
+export async function processesAtWork(sql: Sql): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select count(*) as n from pg_stat_activity
     where datname = current_database() and application_name = 'halcyon' and pid <> pg_backend_pid()`;
   return row?.n ?? 0;
-};
+}

@@ -54,7 +54,7 @@ const subscription = (n: number, id: string): Event => ({
   },
 });
 
-const eventsOf = (n: number, { kind, shared }: Shape): Event[] => {
+function eventsOf(n: number, { kind, shared }: Shape): Event[] {
   switch (kind) {
     case 'single':
       return [transaction(n, `${n}-0`)];
@@ -67,9 +67,9 @@ const eventsOf = (n: number, { kind, shared }: Shape): Event[] => {
         ...Array.from({ length: ARRAY_EVENTS - 2 }, (_, at) => transaction(n, `${n}-${at + 1}`)),
       ];
   }
-};
+}
 
-export const requestOf = (n: number, shape: Shape): Request => {
+export function requestOf(n: number, shape: Shape): Request {
   const events = eventsOf(n, shape);
   if (shape.keyed === 'events') {
     for (const [at, event] of events.entries()) event.idempotency_key = `${n}-${at}`;
@@ -85,4 +85,4 @@ export const requestOf = (n: number, shape: Shape): Request => {
     keys: key === undefined ? keys : [key],
     answer: 'none',
   };
-};
+}

@@ -6,17 +6,17 @@ import type { Change } from './year.ts';
 
 type Fraction = [bigint, bigint];
 
-const fractionOf = (text: string): Fraction => {
+function fractionOf(text: string): Fraction {
   const [whole = '', decimals = ''] = text.split('.');
   return [BigInt(whole + decimals), BigInt(`1${'0'.repeat(decimals.length)}`)];
-};
+}
 const add = ([a, b]: Fraction, [c, d]: Fraction): Fraction => [a * d + c * b, b * d];
 const multiply = ([a, b]: Fraction, [c, d]: Fraction): Fraction => [a * c, b * d];
 
 const MONTHS_OF: Record<string, Fraction> = { m: [1n, 1n], y: [12n, 1n], w: [84n, 365n], d: [12n, 365n] };
 
 /** The amount of a month in millionths: how many months a period has, turned upside down. */
-const monthly = ({ frequency, price, options, quantity }: Change): bigint => {
+function monthly({ frequency, price, options, quantity }: Change): bigint {
   const each = options.reduce((sum, option) => add(sum, fractionOf(option)), fractionOf(price));
   const period = multiply(each, [BigInt(quantity), 1n]);
   const months: Fraction =
@@ -28,22 +28,22 @@ const monthly = ({ frequency, price, options, quantity }: Change): bigint => {
   const rest = a - floor * b;
   if (rest * 2n === b) return floor % 2n === 0n ? floor : floor + 1n;
   return rest * 2n < b ? floor : floor + 1n;
-};
+}
 
 const isActiveOn = ({ isActive, startDay, endDay }: Change, day: string): boolean =>
   isActive && (startDay === null || startDay <= day) && (endDay === null || day < endDay);
 
-const textOf = (millionths: bigint): string => {
+function textOf(millionths: bigint): string {
   const text = String(millionths).padStart(7, '0');
   return `${text.slice(0, -6)}.${text.slice(-6)}`.replace(/\.?0+$/, '');
-};
+}
 
 type Count = Record<'mrr' | 'new' | 'expansion' | 'contraction' | 'churn' | 'reactivation', bigint> & {
   active: number;
 };
 
 /** The `currencies` of each day, as JSON text. */
-export const replay = (days: readonly string[], changes: ReadonlyMap<string, readonly Change[]>): string[] => {
+export function replay(days: readonly string[], changes: ReadonlyMap<string, readonly Change[]>): string[] {
   const latest = new Map<string, Change>();
   const everIn = new Set<string>();
   let before = new Map<string, { currency: string; amount: bigint }>();
@@ -86,4 +86,4 @@ export const replay = (days: readonly string[], changes: ReadonlyMap<string, rea
       });
     return `[${told.join(',')}]`;
   });
-};
+}

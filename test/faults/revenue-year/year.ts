@@ -13,22 +13,25 @@ export type Change = {
 };
 
 const DAY_MS = 86_400_000;
-export const dayAfter = (day: string, days: number): string =>
-  new Date(new Date(`${day}T00:00:00Z`).getTime() + days * DAY_MS).toISOString().slice(0, 10);
+export function dayAfter(day: string, days: number): string {
+  return new Date(new Date(`${day}T00:00:00Z`).getTime() + days * DAY_MS).toISOString().slice(0, 10);
+}
 
 /** Numbers from 0 to below 1, the same for the same seed (mulberry32). */
-export const seeded = (seed: number) => (): number => {
-  seed = (seed + 0x6d2b79f5) | 0;
-  let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-  t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-  return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-};
+export function seeded(seed: number) {
+  return (): number => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
 
 const FREQUENCIES = ['1m', '1m', '3m', '1y', '.5m', '2w', '1w', '30d', '1d', '7m', '2y'];
 const CURRENCIES = ['EUR', 'EUR', 'EUR', 'USD', 'JPY'];
 
 /** For each of the days what is published then; a subscription may change several times on one. */
-export const madeUp = (days: readonly string[], subscriptions: number, random: () => number): Map<string, Change[]> => {
+export function madeUp(days: readonly string[], subscriptions: number, random: () => number): Map<string, Change[]> {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
   const price = () => `${Math.floor(random() * 200)}.${String(Math.floor(random() * 10_000)).padStart(4, '0')}`;
   const near = (day: string) => (random() < 0.5 ? null : dayAfter(day, Math.floor(random() * 60) - 20));
@@ -66,4 +69,4 @@ export const madeUp = (days: readonly string[], subscriptions: number, random: (
     }
   }
   return changes;
-};
+}

@@ -11,8 +11,9 @@ export type SirenField = {
 };
 export type SirenAction = { name: string; method: string; href: string; fields?: readonly SirenField[] };
 
-export const actionsIn = (text: string): readonly SirenAction[] =>
-  (JSON.parse(text) as { actions?: readonly SirenAction[] }).actions ?? [];
+export function actionsIn(text: string): readonly SirenAction[] {
+  return (JSON.parse(text) as { actions?: readonly SirenAction[] }).actions ?? [];
+}
 
 /** What a field may be called by what it is: the rules that no schema can write down. */
 const byName: Readonly<Record<string, string>> = {
@@ -29,7 +30,7 @@ const byName: Readonly<Record<string, string>> = {
   webhooks: '',
 };
 
-const made = ({ name, type, min, value }: SirenField): string => {
+function made({ name, type, min, value }: SirenField): string {
   const named = byName[name];
   if (named !== undefined) return named;
   // A new one, each time.
@@ -40,10 +41,10 @@ const made = ({ name, type, min, value }: SirenField): string => {
   }
   if (type === 'number') return String(min ?? 1);
   return typeof value === 'string' && value !== '' ? value : 'made up by a crawler';
-};
+}
 
 /** A value for each field (`all`), or for those that are required. Fields that depend on each other are left to one. */
-export const fill = ({ fields = [] }: SirenAction, all: boolean): Values => {
+export function fill({ fields = [] }: SirenAction, all: boolean): Values {
   // It ends what the others begin.
   if (all && fields.some(({ name }) => name === 'finish')) return { finish: '1' };
   const wanted = fields.filter((field) => {
@@ -60,4 +61,4 @@ export const fill = ({ fields = [] }: SirenAction, all: boolean): Values => {
       field.class.includes('multiple') ? [made(field)] : made(field),
     ]),
   );
-};
+}

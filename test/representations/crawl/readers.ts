@@ -25,7 +25,7 @@ const seen = (rel: unknown, href: unknown): Seen => ({
   href: typeof href === 'string' ? href : '',
 });
 
-const halLinks = (object: Json): Seen[] => {
+function halLinks(object: Json): Seen[] {
   const found: Seen[] = [];
   for (const [rel, links] of Object.entries((object['_links'] ?? {}) as Json)) {
     for (const link of listOf(links)) if (link['templated'] !== true) found.push(seen(rel, link['href']));
@@ -35,9 +35,9 @@ const halLinks = (object: Json): Seen[] => {
     for (const child of listOf(children)) found.push(...halLinks(child));
   }
   return found;
-};
+}
 
-const sirenLinks = (entity: Json): Seen[] => {
+function sirenLinks(entity: Json): Seen[] {
   const found: Seen[] = [];
   for (const link of listOf(entity['links']))
     for (const rel of listOf(link['rel'])) found.push(seen(rel, link['href']));
@@ -46,11 +46,11 @@ const sirenLinks = (entity: Json): Seen[] => {
     found.push(...sirenLinks(child));
   }
   return found;
-};
+}
 
 const xmlParser = new XMLParser({ ignoreAttributes: false, attributeNamePrefix: '@', processEntities: true });
 
-const xmlLinks = (element: Json): Seen[] => {
+function xmlLinks(element: Json): Seen[] {
   const found: Seen[] = [];
   for (const link of listOf(element['link'])) {
     if (typeof link === 'object' && link['@templated'] !== 'true') found.push(seen(link['@rel'], link['@href']));
@@ -61,25 +61,25 @@ const xmlLinks = (element: Json): Seen[] => {
     }
   }
   return found;
-};
+}
 
 const unescape = (text: string): string =>
   text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
 
 const escapeXml = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 
-const xmlBody = (values: Values): string => {
+function xmlBody(values: Values): string {
   const elements = Object.entries(values).flatMap(([name, value]) =>
     [value].flat().map((one) => `<${name}>${escapeXml(one)}</${name}>`),
   );
   return `<?xml version="1.0" encoding="UTF-8"?><resource>${elements.join('')}</resource>`;
-};
+}
 
-const formBody = (values: Values): string => {
+function formBody(values: Values): string {
   const form = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) for (const one of [value].flat()) form.append(name, one);
   return form.toString();
-};
+}
 
 export const readers: readonly Reader[] = [
   {

@@ -11,11 +11,11 @@ const PAGES_MAX = 1_000;
 const isForOthers = ({ href }: Seen): boolean => href === '/authorize';
 
 /** Every address that is reached by links from home with this token, by GET. Fails on anything broken. */
-export const walk = async (
+export async function walk(
   fixture: Inhabited,
   reader: Reader,
   caller: { token?: string; headers?: Record<string, string> },
-): Promise<Met> => {
+): Promise<Met> {
   const met: Met = { pages: new Map(), rels: new Set() };
   const waiting: (Seen & { from: string })[] = [{ rel: 'self', href: '/', from: 'home' }];
   const known = new Set(['/']);
@@ -48,4 +48,4 @@ export const walk = async (
     }
   }
   return met;
-};
+}

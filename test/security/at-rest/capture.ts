@@ -5,7 +5,7 @@ import type { Log } from '#core/log.ts';
 
 export type Capture = { log: Log; text: () => string; clear: () => void };
 
-export const captureLogs = (): Capture => {
+export function captureLogs(): Capture {
   const lines: string[] = [];
   // Redaction is the second lock: here the first one is tried, which is that nobody logs a secret at all.
   const log: Log = pino({ level: 'trace', base: null }, { write: (line: string) => void lines.push(line) });
@@ -19,4 +19,4 @@ export const captureLogs = (): Capture => {
     after(() => void (stream.write = write));
   }
   return { log, text: () => lines.join(''), clear: () => void (lines.length = 0) };
-};
+}

@@ -15,7 +15,7 @@ const inBase64 = (bytes: Buffer): string[] =>
   });
 
 /** The random part, without the prefix that says what it is, as it can be written down. */
-const spellingsOf = (secret: string): string[] => {
+function spellingsOf(secret: string): string[] {
   const random = secret.replace(/^(?:hal_[a-z]{2}_|whsec_)/, '');
   const bytes = Buffer.from(random);
   const decoded = Buffer.from(random, 'base64url');
@@ -28,10 +28,10 @@ const spellingsOf = (secret: string): string[] => {
     decoded.toString('hex'),
     decoded.toString('latin1'),
   ];
-};
+}
 
 /** Each piece of each spelling, with the name of its secret. */
-const piecesOf = (secrets: ReadonlyMap<string, string>): Map<string, string> => {
+function piecesOf(secrets: ReadonlyMap<string, string>): Map<string, string> {
   const pieces = new Map<string, string>();
   for (const [name, secret] of secrets) {
     for (const spelling of spellingsOf(secret))
@@ -39,13 +39,13 @@ const piecesOf = (secrets: ReadonlyMap<string, string>): Map<string, string> => 
         pieces.set(spelling.slice(at, at + PIECE_LENGTH), name);
   }
   return pieces;
-};
+}
 
 /**
  * Which of the secrets, by their names, stand in the text, each once with what stands around it. Secrets are 16 characters
  * or longer.
  */
-export const findSecrets = (text: string, secrets: ReadonlyMap<string, string>): string[] => {
+export function findSecrets(text: string, secrets: ReadonlyMap<string, string>): string[] {
   const pieces = piecesOf(secrets);
   const found = new Map<string, string>();
   for (let at = 0; at + PIECE_LENGTH <= text.length; at += 1) {
@@ -53,10 +53,10 @@ export const findSecrets = (text: string, secrets: ReadonlyMap<string, string>):
     if (name !== undefined && !found.has(name)) found.set(name, text.slice(Math.max(0, at - 120), at + 60));
   }
   return [...found].map(([name, around]) => `${name}: …${around}…`);
-};
+}
 
 /** Every row of every table as text, bytes in four spellings. */
-export const dump = async (sql: Sql): Promise<string> => {
+export async function dump(sql: Sql): Promise<string> {
   const tables = await sql<{ name: string }[]>`
     select tablename as name from pg_tables where schemaname = 'public' order by 1`;
   const texts = await Promise.all(
@@ -72,4 +72,4 @@ export const dump = async (sql: Sql): Promise<string> => {
     }),
   );
   return texts.join('\n');
-};
+}

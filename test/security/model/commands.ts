@@ -35,7 +35,7 @@ export type Real = {
 
 type Command = AsyncCommand<Model, Real>;
 
-const assertAccess = async (model: Model, real: Real): Promise<void> => {
+async function assertAccess(model: Model, real: Real): Promise<void> {
   for (const token of model.access) {
     for (const store of STORES) {
       assert.equal(
@@ -45,7 +45,7 @@ const assertAccess = async (model: Model, real: Real): Promise<void> => {
       );
     }
   }
-};
+}
 
 /** A command whose effect on the server and on the model is `run`; afterwards all access is as the model says. */
 const command = (
@@ -61,24 +61,24 @@ const command = (
   toString: () => name,
 });
 
-const pick = <T>(all: readonly T[], index: number): T => {
+function pick<T>(all: readonly T[], index: number): T {
   const one = all[index % all.length];
   if (one === undefined) throw new RangeError('Nothing to pick from');
   return one;
-};
+}
 
-const addTokens = (model: Model, grant: Grant, { body }: Answer): void => {
+function addTokens(model: Model, grant: Grant, { body }: Answer): void {
   model.access.push({ value: String(body['access_token']), grant, expires: model.now + ACCESS_MS, ended: false });
   const value = String(body['refresh_token']);
   if (!model.refresh.some((known) => known.value === value))
     model.refresh.push({ value, grant, rotatedAt: null, successor: null });
-};
+}
 
 const assertRefused = ({ status, body }: Answer): void =>
   assert.deepEqual([status, body['error']], [400, 'invalid_grant']);
 
-export const approve = (user: UserName, client: ClientName, store: StoreName | null): Command =>
-  command(
+export function approve(user: UserName, client: ClientName, store: StoreName | null): Command {
+  return command(
     `${user} lets ${client} into ${store ?? 'the account'}`,
     (model) => !model.disabled.has(user) && (store === null || isMember(model, user, store)),
     async (model, real) => {
@@ -87,17 +87,19 @@ export const approve = (user: UserName, client: ClientName, store: StoreName | n
       model.codes.push({ value, grant, expires: model.now + CODE_MS, used: false });
     },
   );
+}
 
-export const deny = (user: UserName, client: ClientName): Command =>
-  command(
+export function deny(user: UserName, client: ClientName): Command {
+  return command(
     `${user} denies ${client}`,
     (model) => !model.disabled.has(user),
     async (_model, real) => assert.equal(await real.deny(user, client), 'access_denied'),
   );
+}
 
 /** The newest are the likely ones: `back` counts from the end. */
-export const redeem = (back: number, by: ClientName | 'its own'): Command =>
-  command(
+export function redeem(back: number, by: ClientName | 'its own'): Command {
+  return command(
     `${by} redeems code ${back} from the end`,
     ({ codes }) => codes.length > 0,
     async (model, real) => {
@@ -118,8 +120,9 @@ export const redeem = (back: number, by: ClientName | 'its own'): Command =>
       addTokens(model, grant, answer);
     },
   );
+}
 
-const assertSuccessor = (model: Model, token: RefreshToken, returned: string): void => {
+function assertSuccessor(model: Model, token: RefreshToken, returned: string): void {
   if (!rotates(token.grant.client)) {
     model.seen.push('refreshed');
     assert.equal(returned, token.value);
@@ -132,10 +135,10 @@ const assertSuccessor = (model: Model, token: RefreshToken, returned: string): v
     model.seen.push('rotation retried');
     assert.equal(returned, token.successor, 'a retry gets the same successor');
   }
-};
+}
 
-export const refresh = (back: number, by: ClientName | 'its own'): Command =>
-  command(
+export function refresh(back: number, by: ClientName | 'its own'): Command {
+  return command(
     `${by} refreshes with token ${back} from the end`,
     ({ refresh: tokens }) => tokens.length > 0,
     async (model, real) => {
@@ -156,9 +159,10 @@ export const refresh = (back: number, by: ClientName | 'its own'): Command =>
       addTokens(model, grant, answer);
     },
   );
+}
 
-export const revoke = (kind: 'access' | 'refresh', back: number, by: ClientName | 'its own'): Command =>
-  command(
+export function revoke(kind: 'access' | 'refresh', back: number, by: ClientName | 'its own'): Command {
+  return command(
     `${by} revokes ${kind} token ${back} from the end`,
     (model) => model[kind].length > 0,
     async (model, real) => {
@@ -171,9 +175,10 @@ export const revoke = (kind: 'access' | 'refresh', back: number, by: ClientName 
       else access.ended = true;
     },
   );
+}
 
-export const wait = (ms: number): Command =>
-  command(
+export function wait(ms: number): Command {
+  return command(
     `${ms} ms pass`,
     () => true,
     async (model, real) => {
@@ -181,9 +186,10 @@ export const wait = (ms: number): Command =>
       model.now += ms;
     },
   );
+}
 
-export const setMember = (user: UserName, store: StoreName, joins: boolean): Command =>
-  command(
+export function setMember(user: UserName, store: StoreName, joins: boolean): Command {
+  return command(
     `${user} ${joins ? 'joins' : 'leaves'} ${store}`,
     (model) => isMember(model, user, store) !== joins,
     async (model, real) => {
@@ -192,9 +198,10 @@ export const setMember = (user: UserName, store: StoreName, joins: boolean): Com
       else model.members.delete(`${user} ${store}`);
     },
   );
+}
 
-export const setDisabled = (user: UserName, isDisabled: boolean): Command =>
-  command(
+export function setDisabled(user: UserName, isDisabled: boolean): Command {
+  return command(
     `${user} is ${isDisabled ? 'disabled' : 'enabled'}`,
     (model) => model.disabled.has(user) !== isDisabled,
     async (model, real) => {
@@ -203,3 +210,4 @@ export const setDisabled = (user: UserName, isDisabled: boolean): Command =>
       else model.disabled.delete(user);
     },
   );
+}

@@ -32,29 +32,35 @@ export const CODE_MS = 30_000;
 export const ACCESS_MS = 7_200_000;
 export const RETRY_MS = 10_000;
 
-export const newModel = (): Model => ({
-  now: 0,
-  codes: [],
-  access: [],
-  refresh: [],
-  members: new Set(['ada alpha', 'ada beta', 'bob beta']),
-  disabled: new Set(),
-  seen: [],
-});
+export function newModel(): Model {
+  return {
+    now: 0,
+    codes: [],
+    access: [],
+    refresh: [],
+    members: new Set(['ada alpha', 'ada beta', 'bob beta']),
+    disabled: new Set(),
+    seen: [],
+  };
+}
 
-export const isMember = ({ members }: Model, user: UserName, store: StoreName): boolean =>
-  members.has(`${user} ${store}`);
+export function isMember({ members }: Model, user: UserName, store: StoreName): boolean {
+  return members.has(`${user} ${store}`);
+}
 
 /** Whether anything that hangs on the grant may work at this moment. */
-export const stands = (model: Model, { revoked, user, store }: Grant): boolean =>
-  !revoked && !model.disabled.has(user) && (store === null || isMember(model, user, store));
+export function stands(model: Model, { revoked, user, store }: Grant): boolean {
+  return !revoked && !model.disabled.has(user) && (store === null || isMember(model, user, store));
+}
 
 /** The status with which a store must answer an access token. */
-export const expectedStatus = (model: Model, token: AccessToken, store: StoreName): 200 | 401 | 404 => {
+export function expectedStatus(model: Model, token: AccessToken, store: StoreName): 200 | 401 | 404 {
   if (token.ended || model.now >= token.expires || !stands(model, token.grant)) return 401;
   const { grant } = token;
   const reached = grant.store === null ? isMember(model, grant.user, store) : grant.store === store;
   return reached ? 200 : 404;
-};
+}
 
-export const rotates = (client: ClientName): boolean => client !== 'stable';
+export function rotates(client: ClientName): boolean {
+  return client !== 'stable';
+}

@@ -28,7 +28,7 @@ const WRITES = [
 ] as const;
 
 /** One row a statement and shard, from its transition table: by row it would cost as much as the write itself. */
-export const startAudit = async (sql: Sql): Promise<void> => {
+export async function startAudit(sql: Sql): Promise<void> {
   await sql.unsafe(`
     create function audit_session() returns text language sql as
       $$ select regexp_replace(current_setting('application_name'), '^halcyon ', '') $$;
@@ -69,7 +69,7 @@ export const startAudit = async (sql: Sql): Promise<void> => {
         referencing ${verb === 'delete' ? 'old' : 'new'} table as written
         for each statement execute function audit_write();`,
     ).join('')}`);
-};
+}
 
 export type StrangeWrite = {
   session: string;
@@ -85,7 +85,7 @@ export type StrangeWrite = {
  * Writes by whoever was not the owner, under that fence, at that moment. Each life of a worker calls its sessions by its own
  * name, and whose they are is told by the leases that it took.
  */
-export const strangeWrites = async (sql: Sql): Promise<StrangeWrite[]> => {
+export async function strangeWrites(sql: Sql): Promise<StrangeWrite[]> {
   const rows = await sql<StrangeWrite[]>`
     with named as (select distinct session, owner as worker from audit_lease where owner is not null)
     select w.session, w.wrote, w.shard, w.rows, w.at,
@@ -103,14 +103,14 @@ export const strangeWrites = async (sql: Sql): Promise<StrangeWrite[]> => {
     )
     order by w.n`;
   return [...rows];
-};
+}
 
 /**
  * Arrivals from whoever did not have the shard then, by the clock that PostgreSQL and we share. The owner sends after its
  * take-over is committed and before it hands back; one that was frozen or cut off may finish what it had sent, and begins
  * nothing.
  */
-export const strangeArrivals = async (sql: Sql, { arrivals }: Ledger): Promise<Arrival[]> => {
+export async function strangeArrivals(sql: Sql, { arrivals }: Ledger): Promise<Arrival[]> {
   const changes = await sql<{ shard: number; session: string | null; at: Date }[]>`
     select shard, case when owner is not null then session end as session, at from audit_lease order by n`;
   const byShard = Map.groupBy(changes, ({ shard }) => shard);
@@ -119,22 +119,22 @@ export const strangeArrivals = async (sql: Sql, { arrivals }: Ledger): Promise<A
     const atMs = performance.timeOrigin + arrivedMs;
     return history.findLast(({ at }) => at.getTime() <= atMs)?.session !== life;
   });
-};
+}
 
 /** What each life has recorded, as the ledger calls its arrivals. An attempt that was there already is not among it. */
-export const recordedAttempts = async (sql: Sql): Promise<ReadonlySet<string>> => {
+export async function recordedAttempts(sql: Sql): Promise<ReadonlySet<string>> {
   const rows = await sql<{ session: string; path: string; id: string; n: number }[]>`
     select a.session, substring(w.url from '//[^/]+(/.*)') as path, e.resource_id as id, a.n
     from audit_attempt a join webhook w on w.id = a.webhook_id join event e on e.id = a.event_id`;
   return new Set(
     rows.map(({ session, path, id, n }) => nameOf({ life: session, delivery: `${path} ${id}`, attempt: n })),
   );
-};
+}
 
 /** How much was looked at: a run in which nothing changed hands proves nothing. */
-export const auditCounts = async (sql: Sql): Promise<{ writes: number; takeOvers: number }> => {
+export async function auditCounts(sql: Sql): Promise<{ writes: number; takeOvers: number }> {
   const [counts] = await sql<{ writes: number; takeOvers: number }[]>`
     select (select count(*) from audit_write) as writes,
       (select count(*) from audit_lease where was is not null and owner is not null) as "takeOvers"`;
   return counts ?? { writes: 0, takeOvers: 0 };
-};
+}

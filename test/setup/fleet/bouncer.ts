@@ -15,15 +15,15 @@ const PROGRAM = '/usr/sbin/pgbouncer';
 /** Fewer than the processes together would open: connections are shared, and waited for. */
 const SERVER_CONNECTIONS = 12;
 
-const answers = async (port: number): Promise<boolean> => {
+async function answers(port: number): Promise<boolean> {
   const socket = connect(port, '127.0.0.1');
   return new Promise((resolve) => {
     socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
   }).finally(() => socket.destroy()) as Promise<boolean>;
-};
+}
 
 /** Answers the address of the database through it. */
-export const startBouncer = async (address: SocketAddress, ends: Endings): Promise<string> => {
+export async function startBouncer(address: SocketAddress, ends: Endings): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-bouncer-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));
   await chmod(folder, 0o755);
@@ -53,4 +53,4 @@ export const startBouncer = async (address: SocketAddress, ends: Endings): Promi
   });
   await until(() => answers(port), Boolean);
   return `postgres://${user}@127.0.0.1:${port}/${database}`;
-};
+}

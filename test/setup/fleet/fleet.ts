@@ -68,18 +68,20 @@ type Given = {
   isClockTrue?: boolean;
 };
 
-export const databaseEnvOf = ({ directory, user, password, database }: SocketAddress): Record<string, string> => ({
-  DATABASE_URL: `postgres:///${database}`,
-  PGHOST: directory,
-  PGUSER: user,
-  PGPASSWORD: password,
-});
+export function databaseEnvOf({ directory, user, password, database }: SocketAddress): Record<string, string> {
+  return {
+    DATABASE_URL: `postgres:///${database}`,
+    PGHOST: directory,
+    PGUSER: user,
+    PGPASSWORD: password,
+  };
+}
 
-const assertSettled = async (
+async function assertSettled(
   t: TestContext,
   { sql, ledger, load }: Pick<Fleet, 'sql' | 'ledger' | 'load'>,
   isClockTrue: boolean,
-): Promise<void> => {
+): Promise<void> {
   const missing = () => [...load.accepted].filter((delivery) => !ledger.wasDelivered(delivery));
   await until(
     async () => missing().length,
@@ -111,18 +113,18 @@ const assertSettled = async (
   assert.deepEqual((await strangeWrites(sql)).slice(0, 5), [], 'nobody writes for a shard that is not theirs');
   assert.ok(counts.writes > 0);
   if (isClockTrue) assert.deepEqual((await strangeArrivals(sql, ledger)).slice(0, 5), [], 'nor sends for one');
-};
+}
 
 /** Its sessions are called by the name of the life, for the audit, and not by the worker's id, which nobody knows from outside. */
-const named = (life: string, env: Settings): Record<string, string> => {
+function named(life: string, env: Settings): Record<string, string> {
   const rename = (text: string) => `${text}${text.includes('?') ? '&' : '?'}application_name=halcyon%20${life}`;
   return Object.fromEntries(
     Object.entries(env).map(([name, text]) => [name, /^postgres(?:ql)?:/.test(text) ? rename(text) : text]),
   );
-};
+}
 
 /** Opens the fleet without workers and publishers, over a migrated database with stores on many shards. */
-export const openFleet = async (given: Given = {}): Promise<Fleet> => {
+export async function openFleet(given: Given = {}): Promise<Fleet> {
   const ends = given.ends ?? endings();
   const server = given.server ?? (await openServer(ends));
   const sql = openPool(server.address, { connections: 4, applicationName: 'test' });
@@ -200,4 +202,4 @@ export const openFleet = async (given: Given = {}): Promise<Fleet> => {
       await assertSettled(t, { sql, ledger, load: loadOf() }, given.isClockTrue ?? true);
     },
   };
-};
+}

@@ -24,22 +24,23 @@ export type Duplicate = { again: Arrival; before: Arrival; tooMuchAfter?: Arriva
 
 const LIFE = /^(l\d+)-webhook-attempt$/;
 
-export const lifeIn = (headers: IncomingHttpHeaders): { life: string; attempt: number } => {
+export function lifeIn(headers: IncomingHttpHeaders): { life: string; attempt: number } {
   for (const [name, value] of Object.entries(headers)) {
     const life = LIFE.exec(name)?.[1];
     if (life !== undefined) return { life, attempt: Number(value) };
   }
   throw new Error(`No worker of the fleet sends such headers: ${JSON.stringify(headers)}`);
-};
+}
 
 /** What a worker says that stops by itself, or finds that others took it for dead. */
 const GIVES_UP = /"time":"([^"]+)".*"msg":"[^"]*running attempts are aborted/g;
 
 /** When a life stopped by itself, as it said. */
-export const suspensionsIn = (life: string, said: string): Fault[] =>
-  [...said.matchAll(GIVES_UP)].map(([, time = '']) => {
+export function suspensionsIn(life: string, said: string): Fault[] {
+  return [...said.matchAll(GIVES_UP)].map(([, time = '']) => {
     return { life, atMs: Date.parse(time) - performance.timeOrigin, what: 'suspended' };
   });
+}
 
 const RESET = 0;
 /** What was sent before a fault has arrived by then, also at a receiver that is busy. */
@@ -48,8 +49,9 @@ const ON_THE_WIRE_MS = 1_000;
 const ONE_FAULT_MS = 1_000;
 
 /** An arrival as the record of its attempt is called. */
-export const nameOf = ({ life, delivery, attempt }: Pick<Arrival, 'life' | 'delivery' | 'attempt'>): string =>
-  [life, delivery, attempt].join(' ');
+export function nameOf({ life, delivery, attempt }: Pick<Arrival, 'life' | 'delivery' | 'attempt'>): string {
+  return [life, delivery, attempt].join(' ');
+}
 
 /** What a sender does at once, and not twice, whose connection had served before and was reset without an answer. */
 const isSentOnceMore = (before: Arrival, again: Arrival): boolean =>

@@ -26,7 +26,7 @@ export type Load = {
 export type Place = { storeId: number; paths: readonly string[] };
 
 /** `full` says that enough is under way. `origins` is read before each request: servers come and go. */
-export const startLoad = (given: {
+export function startLoad(given: {
   places: readonly Place[];
   token: string;
   origins: () => readonly string[];
@@ -35,7 +35,7 @@ export const startLoad = (given: {
   also?: readonly object[];
   /** Of what is published, so that no other load publishes the same. */
   name?: string;
-}): Load => {
+}): Load {
   const { places, token, origins, full, also = [], name = LOAD } = given;
   const stopping = new AbortController();
   let isAbandoned = false;
@@ -100,4 +100,4 @@ export const startLoad = (given: {
   };
   const connections = Promise.all(Array.from({ length: CONNECTIONS }, (_, at) => connection(at)));
   return load;
-};
+}

@@ -10,7 +10,7 @@ const ROOT = join(import.meta.dirname, '../../..');
 const run = promisify(execFile);
 
 /** The commit that had not yet the file `path`; undefined where the history is not here (a shallow clone, an archive). */
-export const commitBefore = async (path: string): Promise<string | undefined> => {
+export async function commitBefore(path: string): Promise<string | undefined> {
   const git = async (...args: string[]) => (await run('git', args, { cwd: ROOT })).stdout.trim();
   try {
     const made = await git('log', '--diff-filter=A', '--format=%H', '-1', '--', path);
@@ -18,10 +18,10 @@ export const commitBefore = async (path: string): Promise<string | undefined> =>
   } catch {
     return undefined;
   }
-};
+}
 
 /** Answers the folder, which goes at the end. */
-export const treeAt = async (commit: string, ends: Endings): Promise<string> => {
+export async function treeAt(commit: string, ends: Endings): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-older-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));
   const archive = join(folder, 'tree.tar');
@@ -29,4 +29,4 @@ export const treeAt = async (commit: string, ends: Endings): Promise<string> => 
   await run('tar', ['-xf', archive, '-C', folder]);
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   return folder;
-};
+}

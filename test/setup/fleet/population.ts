@@ -13,10 +13,10 @@ const WEBHOOKS_PER_STORE = 3;
 export type Populated = { places: Place[]; platformToken: (origin: string) => Promise<string> };
 
 /** The profile `long` tries again after five seconds, where `hour` would take a minute: tests have no minutes. */
-export const populate = async (
+export async function populate(
   sql: Sql,
   { origins, secretKey }: { origins: readonly string[]; secretKey: Buffer },
-): Promise<Populated> => {
+): Promise<Populated> {
   const sealer = createSealer(secretKey);
   const now = new Date();
   const places: Place[] = [];
@@ -48,4 +48,4 @@ export const populate = async (
       return ((await response.json()) as { access_token: string }).access_token;
     },
   };
-};
+}

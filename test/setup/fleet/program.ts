@@ -18,12 +18,12 @@ export type Program = {
 export type Ready = 'is ready.' | 'is delivering.';
 
 /** Starts `src/main.ts` of the tree at `root`, and waits until it says that it is ready. */
-export const startProgram = async (given: {
+export async function startProgram(given: {
   root: string;
   args: readonly string[];
   env: Readonly<Record<string, string>>;
   ready: Ready;
-}): Promise<Program> => {
+}): Promise<Program> {
   const { root, args, env, ready } = given;
   const child = spawn(process.execPath, [join(root, 'src/main.ts'), ...args], {
     env: { PATH: process.env['PATH'] ?? '', ...COMPILED, ...env },
@@ -52,4 +52,4 @@ export const startProgram = async (given: {
   };
   if ((await Promise.race([isReady, exited])) === true) return program;
   throw new Error(`The program ended before it was ready: ${said}`);
-};
+}

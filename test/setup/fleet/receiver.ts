@@ -13,18 +13,18 @@ const ORIGINS = 8;
 const REFUSED_PERCENT = 2;
 const RESET_PERCENT = 1;
 
-const statusOf = (attempt: number): number => {
+function statusOf(attempt: number): number {
   if (attempt > 1) return 200;
   const percent = Math.random() * 100;
   if (percent < RESET_PERCENT) return 0;
   return percent < RESET_PERCENT + REFUSED_PERCENT ? 500 : 200;
-};
+}
 
 /** Every life has a prefix of its own for its headers. */
 const isSigned = (life: string, headers: IncomingHttpHeaders, body: Buffer): boolean =>
   headers[`${life}-webhook-signature`] === createHmac('sha256', KEY).update(body).digest('hex');
 
-const receiveAt = async (ledger: Ledger, ends: Endings): Promise<string> => {
+async function receiveAt(ledger: Ledger, ends: Endings): Promise<string> {
   const receiver = await startReceiver(ends);
   receiver.answer(({ path, headers, body, atMs }, response) => {
     // Nobody looks at the bodies again, and there are hundred thousands.
@@ -54,8 +54,9 @@ const receiveAt = async (ledger: Ledger, ends: Endings): Promise<string> => {
     }, ANSWER_MS);
   });
   return receiver.url;
-};
+}
 
 /** Answers its origins. A body is JSON with an `id`. */
-export const receiveInto = (ledger: Ledger, ends: Endings): Promise<string[]> =>
-  Promise.all(Array.from({ length: ORIGINS }, () => receiveAt(ledger, ends)));
+export function receiveInto(ledger: Ledger, ends: Endings): Promise<string[]> {
+  return Promise.all(Array.from({ length: ORIGINS }, () => receiveAt(ledger, ends)));
+}

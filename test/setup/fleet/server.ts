@@ -27,13 +27,13 @@ const PASSWORD = 'fleet';
 const childrenOf = async (pid: number): Promise<number[]> =>
   (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim().split(' ').filter(Boolean).map(Number);
 
-const killQuietly = (pid: number): void => {
+function killQuietly(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
     // It ended between the look and the kill.
   }
-};
+}
 
 type ServerOptions = {
   settings?: Readonly<Record<string, string>>;
@@ -43,22 +43,22 @@ type ServerOptions = {
 };
 
 /** `kill -9` of a server and all its processes. */
-export const killWhole = async (postmaster: Postmaster): Promise<void> => {
+export async function killWhole(postmaster: Postmaster): Promise<void> {
   const pids = [postmaster.pid, ...(await childrenOf(postmaster.pid))];
   pids.forEach(killQuietly);
   await postmaster.exited;
   await Promise.all(pids.map(ended));
-};
+}
 
 /**
  * Starts it. `settings` go into its postgresql.conf; what `startPostmaster` names on the command line stands above them.
  * `binaries` is a folder with `bin/postgres` to start instead of the one that made the cluster: one that sets its
  * environment first, say.
  */
-export const openServer = async (
+export async function openServer(
   ends: Endings,
   { settings = {}, binaries, prepare }: ServerOptions = {},
-): Promise<OwnServer> => {
+): Promise<OwnServer> {
   const account = isRoot ? NOBODY : undefined;
   const home = await mkdtemp(join(tmpdir(), 'halcyon-fleet-'));
   ends.after(() => rm(home, { recursive: true, force: true, maxRetries: 3 }));
@@ -94,4 +94,4 @@ export const openServer = async (
       if (postmaster !== undefined) await killWhole(postmaster);
     },
   };
-};
+}

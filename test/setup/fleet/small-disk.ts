@@ -8,7 +8,7 @@ import type { Endings } from '../endings.ts';
 const run = promisify(execFile);
 const PAGE_BYTES = 4_096;
 
-const hasRoom = async (file: FileHandle): Promise<boolean> => {
+async function hasRoom(file: FileHandle): Promise<boolean> {
   try {
     await file.write(Buffer.alloc(PAGE_BYTES));
     return true;
@@ -16,7 +16,7 @@ const hasRoom = async (file: FileHandle): Promise<boolean> => {
     if ((error as NodeJS.ErrnoException).code === 'ENOSPC') return false;
     throw error;
   }
-};
+}
 
 export type SmallDisk = {
   /** Takes all that is free; answers how many bytes that was. */
@@ -29,7 +29,7 @@ export type SmallDisk = {
  * transactions stays where it is, as it does on a volume of its own: where that is full PostgreSQL ends, and does not
  * start before there is room.
  */
-export const moveToSmallDisk = async (data: string, megabytes: number, ends: Endings): Promise<SmallDisk> => {
+export async function moveToSmallDisk(data: string, megabytes: number, ends: Endings): Promise<SmallDisk> {
   const tables = join(data, 'base');
   const before = `${tables}.before`;
   await rename(tables, before);
@@ -52,4 +52,4 @@ export const moveToSmallDisk = async (data: string, megabytes: number, ends: End
     },
     free: () => rm(filler),
   };
-};
+}

@@ -18,13 +18,13 @@ const account = isRoot ? NOBODY : {};
 const run = promisify(execFile);
 
 /** What leads to `home` from now on, without a moment in which nothing does. */
-const lead = async (link: string, home: string): Promise<void> => {
+async function lead(link: string, home: string): Promise<void> {
   await symlink(home, `${link}.next`);
   await rename(`${link}.next`, link);
-};
+}
 
 /** The server whose start, when it was killed, is the promotion of its standby. */
-export const openPair = async (ends: Endings): Promise<OwnServer> => {
+export async function openPair(ends: Endings): Promise<OwnServer> {
   const primary = await startDebianServer(ends, { durable: true });
   const home = await mkdtemp(join(tmpdir(), 'halcyon-standby-'));
   ends.after(() => rm(home, { recursive: true, force: true, maxRetries: 3 }));
@@ -62,4 +62,4 @@ export const openPair = async (ends: Endings): Promise<OwnServer> => {
       await lead(link, home);
     },
   };
-};
+}

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { selfOf, type Row, type World } from '../row.ts';
 
-const publish = async ({ server, api }: World, action = 'created') => {
+async function publish({ server, api }: World, action = 'created') {
   const { body } = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });
   const event = { event: `transaction/${action}`, resource: { id: 1, total_order: 10 } };
   const token = String(body['access_token']);
   return api('POST', `/stores/${server.alpha}/events`, { token, body: event });
-};
+}
 
 const deliveriesOf = async ({ api }: World, path: string): Promise<number> =>
   Number((await api('GET', `${path}/statuses`)).body['total_items']);

@@ -9,10 +9,10 @@ const basic = ({ client_id: id, client_secret: secret }: Server['client']) => ({
   Authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`,
 });
 
-const sentTo = ({ location }: { location: string | null }) => {
+function sentTo({ location }: { location: string | null }) {
   const url = new URL(location ?? '');
   return { to: url.origin + url.pathname, said: Object.fromEntries(url.searchParams) };
-};
+}
 
 const asked = (server: Server, changes: Record<string, string | undefined>) =>
   server.browser.open(`/authorize?${new URLSearchParams(server.asking(changes)).toString()}`);

@@ -5,21 +5,21 @@ import { faultsIn, MINIMAL, selfOf, type Row, type World } from '../row.ts';
 const DATE = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}$/;
 
 /** `value` comes back as it was sent. */
-const keeps = async ({ create }: World, name: string, value: unknown, beside: Record<string, unknown> = {}) => {
+async function keeps({ create }: World, name: string, value: unknown, beside: Record<string, unknown> = {}) {
   const { status, body } = await create({ ...beside, [name]: value });
   assert.equal(status, 201, JSON.stringify(body));
   assert.deepEqual(body[name], value);
-};
+}
 
 /** `value` is refused, and the error names the field. */
-const refuses = async ({ create }: World, name: string, value: unknown) => {
+async function refuses({ create }: World, name: string, value: unknown) {
   const reply = await create({ [name]: value });
   assert.equal(reply.status, 400);
   assert.ok(
     faultsIn(reply).some((fault) => fault.startsWith(`${name} `)),
     faultsIn(reply).join(),
   );
-};
+}
 
 const longest = (name: string, length: number, make: (size: number) => string): Row => ({
   row: `${name}: at most ${length} characters`,

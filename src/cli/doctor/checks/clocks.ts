@@ -8,7 +8,7 @@ const WARN_SECONDS = 2;
 /** Receivers reject signatures older than five minutes, and days are wrong near midnight. */
 const FAIL_SECONDS = 60;
 
-export const checkClocks = async ({ direct, clock }: DoctorContext): Promise<Finding[]> => {
+export async function checkClocks({ direct, clock }: DoctorContext): Promise<Finding[]> {
   const before = clock.now().getTime();
   const databaseTime = await withTimeouts(direct, readDatabaseTime);
   const localMs = (before + clock.now().getTime()) / 2;
@@ -17,4 +17,4 @@ export const checkClocks = async ({ direct, clock }: DoctorContext): Promise<Fin
   const advice = 'Synchronise both by NTP (timedatectl set-ntp true)';
   if (seconds > FAIL_SECONDS) return [fail('clocks', message, advice)];
   return [seconds > WARN_SECONDS ? warn('clocks', message, advice) : ok('clocks', message)];
-};
+}

@@ -16,7 +16,7 @@ const OTHERS_MODE = 0o077;
 /** No key has this id, so every row counts as sealed with another key. */
 const NO_KEY = Buffer.alloc(0);
 
-const findKeys = async (config: Config): Promise<{ keys: Keys | undefined; from: string; findings: Finding[] }> => {
+async function findKeys(config: Config): Promise<{ keys: Keys | undefined; from: string; findings: Finding[] }> {
   if (config.secretKeys !== undefined) return { keys: config.secretKeys, from: 'HALCYON_SECRET_KEY', findings: [] };
   const files = await findKeyFiles(config.dataDir);
   const findings: Finding[] = [];
@@ -27,10 +27,10 @@ const findKeys = async (config: Config): Promise<{ keys: Keys | undefined; from:
   }
   const [first, ...others] = files.map(({ key }) => key);
   return { keys: first && [first, ...others], from: files[0]?.path ?? config.dataDir, findings };
-};
+}
 
 /** Returns the names of the sampled secrets that no key opens. */
-const findUnopened = async ({ direct }: DoctorContext, keys: Keys): Promise<{ checked: number; names: string[] }> => {
+async function findUnopened({ direct }: DoctorContext, keys: Keys): Promise<{ checked: number; names: string[] }> {
   const sealer = createSealer(...keys);
   const rows = await createKeyVault(direct).page({ keyId: NO_KEY, after: undefined, limitRows: SAMPLE_ROWS });
   const names = rows.flatMap(({ boundTo, envelopes }) => {
@@ -42,9 +42,9 @@ const findUnopened = async ({ direct }: DoctorContext, keys: Keys): Promise<{ ch
     }
   });
   return { checked: rows.length, names };
-};
+}
 
-export const checkKey = async (context: DoctorContext): Promise<Finding[]> => {
+export async function checkKey(context: DoctorContext): Promise<Finding[]> {
   const { keys, from, findings } = await findKeys(context.config);
   const databaseKeyId = await withTimeouts(context.direct, readSealingKey);
   if (keys === undefined) {
@@ -68,4 +68,4 @@ export const checkKey = async (context: DoctorContext): Promise<Finding[]> => {
   return findings.length > 0
     ? findings
     : [ok('key', `${from} opens the secrets (${countOf(checked, 'webhook')} checked)`)];
-};
+}

@@ -9,7 +9,7 @@ const OLD_SECONDS = 300;
 const IDLE_SECONDS = 60;
 const WAITING_SECONDS = 10;
 
-export const checkTransactions = async ({ direct }: DoctorContext, idleSeconds = IDLE_SECONDS): Promise<Finding[]> => {
+export async function checkTransactions({ direct }: DoctorContext, idleSeconds = IDLE_SECONDS): Promise<Finding[]> {
   const [ages, idle] = await withTimeouts(
     direct,
     async (tx) => [await readTransactionAges(tx), await listIdleInTransaction(tx, idleSeconds)] as const,
@@ -28,9 +28,9 @@ export const checkTransactions = async ({ direct }: DoctorContext, idleSeconds =
     found.push(warn('transactions', message, advice));
   }
   return found.length > 0 ? found : [ok('transactions', message)];
-};
+}
 
-export const checkLocks = async ({ direct }: DoctorContext, waitingSeconds = WAITING_SECONDS): Promise<Finding[]> => {
+export async function checkLocks({ direct }: DoctorContext, waitingSeconds = WAITING_SECONDS): Promise<Finding[]> {
   const waiting = await withTimeouts(direct, (tx) => listWaitingForLocks(tx, waitingSeconds));
   if (waiting.length === 0) return [ok('locks', `no session has waited for longer than ${spanOf(waitingSeconds)}`)];
   return waiting.map(({ pid, name, seconds, blockers }) =>
@@ -42,4 +42,4 @@ export const checkLocks = async ({ direct }: DoctorContext, waitingSeconds = WAI
         : 'Check pg_prepared_xacts, and roll back abandoned transactions',
     ),
   );
-};
+}

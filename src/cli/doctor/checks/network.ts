@@ -11,7 +11,7 @@ const ANSWER_MS = 3_000;
 const OTHER_SERVER = 'something else';
 
 /** Returns true if a Halcyon answers at this address, otherwise the reason. */
-const probeHalcyon = async (address: string): Promise<true | string> => {
+async function probeHalcyon(address: string): Promise<true | string> {
   try {
     const response = await fetch(`${address}/health/live`, {
       redirect: 'manual',
@@ -24,22 +24,17 @@ const probeHalcyon = async (address: string): Promise<true | string> => {
     const { cause, message } = error as Error & { cause?: NodeJS.ErrnoException };
     return cause?.code ?? cause?.message ?? message;
   }
-};
+}
 
-const listenOn = async (host: string, port: number): Promise<string | undefined> => {
+async function listenOn(host: string, port: number): Promise<string | undefined> {
   const server = createServer();
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
   server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
   server.listen(port, host, () => server.close(() => resolve(undefined)));
   return promise;
-};
+}
 
-const checkPort = async (
-  host: string,
-  port: number,
-  setting: 'PORT' | 'METRICS_PORT',
-  root: string,
-): Promise<Finding> => {
+async function checkPort(host: string, port: number, setting: 'PORT' | 'METRICS_PORT', root: string): Promise<Finding> {
   const local = `http://${isIPv6(host) ? `[${host}]` : host}:${port}${root}`;
   if ((await probeHalcyon(local)) === true) return ok('ports', `${setting}: a Halcyon answers at ${host}:${port}`);
   const refused = await listenOn(host, port);
@@ -51,15 +46,15 @@ const checkPort = async (
       `Stop it, or set ${setting} to another port`,
     );
   return fail('ports', `${setting}: cannot listen on ${host}:${port} (${refused})`, adviceOnPort(refused, setting));
-};
+}
 
 /** Checks that a Halcyon uses the ports, or that they are free. */
-export const checkPorts = async ({ host, port, metricsPort, baseUrl }: Config): Promise<Finding[]> => {
+export async function checkPorts({ host, port, metricsPort, baseUrl }: Config): Promise<Finding[]> {
   const main = await checkPort(host, port, 'PORT', rootOf(baseUrl));
   return metricsPort === 0 ? [main] : [main, await checkPort(host, metricsPort, 'METRICS_PORT', '')];
-};
+}
 
-const checkAddress = async (setting: string, address: string): Promise<Finding> => {
+async function checkAddress(setting: string, address: string): Promise<Finding> {
   const { protocol, hostname } = new URL(address);
   const isLocal = isLoopback(hostname);
   const result = await probeHalcyon(address);
@@ -75,14 +70,14 @@ const checkAddress = async (setting: string, address: string): Promise<Finding> 
     `${setting} is ${address}: tokens are sent unencrypted`,
     `Put a proxy with TLS in front of it, and set ${setting} to https://…`,
   );
-};
+}
 
-export const checkAddresses = async ({ baseUrl, authUrl }: Config): Promise<Finding[]> => {
+export async function checkAddresses({ baseUrl, authUrl }: Config): Promise<Finding[]> {
   const base = await checkAddress('BASE_URL', baseUrl);
   return authUrl === baseUrl ? [base] : [base, await checkAddress('AUTH_URL', authUrl)];
-};
+}
 
-export const checkMail = async ({ mail }: Config): Promise<Finding[]> => {
+export async function checkMail({ mail }: Config): Promise<Finding[]> {
   if (mail === undefined)
     return [ok('mail', 'none is set: create links for a new password with halcyon user reset-link')];
   try {
@@ -100,4 +95,4 @@ export const checkMail = async ({ mail }: Config): Promise<Finding[]> => {
       ),
     ];
   }
-};
+}

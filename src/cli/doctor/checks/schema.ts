@@ -9,7 +9,7 @@ import { withTimeouts, listMigrations } from '../doctor-sql.ts';
 
 const names = (some: readonly { name: string }[]): string => some.map(({ name }) => name).join(', ');
 
-export const checkMigrations = async ({ direct }: DoctorContext): Promise<Finding[]> => {
+export async function checkMigrations({ direct }: DoctorContext): Promise<Finding[]> {
   const [known, applied] = await Promise.all([migrationsIn(MIGRATIONS), withTimeouts(direct, listMigrations)]);
   if (applied === undefined)
     return [fail('migrations', 'the database has no tables of Halcyon', 'halcyon migrate creates them')];
@@ -28,14 +28,14 @@ export const checkMigrations = async ({ direct }: DoctorContext): Promise<Findin
     found.push(fail('migrations', `not applied yet: ${names(missing)}`, advice));
   }
   return found.length > 0 ? found : [ok('migrations', `all ${known.length} are applied`)];
-};
+}
 
 /** Every process creates three days ahead, and checks once a minute. */
 const REQUIRED_DAYS = 2;
 /** One day more, because a partition may have been locked when it was due to be dropped. */
 const GRACE_DAYS = 1;
 
-export const checkPartitions = async ({ direct, config, clock }: DoctorContext): Promise<Finding[]> => {
+export async function checkPartitions({ direct, config, clock }: DoctorContext): Promise<Finding[]> {
   const partitions = await withTimeouts(direct, partitionsOf);
   if (partitions.length === 0) return [ok('partitions', 'none yet: the first start creates them')];
   const today = dayOf(clock.now());
@@ -71,13 +71,13 @@ export const checkPartitions = async ({ direct, config, clock }: DoctorContext):
     found.push(warn('partitions', message, 'The next maintenance run finishes it; a long transaction may block it'));
   }
   return found.length > 0 ? found : [ok('partitions', `there are tables for today and the next ${REQUIRED_DAYS} days`)];
-};
+}
 
 const MANY_USED = 0.5;
 const NEARLY_ALL_USED = 0.9;
 
 /** Checks the used share of the 2³⁰ numbers of a day; when all are used, publishing is refused until midnight UTC. */
-export const checkNumbers = async ({ direct, clock }: DoctorContext): Promise<Finding[]> => {
+export async function checkNumbers({ direct, clock }: DoctorContext): Promise<Finding[]> {
   const used = await withTimeouts(direct, (tx) => readUsedNumbers(tx, dayOf(clock.now())));
   const advice = 'At 100 % publishing is refused until midnight UTC; distribute the stores over two installations';
   const found = [...used].flatMap(([of, share]): Finding[] => {
@@ -86,4 +86,4 @@ export const checkNumbers = async ({ direct, clock }: DoctorContext): Promise<Fi
     return [share < NEARLY_ALL_USED ? warn('numbers', message, advice) : fail('numbers', message, advice)];
   });
   return found.length > 0 ? found : [ok('numbers', `less than ${MANY_USED * 100} % of today's ids are used`)];
-};
+}

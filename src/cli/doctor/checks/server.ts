@@ -12,7 +12,7 @@ const WORK_MEM_MAX_KB = 512 * 1_024;
 const set = (name: string, value: string): string =>
   `In psql: alter system set ${name} = ${value}; select pg_reload_conf()`;
 
-const settingsOf = (server: Server): Finding[] => {
+function settingsOf(server: Server): Finding[] {
   const found: Finding[] = [];
   if (server.fsync !== 'on')
     found.push(fail('database', 'fsync is off: a crash of the machine destroys the database', set('fsync', 'on')));
@@ -41,9 +41,9 @@ const settingsOf = (server: Server): Finding[] => {
     found.push(fail('database', message, "Create a database with encoding 'UTF8', and restore a dump into it"));
   }
   return found;
-};
+}
 
-const checkConnections = (server: Server, connections: number): Finding => {
+function checkConnections(server: Server, connections: number): Finding {
   const needed = connections + EXTRA_CONNECTIONS;
   const free = server.connectionsMax - server.connections;
   const usage = `${server.connections} of ${server.connectionsMax} connections are used`;
@@ -54,10 +54,10 @@ const checkConnections = (server: Server, connections: number): Finding => {
   if (free < needed)
     return warn('connections', `${usage}; one more process may need ${needed}, which are not free`, advice);
   return ok('connections', `${usage}; one more process may need ${needed}`);
-};
+}
 
 /** Checks the server; throws a `DatabaseError` if it does not respond. */
-export const checkDatabase = async ({ sql, direct, config }: DoctorContext): Promise<Finding[]> => {
+export async function checkDatabase({ sql, direct, config }: DoctorContext): Promise<Finding[]> {
   await checkServer(direct);
   if (sql !== direct) await checkServer(sql);
   const server = await withTimeouts(direct, readServer);
@@ -72,13 +72,13 @@ export const checkDatabase = async ({ sql, direct, config }: DoctorContext): Pro
     ...(problems.length === 0 ? [ok('database', message)] : problems),
     checkConnections(server, config.database.connections),
   ];
-};
+}
 
 /** A pooler may assign different sessions while others are in use, so one try is not enough. */
 const TRIES = 5;
 
 /** Returns whether two open connections share a server session, as with PgBouncer in transaction mode. */
-const isPooled = async (sql: Sql): Promise<boolean> => {
+async function isPooled(sql: Sql): Promise<boolean> {
   const first = await sql.reserve();
   try {
     const second = await sql.reserve();
@@ -92,10 +92,10 @@ const isPooled = async (sql: Sql): Promise<boolean> => {
   } finally {
     first.release();
   }
-};
+}
 
 /** Checks for a pooler: session locks, LISTEN and migrations need a dedicated session. */
-export const checkSessions = async ({ sql, direct, config }: DoctorContext): Promise<Finding[]> => {
+export async function checkSessions({ sql, direct, config }: DoctorContext): Promise<Finding[]> {
   const name = config.database.directUrl === undefined ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
   if (await isPooled(direct)) {
     const message = `${name} points to a pooler in transaction mode`;
@@ -110,4 +110,4 @@ export const checkSessions = async ({ sql, direct, config }: DoctorContext): Pro
   }
   const source = config.database.url === undefined ? 'the connection' : name;
   return [ok('sessions', `${source} leads to PostgreSQL without a pooler`)];
-};
+}

@@ -12,7 +12,7 @@ const COMPARED_LENGTH = 6;
 const DISTANCE_MAX = 2;
 
 /** Returns the Levenshtein distance: the number of insertions, deletions and replacements. */
-const distance = (a: string, b: string): number => {
+function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (const [i, left] of a.split('').entries()) {
     const next = [i + 1];
@@ -21,15 +21,15 @@ const distance = (a: string, b: string): number => {
     row = next;
   }
   return row[b.length] ?? 0;
-};
+}
 
-const nearestTo = (name: string): string | undefined => {
+function nearestTo(name: string): string | undefined {
   const [nearest] = [...SETTINGS.keys()]
     .filter(({ length }) => length >= COMPARED_LENGTH)
     .map((setting) => ({ setting, edits: distance(setting, name) }))
     .toSorted((a, b) => a.edits - b.edits);
   return nearest !== undefined && nearest.edits <= DISTANCE_MAX ? nearest.setting : undefined;
-};
+}
 
 const unknownNames = (env: Env): Finding[] =>
   Object.keys(env).flatMap((name) => {
@@ -42,7 +42,7 @@ const unknownNames = (env: Env): Finding[] =>
 const ADVICE = 'All settings are described in docs/operating.md, "Settings"';
 
 /** Returns a `ConfigError` that `read` throws as a finding. */
-const faultOf = (read: () => unknown): Finding[] => {
+function faultOf(read: () => unknown): Finding[] {
   try {
     read();
     return [];
@@ -50,10 +50,10 @@ const faultOf = (read: () => unknown): Finding[] => {
     if (error instanceof ConfigError) return [fail('settings', error.message, ADVICE)];
     throw error;
   }
-};
+}
 
 /** Returns the configuration and findings. If settings are invalid, `config` is undefined and there is a finding for each. */
-export const checkSettings = (env: Env, cwd: string): { config: Config | undefined; findings: Finding[] } => {
+export function checkSettings(env: Env, cwd: string): { config: Config | undefined; findings: Finding[] } {
   const unknown = unknownNames(env);
   const each = [...SETTINGS].flatMap(([name, { read }]) => faultOf(() => read(env, name)));
   // Combinations are checked only if each setting is valid.
@@ -62,4 +62,4 @@ export const checkSettings = (env: Env, cwd: string): { config: Config | undefin
   const set = [...SETTINGS.keys()].filter((name) => env[name]).toSorted();
   const message = set.length === 0 ? 'none is set' : `set: ${set.join(', ')}`;
   return { config: readConfig(env, cwd), findings: [...unknown, ok('settings', message)] };
-};
+}

@@ -10,16 +10,18 @@ import { withTimeouts, countWebhooks, readBacklog, readOldestExpired } from '../
 /** A worker is alive if its heartbeat counter rises between two reads; clocks are not compared. */
 const BEATS = 2;
 /** Returns the time between the two reads. */
-export const watchMs = ({ delivery }: Config): number => BEATS * delivery.beatMs;
+export function watchMs({ delivery }: Config): number {
+  return BEATS * delivery.beatMs;
+}
 /** Shares of workers differ by at most one shard, and by more only while shards move. */
 const UNEVEN = 1.5;
 
-const aliveWorkers = (before: readonly WorkerRow[], after: readonly WorkerRow[]): Set<number> => {
+function aliveWorkers(before: readonly WorkerRow[], after: readonly WorkerRow[]): Set<number> {
   const beats = new Map(before.map(({ id, beat }) => [id, beat]));
   return new Set(after.filter(({ id, beat }) => beats.get(id) !== beat).map(({ id }) => id));
-};
+}
 
-export const checkWorkers = async ({ direct, config }: DoctorContext): Promise<Finding[]> => {
+export async function checkWorkers({ direct, config }: DoctorContext): Promise<Finding[]> {
   const [before] = await withTimeouts(direct, look);
   await delay(watchMs(config));
   const [after, leases] = await withTimeouts(direct, look);
@@ -51,12 +53,12 @@ export const checkWorkers = async ({ direct, config }: DoctorContext): Promise<F
       ),
     ];
   return [ok('workers', message)];
-};
+}
 
 const WARN_SECONDS = 60;
 const FAIL_SECONDS = 600;
 
-export const checkBacklog = async ({ direct, clock }: DoctorContext): Promise<Finding[]> => {
+export async function checkBacklog({ direct, clock }: DoctorContext): Promise<Finding[]> {
   const now = clock.now();
   const { due, oldest, held, ended } = await withTimeouts(direct, (tx) => readBacklog(tx, now));
   const seconds = oldest === null ? 0 : (now.getTime() - oldest.getTime()) / 1_000;
@@ -67,9 +69,9 @@ export const checkBacklog = async ({ direct, clock }: DoctorContext): Promise<Fi
     'Start more workers (halcyon deliver), or find the reason in their logs and in halcyon_delivery_backlog_age_seconds';
   if (seconds > FAIL_SECONDS) return [fail('backlog', message, advice)];
   return [seconds > WARN_SECONDS ? warn('backlog', message, advice) : ok('backlog', message)];
-};
+}
 
-export const checkWebhooks = async ({ direct }: DoctorContext): Promise<Finding[]> => {
+export async function checkWebhooks({ direct }: DoctorContext): Promise<Finding[]> {
   const { active, inactive, failing } = await withTimeouts(direct, countWebhooks);
   const message = `${active} active, of which ${failing} fail; ${inactive} disabled`;
   // A few failing webhooks concern their owners; more than half indicates a local cause: network, name server, certificate.
@@ -82,15 +84,15 @@ export const checkWebhooks = async ({ direct }: DoctorContext): Promise<Finding[
       ),
     ];
   return [ok('webhooks', message)];
-};
+}
 
 /** Retention runs every minute and deletes rows a day after they expire. */
 const OVERDUE_HOURS = 48;
 
-export const checkRetention = async ({ direct, clock }: DoctorContext): Promise<Finding[]> => {
+export async function checkRetention({ direct, clock }: DoctorContext): Promise<Finding[]> {
   const oldest = await withTimeouts(direct, readOldestExpired);
   const hours = oldest === undefined ? 0 : (clock.now().getTime() - oldest.getTime()) / 3_600_000;
   if (hours <= OVERDUE_HOURS) return [ok('housekeeping', 'expired rows are deleted in time')];
   const message = `rows that expired ${spanOf(hours * 3_600)} ago are not deleted yet`;
   return [warn('housekeeping', message, 'halcyon serve deletes them once a minute: check that one runs, and its log')];
-};
+}

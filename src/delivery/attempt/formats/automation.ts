@@ -4,7 +4,7 @@ import type { EventRow } from '../event-sql.ts';
 import { Flat, membersOf } from './flat.ts';
 
 /** `id` and `event` come first and keep these names whatever else is published: platforms identify items by `id`. */
-export const automationText = (document: Document, event: EventRow): string => {
+export function automationText(document: Document, event: EventRow): string {
   const id = document.properties.find(({ name }) => name === 'id')?.value ?? event.resourceId;
   const properties = document.properties.filter(({ name }) => name !== 'id');
   const flat = new Flat('_');
@@ -12,4 +12,4 @@ export const automationText = (document: Document, event: EventRow): string => {
   flat.add('event', JSON.stringify(`${event.type}/${event.action}`));
   flat.addAll(membersOf({ ...document, properties }));
   return flat.text();
-};
+}

@@ -5,11 +5,11 @@ import type { Document, Value } from '#hypermedia/document.ts';
 import { anyDocument } from '../../../../test/setup/any-document.ts';
 import { Flat, membersOf, type Separator } from './flat.ts';
 
-const flattened = (document: Document, separator: Separator = '_'): string => {
+function flattened(document: Document, separator: Separator = '_'): string {
   const flat = new Flat(separator);
   flat.addAll(membersOf(document));
   return flat.text();
-};
+}
 const withProperties = (properties: Record<string, Value>, embedded: Document['embedded'] = []): Document => ({
   name: 'transaction',
   links: [],
@@ -18,10 +18,10 @@ const withProperties = (properties: Record<string, Value>, embedded: Document['e
 });
 
 /** Every number, text, truth and null in it, at whatever depth, as JSON writes it. */
-const scalarsIn = (value: Value): string[] => {
+function scalarsIn(value: Value): string[] {
   if (typeof value !== 'object' || value === null) return [JSON.stringify(value)];
   return Object.values(value).flatMap(scalarsIn);
-};
+}
 const scalarsOf = ({ properties, embedded }: Document): string[] => [
   ...properties.flatMap(({ value }) => scalarsIn(value)),
   ...embedded.flatMap(({ documents, single }) => {

@@ -22,19 +22,20 @@ type Node = Value | Members | readonly Members[];
 type Member = readonly [name: string, node: Node];
 
 /** Returns the properties, then the embedded documents, single or as lists. */
-export const membersOf = ({ properties, embedded }: Document): Members =>
-  new Members([
+export function membersOf({ properties, embedded }: Document): Members {
+  return new Members([
     ...properties.map(({ name, value }): Member => [name, value]),
     ...embedded.map(({ rel, documents, single }): Member => {
       const found = documents.map(membersOf);
       return [rel, single === true ? (found[0] ?? null) : found];
     }),
   ]);
+}
 
-const listOf = (node: Node): readonly Member[] | undefined => {
+function listOf(node: Node): readonly Member[] | undefined {
   if (node instanceof Members) return node.list;
   return isObject(node as Value) ? Object.entries(node as { readonly [name: string]: Value }) : undefined;
-};
+}
 
 /**
  * JSON texts of members by name, in insertion order: an object would put integer-like names first. A duplicate name is

@@ -9,7 +9,7 @@ import { until } from '../../../../test/setup/until.ts';
 const reset = { kind: 'unreachable', why: 'reset', reply: null };
 
 /** Answers the first request of each connection, and does with the second what the test says. */
-const answersOnce = (second: (socket: Socket, n: number) => void) => {
+function answersOnce(second: (socket: Socket, n: number) => void) {
   let requests = 0;
   return rawServer((socket, n) => {
     let onThis = 0;
@@ -20,7 +20,7 @@ const answersOnce = (second: (socket: Socket, n: number) => void) => {
       else second(socket, n);
     });
   }).then((server) => ({ ...server, requests: () => requests }));
-};
+}
 
 test('one connection carries one exchange after the other', async () => {
   const { send, connections } = openFixture();

@@ -45,7 +45,7 @@ class ConnectTimeout extends Error {
   readonly code = 'UND_ERR_CONNECT_TIMEOUT';
 }
 
-export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialSettings }): Dialer => {
+export function createDialer(deps: { guard: Guard; clock: Clock; settings: DialSettings }): Dialer {
   const { guard, clock, settings } = deps;
   const sessions = new Sessions(settings.tlsSessions);
   const handshakes = { full: 0, resumed: 0 };
@@ -121,4 +121,4 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
     return socket;
   };
   return { dial, handshakes };
-};
+}

@@ -185,5 +185,6 @@ class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
 const expire = (exchange: HttpExchange): void => exchange.fail(new TimedOut());
 
 /** Starts the exchange with an origin such as `https://example.com:8443`. */
-export const startExchange = (origin: string, request: Request, deps: Deps): Exchange =>
-  new HttpExchange(origin, request, deps);
+export function startExchange(origin: string, request: Request, deps: Deps): Exchange {
+  return new HttpExchange(origin, request, deps);
+}

@@ -7,10 +7,10 @@ import { HeadTooLarge, isReset, outcomeOfError, labelOf, type Phase } from './ou
 
 const failing = (code: string, more: { syscall?: string } = {}): Error =>
   Object.assign(new Error(code), { code, ...more });
-const label = (error: Error, phase: Phase): string => {
+function label(error: Error, phase: Phase): string {
   const outcome = outcomeOfError(error, phase);
   return outcome.kind === 'internal' ? 'internal' : labelOf(outcome);
-};
+}
 
 /** What an error is told as in the phases connect, tls and answer; one word where it is the same in all. */
 const table: readonly (readonly [codes: string, connect: string, tls?: string, answer?: string])[] = [

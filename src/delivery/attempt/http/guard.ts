@@ -41,13 +41,13 @@ export type Guard = {
   checkUrl: (url: string) => Promise<string | null>;
 };
 
-const destinationOf = (url: string): Destination => {
+function destinationOf(url: string): Destination {
   const { hostname, port, protocol } = new URL(url);
   return { hostname: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || (protocol === 'https:' ? 443 : 80) };
-};
+}
 
 /** Throws if `allowed` contains an invalid network. */
-export const createGuard = ({ allowed = [], own = [] }: GuardRules, resolve: Resolve): Guard => {
+export function createGuard({ allowed = [], own = [] }: GuardRules, resolve: Resolve): Guard {
   const networks = new Networks(allowed);
 
   /** Throws `BlockedAddress` if any of the host's addresses is forbidden. */
@@ -98,4 +98,4 @@ export const createGuard = ({ allowed = [], own = [] }: GuardRules, resolve: Res
       return null;
     },
   };
-};
+}

@@ -16,7 +16,7 @@ const LOOPBACK: readonly LookupAddress[] = [
  * Parses a hosts file. A name on several lines has the addresses of all; addresses with a zone (`fe80::1%lo0`) are
  * ignored.
  */
-export const parseHosts = (text: string): Hosts => {
+export function parseHosts(text: string): Hosts {
   const hosts = new Map<string, LookupAddress[]>();
   for (const line of text.split('\n')) {
     const [address = '', ...names] = line.replace(/#.*/, '').trim().split(/\s+/);
@@ -26,11 +26,12 @@ export const parseHosts = (text: string): Hosts => {
       hosts.set(name, [...(hosts.get(name) ?? []), { address, family }]);
   }
   return hosts;
-};
+}
 
 /** Returns the local addresses of a name in lower case; undefined if name servers have to be queried. */
-export const ownAddresses = (hosts: Hosts, name: string): readonly LookupAddress[] | undefined =>
-  hosts.get(name) ?? (/^(?:.+\.)?localhost$/.test(name) ? LOOPBACK : undefined);
+export function ownAddresses(hosts: Hosts, name: string): readonly LookupAddress[] | undefined {
+  return hosts.get(name) ?? (/^(?:.+\.)?localhost$/.test(name) ? LOOPBACK : undefined);
+}
 
 const CHECK_INTERVAL_MS = 5_000;
 

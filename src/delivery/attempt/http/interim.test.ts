@@ -7,12 +7,12 @@ const OTHER = 'HTTP/1.1 102 Continue\r\n\r\n';
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 14\r\n\r\n\r\nHTTP/1.1 100';
 
 /** What is read when it comes in pieces of this many bytes. */
-const readIn = (bytes: number, sent: string, interim = new Interim()): string => {
+function readIn(bytes: number, sent: string, interim = new Interim()): string {
   const pieces: Buffer[] = [];
   for (let at = 0; at < sent.length; at += bytes) pieces.push(Buffer.from(sent.slice(at, at + bytes)));
   for (const piece of pieces) interim.take(piece);
   return Buffer.concat(pieces).toString();
-};
+}
 
 const table: readonly (readonly [what: string, sent: string, read: string])[] = [
   ['one', HUNDRED + OK, OTHER + OK],

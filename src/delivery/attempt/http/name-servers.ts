@@ -47,11 +47,11 @@ const addressesOf = (records: readonly RecordWithTtl[] = [], family: 4 | 6): Loo
  * One resolver per query (33 µs): it reads the current /etc/resolv.conf, can be cancelled alone, and has a port of its
  * own, which an attacker has to guess in addition to the query id (RFC 5452 §9.2).
  */
-export const queryServers = async (
+export async function queryServers(
   name: string,
   limitMs: number,
   servers?: readonly string[],
-): Promise<ResolvedAddresses> => {
+): Promise<ResolvedAddresses> {
   const resolver = new Resolver({ timeout: TRY_MS, tries: TRIES });
   if (servers !== undefined) resolver.setServers(servers);
   let hasTimedOut = false;
@@ -73,4 +73,4 @@ export const queryServers = async (
   if (hasTimedOut) throw new NoServerAnswered(`no server answered for ${name}`);
   const reasons = answers.flatMap((family) => (family.status === 'rejected' ? [family.reason as Error] : []));
   throw reasonOf(reasons) ?? new NoAddress(`${name} leads to no address`);
-};
+}

@@ -29,7 +29,9 @@ const forbidden4 = [
 /** Ranges within global unicast (2000::/3) that are not public or embed an IPv4 address. */
 const forbidden6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20', '2620:4f:8000::/48'];
 
-export const familyOf = (address: string): Family => (isIP(address) === 6 ? 'ipv6' : 'ipv4');
+export function familyOf(address: string): Family {
+  return isIP(address) === 6 ? 'ipv6' : 'ipv4';
+}
 
 /**
  * One list per family: in a shared list Node applies each rule to IPv4 and to its IPv6 form, so that `::/0`, written
@@ -58,7 +60,7 @@ const numbersOf = (groups: string): number[] =>
   groups.split(':').flatMap((group) => (group === '' ? [] : [Number.parseInt(group, 16)]));
 
 /** Returns the eight groups of an IPv6 address in any notation. */
-const groupsOf = (address: string): number[] => {
+function groupsOf(address: string): number[] {
   const [, before = '', dotted] = /^(.*?)((?:\d+\.){3}\d+)?$/.exec(address) ?? [];
   const [a = 0, b = 0, c = 0, d = 0] = dotted?.split('.').map(Number) ?? [];
   const last = dotted === undefined ? [] : [a * 256 + b, c * 256 + d];
@@ -66,15 +68,15 @@ const groupsOf = (address: string): number[] => {
   const [first, rest] = [numbersOf(head), [...numbersOf(tail), ...last]];
   // Without `::` there are eight groups already.
   return [...first, ...Array<number>(8 - first.length - rest.length).fill(0), ...rest];
-};
+}
 
 /**
  * RFC 5214 §6.1: ISATAP embeds an IPv4 address after 0000:5efe or 0200:5efe in any network, so no prefix identifies it.
  */
-const isIsatap = (address: string): boolean => {
+function isIsatap(address: string): boolean {
   const [, , , , fourth = 0, fifth] = groupsOf(address);
   return fifth === 0x5efe && (fourth & ~0x0200) === 0;
-};
+}
 
 const blocked4 = new Networks(forbidden4);
 const blocked6 = new Networks(forbidden6);
@@ -84,7 +86,8 @@ const globalUnicast6 = new Networks(['2000::/3']);
  * Returns whether the address is public. For IPv6 that requires global unicast, which excludes nearly every form that
  * embeds an IPv4 address (mapped, SIIT, NAT64) without listing each.
  */
-export const isPublic = (address: string): boolean =>
-  familyOf(address) === 'ipv4'
+export function isPublic(address: string): boolean {
+  return familyOf(address) === 'ipv4'
     ? !blocked4.has(address)
     : globalUnicast6.has(address) && !blocked6.has(address) && !isIsatap(address);
+}

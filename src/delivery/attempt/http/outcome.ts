@@ -37,13 +37,15 @@ export type Outcome =
   | { kind: 'threw'; why: string; reply: null };
 
 /** Returns whether the error is internal, so that no attempt is charged. */
-export const isInternalError = ({ kind }: Outcome): boolean => kind === 'internal' || kind === 'threw';
+export function isInternalError({ kind }: Outcome): boolean {
+  return kind === 'internal' || kind === 'threw';
+}
 
 /**
  * Returns the label of the attempt's row: `delivered`, `refused`, `timed_out:connect`, `unreachable:dns`, …,
  * `internal`.
  */
-export const labelOf = (outcome: Outcome): OutcomeLabel => {
+export function labelOf(outcome: Outcome): OutcomeLabel {
   switch (outcome.kind) {
     case 'timed_out':
       return `timed_out:${outcome.phase}`;
@@ -60,25 +62,25 @@ export const labelOf = (outcome: Outcome): OutcomeLabel => {
     case 'threw':
       return 'internal';
   }
-};
+}
 
 const RETRY_AFTER_STATUSES: ReadonlySet<number> = new Set([429, 503]);
 
 /** Returns the milliseconds requested by `Retry-After` (seconds or a date), without a limit; 0 if absent or invalid. */
-export const retryAfterMs = (header: string | undefined, now: Date): number => {
+export function retryAfterMs(header: string | undefined, now: Date): number {
   if (header === undefined) return 0;
   if (/^[0-9]+$/.test(header.trim())) return Number(header) * 1_000;
   const at = Date.parse(header);
   return Number.isNaN(at) ? 0 : Math.max(0, at - now.getTime());
-};
+}
 
 /** Returns the outcome of an exchange with a response. */
-export const outcomeOfReply = (reply: Reply, retryAfter: string | undefined, now: Date): Outcome => {
+export function outcomeOfReply(reply: Reply, retryAfter: string | undefined, now: Date): Outcome {
   if (reply.code >= 200 && reply.code < 300) return { kind: 'delivered', reply };
   if (reply.code === 410) return { kind: 'gone', reply };
   const pause = RETRY_AFTER_STATUSES.has(reply.code) ? retryAfterMs(retryAfter, now) : 0;
   return { kind: 'refused', reply, retryAfterMs: pause };
-};
+}
 
 /** The header section, or the 1xx responses before it, exceeded their limits. */
 export class HeadTooLarge extends Error {}
@@ -156,26 +158,26 @@ const isMalformed = (error: Error, phase: Phase): boolean =>
     ? phase !== 'body'
     : error instanceof errors.HTTPParserError && !error.message.includes(UNEXPECTED_END);
 
-const classOf = (error: Error, phase: Phase): ErrorClass => {
+function classOf(error: Error, phase: Phase): ErrorClass {
   if (error instanceof HeadTooLarge || error instanceof AnswerTooLong) return 'large';
   if (isMalformed(error, phase)) return 'malformed';
   const code = codeOf(error);
   const errorClass = classByCode.get(code) ?? (TLS_PREFIXES.test(code) ? 'tls' : 'lost');
   return isResolverError(error) && errorClass !== 'dns' ? 'internal' : errorClass;
-};
+}
 
 /** Returns whether the response was an unrequested 101, which undici reports only by this message. */
 const isSwitchingProtocols = (error: Error): boolean =>
   codeOf(error) === 'UND_ERR_SOCKET' && error.message === 'bad upgrade';
 
 /** Returns the reason of a lost connection; one lost while it is opened counts as never opened. */
-const lostDuring = (phase: Phase): 'connect' | 'tls' | 'reset' => {
+function lostDuring(phase: Phase): 'connect' | 'tls' | 'reset' {
   if (phase === 'dns' || phase === 'connect') return 'connect';
   return phase === 'tls' ? 'tls' : 'reset';
-};
+}
 
 /** Returns the outcome of an exchange that failed with this error in this phase. */
-export const outcomeOfError = (error: Error, phase: Phase): Outcome => {
+export function outcomeOfError(error: Error, phase: Phase): Outcome {
   if (error instanceof BlockedAddress)
     return { kind: 'blocked', why: error.message, address: error.address, reply: null };
   if (isSwitchingProtocols(error))
@@ -200,13 +202,16 @@ export const outcomeOfError = (error: Error, phase: Phase): Outcome => {
     case 'tls':
       return { kind: 'unreachable', why: errorClass, reply: null };
   }
-};
+}
 
 /** Returns whether the response exceeded the read limits. undici limits trailers like header fields. */
-export const isTooLong = (error: Error): boolean =>
-  error instanceof AnswerTooLong || error instanceof errors.HeadersOverflowError;
+export function isTooLong(error: Error): boolean {
+  return error instanceof AnswerTooLong || error instanceof errors.HeadersOverflowError;
+}
 
 const RESETS: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET']);
 
 /** Returns whether the connection was closed during the request, as in a keep-alive race. */
-export const isReset = (error: Error): boolean => RESETS.has(codeOf(error));
+export function isReset(error: Error): boolean {
+  return RESETS.has(codeOf(error));
+}

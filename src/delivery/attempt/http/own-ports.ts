@@ -9,11 +9,11 @@ import { familyOf, isPublic } from './networks.ts';
 /** `host` as in the settings: an address, a wildcard address (`0.0.0.0`, `::`), or a name. */
 export type Listener = { host: string; port: number };
 
-const listOf = (addresses: readonly string[]): BlockList => {
+function listOf(addresses: readonly string[]): BlockList {
   const list = new BlockList();
   for (const address of addresses) list.addAddress(address, familyOf(address));
   return list;
-};
+}
 
 const loopback = listOf(['::1']);
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
@@ -29,26 +29,27 @@ const isHere = (address: string): boolean => isIn(loopback, address) || isIn(uns
  * Returns whether the address belongs to this machine. Read each time, because addresses change and only requests to
  * such ports get here.
  */
-const isOfMachine = (address: string): boolean => {
+function isOfMachine(address: string): boolean {
   const own = Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map((one) => one.address));
   return isHere(address) || isIn(listOf(own), address);
-};
+}
 
 /**
  * Returns whether `host` may be at the address. A name may resolve differently on another resolver, so its port is
  * blocked in every network that is not public, where a database would be.
  */
-const isAt = (host: string, address: string): boolean => {
+function isAt(host: string, address: string): boolean {
   if (host === 'localhost') return isHere(address);
   if (isIP(host) === 0) return !isPublic(address);
   if (isIn(unspecified, host)) return isOfMachine(address);
   const isSame = isIn(listOf([host]), address);
   return isSame || (isIn(loopback, host) && isIn(unspecified, address));
-};
+}
 
 /**
  * Returns whether a listener is at this address and port. Other ports of the machine stay reachable: there may be
  * receivers on loopback, such as the demo's.
  */
-export const isOwn = (listeners: readonly Listener[], address: string, port: number): boolean =>
-  listeners.some((listener) => listener.port === port && isAt(listener.host, address));
+export function isOwn(listeners: readonly Listener[], address: string, port: number): boolean {
+  return listeners.some((listener) => listener.port === port && isAt(listener.host, address));
+}

@@ -20,7 +20,7 @@ const none = () =>
   );
 
 /** A port that listens and whose thread sleeps: once its backlog is full, nobody is let in and nobody refused. */
-const deafPort = async (context: { after: (fn: () => Promise<void>) => void }): Promise<number> => {
+async function deafPort(context: { after: (fn: () => Promise<void>) => void }): Promise<number> {
   const deaf = new Worker(
     `const { parentPort } = require('node:worker_threads');
     const server = require('node:net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
@@ -43,7 +43,7 @@ const deafPort = async (context: { after: (fn: () => Promise<void>) => void }): 
     await deaf.terminate();
   });
   return port;
-};
+}
 
 test('a name that nobody resolves in time is no fault of its endpoint', async () => {
   const { send, connections } = openFixture({}, { guard: { ...loopback, lookupFor: () => () => {} } });

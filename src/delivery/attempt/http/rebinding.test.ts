@@ -25,22 +25,22 @@ const reached: string[] = [];
 await rawServer((socket) => void reached.push(String(socket.remoteAddress)), Number(port), PRIVATE);
 
 /** A clock that runs so fast that nothing that was asked for is remembered. */
-const forgetful = () => {
+function forgetful() {
   let nowMs = 0;
   return { now: () => new Date(), monotonicMs: () => (nowMs += 60_000) };
-};
+}
 
-const outcomeAt = async (server: { address: string }, clock = forgetful()) => {
+async function outcomeAt(server: { address: string }, clock = forgetful()) {
   const guard = createGuard({ allowed }, resolverOf(server, { lookupTimeoutMs: 1_000 }, { clock }));
   return openFixture({}, { guard }).send(`http://${NAME}:${port}`).outcome;
-};
+}
 
-const assertBlocked = async (server: { address: string }, address: string): Promise<void> => {
+async function assertBlocked(server: { address: string }, address: string): Promise<void> {
   const outcome = await outcomeAt(server);
   assert.ok(outcome.kind === 'blocked', outcome.kind);
   assert.deepEqual([outcome.address, outcome.reply], [address, null]);
   assert.ok(outcome.why.includes(NAME) && !outcome.why.includes(address), outcome.why);
-};
+}
 
 test('what was judged is what is connected to: a name that leads elsewhere a moment later gains nothing', async () => {
   const server = await startNameServer();

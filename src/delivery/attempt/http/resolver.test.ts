@@ -10,11 +10,11 @@ const both: Said = { addresses: [six.address, four.address] };
 const failing = (code: string) => ({ code });
 
 /** A server that says the same of every name. */
-const saying = async (said: Said) => {
+async function saying(said: Said) {
   const server = await startNameServer();
   server.say(() => said);
   return server;
-};
+}
 
 test('both families are asked at once, and IPv4 comes first', async () => {
   const server = await startNameServer();
@@ -36,7 +36,7 @@ test('a name is asked for once, by however many at once, however it is written',
 });
 
 /** After how many ms since its answer a name is asked for again. */
-const keptMs = async (ttlSeconds: number): Promise<number> => {
+async function keptMs(ttlSeconds: number): Promise<number> {
   const server = await saying({ addresses: [four.address], ttlSeconds });
   let nowMs = 0;
   const clock = { now: () => new Date(), monotonicMs: () => nowMs };
@@ -46,7 +46,7 @@ const keptMs = async (ttlSeconds: number): Promise<number> => {
     nowMs += 500;
   }
   return nowMs - 500;
-};
+}
 
 test('an answer is kept as long as it says, at least a second and at most what is set', async () => {
   assert.equal(await keptMs(0), 1_000);

@@ -112,7 +112,7 @@ export type ResolverDeps = {
   hostsFile?: string;
 };
 
-export const createResolver = (deps: ResolverDeps): Resolve => {
+export function createResolver(deps: ResolverDeps): Resolve {
   const resolver = new Resolver(deps);
   return (hostname) => resolver.resolve(hostname);
-};
+}

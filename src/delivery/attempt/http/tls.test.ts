@@ -19,7 +19,7 @@ const TICKET_KEYS = Buffer.alloc(48, 7);
 const tls = { kind: 'unreachable', why: 'tls', reply: null };
 
 /** Answers 204 and closes each connection, so that the next delivery needs another; counts its handshakes. */
-const endpoint = async (pair: KeyPair, options: TlsOptions & { port?: number } = {}) => {
+async function endpoint(pair: KeyPair, options: TlsOptions & { port?: number } = {}) {
   const handshakes = { full: 0, resumed: 0 };
   const server = createServer({ ...pair, ticketKeys: TICKET_KEYS, ...options }, (_request, response) =>
     response.writeHead(204, { connection: 'close' }).end(),
@@ -35,7 +35,7 @@ const endpoint = async (pair: KeyPair, options: TlsOptions & { port?: number } =
   after(close);
   const port = portOf(server);
   return { url: `https://127.0.0.1:${port}`, port, handshakes, close };
-};
+}
 
 for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
   test(`the next connection to an origin resumes its session (${maxVersion})`, async () => {

@@ -4,11 +4,11 @@ import { render } from '../../markup.ts';
 import { chartsOf } from './chart.ts';
 import { dayNumberOf, dayOfNumber } from './scale.ts';
 
-const drawn = (values: readonly number[], currency = 'EUR'): string => {
+function drawn(values: readonly number[], currency = 'EUR'): string {
   const points = values.map((value, n) => ({ day: dayOfNumber(dayNumberOf('2027-03-01') + n), value }));
   const charts = chartsOf({ curves: [{ title: 'Revenue', currency, points }] });
   return charts === false ? '' : render(charts);
-};
+}
 const curveOf = (page: string): string => /class="curve" d="([^"]*)"/.exec(page)?.[1] ?? '';
 const summaryOf = (page: string): string => /<desc[^>]*>([^<]*)</.exec(page)?.[1] ?? '';
 const axisOf = (page: string): string[] =>

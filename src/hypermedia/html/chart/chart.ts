@@ -5,7 +5,7 @@ import { curveFigure } from './curve.ts';
 import { barsFigure, linesFigure } from './hourly.ts';
 
 /** Returns the charts and their note; false without either. */
-export const chartsOf = ({ curves = [], bars = [], lines = [], note }: Charts = {}): Markup | false => {
+export function chartsOf({ curves = [], bars = [], lines = [], note }: Charts = {}): Markup | false {
   const figures: readonly ((id: string) => Markup)[] = [
     ...curves.filter(({ points }) => points.length > 0).map((curve) => (id: string) => curveFigure(curve, id)),
     ...bars.map((chart) => (id: string) => barsFigure(chart, id)),
@@ -15,4 +15,4 @@ export const chartsOf = ({ curves = [], bars = [], lines = [], note }: Charts = 
   if (figures.length === 0) return remark;
   return html`<div class="charts">${figures.map((figure, n) => figure(`chart-${n + 1}`))}</div>
     ${remark}`;
-};
+}

@@ -10,7 +10,7 @@ const LABELLED_MIDDLE_DAYS = 30;
 type Point = { x: number; y: number };
 
 /** Returns the points of the curve; a single day is in the middle. */
-const pointsOf = ({ points }: Curve, shareOf: (value: number) => number): Point[] => {
+function pointsOf({ points }: Curve, shareOf: (value: number) => number): Point[] {
   const days = points.map(({ day }) => dayNumberOf(day));
   const first = days[0] ?? 0;
   const span = (days.at(-1) ?? 0) - first;
@@ -18,9 +18,9 @@ const pointsOf = ({ points }: Curve, shareOf: (value: number) => number): Point[
     x: rounded(span === 0 ? WIDTH / 2 : (((days[n] ?? 0) - first) / span) * WIDTH),
     y: heightOf(shareOf(value)),
   }));
-};
+}
 
-const drawing = (curve: Curve, shareOf: (value: number) => number): Markup => {
+function drawing(curve: Curve, shareOf: (value: number) => number): Markup {
   const positions = pointsOf(curve, shareOf);
   const [first, last] = [positions[0], positions.at(-1)];
   if (first === undefined || last === undefined) return html``;
@@ -28,9 +28,9 @@ const drawing = (curve: Curve, shareOf: (value: number) => number): Markup => {
   return html`<path class="area" d="${line}V${heightOf(shareOf(0))}H${first.x}Z" />
     <path class="curve" d="${line}" />
     <path class="curve dot" d="M${last.x} ${last.y}h0" />`;
-};
+}
 
-const summaryOf = ({ points, currency }: Curve): string => {
+function summaryOf({ points, currency }: Curve): string {
   const [first, last] = [points[0], points.at(-1)];
   if (first === undefined || last === undefined) return '';
   const now = `${amount(last.value, currency)} on ${shortDay(last.day)}`;
@@ -41,9 +41,9 @@ const summaryOf = ({ points, currency }: Curve): string => {
   // Rounded, because the difference has no more digits than the two amounts.
   const difference = amount(Number(Math.abs(change).toFixed(6)), currency);
   return `${now}, ${difference} ${change > 0 ? 'more' : 'less'} than ${since}`;
-};
+}
 
-const daysOf = ({ points }: Curve): Markup => {
+function daysOf({ points }: Curve): Markup {
   const [first, last] = [points[0], points.at(-1)];
   if (first === undefined || last === undefined || first === last)
     return html`<span>${shortDay(last?.day ?? '')}</span>`;
@@ -53,9 +53,9 @@ const daysOf = ({ points }: Curve): Markup => {
   return html`<span>${shortDay(first.day)}</span>${
       middle !== false && html`<span class="middle">${shortDay(middle)}</span>`
     }<span>${shortDay(last.day)}</span>`;
-};
+}
 
-export const curveFigure = (curve: Curve, id: string): Markup => {
+export function curveFigure(curve: Curve, id: string): Markup {
   const { title, currency, points } = curve;
   const { ticks, shareOf } = scaleOf(points.map(({ value }) => value));
   return figure({
@@ -73,4 +73,4 @@ export const curveFigure = (curve: Curve, id: string): Markup => {
       .toReversed()
       .map(({ day, value }) => [html`<time datetime="${day}">${shortDay(day)}</time>`, amount(value, currency)]),
   });
-};
+}

@@ -9,10 +9,14 @@ export const WIDTH = 600;
 export const HEIGHT = 100;
 
 /** Rounds a coordinate to a tenth of a unit, which is finer than any screen. */
-export const rounded = (value: number): number => Math.round(value * 10) / 10;
+export function rounded(value: number): number {
+  return Math.round(value * 10) / 10;
+}
 
 /** Returns the y coordinate of a share of the height (0 at the bottom, 1 at the top). */
-export const heightOf = (share: number): number => rounded(HEIGHT * (1 - share));
+export function heightOf(share: number): number {
+  return rounded(HEIGHT * (1 - share));
+}
 
 type Column = { name: string; isNumber: boolean };
 
@@ -37,7 +41,7 @@ export type Figure = {
 const gridLines = (count: number): string =>
   Array.from({ length: count }, (_, n) => `M0 ${rounded((HEIGHT * n) / (count - 1))}H${WIDTH}`).join('');
 
-const dataTable = ({ title, columns, rows }: Figure): Markup => {
+function dataTable({ title, columns, rows }: Figure): Markup {
   const classOf = (n: number) => columns[n]?.isNumber === true && html` class="number"`;
   return html`<details class="fold">
     <summary>Show data</summary>
@@ -59,9 +63,9 @@ const dataTable = ({ title, columns, rows }: Figure): Markup => {
       </table>
     </section>
   </details>`;
-};
+}
 
-export const figure = (options: Figure): Markup => {
+export function figure(options: Figure): Markup {
   const { id, title, summary, ticks, axis, drawing, keys } = options;
   return html`<figure class="chart">
     <figcaption><strong>${title}</strong> <span class="soft">${summary}</span>${keys}</figcaption>
@@ -82,4 +86,4 @@ export const figure = (options: Figure): Markup => {
     </div>
     ${dataTable(options)}
   </figure>`;
-};
+}

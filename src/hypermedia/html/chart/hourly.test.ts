@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { render } from '../../markup.ts';
 import { chartsOf } from './chart.ts';
 
-const drawn = (charts: Parameters<typeof chartsOf>[0]): string => {
+function drawn(charts: Parameters<typeof chartsOf>[0]): string {
   const page = chartsOf(charts);
   return page === false ? '' : render(page);
-};
+}
 /** In the drawing itself: what its keys are drawn with stands before it. */
 const pathOf = (page: string, name: string): string =>
   new RegExp(`class="${name}"[^>]*? d="([^"]*)"`).exec(page.slice(page.indexOf('class="plot"')))?.[1] ?? '-';

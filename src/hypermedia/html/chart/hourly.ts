@@ -26,7 +26,7 @@ const barsPath = (
     .join('');
 
 /** Returns tooltips with the values of each hour. */
-const tooltips = (hours: readonly string[], textOf: (n: number) => string): Markup => {
+function tooltips(hours: readonly string[], textOf: (n: number) => string): Markup {
   const slot = slotWidth(hours);
   return html`${hours.map(
     (hour, n) =>
@@ -34,12 +34,12 @@ const tooltips = (hours: readonly string[], textOf: (n: number) => string): Mark
         <title>${hour}: ${textOf(n)}</title>
       </rect>`,
   )}`;
-};
+}
 
-const hourAxis = (hours: readonly string[]): Markup => {
+function hourAxis(hours: readonly string[]): Markup {
   const middle = hours[Math.floor(hours.length / 2)];
   return html`<span>${hours[0]}</span><span class="middle">${middle}</span><span>${hours.at(-1)}</span>`;
-};
+}
 
 /** Hatches the bars of failures, which differ by more than their colour. */
 const hatching = (id: string): Markup =>
@@ -57,7 +57,7 @@ const STROKE = 'M1 6h22';
 
 const hourColumn = { name: 'Hour from', isNumber: false };
 
-export const barsFigure = ({ title, summary, hours, good, bad }: Bars, id: string): Markup => {
+export function barsFigure({ title, summary, hours, good, bad }: Bars, id: string): Markup {
   const totals = hours.map((_, n) => (good.counts[n] ?? 0) + (bad.counts[n] ?? 0));
   const { ticks, shareOf } = scaleOf(totals, 1);
   const below = good.counts.map((count) => [0, count] as const);
@@ -85,17 +85,17 @@ export const barsFigure = ({ title, summary, hours, good, bad }: Bars, id: strin
     columns: [hourColumn, { name: good.name, isNumber: true }, { name: bad.name, isNumber: true }],
     rows: hours.map((hour, n) => [hour, wholeNumber(good.counts[n]), wholeNumber(bad.counts[n])]).toReversed(),
   });
-};
+}
 
 /**
  * Returns a line through the middle of each hour with gaps for missing values. A value between two gaps is a dash as
  * wide as its hour, because a dot would be invisible.
  */
-export const brokenLine = (
+export function brokenLine(
   values: readonly (number | null)[],
   shareOf: (value: number) => number,
   width: number,
-): string => {
+): string {
   const slot = width / values.length;
   return values
     .map((value, n) => {
@@ -106,9 +106,9 @@ export const brokenLine = (
       return `M${rounded(n * slot)} ${height}h${rounded(slot)}`;
     })
     .join('');
-};
+}
 
-export const linesFigure = ({ title, summary, hours, unit, main, beside }: Lines, id: string): Markup => {
+export function linesFigure({ title, summary, hours, unit, main, beside }: Lines, id: string): Markup {
   const known = [...main.values, ...beside.values].filter((value) => value !== null);
   const { ticks, shareOf } = scaleOf(known);
   const valueText = ({ values }: Measured, n: number): string => {
@@ -131,4 +131,4 @@ export const linesFigure = ({ title, summary, hours, unit, main, beside }: Lines
     columns: [hourColumn, { name: main.name, isNumber: true }, { name: beside.name, isNumber: true }],
     rows: hours.map((hour, n) => [hour, valueText(main, n), valueText(beside, n)]).toReversed(),
   });
-};
+}

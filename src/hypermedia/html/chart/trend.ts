@@ -10,17 +10,17 @@ import { scaleOf } from './scale.ts';
 const WIDTH = 240;
 
 /** Returns the numbers of a trend; undefined for other values. */
-export const trendOf = (value: Value): readonly (number | null)[] | undefined => {
+export function trendOf(value: Value): readonly (number | null)[] | undefined {
   if (!Array.isArray(value)) return undefined;
   const items = value as readonly Value[];
   return items.every((item) => item === null || typeof item === 'number') ? items : undefined;
-};
+}
 
 /** Returns `Between 40 % (14:00) and 100 % (09:00), latest 97 %`. */
-export const trendWords = (
+export function trendWords(
   values: readonly (number | null)[],
   { unit, labels }: Pick<Property, 'unit' | 'labels'>,
-): string => {
+): string {
   const known = values.flatMap((value, n) => (value === null ? [] : [{ value, label: labels?.[n] }]));
   const [first, last] = [known[0], known.at(-1)];
   if (first === undefined || last === undefined) return 'No data yet';
@@ -30,14 +30,14 @@ export const trendWords = (
   const high = known.reduce((most, item) => (item.value > most.value ? item : most));
   if (low.value === high.value) return `${amount(low.value)} (constant)`;
   return `Between ${at(low)} and ${at(high)}, latest ${amount(last.value)}`;
-};
+}
 
 /** Returns the scale: percentages are relative to 100, other values to the maximum. */
 const shareOfTrend = (values: readonly (number | null)[], unit: string | undefined): ((value: number) => number) =>
   unit === '%' ? (value) => value / 100 : scaleOf(values.filter((value) => value !== null)).shareOf;
 
 /** Renders the line; the summary is its text alternative and tooltip. */
-export const sparkline = (property: Property, values: readonly (number | null)[]): Markup => {
+export function sparkline(property: Property, values: readonly (number | null)[]): Markup {
   const words = harmless(trendWords(values, property));
   if (values.every((value) => value === null)) return html`<span class="soft">${words}</span>`;
   const line = brokenLine(values, shareOfTrend(values, property.unit), WIDTH);
@@ -52,11 +52,12 @@ export const sparkline = (property: Property, values: readonly (number | null)[]
     <path class="across" d="M0 ${HEIGHT}H${WIDTH}" />
     <path class="curve" d="${line}" />
   </svg>`;
-};
+}
 
 /** Renders the line with the summary beside it. */
-export const trendWithWords = (property: Property, values: readonly (number | null)[]): Markup =>
-  values.every((value) => value === null)
+export function trendWithWords(property: Property, values: readonly (number | null)[]): Markup {
+  return values.every((value) => value === null)
     ? sparkline(property, values)
     : html`${sparkline(property, values)}
         <span class="soft" aria-hidden="true">${harmless(trendWords(values, property))}</span>`;
+}

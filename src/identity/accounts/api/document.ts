@@ -8,16 +8,18 @@ import type { UserRow } from '../accounts-sql.ts';
 /** The comparison of each property of a user, for filters and order. */
 export const USER_PROPERTIES = { id: 'number', email: 'text', date_created: 'date' } as const satisfies Comparisons;
 
-export const addressOfUser = (id: number, baseUrl: string): string => `${baseUrl}/users/${id}`;
+export function addressOfUser(id: number, baseUrl: string): string {
+  return `${baseUrl}/users/${id}`;
+}
 
 /**
  * Returns a user's Document. Only the platform and the user in person see the e-mail address: the access granted to an app
  * does not include permission to contact the user.
  */
-export const userDocument = (
+export function userDocument(
   { id, email, dateCreated }: UserRow,
   { principal, baseUrl }: { principal: Principal; baseUrl: string },
-): Document => {
+): Document {
   const self = addressOfUser(id, baseUrl);
   const shown = principal.scope === 'platform' || isInPerson(principal) ? email : null;
   return {
@@ -36,4 +38,4 @@ export const userDocument = (
     embedded: [],
     properties: [number('id', id), text('email', shown), date('date_created', formatDate(dateCreated, 'UTC'))],
   };
-};
+}

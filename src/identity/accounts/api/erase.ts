@@ -23,12 +23,12 @@ export type EraseUserData = {
  * Lock order: user, apps, memberships, grants. An approval uses the same order, and the erasure of a store also locks
  * memberships before grants; another order could deadlock.
  */
-export const eraseUser = (
+export function eraseUser(
   { sql, changelog, eraseUserData }: { sql: Sql; changelog: Changelog; eraseUserData: EraseUserData },
   userId: number,
   request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now' | 'unmodified'>,
-): Promise<void> =>
-  transaction(sql, async (tx) => {
+): Promise<void> {
+  return transaction(sql, async (tx) => {
     const dateCreated = await lockForErasure(tx, userId);
     if (dateCreated === undefined) throw notFound('user');
     request.unmodified(dateCreated.getTime());
@@ -46,3 +46,4 @@ export const eraseUser = (
     });
     await changelog.record(tx, changes, now);
   });
+}

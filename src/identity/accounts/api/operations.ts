@@ -42,7 +42,7 @@ const PASSWORD_REQUIRED: Fault = {
 };
 
 /** Returns the faults of a new user, except a taken address. The schema has already rejected missing members. */
-const faultsOf = async (user: { email?: string; password?: string }, sendsMail: boolean): Promise<Fault[]> => {
+async function faultsOf(user: { email?: string; password?: string }, sendsMail: boolean): Promise<Fault[]> {
   const { email, password } = user;
   const faults = [
     email === undefined ? undefined : emailFault(email),
@@ -50,7 +50,7 @@ const faultsOf = async (user: { email?: string; password?: string }, sendsMail: 
     password === undefined && !sendsMail ? PASSWORD_REQUIRED : undefined,
   ];
   return faults.filter((fault) => fault !== undefined);
-};
+}
 
 const creation = ({ passwords, links, mailer, baseUrl, authUrl }: Deps): Operation =>
   creating({
@@ -82,7 +82,7 @@ const creation = ({ passwords, links, mailer, baseUrl, authUrl }: Deps): Operati
     },
   });
 
-export const createUserOperations = (deps: Deps): Record<'list' | 'create' | 'read' | 'remove', Operation> => {
+export function createUserOperations(deps: Deps): Record<'list' | 'create' | 'read' | 'remove', Operation> {
   const { sql, baseUrl } = deps;
   return {
     list: listing({
@@ -121,4 +121,4 @@ export const createUserOperations = (deps: Deps): Record<'list' | 'create' | 're
       },
     }),
   };
-};
+}

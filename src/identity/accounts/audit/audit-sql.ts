@@ -2,14 +2,14 @@
 import type { Queryable } from '#db/pool.ts';
 import type { Action, AuditEntry } from './audit.ts';
 
-export const insertAuditEntry = async (sql: Queryable, entry: AuditEntry): Promise<void> => {
+export async function insertAuditEntry(sql: Queryable, entry: AuditEntry): Promise<void> {
   const { action, userId, client = null, storeId = null, origin, detail = {}, now } = entry;
   await sql`
     insert into audit (id, action, user_id, client, store_id, address, user_agent, detail, date_created)
     values (nextval('id_n'), ${action}, ${userId}, ${client}, ${storeId}, ${origin?.address ?? null},
       ${origin?.userAgent ?? null}, ${sql.json(detail)}, ${now})
   `;
-};
+}
 
 export type AuditRow = {
   id: number;
@@ -28,10 +28,11 @@ export type AuditRow = {
 const TRIES = ['sign_in_failed', 'password_reset_requested'] satisfies Action[];
 
 /** Returns the audit entries of a user except TRIES, latest first; with `before`, only those older than that entry. */
-export const latestAuditEntries = (
+export function latestAuditEntries(
   sql: Queryable,
   { userId, before, limit }: { userId: number; before: number | undefined; limit: number },
-): Promise<AuditRow[]> => sql<AuditRow[]>`
+): Promise<AuditRow[]> {
+  return sql<AuditRow[]>`
   select a.id, a.action, coalesce(a.detail->>'client', a.detail->>'name', c.name) as app,
     a.address, a.user_agent as "userAgent", a.date_created as "dateCreated"
   from audit a left join client c on c.id = a.client
@@ -39,14 +40,17 @@ export const latestAuditEntries = (
     and (a.action <> all(${TRIES}) or a.address is null)
   order by a.id desc limit ${limit}
 `;
+}
 
 export type TriesRow = Omit<AuditRow, 'id' | 'app'> & { times: number };
 
 /** Returns the number of TRIES of each kind since a time, with the latest of each. */
-export const countTries = (sql: Queryable, userId: number, since: Date): Promise<TriesRow[]> => sql<TriesRow[]>`
+export function countTries(sql: Queryable, userId: number, since: Date): Promise<TriesRow[]> {
+  return sql<TriesRow[]>`
   select distinct on (action) action, address, user_agent as "userAgent", date_created as "dateCreated",
     count(*) over (partition by action)::int as times
   from audit
   where user_id = ${userId} and action = any(${TRIES}) and address is not null and date_created > ${since}
   order by action desc, id desc
 `;
+}

@@ -34,11 +34,13 @@ export type Origin = { address: string; userAgent: string | null };
 const USER_AGENT_LENGTH_MAX = 512;
 const ADDRESS_LENGTH_MAX = 64;
 
-export const originOf = ({ address, headers }: Pick<RawRequest, 'address' | 'headers'>): Origin => ({
-  address: address.slice(0, ADDRESS_LENGTH_MAX),
-  // Bytes of a header that are not ASCII arrive as Latin-1: what cannot be printed is of no use to a reader.
-  userAgent: headers['user-agent']?.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, USER_AGENT_LENGTH_MAX) ?? null,
-});
+export function originOf({ address, headers }: Pick<RawRequest, 'address' | 'headers'>): Origin {
+  return {
+    address: address.slice(0, ADDRESS_LENGTH_MAX),
+    // Bytes of a header that are not ASCII arrive as Latin-1: what cannot be printed is of no use to a reader.
+    userAgent: headers['user-agent']?.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, USER_AGENT_LENGTH_MAX) ?? null,
+  };
+}
 
 export type AuditEntry = {
   action: Action;
@@ -54,4 +56,6 @@ export type AuditEntry = {
 };
 
 /** Records an entry. Call it in the transaction of the action, so that both or neither are committed. */
-export const recordAuditEntry = (sql: Queryable, entry: AuditEntry): Promise<void> => insertAuditEntry(sql, entry);
+export function recordAuditEntry(sql: Queryable, entry: AuditEntry): Promise<void> {
+  return insertAuditEntry(sql, entry);
+}

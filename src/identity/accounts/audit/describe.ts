@@ -26,8 +26,9 @@ const descriptions: Readonly<Record<Action, string>> = {
   registration_token_revoked: 'Registration token revoked',
 };
 
-export const describeAction = (action: string): string =>
-  Object.hasOwn(descriptions, action) ? descriptions[action as Action] : action;
+export function describeAction(action: string): string {
+  return Object.hasOwn(descriptions, action) ? descriptions[action as Action] : action;
+}
 
 /** The first match wins, because a browser's user agent also contains the names of those it is compatible with. */
 const browsers: readonly (readonly [pattern: RegExp, name: string])[] = [
@@ -49,9 +50,9 @@ const systems: readonly (readonly [pattern: RegExp, name: string])[] = [
 const LENGTH_MAX = 40;
 
 /** Returns a name such as `Firefox on Linux`, the beginning of an unknown user agent, or an empty text if there is none. */
-export const browserOf = (userAgent: string | null): string => {
+export function browserOf(userAgent: string | null): string {
   if (userAgent === null) return '';
   const [browser, system] = [browsers, systems].map((table) => table.find(([pattern]) => pattern.test(userAgent))?.[1]);
   if (browser === undefined) return userAgent.length > LENGTH_MAX ? `${userAgent.slice(0, LENGTH_MAX)}…` : userAgent;
   return system === undefined ? browser : `${browser} on ${system}`;
-};
+}

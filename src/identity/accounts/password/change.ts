@@ -52,7 +52,7 @@ const replace = (
     return deps.sessions.start(tx, user.id, now);
   });
 
-export const createChange = (deps: Deps): Record<'show' | 'submit', RawHandler> => {
+export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> {
   const { signedIn, attempts, passwords, root, advice } = deps;
   const showForm = (session: Session, status: number, fault?: FormFault) =>
     htmlAnswer(status, changePage({ root, email: session.email, nonce: signedIn.nonce(session, FORM), fault }));
@@ -79,4 +79,4 @@ export const createChange = (deps: Deps): Record<'show' | 'submit', RawHandler> 
       },
     ),
   };
-};
+}

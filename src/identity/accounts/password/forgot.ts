@@ -34,7 +34,7 @@ type Deps = {
   log: Log;
 };
 
-export const createForgot = (deps: Deps): Record<'show' | 'submit', RawHandler> => {
+export function createForgot(deps: Deps): Record<'show' | 'submit', RawHandler> {
   const { sql, throttle, links, mailer, authUrl, root, log } = deps;
   const { lifetimeMinutes } = links;
 
@@ -68,4 +68,4 @@ export const createForgot = (deps: Deps): Record<'show' | 'submit', RawHandler> 
       return htmlAnswer(200, sentPage({ root, email, lifetimeMinutes }));
     },
   };
-};
+}

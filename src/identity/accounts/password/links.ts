@@ -12,10 +12,11 @@ const TOKEN_BYTES = 32;
 const LINKS_MAX = 3;
 
 /** Returns the hash by which a token is looked up; undefined if the text cannot be a token, which saves the statement. */
-export const hashOfLink = (token: string | null): Buffer | undefined =>
-  token !== null && token.startsWith(PREFIX) && /^[A-Za-z0-9_-]{43}$/.test(token.slice(PREFIX.length))
+export function hashOfLink(token: string | null): Buffer | undefined {
+  return token !== null && token.startsWith(PREFIX) && /^[A-Za-z0-9_-]{43}$/.test(token.slice(PREFIX.length))
     ? createHash('sha256').update(token).digest()
     : undefined;
+}
 
 export type Links = {
   lifetimeMinutes: number;
@@ -25,7 +26,7 @@ export type Links = {
   issueIn: (tx: Tx, userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
 };
 
-export const createLinks = (deps: { sql: Sql; authUrl: string; lifetimeMinutes: number }): Links => {
+export function createLinks(deps: { sql: Sql; authUrl: string; lifetimeMinutes: number }): Links {
   const issueIn: Links['issueIn'] = async (tx, userId, by) => {
     const user = await lockUser(tx, userId);
     if (user === undefined || user.isDisabled) return undefined;
@@ -42,4 +43,4 @@ export const createLinks = (deps: { sql: Sql; authUrl: string; lifetimeMinutes: 
     issueIn,
     issue: (userId, by) => transaction(deps.sql, (tx) => issueIn(tx, userId, by)),
   };
-};
+}

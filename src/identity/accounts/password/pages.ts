@@ -15,11 +15,11 @@ const alertOf = (fault: FormFault | undefined): Markup | undefined =>
   fault && html`<p class="alert" role="alert" id="${alertId}">${fault.message}</p>`;
 
 /** Returns the ARIA attributes that connect a field with its hint and its error message. */
-const described = (field: FormFault['field'], fault: FormFault | undefined, hint = ''): Markup => {
+function described(field: FormFault['field'], fault: FormFault | undefined, hint = ''): Markup {
   const isWrong = fault?.field === field;
   const ids = [hint, isWrong ? alertId : ''].filter((id) => id !== '').join(' ');
   return html`${isWrong && html`aria-invalid="true"`} ${ids !== '' && html`aria-describedby="${ids}"`}`;
-};
+}
 
 /**
  * Returns a hidden field that is not submitted: password managers read from it to which account the new password
@@ -54,13 +54,8 @@ const newPassword = (fault: FormFault | undefined): Markup =>
       </span>
     </label>`;
 
-export const changePage = (view: {
-  root: string;
-  email: string;
-  nonce: string;
-  fault: FormFault | undefined;
-}): string =>
-  shell({
+export function changePage(view: { root: string; email: string; nonce: string; fault: FormFault | undefined }): string {
+  return shell({
     title: 'Change your password',
     nav: accountNav(view.root),
     main: html`<div class="card">
@@ -88,9 +83,10 @@ export const changePage = (view: {
       </form>
     </div>`,
   });
+}
 
-export const resetPage = (view: { root: string; email: string; token: string; fault: FormFault | undefined }): string =>
-  shell({
+export function resetPage(view: { root: string; email: string; token: string; fault: FormFault | undefined }): string {
+  return shell({
     title: 'Choose a new password',
     main: html`<div class="card">
       <h1>Choose a new password</h1>
@@ -103,9 +99,10 @@ export const resetPage = (view: { root: string; email: string; token: string; fa
       </form>
     </div>`,
   });
+}
 
-export const invalidLinkPage = (root: string): string =>
-  shell({
+export function invalidLinkPage(root: string): string {
+  return shell({
     title: 'Link not valid',
     main: html`<div class="card">
       <h1>Link not valid</h1>
@@ -113,9 +110,10 @@ export const invalidLinkPage = (root: string): string =>
       <p><a href="${root}/forgot-password">Request another link</a></p>
     </div>`,
   });
+}
 
-export const forgotPage = (view: { root: string; email: string; fault: FormFault | undefined }): string =>
-  shell({
+export function forgotPage(view: { root: string; email: string; fault: FormFault | undefined }): string {
+  return shell({
     title: 'Forgot your password?',
     main: html`<div class="card">
       <h1>Forgot your password?</h1>
@@ -129,10 +127,11 @@ export const forgotPage = (view: { root: string; email: string; fault: FormFault
       <p><a href="${view.root}/sign-in">Back to sign-in</a></p>
     </div>`,
   });
+}
 
 /** Renders the same page whether or not the address has an account. */
-export const sentPage = (view: { root: string; email: string; lifetimeMinutes: number }): string =>
-  shell({
+export function sentPage(view: { root: string; email: string; lifetimeMinutes: number }): string {
+  return shell({
     title: 'Check your inbox',
     main: html`<div class="card">
       <h1>Check your inbox</h1>
@@ -146,9 +145,10 @@ export const sentPage = (view: { root: string; email: string; lifetimeMinutes: n
       <p><a href="${view.root}/sign-in">Back to sign-in</a></p>
     </div>`,
   });
+}
 
-export const noMailPage = (root: string): string =>
-  shell({
+export function noMailPage(root: string): string {
+  return shell({
     title: 'Forgot your password?',
     main: html`<div class="card">
       <h1>Forgot your password?</h1>
@@ -156,3 +156,4 @@ export const noMailPage = (root: string): string =>
       <p><a href="${root}/sign-in">Back to sign-in</a></p>
     </div>`,
   });
+}

@@ -15,7 +15,7 @@ export type EndGrants = (
  * Stores a new password and ends all sessions and reset links of the user. Grants remain unless `endGrants` is given. Call
  * it in a transaction that has locked the user's row.
  */
-export const replacePassword = async (
+export async function replacePassword(
   sql: Queryable,
   change: {
     action: 'password_changed' | 'password_reset';
@@ -26,7 +26,7 @@ export const replacePassword = async (
     origin: Origin | null;
     now: Date;
   },
-): Promise<void> => {
+): Promise<void> {
   const { action, userId, actor, origin, now } = change;
   await updatePassword(sql, userId, change.passwordHash);
   await deleteResetsOf(sql, userId);
@@ -39,4 +39,4 @@ export const replacePassword = async (
     detail: grants === undefined ? {} : { grants_ended: grants },
     now,
   });
-};
+}

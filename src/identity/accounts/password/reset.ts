@@ -50,7 +50,7 @@ const redeem = (deps: Deps, request: RawRequest, choice: Choice): Promise<string
     return deps.sessions.start(tx, userId, now);
   });
 
-export const createReset = (deps: Deps): Record<'show' | 'submit', RawHandler> => {
+export function createReset(deps: Deps): Record<'show' | 'submit', RawHandler> {
   const { sql, passwords, root } = deps;
   const invalidLink = () => htmlAnswer(410, invalidLinkPage(root));
   const find = async (token: string | null, now: Date) => {
@@ -83,4 +83,4 @@ export const createReset = (deps: Deps): Record<'show' | 'submit', RawHandler> =
       return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
     },
   };
-};
+}

@@ -15,18 +15,18 @@ const canonical = (address: string): string => new URL(`http://[${address}]`).ho
 
 const groupsOf = (text: string): string[] => (text === '' ? [] : text.split(':'));
 
-const unmapped = (address: string): string | undefined => {
+function unmapped(address: string): string | undefined {
   const [, high, low] = MAPPED.exec(address) ?? [];
   if (high === undefined || low === undefined) return undefined;
   const bytes = Buffer.from(high.padStart(4, '0') + low.padStart(4, '0'), 'hex');
   return bytes.join('.');
-};
+}
 
 /**
  * Returns an IPv4 address unchanged and the first 64 bits of an IPv6 address, because a subscriber is assigned at least a
  * whole /64 (RFC 6177 §2). Text that is not an address is returned unchanged.
  */
-export const addressPrefix = (address: string): string => {
+export function addressPrefix(address: string): string {
   const plain = address.replace(/%.*$/, '');
   if (isIPv4(plain) || !isIPv6(plain)) return plain;
   const written = canonical(plain);
@@ -34,4 +34,4 @@ export const addressPrefix = (address: string): string => {
   const [first, last] = [groupsOf(head), groupsOf(tail)];
   const gap = Array.from({ length: IPV6_GROUPS - first.length - last.length }, () => '0');
   return unmapped(written) ?? `${[...first, ...gap, ...last].slice(0, PREFIX_GROUPS).join(':')}::/64`;
-};
+}

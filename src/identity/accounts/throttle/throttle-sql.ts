@@ -7,7 +7,7 @@ export type KeyedBucket = { key: Buffer; tries: number; refillSeconds: number };
  * Takes one try. Returns false, and writes nothing, if the bucket is empty; concurrent calls cannot take more than it
  * contains.
  */
-export const takeOne = async (sql: Queryable, bucket: KeyedBucket, now: Date): Promise<boolean> => {
+export async function takeOne(sql: Queryable, bucket: KeyedBucket, now: Date): Promise<boolean> {
   const { key, tries, refillSeconds } = bucket;
   const rows = await sql`
     insert into throttle (key, full_at)
@@ -19,16 +19,16 @@ export const takeOne = async (sql: Queryable, bucket: KeyedBucket, now: Date): P
     returning key
   `;
   return rows.length > 0;
-};
+}
 
 /** Returns when the bucket will be full again; undefined if it is full. */
-export const fullAt = async (sql: Queryable, { key }: KeyedBucket): Promise<Date | undefined> => {
+export async function fullAt(sql: Queryable, { key }: KeyedBucket): Promise<Date | undefined> {
   const [row] = await sql<{ fullAt: Date }[]>`select full_at as "fullAt" from throttle where key = ${key}`;
   return row?.fullAt;
-};
+}
 
-export const giveBack = async (sql: Queryable, { key, refillSeconds }: KeyedBucket): Promise<void> => {
+export async function giveBack(sql: Queryable, { key, refillSeconds }: KeyedBucket): Promise<void> {
   await sql`
     update throttle set full_at = full_at - make_interval(secs => ${refillSeconds}) where key = ${key}
   `;
-};
+}

@@ -54,29 +54,31 @@ export type Throttle = {
 const keyOf = ({ limit, subject }: Bucket): Buffer => createHash('sha256').update(`${limit}\0${subject}`).digest();
 
 /** Returns the seconds until an empty bucket has a token again; at least 1, because its level is read later. */
-const secondsUntilToken = (bucket: KeyedBucket, full: Date | undefined, now: Date): number => {
+function secondsUntilToken(bucket: KeyedBucket, full: Date | undefined, now: Date): number {
   const fullInSeconds = ((full ?? now).getTime() - now.getTime()) / 1_000;
   return Math.max(1, Math.ceil(fullInSeconds - bucket.refillSeconds * (bucket.tries - 1)));
-};
+}
 
 /**
  * A token is taken before the password is checked and returned if it was right, so that concurrent guesses cannot exceed
  * the bucket's capacity.
  */
-export const createThrottle = ({ sql }: { sql: Sql }): Throttle => ({
-  take: async (buckets, now) => {
-    const taken: KeyedBucket[] = [];
-    const returnAll = async (): Promise<void> => {
-      for (const bucket of taken) await giveBack(sql, bucket);
-    };
-    for (const bucket of buckets.map((named) => ({ key: keyOf(named), ...limits[named.limit] }))) {
-      if (await takeOne(sql, bucket, now)) {
-        taken.push(bucket);
-        continue;
+export function createThrottle({ sql }: { sql: Sql }): Throttle {
+  return {
+    take: async (buckets, now) => {
+      const taken: KeyedBucket[] = [];
+      const returnAll = async (): Promise<void> => {
+        for (const bucket of taken) await giveBack(sql, bucket);
+      };
+      for (const bucket of buckets.map((named) => ({ key: keyOf(named), ...limits[named.limit] }))) {
+        if (await takeOne(sql, bucket, now)) {
+          taken.push(bucket);
+          continue;
+        }
+        await returnAll();
+        return { allowed: false, retryAfterSeconds: secondsUntilToken(bucket, await fullAt(sql, bucket), now) };
       }
-      await returnAll();
-      return { allowed: false, retryAfterSeconds: secondsUntilToken(bucket, await fullAt(sql, bucket), now) };
-    }
-    return { allowed: true, giveBack: returnAll };
-  },
-});
+      return { allowed: true, giveBack: returnAll };
+    },
+  };
+}

@@ -31,7 +31,7 @@ const auditFieldsOf = ({ request, session, rawRequest }: Decision) => ({
  * can be revoked from now on, and at the token endpoint the entry would cost four statements more than the two it has.
  * A grant that lapses (code not redeemed, a year without use) has no entry for its end.
  */
-export const recordApproval = (
+export function recordApproval(
   { sql, changelog, resumeWebhooks }: { sql: Sql; changelog: Changelog } & Pick<StoppedWebhooks, 'resumeWebhooks'>,
   decision: Decision & {
     store: PickableStore | undefined;
@@ -39,8 +39,8 @@ export const recordApproval = (
     resumedStores: readonly number[];
     codeLifetimeSeconds: number;
   },
-): Promise<string | undefined> =>
-  transaction(sql, async (tx) => {
+): Promise<string | undefined> {
+  return transaction(sql, async (tx) => {
     const { request, session, store, rawRequest } = decision;
     const { client, scope, redirectUri, codeChallenge } = request;
     const { userId } = session;
@@ -74,12 +74,13 @@ export const recordApproval = (
       await resumeWebhooks(tx, { client: client.id, userId, storeIds: decision.resumedStores }, rawRequest.now);
     return code.value;
   });
+}
 
-export const recordDenial = (sql: Sql, decision: Decision): Promise<void> => {
+export function recordDenial(sql: Sql, decision: Decision): Promise<void> {
   const { client, scope } = decision.request;
   return recordAuditEntry(sql, {
     ...auditFieldsOf(decision),
     action: 'grant_denied',
     detail: { client: client.name, scope: scope.scope },
   });
-};
+}

@@ -88,42 +88,42 @@ const checksWithRedirect: Steps = [
   ['code_challenge', challengeValid   ],
 ];
 
-const firstFault = (steps: Steps, candidate: Candidate): Fault | undefined => {
+function firstFault(steps: Steps, candidate: Candidate): Fault | undefined {
   for (const [, check] of steps) {
     const fault = check(candidate);
     if (fault !== undefined) return fault;
   }
   return undefined;
-};
+}
 
 /**
  * Returns the redirect address if it is registered, or the only registered one if the request has none (RFC 6749
  * §3.1.2.3). The port of a public client's loopback address may differ.
  */
-const chooseRedirect = (client: Client, received: string | undefined): string | undefined => {
+function chooseRedirect(client: Client, received: string | undefined): string | undefined {
   const { redirectUris, isPublic } = client;
   if (received === undefined) return redirectUris.length === 1 ? redirectUris[0] : undefined;
   const isRegistered = redirectUris.some((registered) => isSameRedirect(registered, received, isPublic));
   return isRegistered ? received : undefined;
-};
+}
 
-const lookUp = async (sql: Queryable, rawQuery: string): Promise<Candidate> => {
+async function lookUp(sql: Queryable, rawQuery: string): Promise<Candidate> {
   const parameters = readParameters(rawQuery);
   const { client_id: clientId, redirect_uri: received, scope } = parameters.values;
   const client = clientId !== undefined && isClientId(clientId) ? await findClient(sql, clientId) : undefined;
   const redirectUri = client && chooseRedirect(client, received);
   return { ...parameters, client, redirectUri, scope: scope === undefined ? undefined : readScope(scope) };
-};
+}
 
-const complete = ({ values, client, redirectUri, scope }: Candidate): AuthorizationRequest => {
+function complete({ values, client, redirectUri, scope }: Candidate): AuthorizationRequest {
   const { state, code_challenge: codeChallenge = null } = values;
   if (client === undefined || redirectUri === undefined || scope === undefined || state === undefined)
     throw new TypeError('The checks accepted an incomplete authorization request');
   return { client, redirectUri, scope, state, codeChallenge };
-};
+}
 
 /** Parses and validates the raw query of /authorize (without `?`) with one statement, for the client. */
-export const readAuthorization = async (sql: Queryable, rawQuery: string): Promise<ValidationResult> => {
+export async function readAuthorization(sql: Queryable, rawQuery: string): Promise<ValidationResult> {
   const candidate = await lookUp(sql, rawQuery);
   const { values, client, redirectUri, unreadable } = candidate;
   const refusal = firstFault(checksBeforeRedirect, candidate);
@@ -134,4 +134,4 @@ export const readAuthorization = async (sql: Queryable, rawQuery: string): Promi
   const fault = firstFault(checksWithRedirect, candidate);
   if (fault === undefined) return { kind: 'valid', request: complete(candidate) };
   return { kind: 'rejected', fault, redirectUri, state: unreadable.has('state') ? undefined : values.state };
-};
+}

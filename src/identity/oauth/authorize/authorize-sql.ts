@@ -7,19 +7,21 @@ import type { Scope } from '#core/principal.ts';
 export type PickableStore = { id: number; name: string; domain: string };
 
 /** Returns the stores of which a user is a member, by name. */
-export const storesOf = (sql: Queryable, userId: number): Promise<PickableStore[]> => sql<PickableStore[]>`
+export function storesOf(sql: Queryable, userId: number): Promise<PickableStore[]> {
+  return sql<PickableStore[]>`
   select s.id, s.name, s.domain
   from membership m join store s on s.shard = m.shard and s.id = m.store_id
   where m.user_id = ${userId}
   order by s.name, s.id
 `;
+}
 
 /**
  * Locks the client, the user and the session until the transaction ends; returns false if one of them does not exist or the
  * user is disabled. The session is locked, because a password change ends sessions and may revoke all grants: it must either
  * see this grant or prevent it.
  */
-export const lockParties = async (sql: Queryable, client: number, session: Session): Promise<boolean> => {
+export async function lockParties(sql: Queryable, client: number, session: Session): Promise<boolean> {
   const rows = await sql`
     select from users u join session s on s.user_id = u.id join client c on c.id = ${client} and c.date_deleted is null
     where u.id = ${session.userId} and u.date_disabled is null
@@ -27,20 +29,20 @@ export const lockParties = async (sql: Queryable, client: number, session: Sessi
     for share
   `;
   return rows.length > 0;
-};
+}
 
 /** Locks the user's membership in the store until the transaction ends; returns false if there is none. */
-export const lockMembership = async (sql: Queryable, userId: number, storeId: number): Promise<boolean> => {
+export async function lockMembership(sql: Queryable, userId: number, storeId: number): Promise<boolean> {
   const rows = await sql`
     select from membership
     where shard = ${shardOf(storeId)} and store_id = ${storeId} and user_id = ${userId}
     for share
   `;
   return rows.length > 0;
-};
+}
 
 /** Inserts the grant and its code, and returns the id of the grant. */
-export const insertApproval = async (
+export async function insertApproval(
   sql: Queryable,
   approval: {
     client: number;
@@ -53,7 +55,7 @@ export const insertApproval = async (
     now: Date;
     codeExpires: Date;
   },
-): Promise<number> => {
+): Promise<number> {
   const [row] = await sql<{ grantId: number }[]>`
     with made as (
       insert into access_grant (id, client, user_id, scope, store_id, date_created)
@@ -68,4 +70,4 @@ export const insertApproval = async (
   `;
   if (row === undefined) throw new Error('The inserted grant was not returned');
   return row.grantId;
-};
+}

@@ -51,42 +51,37 @@ const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, 
  * Returns the path of the sign-in page, with the raw query in its return path: a broken percent sequence stays
  * unchanged.
  */
-const signIn = (deps: Deps, { rawQuery }: RawRequest): string => {
+function signIn(deps: Deps, { rawQuery }: RawRequest): string {
   // A path to return to has no backslash, and a `#` would end its query.
   const query = rawQuery.replaceAll(/[\\#]/g, encodeURIComponent);
   return path(deps, 'sign-in', { return_to: `${rootOf(deps.issuer)}/authorize?${query}` });
-};
+}
 
 /** Shows the error page. The app's owner also sees the registered addresses. */
-const showError = async (
-  deps: Deps,
-  rawRequest: RawRequest,
-  fault: Fault,
-  received: Received,
-): Promise<RawResponse> => {
+async function showError(deps: Deps, rawRequest: RawRequest, fault: Fault, received: Received): Promise<RawResponse> {
   const ownerId = received.client?.ownerId ?? null;
   const session = ownerId === null ? null : await deps.sessions.find(rawRequest);
   const isOwner = session !== null && session.userId === ownerId;
   return htmlAnswer(400, refusalPage({ fault, received, isOwner }));
-};
+}
 
 /**
  * Redirects to the client with an error. The text is sent as `error_description` (RFC 6749 §4.1.2.1) and as
  * `error_message` (API contract).
  */
-const redirectWithError = (
+function redirectWithError(
   { issuer }: Deps,
   redirectUri: string,
   fault: Fault,
   state: string | undefined,
-): RawResponse => {
+): RawResponse {
   const { error, description } = fault;
   const parameters = { error, error_description: description, error_message: description, state, iss: issuer };
   return redirectAnswer(withParameters(redirectUri, parameters));
-};
+}
 
 /** Runs the steps shared by the page and its form. Returns a response if they end early. */
-const prepareConsent = async (deps: Deps, rawRequest: RawRequest): Promise<Consent | RawResponse> => {
+async function prepareConsent(deps: Deps, rawRequest: RawRequest): Promise<Consent | RawResponse> {
   const result = await readAuthorization(deps.sql, rawRequest.rawQuery);
   if (result.kind === 'refused') return showError(deps, rawRequest, result.fault, result.received);
   const session = await deps.sessions.find(rawRequest);
@@ -103,15 +98,9 @@ const prepareConsent = async (deps: Deps, rawRequest: RawRequest): Promise<Conse
   );
   const stopped = new Map(counts.map(({ storeId, count }) => [storeId, count]));
   return { request, session, stores, stopped, nonce: formNonce(deps.nonceKeys, session, boundToRequest(request)) };
-};
+}
 
-const showConsent = (
-  deps: Deps,
-  consent: Consent,
-  rawRequest: RawRequest,
-  status = 200,
-  alert?: string,
-): RawResponse => {
+function showConsent(deps: Deps, consent: Consent, rawRequest: RawRequest, status = 200, alert?: string): RawResponse {
   const { request, session, stores, stopped, nonce } = consent;
   const { email } = session;
   const root = rootOf(deps.issuer);
@@ -119,14 +108,14 @@ const showConsent = (
   const switchUser = signIn(deps, rawRequest);
   const view = { request, email, stores, stopped, nonce, action, switchUser, root, alert };
   return htmlAnswer(status, consentPage(view), { formTargets: formTargets(request.redirectUri) });
-};
+}
 
-const approve = async (
+async function approve(
   deps: Deps,
   { request, session, stopped }: Consent,
   store: PickableStore | undefined,
   rawRequest: RawRequest,
-): Promise<RawResponse> => {
+): Promise<RawResponse> {
   const { issuer, codeLifetimeSeconds } = deps;
   const resumedStores = rawRequest.form.has('resume') ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
   const code = await recordApproval(deps, { request, session, store, resumedStores, rawRequest, codeLifetimeSeconds });
@@ -136,9 +125,9 @@ const approve = async (
   }
   // RFC 9207: `iss` identifies the authorization server to the client.
   return redirectAnswer(withParameters(request.redirectUri, { code, state: request.state, iss: issuer }));
-};
+}
 
-const decide = async (deps: Deps, consent: Consent, rawRequest: RawRequest): Promise<RawResponse> => {
+async function decide(deps: Deps, consent: Consent, rawRequest: RawRequest): Promise<RawResponse> {
   const { request, session, stores } = consent;
   const { form } = rawRequest;
   const bound = boundToRequest(request);
@@ -155,24 +144,26 @@ const decide = async (deps: Deps, consent: Consent, rawRequest: RawRequest): Pro
   return chosen === undefined
     ? showConsent(deps, consent, rawRequest, 422, NO_STORE)
     : approve(deps, consent, chosen, rawRequest);
-};
+}
 
 /** Returns the `form-action` sources of a sign-in page that returns to a request whose error goes to its client. */
-export const targetsAfterSignIn = async (sql: Sql, issuer: string, returnTo: string): Promise<readonly string[]> => {
+export async function targetsAfterSignIn(sql: Sql, issuer: string, returnTo: string): Promise<readonly string[]> {
   const { pathname, search } = new URL(returnTo, issuer);
   if (pathname !== `${rootOf(issuer)}/authorize`) return [];
   const result = await readAuthorization(sql, search.slice(1));
   return result.kind === 'rejected' ? formTargets(result.redirectUri) : [];
-};
+}
 
 /** Every request requires consent, because an earlier approval does not make a later request safe. */
-export const createAuthorize = (deps: Deps): { show: RawHandler; decide: RawHandler } => ({
-  show: async (request) => {
-    const consent = await prepareConsent(deps, request);
-    return 'status' in consent ? consent : showConsent(deps, consent, request);
-  },
-  decide: async (request) => {
-    const consent = await prepareConsent(deps, request);
-    return 'status' in consent ? consent : decide(deps, consent, request);
-  },
-});
+export function createAuthorize(deps: Deps): { show: RawHandler; decide: RawHandler } {
+  return {
+    show: async (request) => {
+      const consent = await prepareConsent(deps, request);
+      return 'status' in consent ? consent : showConsent(deps, consent, request);
+    },
+    decide: async (request) => {
+      const consent = await prepareConsent(deps, request);
+      return 'status' in consent ? consent : decide(deps, consent, request);
+    },
+  };
+}

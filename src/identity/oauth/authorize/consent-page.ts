@@ -58,7 +58,7 @@ const choice = (store: PickableStore, isChosen: boolean): Markup =>
  * Renders the choice of a store. A single store is preselected; of several, the one that the client requested, which is also
  * listed first, because a long list scrolls.
  */
-const picker = ({ request, stores }: ConsentView): Markup => {
+function picker({ request, stores }: ConsentView): Markup {
   const preselected = stores.length === 1 ? stores[0]?.id : request.scope.storeId;
   const [first, rest] = [stores.filter(({ id }) => id === preselected), stores.filter(({ id }) => id !== preselected)];
   return html`<fieldset>
@@ -66,7 +66,7 @@ const picker = ({ request, stores }: ConsentView): Markup => {
     ${stores.length > UNSCROLLED_STORES && html`<p class="soft">${stores.length} stores; scroll to see all.</p>`}
     <div class="choices">${first.map((store) => choice(store, true))} ${rest.map((store) => choice(store, false))}</div>
   </fieldset>`;
-};
+}
 
 const webhooks = (count: number): string => (count === 1 ? '1 webhook' : `${count} webhooks`);
 
@@ -74,7 +74,7 @@ const webhooks = (count: number): string => (count === 1 ? '1 webhook' : `${coun
  * Renders the option to enable disabled webhooks. It is unchecked by default, because their URLs were chosen under the
  * access that ended.
  */
-const resumption = ({ request, stores, stopped }: ConsentView): Markup => {
+function resumption({ request, stores, stopped }: ConsentView): Markup {
   const names = stores.flatMap(({ id, name }) =>
     stopped.has(id) ? [html`${isolated(name)}: ${webhooks(stopped.get(id) ?? 0)}`] : [],
   );
@@ -86,7 +86,7 @@ const resumption = ({ request, stores, stopped }: ConsentView): Markup => {
       <span class="soft">${names.length > 1 ? names.map((name) => html`${name}. `) : webhooks(total)}</span>
     </span>
   </label>`;
-};
+}
 
 const needsStore = ({ request }: ConsentView): boolean => request.scope.scope === 'store_full_access';
 
@@ -98,7 +98,7 @@ const noStore = ({ request, switchUser }: ConsentView): Markup =>
     <a href="${switchUser}">sign in with another account</a>.
   </p>`;
 
-const powers = ({ request }: ConsentView): Markup => {
+function powers({ request }: ConsentView): Markup {
   const { scope } = request.scope;
   return html`<h2>If you allow access, this app can</h2>
     <ul>
@@ -108,7 +108,7 @@ const powers = ({ request }: ConsentView): Markup => {
     <ul>
       ${limits[scope].map((limit) => html`<li>${limit}</li>`)}
     </ul>`;
-};
+}
 
 const decision = (view: ConsentView): Markup =>
   html`<form method="post" action="${view.action}">
@@ -126,7 +126,7 @@ const UNVERIFIED = html`<p>
   and know the address that it sends you to.
 </p>`;
 
-const facts = ({ request, email, switchUser }: ConsentView): Markup => {
+function facts({ request, email, switchUser }: ConsentView): Markup {
   const { company } = request.client;
   return html`<dl>
     ${
@@ -139,9 +139,9 @@ const facts = ({ request, email, switchUser }: ConsentView): Markup => {
     <dt>Signed in as</dt>
     <dd>${email} (<a href="${switchUser}">switch account</a>)</dd>
   </dl>`;
-};
+}
 
-export const consentPage = (view: ConsentView): string => {
+export function consentPage(view: ConsentView): string {
   const { client } = view.request;
   return shell({
     title: `Allow ${client.name} access?`,
@@ -156,4 +156,4 @@ export const consentPage = (view: ConsentView): string => {
       ${facts(view)} ${isPossible(view) && powers(view)} ${decision(view)}
     </div>`,
   });
-};
+}

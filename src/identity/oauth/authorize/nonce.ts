@@ -1,7 +1,7 @@
 /** Binds the nonce of the consent form to the authorization request. */
 import type { AuthorizationRequest } from './authorization-request.ts';
 
-export const boundToRequest = (request: AuthorizationRequest): readonly unknown[] => {
+export function boundToRequest(request: AuthorizationRequest): readonly unknown[] {
   const { client, redirectUri, scope, state, codeChallenge } = request;
   return ['authorize', client.id, redirectUri, scope.scope, scope.storeId ?? null, state, codeChallenge];
-};
+}

@@ -27,14 +27,14 @@ const isParameter = (name: string): name is Parameter => (PARAMETERS as readonly
  * and an intended U+FFFD (`%EF%BF%BD`) are the same. All other characters are ASCII: node:http rejects a request line with
  * other bytes.
  */
-const isReadable = (raw: string): boolean => {
+function isReadable(raw: string): boolean {
   const decoded = raw.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
   const bytes = Buffer.from(decoded, 'latin1');
   return isUtf8(bytes) && !bytes.includes(0);
-};
+}
 
 /** Parses `rawQuery` (without `?`) as a form (RFC 6749 §3.1). A parameter without a value counts as absent. */
-export const readParameters = (rawQuery: string): Parameters => {
+export function readParameters(rawQuery: string): Parameters {
   const values: Partial<Record<Parameter, string>> = {};
   const seen = new Set<Parameter>();
   const repeated = new Set<Parameter>();
@@ -50,4 +50,4 @@ export const readParameters = (rawQuery: string): Parameters => {
   }
   for (const name of repeated) delete values[name];
   return { values, repeated, unreadable };
-};
+}

@@ -15,12 +15,12 @@ const SHOWN_CHARACTERS = 200;
  * Returns the text for display: shortened, with invisible characters replaced, and without tokens. An app may send its
  * secret as its id, and users are asked to forward this page to the developer.
  */
-const shown = (text: string): string => {
+function shown(text: string): string {
   const characters = Array.from(withoutTokens(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD'));
   return characters.length <= SHOWN_CHARACTERS
     ? characters.join('')
     : `${characters.slice(0, SHOWN_CHARACTERS).join('')}…`;
-};
+}
 
 const entry = (term: string, value: Markup): Markup =>
   html`<dt>${term}</dt>
@@ -29,14 +29,14 @@ const entry = (term: string, value: Markup): Markup =>
 const value = (text: string | undefined): Markup =>
   text === undefined ? html`none` : html`<code>${shown(text)}</code>`;
 
-const difference = ({ client, redirectUri }: Received): Markup | null => {
+function difference({ client, redirectUri }: Received): Markup | null {
   const registered = client?.redirectUris ?? [];
   if (registered.length === 0) return html`<p>No redirect_uri is registered for this client.</p>`;
   if (redirectUri === undefined)
     return html`<p>Several addresses are registered for this client, so the redirect_uri is required.</p>`;
   const parts = differenceToNearest(redirectUri, registered);
   return html`<p>Difference from the nearest registered address: <strong>${parts.join(', ')}</strong>.</p>`;
-};
+}
 
 const rule = ({ client }: Received): Markup =>
   html`<p class="soft">
@@ -50,7 +50,7 @@ const registeredList = ({ client }: Received): Markup =>
       ${client?.redirectUris.map((uri) => html`<li><code>${uri}</code></li>`)}
     </ul>`;
 
-export const refusalPage = (view: { fault: Fault; received: Received; isOwner: boolean }): string => {
+export function refusalPage(view: { fault: Fault; received: Received; isOwner: boolean }): string {
   const { fault, received, isOwner } = view;
   const isMismatch = fault === refusals.redirectUriMismatch;
   return shell({
@@ -72,4 +72,4 @@ export const refusalPage = (view: { fault: Fault; received: Received; isOwner: b
         ${isMismatch && html`${difference(received)} ${rule(received)} ${isOwner && registeredList(received)}`}
       </div>`,
   });
-};
+}

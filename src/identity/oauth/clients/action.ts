@@ -7,8 +7,9 @@ import type { Queryable } from '#db/pool.ts';
 export type Caller = { client: number; clientId: string } | { registration_token: string };
 
 /** Returns the caller for the internal and public client id of a principal. */
-export const callerOf = (client: number | null, clientId: string | null): Caller | undefined =>
-  client === null || clientId === null ? undefined : { client, clientId };
+export function callerOf(client: number | null, clientId: string | null): Caller | undefined {
+  return client === null || clientId === null ? undefined : { client, clientId };
+}
 
 /**
  * The acting party and its origin (null for the command line): a user by `userId`, a program by `caller`, the operator by
@@ -20,23 +21,23 @@ export type ClientActor = { userId: number | null; caller?: Caller | undefined; 
  * Returns the actor for the changelog of a store. A registration token only creates clients, so it needs no case of its
  * own.
  */
-export const changelogActorOf = ({ userId, caller }: ClientActor): Actor => {
+export function changelogActorOf({ userId, caller }: ClientActor): Actor {
   if (userId !== null) return inPerson(userId);
   if (caller !== undefined && 'client' in caller) return { kind: 'platform', user: null, client: caller.clientId };
   return OPERATOR;
-};
+}
 
 /** Returns the audit details of a caller. */
 const callerDetail = (caller: Caller | undefined) =>
   caller !== undefined && 'client' in caller ? { by_client: caller.client } : caller;
 
 /** Records an audit entry. An action of a program or the operator is recorded for the client's owner. */
-export const recordClientEntry = (
+export function recordClientEntry(
   sql: Queryable,
   action: Extract<Action, `client_${string}`>,
   client: { id: number; clientId: string; ownerId: number | null },
   actor: ClientActor & { detail?: Readonly<Record<string, string | readonly string[]>> },
-): Promise<void> => {
+): Promise<void> {
   const { userId, caller, origin, detail, now } = actor;
   return recordAuditEntry(sql, {
     action,
@@ -46,4 +47,4 @@ export const recordClientEntry = (
     detail: { client_id: client.clientId, ...detail, ...callerDetail(caller) },
     now,
   });
-};
+}

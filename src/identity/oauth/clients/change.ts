@@ -26,18 +26,19 @@ const GRANTS_PER_PAGE = 2_000;
 export type ClientChange = ClientDetails & { rotatesRefreshTokens: boolean };
 
 /** Returns the faults of a change. */
-export const changeFaults = (client: Client, change: ClientChange, labels?: DetailLabels): Fault[] =>
-  clientFaults(change, client, labels);
+export function changeFaults(client: Client, change: ClientChange, labels?: DetailLabels): Fault[] {
+  return clientFaults(change, client, labels);
+}
 
 /** Returns a hash of the settings, by which a form identifies the settings it was filled from. */
-export const settingsHash = (client: ClientChange): string => {
+export function settingsHash(client: ClientChange): string {
   const { name, company, description, contact, redirectUris, rotatesRefreshTokens: rotates } = client;
   const settings = JSON.stringify([name, company, description, contact, redirectUris, rotates]);
   return createHash('sha256').update(settings).digest('base64url');
-};
+}
 
 /** Returns the names of the changed members, for the audit. */
-const changesOf = (before: Client, after: ClientChange): string[] => {
+function changesOf(before: Client, after: ClientChange): string[] {
   const pairs = {
     name: [before.name, after.name],
     company: [before.company, after.company],
@@ -47,19 +48,19 @@ const changesOf = (before: Client, after: ClientChange): string[] => {
     rotates_refresh_tokens: [before.rotatesRefreshTokens, after.rotatesRefreshTokens],
   };
   return Object.entries(pairs).flatMap(([name, [old, now]]) => (old === now ? [] : [name]));
-};
+}
 
 /**
  * Replaces the details of a client. Throws a 400 with every fault found, and a 409 `changed_meanwhile` if its settings have
  * changed since the caller read them (`baseHash`), unless they already equal the requested ones. A public client's refresh
  * tokens always rotate.
  */
-export const changeClient = async (
+export async function changeClient(
   sql: Sql,
   client: Client,
   change: ClientChange,
   actor: ClientActor & { baseHash: string },
-): Promise<void> => {
+): Promise<void> {
   const faults = changeFaults(client, change);
   if (faults.length > 0) throw invalid(...faults);
   const { userId, now } = actor;
@@ -75,19 +76,22 @@ export const changeClient = async (
     const detail = { name: after.name, changed, redirect_uris: redirectUris };
     await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
   });
-};
+}
 
 /** Marks a client as verified by the operator. Throws a 404 if there is no such client. */
-export const verifyClient = (sql: Sql, clientId: string, actor: ClientActor): Promise<void> =>
-  transaction(sql, async (tx) => {
+export function verifyClient(sql: Sql, clientId: string, actor: ClientActor): Promise<void> {
+  return transaction(sql, async (tx) => {
     const client = await markVerified(tx, clientId, actor.now);
     if (client === undefined) throw notFound('client');
     const detail = { name: client.name, changed: ['is_verified'] };
     await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
   });
+}
 
 /** Returns the version of a client, for conditional requests. */
-export const versionOf = ({ dateModified }: Pick<Client, 'dateModified'>): number => dateModified.getTime();
+export function versionOf({ dateModified }: Pick<Client, 'dateModified'>): number {
+  return dateModified.getTime();
+}
 
 /**
  * Records the deletion of a client: one audit entry, and a changelog entry in each store with a grant. The client is marked
@@ -95,12 +99,12 @@ export const versionOf = ({ dateModified }: Pick<Client, 'dateModified'>): numbe
  * 10,000 stores and 4 s for 100,000; retention, which deletes the grants, would write the entries a minute later and without
  * the actor.
  */
-const recordDeletion = async (
+async function recordDeletion(
   tx: Tx,
   { changelog, stopWebhooks }: RevocationEffects,
   client: ClientIdentity,
   actor: ClientActor,
-): Promise<void> => {
+): Promise<void> {
   await stopWebhooks(tx, { client: client.id }, actor.now);
   await recordClientEntry(tx, 'client_deleted', client, { ...actor, detail: { name: client.name } });
   const entry = { actor: changelogActorOf(actor), action: 'revoked' } as const;
@@ -112,7 +116,7 @@ const recordDeletion = async (
     if (last === undefined || page.length < GRANTS_PER_PAGE) return;
     after = last.grantId;
   }
-};
+}
 
 const BUILT_IN = 'This client is built in for the command line and cannot be deleted';
 
@@ -121,25 +125,26 @@ const BUILT_IN = 'This client is built in for the command line and cannot be del
  * client, a 409 `built_in` for the command line's client, and the error of `unmodified` for its version. Its client_id
  * cannot be reused until retention has deleted the row.
  */
-export const removeClient = (
+export function removeClient(
   { sql, ...after }: RevocationEffects & { sql: Sql },
   clientId: string,
   { unmodified, ...actor }: ClientActor & { unmodified?: (version: number) => void },
-): Promise<void> =>
-  transaction(sql, async (tx) => {
+): Promise<void> {
+  return transaction(sql, async (tx) => {
     if (clientId === COMMAND_LINE_CLIENT) throw new Problem(409, { code: 'built_in', message: BUILT_IN });
     const client = await markDeleted(tx, clientId, actor.now);
     if (client === undefined) throw notFound('client');
     unmodified?.(versionOf(client));
     await recordDeletion(tx, after, client, actor);
   });
+}
 
 /** Deletes all clients of a user, in the transaction of the user's erasure. */
-export const removeClientsOf = async (
+export async function removeClientsOf(
   tx: Tx,
   after: RevocationEffects,
   ownerId: number,
   actor: ClientActor,
-): Promise<void> => {
+): Promise<void> {
   for (const client of await markDeletedOf(tx, ownerId, actor.now)) await recordDeletion(tx, after, client, actor);
-};
+}

@@ -26,26 +26,26 @@ export type Client = {
 };
 
 /** Locks the user, so that creations of clients for one owner are serialized; returns false if there is no such user. */
-export const lockOwner = async (sql: Queryable, userId: number): Promise<boolean> => {
+export async function lockOwner(sql: Queryable, userId: number): Promise<boolean> {
   const rows = await sql`select from users where id = ${userId} for no key update`;
   return rows.length === 1;
-};
+}
 
-export const countClientsOf = async (sql: Queryable, userId: number): Promise<number> => {
+export async function countClientsOf(sql: Queryable, userId: number): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*) from client where owner = ${userId} and date_deleted is null
   `;
   return row?.count ?? 0;
-};
+}
 
 type NewClientRow = ClientDetails &
   ClientKind & { clientId: string; isVerified: boolean; rotatesRefreshTokens: boolean };
 
 /** Inserts a client and returns its internal id; undefined if the client_id is taken. */
-export const insertClient = async (
+export async function insertClient(
   sql: Queryable,
   client: NewClientRow & { unusedUntil: Date | null; secretHash: Buffer | null; now: Date },
-): Promise<number | undefined> => {
+): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
     with made as (
       insert into client (id, client_id, name, company, description, contact, redirect_uris, trusted, is_public,
@@ -63,43 +63,47 @@ export const insertClient = async (
     select id from made
   `;
   return row?.id;
-};
+}
 
-export const clients = (sql: Queryable) => sql`
+export function clients(sql: Queryable) {
+  return sql`
   select c.id, c.client_id as "clientId", c.name, c.company, c.description, c.contact,
     c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.trusted, c.is_legacy as "isLegacy",
     c.rotates_refresh_tokens as "rotatesRefreshTokens", c.is_verified as "isVerified", c.owner as "ownerId",
     c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate"
   from client c left join client_logo l on l.client = c.id`;
+}
 
-export const findClient = async (sql: Queryable, clientId: string): Promise<Client | undefined> => {
+export async function findClient(sql: Queryable, clientId: string): Promise<Client | undefined> {
   const [row] = await sql<Client[]>`${clients(sql)} where c.client_id = ${clientId} and c.date_deleted is null`;
   return row;
-};
+}
 
 /** Returns a client owned by the user; undefined if it does not exist or has another owner or none. */
-export const findOwnClient = async (sql: Queryable, clientId: string, userId: number): Promise<Client | undefined> => {
+export async function findOwnClient(sql: Queryable, clientId: string, userId: number): Promise<Client | undefined> {
   const [row] = await sql<Client[]>`
     ${clients(sql)} where c.client_id = ${clientId} and c.date_deleted is null
       and c.owner = ${userId}
   `;
   return row;
-};
+}
 
 /** Returns the clients of a user, by name. */
-export const listClientsOf = (sql: Queryable, userId: number): Promise<Client[]> => sql<Client[]>`
+export function listClientsOf(sql: Queryable, userId: number): Promise<Client[]> {
+  return sql<Client[]>`
   ${clients(sql)} where c.owner = ${userId} and c.date_deleted is null order by c.name, c.id
 `;
+}
 
 /**
  * Updates a client and returns its previous state; undefined if there is no such client. If its owner (`userId`) changes
  * name, company or redirect addresses, the client becomes unverified.
  */
-export const updateClient = async (
+export async function updateClient(
   sql: Queryable,
   id: number,
   change: ClientDetails & { rotatesRefreshTokens: boolean; userId: number | null; now: Date },
-): Promise<Client | undefined> => {
+): Promise<Client | undefined> {
   const [row] = await sql<Client[]>`
     with before as (${clients(sql)} where c.id = ${id} and c.date_deleted is null for update of c), changed as (
       update client set
@@ -117,7 +121,7 @@ export const updateClient = async (
     select * from before
   `;
   return row;
-};
+}
 
 /** The identity of a client, for audit and changelog. */
 export type ClientIdentity = Pick<Client, 'id' | 'clientId' | 'name' | 'ownerId' | 'dateModified'>;
@@ -126,51 +130,49 @@ const identityColumns = (sql: Queryable) =>
   sql`id, client_id as "clientId", name, owner as "ownerId", date_modified as "dateModified"`;
 
 /** Marks a client as verified; returns undefined if there is no such client. */
-export const markVerified = async (
-  sql: Queryable,
-  clientId: string,
-  now: Date,
-): Promise<ClientIdentity | undefined> => {
+export async function markVerified(sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> {
   const [row] = await sql<ClientIdentity[]>`
     update client set is_verified = true, unused_until = null, date_modified = ${now}
     where client_id = ${clientId} and date_deleted is null
     returning ${identityColumns(sql)}
   `;
   return row;
-};
+}
 
 /**
  * Marks a client as deleted, which ends all its grants and tokens with the next request; returns undefined if it is already
  * deleted. It writes one row regardless of the number of grants, which retention deletes.
  */
-export const markDeleted = async (sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> => {
+export async function markDeleted(sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> {
   const [row] = await sql<ClientIdentity[]>`
     update client set date_deleted = ${now} where client_id = ${clientId} and date_deleted is null
     returning ${identityColumns(sql)}
   `;
   return row;
-};
+}
 
 /** Marks all clients of a user as deleted and returns them. */
-export const markDeletedOf = (sql: Queryable, ownerId: number, now: Date): Promise<ClientIdentity[]> => sql<
-  ClientIdentity[]
->`
+export function markDeletedOf(sql: Queryable, ownerId: number, now: Date): Promise<ClientIdentity[]> {
+  return sql<ClientIdentity[]>`
   update client set date_deleted = ${now} where owner = ${ownerId} and date_deleted is null
   returning ${identityColumns(sql)}
 `;
+}
 
 type StoreGrant = Pick<LoggedGrant, 'grantId' | 'userId' | 'storeId'>;
 
 /** Returns a page of a client's active grants for stores, by id. */
-export const storeGrantsOf = (
+export function storeGrantsOf(
   sql: Queryable,
   client: number,
   { after, limit }: { after: number; limit: number },
-): Promise<StoreGrant[]> => sql<StoreGrant[]>`
+): Promise<StoreGrant[]> {
+  return sql<StoreGrant[]>`
   select id as "grantId", user_id as "userId", store_id as "storeId" from access_grant
   where client = ${client} and store_id is not null and date_revoked is null and id > ${after}
   order by id limit ${limit}
 `;
+}
 
 /** The usage of a client: the number of users, stores and whole accounts with an active grant. */
 export type ClientUsage = { people: number; stores: number; accounts: number; lastUsed: Date | null };
@@ -179,7 +181,7 @@ export type ClientUsage = { people: number; stores: number; accounts: number; la
 export const GRANTS_COUNTED_MAX = 10_000;
 
 /** Counts the active grants of a client, at most `GRANTS_COUNTED_MAX`. */
-export const usageOf = async (sql: Queryable, client: number): Promise<ClientUsage> => {
+export async function usageOf(sql: Queryable, client: number): Promise<ClientUsage> {
   const [row] = await sql<ClientUsage[]>`
     select count(distinct user_id) as people, count(distinct store_id) as stores,
       count(distinct user_id) filter (where store_id is null) as accounts, max(date_used) as "lastUsed"
@@ -189,4 +191,4 @@ export const usageOf = async (sql: Queryable, client: number): Promise<ClientUsa
       limit ${GRANTS_COUNTED_MAX}
     ) g`;
   return row ?? { people: 0, stores: 0, accounts: 0, lastUsed: null };
-};
+}

@@ -39,9 +39,13 @@ export type NewClient = {
 const CLIENT_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** Returns whether the text can be a client_id. Other text is never passed to a statement. */
-export const isClientId = (text: string): boolean => CLIENT_ID.test(text);
+export function isClientId(text: string): boolean {
+  return CLIENT_ID.test(text);
+}
 
-export const newClientId = (): string => randomBytes(12).toString('hex');
+export function newClientId(): string {
+  return randomBytes(12).toString('hex');
+}
 
 const detailsOf = (client: NewClient): ClientDetails => ({
   name: client.name,
@@ -59,29 +63,29 @@ const kindOf = ({ trusted, isLegacy, owner }: NewClient, isPublic: boolean): Cli
 });
 
 /** Returns the faults of a new client, except a taken `clientId`. */
-export const newClientFaults = (client: NewClient, isPublic: boolean, labels?: DetailLabels): Fault[] => {
+export function newClientFaults(client: NewClient, isPublic: boolean, labels?: DetailLabels): Fault[] {
   const message = 'client_id must be 1 to 64 letters, digits, hyphens and underscores';
   const isId = client.clientId === undefined || isClientId(client.clientId);
   return [
     ...(isId ? [] : [{ code: 'invalid_value', message, field: 'client_id' }]),
     ...clientFaults(detailsOf(client), kindOf(client, isPublic), labels),
   ];
-};
+}
 
 /**
  * Throws a 409 if the owner has the maximum number of clients. Exact, because the lock of the owner serializes
  * creations.
  */
-const requireBelowLimit = async (tx: Tx, { owner }: NewClient): Promise<void> => {
+async function requireBelowLimit(tx: Tx, { owner }: NewClient): Promise<void> {
   if (owner === undefined) return;
   if (!(await lockOwner(tx, owner.userId)))
     throw invalid({ code: 'invalid_value', message: 'owner must be the id of a user', field: 'owner' });
   if ((await countClientsOf(tx, owner.userId)) < owner.clientsPerUser) return;
   const message = `A user can have at most ${owner.clientsPerUser} apps; delete one first`;
   throw new Problem(409, { code: 'limit_reached', message });
-};
+}
 
-const add = async (tx: Tx, client: NewClient, secret: CreatedToken | null): Promise<string> => {
+async function add(tx: Tx, client: NewClient, secret: CreatedToken | null): Promise<string> {
   const { clientId = newClientId(), caller, origin = null, now } = client;
   const isPublic = secret === null;
   await requireBelowLimit(tx, client);
@@ -105,32 +109,34 @@ const add = async (tx: Tx, client: NewClient, secret: CreatedToken | null): Prom
   const made = { id, clientId, ownerId: kind.ownerId };
   await recordClientEntry(tx, 'client_created', made, { userId: null, caller, origin, detail, now });
   return clientId;
-};
+}
 
 /** Inserts the client with its audit entry in the caller's transaction, or in a new one if `sql` is not a transaction. */
-const make = (sql: Sql | Tx, client: NewClient, secret: CreatedToken | null): Promise<string> => {
+function make(sql: Sql | Tx, client: NewClient, secret: CreatedToken | null): Promise<string> {
   const faults = newClientFaults(client, secret === null);
   if (faults.length > 0) throw invalid(...faults);
   return 'begin' in sql ? transaction(sql, (tx) => add(tx, client, secret)) : add(sql, client, secret);
-};
+}
 
 /**
  * Creates a confidential client and returns its secret, of which only the hash is stored. Throws a 400 with every fault
  * found or if the owner does not exist, and a 409 if the `clientId` is taken (`client_id_taken`) or the owner has the
  * maximum number of clients (`limit_reached`).
  */
-export const createClient = async (
+export async function createClient(
   sql: Sql | Tx,
   client: NewClient,
-): Promise<{ client_id: string; client_secret: string }> => {
+): Promise<{ client_id: string; client_secret: string }> {
   const secret = createToken('clientSecret');
   return { client_id: await make(sql, client, secret), client_secret: secret.value };
-};
+}
 
 /**
  * Creates a client without a secret (RFC 6749 §2.1), protected by PKCE and rotation instead. Throws the errors of
  * `createClient`.
  */
-export const createPublicClient = async (sql: Sql | Tx, client: NewClient): Promise<{ client_id: string }> => ({
-  client_id: await make(sql, client, null),
-});
+export async function createPublicClient(sql: Sql | Tx, client: NewClient): Promise<{ client_id: string }> {
+  return {
+    client_id: await make(sql, client, null),
+  };
+}

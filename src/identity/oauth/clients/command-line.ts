@@ -13,7 +13,7 @@ export const COMMAND_LINE_CLIENT = 'halcyon-cli';
  * Creates the client if it is missing. A 409 is ignored: another process that starts concurrently has created it, or
  * retention has not yet deleted an old row with its id.
  */
-export const provideCommandLineClient = async (sql: Sql, now: Date): Promise<void> => {
+export async function provideCommandLineClient(sql: Sql, now: Date): Promise<void> {
   if ((await findClient(sql, COMMAND_LINE_CLIENT)) !== undefined) return;
   try {
     await createPublicClient(sql, {
@@ -29,4 +29,4 @@ export const provideCommandLineClient = async (sql: Sql, now: Date): Promise<voi
   } catch (error) {
     if (!(error instanceof Problem && error.status === 409)) throw error;
   }
-};
+}

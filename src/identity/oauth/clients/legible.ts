@@ -15,7 +15,11 @@ const NEEDED = new RegExp(
   'gu',
 );
 
-export const isLegible = (text: string): boolean => !INVISIBLE.test(text.replaceAll(NEEDED, ''));
+export function isLegible(text: string): boolean {
+  return !INVISIBLE.test(text.replaceAll(NEEDED, ''));
+}
 
 /** Returns whether the text is legible and contains a letter or digit. */
-export const isName = (text: string): boolean => isLegible(text) && /[\p{L}\p{N}]/u.test(text);
+export function isName(text: string): boolean {
+  return isLegible(text) && /[\p{L}\p{N}]/u.test(text);
+}

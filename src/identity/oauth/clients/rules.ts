@@ -49,7 +49,7 @@ const isText = (text: string | null, maximum: number): boolean =>
 
 const redirectUriFault = (code: string, message: string): Fault => ({ code, message, field: 'redirect_uris' });
 
-const redirectUriFaults = (uris: readonly string[], { trusted }: ClientKind, label: string): Fault[] => {
+function redirectUriFaults(uris: readonly string[], { trusted }: ClientKind, label: string): Fault[] {
   if (uris.length > REDIRECT_URIS_MAX)
     return [redirectUriFault('too_many', `${label}: at most ${REDIRECT_URIS_MAX} addresses are possible`)];
   if (uris.length === 0 && !trusted) return [redirectUriFault('required', `${label}: at least one address is needed`)];
@@ -58,9 +58,9 @@ const redirectUriFaults = (uris: readonly string[], { trusted }: ClientKind, lab
     const which = uris.length === 1 ? 'the address' : `address ${index + 1}`;
     return reason === undefined ? [] : [redirectUriFault('invalid_redirect_uri', `${label}: ${which} ${reason}`)];
   });
-};
+}
 
-const kindFaults = ({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: readonly string[]): Fault[] => {
+function kindFaults({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: readonly string[]): Fault[] {
   const faults: Fault[] = [];
   if (trusted && ownerId !== null) {
     const message = 'owner cannot be combined with trusted: the owner could create a secret and act as the platform';
@@ -75,10 +75,10 @@ const kindFaults = ({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: 
     faults.push({ code: 'invalid_value', message, field: 'is_legacy' });
   }
   return faults;
-};
+}
 
 /** Returns all faults of a client, each with the name of its property. */
-export const clientFaults = (details: ClientDetails, kind: ClientKind, labels = API_LABELS): Fault[] => {
+export function clientFaults(details: ClientDetails, kind: ClientKind, labels = API_LABELS): Fault[] {
   const { name, company, description, contact, redirectUris } = details;
   const faults: Fault[] = [];
   const require = (holds: boolean, field: DetailName, message: string): void => {
@@ -92,4 +92,4 @@ export const clientFaults = (details: ClientDetails, kind: ClientKind, labels = 
   const isContact = contact === null || isEmail(contact);
   require(isContact, 'contact', `must be an e-mail address, at most ${EMAIL_LENGTH_MAX} characters`);
   return [...faults, ...redirectUriFaults(redirectUris, kind, labels.redirect_uris), ...kindFaults(kind, redirectUris)];
-};
+}

@@ -30,7 +30,8 @@ const grantCondition = (sql: Queryable, { userId, of }: GrantFilter) => sql`
     and ${of === undefined ? sql`true` : sql`client = ${of.client} and store_id is not distinct from ${of.storeId}`}`;
 
 /** Returns the `from` clause of connected apps: one row per client and store, even with several grants. */
-export const connectedApps = (sql: Queryable, filter: GrantFilter) => sql`
+export function connectedApps(sql: Queryable, filter: GrantFilter) {
+  return sql`
   from (
     select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used
     from access_grant
@@ -41,42 +42,47 @@ export const connectedApps = (sql: Queryable, filter: GrantFilter) => sql`
     left join client_logo l on l.client = c.id
     left join store s on s.shard = g.store_id % 256 and s.id = g.store_id
     left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${filter.userId}`;
+}
 
-export const connectedColumns = (sql: Queryable) => sql`
+export function connectedColumns(sql: Queryable) {
+  return sql`
   g.grant_id as "grantId", c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
   l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName",
   m.user_id is not null as "isMember", g.since, g.last_used as "lastUsed", c.owner as "ownerId"`;
+}
 
 /** Returns the connected apps of a user, by name. */
-export const listConnected = (sql: Queryable, userId: number): Promise<ConnectedRow[]> => sql<ConnectedRow[]>`
+export function listConnected(sql: Queryable, userId: number): Promise<ConnectedRow[]> {
+  return sql<ConnectedRow[]>`
   select ${connectedColumns(sql)} ${connectedApps(sql, { userId })}
   order by c.name, s.name, g.grant_id
 `;
+}
 
 /** Returns the client and store of a user's grant, even if revoked; undefined if it is not the user's. */
-export const findOwnGrant = async (
+export async function findOwnGrant(
   sql: Queryable,
   grantId: number,
   userId: number,
-): Promise<{ client: number; storeId: number | null } | undefined> => {
+): Promise<{ client: number; storeId: number | null } | undefined> {
   const [row] = await sql<{ client: number; storeId: number | null }[]>`
     select client, store_id as "storeId" from access_grant
     where id = ${grantId}
       and user_id = ${userId}
   `;
   return row;
-};
+}
 
 /**
  * Revokes a user's grants: all, those of one client, or those of one client for one store (null: the account). It locks the
  * clients first, because deleting a client ends all its grants by one row, and a grant must not be ended twice. Grants are
  * locked in the order of their ids, as everywhere, to avoid deadlocks.
  */
-export const revokeGrants = (
+export function revokeGrants(
   sql: Queryable,
   which: { userId: number; client?: number | undefined; storeId?: number | null | undefined },
   now: Date,
-): Promise<LoggedGrant[]> => {
+): Promise<LoggedGrant[]> {
   const live = sql`
     user_id = ${which.userId} and date_revoked is null
     and ${which.client === undefined ? sql`true` : sql`client = ${which.client}`}
@@ -95,16 +101,17 @@ export const revokeGrants = (
     where g.id = ending_id and date_revoked is null
     returning g.id as "grantId", user_id as "userId", store_id as "storeId", client, client_id as "clientId", name
   `;
-};
+}
 
 type RevokedRow = { client: number; storeId: number | null };
 
 /** Revokes all grants for one store, locked in the order of their ids. */
-export const revokeGrantsFor = (
+export function revokeGrantsFor(
   sql: Queryable,
   storeId: number,
   now: Date,
-): Promise<(RevokedRow & { userId: number | null })[]> => sql<(RevokedRow & { userId: number | null })[]>`
+): Promise<(RevokedRow & { userId: number | null })[]> {
+  return sql<(RevokedRow & { userId: number | null })[]>`
   with ending as (
     select id as ending_id from access_grant where store_id = ${storeId} and date_revoked is null
     order by id for no key update
@@ -113,3 +120,4 @@ export const revokeGrantsFor = (
   where id = ending_id and date_revoked is null
   returning client, store_id as "storeId", user_id as "userId"
 `;
+}

@@ -15,11 +15,11 @@ import { boundToRevoke } from './section.ts';
  * Revokes the active grants of a user (of one client or for one store, null: the account, if these internal ids are given),
  * records each in the audit and in its store's changelog, and returns their number. Call it in the transaction of the action.
  */
-export const revokeGrantsOf = async (
+export async function revokeGrantsOf(
   sql: Queryable,
   { changelog, stopWebhooks }: RevocationEffects,
   which: { userId: number; clientId?: number; storeId?: number | null; actor: Actor; origin: Origin | null; now: Date },
-): Promise<number> => {
+): Promise<number> {
   const { userId, clientId, actor, origin, now } = which;
   const revoked = await revokeGrants(sql, { userId, client: clientId, storeId: which.storeId }, now);
   if (revoked.length > 0) await stopWebhooks(sql, { userId, client: clientId, storeId: which.storeId }, now);
@@ -27,19 +27,19 @@ export const revokeGrantsOf = async (
     await recordAuditEntry(sql, { action: 'grant_revoked', userId, client, storeId, origin, now });
   await changelog.record(sql, grantChanges(revoked, { actor, action: 'revoked' }), now);
   return revoked.length;
-};
+}
 
 /**
  * Revokes all grants for a store and audits each, in the transaction of the store's erasure. It writes no changelog, because
  * the store's changelog is erased too.
  */
-export const revokeGrantsForStore = async (
+export async function revokeGrantsForStore(
   sql: Queryable,
   { storeId, origin, now }: { storeId: number; origin: Origin | null; now: Date },
-): Promise<void> => {
+): Promise<void> {
   for (const ended of await revokeGrantsFor(sql, storeId, now))
     await recordAuditEntry(sql, { action: 'grant_revoked', ...ended, origin, now });
-};
+}
 
 const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id'] ?? '') ?? 0;
 
@@ -47,10 +47,10 @@ const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id']
  * POST /account/connected/<grant_id>/revoke: revokes all grants of this client for this store, including newer ones. A grant
  * that has already ended is not an error, so that a double click succeeds.
  */
-export const createRevokeButton = (
+export function createRevokeButton(
   deps: RevocationEffects & { sql: Sql; signedIn: SignedIn; root: string },
-): RawHandler =>
-  deps.signedIn.form(
+): RawHandler {
+  return deps.signedIn.form(
     (request) => boundToRevoke(grantIdOf(request)),
     async (request, { userId }) => {
       const grant = await findOwnGrant(deps.sql, grantIdOf(request), userId);
@@ -61,3 +61,4 @@ export const createRevokeButton = (
       return redirectAnswer(`${deps.root}/account?done=revoked#connected`);
     },
   );
+}

@@ -7,12 +7,14 @@ import { logoImage } from '../clients/logo/logo.ts';
 import { listConnected, type ConnectedRow } from './connected-sql.ts';
 
 /** Returns what the nonce of a disconnect button is bound to. */
-export const boundToRevoke = (grantId: number) => ['revoke grant', grantId] as const;
+export function boundToRevoke(grantId: number) {
+  return ['revoke grant', grantId] as const;
+}
 
-const placeOf = ({ storeId, storeName }: ConnectedRow): string => {
+function placeOf({ storeId, storeName }: ConnectedRow): string {
   if (storeId === null) return 'Your account and all your stores';
   return storeName ?? `A store that no longer exists (${storeId})`;
-};
+}
 
 const reachOf = (row: ConnectedRow): string =>
   row.storeName === null || row.isMember ? placeOf(row) : `Nothing: you are no longer a member of ${row.storeName}`;
@@ -48,9 +50,8 @@ const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
     </form>
   </div>`;
 
-export const connectedSection =
-  ({ sql }: { sql: Sql }): AccountSection =>
-  async ({ session, nonce, root, done }) => {
+export function connectedSection({ sql }: { sql: Sql }): AccountSection {
+  return async ({ session, nonce, root, done }) => {
     const rows = await listConnected(sql, session.userId);
     return html`<div class="card">
       <h2 id="connected">Connected apps</h2>
@@ -65,3 +66,4 @@ export const connectedSection =
       }
     </div>`;
   };
+}

@@ -56,11 +56,11 @@ const steps: readonly (readonly [what: string, step: Step])[] = [
 ];
 
 /** Revokes the grant: a code that its client presents twice has leaked (RFC 6749 §4.1.2, RFC 9700 §4.5). */
-const refuseReuse = async ({ grantId }: CodeRow, exchange: Exchange): Promise<never> => {
+async function refuseReuse({ grantId }: CodeRow, exchange: Exchange): Promise<never> {
   const { origin, now } = exchange;
   await endGrant(exchange, { grantId, action: 'code_reused', actor: HALCYON, origin, now });
   throw new TokenRefusal(tokenErrors.usedCode);
-};
+}
 
 export const exchangeCode: GrantHandler = async (exchange) => {
   const { sql, authenticate, refuse, form, lifetimes, now } = exchange;

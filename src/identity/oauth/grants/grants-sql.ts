@@ -30,11 +30,11 @@ export type CodeRow = Granted & {
  * Returns the client with the code that it presents, even another client's code; undefined if the client is not
  * authenticated.
  */
-export const findClientWithCode = async (
+export async function findClientWithCode(
   sql: Queryable,
   claim: ClientClaim,
   hash: Buffer,
-): Promise<{ client: AuthenticatedClient; code: CodeRow | undefined } | undefined> => {
+): Promise<{ client: AuthenticatedClient; code: CodeRow | undefined } | undefined> {
   const [row] = await sql<(AuthenticatedClient & (CodeRow | { grantId: null }))[]>`
     select ${clientColumns(sql)}, g.client, g.id as "grantId", g.scope, g.store_id as "storeId",
       a.redirect_uri as "redirectUri", a.code_challenge as "codeChallenge", a.date_expires as expires,
@@ -45,13 +45,13 @@ export const findClientWithCode = async (
     where ${isClientAuthenticated(sql, claim)}
   `;
   return row && { client: row, code: row.grantId === null ? undefined : row };
-};
+}
 
 /**
  * Marks the code used and inserts its tokens; returns false if it was already used. Concurrent redemptions wait for the row
  * and then find `used_at` set: this predicate makes the code single-use.
  */
-export const redeemCode = async (sql: Queryable, hash: Buffer, tokens: TokenPair, now: Date): Promise<boolean> => {
+export async function redeemCode(sql: Queryable, hash: Buffer, tokens: TokenPair, now: Date): Promise<boolean> {
   const rows = await sql`
     with used as (
       update authorization_code set used_at = ${now}
@@ -68,7 +68,7 @@ export const redeemCode = async (sql: Queryable, hash: Buffer, tokens: TokenPair
     select from used
   `;
   return rows.length === 1;
-};
+}
 
 /** `unknown`: the client has no such token, or it has expired. `reused`: it was rotated earlier than the retry window. */
 export type Refreshed =
@@ -88,7 +88,7 @@ export type Refreshed =
  * once in twelve refreshes (measured: 197 µs of PostgreSQL per refresh against 233). A rotated token keeps rotating even if
  * its client has since been set to stable tokens.
  */
-export const refreshGrant = async (
+export async function refreshGrant(
   sql: Queryable,
   claim: ClientClaim,
   refresh: {
@@ -104,7 +104,7 @@ export const refreshGrant = async (
     reusedSince: Date;
     now: Date;
   },
-): Promise<Refreshed | undefined> => {
+): Promise<Refreshed | undefined> {
   const { access, successor } = refresh;
   const [row] = await sql<Refreshed[]>`
     with caller as (
@@ -150,16 +150,16 @@ export const refreshGrant = async (
     from caller left join found f on true
   `;
   return row;
-};
+}
 
 /**
  * Inserts an access token for the client's platform grant, which the first call creates; returns false if the client does
  * not exist. It locks the client's row, so that a concurrent deletion cannot leave a token without a grant.
  */
-export const insertPlatformToken = async (
+export async function insertPlatformToken(
   sql: Queryable,
   platform: { client: number; access: StoredToken; now: Date },
-): Promise<boolean> => {
+): Promise<boolean> {
   const rows = await sql`
     with locked as (
       select id from client where id = ${platform.client} and date_deleted is null for share
@@ -178,13 +178,13 @@ export const insertPlatformToken = async (
     returning grant_id
   `;
   return rows.length === 1;
-};
+}
 
 /** Inserts a grant for a store with its tokens, without a code; returns undefined if there is no such client. */
-export const insertStoreGrant = async (
+export async function insertStoreGrant(
   sql: Queryable,
   grant: { clientId: string; userId: number; storeId: number; tokens: TokenPair; now: Date },
-): Promise<{ grantId: number; client: number; name: string } | undefined> => {
+): Promise<{ grantId: number; client: number; name: string } | undefined> {
   const { access, refresh } = grant.tokens;
   const [row] = await sql<{ grantId: number; client: number; name: string }[]>`
     with asked as (
@@ -202,4 +202,4 @@ export const insertStoreGrant = async (
     select made.id as "grantId", asked.id as client, asked.name from made cross join asked
   `;
   return row;
-};
+}

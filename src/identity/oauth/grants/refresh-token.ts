@@ -21,7 +21,7 @@ const DAY_MS = 86_400_000;
 
 type Refused = Exclude<Refreshed, { outcome: 'issued' }>;
 
-const refuseRefresh = async (refused: Refused, exchange: Exchange): Promise<never> => {
+async function refuseRefresh(refused: Refused, exchange: Exchange): Promise<never> {
   switch (refused.outcome) {
     case 'reused': {
       const { origin, now } = exchange;
@@ -35,7 +35,7 @@ const refuseRefresh = async (refused: Refused, exchange: Exchange): Promise<neve
     case 'out of scope':
       throw new TokenRefusal(tokenErrors.invalidScope);
   }
-};
+}
 
 export const refreshAccess: GrantHandler = async (exchange) => {
   const { sql, authenticate, refuse, form, lifetimes, rotation, now } = exchange;

@@ -38,43 +38,43 @@ const isTexts = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((entry) => typeof entry === 'string');
 
 /** Returns a string member; undefined if it is absent, null or invalid. Adds the fault of an invalid one to `faults`. */
-const readText = (input: MetadataInput, name: string, faults: Fault[]): string | undefined => {
+function readText(input: MetadataInput, name: string, faults: Fault[]): string | undefined {
   const value = input[name] ?? undefined;
   if (value === undefined || typeof value === 'string') return value;
   faults.push(fault(name, 'must be a string'));
   return undefined;
-};
+}
 
-const readTexts = (input: MetadataInput, name: string, faults: Fault[]): string[] | undefined => {
+function readTexts(input: MetadataInput, name: string, faults: Fault[]): string[] | undefined {
   const value = input[name] ?? undefined;
   if (value === undefined || isTexts(value)) return value;
   faults.push(fault(name, 'must be an array of strings'));
   return undefined;
-};
+}
 
 /** Returns a fault if an entry is not supported, or if `required` is missing. */
-const choiceFaults = (
+function choiceFaults(
   field: string,
   entries: readonly string[],
   supported: readonly string[],
   required?: string,
-): Fault[] => {
+): Fault[] {
   const isUnsupported = entries.some((entry) => !supported.includes(entry));
   const isMissing = required !== undefined && !entries.includes(required);
   if (isUnsupported) return [fault(field, `may hold ${supported.join(' and ')} only`)];
   return isMissing ? [fault(field, `must hold ${required}`)] : [];
-};
+}
 
-const readAuthMethod = (input: MetadataInput, faults: Fault[]): Metadata['authMethod'] => {
+function readAuthMethod(input: MetadataInput, faults: Fault[]): Metadata['authMethod'] {
   const requested = readText(input, 'token_endpoint_auth_method', faults) ?? 'client_secret_basic';
   const method = AUTH_METHODS.find((supported) => supported === requested);
   if (method === undefined)
     faults.push(fault('token_endpoint_auth_method', `must be one of ${AUTH_METHODS.join(', ')}`));
   return method ?? 'client_secret_basic';
-};
+}
 
 /** Returns the metadata and all faults. `metadata` is valid only if there are no faults. */
-export const readMetadata = (input: MetadataInput, now: Date): { metadata: Metadata; faults: readonly Fault[] } => {
+export function readMetadata(input: MetadataInput, now: Date): { metadata: Metadata; faults: readonly Fault[] } {
   const faults: Fault[] = [];
   const authMethod = readAuthMethod(input, faults);
   const grantTypes = readTexts(input, 'grant_types', faults) ?? ['authorization_code'];
@@ -95,15 +95,17 @@ export const readMetadata = (input: MetadataInput, now: Date): { metadata: Metad
   // The faults of a default that replaces an invalid member do not apply to the input.
   const applicable = clientFaults.filter((found) => !invalidFields.has(found.field));
   return { metadata, faults: [...faults, ...applicable] };
-};
+}
 
 /** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials. */
-export const registered = ({ name, redirectUris, contact, authMethod }: Metadata) => ({
-  client_name: name,
-  redirect_uris: redirectUris,
-  ...(contact === null ? {} : { contacts: [contact] }),
-  token_endpoint_auth_method: authMethod,
-  grant_types: GRANT_TYPES,
-  response_types: RESPONSE_TYPES,
-  scope: SCOPES.join(' '),
-});
+export function registered({ name, redirectUris, contact, authMethod }: Metadata) {
+  return {
+    client_name: name,
+    redirect_uris: redirectUris,
+    ...(contact === null ? {} : { contacts: [contact] }),
+    token_endpoint_auth_method: authMethod,
+    grant_types: GRANT_TYPES,
+    response_types: RESPONSE_TYPES,
+    scope: SCOPES.join(' '),
+  };
+}

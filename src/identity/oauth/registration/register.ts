@@ -24,7 +24,7 @@ const refused = (faults: readonly Pick<Fault, 'message' | 'field'>[]): RawRespon
 const malformed = (message: string): Fault => ({ code: 'malformed_body', message });
 
 /** Parses the body. A body that is not a JSON object is a fault too. */
-const read = ({ bytes, contentType, now }: RawRequest): ReturnType<typeof readMetadata> => {
+function read({ bytes, contentType, now }: RawRequest): ReturnType<typeof readMetadata> {
   const nothing = (message: string) => ({ ...readMetadata({}, now), faults: [malformed(message)] });
   if (!/^application\/json\s*(;|$)/i.test(contentType)) return nothing('Send the metadata as application/json');
   try {
@@ -37,7 +37,7 @@ const read = ({ bytes, contentType, now }: RawRequest): ReturnType<typeof readMe
     if (!(error instanceof Problem)) throw error;
     return nothing(error.message);
   }
-};
+}
 
 const clientOf = (
   { clientsPerUser }: RegisterDeps,
@@ -62,9 +62,8 @@ const clientOf = (
  * The response contains the registered metadata and the secret, which does not expire (RFC 7591 §3.2.1) and is not returned
  * again. An error response lists all faults of the metadata.
  */
-export const createRegister =
-  (deps: RegisterDeps): RawHandler =>
-  async (request) => {
+export function createRegister(deps: RegisterDeps): RawHandler {
+  return async (request) => {
     const registrar = await registrarOf(deps, request);
     const { metadata, faults } = read(request);
     if (faults.length > 0) {
@@ -79,3 +78,4 @@ export const createRegister =
     const issued = { client_id_issued_at: Math.floor(request.now.getTime() / 1_000) };
     return jsonAnswer(201, { ...credentials, ...issued, ...registered(metadata) });
   };
+}

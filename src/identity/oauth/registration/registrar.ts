@@ -37,16 +37,16 @@ export type RegistrarDeps = {
   openRegistration: boolean;
 };
 
-const takeFrom = async ({ throttle }: RegistrarDeps, bucket: Bucket, now: Date): Promise<Throttled> => {
+async function takeFrom({ throttle }: RegistrarDeps, bucket: Bucket, now: Date): Promise<Throttled> {
   const taken = await throttle.take([bucket], now);
   if (taken.allowed) return { giveBack: taken.giveBack };
   const source = bucket.limit === 'registration by token' ? 'with this token' : 'from this address';
   const message = `Too many clients were registered ${source}; try again later`;
   const headers = { 'Retry-After': String(taken.retryAfterSeconds) };
   throw new Problem(429, { code: 'too_many_requests', message }, { headers });
-};
+}
 
-const byToken = async (deps: RegistrarDeps, token: string, now: Date): Promise<Registrar> => {
+async function byToken(deps: RegistrarDeps, token: string, now: Date): Promise<Registrar> {
   if (looksLike('registrationToken', token)) {
     const id = await findRegistrationTokenId(deps.sql, token, now);
     if (id !== undefined) {
@@ -62,25 +62,25 @@ const byToken = async (deps: RegistrarDeps, token: string, now: Date): Promise<R
   const message = 'Registering a client needs a registration token or a token with the scope platform';
   const headers = { 'WWW-Authenticate': `${REALM}, error="insufficient_scope", scope="platform"` };
   throw new Problem(403, { code: 'insufficient_scope', message }, { headers });
-};
+}
 
-const anonymously = async (deps: RegistrarDeps, { address, now }: RawRequest): Promise<Registrar> => {
+async function anonymously(deps: RegistrarDeps, { address, now }: RawRequest): Promise<Registrar> {
   if (!deps.openRegistration) {
     const message = 'Registering a client needs a registration token of the operator, as a bearer token';
     throw new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': REALM } });
   }
   const bucket = { limit: 'registration from address', subject: addressPrefix(address) } as const;
   return { kind: 'anonymous', ...(await takeFrom(deps, bucket, now)) };
-};
+}
 
 /**
  * Returns the registrar. Throws a 401 or 403 with a challenge if registration is not permitted, and a 429 if it is
  * throttled.
  */
-export const registrarOf = async (deps: RegistrarDeps, request: RawRequest): Promise<Registrar> => {
+export async function registrarOf(deps: RegistrarDeps, request: RawRequest): Promise<Registrar> {
   const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) return byToken(deps, token, request.now);
   // Browsers send the session cookie with requests of any page, so it is accepted only from the pages of this origin.
   const session = isSameOrigin(request.headers, deps.authOrigin) ? await deps.sessions.find(request) : null;
   return session === null ? anonymously(deps, request) : { kind: 'user', userId: session.userId };
-};
+}

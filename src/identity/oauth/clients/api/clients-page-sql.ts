@@ -25,14 +25,16 @@ const columns = (sql: Queryable): Columns<typeof CLIENT_PROPERTIES> => ({
 const listed = (sql: Queryable, owner: number | null, { filters }: Listing) => sql`
   c.date_deleted is null and ${owner === null ? sql`true` : sql`c.owner = ${owner}`}${narrowed(sql, filters, columns(sql))}`;
 
-export const listClients = (sql: Queryable, owner: number | null, listing: Listing): Promise<Client[]> => sql<Client[]>`
+export function listClients(sql: Queryable, owner: number | null, listing: Listing): Promise<Client[]> {
+  return sql<Client[]>`
   ${clients(sql)} where ${listed(sql, owner, listing)}
   order by ${ordered(sql, listing.order, columns(sql), [sql`c.id`])} ${paged(sql, listing)}
 `;
+}
 
-export const countClients = async (sql: Queryable, owner: number | null, listing: Listing): Promise<number> => {
+export async function countClients(sql: Queryable, owner: number | null, listing: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total from client c where ${listed(sql, owner, listing)}
   `;
   return row?.total ?? 0;
-};
+}

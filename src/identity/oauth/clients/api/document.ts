@@ -26,10 +26,12 @@ export const CLIENT_PROPERTIES = {
   date_modified: 'date',
 } as const satisfies Comparisons;
 
-export const addressOfClient = (clientId: string, baseUrl: string): string => `${baseUrl}/clients/${clientId}`;
+export function addressOfClient(clientId: string, baseUrl: string): string {
+  return `${baseUrl}/clients/${clientId}`;
+}
 
 /** Returns the links of a client. A client without an owner is visible only to the platform, which may list all clients. */
-const linksOf = ({ clientId, ownerId }: Client, baseUrl: string): Link[] => {
+function linksOf({ clientId, ownerId }: Client, baseUrl: string): Link[] {
   const self: Link = { rel: 'self', href: addressOfClient(clientId, baseUrl), title: 'This client' };
   if (ownerId === null) return [self, { rel: 'clients', href: `${baseUrl}/clients`, title: 'All clients' }];
   const owner = `${baseUrl}/users/${ownerId}`;
@@ -38,13 +40,13 @@ const linksOf = ({ clientId, ownerId }: Client, baseUrl: string): Link[] => {
     { rel: 'user', href: owner, title: 'The owner of the app' },
     { rel: 'clients', href: `${owner}/clients`, title: 'All apps of the owner' },
   ];
-};
+}
 
 /** Returns the Document of a client. `clientSecret` is null except in the response that creates the client. */
-export const clientDocument = (
+export function clientDocument(
   client: Client,
   shown: { baseUrl: string; authUrl: string; clientSecret: string | null },
-): Document => {
+): Document {
   const { clientId, logoDate } = client;
   return {
     name: 'client',
@@ -71,4 +73,4 @@ export const clientDocument = (
       date('date_modified', formatDate(client.dateModified, 'UTC')),
     ],
   };
-};
+}

@@ -43,7 +43,7 @@ const clientOf = ({ clientsPerUser }: Deps, body: Partial<NewClientBody>): Omit<
  * Returns the client of the request. The platform sees all clients, a user and an app with access to the whole account the
  * user's own, an app for one store none. Throws a 404 otherwise.
  */
-const clientFor = async (sql: Queryable, { params, principal }: ClientRequest): Promise<Client> => {
+async function clientFor(sql: Queryable, { params, principal }: ClientRequest): Promise<Client> {
   const clientId = params['client_id'] ?? '';
   const { scope, userId } = principal;
   const find = async (): Promise<Client | undefined> => {
@@ -54,13 +54,13 @@ const clientFor = async (sql: Queryable, { params, principal }: ClientRequest): 
   const client = await find();
   if (client === undefined) throw notFound('client');
   return client;
-};
+}
 
-const clientActorOf = (request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now'>): ClientActor => {
+function clientActorOf(request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now'>): ClientActor {
   const { clientId, publicClientId } = request.principal;
   const caller = callerOf(clientId, publicClientId);
   return { userId: null, caller, origin: originOf(request), now: request.now };
-};
+}
 
 const creation = (deps: Deps): Operation =>
   creating({
@@ -83,55 +83,57 @@ const creation = (deps: Deps): Operation =>
     },
   });
 
-const page = async (deps: Deps, owner: number | null, path: string, query: Listing): Promise<Listed> => {
+async function page(deps: Deps, owner: number | null, path: string, query: Listing): Promise<Listed> {
   const { sql } = deps;
   const [rows, total] = await Promise.all([listClients(sql, owner, query), countClients(sql, owner, query)]);
   return { path, items: rows.map((row) => clientDocument(row, { ...deps, clientSecret: null })), total };
-};
+}
 
-export const createClientOperations = (
+export function createClientOperations(
   deps: Deps,
-): Record<'list' | 'listOfUser' | 'create' | 'read' | 'remove', Operation> => ({
-  list: listing({
-    summary: 'Lists all clients; requires the scope platform',
-    access: 'platform',
-    rel: 'clients',
-    title: 'All clients',
-    properties: CLIENT_PROPERTIES,
-    handle: (request) => page(deps, null, `${deps.baseUrl}/clients`, request.listing),
-  }),
-  listOfUser: listing({
-    summary: 'Lists the apps created by a user',
-    rel: 'clients',
-    title: 'Apps',
-    properties: CLIENT_PROPERTIES,
-    handle: async ({ params, principal, listing: query }) => {
-      const userId = parseId(params['user_id'] ?? '');
-      const isVisible = userId !== undefined && reachesAccount(principal, userId);
-      if (!isVisible || (await findUser(deps.sql, userId)) === undefined) throw notFound('user');
-      return page(deps, userId, `${deps.baseUrl}/users/${userId}/clients`, query);
-    },
-  }),
-  create: creation(deps),
-  read: guarded({
-    summary: 'Returns a client, without its secret',
-    handle: async (request) => {
-      const client = await clientFor(deps.sql, request);
-      return { status: 200, document: clientDocument(client, { ...deps, clientSecret: null }) };
-    },
-  }),
-  remove: {
-    ...guarded({
-      title: 'Delete the client',
-      isConditional: true,
-      summary: 'Deletes a client and revokes all its grants immediately; requires the scope platform',
+): Record<'list' | 'listOfUser' | 'create' | 'read' | 'remove', Operation> {
+  return {
+    list: listing({
+      summary: 'Lists all clients; requires the scope platform',
       access: 'platform',
-      handle: async (request) => {
-        const { clientId } = await clientFor(deps.sql, request);
-        await removeClient(deps, clientId, { ...clientActorOf(request), unmodified: request.unmodified });
-        return { status: 204, next: `${deps.baseUrl}/clients` };
+      rel: 'clients',
+      title: 'All clients',
+      properties: CLIENT_PROPERTIES,
+      handle: (request) => page(deps, null, `${deps.baseUrl}/clients`, request.listing),
+    }),
+    listOfUser: listing({
+      summary: 'Lists the apps created by a user',
+      rel: 'clients',
+      title: 'Apps',
+      properties: CLIENT_PROPERTIES,
+      handle: async ({ params, principal, listing: query }) => {
+        const userId = parseId(params['user_id'] ?? '');
+        const isVisible = userId !== undefined && reachesAccount(principal, userId);
+        if (!isVisible || (await findUser(deps.sql, userId)) === undefined) throw notFound('user');
+        return page(deps, userId, `${deps.baseUrl}/users/${userId}/clients`, query);
       },
     }),
-    admit: async (request) => void (await clientFor(deps.sql, withPrincipal(request))),
-  },
-});
+    create: creation(deps),
+    read: guarded({
+      summary: 'Returns a client, without its secret',
+      handle: async (request) => {
+        const client = await clientFor(deps.sql, request);
+        return { status: 200, document: clientDocument(client, { ...deps, clientSecret: null }) };
+      },
+    }),
+    remove: {
+      ...guarded({
+        title: 'Delete the client',
+        isConditional: true,
+        summary: 'Deletes a client and revokes all its grants immediately; requires the scope platform',
+        access: 'platform',
+        handle: async (request) => {
+          const { clientId } = await clientFor(deps.sql, request);
+          await removeClient(deps, clientId, { ...clientActorOf(request), unmodified: request.unmodified });
+          return { status: 204, next: `${deps.baseUrl}/clients` };
+        },
+      }),
+      admit: async (request) => void (await clientFor(deps.sql, withPrincipal(request))),
+    },
+  };
+}

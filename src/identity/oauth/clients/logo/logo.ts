@@ -14,12 +14,13 @@ export const LOGO_BYTES_MAX = 256 * 1024;
 const DAY_SECONDS = 86_400;
 
 /** Returns the path of a logo. The version in the query changes with the picture, so that browsers may cache it. */
-export const logoPath = (root: string, clientId: string, logoDate: Date): string =>
-  `${root}/clients/${clientId}/logo?v=${logoDate.getTime()}`;
+export function logoPath(root: string, clientId: string, logoDate: Date): string {
+  return `${root}/clients/${clientId}/logo?v=${logoDate.getTime()}`;
+}
 
 /** Renders the logo next to an app's name (hence the empty alt text); null without a logo. */
-export const logoImage = (root: string, client: { clientId: string; logoDate: Date | null }): Markup | null =>
-  client.logoDate === null
+export function logoImage(root: string, client: { clientId: string; logoDate: Date | null }): Markup | null {
+  return client.logoDate === null
     ? null
     : html`<img
         class="logo"
@@ -28,6 +29,7 @@ export const logoImage = (root: string, client: { clientId: string; logoDate: Da
         width="48"
         height="48"
       />`;
+}
 
 const changeLogo = (sql: Sql, client: Client, actor: ClientActor, write: (tx: Tx) => Promise<void>): Promise<void> =>
   transaction(sql, async (tx) => {
@@ -40,12 +42,7 @@ const changeLogo = (sql: Sql, client: Client, actor: ClientActor, write: (tx: Tx
 const fault = (code: string, message: string): Fault => ({ code, message, field: 'logo' });
 
 /** Validates and stores a logo. Returns the fault of the picture; undefined if it was stored. */
-export const setLogo = async (
-  sql: Sql,
-  client: Client,
-  bytes: Buffer,
-  actor: ClientActor,
-): Promise<Fault | undefined> => {
+export async function setLogo(sql: Sql, client: Client, bytes: Buffer, actor: ClientActor): Promise<Fault | undefined> {
   if (bytes.length === 0) return fault('required', 'Choose a picture to upload');
   if (bytes.length > LOGO_BYTES_MAX)
     return fault('too_large', `The picture must be at most ${LOGO_BYTES_MAX / 1024} KiB`);
@@ -54,15 +51,15 @@ export const setLogo = async (
   const { mediaType } = inspected;
   await changeLogo(sql, client, actor, (tx) => upsertLogo(tx, client.id, { mediaType, bytes }, actor.now));
   return undefined;
-};
+}
 
-export const removeLogo = (sql: Sql, client: Client, actor: ClientActor): Promise<void> =>
-  changeLogo(sql, client, actor, (tx) => deleteLogo(tx, client.id));
+export function removeLogo(sql: Sql, client: Client, actor: ClientActor): Promise<void> {
+  return changeLogo(sql, client, actor, (tx) => deleteLogo(tx, client.id));
+}
 
 /** GET {auth_url}/clients/<client_id>/logo. The CSP isolates the picture in case it is opened as a document. */
-export const createLogo =
-  ({ sql }: { sql: Sql }): RawHandler =>
-  async ({ params }) => {
+export function createLogo({ sql }: { sql: Sql }): RawHandler {
+  return async ({ params }) => {
     const clientId = params['client_id'] ?? '';
     const logo = isClientId(clientId) ? await findLogo(sql, clientId) : undefined;
     if (logo === undefined) throw notFound('logo');
@@ -73,3 +70,4 @@ export const createLogo =
     };
     return { status: 200, headers, body: logo.bytes };
   };
+}

@@ -19,17 +19,17 @@ const FORMATS: readonly (readonly [PictureType, RegExp, (bytes: Buffer) => Sides
 
 const HEAD_BYTES = 16;
 
-const walked = (walk: (bytes: Buffer) => Sides | null, bytes: Buffer): Sides | null => {
+function walked(walk: (bytes: Buffer) => Sides | null, bytes: Buffer): Sides | null {
   try {
     return walk(bytes);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return null;
   }
-};
+}
 
 /** Returns the media type, or a fault that continues the sentence "The picture …". */
-export const inspectPicture = (bytes: Buffer): { mediaType: PictureType } | { fault: string } => {
+export function inspectPicture(bytes: Buffer): { mediaType: PictureType } | { fault: string } {
   const head = bytes.subarray(0, HEAD_BYTES).toString('hex');
   const [mediaType, , walk] = FORMATS.find(([, signature]) => signature.test(head)) ?? [];
   if (mediaType === undefined || walk === undefined) return { fault: 'must be a PNG, JPEG, WebP or GIF' };
@@ -39,4 +39,4 @@ export const inspectPicture = (bytes: Buffer): { mediaType: PictureType } | { fa
     return { fault: 'is damaged, or has data after its end: open it in an image editor and save it again' };
   const fits = sides.every((pixels) => pixels >= 1 && pixels <= SIDE_MAX);
   return fits ? { mediaType } : { fault: `must be at most ${SIDE_MAX} pixels per side` };
-};
+}

@@ -23,12 +23,12 @@ export const pngSides: Walk = (bytes) => {
 };
 
 /** Returns the end of a scan's pixels: the next marker other than stuffing and restarts. */
-const endOfScan = (bytes: Buffer, from: number): number => {
+function endOfScan(bytes: Buffer, from: number): number {
   let at = from;
   while (at < bytes.length && !(bytes[at] === 0xff && !/^(?:00|d[0-7])$/.test(bytes.toString('hex', at + 1, at + 2))))
     at += 1;
   return at;
-};
+}
 
 /**
  * Parses JPEG: segments of marker and length, from SOI to EOI; frame headers contain the dimensions (ITU-T T.81, annex
@@ -59,10 +59,10 @@ const frameOfVp8 = (bytes: Buffer, at: number): Sides | null =>
     ? [bytes.readUInt16LE(at + 6) & 0x3fff, bytes.readUInt16LE(at + 8) & 0x3fff]
     : null;
 
-const frameOfVp8l = (bytes: Buffer, at: number): Sides | null => {
+function frameOfVp8l(bytes: Buffer, at: number): Sides | null {
   const sides = bytes.readUInt32LE(at + 1);
   return bytes[at] === 0x2f ? [(sides & 0x3fff) + 1, ((sides >>> 14) & 0x3fff) + 1] : null;
-};
+}
 
 const canvasOfVp8x = (bytes: Buffer, at: number): Sides => [
   bytes.readUIntLE(at + 4, 3) + 1,
@@ -99,11 +99,11 @@ export const webpSides: Walk = (bytes) => {
 const tableBytes = (flags: number): number => ((flags & 0x80) === 0 ? 0 : 3 * 2 ** ((flags & 7) + 1));
 
 /** Returns the end of a sequence of sub-blocks, each preceded by its length; the last is empty. */
-const endOfSubBlocks = (bytes: Buffer, from: number): number => {
+function endOfSubBlocks(bytes: Buffer, from: number): number {
   let at = from;
   for (let length = bytes.readUInt8(at); length !== 0; length = bytes.readUInt8(at)) at += length + 1;
   return at + 1;
-};
+}
 
 /** Parses GIF: extensions and images, up to the trailer (GIF89a, §17–27). */
 export const gifSides: Walk = (bytes) => {

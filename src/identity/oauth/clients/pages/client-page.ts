@@ -50,7 +50,7 @@ const endOlder = ({ root, client, secrets: { length }, nonce }: ClientView): Mar
     </div>
   </form>`;
 
-const secrets = (view: ClientView): Markup => {
+function secrets(view: ClientView): Markup {
   const { root, client, nonce, overlapHours } = view;
   const replacing = view.secrets[0]?.fingerprint ?? '';
   return html`<div class="card">
@@ -73,9 +73,9 @@ const secrets = (view: ClientView): Markup => {
       <div class="buttons"><button type="submit">Create a new secret</button></div>
     </form>
   </div>`;
-};
+}
 
-const logo = ({ root, client, faults, nonce }: ClientView): Markup => {
+function logo({ root, client, faults, nonce }: ClientView): Markup {
   const fault = faults.find(({ field }) => field === 'logo');
   const described = `logo-hint${fault === undefined ? '' : ' logo-fault'}`;
   return html`<div class="card">
@@ -106,22 +106,22 @@ const logo = ({ root, client, faults, nonce }: ClientView): Markup => {
       </form>`
     }
   </div>`;
-};
+}
 
-const several = (count: number, one: string, more: string): string => {
+function several(count: number, one: string, more: string): string {
   if (count === 1) return `1 ${one}`;
   return count >= GRANTS_COUNTED_MAX ? `${GRANTS_COUNTED_MAX} ${more} or more` : `${count} ${more}`;
-};
+}
 
 /** Returns the numbers of users, stores and accounts that use the app. The users themselves are private. */
-const usageText = ({ people, stores, accounts }: ClientUsage): string => {
+function usageText({ people, stores, accounts }: ClientUsage): string {
   if (people === 0) return 'No users yet';
   const places = [
     ...(stores > 0 ? [several(stores, 'store', 'stores')] : []),
     ...(accounts > 0 ? [several(accounts, 'whole account', 'whole accounts')] : []),
   ];
   return `${several(people, 'user', 'users')}, with access to ${places.join(' and ')}`;
-};
+}
 
 const heading = ({ root, client, usage, alert, good }: ClientView): Markup =>
   html`<div class="card">
@@ -150,7 +150,7 @@ const heading = ({ root, client, usage, alert, good }: ClientView): Markup =>
     </dl>
   </div>`;
 
-export const clientPage = (view: ClientView): string => {
+export function clientPage(view: ClientView): string {
   const { root, client } = view;
   return appsPage(
     root,
@@ -164,10 +164,10 @@ export const clientPage = (view: ClientView): string => {
         </div>
       </div>`,
   );
-};
+}
 
-export const deletePage = ({ root, client, nonce }: { root: string; client: Client; nonce: string }): string =>
-  appsPage(
+export function deletePage({ root, client, nonce }: { root: string; client: Client; nonce: string }): string {
+  return appsPage(
     root,
     `Delete ${client.name}?`,
     html`<div class="card">
@@ -185,3 +185,4 @@ export const deletePage = ({ root, client, nonce }: { root: string; client: Clie
       </form>
     </div>`,
   );
+}

@@ -55,17 +55,17 @@ const newPage = (root: string, { clientId, nonce, values, faults, alert }: View)
     </div>`,
   );
 
-const make = async ({ sql }: PagesDeps, client: NewClient, isPublic: boolean): Promise<string | null> => {
+async function make({ sql }: PagesDeps, client: NewClient, isPublic: boolean): Promise<string | null> {
   if (!isPublic) return (await createClient(sql, client)).client_secret;
   await createPublicClient(sql, client);
   return null;
-};
+}
 
 /**
  * The client_id is generated when the form is shown, and the nonce is bound to it: a form submitted twice creates one app,
  * and the second response redirects to its page, which explains how to get a new secret.
  */
-export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', RawHandler> => {
+export function createNewClient(deps: PagesDeps): Record<'show' | 'submit', RawHandler> {
   const { root, signedIn, clientsPerUser } = deps;
   const nonceOf = (session: Session, clientId: string) => signedIn.nonce(session, ['new client', clientId]);
 
@@ -103,4 +103,4 @@ export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', RawH
     }),
     submit: signedIn.form(({ form }) => ['new client', form.get('client_id') ?? ''], submit),
   };
-};
+}

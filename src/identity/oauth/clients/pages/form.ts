@@ -26,35 +26,41 @@ export const EMPTY_FORM: FormValues = {
   rotates: false,
 };
 
-export const readFormValues = (form: URLSearchParams): FormValues => ({
-  name: form.get('name') ?? '',
-  company: form.get('company') ?? '',
-  description: form.get('description') ?? '',
-  contact: form.get('contact') ?? '',
-  redirect_uris: form.get('redirect_uris') ?? '',
-  isPublic: form.get('kind') === 'public',
-  rotates: form.get('rotates') !== null,
-});
+export function readFormValues(form: URLSearchParams): FormValues {
+  return {
+    name: form.get('name') ?? '',
+    company: form.get('company') ?? '',
+    description: form.get('description') ?? '',
+    contact: form.get('contact') ?? '',
+    redirect_uris: form.get('redirect_uris') ?? '',
+    isPublic: form.get('kind') === 'public',
+    rotates: form.get('rotates') !== null,
+  };
+}
 
-export const formValuesOf = (client: Client): FormValues => ({
-  name: client.name,
-  company: client.company ?? '',
-  description: client.description ?? '',
-  contact: client.contact ?? '',
-  redirect_uris: client.redirectUris.join('\n'),
-  isPublic: client.isPublic,
-  rotates: client.rotatesRefreshTokens,
-});
+export function formValuesOf(client: Client): FormValues {
+  return {
+    name: client.name,
+    company: client.company ?? '',
+    description: client.description ?? '',
+    contact: client.contact ?? '',
+    redirect_uris: client.redirectUris.join('\n'),
+    isPublic: client.isPublic,
+    rotates: client.rotatesRefreshTokens,
+  };
+}
 
 /** Converts form values to a change: trims them, and joins the lines of the description. */
-export const changeOf = (values: FormValues): ClientChange => ({
-  name: values.name.trim(),
-  company: values.company.trim() || null,
-  description: values.description.trim().replaceAll(/\s+/g, ' ') || null,
-  contact: values.contact.trim() || null,
-  redirectUris: values.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
-  rotatesRefreshTokens: values.rotates,
-});
+export function changeOf(values: FormValues): ClientChange {
+  return {
+    name: values.name.trim(),
+    company: values.company.trim() || null,
+    description: values.description.trim().replaceAll(/\s+/g, ' ') || null,
+    contact: values.contact.trim() || null,
+    redirectUris: values.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
+    rotatesRefreshTokens: values.rotates,
+  };
+}
 
 type Field = { name: DetailName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
 
@@ -72,7 +78,7 @@ const FIELDS: readonly Field[] = [
   },
 ];
 
-const fieldOf = (field: Field, value: string, faults: readonly Fault[]): Markup => {
+function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup {
   const { name, hint } = field;
   const own = faults.filter((fault) => fault.field === name);
   const ids = [...(hint === undefined ? [] : [`${name}-hint`]), ...(own.length === 0 ? [] : [`${name}-fault`])];
@@ -91,26 +97,29 @@ const fieldOf = (field: Field, value: string, faults: readonly Fault[]): Markup 
       html`<div class="fault" id="${name}-fault">${own.map(({ message }) => html`<p>${message}.</p>`)}</div>`
     }
   </div>`;
-};
+}
 
 /** Renders the fields of an app's details, each with its faults. */
-export const detailFields = (values: FormValues, faults: readonly Fault[]): Markup =>
-  html`${FIELDS.map((field) => fieldOf(field, values[field.name], faults))}`;
+export function detailFields(values: FormValues, faults: readonly Fault[]): Markup {
+  return html`${FIELDS.map((field) => fieldOf(field, values[field.name], faults))}`;
+}
 
 /** Renders the choice of refresh token rotation, for confidential clients; public clients always rotate. */
-export const rotationField = (values: FormValues): Markup =>
-  html`<label class="choice">
+export function rotationField(values: FormValues): Markup {
+  return html`<label class="choice">
     <input type="checkbox" name="rotates" value="1" ${values.rotates && html`checked`} />
     <span>
       Rotate refresh tokens at each use
       <span class="soft">This detects stolen tokens. The app must store the new token each time.</span>
     </span>
   </label>`;
+}
 
 /** Renders the alert above a rejected form. */
-export const refusedAlert = (faults: readonly Fault[]): Markup | null =>
-  faults.length === 0
+export function refusedAlert(faults: readonly Fault[]): Markup | null {
+  return faults.length === 0
     ? null
     : html`<p class="alert" role="alert">
         Nothing was saved. ${faults.length === 1 ? '1 problem' : `${faults.length} problems`} to fix below.
       </p>`;
+}

@@ -16,7 +16,7 @@ const entry = (root: string, client: Client): Markup =>
     </p>
   </div>`;
 
-export const listPage = (view: { root: string; clients: readonly Client[]; isOneDeleted: boolean }): string => {
+export function listPage(view: { root: string; clients: readonly Client[]; isOneDeleted: boolean }): string {
   const { root, clients, isOneDeleted } = view;
   return appsPage(
     root,
@@ -29,12 +29,11 @@ export const listPage = (view: { root: string; clients: readonly Client[]; isOne
       <div class="buttons"><a class="button" href="${root}/account/clients/new">New app</a></div>
     </div>`,
   );
-};
+}
 
 /** Returns the account page's section of the user's own apps. */
-export const ownClientsSection =
-  ({ sql }: { sql: Sql }): AccountSection =>
-  async ({ session, root }) => {
+export function ownClientsSection({ sql }: { sql: Sql }): AccountSection {
+  return async ({ session, root }) => {
     const clients = await listClientsOf(sql, session.userId);
     return html`<div class="card">
       <h2>Your apps</h2>
@@ -42,3 +41,4 @@ export const ownClientsSection =
       <div class="buttons"><a class="button quiet" href="${root}/account/clients">Manage your apps</a></div>
     </div>`;
   };
+}

@@ -3,10 +3,10 @@ import type { RawRequest } from '#http/route.ts';
 import { invalid } from '#core/problem.ts';
 
 /** Returns the text fields and the bytes of the file field `name`, empty if no file was chosen. */
-export const readMultipart = async (
+export async function readMultipart(
   { bytes, contentType }: RawRequest,
   name: string,
-): Promise<{ fields: URLSearchParams; file: Buffer }> => {
+): Promise<{ fields: URLSearchParams; file: Buffer }> {
   let data: FormData;
   try {
     data = await new Response(Buffer.from(bytes), { headers: { 'Content-Type': contentType } }).formData();
@@ -17,4 +17,4 @@ export const readMultipart = async (
   for (const [field, value] of data) if (typeof value === 'string') fields.append(field, value);
   const file = data.get(name);
   return { fields, file: file instanceof Blob ? Buffer.from(await file.arrayBuffer()) : Buffer.alloc(0) };
-};
+}

@@ -21,7 +21,7 @@ const done = new Map([
   ['made-public', 'App created.'],
 ]);
 
-export const createOwnClient = (deps: PagesDeps) => {
+export function createOwnClient(deps: PagesDeps) {
   const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
   return {
     page: (handle: Handle): RawHandler =>
@@ -48,4 +48,4 @@ export const createOwnClient = (deps: PagesDeps) => {
     redirectTo: (client: Client, what: 'saved' | 'ended'): RawResponse =>
       redirectAnswer(`${pathOf(root, client.clientId)}?done=${what}`),
   };
-};
+}

@@ -37,7 +37,7 @@ const createChange =
     }
   };
 
-export const createOwnClients = (deps: PagesDeps): OwnClients => {
+export function createOwnClients(deps: PagesDeps): OwnClients {
   const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
   const own = createOwnClient(deps);
   const { page, form, respond, redirectTo } = own;
@@ -104,4 +104,4 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
       }),
     },
   };
-};
+}

@@ -22,25 +22,34 @@ export type PagesDeps = RevocationEffects & {
   clientSecretOverlapHours: number;
 };
 
-export const clientIdOf = ({ params }: RawRequest): string => params['client_id'] ?? '';
+export function clientIdOf({ params }: RawRequest): string {
+  return params['client_id'] ?? '';
+}
 
-export const pathOf = (root: string, clientId: string): string => `${root}/account/clients/${clientId}`;
+export function pathOf(root: string, clientId: string): string {
+  return `${root}/account/clients/${clientId}`;
+}
 
 /** Returns the user's app. Throws the same 404 for another user's app and for one that does not exist. */
-export const ownClientOf = async (sql: Sql, request: RawRequest, session: Session): Promise<Client> => {
+export async function ownClientOf(sql: Sql, request: RawRequest, session: Session): Promise<Client> {
   const clientId = clientIdOf(request);
   const client = isClientId(clientId) ? await findOwnClient(sql, clientId, session.userId) : undefined;
   if (client === undefined) throw notFound('app');
   return client;
-};
+}
 
-export const clientActorOf = (request: RawRequest, session: Session): ClientActor => ({
-  userId: session.userId,
-  origin: originOf(request),
-  now: request.now,
-});
+export function clientActorOf(request: RawRequest, session: Session): ClientActor {
+  return {
+    userId: session.userId,
+    origin: originOf(request),
+    now: request.now,
+  };
+}
 
-export const appsPage = (root: string, title: string, main: Markup): string =>
-  shell({ title, nav: accountNav(root, 'apps'), main });
+export function appsPage(root: string, title: string, main: Markup): string {
+  return shell({ title, nav: accountNav(root, 'apps'), main });
+}
 
-export const nonceField = (nonce: string): Markup => html`<input type="hidden" name="nonce" value="${nonce}" />`;
+export function nonceField(nonce: string): Markup {
+  return html`<input type="hidden" name="nonce" value="${nonce}" />`;
+}

@@ -3,14 +3,14 @@ import { html } from '#hypermedia/markup.ts';
 import { appsPage, pathOf } from './page-context.ts';
 
 /** `secret` is null for a public client. `note` describes the validity of older secrets. */
-export const secretPage = (view: {
+export function secretPage(view: {
   root: string;
   title: string;
   clientId: string;
   secret: string | null;
   note?: string;
-}): string =>
-  appsPage(
+}): string {
+  return appsPage(
     view.root,
     view.title,
     html`<div class="card">
@@ -37,3 +37,4 @@ export const secretPage = (view: {
       </div>
     </div>`,
   );
+}

@@ -9,45 +9,47 @@ export type SecretRow = {
 };
 
 /** Returns the valid secrets, the current one first. */
-export const listSecrets = (sql: Queryable, client: number, now: Date): Promise<SecretRow[]> => sql<SecretRow[]>`
+export function listSecrets(sql: Queryable, client: number, now: Date): Promise<SecretRow[]> {
+  return sql<SecretRow[]>`
   select hash, date_created as "dateCreated", date_expires as "dateExpires" from client_secret
   where client = ${client} and (date_expires is null or date_expires > ${now})
   order by date_expires desc nulls first, hash
 `;
+}
 
 /** Locks a confidential client, which serializes changes of its secrets; returns undefined if it is public or deleted. */
-export const lockConfidential = async (
+export async function lockConfidential(
   sql: Queryable,
   clientId: string,
   now: Date,
-): Promise<ClientIdentity | undefined> => {
+): Promise<ClientIdentity | undefined> {
   const [row] = await sql<ClientIdentity[]>`
     update client set date_modified = ${now} where client_id = ${clientId} and not is_public and date_deleted is null
     returning id, client_id as "clientId", name, owner as "ownerId"
   `;
   return row;
-};
+}
 
 /** Sets the expiry of all valid secrets to `until`, except those that expire earlier. */
-export const retireSecrets = async (
+export async function retireSecrets(
   sql: Queryable,
   client: number,
   { until, now }: { until: Date; now: Date },
-): Promise<void> => {
+): Promise<void> {
   await sql`
     update client_secret set date_expires = least(date_expires, ${until}::timestamptz)
     where client = ${client} and (date_expires is null or date_expires > ${now})
   `;
-};
+}
 
-export const insertSecret = async (sql: Queryable, client: number, hash: Buffer, now: Date): Promise<void> => {
+export async function insertSecret(sql: Queryable, client: number, hash: Buffer, now: Date): Promise<void> {
   await sql`insert into client_secret (hash, client, date_created) values (${hash}, ${client}, ${now})`;
-};
+}
 
 /** Expires the older secrets now and returns their number. */
-export const endRetired = async (sql: Queryable, client: number, now: Date): Promise<number> => {
+export async function endRetired(sql: Queryable, client: number, now: Date): Promise<number> {
   const { count } = await sql`
     update client_secret set date_expires = ${now} where client = ${client} and date_expires > ${now}
   `;
   return count;
-};
+}

@@ -22,13 +22,13 @@ export type Secret = {
 };
 
 /** Returns the valid secrets, the current one first; empty for a public client. */
-export const secretsOf = async (sql: Queryable, client: number, now: Date): Promise<Secret[]> => {
+export async function secretsOf(sql: Queryable, client: number, now: Date): Promise<Secret[]> {
   const rows = await listSecrets(sql, client, now);
   return rows.map(({ hash, dateCreated, dateExpires }) => {
     const fingerprint = hash.subarray(0, FINGERPRINT_BYTES).toString('hex');
     return { fingerprint, dateCreated, dateExpires };
   });
-};
+}
 
 /** `replacing`: the fingerprint of the current secret when the caller read it. */
 export type Rotation = { clientId: string; overlapHours: number; replacing?: string };
@@ -47,7 +47,7 @@ const TOO_MANY = `At most ${SECRETS_MAX} secrets can be valid at a time; expire 
  * replaced is no longer current (of two concurrent forms, the later response could show the secret that expires first), and
  * a 409 `limit_reached` for too many valid secrets.
  */
-export const rotateSecret = async (sql: Sql, rotation: Rotation, actor: ClientActor): Promise<string> => {
+export async function rotateSecret(sql: Sql, rotation: Rotation, actor: ClientActor): Promise<string> {
   const { now } = actor;
   const secret = createToken('clientSecret');
   const until = new Date(now.getTime() + rotation.overlapHours * HOUR_MS);
@@ -64,11 +64,11 @@ export const rotateSecret = async (sql: Sql, rotation: Rotation, actor: ClientAc
     await recordClientEntry(tx, 'client_secret_rotated', client, { ...actor, detail });
   });
   return secret.value;
-};
+}
 
 /** Expires the older secrets of a client now. Throws a 404 if there is no such confidential client. */
-export const endOlderSecret = (sql: Sql, clientId: string, actor: ClientActor): Promise<void> =>
-  transaction(sql, async (tx) => {
+export function endOlderSecret(sql: Sql, clientId: string, actor: ClientActor): Promise<void> {
+  return transaction(sql, async (tx) => {
     const { now } = actor;
     const client = await lockConfidential(tx, clientId, now);
     if (client === undefined) throw notFound('confidential client');
@@ -76,3 +76,4 @@ export const endOlderSecret = (sql: Sql, clientId: string, actor: ClientActor): 
     const detail = { name: client.name, older_until: now.toISOString() };
     await recordClientEntry(tx, 'client_secret_rotated', client, { ...actor, detail });
   });
+}

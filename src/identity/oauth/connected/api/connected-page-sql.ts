@@ -17,36 +17,37 @@ const columns = (sql: Queryable): Columns<typeof GRANT_PROPERTIES> => ({
   date_used: sql`g.last_used`,
 });
 
-export const listGrants = (sql: Queryable, filter: GrantFilter, listing: Listing): Promise<ConnectedRow[]> =>
-  sql<ConnectedRow[]>`
+export function listGrants(sql: Queryable, filter: GrantFilter, listing: Listing): Promise<ConnectedRow[]> {
+  return sql<ConnectedRow[]>`
     select ${connectedColumns(sql)} ${connectedApps(sql, filter)}
     where true${narrowed(sql, listing.filters, columns(sql))}
     order by ${ordered(sql, listing.order, columns(sql), [sql`g.grant_id`])} ${paged(sql, listing)}
   `;
+}
 
-export const countGrants = async (sql: Queryable, filter: GrantFilter, { filters }: Listing): Promise<number> => {
+export async function countGrants(sql: Queryable, filter: GrantFilter, { filters }: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total ${connectedApps(sql, filter)} where true${narrowed(sql, filters, columns(sql))}
   `;
   return row?.total ?? 0;
-};
+}
 
 /** `client` is the internal id. */
 export type ActiveGrant = { userId: number; client: number; storeId: number | null };
 
 /** Returns a user's grant; undefined if it does not exist or is revoked. */
-export const findActiveGrant = async (sql: Queryable, id: number): Promise<ActiveGrant | undefined> => {
+export async function findActiveGrant(sql: Queryable, id: number): Promise<ActiveGrant | undefined> {
   const [row] = await sql<ActiveGrant[]>`
     select user_id as "userId", client, store_id as "storeId" from access_grant
     where id = ${id} and date_revoked is null and user_id is not null
   `;
   return row;
-};
+}
 
 /** Returns the connected app of a grant; undefined if its client is deleted. */
-export const findGrant = async (sql: Queryable, { userId, ...of }: ActiveGrant): Promise<ConnectedRow | undefined> => {
+export async function findGrant(sql: Queryable, { userId, ...of }: ActiveGrant): Promise<ConnectedRow | undefined> {
   const [row] = await sql<ConnectedRow[]>`
     select ${connectedColumns(sql)} ${connectedApps(sql, { userId, of })}
   `;
   return row;
-};
+}

@@ -19,11 +19,13 @@ export const GRANT_PROPERTIES = {
   date_used: 'date',
 } as const satisfies Comparisons;
 
-export const addressOfGrants = (userId: number, baseUrl: string): string => `${baseUrl}/users/${userId}/grants`;
+export function addressOfGrants(userId: number, baseUrl: string): string {
+  return `${baseUrl}/users/${userId}/grants`;
+}
 
 type Shown = { id: number; userId: number; principal: Principal; baseUrl: string };
 
-const linksOf = ({ storeId, storeName, clientId, ownerId }: ConnectedRow, shown: Shown): Link[] => {
+function linksOf({ storeId, storeName, clientId, ownerId }: ConnectedRow, shown: Shown): Link[] {
   const { id, userId, principal, baseUrl } = shown;
   const links: Link[] = [
     { rel: 'self', href: `${baseUrl}/grants/${id}`, title: 'This connected app' },
@@ -35,28 +37,30 @@ const linksOf = ({ storeId, storeName, clientId, ownerId }: ConnectedRow, shown:
   if (principal.scope === 'platform' || (ownerId !== null && reachesAccount(principal, ownerId)))
     links.push({ rel: 'client', href: addressOfClient(clientId, baseUrl), title: 'The app' });
   return links;
-};
+}
 
 /**
  * Returns the Document of a connected app: one per store and one for the whole account, even with several grants. `id` is
  * the latest grant's, unless the request named another.
  */
-export const grantDocument = (row: ConnectedRow, shown: Shown): Document => ({
-  name: 'grant',
-  title: row.name,
-  // A grant never changes until it ends.
-  version: shown.id,
-  links: linksOf(row, shown),
-  embedded: [],
-  properties: [
-    number('id', shown.id),
-    text('client_id', row.clientId),
-    text('name', row.name),
-    text('company', row.company),
-    boolean('is_verified', row.isVerified),
-    enumeration('scope', row.storeId === null ? 'user_full_access' : 'store_full_access'),
-    number('store_id', row.storeId),
-    date('date_created', formatDate(row.since, 'UTC')),
-    date('date_used', row.lastUsed === null ? null : formatDate(row.lastUsed, 'UTC')),
-  ],
-});
+export function grantDocument(row: ConnectedRow, shown: Shown): Document {
+  return {
+    name: 'grant',
+    title: row.name,
+    // A grant never changes until it ends.
+    version: shown.id,
+    links: linksOf(row, shown),
+    embedded: [],
+    properties: [
+      number('id', shown.id),
+      text('client_id', row.clientId),
+      text('name', row.name),
+      text('company', row.company),
+      boolean('is_verified', row.isVerified),
+      enumeration('scope', row.storeId === null ? 'user_full_access' : 'store_full_access'),
+      number('store_id', row.storeId),
+      date('date_created', formatDate(row.since, 'UTC')),
+      date('date_used', row.lastUsed === null ? null : formatDate(row.lastUsed, 'UTC')),
+    ],
+  };
+}

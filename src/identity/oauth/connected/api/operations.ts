@@ -20,79 +20,77 @@ import { countGrants, findGrant, findActiveGrant, listGrants, type ActiveGrant }
 type Deps = RevocationEffects & { sql: Sql; baseUrl: string };
 
 /** Returns the filter of a user's grants that the caller may see; undefined if none. */
-const visibleGrants = (principal: Principal, userId: number): GrantFilter | undefined => {
+function visibleGrants(principal: Principal, userId: number): GrantFilter | undefined {
   if (!reachesUser(principal, userId)) return undefined;
   if (reachesAccount(principal, userId)) return { userId };
   const { clientId, stores } = principal;
   const [storeId] = stores;
   if (clientId === null || typeof storeId !== 'number') return undefined;
   return { userId, of: { client: clientId, storeId } };
-};
+}
 
-const reaches = (principal: Principal, { userId, client, storeId }: ActiveGrant): boolean => {
+function reaches(principal: Principal, { userId, client, storeId }: ActiveGrant): boolean {
   const filter = visibleGrants(principal, userId);
   return (
     filter !== undefined && (filter.of === undefined || (filter.of.client === client && filter.of.storeId === storeId))
   );
-};
+}
 
-const idOf = ({ params }: Pick<ApiRequest, 'params'>): number => {
+function idOf({ params }: Pick<ApiRequest, 'params'>): number {
   const id = parseId(params['grant_id'] ?? '');
   if (id === undefined) throw notFound('grant');
   return id;
-};
+}
 
-export const createGrantOperations = ({
-  sql,
-  baseUrl,
-  ...after
-}: Deps): Record<'list' | 'read' | 'remove', Operation> => ({
-  list: listing({
-    summary: 'Lists the apps connected to a user',
-    rel: 'grants',
-    title: 'Connected apps',
-    properties: GRANT_PROPERTIES,
-    handle: async ({ params, principal, listing: query }) => {
-      const userId = parseId(params['user_id'] ?? '');
-      const filter = userId === undefined ? undefined : visibleGrants(principal, userId);
-      if (userId === undefined || filter === undefined || (await findUser(sql, userId)) === undefined)
-        throw notFound('user');
-      const [rows, total] = await Promise.all([listGrants(sql, filter, query), countGrants(sql, filter, query)]);
-      const items = rows.map((row) => grantDocument(row, { id: row.grantId, userId, principal, baseUrl }));
-      return { path: addressOfGrants(userId, baseUrl), items, total };
-    },
-  }),
-  read: guarded({
-    summary: 'Returns a connected app',
-    handle: async (request) => {
-      const id = idOf(request);
-      const { principal } = request;
-      const grant = await findActiveGrant(sql, id);
-      const row = grant !== undefined && reaches(principal, grant) ? await findGrant(sql, grant) : undefined;
-      if (grant === undefined || row === undefined) throw notFound('grant');
-      const { userId } = grant;
-      return { status: 200, document: grantDocument(row, { id, userId, principal, baseUrl }) };
-    },
-  }),
-  remove: guarded({
-    title: 'Disconnect the app',
-    isConditional: true,
-    summary: "Revokes the app's access; its tokens stop working immediately",
-    handle: async (request) => {
-      const id = idOf(request);
-      const userId = await transaction(sql, async (tx) => {
-        const grant = await findActiveGrant(tx, id);
-        if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
-        request.unmodified(id);
-        const { client: clientId, ...which } = grant;
-        const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
-        // Not locked above, because grants are locked in the order of their ids. 0 if a concurrent request has revoked
-        // them.
-        const ended = await revokeGrantsOf(tx, after, { ...which, clientId, ...by });
-        if (ended === 0) throw notFound('grant');
-        return grant.userId;
-      });
-      return { status: 204, next: addressOfGrants(userId, baseUrl) };
-    },
-  }),
-});
+export function createGrantOperations({ sql, baseUrl, ...after }: Deps): Record<'list' | 'read' | 'remove', Operation> {
+  return {
+    list: listing({
+      summary: 'Lists the apps connected to a user',
+      rel: 'grants',
+      title: 'Connected apps',
+      properties: GRANT_PROPERTIES,
+      handle: async ({ params, principal, listing: query }) => {
+        const userId = parseId(params['user_id'] ?? '');
+        const filter = userId === undefined ? undefined : visibleGrants(principal, userId);
+        if (userId === undefined || filter === undefined || (await findUser(sql, userId)) === undefined)
+          throw notFound('user');
+        const [rows, total] = await Promise.all([listGrants(sql, filter, query), countGrants(sql, filter, query)]);
+        const items = rows.map((row) => grantDocument(row, { id: row.grantId, userId, principal, baseUrl }));
+        return { path: addressOfGrants(userId, baseUrl), items, total };
+      },
+    }),
+    read: guarded({
+      summary: 'Returns a connected app',
+      handle: async (request) => {
+        const id = idOf(request);
+        const { principal } = request;
+        const grant = await findActiveGrant(sql, id);
+        const row = grant !== undefined && reaches(principal, grant) ? await findGrant(sql, grant) : undefined;
+        if (grant === undefined || row === undefined) throw notFound('grant');
+        const { userId } = grant;
+        return { status: 200, document: grantDocument(row, { id, userId, principal, baseUrl }) };
+      },
+    }),
+    remove: guarded({
+      title: 'Disconnect the app',
+      isConditional: true,
+      summary: "Revokes the app's access; its tokens stop working immediately",
+      handle: async (request) => {
+        const id = idOf(request);
+        const userId = await transaction(sql, async (tx) => {
+          const grant = await findActiveGrant(tx, id);
+          if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
+          request.unmodified(id);
+          const { client: clientId, ...which } = grant;
+          const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
+          // Not locked above, because grants are locked in the order of their ids. 0 if a concurrent request has revoked
+          // them.
+          const ended = await revokeGrantsOf(tx, after, { ...which, clientId, ...by });
+          if (ended === 0) throw notFound('grant');
+          return grant.userId;
+        });
+        return { status: 204, next: addressOfGrants(userId, baseUrl) };
+      },
+    }),
+  };
+}
