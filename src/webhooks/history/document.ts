@@ -44,7 +44,7 @@ export const LOG_PROPERTIES = {
   date_created: 'date',
 } as const satisfies Comparisons;
 
-export type EventSummary = Pick<DeliveryRow, 'eventId' | 'type' | 'resourceId' | 'action'>;
+type EventSummary = Pick<DeliveryRow, 'eventId' | 'type' | 'resourceId' | 'action'>;
 /** The webhook of a delivery. `isGone`: it was deleted. */
 export type HistoryWebhook = Pick<WebhookRow, 'id' | 'storeId' | 'timeZone'> & { isGone?: boolean };
 
