@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createEventPurges } from '#events/purges.ts';
+import { listenForChanges } from '#delivery/announce.ts';
 import { shardOf } from '#core/ids.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStorePurges } from '#stores/purges.ts';
@@ -113,6 +114,22 @@ test('what is pending for an erased store is not attempted any more', async () =
   clock.advance(HOUR_MS);
   await until(pending, (deliveries) => deliveries.length === 0);
   assert.equal(attemptsAt(store.storeId), 1);
+});
+
+test('workers are told of every webhook of a store that is erased', async (t) => {
+  const store = await newStore();
+  const ids = [await addWebhook(store), await addWebhook(store)];
+  const told = new Set<number>();
+  const ignore = (): void => undefined;
+  const onWebhook = ({ webhookId }: { webhookId: number }): void => void told.add(webhookId);
+  const handlers = { onWebhook, onWork: ignore, onEvents: ignore, onMissed: ignore };
+  const listening = await listenForChanges(sql, handlers, HOUR_MS);
+  t.after(() => listening.stop());
+  assert.equal(await erase(store), 204);
+  await until(
+    async () => ids.every((id) => told.has(id)),
+    (all) => all,
+  );
 });
 
 test('what an erased store held is deleted by and by, nothing of another, and its name last', async () => {

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
+import { waitingForLocks } from '../setup/locks.ts';
+import { until } from '../setup/until.ts';
 import { askAlone, type Answer } from '../setup/wire.ts';
 
 const TIMEOUT_MS = 10_000;
@@ -68,5 +70,26 @@ test('whoever asks whether to go on is told so, and never in the middle of an an
       assert.match(body.toString(), /^\{.*\}$/s);
     }
     assert.equal(answers.length, count);
+  }
+});
+
+test('an answer that is complete before the one that it waits for has no "100 Continue" inside', async () => {
+  const ask = (path: string) => head('GET', path, 'Expect: 100-continue');
+  const answers = await app.sql.begin(async (sql) => {
+    await sql`lock table webhook`;
+    const both = send([ask(webhooks) + ask('/')], { wanted: 2 });
+    await until(
+      () => waitingForLocks(app.sql),
+      (waiting) => waiting > 0,
+    );
+    // The first of the two waits for the table. The second came with it, and is complete before what is asked now.
+    assert.deepEqual(statusesOf(await send([head('GET', '/')], { wanted: 1 })), [200]);
+    return { both };
+  });
+  const [first, second, ...more] = await answers.both;
+  assert.ok(first !== undefined && second !== undefined && more.length === 0);
+  for (const { status, body } of [first, second]) {
+    assert.equal(status, 200);
+    assert.match(body.toString(), /^\{.*\}$/s);
   }
 });
