@@ -24,8 +24,8 @@ const head = (method: string, path: string, ...more: readonly string[]): string 
     '',
   ].join('\r\n');
 
-const send = (texts: readonly string[], until: { ends?: true; wanted?: number } = {}): Promise<readonly Answer[]> =>
-  askAlone(port, { method: 'GET', bytes: Buffer.from(texts.join('')) }, { timeoutMs: TIMEOUT_MS, ...until });
+const send = (texts: readonly string[], enough: { ends?: true; wanted?: number } = {}): Promise<readonly Answer[]> =>
+  askAlone(port, { method: 'GET', bytes: Buffer.from(texts.join('')) }, { timeoutMs: TIMEOUT_MS, ...enough });
 const statusesOf = (answers: readonly Answer[]) => answers.map(({ status }) => status);
 function webhook(name: string): string {
   const body = JSON.stringify({ name, format: 'json', encryption_key: 'a key of mine' });
