@@ -1,93 +1,94 @@
+/** The expired rows of this module, and those of erased stores. */
+import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency/key.ts';
+import type { Queryable, Sql } from '#db/pool.ts';
+import { deleteBatch, purgesOf, type OrderedTable, type Purge } from '#db/purges.ts';
+
+const DAY_MS = 86_400_000;
+
+/** Recoveries are kept as long as the deliveries that they created, which are dropped by whole days. */
+export function createEventPurges({ sql, retentionDays }: { sql: Sql; retentionDays: number }): readonly Purge[] {
+  const keptMs = (retentionDays + 1) * DAY_MS;
+  return purgesOf(sql, [
+    { name: 'publish_keys', deletes: 'publish_key', key: 'ctid', expires: 'date_created', keptMs: IDEMPOTENCY_KEPT_MS },
+    { name: 'recoveries', deletes: 'recovery', key: 'ctid', expires: 'date_ended', keptMs },
+  ]);
+}
+
+type ErasedStore = { shard: number; storeId: number };
+type StoreTable = OrderedTable & { name: string; by?: typeof deleteRows };
+
 /**
- * SQL that deletes the remaining rows of erased stores in batches, one store per statement. Each `order by` matches an index:
- * without it, `limit` lets the planner choose a sequential scan because it expects to find the store's rows early.
+ * Tables that may contain rows of an erased store, with the index columns after `shard, store_id`. Tables with few large rows come
+ * before tables with many small ones. An erased store is deleted from `erased_store` when all these tables are empty.
  */
-import type { Queryable } from '#db/pool.ts';
+export const TABLES_OF_STORES: readonly StoreTable[] = [
+  { name: 'resources_of_erased_stores', deletes: 'resource', order: ['type', 'id'] },
+  { name: 'events_of_erased_stores', deletes: 'event', order: ['id'], by: deleteEvents },
+  { name: 'keys_of_erased_stores', deletes: 'publish_key', order: ['key'] },
+  { name: 'erased_resources_of_erased_stores', deletes: 'erased_resource', order: ['type', 'id'] },
+  { name: 'subscription_terms_of_erased_stores', deletes: 'subscription_term', order: ['subscription_id', 'day'] },
+  { name: 'revenue_days_of_erased_stores', deletes: 'revenue_day', order: ['day'] },
+  { name: 'revenue_books_of_erased_stores', deletes: 'revenue_book', order: ['store_id'] },
+];
 
-export type ErasedStore = { shard: number; storeId: number };
+export function createErasedStorePurges({ sql }: { sql: Sql }): readonly Purge[] {
+  return purgesOf(
+    sql,
+    TABLES_OF_STORES.map((table) => ({ name: table.name, by: (_, _before, limit) => emptyTable(sql, table, limit) })),
+  );
+}
 
-/** A table with rows of stores, and the index columns after `shard, store_id`. */
-export type TableIndex = { table: string; order: readonly string[] };
+/** Deletes rows store by store until the limit is reached or the remaining rows are locked. */
+async function emptyTable(sql: Sql, table: StoreTable, limit: number): Promise<number> {
+  const { by = deleteRows } = table;
+  let removed = 0;
+  while (removed < limit) {
+    const store = await findErasedStoreWith(sql, table);
+    const rows = store === undefined ? 0 : await by(sql, table, store, limit - removed);
+    if (rows === 0) break;
+    removed += rows;
+  }
+  return removed;
+}
 
-/** Returns an erased store that still has rows in the table. */
-export async function findErasedStoreWith(
-  sql: Queryable,
-  { table, order }: TableIndex,
-): Promise<ErasedStore | undefined> {
+/**
+ * Returns an erased store that still has rows in the table. The `order by` matches an index: without it, `limit` lets the planner
+ * choose a sequential scan because it expects to find the store's rows early.
+ */
+async function findErasedStoreWith(sql: Queryable, { deletes, order }: OrderedTable): Promise<ErasedStore | undefined> {
   const [row] = await sql<ErasedStore[]>`
     select e.shard, e.id as "storeId"
     from erased_store e
     cross join lateral (
-      select from ${sql(table)} r where r.shard = e.shard and r.store_id = e.id order by ${sql(order)} limit 1
+      select from ${sql(deletes)} r where r.shard = e.shard and r.store_id = e.id order by ${sql(order)} limit 1
     ) as remaining
     limit 1`;
   return row;
 }
 
 /** Deletes by `ctid`: by key, each batch would read over the rows that earlier batches deleted. */
-export async function deleteResources(sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> {
-  const { count } = await sql`
-    delete from resource where ctid = any(array(
-      select ctid from resource where shard = ${shard} and store_id = ${storeId}
-      order by type, id limit ${limit} for update skip locked
-    ))`;
-  return count;
+function deleteRows(
+  sql: Queryable,
+  { deletes, order }: OrderedTable,
+  { shard, storeId }: ErasedStore,
+  limit: number,
+): Promise<number> {
+  return deleteBatch(sql, { deletes, key: 'ctid', order }, sql`shard = ${shard} and store_id = ${storeId}`, limit);
 }
 
 /**
  * Deletes in two statements: in one, PostgreSQL would look for each event in every partition, because partitions are pruned
  * before the ids are known.
  */
-export async function deleteEvents(sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> {
+async function deleteEvents(
+  sql: Queryable,
+  _: OrderedTable,
+  { shard, storeId }: ErasedStore,
+  limit: number,
+): Promise<number> {
   const rows = await sql<{ id: number }[]>`
     select id from event where shard = ${shard} and store_id = ${storeId} order by id desc limit ${limit}`;
   const ids = rows.map(({ id }) => id);
   const { count } = await sql`delete from event where shard = ${shard} and id = any(${ids}::bigint[])`;
-  return count;
-}
-
-export async function deleteKeys(sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> {
-  const { count } = await sql`
-    delete from publish_key where ctid = any(array(
-      select ctid from publish_key where shard = ${shard} and store_id = ${storeId}
-      order by key limit ${limit} for update skip locked
-    ))`;
-  return count;
-}
-
-export async function deleteErasedResources(
-  sql: Queryable,
-  { shard, storeId }: ErasedStore,
-  limit: number,
-): Promise<number> {
-  const { count } = await sql`
-    delete from erased_resource where ctid = any(array(
-      select ctid from erased_resource where shard = ${shard} and store_id = ${storeId}
-      order by type, id limit ${limit} for update skip locked
-    ))`;
-  return count;
-}
-
-export async function deleteTerms(sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> {
-  const { count } = await sql`
-    delete from subscription_term where ctid = any(array(
-      select ctid from subscription_term where shard = ${shard} and store_id = ${storeId}
-      order by subscription_id, day limit ${limit} for update skip locked
-    ))`;
-  return count;
-}
-
-export async function deleteDays(sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> {
-  const { count } = await sql`
-    delete from revenue_day where ctid = any(array(
-      select ctid from revenue_day where shard = ${shard} and store_id = ${storeId}
-      order by day limit ${limit} for update skip locked
-    ))`;
-  return count;
-}
-
-/** Deletes the single row of the store. */
-export async function deleteBook(sql: Queryable, { shard, storeId }: ErasedStore): Promise<number> {
-  const { count } = await sql`delete from revenue_book where shard = ${shard} and store_id = ${storeId}`;
   return count;
 }

@@ -1,21 +1,13 @@
 /** Starts and stops the parts of a process. compose.ts wires the request handlers. */
 import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
-import { createAccountPurges } from '#identity/accounts/purges.ts';
 import { keepPartitions } from '#db/partition-keeper.ts';
 import type { Sql } from '#db/pool.ts';
 import { whyUnavailable } from '#db/why-unavailable.ts';
 import { createSealer, type Sealer } from '#db/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
-import { blankAnswers } from '#delivery/record/erase-sql.ts';
-import { createStatePurge } from '#delivery/record/purge.ts';
-import { createHourlyStatsPurge } from '#delivery/stats/purge.ts';
 import type { Worker } from '#delivery/worker.ts';
-import { createErasurePurges } from '#events/erase/purges.ts';
 import { createIdAllocator } from '#events/publish/batch.ts';
-import { createEventPurges } from '#events/purges.ts';
-import { createRecoveryPurges } from '#events/replay/purges.ts';
-import { createIdempotencyPurge } from '#http/idempotency/idempotency.ts';
 import { createRateLimit } from '#http/rate-limit.ts';
 import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
@@ -26,16 +18,12 @@ import { stopAll, within, type Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createBearer } from '#identity/oauth/bearer.ts';
-import { createOAuthPurges } from '#identity/oauth/purges.ts';
-import { createStorePurges } from '#stores/purges.ts';
-import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
-import { createWebhookPurges } from '#webhooks/purges.ts';
-import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import type { Config } from '#config/config.ts';
 import { createWorker, openByHand, openGuard, openNotices, recoverEvents, publishSnapshots } from './delivery.ts';
+import { createPurges } from './purges.ts';
 import { startRetention } from './retention.ts';
 import { openObserving, type Observing } from './telemetry.ts';
-import { announceChanges, eventCachesOf, openInternalEvents, openPublishing, type Publishing } from './publishing.ts';
+import { eventCachesOf, openInternalEvents, openPublishing, type Publishing } from './publishing.ts';
 import { compose } from './compose.ts';
 import { routesOf } from './routes.ts';
 
@@ -67,21 +55,7 @@ const keepRetention = (
     log,
     registry,
     settings: config.housekeeping,
-    purges: [
-      ...createOAuthPurges({ sql, kept: config.housekeeping }),
-      createIdempotencyPurge({ sql }),
-      ...createErasurePurges({ sql, log, caches: eventCachesOf(worker), blankAnswers }),
-      // Remains of erased stores; their names last.
-      ...createEventPurges({ sql }),
-      ...createRecoveryPurges({ sql, retentionDays: config.database.retentionDays }),
-      ...createWebhookPurges({ sql }),
-      createCleartextSealing({ sql, sealer }),
-      createUnattendedPurge({ sql, changelog, announce: announceChanges, ...config.held }),
-      createStatePurge({ sql }),
-      createHourlyStatsPurge({ sql, keptDays: config.housekeeping.webhookHoursKeptDays }),
-      ...createStorePurges({ sql }),
-      ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),
-    ],
+    purges: createPurges({ config, sql, log, sealer, caches: eventCachesOf(worker), changelog }),
   });
 
 function openServer(

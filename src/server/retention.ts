@@ -1,15 +1,15 @@
 /**
  * Deletes expired rows in small batches with pauses, so that concurrent statements do not wait. One process at a time does
- * it. Each module lists its own purges and their indexes.
+ * it.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { withAdvisoryLock } from '#db/advisory-lock.ts';
 import type { Sql } from '#db/pool.ts';
+import type { Purge } from '#db/purges.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import type { Purge } from '#core/purge.ts';
 
 const LOCK = 7_209_003;
 const DURATION_BUCKETS_SECONDS = [0.01, 0.1, 1, 10, 60, 600];

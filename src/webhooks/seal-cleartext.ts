@@ -1,7 +1,7 @@
 /** Seals request secrets that an older version stored in cleartext, while the webhooks stay in use. */
 import type { Sealer } from '#db/seal.ts';
 import type { Sql } from '#db/pool.ts';
-import type { Purge } from '#core/purge.ts';
+import type { Purge } from '#db/purges.ts';
 import { openRequest, sealRequest } from './access.ts';
 import { listCleartext, sealCleartext } from './vault-sql.ts';
 
@@ -9,6 +9,7 @@ import { listCleartext, sealCleartext } from './vault-sql.ts';
 export function createCleartextSealing({ sql, sealer }: { sql: Sql; sealer: Sealer }): Purge {
   return {
     name: 'clear_requests',
+    keptMs: 0,
     purge: async (limit) => {
       let sealed = 0;
       for (const row of await listCleartext(sql, limit)) {

@@ -83,22 +83,38 @@ function writerOf(table: string, writing: Writing): string | undefined {
   return typeof writer === 'object' ? writer[writing] : writer;
 }
 
+/** Deletes from a table named at run time: by the lines of the modules' lists, which name it in a string. */
+const PURGES = 'src/db/purges.ts';
+const PURGE_LINE = /\bdeletes:\s*(?:'(\w+)'|\S+)/g;
+
+type Write = { line: number; table: string; writing: Writing };
+
+function writesOf({ path, templates, code }: File): Write[] {
+  const written = templates
+    .filter(({ tag, text }) => SQL_TAGS.test(tag) || STATEMENT.test(text))
+    .flatMap(({ text, line }) =>
+      [...text.matchAll(WRITE)].map(([, words = '', table = '']) => ({ line, table, writing: writingOf(words) })),
+    );
+  if (path === PURGES) return written.filter(({ table }) => table !== '${}');
+  const purged = [...code.matchAll(PURGE_LINE)].map(({ 1: table = '${}', index }): Write => ({
+    line: code.slice(0, index).split('\n').length,
+    table,
+    writing: 'delete',
+  }));
+  return [...written, ...purged];
+}
+
 /** Refuses a write by another module than the table's, to a table of no module, and to a table named at run time. */
 export function foreignWrites(files: readonly File[]): Fault[] {
   return files
     .filter(({ isTest }) => !isTest)
     .flatMap((file) =>
-      file.templates.flatMap(({ text, line, tag }) =>
-        (SQL_TAGS.test(tag) || STATEMENT.test(text) ? [...text.matchAll(WRITE)] : []).flatMap(
-          ([, words = '', table = '']) => {
-            const writing = writingOf(words);
-            const writer = writerOf(table, writing);
-            if (writer === moduleOf(file.path)) return [];
-            const reason = writer === undefined ? 'which no module owns' : `which is ${writer}'s to ${writing}`;
-            return [`${file.path}:${line} writes ${table}, ${reason}`];
-          },
-        ),
-      ),
+      writesOf(file).flatMap(({ line, table, writing }) => {
+        const writer = writerOf(table, writing);
+        if (writer === moduleOf(file.path)) return [];
+        const reason = writer === undefined ? 'which no module owns' : `which is ${writer}'s to ${writing}`;
+        return [`${file.path}:${line} writes ${table}, ${reason}`];
+      }),
     );
 }
 

@@ -1,7 +1,7 @@
 /** Which events a recovery brings, and when it may begin: the real API, and rounds of its owners one by one. */
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { createRecoveryPurges } from '#events/replay/purges.ts';
+import { createEventPurges } from '#events/purges-sql.ts';
 import { insertResend } from '#events/replay/resend-sql.ts';
 import { shardOf } from '#core/ids.ts';
 import { waitingForLocks } from '../setup/locks.ts';
@@ -218,7 +218,7 @@ test('what ended is kept as long as the deliveries it made, and a day more', asy
   const count = async (): Promise<number> => (await sql`select from recovery where state = 'finished'`).length;
   const there = await count();
   assert.ok(there > 0);
-  const [purge] = createRecoveryPurges({ sql, retentionDays: 30 });
+  const [, purge] = createEventPurges({ sql, retentionDays: 30 });
   const in30Days = new Date(Date.now() + 30 * 86_400_000);
   await purge?.purge(100, in30Days);
   assert.equal(await count(), there);

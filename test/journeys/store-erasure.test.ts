@@ -1,11 +1,11 @@
 /** A store is erased: with the answer nobody reaches any of it, and housekeeping leaves nothing of what it held. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createEventPurges } from '#events/purges.ts';
+import { createErasedStorePurges, TABLES_OF_STORES } from '#events/purges-sql.ts';
 import { listenForChanges } from '#delivery/announce.ts';
 import { shardOf } from '#core/ids.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
-import { createStorePurges } from '#stores/purges.ts';
+import { createStorePurges } from '#stores/purges-sql.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startTestApp } from '../setup/app.ts';
 import { letAppIn } from '../setup/let-in.ts';
@@ -133,7 +133,7 @@ test('workers are told of every webhook of a store that is erased', async (t) =>
 });
 
 test('what an erased store held is deleted by and by, nothing of another, and its name last', async () => {
-  for (const { purge } of createEventPurges({ sql })) await purge(100, clock.now());
+  for (const { purge } of createErasedStorePurges({ sql })) await purge(100, clock.now());
   const [store, other] = [await newStore(), await newStore()];
   for (const id of [1, 2, 3]) {
     await publish(store, id);
@@ -147,8 +147,8 @@ test('what an erased store held is deleted by and by, nothing of another, and it
         (select count(*) from event where shard = ${shard} and store_id = ${storeId}) as events`;
     return [row?.resources, row?.events];
   };
-  const [, resources, events] = createEventPurges({ sql });
-  const [names] = createStorePurges({ sql });
+  const [resources, events] = createErasedStorePurges({ sql });
+  const [names] = createStorePurges({ sql, tables: TABLES_OF_STORES });
   const later = new Date(clock.now().getTime() + HOUR_MS);
   const isNamed = async () => (await sql`select from erased_store where id = ${store.storeId}`).length === 1;
   const counts = [await resources?.purge(2, later), await resources?.purge(2, later), await events?.purge(100, later)];
@@ -168,9 +168,8 @@ test('what an erased store held is deleted by and by, nothing of another, and it
 });
 
 test('the name of an erased store stays while anything of it is left', async () => {
-  const [names] = createStorePurges({ sql });
-  const [keys, ...ofErased] = createEventPurges({ sql });
-  assert.equal(keys?.name, 'publish_keys');
+  const [names] = createStorePurges({ sql, tables: TABLES_OF_STORES });
+  const ofErased = createErasedStorePurges({ sql });
   for (const one of ofErased) await one.purge(1_000, clock.now());
   // Of everything but the last: each in turn is the only one that still has something.
   for (const kept of ofErased) {

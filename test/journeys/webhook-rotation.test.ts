@@ -1,7 +1,7 @@
 /** A key that takes over from another on the webhook resource: who may, what is shown, and what ends it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createWebhookPurges } from '#webhooks/purges.ts';
+import { createWebhookPurges } from '#webhooks/purges-sql.ts';
 import { faultsIn, minimal, startWebhookApi, type Reply } from '../setup/webhook-api.ts';
 
 const { call, sql, a, clock, changed } = await startWebhookApi();

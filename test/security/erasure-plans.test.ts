@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { maintainPartitions } from '#db/partitions.ts';
 import { openPool } from '#db/pool.ts';
-import { createEventPurges } from '#events/purges.ts';
+import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#events/purges-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
-import { createStorePurges } from '#stores/purges.ts';
+import { createStorePurges } from '#stores/purges-sql.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const database = await testDatabase();
@@ -87,8 +87,8 @@ test('every batch goes by an index, and takes the erased store alone', async () 
   await fill();
   const before = await wholeReads();
   assert.deepEqual(Object.keys(before).toSorted(), TABLES.toSorted());
-  const [keys, ...ofErased] = createEventPurges({ sql });
-  const purges = [...ofErased, ...createStorePurges({ sql })];
+  const [keys] = createEventPurges({ sql, retentionDays: 30 });
+  const purges = [...createErasedStorePurges({ sql }), ...createStorePurges({ sql, tables: TABLES_OF_STORES })];
   for (const { name, purge } of purges) {
     let deleted = 0;
     for (let execution = 0; execution < EXECUTIONS; execution += 1) deleted += await purge(50, LATER);

@@ -4,8 +4,9 @@ import { test } from 'node:test';
 import { createAccountPurges } from '#identity/accounts/purges.ts';
 import { openPool } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import { createHourlyStatsPurge } from '#delivery/stats/purge.ts';
-import { createOAuthPurges } from '#identity/oauth/purges.ts';
+import { createDeliveryPurges } from '#delivery/purges.ts';
+import { createIdempotencyPurges } from '#http/idempotency/idempotency.ts';
+import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
 import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
@@ -18,8 +19,11 @@ await sql`select set_config('enable_seqscan', 'on', false), set_config('plan_cac
 const { housekeeping } = readConfig({}, process.cwd());
 const purges = [
   ...createOAuthPurges({ sql, kept: housekeeping }),
+  ...createIdempotencyPurges({ sql }),
   ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
-  createHourlyStatsPurge({ sql, keptDays: housekeeping.webhookHoursKeptDays }),
+  ...createDeliveryPurges({ sql, hoursKeptDays: housekeeping.webhookHoursKeptDays }).filter(
+    ({ name }) => name === 'webhook_hours',
+  ),
 ];
 
 const ROWS = 10_000;
@@ -34,6 +38,7 @@ const TABLES = [
   'authorization_code',
   'client',
   'client_secret',
+  'idempotency_key',
   'password_reset',
   'refresh_token',
   'registration_token',
@@ -76,6 +81,8 @@ async function fill(): Promise<void> {
     select ${hash('session')}, 1, ${NOW}, ${until()} from ${series()}`;
   await sql`insert into password_reset (hash, user_id, date_created, date_expires)
     select ${hash('reset')}, 1, ${NOW}, ${until()} from ${series()}`;
+  await sql`insert into idempotency_key (scope, body_hash, date_created)
+    select ${hash('scope')}, ${hash('body')}, ${until()} from ${series()}`;
   await sql`insert into throttle select ${hash('bucket')}, ${until()} from ${series()}`;
   await sql`insert into audit (id, action, detail, date_created) select n, 'signed_in', '{}', ${until()} from ${series()}`;
   await sql`insert into webhook_hour select 0, n * 256, ${until()}, 'delivered', 1, '{1}' from ${series()}`;

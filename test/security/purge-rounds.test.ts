@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { openPool, type Sql } from '#db/pool.ts';
+import type { Purge } from '#db/purges.ts';
 import { systemClock } from '#core/clock.ts';
 import { createLog } from '#core/log.ts';
-import type { Purge } from '#core/purge.ts';
 import { startRetention } from '../../src/server/retention.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
@@ -20,7 +20,7 @@ const HOUR_MS = 3_600_000;
 function scripted(name: string, rows: readonly number[] = []) {
   const limits: number[] = [];
   const purge: Purge['purge'] = async (limit) => rows[limits.push(limit) - 1] ?? 0;
-  return { name, purge, limits };
+  return { name, keptMs: 0, purge, limits };
 }
 
 function start(purges: readonly Purge[], options: { everyMs?: number; pauseMs?: number; on?: Sql } = {}) {
@@ -45,7 +45,11 @@ test('a purge goes on until a batch is not full, and the next one has its turn',
 
 test('one that fails keeps neither the others from their turn nor itself from the next round', async () => {
   let failures = 0;
-  const broken: Purge = { name: 'broken', purge: () => Promise.reject(new Error(`failure ${(failures += 1)}`)) };
+  const broken: Purge = {
+    name: 'broken',
+    keptMs: 0,
+    purge: () => Promise.reject(new Error(`failure ${(failures += 1)}`)),
+  };
   const sound = scripted('sound');
   const fixture = start([broken, sound]);
   await until(
@@ -58,7 +62,7 @@ test('one that fails keeps neither the others from their turn nor itself from th
 test('of two processes one purges, and the other does when that one has stopped', async () => {
   const { promise: isReleased, resolve: release } = Promise.withResolvers<void>();
   let isBusy = false;
-  const slow: Purge = { name: 'slow', purge: () => ((isBusy = true), isReleased.then(() => 0)) };
+  const slow: Purge = { name: 'slow', keptMs: 0, purge: () => ((isBusy = true), isReleased.then(() => 0)) };
   const first = start([slow]);
   await until(
     async () => isBusy,

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { beforeEach, test } from 'node:test';
 import { createAccountPurges } from '#identity/accounts/purges.ts';
 import { transaction } from '#db/pool.ts';
-import { createOAuthPurges } from '#identity/oauth/purges.ts';
+import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 

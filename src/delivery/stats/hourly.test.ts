@@ -11,7 +11,7 @@ import { createEngineMetrics } from '../metrics/metrics.ts';
 import { observeRecorder } from '../metrics/attempts.ts';
 import { ended, deadLetter, type Entry } from '../policy/entry.ts';
 import { createRecorder } from '../record/record.ts';
-import { createHourlyStatsPurge } from './purge.ts';
+import { createDeliveryPurges } from '../purges.ts';
 import { addHours } from './hourly-sql.ts';
 import { HourlyStats } from './hourly.ts';
 
@@ -164,7 +164,7 @@ test('hours are deleted after their days, in batches', async () => {
   const tally = tallyOf();
   for (let hour = 0; hour < 5; hour += 1) tally.add(entryOf(id, at(hour - 48)));
   await tally.flush();
-  const { purge } = createHourlyStatsPurge({ sql, keptDays: 1 });
-  assert.deepEqual([await purge(2, at(-24 + 3)), await purge(2, at(-24 + 3)), await purge(2, at(-24 + 3))], [2, 1, 0]);
+  const purge = async () => await createDeliveryPurges({ sql, hoursKeptDays: 1 })[1]?.purge(2, at(-24 + 3));
+  assert.deepEqual([await purge(), await purge(), await purge()], [2, 1, 0]);
   assert.equal((await hoursOf([id])).length, 2);
 });

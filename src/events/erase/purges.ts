@@ -1,6 +1,6 @@
 /** Purges that complete erasures in the background. */
 import type { Sql } from '#db/pool.ts';
-import type { Purge } from '#core/purge.ts';
+import { purgesOf, type Purge } from '#db/purges.ts';
 import { eraseRemaining } from './chain.ts';
 import { searchCustomerCopies, type CopySearchDeps } from './customer-copies-search.ts';
 import { deleteErasedEvents, insertErasedEvents, findErasedEvents } from './erase-sql.ts';
@@ -26,24 +26,20 @@ async function eraseUnfinished(deps: CopySearchDeps, limit: number, now: Date): 
 }
 
 export function createErasurePurges(deps: CopySearchDeps & { blankAnswers: ClearResponses }): readonly Purge[] {
-  return [
-    { name: 'events_of_erased_resources', purge: (limit, now) => eraseUnfinished(deps, limit, now) },
-    { name: 'rows_searched_for_erased_customers', purge: (limit, now) => searchCustomerCopies(deps, limit, now) },
-    {
-      name: 'answers_to_erased_events',
-      purge: async (limit, now) => {
-        const { sql, blankAnswers } = deps;
-        const before = new Date(now.getTime() - ATTEMPT_RECORDED_AFTER_MS);
-        const erasedEvents = await findErasedEvents(sql, before, limit);
-        for (const [storeId, events] of Map.groupBy(erasedEvents, (event) => event.storeId)) {
-          const shard = events[0]?.shard ?? 0;
-          const ids = events.map(({ id }) => id);
-          const pending = await blankAnswers(sql, { shard, storeId, ids });
-          await insertErasedEvents(sql, { shard, storeId }, pending, now);
-          await deleteErasedEvents(sql, shard, ids, before);
-        }
-        return erasedEvents.length;
-      },
-    },
-  ];
+  const eraseAnswers = async (sql: Sql, before: Date, limit: number, now: Date): Promise<number> => {
+    const erasedEvents = await findErasedEvents(sql, before, limit);
+    for (const [storeId, events] of Map.groupBy(erasedEvents, (event) => event.storeId)) {
+      const shard = events[0]?.shard ?? 0;
+      const ids = events.map(({ id }) => id);
+      const pending = await deps.blankAnswers(sql, { shard, storeId, ids });
+      await insertErasedEvents(sql, { shard, storeId }, pending, now);
+      await deleteErasedEvents(sql, shard, ids, before);
+    }
+    return erasedEvents.length;
+  };
+  return purgesOf(deps.sql, [
+    { name: 'events_of_erased_resources', by: (_, now, limit) => eraseUnfinished(deps, limit, now) },
+    { name: 'rows_searched_for_erased_customers', by: (_, now, limit) => searchCustomerCopies(deps, limit, now) },
+    { name: 'answers_to_erased_events', by: eraseAnswers, keptMs: ATTEMPT_RECORDED_AFTER_MS },
+  ]);
 }

@@ -1,4 +1,4 @@
-/** SQL that reads and purges idempotency keys; `publishBatch` inserts them. */
+/** SQL that reads idempotency keys; `publishBatch` inserts them. */
 import type { Queryable } from '#db/pool.ts';
 
 export type KeyColumns = { shard: number[]; storeId: number[]; key: string[] };
@@ -14,13 +14,4 @@ export async function findKeys(sql: Queryable, keys: KeyColumns, staleAt: Date):
     select * from publish_key k where k.shard = a.shard and k.store_id = a.store_id and k.key = a.key limit 1
   ) as k
   where k.date_created > ${staleAt}`;
-}
-
-export async function purgeKeys(sql: Queryable, limit: number, staleAt: Date): Promise<number> {
-  const { count } = await sql`
-    delete from publish_key where ctid = any(array(
-      select ctid from publish_key where date_created <= ${staleAt}
-      order by date_created limit ${limit} for update skip locked
-    ))`;
-  return count;
 }

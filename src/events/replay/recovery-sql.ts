@@ -1,4 +1,4 @@
-/** SQL of recoveries: insert, find, start, write pages, end, purge. */
+/** SQL of recoveries: insert, find, start, write pages, end. */
 import { isAnyOpen, openTransactions } from '#db/activity.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -188,13 +188,4 @@ export async function writePage(
     )
     select (select count(*) from moved) = 1 as "isMoved", array(select id from made order by id) as "deliveryIds"`;
   return row ?? { isMoved: false, deliveryIds: [] };
-}
-
-/** Deletes recoveries that ended before the given time. */
-export async function purgeRecoveries(sql: Queryable, limit: number, endedBefore: Date): Promise<number> {
-  const { count } = await sql`
-    delete from recovery where ctid = any(array(
-      select ctid from recovery where date_ended < ${endedBefore} order by date_ended limit ${limit} for update skip locked
-    ))`;
-  return count;
 }

@@ -30,15 +30,6 @@ export async function findResponse(sql: Queryable, scope: Buffer, staleAt: Date)
   return row;
 }
 
-export async function purgeKeys(sql: Queryable, limit: number, staleAt: Date): Promise<number> {
-  const { count } = await sql`
-    delete from idempotency_key where scope in (
-      select scope from idempotency_key where date_created <= ${staleAt}
-      order by date_created limit ${limit} for update skip locked
-    )`;
-  return count;
-}
-
 /** Counts the rows whose response is sealed with another key; the key id follows the first byte of the envelope. */
 export async function countSealedWithOtherKey(sql: Queryable, keyId: Buffer): Promise<number> {
   const [row] = await sql<{ n: number }[]>`

@@ -6,12 +6,12 @@ import { createHash, createHmac } from 'node:crypto';
 import { transaction, type Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Keys } from '#core/keys.ts';
-import type { Purge } from '#core/purge.ts';
+import { purgesOf, type Purge } from '#db/purges.ts';
 import { invalid, Problem } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import type { CreatedResult, IdempotentExecution } from '../operation.ts';
 import { responseBoundTo, IDEMPOTENCY_KEPT_MS, IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from './key.ts';
-import { claimKey, findResponse, storeResponse, purgeKeys, type StoredResponse } from './idempotency-sql.ts';
+import { claimKey, findResponse, storeResponse, type StoredResponse } from './idempotency-sql.ts';
 
 /** `fingerprintKeys`: bodies may contain guessable secrets, so their fingerprint is an HMAC. */
 export type IdempotencyDeps = { sql: Sql; sealer: Sealer; fingerprintKeys: Keys };
@@ -101,10 +101,9 @@ export function createIdempotency({ sql, sealer, fingerprintKeys }: IdempotencyD
   };
 }
 
-/** Deletes expired keys. */
-export function createIdempotencyPurge({ sql }: { sql: Sql }): Purge {
-  return {
-    name: 'idempotency_keys',
-    purge: (limit, now) => purgeKeys(sql, limit, new Date(now.getTime() - IDEMPOTENCY_KEPT_MS)),
-  };
+export function createIdempotencyPurges({ sql }: { sql: Sql }): readonly Purge[] {
+  const keptMs = IDEMPOTENCY_KEPT_MS;
+  return purgesOf(sql, [
+    { name: 'idempotency_keys', deletes: 'idempotency_key', key: 'scope', expires: 'date_created', keptMs },
+  ]);
 }

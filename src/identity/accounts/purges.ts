@@ -1,19 +1,15 @@
-/** Retention of accounts: the expired rows that retention deletes. */
+/** The expired rows of accounts. */
+import { purgesOf, type Purge } from '#db/purges.ts';
 import type { Sql } from '#db/pool.ts';
-import type { Purge } from '#core/purge.ts';
-import { deleteAuditEntries, deleteFullBuckets, deletePasswordResets, deleteSessions } from './purges-sql.ts';
 
 const DAY_MS = 86_400_000;
 
-export function createAccountPurges(deps: { sql: Sql; auditKeptDays: number }): readonly Purge[] {
-  const { sql, auditKeptDays } = deps;
-  return [
-    { name: 'sessions', purge: (limit, now) => deleteSessions(sql, now, limit) },
-    { name: 'password_resets', purge: (limit, now) => deletePasswordResets(sql, now, limit) },
-    { name: 'throttle_buckets', purge: (limit, now) => deleteFullBuckets(sql, now, limit) },
-    {
-      name: 'audit_entries',
-      purge: (limit, now) => deleteAuditEntries(sql, new Date(now.getTime() - auditKeptDays * DAY_MS), limit),
-    },
-  ];
+/** A throttle bucket without a row is full. */
+export function createAccountPurges({ sql, auditKeptDays }: { sql: Sql; auditKeptDays: number }): readonly Purge[] {
+  return purgesOf(sql, [
+    { name: 'sessions', deletes: 'session', key: 'hash', expires: 'date_expires' },
+    { name: 'password_resets', deletes: 'password_reset', key: 'hash', expires: 'date_expires' },
+    { name: 'throttle_buckets', deletes: 'throttle', key: 'key', expires: 'full_at' },
+    { name: 'audit_entries', deletes: 'audit', key: 'id', expires: 'date_created', keptMs: auditKeptDays * DAY_MS },
+  ]);
 }

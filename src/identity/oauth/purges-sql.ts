@@ -1,11 +1,34 @@
-/**
- * SQL that deletes expired rows of the authorization server. Each statement selects its rows by an index, oldest first, into
- * an array; with a join, the planner may read the whole table. Locked rows are skipped and deleted by a later run.
- */
-import type { Queryable } from '#db/pool.ts';
+/** The expired rows of the authorization server: how long they are kept, and the statements that delete more than one table's. */
+import { transaction, type Queryable, type Sql } from '#db/pool.ts';
+import { deleteBatch, purgesOf, type Purge } from '#db/purges.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+
+type RetentionPeriods = { codeKeptMinutes: number; accessTokenKeptHours: number; revokedGrantKeptDays: number };
+
+/** A rotated refresh token is kept until its date of expiry, which the rotation set. */
+export function createOAuthPurges({ sql, kept }: { sql: Sql; kept: RetentionPeriods }): readonly Purge[] {
+  const tokenKeptMs = kept.accessTokenKeptHours * HOUR_MS;
+  const grantKeptMs = kept.revokedGrantKeptDays * DAY_MS;
+  return purgesOf(sql, [
+    { name: 'authorization_codes', by: deleteCodes, keptMs: kept.codeKeptMinutes * MINUTE_MS },
+    { name: 'access_tokens', deletes: 'access_token', key: 'hash', expires: 'date_expires', keptMs: tokenKeptMs },
+    { name: 'refresh_tokens', by: deleteRefreshTokens },
+    // Codes and tokens of a grant are deleted with it.
+    { name: 'revoked_grants', deletes: 'access_grant', key: 'id', expires: 'date_revoked', keptMs: grantKeptMs },
+    // Delayed by a minute: requests in flight at the deletion lock a token before its grant, and have finished by then.
+    { name: 'grants_of_deleted_clients', by: deleteGrantsOfDeletedClients, keptMs: MINUTE_MS },
+    { name: 'deleted_clients', by: deleteDeletedClients, keptMs: MINUTE_MS },
+    { name: 'client_secrets', deletes: 'client_secret', key: 'hash', expires: 'date_expires' },
+    { name: 'unused_clients', by: purgeUnusedClients },
+    { name: 'registration_tokens', deletes: 'registration_token', key: 'hash', expires: 'date_expires' },
+  ]);
+}
 
 /** Deletes expired codes. A code that was never redeemed is deleted with its grant, which has no tokens. */
-export async function deleteCodes(sql: Queryable, before: Date, limit: number): Promise<number> {
+async function deleteCodes(sql: Queryable, before: Date, limit: number): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     with gone as (
       delete from authorization_code where hash = any(array(
@@ -21,21 +44,11 @@ export async function deleteCodes(sql: Queryable, before: Date, limit: number): 
   return row?.count ?? 0;
 }
 
-export async function deleteAccessTokens(sql: Queryable, before: Date, limit: number): Promise<number> {
-  const { count } = await sql`
-    delete from access_token where hash = any(array(
-      select hash from access_token where date_expires <= ${before}
-      order by date_expires limit ${limit} for update skip locked
-    ))
-  `;
-  return count;
-}
-
 /**
  * Deletes expired refresh tokens. A token that was not rotated is its grant's current one, so the idle grant is deleted
  * too.
  */
-export async function deleteRefreshTokens(sql: Queryable, before: Date, limit: number): Promise<number> {
+async function deleteRefreshTokens(sql: Queryable, before: Date, limit: number): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     with gone as (
       delete from refresh_token where hash = any(array(
@@ -51,19 +64,8 @@ export async function deleteRefreshTokens(sql: Queryable, before: Date, limit: n
   return row?.count ?? 0;
 }
 
-/** Deletes revoked grants with their codes and tokens. */
-export async function deleteRevokedGrants(sql: Queryable, before: Date, limit: number): Promise<number> {
-  const { count } = await sql`
-    delete from access_grant where id = any(array(
-      select id from access_grant where date_revoked <= ${before}
-      order by date_revoked limit ${limit} for update skip locked
-    ))
-  `;
-  return count;
-}
-
 /** Deletes grants of deleted clients with their codes and tokens. */
-export async function deleteGrantsOfDeletedClients(sql: Queryable, before: Date, limit: number): Promise<number> {
+async function deleteGrantsOfDeletedClients(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from access_grant where id = any(array(
       select g.id from client c join access_grant g on g.client = c.id where c.date_deleted <= ${before}
@@ -74,32 +76,28 @@ export async function deleteGrantsOfDeletedClients(sql: Queryable, before: Date,
 }
 
 /** Deletes clients marked as deleted that have no grants left, with their secrets and logo. */
-export async function deleteDeletedClients(sql: Queryable, before: Date, limit: number): Promise<number> {
-  const { count } = await sql`
-    delete from client where id = any(array(
-      select id from client c where c.date_deleted <= ${before}
-        and not exists (select from access_grant g where g.client = c.id)
-      order by c.date_deleted limit ${limit} for update skip locked
-    ))
-  `;
-  return count;
+function deleteDeletedClients(sql: Queryable, before: Date, limit: number): Promise<number> {
+  const hasNoGrants = sql`not exists (select from access_grant g where g.client = client.id)`;
+  const table = { deletes: 'client', key: 'id', order: ['date_deleted'] };
+  return deleteBatch(sql, table, sql`date_deleted <= ${before} and ${hasNoGrants}`, limit);
 }
 
-export async function deleteClientSecrets(sql: Queryable, before: Date, limit: number): Promise<number> {
-  const { count } = await sql`
-    delete from client_secret where hash = any(array(
-      select hash from client_secret where date_expires <= ${before}
-      order by date_expires limit ${limit} for update skip locked
-    ))
-  `;
-  return count;
-}
+/**
+ * Deletes clients whose deadline for a first grant has passed. Each statement sees what was committed while the previous one
+ * waited, so a client that has just received its first grant is kept.
+ */
+const purgeUnusedClients = (sql: Sql, before: Date, limit: number): Promise<number> =>
+  transaction(sql, async (tx) => {
+    const due = await lockUnusedClients(tx, before, limit);
+    await keepUsedClients(tx, due);
+    return deleteUnusedClients(tx, due);
+  });
 
 /**
  * Locks and returns clients whose deadline for a first grant has passed. The lock blocks new grants until the
  * transaction ends.
  */
-export async function lockUnusedClients(sql: Queryable, now: Date, limit: number): Promise<number[]> {
+async function lockUnusedClients(sql: Queryable, now: Date, limit: number): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
     select id from client where unused_until <= ${now}
     order by unused_until limit ${limit} for update skip locked
@@ -108,24 +106,14 @@ export async function lockUnusedClients(sql: Queryable, now: Date, limit: number
 }
 
 /** Clears the deadline of the clients that have received a grant. */
-export async function keepUsedClients(sql: Queryable, ids: readonly number[]): Promise<void> {
+async function keepUsedClients(sql: Queryable, ids: readonly number[]): Promise<void> {
   await sql`
     update client set unused_until = null
     where id = any(${ids}::bigint[]) and exists (select from access_grant g where g.client = client.id)
   `;
 }
 
-export async function deleteUnusedClients(sql: Queryable, ids: readonly number[]): Promise<number> {
+async function deleteUnusedClients(sql: Queryable, ids: readonly number[]): Promise<number> {
   const { count } = await sql`delete from client where id = any(${ids}::bigint[]) and unused_until is not null`;
-  return count;
-}
-
-export async function deleteRegistrationTokens(sql: Queryable, before: Date, limit: number): Promise<number> {
-  const { count } = await sql`
-    delete from registration_token where hash = any(array(
-      select hash from registration_token where date_expires <= ${before}
-      order by date_expires limit ${limit} for update skip locked
-    ))
-  `;
   return count;
 }

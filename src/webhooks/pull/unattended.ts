@@ -4,7 +4,7 @@
  */
 import type { Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
-import type { Purge } from '#core/purge.ts';
+import type { Purge } from '#db/purges.ts';
 import type { WebhookDeps } from '../access.ts';
 import { deleteWebhook, lockWebhook } from '../webhook-sql.ts';
 import { recordUnattended } from '../audit.ts';
@@ -38,10 +38,12 @@ const remove = (
   });
 
 export function createUnattendedPurge(deps: UnattendedDeps): Purge {
+  const keptMs = deps.unheardHours * HOUR_MS;
   return {
     name: 'forsaken_webhooks',
+    keptMs,
     purge: async (limit, now) => {
-      const before = new Date(now.getTime() - deps.unheardHours * HOUR_MS);
+      const before = new Date(now.getTime() - keptMs);
       let removed = 0;
       for (const webhook of await listUnattended(deps.sql, before, limit)) {
         if (await remove(deps, webhook, { before, now })) removed += 1;

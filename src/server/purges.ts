@@ -1,0 +1,47 @@
+/** Everything that expires, in the order of deletion. docs/operating.md has it as a table. */
+import { createAccountPurges } from '#identity/accounts/purges.ts';
+import type { Changelog } from '#changelog/changelog.ts';
+import type { Config } from '#config/config.ts';
+import type { Log } from '#core/log.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Purge } from '#db/purges.ts';
+import type { Sealer } from '#db/seal.ts';
+import { createDeliveryPurges } from '#delivery/purges.ts';
+import { blankAnswers } from '#delivery/record/erase-sql.ts';
+import type { EventCaches } from '#events/erase/chain.ts';
+import { createErasurePurges } from '#events/erase/purges.ts';
+import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#events/purges-sql.ts';
+import { createIdempotencyPurges } from '#http/idempotency/idempotency.ts';
+import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
+import { createStorePurges } from '#stores/purges-sql.ts';
+import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
+import { createWebhookPurges } from '#webhooks/purges-sql.ts';
+import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
+import { announceChanges } from './publishing.ts';
+
+type Deps = {
+  config: Pick<Config, 'housekeeping' | 'database' | 'held'>;
+  sql: Sql;
+  log: Log;
+  sealer: Sealer;
+  caches: EventCaches;
+  changelog: Changelog;
+};
+
+export function createPurges({ config, sql, log, sealer, caches, changelog }: Deps): readonly Purge[] {
+  const { housekeeping, database, held } = config;
+  return [
+    ...createOAuthPurges({ sql, kept: housekeeping }),
+    ...createIdempotencyPurges({ sql }),
+    ...createErasurePurges({ sql, log, caches, blankAnswers }),
+    ...createEventPurges({ sql, retentionDays: database.retentionDays }),
+    ...createErasedStorePurges({ sql }),
+    ...createWebhookPurges({ sql }),
+    createCleartextSealing({ sql, sealer }),
+    createUnattendedPurge({ sql, changelog, announce: announceChanges, ...held }),
+    ...createDeliveryPurges({ sql, hoursKeptDays: housekeeping.webhookHoursKeptDays }),
+    // After the rows of erased stores.
+    ...createStorePurges({ sql, tables: TABLES_OF_STORES }),
+    ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
+  ];
+}

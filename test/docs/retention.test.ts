@@ -1,0 +1,51 @@
+/** The table of docs/operating.md of what is deleted, and after how long, is what is deleted. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { readConfig } from '#config/config.ts';
+import { createLog } from '#core/log.ts';
+import { openPool } from '#db/pool.ts';
+import { createSealer } from '#db/seal.ts';
+import { eventCachesOf, openInternalEvents } from '../../src/server/publishing.ts';
+import { createPurges } from '../../src/server/purges.ts';
+import { ROOT } from './page.ts';
+
+const UNITS = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+] as const;
+
+/** As people say it, in the largest unit that needs no fraction. */
+function periodOf(ms: number): string {
+  const [unit, unitMs] = UNITS.find(([, each]) => ms % each === 0) ?? ['ms', 1];
+  const count = ms / unitMs;
+  return ms === 0 ? '–' : `${count} ${unit}${count === 1 ? '' : 's'}`;
+}
+
+test('docs/operating.md has a line for each purge, in their order, with how long its rows are kept', async () => {
+  const config = readConfig({}, '/');
+  // Connects when it is first used.
+  const sql = openPool(
+    { kind: 'url', url: 'postgres://localhost/halcyon' },
+    { connections: 1, applicationName: 'test' },
+  );
+  const purges = createPurges({
+    config,
+    sql,
+    log: createLog('silent'),
+    sealer: createSealer(Buffer.alloc(32)),
+    caches: eventCachesOf(undefined),
+    changelog: openInternalEvents(config).changelog,
+  });
+  const page = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
+  const [, table = ''] = /^\| `what` \| rows \| kept \|\n.*\n((?:\|.*\n)+)/m.exec(page) ?? [];
+  const lines = [...table.matchAll(/^\| `(\w+)` \| [^|]+ \| ([^|(]+?)(?: \([^|]*)? \|$/gm)];
+  assert.equal(lines.length, table.split('\n').length - 1, 'every line has three cells');
+  assert.deepEqual(
+    lines.map(([, name, kept]) => [name, kept]),
+    purges.map(({ name, keptMs }) => [name, periodOf(keptMs)]),
+  );
+  await sql.end();
+});
