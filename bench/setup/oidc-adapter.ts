@@ -32,7 +32,7 @@ export function createAdapter(sql: Sql): AdapterFactory {
       const expires = expiresInSeconds === undefined ? null : new Date(Date.now() + expiresInSeconds * 1_000);
       await sql`
         insert into oidc_payload (id, kind, payload, grant_id, date_expires)
-        values (${id}, ${kind}, ${sql.json(payload as never)}, ${payload.grantId ?? null}, ${expires})
+        values (${id}, ${kind}, ${sql.json(payload)}, ${payload.grantId ?? null}, ${expires})
         on conflict (id) do update set payload = excluded.payload, date_expires = excluded.date_expires
       `;
     },

@@ -1,9 +1,6 @@
 /** Translates the filters, order and page of a collection request into SQL fragments. */
-import type postgres from 'postgres';
 import type { Comparisons, Filter, Listing, Order } from '#core/listing.ts';
-import type { Queryable } from './pool.ts';
-
-type Fragment = postgres.Fragment;
+import type { Fragment, Queryable } from './pool.ts';
 
 /** The SQL expression of each property that can be compared; a missing one is a compile error. */
 export type Columns<Properties extends Comparisons> = {

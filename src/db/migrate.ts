@@ -2,8 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type postgres from 'postgres';
-import { DatabaseError, type Sql } from './pool.ts';
+import { DatabaseError, type Queryable, type Sql } from './pool.ts';
 
 type Migration = { version: number; name: string; hash: string; text: string };
 export type Applied = Pick<Migration, 'version' | 'name' | 'hash'>;
@@ -62,11 +61,11 @@ function requireCompatible(migrations: readonly Migration[], applied: readonly A
   return missing;
 }
 
-async function apply(sql: postgres.ReservedSql, { version, name, hash, text }: Migration): Promise<void> {
-  // `simple`: a file contains many statements. A reserved connection has no `begin` method.
+async function apply(sql: Queryable, { version, name, hash, text }: Migration): Promise<void> {
+  // A reserved connection has no `begin` method.
   await sql`begin`;
   try {
-    await sql.unsafe(text).simple();
+    await sql.unsafe(text);
     await sql`insert into schema_migration (version, name, hash, date_applied) values (${version}, ${name}, ${hash}, now())`;
     await sql`commit`;
   } catch (error) {

@@ -2,12 +2,10 @@
  * Filters and orders by undeclared properties: members of a JSON object, compared as the type of their text. A member is
  * extracted once per filter and once for all order terms, because an extraction costs as much as reading the row.
  */
-import type postgres from 'postgres';
 import type { Filter, Listing, Order } from '#core/listing.ts';
 import { narrowed, ordered } from './listing.ts';
-import type { Queryable } from './pool.ts';
+import type { Fragment, Queryable } from './pool.ts';
 
-type Fragment = postgres.Fragment;
 type Columns = Readonly<Record<string, Fragment>>;
 
 /** An empty text counts as null. Each of these three evaluates `member` once. */

@@ -1,5 +1,4 @@
 /** Maintains the day partitions of append-only tables: created ahead of time, dropped as a whole after the retention period. */
-import type postgres from 'postgres';
 import { dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
 import { createNumbers, isWithoutNumbers, newestNumberedDay } from './numbers.ts';
 import { transaction, type Queryable, type Sql } from './pool.ts';
@@ -13,7 +12,7 @@ const LOCK_TIMEOUT_MS = 2_000;
 const LOCK_NOT_AVAILABLE = '55P03';
 const CHECK_VIOLATION = '23514';
 
-const codeOf = (error: unknown): unknown => (error as Partial<postgres.PostgresError> | null)?.code;
+const codeOf = (error: unknown): unknown => (error as NodeJS.ErrnoException | null)?.code;
 
 /** Returns whether a lock was not available in time, for example because of a dump or an `analyze`. */
 export function isLockUnavailable(error: unknown): boolean {

@@ -1,22 +1,36 @@
 /** Connection pools, transactions and the check of the PostgreSQL server. */
-import type Postgres from 'postgres';
-import { isMistyped, types } from './arrays.ts';
-import { postgres } from './driver.ts';
+import { Connection, ConnectionError, PostgresError, type ConnectionSettings } from './connection.ts';
+import { Connections, type PoolUse } from './connections.ts';
 import { remedyOf } from './remedy.ts';
-import { withUseCounted } from './use.ts';
+import { DatabaseError, endpointsOf, serversAt, type DatabaseAddress } from './servers.ts';
+import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 
-export type Sql = Postgres.Sql;
-export type Tx = Postgres.TransactionSql;
-/** The pool, or a transaction on one of its connections. */
-export type Queryable = Postgres.ISql;
+export { DatabaseError, type DatabaseAddress } from './servers.ts';
+export type { Fragment, Queryable } from './statement.ts';
 
-export type DatabaseAddress =
-  | { kind: 'url'; url: string }
-  | { kind: 'socket'; directory: string; user: string; password: string; database: string };
+/** A transaction. Its statements are executed in the order in which they are awaited, without waiting for each other. */
+export interface Tx extends Queryable {
+  /** Runs `body` in a part of the transaction that is rolled back by itself. */
+  savepoint<T>(body: (tx: Tx) => T | Promise<T>): Promise<T>;
+}
 
-/** An error that an operator can fix; the message is one line with the remedy. */
-export class DatabaseError extends Error {
-  override readonly name = 'DatabaseError';
+/** A connection that nothing else uses. */
+interface Reserved extends Queryable {
+  release(): void;
+}
+
+const POOL = Symbol('pool');
+
+/** A pool of connections. */
+export interface Sql extends Queryable {
+  /** Runs `body` in a transaction; rejects if one of its statements failed, also if `body` ignores that. */
+  begin<T>(body: (tx: Tx) => T | Promise<T>): Promise<T>;
+  begin<T>(mode: string, body: (tx: Tx) => T | Promise<T>): Promise<T>;
+  reserve(): Promise<Reserved>;
+  notify(channel: string, payload: string): Promise<unknown>;
+  /** Waits for all statements and closes the connections; after `timeout` seconds both end at once. */
+  end(options?: { timeout: number }): Promise<void>;
+  readonly [POOL]: Connections;
 }
 
 /** A `DatabaseError` with problem and remedy as separate members. */
@@ -33,7 +47,6 @@ export class UnusableError extends DatabaseError {
 
 /** The oldest PostgreSQL version that supports all statements. */
 const OLDEST_MAJOR = 15;
-const CONNECT_TIMEOUT_SECONDS = 10;
 /**
  * Every statement has an index. Sequential scans are off because a plan made while a table was small is kept until statistics are
  * collected, a minute in which 100,000 rows may arrive; JIT is off because it would treat the penalised scans as expensive.
@@ -41,79 +54,20 @@ const CONNECT_TIMEOUT_SECONDS = 10;
  */
 const PLANNING = { enable_seqscan: 'off', jit: 'off', plan_cache_mode: 'force_generic_plan' };
 
-type Many = (...args: unknown[]) => unknown;
+const SESSION = { TimeZone: 'UTC', DateStyle: 'ISO' };
 
-/**
- * A statement was sent after the connection of its transaction broke. The driver (3.4.9) would execute it on the replacement
- * connection, in the transaction of another caller.
- */
-class TransactionEndedError extends Error {
-  readonly code = 'CONNECTION_CLOSED';
-  override readonly message = 'the transaction has ended';
-}
-
-/**
- * Wraps the tag, and those of `begin`, `savepoint` and `reserve`, so that arrays of dates, booleans and buffers are sent without a
- * declared type and the server infers it, as for every other array.
- */
-const withArrays = <T extends Queryable>(sql: T, hasTransactionEnded = () => false): T =>
-  new Proxy(sql, {
-    apply(target, self, args: unknown[]) {
-      if (hasTransactionEnded()) throw new TransactionEndedError();
-      const passed = args.some(isMistyped)
-        ? args.map((arg) => (isMistyped(arg) ? target.typed(arg as never, 0) : arg))
-        : args;
-      return Reflect.apply(target as unknown as Many, self, passed);
-    },
-    get(target, key, receiver) {
-      const member: unknown = Reflect.get(target, key, receiver);
-      if (key === 'begin' || key === 'savepoint') {
-        return async (...args: unknown[]) => {
-          const body = args.pop() as (tx: Tx) => unknown;
-          let hasEnded = false;
-          try {
-            return await (member as Many)(...args, async (tx: Tx) => {
-              try {
-                return await body(withArrays(tx, () => hasEnded || hasTransactionEnded()));
-              } finally {
-                // Never resolves: the driver would send COMMIT or ROLLBACK on the replacement connection too.
-                if (hasEnded) await new Promise<never>(() => {});
-              }
-            });
-          } finally {
-            hasEnded = true;
-          }
-        };
-      }
-      if (key === 'reserve') {
-        return async () => {
-          // Opens a connection: a `reserve()` that has to open one never resolves (driver 3.4.9) unless the driver looks up
-          // types, and that look-up crashes the process if the connection breaks during it.
-          await (target as unknown as Sql)`select 1`;
-          return withArrays((await (member as Many)()) as Postgres.ReservedSql);
-        };
-      }
-      return member;
-    },
-  });
-
-/** Returns the reconnect delay: 50 ms, doubling up to 2 s. The driver's default rises to 20 s, during which all requests would fail. */
-const reconnectAfterSeconds = (attempt: number): number => Math.min(0.05 * 2 ** attempt, 2);
-
-const socketOf = ({ directory, user, password, database }: Extract<DatabaseAddress, { kind: 'socket' }>) => ({
-  path: `${directory}/.s.PGSQL.5432`,
-  user,
-  password,
-  database,
-});
+/** Returns settings as the startup parameter `options`. */
+const optionsOf = (settings: Readonly<Record<string, string>>): string =>
+  Object.entries(settings)
+    .map(([name, value]) => `-c ${name}=${value.replaceAll(/[\\\s]/g, String.raw`\$&`)}`)
+    .join(' ');
 
 /**
  * Returns a pool that connects on first use. int8 is read as a number, timestamptz as a `Date`, both also inside arrays.
- * `isShared`: a pooler assigns a session per transaction (PgBouncer), so named prepared statements are not available and a
- * statement takes a second round trip.
+ * `isShared`: a pooler assigns a session per transaction (PgBouncer), so statements are not prepared.
  * `silenceMs`: a connection without a response for this long while a statement waits is closed, and the statement rejects with an
  * error for which `isUnavailable` returns true. It may have been executed.
- * `onQuery` counts statements for the benches; it adds parameters to the driver's errors, so it is never set elsewhere.
+ * `onQuery` counts statements for the benches.
  */
 export function openPool(
   address: DatabaseAddress,
@@ -125,50 +79,160 @@ export function openPool(
     onQuery?: (statement: string) => void;
   },
 ): Sql {
-  const { onQuery } = options;
-  const settings: Postgres.Options<Record<string, Postgres.PostgresType>> = {
-    max: options.connections,
-    connect_timeout: CONNECT_TIMEOUT_SECONDS,
-    backoff: reconnectAfterSeconds,
-    // `types` makes the look-up unnecessary.
-    fetch_types: false,
-    types,
-    prepare: options.isShared !== true,
-    onnotice: () => {},
-    connection: {
-      application_name: options.applicationName,
-      TimeZone: 'UTC',
-      DateStyle: 'ISO',
-      ...(options.isShared !== true && PLANNING),
-    },
-    ...(onQuery && { debug: (_connection: number, statement: string) => onQuery(statement) }),
+  const { connections, applicationName, isShared = false, silenceMs, onQuery } = options;
+  const servers = serversAt(address);
+  const { application_name = applicationName, options: more, ...parameters } = servers.parameters;
+  // PgBouncer 1.18 refuses `options`, but keeps these two settings of a client whose session changes.
+  const inSession = isShared ? parameters : { ...SESSION, ...PLANNING, ...parameters };
+  const text = [optionsOf(inSession), more ?? ''].join(' ').trim();
+  return createPool(connections, {
+    ...servers,
+    session: { application_name, ...(text !== '' && { options: text }) },
+    setUp: isShared ? `set TimeZone = '${SESSION.TimeZone}'; set DateStyle = '${SESSION.DateStyle}'` : undefined,
+    isShared,
+    silenceMs,
+    onQuery,
+  });
+}
+
+/** Executes a statement on any connection. */
+async function execute(pool: Connections, command: Command): Promise<Rows<readonly unknown[]>> {
+  for (;;) {
+    try {
+      return await pool.run((connection) => connection.query(command));
+    } catch (error) {
+      if (!(error instanceof PostgresError && error.isStale)) throw error;
+    }
+  }
+}
+
+function createPool(limit: number, settings: ConnectionSettings): Sql {
+  const pool = new Connections(limit, settings);
+  const tag = createTag(async (command) => execute(pool, command()));
+  const begin = <T>(...args: [...string[], Body<T>]): Promise<T> => {
+    const body = args.pop() as Body<T>;
+    return pool.run((connection) => inTransaction(connection, `begin ${String(args[0] ?? '')}`, body));
   };
-  const sql =
-    address.kind === 'url' ? postgres(address.url, settings) : postgres({ ...settings, ...socketOf(address) });
-  // The driver drops unknown options; its patched connections read this one here.
-  Object.assign(sql.options, { silenceMs: options.silenceMs });
-  return withArrays(withUseCounted(sql, options.connections));
+  const reserve = async (): Promise<Reserved> => {
+    const connection = await pool.acquire();
+    let isReleased = false;
+    const reserved = createTag(async (command) => {
+      if (isReleased) throw new EndedError('the connection was released');
+      return connection.query(command());
+    });
+    const release = (): void => {
+      if (isReleased) return;
+      isReleased = true;
+      pool.release(connection);
+    };
+    return Object.assign(reserved, { release });
+  };
+  const notify = async (channel: string, payload: string) => tag`select pg_notify(${channel}, ${payload})`;
+  const end = (options?: { timeout: number }) => pool.end(options && options.timeout * 1_000);
+  return Object.assign(tag, { begin, reserve, notify, end, [POOL]: pool });
+}
+
+/** A statement was sent after its transaction or the reservation of its connection ended; another caller has the connection. */
+class EndedError extends ConnectionError {
+  constructor(message: string) {
+    super('CONNECTION_CLOSED', message);
+  }
+}
+
+type Body<T> = (tx: Tx) => T | Promise<T>;
+
+/** SQLSTATE in_failed_sql_transaction, which does not say why. */
+const FAILED_TRANSACTION = '25P02';
+
+/** Runs `body`; rejects with the first error of its statements, also if `body` ignores that. */
+async function inScope<T>(connection: Connection, body: Body<T>, hasEnded: () => boolean): Promise<T> {
+  let isOver = false;
+  let failure: unknown;
+  let savepoints = 0;
+  const isEnded = (): boolean => isOver || hasEnded();
+  const tag = createTag((command) => {
+    const run = async () => {
+      if (isEnded()) throw new EndedError('the transaction has ended');
+      return connection.query(command());
+    };
+    const rows = run();
+    // Nothing may wait for the statement.
+    rows.catch((error: unknown) => (failure ??= error));
+    return rows;
+  });
+  const savepoint = async <S>(inner: Body<S>): Promise<S> => {
+    const name = tag(`s${(savepoints += 1)}`);
+    await tag`savepoint ${name}`;
+    try {
+      return await inScope(connection, inner, isEnded);
+    } catch (error) {
+      await tag`rollback to ${name}`;
+      throw error;
+    }
+  };
+  try {
+    const value = await body(Object.assign(tag, { savepoint }));
+    if (failure !== undefined) throw failure;
+    return value;
+  } catch (error) {
+    throw error instanceof PostgresError && error.code === FAILED_TRANSACTION ? (failure ?? error) : error;
+  } finally {
+    isOver = true;
+  }
+}
+
+/** Runs `body` in a transaction. Rejects as soon as the connection is lost, also if `body` goes on. */
+async function inTransaction<T>(connection: Connection, begin: string, body: Body<T>): Promise<T> {
+  const { onLost } = connection;
+  let isOver = false;
+  try {
+    await connection.query({ text: begin });
+    const value = await new Promise<T>((resolve, reject) => {
+      connection.onLost = (error) => {
+        onLost(error);
+        reject(error);
+      };
+      void inScope(connection, body, () => isOver).then(resolve, reject);
+    });
+    isOver = true;
+    await connection.query({ text: 'commit' });
+    return value;
+  } catch (error) {
+    isOver = true;
+    await connection.query({ text: 'rollback' }).catch((cause: Error) => connection.destroy(cause));
+    throw error;
+  } finally {
+    connection.onLost = onLost;
+  }
 }
 
 /** Returns a separate pool to the server of `sql`, with the same options. */
 export function openBeside(sql: Sql, connections: number): Sql {
-  return withArrays(postgres({ ...sql.options, max: connections } as unknown as Postgres.Options<never>));
+  return createPool(connections, sql[POOL].settings);
+}
+
+/** Returns a connection to the server of `sql` outside of its pool. */
+export function connectBeside(sql: Sql, silenceMs: number, signal: AbortSignal): Promise<Connection> {
+  return Connection.open({ ...sql[POOL].settings, silenceMs }, signal);
 }
 
 /** Returns the hosts and ports that a pool connects to; none for a Unix socket. */
-export function serversOf({ options: { host, port, path } }: Sql): { host: string; port: number }[] {
-  return path ? [] : host.map((name, at) => ({ host: name.replace(/^\[|\]$/g, ''), port: port[at] ?? 5432 }));
+export function serversOf(sql: Sql): { host: string; port: number }[] {
+  return endpointsOf(sql[POOL].settings);
+}
+
+/** Returns the current use of a pool. */
+export function useOf(sql: Sql): PoolUse {
+  return sql[POOL].use;
 }
 
 /** Runs `fn` in a transaction: commits when it resolves, rolls back when it rejects, and passes on its value or error. */
-export async function transaction<T>(
+export function transaction<T>(
   sql: Sql,
   fn: (tx: Tx) => Promise<T>,
   mode: 'read write' | 'read only' = 'read write',
 ): Promise<T> {
-  // In an object, because the driver awaits the elements of a returned array.
-  const { value } = (await sql.begin(mode, async (tx) => ({ value: await fn(tx) }))) as { value: T };
-  return value;
+  return sql.begin(mode, fn);
 }
 
 /**

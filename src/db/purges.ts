@@ -2,8 +2,7 @@
  * Deletion of expired rows. Each module lists its own: a name, the rows or the function that deletes them, and how long they are
  * kept. `server/purges.ts` concatenates the lists, `server/retention.ts` runs them.
  */
-import type postgres from 'postgres';
-import type { Queryable, Sql } from './pool.ts';
+import type { Fragment, Queryable, Sql } from './pool.ts';
 
 /** A kind of expired rows. */
 export type Purge = {
@@ -34,7 +33,7 @@ type Line = { name: string; keptMs?: number } & (
 export async function deleteBatch(
   sql: Queryable,
   { deletes, key, order }: OrderedTable & { key: string },
-  condition: postgres.Fragment,
+  condition: Fragment,
   limit: number,
 ): Promise<number> {
   const { count } = await sql`

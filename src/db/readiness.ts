@@ -3,9 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '#core/clock.ts';
 import type { Check } from '#core/health.ts';
 import { versionsOf } from './migrate.ts';
-import { transaction, type Sql } from './pool.ts';
+import { transaction, useOf, type Sql } from './pool.ts';
 import { isDiskFull } from './unavailable.ts';
-import { useOf } from './use.ts';
 
 const ANSWER_MS = 1_000;
 /** The result is cached, because unauthenticated callers must not cause a statement each. */

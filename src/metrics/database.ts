@@ -4,8 +4,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import { readTransactionAges } from '#db/activity.ts';
 import { readFreeSpace } from '#db/free-space.ts';
 import { readUsedNumbers } from '#db/numbers.ts';
-import type { Sql } from '#db/pool.ts';
-import { useOf } from '#db/use.ts';
+import { useOf, type Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import { dayOf } from '#core/ids.ts';
 

@@ -122,7 +122,7 @@ async function deedsOn(clientId: unknown) {
   return rows.map(({ action, userId, address, by }) => [action, userId, address, by]);
 }
 const internalId = async (clientId: string) =>
-  (await sql`select id from client where client_id = ${clientId}`)[0]?.['id'] as unknown;
+  (await sql`select id from client where client_id = ${clientId}`)[0]?.['id'];
 
 test('what a program does to an app is told to its owner, with the program that did it', async () => {
   const body = { name: 'Watched', redirect_uris: [REDIRECT], owner: adaId };

@@ -234,7 +234,7 @@ test('a stop waits for what is in flight and records it', async () => {
   assert.equal((await countsOf(engine)).successful, 1);
   const leases = await engine.sql`select distinct owner from shard_lease`;
   assert.deepEqual(
-    leases.map(({ owner }) => owner as unknown),
+    leases.map(({ owner }) => owner),
     [null],
   );
 });

@@ -80,7 +80,9 @@ test('a process whose tables are older than its code is not ready, and lives', a
     (said) => said === unready('migrations'),
   );
   assert.equal((await ask(`${app.baseUrl}/health/live`)).status, 200);
-  await app.sql`insert into schema_migration ${app.sql(newest)}`;
+  await app.sql`
+    insert into schema_migration
+    select * from jsonb_populate_record(null::schema_migration, ${app.sql.json(newest)})`;
   // Of a newer version, which is replacing this one.
   await app.sql`insert into schema_migration values (9999, 'newer', 'hash', now())`;
   await until(

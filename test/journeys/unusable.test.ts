@@ -10,6 +10,8 @@ import { until } from '../setup/until.ts';
 const HOUR_MS = 3_600_000;
 const FAULTS_AN_HOUR = 120;
 
+type Broken = { encryption_key?: Buffer | null; url?: string | null };
+
 /** The ways in which a row cannot be used, as SQL breaks it behind the API. */
 const BROKEN = {
   'a key that does not open': { encryption_key: Buffer.from('sealed with a key that is lost') },
@@ -17,14 +19,16 @@ const BROKEN = {
 };
 
 /** A webhook that cannot be used, with a delivery, and a worker that has found it so. */
-async function start(broken: Record<string, unknown>) {
+async function start(broken: Broken) {
   const lines: string[] = [];
   const engine = await startEngine({ log: createLog('error', { write: (line) => void lines.push(line) }) });
   const { sql, clock } = engine;
   const receiver = await startReceiver();
   const webhookId = await engine.addWebhook(receiver.url);
-  const [sound] = await sql`select encryption_key, url from webhook where id = ${webhookId}`;
-  const set = (row: Record<string, unknown>) => sql`update webhook set ${sql(row)} where id = ${webhookId}`;
+  const [sound] = await sql<Broken[]>`select encryption_key, url from webhook where id = ${webhookId}`;
+  const set = ({ encryption_key = null, url = null }: Broken) => sql`
+    update webhook set encryption_key = coalesce(${encryption_key}, encryption_key), url = coalesce(${url}, url)
+    where id = ${webhookId}`;
   const work = async () => {
     const before = lines.length;
     const worker = await engine.startWorker();

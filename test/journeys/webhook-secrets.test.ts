@@ -155,7 +155,7 @@ test('rows that were written before are sealed in batches, and are shown and sen
   const seen = await Promise.all(before.map((at) => seenBy('a', at)));
   for (const [index, at] of before.entries()) {
     const { url, headers } = seen[index] ?? {};
-    await sql`update webhook set url = ${url as string}, headers = ${sql.json(headers as Record<string, string>)}, request_secrets = null
+    await sql`update webhook set url = ${url as string}, headers = ${sql.json(headers)}, request_secrets = null
       where id = ${idOf(at)}`;
   }
   const shownTo = async (token: Token) => (await call('GET', before[0] ?? '', { token })).text;

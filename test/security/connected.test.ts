@@ -69,7 +69,7 @@ test('an app whose store somebody has left may work in nothing, and can be revok
   const member = sql`store_id = ${beta} and user_id = ${adaId}`;
   const [row] = await sql`delete from membership where ${member} returning *`;
   assert.match(await entryOf('Left behind'), /<dt>Access to<\/dt>\s*<dd>Nothing[^<]* Beta<\/dd>/);
-  await sql`insert into membership ${sql(row ?? {})}`;
+  await sql`insert into membership select * from jsonb_populate_record(null::membership, ${sql.json(row)})`;
   assert.match(await entryOf('Left behind'), /<dt>Access to<\/dt>\s*<dd>Beta<\/dd>/);
   await revoke(client.client_id);
 });

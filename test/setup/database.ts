@@ -4,7 +4,6 @@
 import { randomBytes } from 'node:crypto';
 import { after } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type postgres from 'postgres';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 
 export type TestDatabase = { sql: Sql; address: DatabaseAddress; drop: () => Promise<void> };
@@ -29,7 +28,7 @@ async function copy(admin: Sql, template: string, name: string): Promise<void> {
       await admin`create database ${admin(name)} template ${admin(template)} strategy file_copy`;
       return;
     } catch (error) {
-      if ((error as postgres.PostgresError).code !== OBJECT_IN_USE || attempt === ATTEMPTS) throw error;
+      if ((error as NodeJS.ErrnoException).code !== OBJECT_IN_USE || attempt === ATTEMPTS) throw error;
       await delay(RETRY_MS);
     }
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
-import type { Sql } from '#db/pool.ts';
+import type { Queryable, Sql } from '#db/pool.ts';
 import { createLog } from '#core/log.ts';
 import { standingClock } from '../../../test/setup/clock.ts';
 import { endings, type Endings } from '../../../test/setup/endings.ts';
@@ -61,7 +61,7 @@ const holds = (held: ReadonlySet<number>, count: number) =>
 const seesRival = ({ held }: { held: ReadonlySet<number> }) => until(async () => held.has(FREE), Boolean);
 
 /** Worker 1 has beaten so often that one beat was asked for and confirmed since this was called. */
-async function beatsAnew(sql: Sql, beats = 3): Promise<void> {
+async function beatsAnew(sql: Queryable, beats = 3): Promise<void> {
   const count = async () => (await sql<{ beat: number }[]>`select beat from worker where id = 1`)[0]?.beat ?? 0;
   const before = await count();
   await until(count, (now) => now >= before + beats);
@@ -113,7 +113,7 @@ test('the shards of a worker whose counter stands still are taken, with a higher
     (rows) => rows.length === 1,
   );
   assert.deepEqual(
-    workers.map(({ id }) => id as unknown),
+    workers.map(({ id }) => id),
     [1],
   );
 });

@@ -1,8 +1,5 @@
 /** SQL of the daily revenue snapshots: finding due books, closing days, and summing their terms. */
-import type postgres from 'postgres';
-import type { Queryable } from '#db/pool.ts';
-
-type Fragment = postgres.Fragment;
+import type { Fragment, Queryable } from '#db/pool.ts';
 
 /** A store with a due snapshot; `day` is the oldest day without one, such as `2026-11-21`. */
 export type DueBook = { shard: number; storeId: number; day: string };

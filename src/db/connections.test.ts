@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { testDatabase } from '../../test/setup/database.ts';
 import { until } from '../../test/setup/until.ts';
-import { openPool, transaction } from './pool.ts';
-import { useOf } from './use.ts';
+import { openPool, transaction, useOf } from './pool.ts';
 
 const { address } = await testDatabase();
 

@@ -1,0 +1,231 @@
+/** One connection to PostgreSQL: statements and their errors, silence, and its loss. */
+import { connect, Socket } from 'node:net';
+import { Client, DatabaseError as ServerError, type ClientConfig, type QueryResult } from 'pg';
+import type { Servers } from './servers.ts';
+import type { Command, Rows } from './statement.ts';
+import { isUnavailable } from './unavailable.ts';
+import { decoderOf } from './values.ts';
+
+const CONNECT_TIMEOUT_MS = 10_000;
+const KEEP_ALIVE_MS = 60_000;
+
+/** The connection was lost or could not be opened; `isUnavailable` returns true for it. */
+export class ConnectionError extends Error {
+  override readonly name = 'ConnectionError';
+  readonly code: string;
+
+  constructor(code: string, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.code = code;
+  }
+}
+
+/**
+ * Routines of the server: the schema changed since the statement was prepared, or the session has lost its prepared statements.
+ * Nothing was executed.
+ */
+const STALE: ReadonlySet<string | undefined> = new Set(['RevalidateCachedQuery', 'FetchPreparedStatement']);
+const FATAL: ReadonlySet<string | undefined> = new Set(['FATAL', 'PANIC']);
+
+/** PostgreSQL rejected a statement. */
+export class PostgresError extends Error {
+  override readonly name = 'PostgresError';
+  /** The SQLSTATE. */
+  readonly code: string | undefined;
+  readonly severity: string | undefined;
+  readonly routine: string | undefined;
+  readonly detail: string | undefined;
+  readonly hint: string | undefined;
+  readonly where: string | undefined;
+  readonly schema_name: string | undefined;
+  readonly table_name: string | undefined;
+  readonly column_name: string | undefined;
+  readonly constraint_name: string | undefined;
+
+  constructor(error: ServerError) {
+    super(error.message);
+    this.code = error.code;
+    this.severity = error.severity;
+    this.routine = error.routine;
+    this.detail = error.detail;
+    this.hint = error.hint;
+    this.where = error.where;
+    this.schema_name = error.schema;
+    this.table_name = error.table;
+    this.column_name = error.column;
+    this.constraint_name = error.constraint;
+  }
+
+  /** Whether the statement can be repeated, on a connection that has not prepared it. */
+  get isStale(): boolean {
+    return STALE.has(this.routine);
+  }
+}
+
+/**
+ * `setUp`: a statement that each new connection executes. `isShared`: a pooler assigns a session per transaction, so statements
+ * are not prepared. `silenceMs`: a connection without a response for this long while a statement waits is lost.
+ */
+export type ConnectionSettings = Servers & {
+  session: Pick<ClientConfig, 'application_name' | 'options'>;
+  setUp: string | undefined;
+  isShared: boolean;
+  silenceMs: number | undefined;
+  onQuery: ((statement: string) => void) | undefined;
+};
+
+/** The key of a session, which the driver does not declare. */
+type Cancellable = { processID: number; secretKey: number };
+
+/** A CancelRequest is its own connection (PostgreSQL, "Canceling Requests in Progress"). */
+const CANCEL_REQUEST_CODE = 80_877_102;
+
+function cancel(client: Client): void {
+  const { processID, secretKey } = client as Client & Cancellable;
+  const message = Buffer.alloc(16);
+  for (const [at, word] of [16, CANCEL_REQUEST_CODE, processID, secretKey].entries())
+    message.writeInt32BE(word, 4 * at);
+  const { host, port } = client;
+  const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host);
+  socket.setTimeout(CONNECT_TIMEOUT_MS, () => socket.destroy());
+  // The server that does not respond may not be there.
+  socket.on('error', () => {});
+  socket.end(message);
+}
+
+/** Returns the rows of the last result: a text may contain several statements. */
+function rowsOf(result: QueryResult | QueryResult[]): Rows<readonly unknown[]> {
+  const last = Array.isArray(result) ? result.at(-1) : result;
+  return Object.assign(last?.rows ?? [], { count: last?.rowCount ?? 0 });
+}
+
+export class Connection {
+  readonly client: Client;
+  /** Called once, when the connection is lost. */
+  onLost: (error: Error) => void = () => {};
+  readonly #socket = new Socket();
+  readonly #settings: ConnectionSettings;
+  #fault: Error | undefined;
+  /** Statements without a response. */
+  #running = 0;
+
+  private constructor(server: ClientConfig, settings: ConnectionSettings) {
+    this.#settings = settings;
+    this.client = new Client({
+      ...server,
+      ...settings.session,
+      stream: () => this.#socket,
+      types: { getTypeParser: decoderOf as never },
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+      // The statements of a transaction may be sent without waiting for each other.
+      pipeline: true,
+    });
+    this.client.on('error', (error) => this.#lose(error));
+    this.client.on('end', () => this.#lose(new ConnectionError('CONNECTION_CLOSED', 'the connection was closed')));
+    if (settings.silenceMs === undefined) return;
+    // The kernel takes a quarter of an hour to give up a peer that vanished.
+    this.#socket.setTimeout(settings.silenceMs).on('timeout', () => {
+      if (this.#running === 0) return;
+      // A slow statement must not run beside its repetition.
+      cancel(this.client);
+      this.destroy(new ConnectionError('CONNECTION_CLOSED', `no response within ${settings.silenceMs} ms`));
+    });
+  }
+
+  /** Connects to the first server that is available, and that accepts writes if it has to. */
+  static async open(settings: ConnectionSettings, signal?: AbortSignal): Promise<Connection> {
+    let failure: unknown;
+    for (const server of settings.servers) {
+      const connection = new Connection(server, settings);
+      try {
+        await connection.#connect(signal);
+        return connection;
+      } catch (error) {
+        // The first error is the one that an operator recognizes.
+        failure ??= error;
+        if (signal?.aborted === true || !isUnavailable(error)) break;
+      }
+    }
+    throw failure;
+  }
+
+  get isLost(): boolean {
+    return this.#fault !== undefined;
+  }
+
+  /** Whether no statement waits for a response. */
+  get isIdle(): boolean {
+    return this.#running === 0;
+  }
+
+  /** Executes a statement, after those before it. */
+  query({ text, values, name }: Pick<Command, 'text'> & Partial<Command>): Promise<Rows<readonly unknown[]>> {
+    if (this.#fault !== undefined) return Promise.reject(this.#errorOf(this.#fault));
+    this.#settings.onQuery?.(text);
+    this.#running += 1;
+    return new Promise((resolve, reject) => {
+      const query = { text, ...(values && { values }), name: this.#settings.isShared ? undefined : name };
+      this.client.query(query, (error: Error | null, result) => {
+        this.#running -= 1;
+        if (error) reject(this.#errorOf(error));
+        else resolve(rowsOf(result));
+      });
+    });
+  }
+
+  /** Closes the connection after its statements. */
+  close(): void {
+    void this.client.end();
+  }
+
+  /** Closes the connection at once; its statements are rejected with the error. */
+  destroy(error: Error): void {
+    this.#socket.destroy(error);
+    this.#lose(error);
+  }
+
+  async #connect(signal: AbortSignal | undefined): Promise<void> {
+    const { setUp, mustWrite } = this.#settings;
+    const giveUp = (code: string, message: string) => () => this.destroy(new ConnectionError(code, message));
+    const onLate = giveUp('CONNECT_TIMEOUT', `no connection within ${CONNECT_TIMEOUT_MS / 1_000} s`);
+    const timer = setTimeout(onLate, CONNECT_TIMEOUT_MS);
+    const onAbort = giveUp('CONNECTION_DESTROYED', 'the pool was closed');
+    signal?.addEventListener('abort', onAbort);
+    try {
+      await this.client.connect();
+      if (setUp !== undefined) await this.query({ text: setUp });
+      if (mustWrite) await this.#requireWritable();
+    } catch (error) {
+      this.destroy(error as Error);
+      throw this.#errorOf(error as Error);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  async #requireWritable(): Promise<void> {
+    const [row] = await this.query({ text: `select current_setting('transaction_read_only') as "readOnly"` });
+    if ((row as { readOnly: string }).readOnly === 'on')
+      throw new ConnectionError('25006', 'no server accepts writes: all that respond are standbys');
+  }
+
+  #lose(error: Error): void {
+    if (this.#fault !== undefined) return;
+    this.#fault = error;
+    this.onLost(this.#errorOf(error));
+  }
+
+  /** Returns an error that the callers know: those of the driver for a lost connection have no code. */
+  #errorOf(error: Error): Error {
+    if (error instanceof ServerError) {
+      if (FATAL.has(error.severity) || STALE.has(error.routine)) this.destroy(error);
+      return new PostgresError(error);
+    }
+    if (this.#fault === undefined || (error as NodeJS.ErrnoException).code !== undefined) return error;
+    // SQLSTATE invalid_password: the driver checks the challenge of the server by itself.
+    if (error.message.startsWith('SASL')) return new ConnectionError('28P01', error.message, error);
+    return new ConnectionError('CONNECTION_CLOSED', error.message, error);
+  }
+}
