@@ -104,7 +104,7 @@ class Statement<T extends readonly unknown[]> implements Promise<Rows<T>> {
   }
 
   finally(onEnd?: (() => void) | null): Promise<Rows<T>> {
-    return this.then().finally(onEnd);
+    return this.then((rows) => rows).finally(onEnd);
   }
 
   #command(): Command {

@@ -23,7 +23,8 @@ function elementOf(value: unknown): string {
   if (typeof value === 'string') return quoted(value);
   if (value instanceof Date) return value.toISOString();
   if (value instanceof Uint8Array) return `"\\\\x${Buffer.from(value).toString('hex')}"`;
-  return String(value as number | bigint | boolean);
+  // oxlint-disable-next-line typescript/no-base-to-string -- a number or boolean
+  return String(value);
 }
 
 /** Returns the literal of an array of one dimension. Elements are JSON values if one of them is an object or an array. */
@@ -106,4 +107,6 @@ const DECODERS: ReadonlyMap<number | undefined, Decode> = new Map(
 );
 
 /** Returns the decoder of a type by its object id; numeric and all types without a decoder are texts. */
-export const decoderOf = (type: number): Decode => DECODERS.get(type) ?? asText;
+export function decoderOf(type: number): Decode {
+  return DECODERS.get(type) ?? asText;
+}
