@@ -69,6 +69,17 @@ test('a transaction whose connection was cut says no more', async () => {
   assert.ok(isUnavailable(await late.promise), 'it was sent on a connection that is another one');
 });
 
+test('a transaction whose COMMIT is not answered rejects as unavailable', async () => {
+  const { sql, proxy } = await open(1);
+  await sql`select 1`;
+  const dropped = proxy.cutUnanswered(0);
+  await assert.rejects(
+    transaction(sql, async (tx) => tx`select 1`),
+    isUnavailable,
+  );
+  assert.equal(await dropped, 1);
+});
+
 test('a transaction that takes no notice of its lost connection ends nothing but itself', async () => {
   const { sql, proxy } = await open(1);
   await sql`select 1`;

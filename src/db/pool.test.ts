@@ -100,6 +100,55 @@ test('a transaction commits what fulfils, undoes what rejects, and hands both on
   assert.deepEqual([...(await sql`select n from kept`)], [{ n: 1 }]);
 });
 
+test('a transaction in which a statement failed is undone, also if nobody minds the failure', async () => {
+  await sql`create table undone (n int)`;
+  const failing = transaction(sql, async (tx) => {
+    await tx`insert into undone values (1)`;
+    await tx`select 1 / 0`.catch(() => {});
+  });
+  await assert.rejects(failing, { code: '22012' });
+  assert.deepEqual([...(await sql`select n from undone`)], []);
+  const kept = transaction(sql, async (tx) => {
+    await tx`insert into undone values (2)`;
+    await tx.savepoint((inner) => inner`select 1 / 0`).catch(() => {});
+  });
+  await kept;
+  assert.deepEqual([...(await sql`select n from undone`)], [{ n: 2 }]);
+});
+
+test('a statement after the end of its transaction is rejected', async () => {
+  const late = await transaction(sql, async (tx) => ({ ask: async () => tx`select 1` }));
+  await assert.rejects(late.ask(), isUnavailable);
+  const reserved = await sql.reserve();
+  reserved.release();
+  await assert.rejects(async () => reserved`select 1`, isUnavailable);
+});
+
+test('statements that are sent together are answered each by its own, also after one that fails', async () => {
+  const reserved = await sql.reserve();
+  const answers = await Promise.allSettled([1, 0, 2].map((n) => reserved`select 4 / ${n}::int as q`));
+  assert.deepEqual(
+    answers.map((answer) => (answer.status === 'fulfilled' ? answer.value[0]?.['q'] : 'failed')),
+    [4, 'failed', 2],
+  );
+  reserved.release();
+});
+
+test('a statement that was prepared before a table changed is prepared again', async () => {
+  const own = openPool(database.address, { connections: 1, applicationName: 'test' });
+  await sql`create table changing (a int)`;
+  const read = async () => [...(await own`select * from changing`)];
+  assert.deepEqual(await read(), []);
+  await sql`alter table changing add column b int default 2`;
+  await sql`insert into changing values (1)`;
+  assert.deepEqual(await read(), [{ a: 1, b: 2 }]);
+  await own.end();
+});
+
+test('a parameter that is undefined or no value is refused', async () => {
+  for (const wrong of [undefined, { a: 1 }]) await assert.rejects(async () => sql`select ${wrong as never}`, TypeError);
+});
+
 test('onQuery sees every statement, and nobody else pays for it', async () => {
   const seen: string[] = [];
   const counted = openPool(database.address, {

@@ -35,12 +35,28 @@ test('the doctor sees the pooler where PostgreSQL itself is wanted, and PostgreS
     return pool;
   };
   // Where nobody says that it is one: PgBouncer takes no settings of the planner.
-  await assert.rejects(checkServer(through(false)), /enable_seqscan.*DATABASE_DIRECT_URL/);
+  await assert.rejects(checkServer(through(false)), /unsupported startup parameter.*options.*DATABASE_DIRECT_URL/);
   const throughPool = through(true);
   const config = readConfig({}, '/');
   const place = { config, clock: systemClock, sql: throughPool };
   demandFinding(await checkSessions({ ...place, direct: throughPool }), /^fail .* points to a pooler/);
   demandFinding(await checkSessions({ ...place, direct: sql }), /^ok /);
+});
+
+test('every session of a pooler has the time zone of Halcyon', async (t) => {
+  const address = { kind: 'url', url: databaseEnv.DATABASE_URL } as const;
+  const [where] = await sql<{ name: string }[]>`select current_database() as name`;
+  const name = sql(where?.name ?? '');
+  await sql`alter database ${name} set timezone = 'Asia/Tokyo'`;
+  t.after(() => sql`alter database ${name} reset timezone`);
+  const pools = [1, 2, 3].map(() => openPool(address, { connections: 2, applicationName: 'test', isShared: true }));
+  for (let round = 0; round < 20; round += 1) {
+    const zones = await Promise.all(
+      [...pools, ...pools].map((pool) => pool<{ zone: string }[]>`select current_setting('TimeZone') as zone`),
+    );
+    assert.deepEqual(new Set(zones.map(([row]) => row?.zone)), new Set(['UTC']));
+  }
+  await Promise.all(pools.map((pool) => pool.end()));
 });
 
 test('the whole journey through PgBouncer in transaction mode', async (t) => {

@@ -4,8 +4,8 @@ import { readTree } from '../architecture/tree.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const FOLDERS = ['src', 'packages', 'test'];
-/** The driver is mended while it is loaded, once a process; programs that a test starts load modules by themselves. */
-const SHARED_STATE = new Set(['src/db/driver.ts', 'node:child_process', 'node:worker_threads']);
+/** The database is shared by all; programs that a test starts load modules by themselves. */
+const SHARED_STATE = new Set(['pg', 'node:child_process', 'node:worker_threads']);
 
 /** Returns a predicate of test files: whether no module that the file imports, however far away, is or starts a process. */
 export async function unitFiles(): Promise<(testFile: string) => boolean> {
