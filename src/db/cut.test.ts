@@ -69,6 +69,20 @@ test('a transaction whose connection was cut says no more', async () => {
   assert.ok(isUnavailable(await late.promise), 'it was sent on a connection that is another one');
 });
 
+test('a transaction whose connection was cut rejects at once, also if it waits for something else', async () => {
+  const { sql, proxy } = await open(1);
+  const { promise: late, resolve } = Promise.withResolvers<void>();
+  let why: unknown;
+  const broken = transaction(sql, async (tx) => {
+    await tx`select 1`;
+    proxy.cut();
+    await late;
+  }).catch((error: unknown) => (why = error));
+  await until(async () => why, isUnavailable, PATIENCE_MS);
+  resolve();
+  await broken;
+});
+
 test('a transaction whose COMMIT is not answered rejects as unavailable', async () => {
   const { sql, proxy } = await open(1);
   await sql`select 1`;

@@ -117,8 +117,8 @@ test('a transaction in which a statement failed is undone, also if nobody minds 
 });
 
 test('a statement after the end of its transaction is rejected', async () => {
-  const late = await transaction(sql, async (tx) => ({ ask: async () => tx`select 1` }));
-  await assert.rejects(late.ask(), isUnavailable);
+  const ended = await transaction(sql, async (tx) => ({ ask: async () => tx`select 1` }));
+  await assert.rejects(ended.ask(), isUnavailable);
   const reserved = await sql.reserve();
   reserved.release();
   await assert.rejects(async () => reserved`select 1`, isUnavailable);

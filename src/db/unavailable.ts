@@ -1,6 +1,6 @@
 /** Classifies database errors: the server is unavailable, or the statement itself is rejected. */
 
-/** Codes of Node and the driver for a failed or lost connection. */
+/** Codes of Node and of `connection.ts` for a failed or lost connection. */
 const CONNECTION: readonly string[] = [
   'ECONNREFUSED',
   'ECONNRESET',

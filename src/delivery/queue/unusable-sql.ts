@@ -1,7 +1,7 @@
 /** Counts an hour during which a webhook was unusable. */
 import type { Queryable } from '#db/pool.ts';
 
-/** The position of a delivery in its lane. `dueAt` is PostgreSQL's text, because the driver truncates times to milliseconds. */
+/** The position of a delivery in its lane. `dueAt` is PostgreSQL's text, because a `Date` truncates times to milliseconds. */
 export type Position = { dueAt: string; id: number };
 
 /** The first `limit` due deliveries after `after`. Deliveries with `most` faults are about to end and are not counted. */
