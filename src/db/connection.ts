@@ -42,8 +42,9 @@ export class PostgresError extends Error {
   readonly column_name: string | undefined;
   readonly constraint_name: string | undefined;
 
-  constructor(error: ServerError) {
+  constructor(error: ServerError, origin?: Command['origin']) {
     super(error.message);
+    if (origin !== undefined) this.stack = `${this.name}: ${this.message}${origin.stack.replace(/^.*/, '')}`;
     this.code = error.code;
     this.severity = error.severity;
     this.routine = error.routine;
@@ -160,15 +161,16 @@ export class Connection {
   }
 
   /** Executes a statement, after those before it. */
-  query({ text, values, name }: Pick<Command, 'text'> & Partial<Command>): Promise<Rows<readonly unknown[]>> {
+  query({ text, values, name, origin }: Pick<Command, 'text'> & Partial<Command>): Promise<Rows<readonly unknown[]>> {
     if (this.#fault !== undefined) return Promise.reject(this.#errorOf(this.#fault));
     this.#settings.onQuery?.(text);
     this.#running += 1;
     return new Promise((resolve, reject) => {
-      const query = { text, ...(values && { values }), name: this.#settings.isShared ? undefined : name };
+      const query =
+        values === undefined ? { text } : { text, values, name: this.#settings.isShared ? undefined : name };
       this.client.query(query, (error: Error | null, result) => {
         this.#running -= 1;
-        if (error) reject(this.#errorOf(error));
+        if (error) reject(this.#errorOf(error, origin));
         else resolve(rowsOf(result));
       });
     });
@@ -218,10 +220,10 @@ export class Connection {
   }
 
   /** Returns an error that the callers know: those of the driver for a lost connection have no code. */
-  #errorOf(error: Error): Error {
+  #errorOf(error: Error, origin?: Command['origin']): Error {
     if (error instanceof ServerError) {
       if (FATAL.has(error.severity) || STALE.has(error.routine)) this.destroy(error);
-      return new PostgresError(error);
+      return new PostgresError(error, origin);
     }
     if (this.#fault === undefined || (error as NodeJS.ErrnoException).code !== undefined) return error;
     // SQLSTATE invalid_password: the driver checks the challenge of the server by itself.

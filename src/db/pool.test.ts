@@ -145,6 +145,12 @@ test('a statement that was prepared before a table changed is prepared again', a
   await own.end();
 });
 
+test('the stack of an error leads to its statement', async () => {
+  const wrong = await sql`select 1 / ${0}::int`.catch((error: unknown) => error);
+  assert.ok(wrong instanceof Error);
+  assert.match(wrong.stack ?? '', /^PostgresError: division by zero\n\s+at .*pool\.test\.ts/);
+});
+
 test('a parameter that is undefined or no value is refused', async () => {
   for (const wrong of [undefined, { a: 1 }]) await assert.rejects(async () => sql`select ${wrong as never}`, TypeError);
 });

@@ -4,8 +4,17 @@ import { castOf, encode, Json } from './values.ts';
 /** The rows of a result. `count`: the rows that a statement returned or changed. */
 export type Rows<T extends readonly unknown[]> = T & { readonly count: number };
 
-/** The text of a statement, its parameters, and the name under which a connection prepares it. */
-export type Command = { text: string; values: (string | Buffer | null)[]; name: string | undefined };
+/** The text of a statement, its parameters, and the name under which a connection prepares it. `origin`: where it is written. */
+export type Command = {
+  text: string;
+  values: (string | Buffer | null)[];
+  name: string | undefined;
+  origin: Origin | undefined;
+};
+
+/** The stack of the first use of a template, read only for errors: theirs begins at the socket. */
+type Origin = { readonly stack: string };
+const origins = new WeakMap<readonly string[], Origin>();
 
 /** A part of a template. */
 // oxlint-disable-next-line typescript/no-explicit-any -- a fragment has no rows
@@ -111,7 +120,7 @@ class Statement<T extends readonly unknown[]> implements Promise<Rows<T>> {
     const composition = new Composition();
     composition.add(this);
     const { text, values, isComposed, isVariable } = composition;
-    return { text, values, name: isVariable ? undefined : nameOf(text, isComposed) };
+    return { text, values, name: isVariable ? undefined : nameOf(text, isComposed), origin: origins.get(this.strings) };
   }
 }
 
@@ -131,8 +140,15 @@ export interface Queryable {
 
 /** Returns a template tag whose statements are executed by `execute`. */
 export function createTag(execute: Execute): Queryable {
-  const tag = (first: TemplateStringsArray | string | readonly string[], ...values: readonly unknown[]) =>
-    typeof first === 'object' && 'raw' in first ? new Statement(execute, first, values, false) : new Names(first);
+  const tag = (first: TemplateStringsArray | string | readonly string[], ...values: readonly unknown[]) => {
+    if (typeof first !== 'object' || !('raw' in first)) return new Names(first);
+    if (!origins.has(first)) {
+      const origin = { stack: '' };
+      Error.captureStackTrace(origin, tag);
+      origins.set(first, origin);
+    }
+    return new Statement(execute, first, values, false);
+  };
   return Object.assign(tag, {
     unsafe: (text: string) => new Statement(execute, [text], [], true),
     json: (value: unknown) => new Json(value),
