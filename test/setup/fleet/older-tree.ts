@@ -1,4 +1,7 @@
-/** The code as it was before a migration, in a folder of its own, with the packages of this tree. */
+/**
+ * The code as it was before a migration, in a folder of its own, with the packages of this tree. `postgres` is among them for it only:
+ * it was the driver then.
+ */
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
