@@ -14,6 +14,7 @@ import type { Lane } from './queue/lane.ts';
 import { Lanes, type LanesLimits } from './queue/lanes.ts';
 import { Schedule } from './queue/schedule.ts';
 import { Bodies } from './attempt/bodies.ts';
+import { Composer, type ComposerSettings } from './attempt/request.ts';
 import type { EngineMetrics } from './metrics/metrics.ts';
 import type { Notify } from './record/notice.ts';
 import type { DisableWebhook } from './record/pending-disable.ts';
@@ -27,7 +28,8 @@ export type EngineSettings = LeaseSettings &
   LanesLimits &
   DispatchSettings &
   ConnectionSettings &
-  HourlyStatsSettings & { unfetchedDays: number; bodyCacheBytes: number; relationPrefix: string };
+  ComposerSettings &
+  HourlyStatsSettings & { unfetchedDays: number; bodyCacheBytes: number };
 
 export type EngineDeps = {
   sql: Sql;
@@ -105,6 +107,7 @@ export class Engine {
       ...deps,
       idleMs: () => performance.nodeTiming.idleTime,
       bodies: this.bodies,
+      composer: new Composer(settings),
       connections: this.connections,
       recorder,
       quarantine,

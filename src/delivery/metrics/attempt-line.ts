@@ -3,7 +3,8 @@
  * and size. The response itself is in the attempt's row, for users that may see the webhook.
  */
 import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
-import type { Attempt, Entry } from '../policy/entry.ts';
+import type { Attempt } from '../attempt/attempt.ts';
+import type { Entry } from '../policy/entry.ts';
 
 export type RecordResult = { isWritten: boolean; durationMs: number };
 

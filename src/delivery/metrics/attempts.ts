@@ -6,7 +6,8 @@
  */
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import type { Attempt, Entry } from '../policy/entry.ts';
+import type { Attempt } from '../attempt/attempt.ts';
+import type { Entry } from '../policy/entry.ts';
 import type { Recorder } from '../record/record.ts';
 import { attemptLine, type RecordResult } from './attempt-line.ts';
 import { Counter, Histogram, type Registry } from 'prom-client';

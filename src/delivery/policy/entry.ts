@@ -1,6 +1,5 @@
 /** The result of a delivery, ready to be recorded. */
-import type { Wire } from '../attempt/http/exchange.ts';
-import type { Outcome } from '../attempt/http/outcome.ts';
+import { unsentAttempt, type Attempt } from '../attempt/attempt.ts';
 import type { StoredBackoff } from './backoff.ts';
 import type { Failures } from './policy.ts';
 
@@ -21,9 +20,6 @@ export type Pending = {
   dueAt: Date;
 };
 
-/** `wire` is absent if no request was started. */
-export type Attempt = { startedAt: Date; durationMs: number; outcome: Outcome; wire?: Wire };
-
 /** A shard with the fencing token under which a delivery was dequeued; undefined if the shard was not owned. */
 export type Fenced = { shard: number; fence: number | undefined };
 
@@ -33,7 +29,7 @@ export type Entry = Fenced & {
   attempt: Attempt | null;
   /** Number of charged attempts, including this one. */
   attempts: number;
-  /** Consecutive internal errors, weighted (policy/own-faults.ts). */
+  /** Consecutive internal errors, weighted (policy/internal-faults.ts). */
   faults: number;
   next: { state: 'successful' | 'failed' } | { dueAt: Date };
   /** The webhook's state after this attempt; null if unchanged. */
@@ -68,7 +64,7 @@ export function deadLetter({ shard, fence }: Fenced, delivery: Pending, why: str
     shard,
     fence,
     delivery,
-    attempt: { startedAt: now, durationMs: 0, outcome: { kind: 'threw', why, reply: null } },
+    attempt: unsentAttempt('threw', why, now),
     attempts: delivery.attempts + 1,
     faults: delivery.faults,
     next: { state: 'failed' },
