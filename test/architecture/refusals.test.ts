@@ -136,8 +136,8 @@ test('an exception that no file needs is told', () => {
     'src/http/bodies/body.ts': named,
     'src/http/bodies/xml-body.ts': named,
   };
-  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/attempt/representation.ts': '' })), [
-    'src/delivery/attempt/representation.ts',
+  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/attempt/request.ts': '' })), [
+    'src/delivery/attempt/request.ts',
   ]);
 });
 

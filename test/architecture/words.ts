@@ -36,7 +36,7 @@ const FORMATS_LIVE_IN = /^src\/hypermedia\/|^src\/http\/negotiate\.ts$/;
 export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {
   'src/http/bodies/body.ts': 'names the media types that a body may come in',
   'src/http/bodies/xml-body.ts': 'reads a body in one of them',
-  'src/delivery/attempt/representation.ts': 'renders what is sent',
+  'src/delivery/attempt/request.ts': 'renders what is sent',
   'src/delivery/attempt/formats/formats.ts': 'names the content types of what is sent',
 };
 

@@ -5,7 +5,7 @@ import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import type { Outcome } from '#delivery/attempt/http/outcome.ts';
 import { NO_BACKOFF } from '#delivery/policy/backoff.ts';
-import { decide } from '#delivery/policy/decide.ts';
+import { decide } from '#delivery/policy/entry.ts';
 import { HEALTHY } from '#delivery/policy/policy.ts';
 import { createRecorder } from '#delivery/record/record.ts';
 import type { Worker } from '#delivery/worker.ts';

@@ -7,7 +7,7 @@ import { readCatalogue } from './catalogue.ts';
 import { greenFault, redFault, runTasks, type Judge, type Try } from './prove.ts';
 import type { Task } from './task.ts';
 
-const TEST_FILE = 'src/delivery/attempt/sign.test.ts';
+const TEST_FILE = 'src/delivery/attempt/request.test.ts';
 const TEST_NAME = 'a webhook-id differs by event, by webhook and by the random part';
 const GREEN: Task = { testFile: TEST_FILE, testName: TEST_NAME };
 

@@ -155,12 +155,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
       sealer,
       log: createLog('error'),
       baseUrl: BASE_URL,
-      settings: {
-        headerPrefix: 'Service',
-        userAgent: 'Halcyon/test',
-        relationPrefix: 'svc',
-        bodyCacheBytes: 1_000_000,
-      },
+      settings: { headerPrefix: 'Service', userAgent: 'Halcyon/test', relationPrefix: 'svc' },
     }),
     onResent: () => {},
     sendSample: async () => ({ kind: 'stopping' }),

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readShape } from '#catalog/shape.ts';
 import { shardOf } from '#core/ids.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
 import { Bodies } from './bodies.ts';
@@ -22,7 +21,7 @@ async function publishLong(count: number) {
   }));
   const published = await engine.publisher({ storeId: engine.storeId, events, now: engine.clock.now() });
   const ids = published.map(({ id }) => id);
-  const bodies = new Bodies({ sql: engine.sql, bodyCacheBytes: CACHE_BYTES, relationPrefix: 'svc' });
+  const bodies = new Bodies({ sql: engine.sql, bodyCacheBytes: CACHE_BYTES });
   return { ids, bodies, shard: shardOf(engine.storeId) };
 }
 
@@ -34,19 +33,6 @@ test('of long events a load reads the first it is asked for, until it has enough
     asked.filter((id) => bodies.peek(id) !== undefined),
     asked.slice(0, 4),
   );
-});
-
-test('two webhooks with one query and another format get a body each', async () => {
-  const { ids, bodies, shard } = await publishLong(1);
-  const body = await bodies.find(shard, ids[0] ?? 0);
-  assert.ok(body !== undefined);
-  const shapes = ['json', 'partner_automation', 'json'] as const;
-  const [json, automation, again] = shapes.map((format) =>
-    Buffer.from(bodies.shape(body, { format, query: 'fields=id', shape: readShape('fields=id', null) })).toString(),
-  );
-  assert.equal(automation, '{"id":0,"event":"transaction/created"}');
-  assert.match(json ?? '', /"_links"/);
-  assert.equal(again, json);
 });
 
 test('what a load left out is found when it is needed', async () => {

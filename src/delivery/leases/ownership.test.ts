@@ -9,7 +9,7 @@ import { testDatabase } from '../../../test/setup/database.ts';
 import { readExposition } from '../../../test/setup/exposition.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../metrics/shards.ts';
-import { Ownership } from './ownership.ts';
+import { OwnedShards, Ownership } from './ownership.ts';
 import { beat, takeShards } from './leases-sql.ts';
 
 /** Beats are made in real time. Leases pass by a clock that the tests advance. */
@@ -278,4 +278,35 @@ test('what is owned by somebody without a row is taken like what a dead worker h
   clock.advance(settings.leaseMs + 1);
   await holds(held, 256);
   assert.equal(ownership.fenceOf(3), 8);
+});
+
+function openHoldings() {
+  const said: string[] = [];
+  const holdings = new OwnedShards({
+    log: createLog('warn', { write: (line) => void said.push((JSON.parse(line) as { msg: string }).msg) }),
+    metrics: createShardMetrics(new Registry()),
+    onGained: () => {},
+    onLost: () => {},
+  });
+  holdings.add(
+    [1, 2, 3].map((shard) => ({ shard, fence: 1, crashCount: 0 })),
+    () => 'free',
+  );
+  return { holdings, said };
+}
+
+test('a worker says once why it gives up what it has in flight', () => {
+  for (const cause of ['silent', 'fenced'] as const) {
+    const { holdings, said } = openHoldings();
+    holdings.remove([1, 2], cause);
+    holdings.remove([1, 2], cause);
+    assert.equal(said.length, 1);
+    assert.match(said[0] ?? '', /running attempts are aborted/);
+  }
+});
+
+test('what is handed back is handed back without a word', () => {
+  const { holdings, said } = openHoldings();
+  holdings.remove([1, 2, 3], 'returned');
+  assert.deepEqual(said, []);
 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/outcome.ts';
 import { requiresDisable, disableReason } from './deactivation.ts';
 import { NO_BACKOFF } from './backoff.ts';
-import { decide } from './decide.ts';
+import { decide } from './entry.ts';
 import { HEALTHY, healthAfter, type Health } from './policy.ts';
 import type { RetryProfile } from '../attempt/target.ts';
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { outcomeOfReply, retryAfterMs, type Outcome } from '../attempt/http/outcome.ts';
-import { faultsAfter } from './internal-faults.ts';
-import { HEALTHY, healthAfter, pauseMsOf, nextStepAfter } from './policy.ts';
+import { HEALTHY, faultsAfter, healthAfter, pauseMsOf, nextStepAfter } from './policy.ts';
 
 const MINUTE = 60_000;
 const now = new Date('2026-11-21T12:00:00Z');

@@ -26,7 +26,6 @@ const settings = {
   streamsMax: 10,
   streamsPerStoreMax: 10,
   answerKeptBytes: 16 * 1024,
-  bodyCacheBytes: 1_000_000,
   headerPrefix: 'Service',
   relationPrefix: 'svc',
   userAgent: 'Halcyon/test',

@@ -50,7 +50,7 @@ function arrivalsOf({ pool = sql, owns = () => true }: { pool?: typeof sql; owns
     heldLanes: 100,
   };
   const lanes = new Lanes(limits);
-  const bodies = new Bodies({ sql, bodyCacheBytes: 8 * 1024 * 1024, relationPrefix: 'svc' });
+  const bodies = new Bodies({ sql, bodyCacheBytes: 8 * 1024 * 1024 });
   const read = new Signal();
   const onArrived = (arrived: Iterable<Lane>) => [...arrived].length > 0 && read.fire();
   const requestFetch = () => {};

@@ -16,7 +16,7 @@ function fetcherOf(
   { sql, clock, sealer }: Engine,
   own: { log?: Log; bodies?: Bodies; onFilled: (lane: Lane) => void },
 ): Fetcher {
-  const bodies = new Bodies({ sql, bodyCacheBytes: 1_024, relationPrefix: 'svc' });
+  const bodies = new Bodies({ sql, bodyCacheBytes: 1_024 });
   const onPendingDisable = () => assert.fail('nothing demands that');
   const nobody = { workerId: 7, fenceOf: () => undefined };
   const fetcher = new Fetcher({
