@@ -10,7 +10,7 @@ import { parseBody, propertiesOf } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { isBodyOptional } from './bodies/optional.ts';
 import { requireAccess, type Caller } from './caller.ts';
-import { unmodifiedSince } from './conditional.ts';
+import { unmodifiedSince } from './reply.ts';
 import { DONE } from './pages/done.ts';
 import { REFRESH } from './pages/refresh.ts';
 import type { OperationResult, ApiRequest, Operation } from './operation.ts';
