@@ -2,11 +2,10 @@
 import type { FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';
-import { createActions, type WithActions } from './actions.ts';
+import type { WithActions } from './actions.ts';
 import type { Caller } from './caller.ts';
-import { actionRoutesOf, targetOf } from './action-routes.ts';
-import type { Params, Resource, Route } from './route.ts';
-import { createRun, type Run } from './run.ts';
+import type { Run } from './resource.ts';
+import type { Params } from './route.ts';
 import { pathOf, type Services } from './services.ts';
 
 export type Target = {
@@ -14,17 +13,6 @@ export type Target = {
   read: Run | undefined;
   withActions: WithActions;
 };
-
-export function createTarget(services: Services, route: Resource, routes: readonly Route[]): Target {
-  const parent = targetOf(route, routes);
-  const resource = parent ?? route;
-  const { GET } = resource.operations;
-  return {
-    isActionRoute: parent !== undefined,
-    read: GET === undefined ? undefined : createRun(services, 'GET', GET),
-    withActions: createActions(resource, actionRoutesOf(resource, routes)),
-  };
-}
 
 /** Returns the path of the target from the requested path. */
 export function targetPath({ isActionRoute }: Target, request: FastifyRequest): string {
