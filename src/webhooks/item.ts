@@ -17,17 +17,15 @@ import {
   documentFor,
   webhookOf,
   type WebhookDeps,
-} from './access.ts';
-import { adviceOfWebhook } from './health/advice.ts';
-import { chartsOfWebhook } from './health/operations.ts';
-import {
   isSameRequest,
   NEEDS_KEY,
   redirectFaults,
   revealsKey,
   valueFaults,
   withStoredSecrets,
-} from './stored-secrets.ts';
+} from './access.ts';
+import { adviceOfWebhook } from './health/advice.ts';
+import { chartsOfWebhook } from './health/operations.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
 import { keysAfterUpdate, withCurrentKeys } from './rotation/rotation.ts';
