@@ -29,10 +29,9 @@ import type { Preview } from './history/delivery-request.ts';
 import type { AnswerDelivery } from './pull/answer.ts';
 import type { Authenticate, OpenStream } from './pull/listen.ts';
 import { findWebhook, type Key, type WebhookRow } from './webhook-sql.ts';
-import { withCurrentKeys } from './rotation/rotation.ts';
+import { withCurrentKeys, type Draft, type Settings, type WebhookInput } from './webhook.ts';
 import { URL_LENGTH_MAX } from './schema.ts';
 import type { SendSample } from './test-delivery.ts';
-import type { Draft, Settings, WebhookInput } from './webhook.ts';
 
 type PullDeps = { open: OpenStream; answer: AnswerDelivery };
 

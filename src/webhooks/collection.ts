@@ -32,7 +32,7 @@ import {
   nextNumber,
 } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
-import { createRotateKey } from './rotation/operation.ts';
+import { createRotateKey } from './rotate-key.ts';
 import { createSchemas, type Schemas, type WebhookPart } from './schema.ts';
 import { createTest } from './test-delivery.ts';
 import { mergeInput, defaults, parseInput, type Settings } from './webhook.ts';
