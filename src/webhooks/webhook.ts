@@ -5,14 +5,19 @@
 import { readShape } from '#catalog/shape.ts';
 import { isSet } from '#http/inputs.ts';
 import { isBlank } from '#core/blank.ts';
-import { isHeaderValue } from '#core/header.ts';
+import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { addressFault, isEncrypted } from './address.ts';
-import { headerFaults } from './headers.ts';
 import type { FORMATS, RETRY_PROFILES, WebhookPart } from './schema.ts';
-import { resolveSubscription, type Subscription } from './subscription.ts';
 import { keysAt, type Rotating } from '#core/rotation.ts';
+import { eventsOf, resourceOfEvent, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
+
+/**
+ * The subscription of a webhook, which `event_resource` and `events` express in two ways. `events` is the effective list; it is
+ * empty only if there is no resource.
+ */
+export type Subscription = { eventResource: ResourceType | null; events: readonly string[] };
 
 export type Settings = Subscription & {
   name: string;
@@ -68,6 +73,63 @@ export function parseInput(body: WebhookPart): WebhookInput {
   if (body.rate_per_second !== undefined) input.ratePerSecond = body.rate_per_second;
   if (body.retry_profile !== undefined) input.retryProfile = body.retry_profile || defaults.retryProfile;
   return input;
+}
+
+const unknownEvent = (event: string): Fault => ({
+  code: 'unknown_event',
+  message: `Unknown event "${event}"; possible: ${resourceTypes.flatMap(eventsOf).join(', ')}`,
+  field: 'events',
+});
+
+/**
+ * Returns the subscription after a request. A resource alone means every event of it, events alone must be of one resource, both
+ * must agree, and neither leaves `current` unchanged. An empty list counts as absent: a client may send it back with a new
+ * resource.
+ */
+export function resolveSubscription(
+  input: { eventResource?: ResourceType | null; events?: readonly string[] },
+  current: Subscription,
+): Subscription & { faults: Fault[] } {
+  if (input.eventResource === undefined && input.events === undefined) {
+    return { eventResource: current.eventResource, events: current.events, faults: [] };
+  }
+  const events = [...new Set(input.events)];
+  if (events.length === 0) {
+    const eventResource = input.eventResource ?? null;
+    return { eventResource, events: eventResource === null ? [] : eventsOf(eventResource), faults: [] };
+  }
+  const stated = input.eventResource ?? null;
+  const eventResource = stated ?? events.map(resourceOfEvent).find((type) => type !== undefined) ?? null;
+  const faults = events.flatMap((event): Fault[] => {
+    const type = resourceOfEvent(event);
+    if (type === undefined) return [unknownEvent(event)];
+    if (type === eventResource) return [];
+    const reason = stated === null ? `is not of the same resource as the others` : `is not an event of ${stated}`;
+    return [{ code: 'invalid_value', message: `events: "${event}" ${reason}`, field: 'events' }];
+  });
+  return { eventResource, events, faults };
+}
+
+const HEADER_NAME_LENGTH_MAX = 100;
+
+/**
+ * Returns a fault for each additional header that cannot be sent: it must not break or forge the headers of a delivery. `prefix`:
+ * that of the operator's own headers, such as `Service`.
+ */
+export function headerFaults(headers: Headers, prefix: string): Fault[] {
+  const seen = new Set<string>();
+  return Object.entries(headers).flatMap(([name, value]): Fault[] => {
+    const field = `headers.${name}`;
+    const refuse = (reason: string): Fault[] => [{ code: 'invalid_value', message: `${field} ${reason}`, field }];
+    if (!isHeaderName(name) || name.length > HEADER_NAME_LENGTH_MAX) {
+      return refuse(`is not a valid header name (at most ${HEADER_NAME_LENGTH_MAX} letters, digits and hyphens)`);
+    }
+    if (isReservedHeader(name, prefix)) return refuse('is reserved');
+    const lower = name.toLowerCase();
+    if (seen.has(lower)) return refuse('is a duplicate');
+    seen.add(lower);
+    return value === null || isHeaderValue(value) ? [] : refuse('must be printable ASCII');
+  });
 }
 
 export type MergeContext = {
