@@ -2,8 +2,7 @@
  * Renders XML (docs/xml.md): `link` elements, nested `resource` elements with a `rel`, and an element per property.
  * Writes the text directly, without a tree.
  */
-import type { Document, Link, Naming, Value } from './document.ts';
-import { nameOf, templateOf } from './relations.ts';
+import { type Document, type Link, type Naming, type Value, nameOf, templateOf } from './document.ts';
 import { attribute, textElement, type Tags } from './xml-text.ts';
 
 function linkOf({ rel, href, title, type, templated }: Link, naming: Naming): string {
