@@ -6,7 +6,7 @@ import type { Sessions } from '#identity/accounts/sessions.ts';
 import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
 import type { Sql } from '#db/pool.ts';
-import { bearerTokenOf } from '#http/bearer-token.ts';
+import { bearerTokenOf } from '#http/caller.ts';
 import type { RawRequest } from '#http/route.ts';
 import { isSameOrigin } from '#http/pages/same-origin.ts';
 import { Problem } from '#core/problem.ts';
