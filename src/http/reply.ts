@@ -1,18 +1,19 @@
 /**
- * Sends a Document: format, entity tag, paging links, and headers for caching and security. Conditional requests (RFC 9110 §13)
- * compare the entity tag: 304 before it is sent, 412 before an operation changes the version.
+ * Sends a Document (format, entity tag, paging links, and headers for caching and security) or an event stream. Conditional
+ * requests (RFC 9110 §13) compare the entity tag: 304 before it is sent, 412 before an operation changes the version.
  */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type Representation, contentTypeOf } from './negotiate.ts';
+import type { EventStream } from './operation.ts';
 import { hash, randomBytes } from 'node:crypto';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { Problem } from '#core/problem.ts';
 import { leadsHere } from '#hypermedia/page.ts';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { pageHeaders } from './answers.ts';
 import type { Visitor } from './caller.ts';
 import { withoutCors } from './cors.ts';
-import { contentTypeOf, type Representation } from './negotiate.ts';
 import type { Services } from './services.ts';
 
 /**
@@ -165,4 +166,18 @@ export function sendDocument(
     return reply.code(304).removeHeader('Content-Type').send();
   }
   return reply.code(status).header('Content-Length', bytes.length).send(bytes);
+}
+
+/** Proxies must neither store nor buffer the stream; nginx buffers it without `X-Accel-Buffering`. */
+const streamHeaders = { ...privateHeaders, 'Cache-Control': 'no-store', 'X-Accel-Buffering': 'no' } as const;
+
+/** Sends server-sent events (WHATWG HTML, "Server-sent events"). */
+export function sendStream(
+  reply: FastifyReply,
+  request: FastifyRequest,
+  { mediaType }: Representation,
+  { open }: EventStream,
+) {
+  const stream = request.method === 'HEAD' ? undefined : open();
+  return reply.headers({ ...streamHeaders, 'Content-Type': mediaType }).send(stream);
 }

@@ -8,7 +8,7 @@ import { parseBody, propertiesOf } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { isBodyOptional } from './bodies/optional.ts';
 import { requireAccess, type Caller, storedCaller, identifyCaller, isBrowserRequest, storeCaller } from './caller.ts';
-import { unmodifiedSince, privateHeaders, sendDocument, viewOf } from './reply.ts';
+import { unmodifiedSince, privateHeaders, sendDocument, viewOf, sendStream } from './reply.ts';
 import { DONE, doneSentence } from './pages/done.ts';
 import { REFRESH, refreshOf } from './pages/refresh.ts';
 import type { OperationResult, ApiRequest, Operation } from './operation.ts';
@@ -30,7 +30,6 @@ import { answerForm } from './pages/form-answer.ts';
 import { searchedQuery } from './pages/search.ts';
 import { negotiate } from './negotiate.ts';
 import { optionsDocument } from './options.ts';
-import { sendStream } from './stream.ts';
 
 /**
  * Parses a query without its `?`; repeated parameters stay repeated. Invalid UTF-8 would become U+FFFD (WHATWG URL,
