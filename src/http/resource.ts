@@ -2,7 +2,7 @@
 import { invalid, Problem } from '#core/problem.ts';
 import { isDecodable } from './bodies/utf8.ts';
 import type { FastifyRequest, FastifyInstance, FastifyReply } from 'fastify';
-import { actionRoutesOf, targetOf } from './action-routes.ts';
+import { actionRoutesOf, targetOf, withActionsOf, type Target } from './target.ts';
 import { createActions } from './actions.ts';
 import { parseBody, propertiesOf } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
@@ -24,7 +24,6 @@ import {
   refuseOtherMethods,
 } from './services.ts';
 import { arraysOf, createValidator, objectsOf } from './bodies/validate.ts';
-import { withActionsOf, type Target } from './target.ts';
 import { preflightHeaders } from './cors.ts';
 import { answerForm } from './pages/form-answer.ts';
 import { searchedQuery } from './pages/search.ts';
