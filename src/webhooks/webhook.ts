@@ -4,7 +4,7 @@
  */
 import { readShape } from '#catalog/shape.ts';
 import { isSet } from '#http/inputs.ts';
-import { isBlank } from '#core/blank.ts';
+import { isBlank } from '#core/text.ts';
 import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
