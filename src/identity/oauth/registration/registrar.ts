@@ -8,7 +8,7 @@ import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
 import type { Sql } from '#db/pool.ts';
 import { bearerTokenOf } from '#http/caller.ts';
 import type { RawRequest } from '#http/route.ts';
-import { isSameOrigin } from '#http/pages/same-origin.ts';
+import { isSameOrigin } from '#http/pages/own-pages.ts';
 import { Problem } from '#core/problem.ts';
 import type { Bearer } from '../bearer.ts';
 import { callerOf, type Caller } from '../clients/action.ts';
