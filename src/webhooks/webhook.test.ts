@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mergeInput, defaults, parseInput, stopsDeliveries, type Settings } from './webhook.ts';
+import {
+  mergeInput,
+  defaults,
+  parseInput,
+  stopsDeliveries,
+  type Settings,
+  resolveSubscription,
+  type Subscription,
+  headerFaults,
+} from './webhook.ts';
 import { stateOf } from './document.ts';
+import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
 
 const settings: Settings = {
   ...defaults,
@@ -110,4 +120,130 @@ test('the state is that of now', () => {
     [of(true, null, 0), of(true, now, 0), of(true, null, 1), of(true, after, 1), of(false, after, 1)],
     ['ok', 'ok', 'failing', 'paused', 'inactive'],
   );
+});
+
+const none: Subscription = { eventResource: null, events: [] };
+const captured: Subscription = { eventResource: 'transaction', events: ['transaction/captured'] };
+
+for (const type of resourceTypes) {
+  test(`event_resource ${type} alone means every event of it`, () => {
+    const { faults, ...subscription } = resolveSubscription({ eventResource: type }, none);
+    assert.deepEqual([subscription, faults], [{ eventResource: type, events: eventsOf(type) }, []]);
+  });
+}
+
+const cases: [string, Parameters<typeof resolveSubscription>[0], Subscription, Subscription][] = [
+  ['neither leaves a new webhook without any', {}, none, none],
+  ['neither leaves what is there', {}, captured, captured],
+  ['events alone choose their resource', { events: ['transaction/captured'] }, none, captured],
+  [
+    'events alone replace another resource',
+    { events: ['customer/created'] },
+    captured,
+    { eventResource: 'customer', events: ['customer/created'] },
+  ],
+  ['both agree', { eventResource: 'transaction', events: ['transaction/captured'] }, none, captured],
+  [
+    'the resource alone replaces the events',
+    { eventResource: 'customer' },
+    captured,
+    { eventResource: 'customer', events: ['customer/created', 'customer/modified'] },
+  ],
+  ['clearing the resource clears the events', { eventResource: null }, captured, none],
+  ['clearing the events clears the resource', { events: [] }, captured, none],
+  ['null beside events is no statement', { eventResource: null, events: ['transaction/captured'] }, none, captured],
+  [
+    'an empty list beside a resource is no statement',
+    { eventResource: 'changelog', events: [] },
+    none,
+    { eventResource: 'changelog', events: ['changelog/created'] },
+  ],
+  [
+    'an event named twice counts once, in the order given',
+    { events: ['transaction/voided', 'transaction/created', 'transaction/voided'] },
+    none,
+    { eventResource: 'transaction', events: ['transaction/voided', 'transaction/created'] },
+  ],
+];
+for (const [title, wish, present, expected] of cases) {
+  test(title, () => assert.deepEqual(resolveSubscription(wish, present), { ...expected, faults: [] }));
+}
+
+const faulty: [string, Parameters<typeof resolveSubscription>[0], RegExp[]][] = [
+  ['an unknown event is named', { events: ['transaction/exploded'] }, [/"transaction\/exploded"/]],
+  ['a refeed is not subscribed to', { events: ['transaction/refeed'] }, [/"transaction\/refeed"/]],
+  ['an unknown resource in an event is named', { events: ['cart/created'] }, [/"cart\/created"/]],
+  ['names from Object.prototype are unknown', { events: ['constructor/created'] }, [/constructor/]],
+  ['each unknown event is named', { events: ['a/b', 'transaction/created', 'c'] }, [/"a\/b"/, /"c"/]],
+  ['events of two resources', { events: ['transaction/created', 'customer/created'] }, [/"customer\/created".* same /]],
+  [
+    'an event of another resource',
+    { eventResource: 'customer', events: ['customer/created', 'transaction/created'] },
+    [/"transaction\/created".* customer$/],
+  ],
+];
+for (const [title, wish, messages] of faulty) {
+  test(title, () => {
+    const { faults } = resolveSubscription(wish, none);
+    assert.equal(faults.length, messages.length);
+    for (const [i, message] of messages.entries()) assert.match(faults[i]?.message ?? '', message);
+    assert.deepEqual(new Set(faults.map((fault) => fault.field)), new Set(['events']));
+  });
+}
+
+const PREFIX = 'Service';
+
+test('ordinary headers pass', () => {
+  assert.deepEqual(headerFaults({ 'X-Api-Key': 'abc, def; "q"', 'x_tenant!': '' }, PREFIX), []);
+});
+
+const refused: [string, string, RegExp][] = [
+  ...[
+    'Host',
+    'content-length',
+    'Content-Encoding',
+    'Content-Type',
+    'TRANSFER-ENCODING',
+    'connection',
+    'keep-alive',
+    'authorization',
+    'cookie',
+    'user-agent',
+    'expect',
+    'upgrade',
+    'te',
+    'trailer',
+    'accept-encoding',
+    'webhook-id',
+    'Webhook-Anything',
+    'Service-Webhook-Event',
+    'service-x',
+  ].map((name): [string, string, RegExp] => [name, 'x', /is reserved/]),
+  ['', 'x', /not a valid header name/],
+  ['X Key', 'x', /not a valid header name/],
+  ['X-Key:', 'x', /not a valid header name/],
+  ['X-Kéy', 'x', /not a valid header name/],
+  ['x'.repeat(101), 'x', /not a valid header name/],
+  ['X-Key', 'a\r\nInjected: b', /printable/],
+  ['X-Key', 'a\nb', /printable/],
+  ['X-Key', 'a\u0000', /printable/],
+  ['X-Key', 'tab\there', /printable/],
+  ['X-Key', 'grün', /printable/],
+];
+for (const [name, value, reason] of refused) {
+  test(`the header ${JSON.stringify(name).slice(0, 30)}: ${JSON.stringify(value)} is refused`, () => {
+    const [fault, ...more] = headerFaults({ [name]: value }, PREFIX);
+    assert.deepEqual(more, []);
+    assert.match(fault?.message ?? '', reason);
+    assert.equal(fault?.field, `headers.${name}`);
+  });
+}
+
+test('the prefix is the operator’s', () => {
+  assert.equal(headerFaults({ 'Service-X': 'x' }, 'Acme').length, 0);
+  assert.equal(headerFaults({ 'ACME-X': 'x' }, 'Acme').length, 1);
+});
+
+test('two spellings of one name are one too many', () => {
+  assert.match(headerFaults({ 'X-Key': 'a', 'x-key': 'b' }, PREFIX)[0]?.message ?? '', /duplicate/);
 });

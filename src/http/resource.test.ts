@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Problem } from '#core/problem.ts';
-import { readQuery } from './run.ts';
+import { readQuery } from './resource.ts';
 
 for (const raw of ['name=%ff', 'name=%C3%28', 'limit=1&name=%', 'name=%zz', 'name=\xff', 'name=a b'])
   test(`${JSON.stringify(raw)} is a 400 that names the parameter`, () =>
