@@ -5,7 +5,7 @@ import { isRefused, isUnavailable } from './unavailable.ts';
 const failing = (code: string, message = 'failed') => Object.assign(new Error(message), { code });
 
 const away: Readonly<Record<string, Error>> = {
-  'nobody listens': failing('ECONNREFUSED'),
+  'no process listens': failing('ECONNREFUSED'),
   'the connection was reset': failing('ECONNRESET'),
   'the connection was closed in the middle of an answer': failing('CONNECTION_CLOSED'),
   'no connection came about in time': failing('CONNECT_TIMEOUT'),
@@ -23,7 +23,7 @@ const away: Readonly<Record<string, Error>> = {
   'a standby is asked to write': failing('0A000', 'cannot set transaction read-write mode during recovery'),
 };
 for (const [what, error] of Object.entries(away)) {
-  test(`the database is away when ${what}`, () => assert.equal(isUnavailable(error), true));
+  test(`the database is unavailable when ${what}`, () => assert.equal(isUnavailable(error), true));
 }
 
 const there: Readonly<Record<string, unknown>> = {
@@ -31,7 +31,7 @@ const there: Readonly<Record<string, unknown>> = {
   'a statement took too long': failing('57014'),
   'a lock was not to be had': failing('55P03'),
   'two waited for each other': failing('40P01'),
-  'somebody else was faster': failing('40001'),
+  'another transaction was faster': failing('40001'),
   'memory ran out': failing('53200'),
   'a page cannot be read': failing('58030'),
   'data is corrupt': failing('XX001'),
@@ -42,7 +42,7 @@ const there: Readonly<Record<string, unknown>> = {
   'it is no error': { code: 'ECONNRESET' },
 };
 for (const [what, error] of Object.entries(there)) {
-  test(`the database is there when ${what}`, () => assert.equal(isUnavailable(error), false));
+  test(`the database is available when ${what}`, () => assert.equal(isUnavailable(error), false));
 }
 
 const refused: Readonly<Record<string, Error>> = {
@@ -53,10 +53,10 @@ const refused: Readonly<Record<string, Error>> = {
   'a trigger raises': failing('P0001'),
 };
 for (const [what, error] of Object.entries(refused)) {
-  test(`asking again is in vain when ${what}`, () => assert.equal(isRefused(error), true));
+  test(`a retry is useless when ${what}`, () => assert.equal(isRefused(error), true));
 }
 
 const inTheWay = [...Object.entries(away), ...Object.entries(there)].filter(([what]) => refused[what] === undefined);
 for (const [what, error] of inTheWay) {
-  test(`asking again may help when ${what}`, () => assert.equal(isRefused(error), false));
+  test(`a retry may help when ${what}`, () => assert.equal(isRefused(error), false));
 }

@@ -4,7 +4,7 @@ import type { JsonObject } from '../document.ts';
 import { differencesBetween } from './difference.ts';
 import { changesBetween } from './described.ts';
 
-const told = (before: JsonObject, after: JsonObject) =>
+const changeOf = (before: JsonObject, after: JsonObject) =>
   changesBetween(before, after, differencesBetween(before, after));
 const withTemplate = (template: JsonObject): JsonObject => ({
   id: 1,
@@ -47,15 +47,15 @@ const cases: readonly (readonly [
 ];
 
 for (const [what, was, is, before, after] of cases) {
-  test(`told is ${what}`, () => assert.deepEqual(told(was, is), { before, after }));
+  test(`a change describes ${what}`, () => assert.deepEqual(changeOf(was, is), { before, after }));
 }
 
-test('however much differs, so much is told of', () => {
+test('a description is bounded, however many properties differ', () => {
   const many = (value: number) => Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`p${n}`, value]));
   const items = (price: number) => Array.from({ length: 100 }, () => item(price));
-  assert.equal(Object.keys(told(many(1), many(2)).after).length, 20);
-  const { transaction_template: template } = told(withItems(...items(1)), withItems(...items(2))).after;
+  assert.equal(Object.keys(changeOf(many(1), many(2)).after).length, 20);
+  const { transaction_template: template } = changeOf(withItems(...items(1)), withItems(...items(2))).after;
   assert.equal((template as { items: unknown[] }).items.length, 20);
   const wordy = Array.from({ length: 20 }, () => item(2, { name: 'x'.repeat(200), code: 'y'.repeat(200) }));
-  assert.ok(JSON.stringify(told(withItems(...items(1)), withItems(...wordy)).after).length < 2_200);
+  assert.ok(JSON.stringify(changeOf(withItems(...items(1)), withItems(...wordy)).after).length < 2_200);
 });

@@ -1,4 +1,4 @@
-/** The rules, one example each, and that no JSON breaks them. The table of docs/subscriptions.md has the same rows. */
+/** One example per rule, and a property test with arbitrary JSON. The table of docs/subscriptions.md has the same rows. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
@@ -23,7 +23,7 @@ const OWING = { past_due_amount: 19, error_message: 'declined' };
 const OFF = { is_active: false };
 
 type Part = { readonly [name: string]: Value };
-/** Both parts are laid over a subscription that runs; null: there was none before. */
+/** Both parts are merged over an active subscription; null: there was none before. */
 const stepsOf = (before: Part | null, after: Part, action = 'modified') =>
   stepsBetween(before === null ? undefined : { ...running, ...before }, { ...running, ...after }, { action }).steps;
 
@@ -63,7 +63,7 @@ const cases: [what: string, before: Part | null, after: Part, steps: string[], a
   ],
   ['not billed, without an amount', {}, { first_failed_transaction_date: '2026-11-01' }, ['billing_failure']],
   [
-    'the amount of a failure that was told',
+    'the amount of a failure that was reported',
     { first_failed_transaction_date: '2026-11-01' },
     { past_due_amount: 19, first_failed_transaction_date: '2026-11-01' },
     ['modified'],
@@ -73,8 +73,8 @@ const cases: [what: string, before: Part | null, after: Part, steps: string[], a
   ['tried again, and more is owed', OWING, { ...OWING, past_due_amount: '24' }, ['dunning']],
   ['paid late', OWING, {}, ['recovered']],
   ['paid late as the text 0.00', OWING, { past_due_amount: '0.00' }, ['recovered']],
-  ['paid late and billed anew', OWING, NEXT, ['recovered', 'billing_success']],
-  ['cancelled because nobody pays', OWING, { ...OWING, ...OFF, error_message: 'gone' }, ['dunning', 'cancelled']],
+  ['paid late and billed again', OWING, NEXT, ['recovered', 'billing_success']],
+  ['cancelled after failed payments', OWING, { ...OWING, ...OFF, error_message: 'gone' }, ['dunning', 'cancelled']],
   ['another frequency', {}, { frequency: '1y' }, ['modified']],
   ['billed and changed', {}, { ...NEXT, frequency: '1y' }, ['billing_success', 'modified']],
   [
@@ -92,13 +92,13 @@ const cases: [what: string, before: Part | null, after: Part, steps: string[], a
 for (const [what, before, after, steps, action] of cases)
   test(`${what}: ${steps.join(', ') || 'no step'}`, () => assert.deepEqual(stepsOf(before, after, action), steps));
 
-test('the next date alone is no billing where the last transaction is the same', () => {
+test('a changed next date alone is no billing if the last transaction is the same', () => {
   const last = (id: number) => embedding('last_transaction', { id });
   assert.deepEqual(stepsOf(last(1), { ...NEXT, ...last(1) }), ['modified']);
   assert.deepEqual(stepsOf(last(1), { ...NEXT, ...last(2) }), ['billing_success']);
 });
 
-/** Any JSON, and often the names and nearly the values that mean something. */
+/** Arbitrary JSON that often has the known names and values close to the known ones. */
 const anyWord = fc.constantFrom<Value[]>(true, 1, '1', false, 0, '0', '', null, '19.00', 38, -1, 1e300, '0000-00-00');
 const anyDay = fc.constantFrom(
   '2026-02-30',
@@ -132,7 +132,7 @@ const anySubscription = fc
   .map((parts): Subscription => Object.assign({}, ...parts) as Subscription);
 const anyAction = fc.constantFrom('created', 'modified', 'cancelled');
 
-test('whatever JSON comes, known steps are told, each once and in one order, and the same again', () => {
+test('arbitrary JSON gives only known steps, each at most once, in one order, and the same each time', () => {
   const before = fc.option(anySubscription, { nil: undefined });
   fc.assert(
     fc.property(before, anySubscription, anyAction, (was, is, action) => {
@@ -147,7 +147,7 @@ test('whatever JSON comes, known steps are told, each once and in one order, and
   );
 });
 
-test('two versions that say the same are no step', () => {
+test('two equal versions are no step', () => {
   fc.assert(
     fc.property(anySubscription, anyAction, (one, action) => {
       assert.deepEqual(stepsBetween(one, structuredClone(one), { action }), { steps: [], differing: [] });
@@ -156,7 +156,7 @@ test('two versions that say the same are no step', () => {
   );
 });
 
-test('two versions that do not say the same are a step', () => {
+test('two different versions are a step', () => {
   fc.assert(
     fc.property(anySubscription, anySubscription, anyAction, (was, is, action) => {
       const { steps, differing } = stepsBetween(was, is, { action });

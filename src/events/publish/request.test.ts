@@ -17,7 +17,7 @@ function faultsOf(body: unknown): string[] {
   }
 }
 
-test('one event, and an array of them', () => {
+test('one event and an array of events are accepted', () => {
   const { events, isArray } = readPublish(good, asked);
   assert.equal(isArray, false);
   assert.deepEqual(events, [
@@ -32,7 +32,7 @@ test('date_modified is read with its offset, with or without a colon', () => {
     readPublish({ ...good, resource: { id: 1, date_modified: text } }, asked).events[0]?.modifiedAt?.toISOString();
   assert.equal(at('2026-11-20T16:05:03+0100'), '2026-11-20T15:05:03.000Z');
   assert.equal(at('2026-11-20T16:05:03-08:00'), '2026-11-21T00:05:03.000Z');
-  // In the time zone of a process it would be another moment in each, and an hour would come twice or not at all.
+  // In the time zone of the process it would be another moment in each, and an hour would occur twice or not at all.
   assert.equal(at('2027-03-28T02:30:00'), '2027-03-28T02:30:00.000Z');
   assert.equal(at('2026-02-31'), undefined);
   assert.equal(at('5'), undefined);
@@ -80,7 +80,7 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
 
 for (const [name, body, faults] of refused) test(`refused: ${name}`, () => assert.deepEqual(faultsOf(body), faults));
 
-test('every fault of an array is told at once, with its index', () => {
+test('every fault of an array is reported at once, with its index', () => {
   const native = { event: 'changelog/created', resource: { id: 1 } };
   const keyed = { ...good, idempotency_key: 'k' };
   assert.deepEqual(faultsOf([native, { ...good, resource: {} }, { event: 'x', resource: { id: 1 } }]), [
@@ -95,24 +95,24 @@ test('every fault of an array is told at once, with its index', () => {
   ]);
 });
 
-test('the message of a fault in an array says of which event it is', () => {
+test('the message of a fault in an array names its event', () => {
   assert.throws(() => readPublish([good, { ...good, resource: {} }], asked), { message: /^1\.resource\.id must be/ });
   assert.throws(() => readPublish({ ...good, resource: {} }, asked), { message: /^resource\.id must be/ });
 });
 
 for (const none of [null, '']) {
-  test(`an idempotency key of ${JSON.stringify(none)} is none`, () => {
+  test(`an idempotency key of ${JSON.stringify(none)} counts as absent`, () => {
     assert.deepEqual(readPublish([good, { ...good, idempotency_key: none }], asked).keys, []);
   });
 }
 
-test('what serializers write for nothing embeds nothing', () => {
+test('empty values written by serializers embed nothing', () => {
   for (const _embedded of [null, [], {}]) {
     assert.deepEqual(faultsOf({ ...good, resource: { id: 1, _embedded } }), []);
   }
 });
 
-test('the deepest relation of the catalogue can be published, with what stands in it', () => {
+test('the deepest relation of the catalogue can be published, with its content', () => {
   const option = { name: 'size', choices: [{ code: { of: 'the shop' } }] };
   const items = [{ name: 'Box', _embedded: { 'svc:item_options': [option] } }];
   const resource = { id: 1, _embedded: { transaction_template: { _embedded: { items } } } };

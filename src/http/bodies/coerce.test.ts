@@ -25,8 +25,9 @@ const cases: readonly (readonly [what: string, given: Record<string, unknown>, m
   ['a line with an empty name', { headers: ': b' }, { headers: ': b' }],
   ['broken JSON', { headers: '{"a":' }, { headers: '{"a":' }],
   ['JSON with a name twice', { headers: '{"a":"1","a":"2"}' }, { headers: '{"a":"1","a":"2"}' }],
-  ['what nobody knows', { other: '5' }, { other: '5' }],
+  ['an unknown member', { other: '5' }, { other: '5' }],
 ];
 for (const [what, given, meant] of cases) {
-  test(`a text is what the schema says: ${what}`, () => assert.deepEqual(coerceMembers(schema, given), meant));
+  test(`a text is converted according to the schema: ${what}`, () =>
+    assert.deepEqual(coerceMembers(schema, given), meant));
 }

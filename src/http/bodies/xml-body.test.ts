@@ -56,20 +56,20 @@ for (const [what, inside, value] of taken) {
   test(`XML is read: ${what}`, () => assert.deepEqual(read(`<resource>${inside}</resource>`), value));
 }
 
-test('an array of everything is members without a name', () => {
+test('an array of all values is members without a name', () => {
   assert.deepEqual(read('<resource><member><a>1</a></member><member><a>2</a></member></resource>'), [
     { a: '1' },
     { a: '2' },
   ]);
 });
 
-test('what names the prototype of an object is a member like any other', () => {
+test('a member named like the prototype of an object is an ordinary member', () => {
   const value = parseXml(Buffer.from('<resource><member name="__proto__"><a>1</a></member></resource>'), new Set());
   assert.deepEqual(Object.keys(value as object), ['__proto__']);
   assert.equal('a' in {}, false);
 });
 
-test('a declaration and a byte order mark stand before the root', () => {
+test('a declaration and a byte order mark may precede the root', () => {
   assert.deepEqual(read('\ufeff<?xml version="1.0" encoding="utf-8"?>\n<!-- x --><resource><a>x</a></resource>\n'), {
     a: 'x',
   });
@@ -141,7 +141,7 @@ for (const [what, xml, message, field] of refused) {
   });
 }
 
-test('100 levels are taken', () => {
+test('100 levels are accepted', () => {
   assert.equal(refusal(`<resource>${'<a>'.repeat(99)}${'</a>'.repeat(99)}</resource>`), undefined);
 });
 
@@ -151,7 +151,7 @@ test('a body in XML is a mebibyte at most', () => {
   assert.equal(refusal(ofLength(1024 * 1024 + 1))?.status, 413);
 });
 
-test('a mebibyte that was made to be slow takes no time', () => {
+test('a mebibyte built to be slow is read quickly', () => {
   const parts = ['<a>', '<', '<a ', '<!--', '<?a ', '<![CDATA[', '<a b="', '&', '&#', '&amp;', ' ', '\r', '<!ENTITY '];
   const bodies = ['<resource>', '<resource a="', '<resource><a>'].flatMap((start) =>
     parts.map((part) => start + part.repeat((1024 * 1024 - start.length) / part.length)),
@@ -163,7 +163,7 @@ test('a mebibyte that was made to be slow takes no time', () => {
   }
 });
 
-/** What XML leaves of a value: texts, no difference between nothing and empty, and none between one and an array of it. */
+/** What remains of a value in XML: texts, nothing equal to empty, and one value equal to an array of it. */
 function one(value: Value): unknown {
   if (value === null || typeof value !== 'object') return String(value ?? '').toWellFormed();
   if (Array.isArray(value)) return value.length === 0 ? '' : value.map((item: Value) => one(item));
@@ -174,11 +174,11 @@ const all = (value: Value): unknown => one(Array.isArray(value) && value.length 
 const legal = (name: string): string =>
   name.replace(/[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '\ufffd');
 
-test('whatever is written is read again', () => {
+test('every written document can be read back', () => {
   const name = anyName.map(legal);
   fc.assert(
     fc.property(name, valueWith(name), (own, value) => {
-      // A NUL is written, and never taken.
+      // A NUL is written, and never accepted.
       fc.pre(!JSON.stringify(value).includes('\\u0000'));
       const document = { name: '', links: [], embedded: [], properties: [{ name: own, value, kind: 'json' as const }] };
       assert.deepEqual(read(renderXml(document, naming)), JSON.parse(JSON.stringify({ [own]: all(value) })));

@@ -58,15 +58,15 @@ const changes: [what: string, fields: Field[], sent: [string, string][], body: R
   ['no box at all', [field('events', 'text', ['a'], true)], [], { events: [] }],
   ['lines', [field('uris', 'url', ['a'], true)], [['uris', 'a\r\nb\r\n\r\n']], { uris: ['a', 'b'] }],
   ['an object as it was', [field('headers', 'json', { A: '1' })], [['headers', 'A: 1']], {}],
-  ['a field of nobody', [field('name', 'text', 'Shop')], [['colour', 'red']], { colour: 'red' }],
+  ['a field outside the form', [field('name', 'text', 'Shop')], [['colour', 'red']], { colour: 'red' }],
 ];
 for (const [what, fields, sent, body] of changes) {
-  test(`a change sends, of ${what}: ${JSON.stringify(body)}`, () => {
+  test(`a change of ${what} sends ${JSON.stringify(body)}`, () => {
     assert.deepEqual(bodyOf(posted(sent), { fields }), body);
   });
 }
 
-test('something new is told what was filled in', () => {
+test('a creation sends only the fields that were filled in', () => {
   const fields = [
     field('name', 'text'),
     field('url', 'url'),
@@ -81,7 +81,7 @@ test('something new is told what was filled in', () => {
   assert.deepEqual(bodyOf(posted(sent, 'POST'), { fields }), { name: 'Shop', key: 'made up' });
 });
 
-test('a form of another session, address or deed is refused', () => {
+test('a form of another session, address or action is refused', () => {
   const form = (nonce: string) => Buffer.from(new URLSearchParams({ _method: 'DELETE', nonce }).toString());
   for (const nonce of ['', 'PATCH /x', 'DELETE /y']) {
     assert.throws(() => readFormPost(form(nonce), '/x', visitor), { status: 403 });
@@ -89,7 +89,7 @@ test('a form of another session, address or deed is refused', () => {
   assert.equal(readFormPost(form('DELETE /x'), '/x', visitor).method, 'DELETE');
 });
 
-test('a method that no form has is refused', () => {
+test('a method that forms do not have is refused', () => {
   for (const method of ['GET', 'HEAD', 'patch', 'TRACE', '__proto__']) {
     assert.throws(() => posted([], method), { status: 400 }, method);
   }

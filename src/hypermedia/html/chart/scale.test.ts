@@ -15,14 +15,14 @@ const table: readonly (readonly [what: string, values: readonly number[], ticks:
   ['huge values', [1e300, 2.5e300], [0, 1e300, 2e300, 3e300]],
 ];
 
-test('what there are no halves of has no lines for them', () => {
+test('a scale of whole numbers has no lines at halves', () => {
   assert.deepEqual(scaleOf([1], 1).ticks, [0, 1]);
   assert.deepEqual(scaleOf([7], 1).ticks, [0, 5, 10]);
   assert.deepEqual(scaleOf([70], 1).ticks, [0, 25, 50, 75]);
 });
 
 for (const [what, values, ticks] of table) {
-  test(`the lines across ${what} have round numbers and reach around all of it`, () => {
+  test(`the lines across ${what} have round numbers and span all of it`, () => {
     const scale = scaleOf(values);
     assert.deepEqual(scale.ticks, ticks);
     for (const value of values) assert.ok(scale.shareOf(value) >= 0 && scale.shareOf(value) <= 1 + 1e-9, String(value));
