@@ -37,7 +37,7 @@ test('wherever a key change is interrupted, a start has both keys and the next c
   const [old] = await open();
   const fresh = (await openNextKey(folder)).toString('hex');
   assert.notEqual(fresh, old);
-  assert.deepEqual(await open(), [old, fresh], 'sealed with the old one until the change is through');
+  assert.deepEqual(await open(), [old, fresh], 'encrypted with the old key until the change is complete');
   assert.equal((await openNextKey(folder)).toString('hex'), fresh);
 
   // The old key was moved aside, and then the machine lost power.

@@ -15,9 +15,9 @@ test('a bound belongs to its own bucket, and a longer duration than all bounds t
 
 const table: readonly (readonly [what: string, durations: number[], share: number, range: Range | null])[] = [
   ['nothing', [], 0.5, null],
-  ['one of the quick', [3], 0.5, { above: 0, within: 10 }],
+  ['one of the fast ones', [3], 0.5, { above: 0, within: 10 }],
   ['the half of four in one bucket', [60, 70, 80, 90], 0.5, { above: 50, within: 100 }],
-  ['answers that all took nearly the same', [1_802, 1_820, 1_850], 0.5, { above: 1_000, within: 2_500 }],
+  ['nearly equal durations', [1_802, 1_820, 1_850], 0.5, { above: 1_000, within: 2_500 }],
   ['the half between two buckets', [5, 5, 200, 200], 0.5, { above: 0, within: 10 }],
   [
     'the slowest hundredth',
@@ -25,7 +25,7 @@ const table: readonly (readonly [what: string, durations: number[], share: numbe
     0.99,
     { above: 500, within: 1_000 },
   ],
-  ['what took longer than all bounds', [40_000], 0.5, { above: 30_000, within: null }],
+  ['durations above all bounds', [40_000], 0.5, { above: 30_000, within: null }],
 ];
 
 for (const [what, durations, share, range] of table)

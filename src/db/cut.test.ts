@@ -66,7 +66,7 @@ test('a transaction whose connection was cut sends nothing more', async () => {
     await goOn(async () => tx`select 2`);
   });
   await assert.rejects(broken, isUnavailable);
-  assert.ok(isUnavailable(await late.promise), 'it was sent on a connection that is another one');
+  assert.ok(isUnavailable(await late.promise), 'it was sent on another connection');
 });
 
 test('a transaction that ignores its lost connection affects nothing else', async () => {

@@ -66,7 +66,7 @@ const values: readonly (readonly [what: string, value: Value, xml: string])[] = 
   ['white space, which a parser keeps', ' a\r\n\tb ', '<a> a&#13;\n\tb </a>'],
   ['an emoji', '\u{1f680}', '<a>\u{1f680}</a>'],
   ['a control character: base64', 'a\u0001', '<a encoding="base64">YQE=</a>'],
-  ['a character that is none', '\ufffe', '<a encoding="base64">77++</a>'],
+  ['an invalid character', '\ufffe', '<a encoding="base64">77++</a>'],
   ['half of a surrogate pair', 'a\ud83d', '<a>a\ufffd</a>'],
 ];
 for (const [what, value, xml] of values) {

@@ -94,7 +94,7 @@ test('a mail beyond a thousand queued ones of its kind is dropped and logged', a
   t.after(() => mailer.stop());
   for (let i = 0; i < 1_010; i += 1) mailer.send(mail);
   mailer.send({ ...mail, isNotice: true });
-  assert.equal(lines.filter((line) => line.includes('mail dropped')).length, 8, 'two are on their way');
+  assert.equal(lines.filter((line) => line.includes('mail dropped')).length, 8, 'two are in transit');
 });
 
 test('requested mails are sent before notices queued earlier', async (t) => {

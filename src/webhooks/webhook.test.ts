@@ -50,7 +50,7 @@ const faultCases: [string, string[], string[]][] = [
   ['a json webhook without a key', fields({}, { hasKey: false }), ['encryption_key required']],
   ['another format without a key', fields({ format: 'partner_automation' }, { hasKey: false }), []],
   ['a name of blanks', fields({ name: '   ' }), ['name invalid_value']],
-  ['a name of which nothing is seen', fields({ name: '\u200b' }), ['name invalid_value']],
+  ['an invisible name', fields({ name: '\u200b' }), ['name invalid_value']],
   ['a forbidden host', fields({ url: 'https://a.example' }, { forbidden: 'no' }), ['url forbidden_address']],
   ['no url at all', fields({ url: null }), []],
   [
@@ -73,12 +73,12 @@ const faultCases: [string, string[], string[]][] = [
     ['query unknown_relation'],
   ],
   [
-    'an unknown event says nothing of the query',
+    'with an unknown event the query is not checked',
     fields({ events: ['x'], query: 'zoom=nope' }),
     ['events unknown_event'],
   ],
   [
-    'everything at once',
+    'several faults at once',
     fields({ url: 'x', headers: { Host: 'a' }, events: ['x/y'] }, { hasKey: false }),
     ['url invalid_value', 'encryption_key required', 'events unknown_event', 'headers.Host invalid_value'],
   ],
@@ -134,8 +134,8 @@ for (const type of resourceTypes) {
 }
 
 const cases: [string, Parameters<typeof resolveSubscription>[0], Subscription, Subscription][] = [
-  ['neither leaves a new webhook without any', {}, none, none],
-  ['neither leaves what is there', {}, captured, captured],
+  ['neither: a new webhook has no events', {}, none, none],
+  ['neither: both stay', {}, captured, captured],
   ['events alone choose their resource', { events: ['transaction/captured'] }, none, captured],
   [
     'events alone replace another resource',
@@ -152,9 +152,9 @@ const cases: [string, Parameters<typeof resolveSubscription>[0], Subscription, S
   ],
   ['clearing the resource clears the events', { eventResource: null }, captured, none],
   ['clearing the events clears the resource', { events: [] }, captured, none],
-  ['null beside events is no statement', { eventResource: null, events: ['transaction/captured'] }, none, captured],
+  ['null beside events is ignored', { eventResource: null, events: ['transaction/captured'] }, none, captured],
   [
-    'an empty list beside a resource is no statement',
+    'an empty list beside a resource is ignored',
     { eventResource: 'changelog', events: [] },
     none,
     { eventResource: 'changelog', events: ['changelog/created'] },

@@ -21,9 +21,9 @@ const cases: readonly (readonly [
   after: JsonObject,
 ])[] = [
   ['properties, one of them new', { a: 1, b: 2 }, { a: 1, b: 3, c: 'x' }, { b: 2, c: null }, { b: 3, c: 'x' }],
-  ['nothing of what is no short value', { a: { b: 1 }, c: 'x' }, { a: { b: 2 }, c: 'y'.repeat(201) }, {}, {}],
+  ['no nested or long values', { a: { b: 1 }, c: 'x' }, { a: { b: 2 }, c: 'y'.repeat(201) }, {}, {}],
   [
-    'what a template takes',
+    'the totals of a template',
     withTemplate({ total_item_price: 19, total_order: 21, note: null, date_modified: '1' }),
     withTemplate({ total_item_price: 24, total_order: 21, date_modified: '2' }),
     { transaction_template: { total_item_price: 19 } },
@@ -36,7 +36,13 @@ const cases: readonly (readonly [
     { transaction_template: { items: [item(19), item(5)] } },
     { transaction_template: { items: [item(24), item(5)] } },
   ],
-  ['nothing of what no short form shows', withItems(item(1, { weight: 1 })), withItems(item(1, { weight: 2 })), {}, {}],
+  [
+    'no properties outside the short form',
+    withItems(item(1, { weight: 1 })),
+    withItems(item(1, { weight: 2 })),
+    {},
+    {},
+  ],
   [
     'an attribute',
     { _embedded: { attributes: [{ name: 'gift', value: 'no' }] } },

@@ -37,7 +37,7 @@ async function changedAtOnce(env: Record<string, string>): Promise<Set<string | 
 
 test('concurrent writers each see the change of the one before', async (t) => {
   const { env, folder } = await place(t);
-  assert.equal((await changedAtOnce(env)).size, 8, 'no one begins with what another has replaced');
+  assert.equal((await changedAtOnce(env)).size, 8, 'no writer starts from a replaced version');
   assert.deepEqual(await readdir(folder), ['credentials.json']);
 });
 
@@ -54,9 +54,9 @@ test('a lock left by a killed process expires, and then admits one process after
     () => readdir(folder),
     (names) => !names.includes(basename(old)),
   );
-  assert.deepEqual(await openCredentials({ env }).read(), {}, 'who may still live is waited for');
+  assert.deepEqual(await openCredentials({ env }).read(), {}, 'the lock of a process that may be alive is respected');
   await rm(young);
-  assert.equal((await changed).size, 8, 'of all who find it free at once one goes on');
+  assert.equal((await changed).size, 8, 'of all processes that find it free at once, one continues');
   assert.deepEqual(await readdir(folder), ['credentials.json']);
 });
 

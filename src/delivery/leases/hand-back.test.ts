@@ -10,7 +10,7 @@ test('shards that could not be handed back are owned again, and notifications ig
     log: createLog('silent'),
     drain: async (shards) => shards.slice(0, 1),
     release: async (shards) => {
-      if (shards.includes(2)) throw new Error('the database is away');
+      if (shards.includes(2)) throw new Error('the database is unavailable');
       released.push(...shards);
     },
     onFinished: () => {},

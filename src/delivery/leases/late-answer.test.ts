@@ -55,5 +55,5 @@ test('shards taken before a silence are not used after it: another worker may ha
   await gate`select pg_advisory_unlock(7)`;
   gate.release();
   await until(async () => held.has(3), Boolean);
-  assert.ok((ownership.fenceOf(3) ?? 0) > 8, 'the one that was taken before the silence is 8');
+  assert.ok((ownership.fenceOf(3) ?? 0) > 8, 'the fencing token from before the silence is 8');
 });

@@ -139,10 +139,10 @@ test('a worker that cannot confirm its heartbeat gives up before another may tak
     blocker.release();
   }
   await holds(held, 256);
-  assert.ok((ownership.fenceOf(3) ?? 0) > before, 'what it sent before counts for nothing');
+  assert.ok((ownership.fenceOf(3) ?? 0) > before, 'results under the earlier token are rejected');
   const { free, own, silent } = await counted();
   assert.ok(own > 0);
-  assert.equal(free + own - silent, 256, 'what was taken and not lost is what is held');
+  assert.equal(free + own - silent, 256, 'taken minus lost shards are the owned ones');
 });
 
 test('a report about an earlier ownership does not end the present one', async () => {

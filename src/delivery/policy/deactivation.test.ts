@@ -59,13 +59,13 @@ const cases: readonly [string, readonly Attempt[], number | undefined, RetryProf
     3 * HOUR,
   ],
   [
-    'a fault of our own is not counted, and does not deactivate although the rule would be met',
+    'an internal fault is not counted, and does not deactivate although the rule would be met',
     [...failures(12, 5 * MINUTE), { atMs: 2 * HOUR, outcome: internal }],
     undefined,
   ],
   ['410 does at once', [{ atMs: 0, outcome: { kind: 'gone', reply } }], 0],
-  ['12 failures in an hour do not where the profile is long', failures(12, HOUR), undefined, 'long'],
-  ['12 failures over its span do', failures(12, 272_105 * SECOND), 272_105 * SECOND, 'long'],
+  ['12 failures in an hour do not on the profile long', failures(12, HOUR), undefined, 'long'],
+  ['12 failures over the span of the profile long do', failures(12, 272_105 * SECOND), 272_105 * SECOND, 'long'],
 ];
 
 for (const [name, attempts, at, profile] of cases) {

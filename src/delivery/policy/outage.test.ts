@@ -82,7 +82,7 @@ for (const [name, arrivals, expected] of crowds) {
     const { requests, ended, deactivatedAtMs } = live({ arrivals, untilMs: FOR_EVER_MS });
     const afterMinutes = Math.floor((deactivatedAtMs ?? 0) / MINUTE);
     assert.deepEqual({ first: inFirst(requests, HOUR), all: requests.length, afterMinutes }, expected);
-    assert.equal(ended, 0, 'none has used up its attempts');
+    assert.equal(ended, 0, 'no delivery has used up its attempts');
   });
 }
 

@@ -47,8 +47,8 @@ test('a check for unfetched deliveries reads at most its limit, and continues af
   ]);
   const end = (limit: number, after = 0) =>
     endUnfetched(sql, { shard: SHARD, webhookId }, { after, limit, oldest: 0 }, now);
-  assert.deepEqual(await end(2), { ended: 1, last: deliveryOf(11) }, 'the oldest is dead');
-  assert.deepEqual(await end(2), { ended: 0, last: deliveryOf(12) }, 'those that live are the limit');
+  assert.deepEqual(await end(2), { ended: 1, last: deliveryOf(11) }, 'the oldest has an earlier epoch');
+  assert.deepEqual(await end(2), { ended: 0, last: deliveryOf(12) }, 'those of the current epoch are the limit');
   assert.deepEqual(await end(2, deliveryOf(12)), { ended: 1, last: deliveryOf(13) });
   assert.deepEqual(await end(2, deliveryOf(13)), { ended: 0, last: null });
   assert.deepEqual(

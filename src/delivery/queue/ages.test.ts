@@ -22,7 +22,7 @@ test('an age is reached no earlier than due and at most two ticks later, round a
 
 test('a pause of our own process counts as one tick, however long it was', () => {
   const ages = new Ages<string>(50, 1_000);
-  ages.add('answered while we paused', 1_000);
+  ages.add('answered during the pause', 1_000);
   assert.deepEqual([...ages.tick()], []);
 });
 

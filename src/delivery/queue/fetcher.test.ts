@@ -17,7 +17,7 @@ function fetcherOf(
   own: { log?: Log; bodies?: Bodies; onFilled: (lane: Lane) => void },
 ): Fetcher {
   const bodies = new Bodies({ sql, bodyCacheBytes: 1_024 });
-  const onPendingDisable = () => assert.fail('nothing demands that');
+  const onPendingDisable = () => assert.fail('not called in these tests');
   const noOwner = { workerId: 7, fenceOf: () => undefined };
   const fetcher = new Fetcher({
     sql,
@@ -54,7 +54,7 @@ test('an unusable webhook is logged once, however often it is read, and again af
   };
   const [row] = await sql<{ key: Buffer }[]>`select encryption_key as key from webhook where id = ${id}`;
   assert.ok(row !== undefined);
-  const breakIt = () => sql`update webhook set encryption_key = 'sealed with another key' where id = ${id}`;
+  const breakIt = () => sql`update webhook set encryption_key = 'encrypted with another key' where id = ${id}`;
   await breakIt();
   await readAgain();
   assert.equal(lane.target, UNUSABLE);
@@ -92,7 +92,7 @@ test('a webhook that changes during a fetch gets no delivery before its due time
   locked.release();
   await done;
   assert.equal(lane.deliveries.queued, 0);
-  assert.equal(lane.deliveries.isEmpty, false, 'it was found, and waits');
+  assert.equal(lane.deliveries.isEmpty, false, 'it is loaded, and waits');
 });
 
 test('shards that always have more than one batch do not delay others', async (t) => {
@@ -124,7 +124,7 @@ test('after an internal fault while lanes are filled, their shard is served agai
   const log = createLog('error', { write: (line) => void errors.push(line) });
   const onFilled = () => {
     filled += 1;
-    if (filled === 1) throw new Error('a fault of our own');
+    if (filled === 1) throw new Error('an internal fault');
   };
   const fetcher = fetcherOf(t, engine, { log, onFilled });
   fetcher.request(lane);

@@ -161,13 +161,13 @@ test('rows that are not due yet set the time of the next fetch', () => {
 test('a lane runs as many exchanges as its concurrency limit allows', () => {
   const lane = laneWith(1, 2, 3);
   lane.take();
-  assert.equal(lane.mayStart(NOW), false, 'one at first');
+  assert.equal(lane.mayStart(NOW), false, 'the limit starts at one');
   lane.attemptEnded();
   lane.latency.concurrency.recordSuccess({ durationMs: 1, inFlight: 1, hasMoreToSend: true, loopIsLagging: false });
   lane.take();
-  assert.equal(lane.mayStart(NOW), true, 'two at once now');
+  assert.equal(lane.mayStart(NOW), true, 'the limit is two');
   lane.latency.concurrency.recordTimeout();
-  assert.equal(lane.mayStart(NOW), false, 'one at once again, and one is under way');
+  assert.equal(lane.mayStart(NOW), false, 'the limit is one again, and one attempt is running');
 });
 
 test('nothing is sent while the webhook is unknown, disabled or paused, or the shard is lost', () => {
@@ -198,7 +198,7 @@ test('disabling removes deliveries older than the new epoch and leaves the rest'
 
 test('a shard can be handed back when all its state is in the table', () => {
   const lane = laneWith(1, 2);
-  assert.equal(lane.deliveries.isFullyRecorded, true, 'what is queued is in the table as well');
+  assert.equal(lane.deliveries.isFullyRecorded, true, 'a queued delivery is in the table as well');
   lane.take();
   assert.equal(lane.deliveries.isFullyRecorded, false);
   lane.attemptEnded();

@@ -40,7 +40,7 @@ test('a lane is slow while an exchange is late, and returns to its speed when th
   latency.attemptBecameSlow();
   latency.attemptEnded(true);
   latency.record(delivered, fast);
-  assert.equal(latency.speed('new'), 'slow', 'the other one is still under way');
+  assert.equal(latency.speed('new'), 'slow', 'the other one is still running');
   latency.attemptEnded(true);
   assert.equal(latency.speed('new'), 'fast');
 });

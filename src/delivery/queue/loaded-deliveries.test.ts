@@ -71,9 +71,9 @@ class Fixture {
     const delivery = this.deliveries.take();
     if (delivery === undefined) return;
     const row = this.#table.get(delivery.id);
-    assert.ok(row !== undefined, 'what ended is not sent again');
-    assert.ok(!this.#outstanding.has(delivery.id), 'what is under way is not sent again');
-    assert.ok(row.dueAt.getTime() <= this.nowMs, 'what is tried again later is not sent before');
+    assert.ok(row !== undefined, 'an ended delivery is not sent again');
+    assert.ok(!this.#outstanding.has(delivery.id), 'a running delivery is not sent again');
+    assert.ok(row.dueAt.getTime() <= this.nowMs, 'a retry is not sent early');
     if (n % 7 === 0) return this.deliveries.requeue(delivery);
     this.#leave(delivery);
   }
@@ -153,7 +153,7 @@ test('in any interleaving of steps, nothing is lost and nothing is sent twice wh
       fixture.finish();
       assert.equal(fixture.left, 0, 'nothing is left in the table');
       assert.deepEqual(fixture.attempted, fixture.published);
-      assert.ok(fixture.deliveries.isEmpty, 'and the lane may be forgotten');
+      assert.ok(fixture.deliveries.isEmpty, 'and the lane may be removed');
     }),
     { numRuns: 1_000 },
   );

@@ -11,7 +11,7 @@ function loopThatWasLate(...lateMs: number[]): LoopLag {
 test('an exchange counts as lagging if the loop was fully busy and the exchange ended within a few turns', () => {
   const loop = loopThatWasLate(20);
   assert.equal(loop.isLagging(40, 0), true);
-  assert.equal(loop.isLagging(40, 10), false, 'a quarter of it the loop waited for something to do');
+  assert.equal(loop.isLagging(40, 10), false, 'the loop was idle for a quarter of the time');
   assert.equal(loop.isLagging(300, 0), false, 'no exchange waits for ten turns');
 });
 

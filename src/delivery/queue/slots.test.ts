@@ -67,7 +67,7 @@ test('first attempts get at least a quarter of their quota, retries a tenth', ()
     return count;
   };
   assert.deepEqual([owed(false), owed(true)], [7, 3]);
-  assert.equal(slots.isBelowReserve('slow', true), true, 'the slow ones are counted apart');
+  assert.equal(slots.isBelowReserve('slow', true), true, 'slow attempts have their own quota');
 });
 
 type Step = { what: 'start' | 'turn' | 'end'; speed: SlotUse['speed']; isRetry: boolean; which: number };

@@ -270,7 +270,7 @@ test('an attempt that cannot be written is left out of the history; others are d
   assert.deepEqual(await Promise.all(written), [true, true]);
   assert.deepEqual(await traceOf(poison.id), { pending: 0, done: 1, attempts: 0 });
   const [done] = await sql`select state from delivery_done where id = ${poison.id}`;
-  assert.deepEqual({ ...done }, { state: 'successful' }, 'it says nothing of the delivery');
+  assert.deepEqual({ ...done }, { state: 'successful' }, 'it contains nothing about the delivery');
   assert.deepEqual(await traceOf(good.id), { pending: 0, done: 1, attempts: 1 });
 });
 

@@ -50,8 +50,8 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
   ['an id that is no integer', { ...good, resource: { id: 1.5 } }, ['400 resource.id invalid_value']],
   ['an id beyond the safe integers', { ...good, resource: { id: 2 ** 53 } }, ['400 resource.id invalid_value']],
   ['an id of 65 characters', { ...good, resource: { id: 'x'.repeat(65) } }, ['400 resource.id invalid_value']],
-  ['an id that addresses fold away', { ...good, resource: { id: '..' } }, ['400 resource.id invalid_value']],
-  ['an id that addresses fold into nothing', { ...good, resource: { id: '.' } }, ['400 resource.id invalid_value']],
+  ['an id of two dots', { ...good, resource: { id: '..' } }, ['400 resource.id invalid_value']],
+  ['an id of one dot', { ...good, resource: { id: '.' } }, ['400 resource.id invalid_value']],
   ['an id with a line break', { ...good, resource: { id: 'a\nb' } }, ['400 resource.id invalid_value']],
   ['an unknown member', { ...good, colour: 'red' }, ['400 colour unknown_property']],
   ['too deep', { ...good, resource: { id: 1, a: { b: { c: { d: 1 } } } } }, ['400 resource too_deep']],
@@ -62,7 +62,7 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
     ['400 resource invalid_value'],
   ],
   [
-    'what is embedded under no relation',
+    'an embedded resource under no relation',
     { ...good, resource: { id: 1, _embedded: 'items' } },
     ['400 resource._embedded invalid_value'],
   ],
@@ -74,8 +74,12 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
   ['a key of 256 characters', { ...good, idempotency_key: 'x'.repeat(256) }, ['400 idempotency_key invalid_value']],
   ['an empty array', [], ['400 body required']],
   ['too many', [good, good, good, good], ['400 body too_many']],
-  ['what Halcyon writes itself', { event: 'changelog/created', resource: { id: 1 } }, ['409 event native_event']],
-  ['no object in an array', [good, 5], ['400 1 invalid_value']],
+  [
+    'an event that only Halcyon publishes',
+    { event: 'changelog/created', resource: { id: 1 } },
+    ['409 event native_event'],
+  ],
+  ['a non-object in an array', [good, 5], ['400 1 invalid_value']],
 ];
 
 for (const [name, body, faults] of refused) test(`refused: ${name}`, () => assert.deepEqual(faultsOf(body), faults));

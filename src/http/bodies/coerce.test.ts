@@ -12,7 +12,7 @@ const schema = Type.Object({
 });
 
 const cases: readonly (readonly [what: string, given: Record<string, unknown>, meant: Record<string, unknown>])[] = [
-  ['a text stays one', { text: '1' }, { text: '1' }],
+  ['a text stays a text', { text: '1' }, { text: '1' }],
   ['an integer', { count: '-12' }, { count: -12 }],
   ['no integer', { count: '1.5' }, { count: '1.5' }],
   ['nothing', { count: '', headers: ' \n' }, { count: null, headers: null }],

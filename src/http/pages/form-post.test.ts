@@ -35,16 +35,21 @@ const posted = (fields: [string, string][], method = 'PATCH') =>
   );
 
 const changes: [what: string, fields: Field[], sent: [string, string][], body: Record<string, unknown>][] = [
-  ['a text that stands there already', [field('name', 'text', 'Shop')], [['name', 'Shop']], {}],
+  ['an unchanged text', [field('name', 'text', 'Shop')], [['name', 'Shop']], {}],
   ['another text', [field('name', 'text', 'Shop')], [['name', 'Store']], { name: 'Store' }],
   ['a text that is cleared', [field('url', 'url', 'http://a')], [['url', '']], { url: '' }],
-  ['lines that only a browser has ended otherwise', [field('note', 'text', 'a\nb')], [['note', 'a\r\nb']], {}],
-  ['a flag as it was', [field('is_active', 'boolean', '1')], [['is_active', '1']], {}],
-  ['a flag that is turned', [field('is_active', 'boolean', '1')], [['is_active', '0']], { is_active: '0' }],
+  ['lines with other line ends only', [field('note', 'text', 'a\nb')], [['note', 'a\r\nb']], {}],
+  ['an unchanged flag', [field('is_active', 'boolean', '1')], [['is_active', '1']], {}],
+  ['a changed flag', [field('is_active', 'boolean', '1')], [['is_active', '0']], { is_active: '0' }],
   ['a secret that was left empty', [field('key', 'secret', 'old')], [['key', '']], {}],
   ['a new secret', [field('key', 'secret', 'old')], [['key', 'new']], { key: 'new' }],
-  ['a secret with what was pasted around it', [field('key', 'secret', 'old')], [['key', ' a b\t\n']], { key: 'a b' }],
-  ['blanks around a text that a program wrote', [field('name', 'text', ' Shop')], [['name', ' Shop']], {}],
+  [
+    'a secret with pasted white space around it',
+    [field('key', 'secret', 'old')],
+    [['key', ' a b\t\n']],
+    { key: 'a b' },
+  ],
+  ['blanks around a stored text', [field('name', 'text', ' Shop')], [['name', ' Shop']], {}],
   [
     'the same boxes',
     [field('events', 'text', ['a', 'b'], true)],
@@ -57,7 +62,7 @@ const changes: [what: string, fields: Field[], sent: [string, string][], body: R
   ['fewer boxes', [field('events', 'text', ['a', 'b'], true)], [['events', 'b']], { events: ['b'] }],
   ['no box at all', [field('events', 'text', ['a'], true)], [], { events: [] }],
   ['lines', [field('uris', 'url', ['a'], true)], [['uris', 'a\r\nb\r\n\r\n']], { uris: ['a', 'b'] }],
-  ['an object as it was', [field('headers', 'json', { A: '1' })], [['headers', 'A: 1']], {}],
+  ['an unchanged object', [field('headers', 'json', { A: '1' })], [['headers', 'A: 1']], {}],
   ['a field outside the form', [field('name', 'text', 'Shop')], [['colour', 'red']], { colour: 'red' }],
 ];
 for (const [what, fields, sent, body] of changes) {

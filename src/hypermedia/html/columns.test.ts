@@ -71,7 +71,7 @@ test('the id of a related resource comes after all values of the row itself, eve
   assert.deepEqual(namesOf(recovery), columns);
   const few = namesOf(recovery.slice(0, 4));
   assert.deepEqual(few, ['id', 'state', 'since'], 'left out if others distinguish the rows');
-  assert.deepEqual(namesOf(recovery.slice(0, 3)), ['id', 'state', 'webhook_id'], 'where they do not it is there');
+  assert.deepEqual(namesOf(recovery.slice(0, 3)), ['id', 'state', 'webhook_id'], 'present if they do not');
 });
 
 test('the reason of a failure is a column even if it is the same in all rows', () => {

@@ -47,7 +47,7 @@ const controls: readonly (readonly [name: string, field: Partial<Field>, control
     /<select [^>]*> <option value="1" selected>Yes<\/option><option value="0">No<\/option>/,
   ],
   [
-    'a flag that is not',
+    'a flag that is 0',
     { kind: 'boolean', value: false },
     /<option value="1">Yes<\/option><option value="0" selected>No<\/option>/,
   ],
@@ -58,16 +58,16 @@ const controls: readonly (readonly [name: string, field: Partial<Field>, control
     /<select [^>]*> <option value="one_a">One a<\/option><option value="b" selected>B<\/option>/,
   ],
   [
-    'a choice that may be taken back',
+    'a choice that may be cleared',
     { choices: ['a'], value: 'a', isClearable: true },
     /<option value="">None<\/option>/,
   ],
   [
-    'a choice that has to be made',
+    'a required choice',
     { choices: ['a'], isRequired: true },
     /<select [^>]*required[^>]*> <option value="" selected>Choose …/,
   ],
-  ['a choice that there is no more', { choices: ['a'], value: 'old' }, /<option value="old" selected>old<\/option>/],
+  ['a choice that no longer exists', { choices: ['a'], value: 'old' }, /<option value="old" selected>old<\/option>/],
   [
     'lines',
     { isMultiple: true, kind: 'url', value: ['a', 'b'] },
@@ -86,7 +86,7 @@ const controls: readonly (readonly [name: string, field: Partial<Field>, control
   ],
   ['a structure', { kind: 'json', value: { a: [1] } }, /<textarea [^>]*> \{&quot;a&quot;:\[1\]\}<\/textarea>/],
   [
-    'what is required',
+    'a required field',
     { isRequired: true },
     /<input [^>]*required[^>]*aria-describedby="form-0-0-hint"[\s\S]*Required\./,
   ],
@@ -148,15 +148,10 @@ const refusedWith = (typed: readonly string[]): Refused => ({
 
 const retyped: readonly (readonly [name: string, field: Partial<Field>, typed: string[], control: RegExp])[] = [
   ['text', { value: 'old' }, ['typed'], /value="typed"/],
-  ['text that was emptied', { value: 'old' }, [''], /value=""/],
-  [
-    'a number that is none',
-    { kind: 'number', value: 5 },
-    ['many'],
-    /type="text" inputmode="decimal" [^>]*value="many"/,
-  ],
+  ['a cleared text', { value: 'old' }, [''], /value=""/],
+  ['an invalid number', { kind: 'number', value: 5 }, ['many'], /type="text" inputmode="decimal" [^>]*value="many"/],
   ['a flag', { kind: 'boolean', value: '1' }, ['0'], /<option value="0" selected>/],
-  ['a choice that there is not', { choices: ['a'], value: 'a' }, ['b'], /<option value="b" selected>/],
+  ['an unknown choice', { choices: ['a'], value: 'a' }, ['b'], /<option value="b" selected>/],
   [
     'boxes',
     { isMultiple: true, choices: ['a', 'b'], value: ['a'] },

@@ -38,7 +38,7 @@ const values: readonly (readonly [kind: string, property: Property, shown: strin
   ['uncertain state', json('status', 'pending'), '<span class="badge">Pending</span>'],
   ['unknown state', json('status', 'purple'), '<span class="badge plain">Purple</span>'],
   ['money', { name: 'total', value: '12.5', kind: 'money', currency: 'EUR' }, '€12.50'],
-  ['money that is none', { name: 'total', value: 'free', kind: 'money', currency: 'EUR' }, 'free'],
+  ['invalid money', { name: 'total', value: 'free', kind: 'money', currency: 'EUR' }, 'free'],
   ['url', url('url', 'https://evil.example/'), '<code>https://evil.example/</code>'],
   ['url of a script', url('url', 'javascript:alert(1)'), '<code>javascript:alert(1)</code>'],
   ['short code', code('body', '{}'), '<code>{}</code>'],
@@ -51,7 +51,7 @@ const values: readonly (readonly [kind: string, property: Property, shown: strin
   ['text that is an object', text('name', { a: 'b' }), '<dl class="values"> <dt>a</dt> <dd>b</dd> </dl>'],
   ['control characters', text('name', 'a\0b\u001Bc\u202Ed\u0085'), 'a␀b␛c\uFFFDd\uFFFD'],
   ['an emoji of several code points', text('name', '👩‍🚀'), '👩‍🚀'],
-  ['a date that is none', date('date', 'yesterday'), 'yesterday'],
+  ['an invalid date', date('date', 'yesterday'), 'yesterday'],
 ];
 
 for (const [kind, property, expected] of values) {

@@ -58,5 +58,5 @@ test('a sign-in beyond the queue limit is refused with the request to retry', as
   const [, , refused] = outcomes;
   assert.ok(refused?.status === 'rejected' && refused.reason instanceof Problem);
   assert.equal(refused.reason.status, 503);
-  assert.equal(await passwords.verify(password, undefined), false, 'the places are free again');
+  assert.equal(await passwords.verify(password, undefined), false, 'the slots are free again');
 });

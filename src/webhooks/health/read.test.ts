@@ -90,7 +90,7 @@ test('the overview of a hundred webhooks takes the statements of one', async () 
   const { embedded, properties } = overviewDocument(await read(large), large, { baseUrl: '', now });
   assert.equal(embedded[0]?.documents.length, WEBHOOKS);
   const attempts = properties.find(({ name }) => name === 'attempts');
-  assert.equal(attempts?.value, WEBHOOKS * 24 * 2 * 10, 'the hours before the last 24 count for nothing');
+  assert.equal(attempts?.value, WEBHOOKS * 24 * 2 * 10, 'the hours before the last 24 are not counted');
 });
 
 test('pending deliveries are counted up to a limit, without those of older epochs, and the oldest is returned', async () => {

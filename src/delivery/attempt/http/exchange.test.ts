@@ -170,8 +170,8 @@ const malformed = {
   'another protocol': 'SSH-2.0-OpenSSH_10.0\r\n',
   'lines without CR': 'HTTP/1.1 200 OK\ncontent-length: 2\n\nok',
   'two lengths': 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok',
-  'a length that is none': 'HTTP/1.1 200 OK\r\ncontent-length: 2x\r\n\r\nok',
-  'a status that is none': 'HTTP/1.1 099 OK\r\n\r\n',
+  'an invalid length': 'HTTP/1.1 200 OK\r\ncontent-length: 2x\r\n\r\nok',
+  'an invalid status': 'HTTP/1.1 099 OK\r\n\r\n',
   'a chunk without its size': `${chunked}\r\nxyz\r\n`,
 };
 

@@ -28,7 +28,7 @@ const endless = (first: string, again: string) => (socket: Socket) => {
 
 /** None of them ever ends: without a cut-off it lasts until the deadline, which is longer than a test may take. */
 const floods: readonly (readonly [what: string, first: string, again: string, status: number | undefined])[] = [
-  ['empty lines before the answer', '', '\r\n', undefined],
+  ['empty lines before the response', '', '\r\n', undefined],
   ['a reason without end', 'HTTP/1.1 200 ', 'very OK ', undefined],
   ['fields without values', STATUS, 'a:\r\n', undefined],
   ['fields without end', STATUS, 'x: 0123456789012345678901234567890123456789\r\n', undefined],
@@ -43,7 +43,7 @@ const floods: readonly (readonly [what: string, first: string, again: string, st
   ['a size of a chunk without end', CHUNKED, '0', 200],
   ['trailers without values', `${CHUNKED}1\r\na\r\n0\r\n`, 'a:\r\n', 200],
   ['trailers without end', `${CHUNKED}1\r\na\r\n0\r\n`, 'x: y\r\n', 200],
-  ['a refusal with chunks without end', CHUNKED.replace('200', '500'), '1;x=y\r\na\r\n', 500],
+  ['an error response with chunks without end', CHUNKED.replace('200', '500'), '1;x=y\r\na\r\n', 500],
 ];
 
 for (const [what, first, again, status] of floods) {

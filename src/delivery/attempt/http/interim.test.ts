@@ -30,8 +30,8 @@ const table: readonly (readonly [what: string, sent: string, read: string])[] = 
   ['one after an empty line', `\r\n${HUNDRED}${OK}`, `\r\n${OTHER}${OK}`],
   ['none', OK, OK],
   ['another 1xx', `HTTP/1.1 101 S\r\n\r\n`, `HTTP/1.1 101 S\r\n\r\n`],
-  ['what has tens', `HTTP/1.1 110 S\r\n\r\n${OK}`, `HTTP/1.1 110 S\r\n\r\n${OK}`],
-  ['what is not HTTP', '220 smtp\r\n100 100 100 100\r\n', '220 smtp\r\n100 100 100 100\r\n'],
+  ['a status with tens', `HTTP/1.1 110 S\r\n\r\n${OK}`, `HTTP/1.1 110 S\r\n\r\n${OK}`],
+  ['another protocol', '220 smtp\r\n100 100 100 100\r\n', '220 smtp\r\n100 100 100 100\r\n'],
 ];
 
 for (const [what, sent, read] of table) {
@@ -43,7 +43,7 @@ for (const [what, sent, read] of table) {
 test('every request on a connection is handled the same way', () => {
   const interim = new Interim();
   assert.equal(readIn(5, HUNDRED + OK, interim), OTHER + OK);
-  assert.equal(readIn(5, HUNDRED, interim), HUNDRED, 'what follows the answer is not its head');
+  assert.equal(readIn(5, HUNDRED, interim), HUNDRED, 'bytes after the headers are not headers');
   interim.expect();
   assert.equal(readIn(5, HUNDRED + OK, interim), OTHER + OK);
 });

@@ -60,7 +60,7 @@ const mixed: readonly (readonly [what: string, said: Said, address: string])[] =
   ['a private A and a public one', { addresses: [PRIVATE, PUBLIC] }, PRIVATE],
   ['a public A and a private AAAA', { addresses: [PUBLIC, 'fd00::1'] }, 'fd00::1'],
   ['a public A and the metadata of a cloud', { addresses: [PUBLIC, 'fd00:ec2::254'] }, 'fd00:ec2::254'],
-  ['a public A and it behind a NAT64', { addresses: [PUBLIC, '64:ff9b::7f00:1'] }, '64:ff9b::7f00:1'],
+  ['a public A and the same behind a NAT64', { addresses: [PUBLIC, '64:ff9b::7f00:1'] }, '64:ff9b::7f00:1'],
   ['a public A and a local NAT64', { addresses: [PUBLIC, '64:ff9b:1::a00:1'] }, '64:ff9b:1::a00:1'],
   ['a public A and a mapped one', { addresses: [PUBLIC, '::ffff:7f00:2'] }, '::ffff:127.0.0.2'],
   ['a public A and 6to4', { addresses: [PUBLIC, '2002:7f00:2::1'] }, '2002:7f00:2::1'],
@@ -102,12 +102,16 @@ const internal = (why: string) => ({ kind: 'internal', why, reply: null });
 const charged: readonly (readonly [what: string, said: Said, outcome: object])[] = [
   ['a name that does not exist', { code: 'NXDOMAIN' }, { kind: 'unreachable', why: 'dns', reply: null }],
   ['a name without addresses', {}, { kind: 'unreachable', why: 'dns', reply: null }],
-  ['aliases that lead nowhere', { aliases: ['a.example.net'] }, { kind: 'unreachable', why: 'dns', reply: null }],
+  ['aliases without an address', { aliases: ['a.example.net'] }, { kind: 'unreachable', why: 'dns', reply: null }],
   ['a server that fails', { code: 'SERVFAIL' }, internal('ESERVFAIL')],
   ['a server that refuses', { code: 'REFUSED' }, internal('EREFUSED')],
   ['a server that is silent', null, internal('ETIMEOUT')],
   ['a server that is too slow', { addresses: [PUBLIC], afterMs: 5_000 }, internal('ETIMEOUT')],
-  ['more than fits, from a server without TCP', { addresses: [PUBLIC], isTruncated: true }, internal('ECONNREFUSED')],
+  [
+    'a truncated answer, from a server without TCP',
+    { addresses: [PUBLIC], isTruncated: true },
+    internal('ECONNREFUSED'),
+  ],
 ];
 
 for (const [what, said, outcome] of charged) {

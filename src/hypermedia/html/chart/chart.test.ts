@@ -35,7 +35,7 @@ const table: readonly (readonly [
   ],
   ['a fall', [0.3, 0.1], 'M0 0L600 66.7', ['€0.3', '€0.2', '€0.1', '€0'], /^€0\.10 .*2 Mar .*€0\.20 less .*1 Mar /],
   [
-    'what is huge',
+    'huge values',
     [3e12, 1e12],
     'M0 0L600 66.7',
     ['€3T', '€2T', '€1T', '€0'],

@@ -9,9 +9,9 @@ const table: readonly (readonly [what: string, values: readonly number[], ticks:
   ['equal values', [300, 300, 300], [0, 100, 200, 300]],
   ['values with cents', [19.99, 27.5], [0, 10, 20, 30]],
   ['small values', [0.1, 0.3], [0, 0.1, 0.2, 0.3]],
-  ['what falls below zero', [-50, 100], [-50, 0, 50, 100]],
-  ['what is below zero', [-3, -1], [-3, -2, -1, 0]],
-  ['more than a difference can be', [-1.7e308, 1.7e308], [0, 1]],
+  ['values that fall below zero', [-50, 100], [-50, 0, 50, 100]],
+  ['values below zero', [-3, -1], [-3, -2, -1, 0]],
+  ['a range beyond the largest number', [-1.7e308, 1.7e308], [0, 1]],
   ['huge values', [1e300, 2.5e300], [0, 1e300, 2e300, 3e300]],
 ];
 

@@ -8,7 +8,7 @@ import { trendWords } from './trend.ts';
 const labels = ['10:00', '11:00', '12:00', '13:00'];
 const table: readonly (readonly [what: string, values: (number | null)[], unit: string | undefined, words: RegExp])[] =
   [
-    ['what falls and rises', [99, 40, 100, 97], '%', / 40 % \(11:00\) .* 100 % \(12:00\), .* 97 %$/],
+    ['a trend that falls and rises', [99, 40, 100, 97], '%', / 40 % \(11:00\) .* 100 % \(12:00\), .* 97 %$/],
     ['what stays', [100, null, 100, null], '%', /^100 %\D*$/],
     ['mere numbers', [1, 2, 3, null], undefined, / 1 \(10:00\) .* 3 \(12:00\), .* 3$/],
     ['nothing', [null, null, null, null], 'ms', /^No data yet$/],
