@@ -60,7 +60,7 @@ test('without a newer lock file nothing is installed or printed', async (t) => {
 
 const stale: readonly (readonly [name: string, files: Readonly<Record<string, number>>])[] = [
   ['nothing is installed', { [LOCK]: OLD }],
-  ['the lock file is younger than what is installed', { [LOCK]: YOUNG, [INSTALLED]: OLD, [NODE]: OLD }],
+  ['the lock file is newer than the installed packages', { [LOCK]: YOUNG, [INSTALLED]: OLD, [NODE]: OLD }],
   ['an installation stopped half-way', { [LOCK]: OLD, [NODE]: YOUNG }],
   ['the Node that runs TypeScript is missing', { [LOCK]: OLD, [INSTALLED]: YOUNG }],
 ];

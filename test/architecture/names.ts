@@ -5,9 +5,7 @@ const VAGUE_NAME = /(?:^|\/)(?:types|utils|helpers|index)\.ts$/;
 
 /** Catch-all file names, and barrels. */
 export function vagueNames(files: readonly File[]): Fault[] {
-  return files
-    .filter(({ path }) => VAGUE_NAME.test(path))
-    .map(({ path }) => `${path} says nothing about what is inside`);
+  return files.filter(({ path }) => VAGUE_NAME.test(path)).map(({ path }) => `${path} does not describe its content`);
 }
 
 const DEFAULT_EXPORT = /(?<![\w$.])export\s+default\b|\bas\s+default\b/;

@@ -34,10 +34,10 @@ const FORMATS_LIVE_IN = /^src\/hypermedia\/|^src\/http\/negotiate\.ts$/;
 
 /** A request body has a media type, and a webhook's body is HAL whatever the endpoint accepts. */
 export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {
-  'src/http/bodies/body.ts': 'names the media types that a body may come in',
-  'src/http/bodies/xml-body.ts': 'reads a body in one of them',
-  'src/delivery/attempt/request.ts': 'renders what is sent',
-  'src/delivery/attempt/formats/formats.ts': 'names the content types of what is sent',
+  'src/http/bodies/body.ts': 'names the media types of request bodies',
+  'src/http/bodies/xml-body.ts': 'parses one of them',
+  'src/delivery/attempt/request.ts': 'renders deliveries',
+  'src/delivery/attempt/formats/formats.ts': 'names the content types of deliveries',
 };
 
 const formatsIn = (file: File): string[] => [...file.code.matchAll(FORMAT)].map(([word]) => word);

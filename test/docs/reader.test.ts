@@ -46,18 +46,14 @@ const untrue: readonly (readonly [name: string, page: string, fault: RegExp])[] 
   ['a command that fails', sh('true\nfalse\ntrue'), /^page\.md:2: false failed/],
   ['a command that fails within a value', sh('name=$(false)\necho "$name"'), /false.* failed/],
   ['an unknown command', sh('halcyonn'), /halcyonn failed/],
+  ['another word than shown', `${sh('echo one two')}\n${text('one three')}`, /^page\.md:6: what is printed is one two/],
   [
-    'another word than is shown',
-    `${sh('echo one two')}\n${text('one three')}`,
-    /^page\.md:6: what is printed is one two/,
-  ],
-  [
-    'an answer that refuses, and the page is silent',
+    'an error response that the page does not show',
     sh(`echo '{"error":"invalid_token"}'`),
     /does not say that it prints/,
   ],
   [
-    'a sign that does not come',
+    'a start message that does not appear',
     `<!-- keeps running; says: ready -->\n${sh('echo steady')}`,
     /ended before it said "ready"/,
   ],

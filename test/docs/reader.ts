@@ -48,7 +48,7 @@ export async function readWithShell(page: Page, shell: Shell, place: Place, runn
     const sign = KEEPS_RUNNING.exec(block.remark ?? '')?.groups?.['sign'];
     const last = running.at(-1);
     if (block.remark === THERE) {
-      if (last === undefined) throw fault(block, 'nothing is running that could print');
+      if (last === undefined) throw fault(block, 'no program is running');
       await until(last.output, (said) => isShown(block.text, said)).catch((cause: unknown) => {
         throw fault(block, String(cause));
       });

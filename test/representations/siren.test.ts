@@ -99,10 +99,10 @@ const documents: Readonly<Record<string, Document>> = {
   'a page': collectionOf('webhooks', 'Webhooks', [webhook(0), webhook(2), webhook(3)]),
   'a page with an action': list,
   'an empty page': emptyList,
-  'a page of what has no address': collectionOf('logs', 'Attempts', [attempt(0), attempt(1)]),
-  'what was published': transaction,
-  'what can be done': optionsDocument(resource(HREF, {}), HREF, 'GET, HEAD, OPTIONS'),
-  'every sort of field': doing({ fields }),
+  'a page of resources without an address': collectionOf('logs', 'Attempts', [attempt(0), attempt(1)]),
+  'a published resource': transaction,
+  'an OPTIONS document': optionsDocument(resource(HREF, {}), HREF, 'GET, HEAD, OPTIONS'),
+  'every kind of field': doing({ fields }),
 };
 
 for (const [name, document] of Object.entries(documents)) {

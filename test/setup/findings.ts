@@ -13,5 +13,5 @@ export function assertFinding(findings: readonly Finding[], expected: RegExp): v
     findings.map(saidOf).join('\n'),
   );
   for (const { state, advice = '' } of findings)
-    assert.equal(state === 'ok', advice === '', 'advice where it is needed');
+    assert.equal(state === 'ok', advice === '', 'every problem has a remedy, and only problems have one');
 }

@@ -55,7 +55,7 @@ export async function postmasterOf(dataDir: string): Promise<number> {
 }
 
 export async function ask(address: DatabaseAddress | undefined, statement: string): Promise<unknown[]> {
-  if (address === undefined) throw new Error('There is no server to ask');
+  if (address === undefined) throw new Error('No server is running');
   const sql = openPool(address, { connections: 1, applicationName: 'test' });
   try {
     return [...(await sql.unsafe(statement))];

@@ -41,7 +41,7 @@ const cases: [what: string, before: Part | null, after: Part, steps: string[], a
   ['activated again, with a new date', OFF, NEXT, ['activated']],
   ['an end date removed', ENDING, {}, ['activated']],
   ['an end date in the future', {}, ENDING, ['cancelled']],
-  ['switched off', {}, OFF, ['cancelled']],
+  ['deactivated', {}, OFF, ['cancelled']],
   ['an end date of today', {}, { ...OFF, ...ENDING }, ['cancelled']],
   ['deactivated on its end date', ENDING, { ...ENDING, ...OFF }, ['modified']],
   ['another end', ENDING, { end_date: '2027-01-31' }, ['modified']],

@@ -34,12 +34,12 @@ test('shards taken before a silence are not used after it: another worker may ha
     create function waits() returns trigger language plpgsql as
       $$ begin perform pg_advisory_xact_lock(7); return null; end $$;
     create trigger waits before update on shard_lease for each statement execute function waits()`);
-  const gate = await sql.reserve();
-  await gate`select pg_advisory_lock(7)`;
+  const advisory = await sql.reserve();
+  await advisory`select pg_advisory_lock(7)`;
   ends.after(() => ownership.stop());
   ownership.start();
   await until(
-    () => gate`select from pg_locks where locktype = 'advisory' and not granted`,
+    () => advisory`select from pg_locks where locktype = 'advisory' and not granted`,
     ({ length }) => length === 1,
   );
   const blocker = await sql.reserve();
@@ -52,8 +52,8 @@ test('shards taken before a silence are not used after it: another worker may ha
   await blocker`rollback`;
   blocker.release();
   await until(async () => ownership.mayAct(), Boolean);
-  await gate`select pg_advisory_unlock(7)`;
-  gate.release();
+  await advisory`select pg_advisory_unlock(7)`;
+  advisory.release();
   await until(async () => held.has(3), Boolean);
   assert.ok((ownership.fenceOf(3) ?? 0) > 8, 'the fencing token from before the silence is 8');
 });

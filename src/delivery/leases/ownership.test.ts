@@ -176,21 +176,21 @@ test('ten long statements in the pool end no lease', async () => {
   const { held, lost, clock } = startOwner(sql, 1, ends);
   await holds(held, 256);
   // The pool has ten connections: one holds the lock that the others wait for.
-  const gate = await sql.reserve();
-  await gate`select pg_advisory_lock(7)`;
+  const blocker = await sql.reserve();
+  await blocker`select pg_advisory_lock(7)`;
   const long = Array.from({ length: 9 }, () => sql`select pg_advisory_xact_lock(7)`.execute());
   try {
     await until(
-      () => gate`select from pg_locks where locktype = 'advisory' and not granted`,
+      () => blocker`select from pg_locks where locktype = 'advisory' and not granted`,
       ({ length }) => length === 9,
     );
     for (let passedMs = 0; passedMs < settings.leaseMs * 2.5; passedMs += settings.leaseMs / 2) {
       clock.advance(settings.leaseMs / 2);
-      await confirmsBeats(gate);
+      await confirmsBeats(blocker);
     }
   } finally {
-    await gate`select pg_advisory_unlock(7)`;
-    gate.release();
+    await blocker`select pg_advisory_unlock(7)`;
+    blocker.release();
   }
   await Promise.all(long);
   assert.deepEqual(lost, []);

@@ -27,7 +27,7 @@ type Outage = {
 };
 
 /** One lane, its endpoint and the policy: what is sent when, the outcomes, and when the webhook is disabled. */
-function live({ arrivals, profile = 'hour', random = 0, untilMs, outcomeAt = () => refused }: Outage) {
+function simulate({ arrivals, profile = 'hour', random = 0, untilMs, outcomeAt = () => refused }: Outage) {
   const waiting: Waiting[] = arrivals.map((dueAtMs) => ({ dueAtMs, attempts: 0 }));
   const requests: number[] = [];
   let ended = 0;
@@ -63,7 +63,7 @@ const atOnce = (count: number): number[] => Array.from({ length: count }, () => 
 const every = (ms: number, count: number): number[] => Array.from({ length: count }, (_, index) => index * ms);
 
 test('a single delivery makes its 12 attempts, unaffected by the breaker, and the last one disables the webhook', () => {
-  const { requests, ended, deactivatedAtMs } = live({ arrivals: atOnce(1), untilMs: FOR_EVER_MS });
+  const { requests, ended, deactivatedAtMs } = simulate({ arrivals: atOnce(1), untilMs: FOR_EVER_MS });
   const minutes = requests.map((atMs) => Math.floor(atMs / MINUTE));
   assert.deepEqual(minutes, [0, 1, 2, 4, 7, 11, 16, 22, 29, 37, 47, 60]);
   assert.equal(ended, 1);
@@ -79,7 +79,7 @@ const crowds: readonly [string, readonly number[], { first: number; all: number;
 ];
 for (const [name, arrivals, expected] of crowds) {
   test(`a dead endpoint with ${name} gets few requests, few charged attempts, and is disabled in time`, () => {
-    const { requests, ended, deactivatedAtMs } = live({ arrivals, untilMs: FOR_EVER_MS });
+    const { requests, ended, deactivatedAtMs } = simulate({ arrivals, untilMs: FOR_EVER_MS });
     const afterMinutes = Math.floor((deactivatedAtMs ?? 0) / MINUTE);
     assert.deepEqual({ first: inFirst(requests, HOUR), all: requests.length, afterMinutes }, expected);
     assert.equal(ended, 0, 'no delivery has used up its attempts');
@@ -87,25 +87,25 @@ for (const [name, arrivals, expected] of crowds) {
 }
 
 test('random intervals mean fewer requests, and not much later', () => {
-  const { requests, deactivatedAtMs } = live({ arrivals: atOnce(1_000), random: 0.999, untilMs: FOR_EVER_MS });
+  const { requests, deactivatedAtMs } = simulate({ arrivals: atOnce(1_000), random: 0.999, untilMs: FOR_EVER_MS });
   assert.equal(inFirst(requests, HOUR), 18);
   assert.ok(deactivatedAtMs !== null && deactivatedAtMs < 66 * MINUTE);
 });
 
 test('on the profile long a dead endpoint is probed for three days', () => {
-  const { requests, deactivatedAtMs } = live({ arrivals: atOnce(1_000), profile: 'long', untilMs: FOR_EVER_MS });
+  const { requests, deactivatedAtMs } = simulate({ arrivals: atOnce(1_000), profile: 'long', untilMs: FOR_EVER_MS });
   assert.deepEqual([inFirst(requests, HOUR), inFirst(requests, 24 * HOUR)], [20, 296]);
   assert.equal(Math.floor((deactivatedAtMs ?? 0) / HOUR), 75);
 });
 
 test('on the profile long a single delivery has too few attempts to disable the webhook', () => {
-  const { ended, deactivatedAtMs } = live({ arrivals: atOnce(1), profile: 'long', untilMs: FOR_EVER_MS });
+  const { ended, deactivatedAtMs } = simulate({ arrivals: atOnce(1), profile: 'long', untilMs: FOR_EVER_MS });
   assert.deepEqual({ ended, deactivatedAtMs }, { ended: 1, deactivatedAtMs: null });
 });
 
 test('an endpoint that recovers gets everything, from the first successful probe on', () => {
   const outcomeAt = (ms: number) => (ms < 50 * MINUTE ? refused : delivered);
-  const { requests, ended, deactivatedAtMs } = live({ arrivals: atOnce(1_000), outcomeAt, untilMs: FOR_EVER_MS });
+  const { requests, ended, deactivatedAtMs } = simulate({ arrivals: atOnce(1_000), outcomeAt, untilMs: FOR_EVER_MS });
   const first = requests.find((atMs) => atMs >= 50 * MINUTE) ?? Infinity;
   assert.ok(first <= 55 * MINUTE, 'no later than the longest gap');
   // The backlog and the charged deliveries, all in sequence.
@@ -116,7 +116,7 @@ test('an endpoint that recovers gets everything, from the first successful probe
 test('one success in twenty keeps a webhook enabled and its deliveries moving', () => {
   let n = 0;
   const outcomeAt = () => ((n += 1) % 20 === 0 ? delivered : refused);
-  const { ended, deactivatedAtMs } = live({ arrivals: every(MINUTE, 300), outcomeAt, untilMs: 24 * HOUR });
+  const { ended, deactivatedAtMs } = simulate({ arrivals: every(MINUTE, 300), outcomeAt, untilMs: 24 * HOUR });
   assert.equal(deactivatedAtMs, null);
   assert.ok(ended > 20);
 });

@@ -3,13 +3,13 @@ import { test } from 'node:test';
 import { IsolationSlot } from './quarantine.ts';
 
 /** How many of a hundred deliveries with this crash count are admitted at once. */
-function letIn(crashCount: number): number {
+function admitted(crashCount: number): number {
   const slot = new IsolationSlot();
   return Array.from({ length: 100 }, (_, id) => slot.enter(id, crashCount)).filter(Boolean).length;
 }
 
 test('the higher the crash count, the fewer deliveries run together: 16, 4, 1', () => {
-  assert.deepEqual([1, 2, 3, 4].map(letIn), [16, 4, 1, 1]);
+  assert.deepEqual([1, 2, 3, 4].map(admitted), [16, 4, 1, 1]);
 });
 
 test('a delivery inside limits those that may join it, too', () => {

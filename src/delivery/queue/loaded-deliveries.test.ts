@@ -104,7 +104,7 @@ class Fixture {
     this.#recorded.push({ id: delivery.id, dueAtMs });
   }
 
-  settle(): void {
+  applyRecords(): void {
     const one = this.#recorded.shift();
     if (one === undefined) return;
     this.#outstanding.delete(one.id);
@@ -127,7 +127,7 @@ class Fixture {
       this.beginFetch();
       this.take(1);
       this.record(1);
-      this.settle();
+      this.applyRecords();
       if (this.deliveries.wakeAtMs < Number.POSITIVE_INFINITY)
         this.pass(Math.max(0, this.deliveries.wakeAtMs - this.nowMs) / SECOND);
     }
@@ -138,7 +138,17 @@ class Fixture {
   }
 }
 
-const STEPS = ['publish', 'handOver', 'beginFetch', 'read', 'endFetch', 'take', 'record', 'settle', 'pass'] as const;
+const STEPS = [
+  'publish',
+  'handOver',
+  'beginFetch',
+  'read',
+  'endFetch',
+  'take',
+  'record',
+  'applyRecords',
+  'pass',
+] as const;
 const steps = array(record({ do: constantFrom(...STEPS, 'switchOff'), n: integer({ min: 0, max: 12 }) }), {
   minLength: 20,
   maxLength: 200,

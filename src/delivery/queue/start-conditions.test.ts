@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { NO_BACKOFF } from '../policy/backoff.ts';
 import { StartConditions } from './lane-limits.ts';
 
-function gateWith(backoff: Partial<StartConditions['backoff']>): StartConditions {
+function conditionsWith(backoff: Partial<StartConditions['backoff']>): StartConditions {
   const startConditions = new StartConditions();
   startConditions.backoff = { ...NO_BACKOFF, ...backoff };
   return startConditions;
@@ -14,12 +14,12 @@ test('start conditions without any state allow a start', () => {
 });
 
 test('a pause ends at its time', () => {
-  const startConditions = gateWith({ pausedUntilMs: 1_000 });
+  const startConditions = conditionsWith({ pausedUntilMs: 1_000 });
   assert.deepEqual([startConditions.canStart(0, 999), startConditions.canStart(0, 1_000)], [false, true]);
 });
 
 test('while the breaker is open one exchange runs at a time', () => {
-  const startConditions = gateWith({ breaker: { failedProbes: 0, probeAtMs: 1_000 } });
+  const startConditions = conditionsWith({ breaker: { failedProbes: 0, probeAtMs: 1_000 } });
   assert.deepEqual(
     [startConditions.canStart(0, 999), startConditions.canStart(0, 1_000), startConditions.canStart(1, 1_000)],
     [false, true, false],
@@ -28,12 +28,12 @@ test('while the breaker is open one exchange runs at a time', () => {
 
 test('a probe waits for a longer pause, and a pause for the probe', () => {
   const breaker = { failedProbes: 0, probeAtMs: 1_000 };
-  assert.equal(gateWith({ breaker, pausedUntilMs: 5_000 }).earliestStartMs, 5_000);
-  assert.equal(gateWith({ breaker, pausedUntilMs: 500 }).earliestStartMs, 1_000);
+  assert.equal(conditionsWith({ breaker, pausedUntilMs: 5_000 }).earliestStartMs, 5_000);
+  assert.equal(conditionsWith({ breaker, pausedUntilMs: 500 }).earliestStartMs, 1_000);
 });
 
 test('an attempt that starts while the breaker is open is a probe until it ends', () => {
-  const startConditions = gateWith({ breaker: { failedProbes: 0, probeAtMs: 0 } });
+  const startConditions = conditionsWith({ breaker: { failedProbes: 0, probeAtMs: 0 } });
   assert.equal(startConditions.isProbing, false);
   startConditions.attemptStarted();
   assert.equal(startConditions.isProbing, true);
@@ -49,7 +49,7 @@ test('an attempt started before the breaker opened is no probe', () => {
 });
 
 test('a rate-limited lane waits for its rate, whatever else has expired', () => {
-  const startConditions = gateWith({ pausedUntilMs: 100 });
+  const startConditions = conditionsWith({ pausedUntilMs: 100 });
   startConditions.applyRateLimit(10, 1_000);
   assert.deepEqual([startConditions.canStart(0, 1_099), startConditions.canStart(0, 1_100)], [false, true]);
 });

@@ -54,16 +54,16 @@ async function start(fence: number) {
 
 test('a store is warned after the warning is committed, not before', async () => {
   const { notices, record } = await start(3);
-  const holder = await sql.reserve();
-  await holder`begin`;
-  await holder`select from shard_lease where shard = ${SHARD} for update`;
+  const blocker = await sql.reserve();
+  await blocker`begin`;
+  await blocker`select from shard_lease where shard = ${SHARD} for update`;
   const recorded = record();
   const waiting = () => sql`
     select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
   await until(waiting, (rows) => rows.length === 1);
   const countBefore = notices.length;
-  await holder`commit`;
-  holder.release();
+  await blocker`commit`;
+  blocker.release();
   assert.equal(await recorded, true);
   assert.equal(countBefore, 0);
   assert.deepEqual(notices, [{ shard: SHARD, webhookId: 517, epoch: 0, about: 'warning' }]);

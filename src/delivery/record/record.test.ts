@@ -150,16 +150,16 @@ test('of two attempts with one number the second changes nothing', async () => {
 
 test('a take-over waits for a batch that is being written, and the next batch sees it', async () => {
   const delivery = await pendingRow();
-  const holder = await sql.reserve();
-  await holder`begin`;
-  await holder`update shard_lease set owner = ${RIVAL}, fence = 4 where shard = ${SHARD}`;
+  const blocker = await sql.reserve();
+  await blocker`begin`;
+  await blocker`update shard_lease set owner = ${RIVAL}, fence = 4 where shard = ${SHARD}`;
   const recorded = recorderWith(3).record(entryOf(delivery));
   // The statement reads the lease `for share`, so it waits until the take-over commits.
   const waiting = () => sql`
     select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
   await until(waiting, (rows) => rows.length === 1);
-  await holder`commit`;
-  holder.release();
+  await blocker`commit`;
+  blocker.release();
   assert.equal(await recorded, false);
   assert.deepEqual(await traceOf(delivery.id), { pending: 1, done: 0, attempts: 0 });
   await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
@@ -167,9 +167,9 @@ test('a take-over waits for a batch that is being written, and the next batch se
 
 test('a cancelled statement is retried, and no part of the history is lost', async () => {
   const delivery = await pendingRow();
-  const holder = await sql.reserve();
-  await holder`begin`;
-  await holder`select from shard_lease where shard = ${SHARD} for update`;
+  const blocker = await sql.reserve();
+  await blocker`begin`;
+  await blocker`select from shard_lease where shard = ${SHARD} for update`;
   const recorded = recorderWith(3).record(entryOf(delivery));
   const waiting = () => sql<{ pid: number; since: string }[]>`
     select pid, query_start::text as since from pg_stat_activity
@@ -178,8 +178,8 @@ test('a cancelled statement is retried, and no part of the history is lost', asy
   await sql`select pg_cancel_backend(pid) from unnest(${first.map(({ pid }) => pid)}::int[]) as pid`;
   // Not before the retry: a late cancel would end whatever statement its connection runs by then.
   await until(waiting, (rows) => rows.some(({ since }) => first.every((one) => one.since !== since)));
-  await holder`commit`;
-  holder.release();
+  await blocker`commit`;
+  blocker.release();
   assert.equal(await recorded, true);
   assert.deepEqual(await attemptsOf(delivery.id), [{ n: 1, outcome: 'refused', code: reply.code, body: reply.body }]);
 });

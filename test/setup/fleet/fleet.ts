@@ -103,18 +103,31 @@ async function assertSettled(
   t.diagnostic(
     `arrived ${ledger.arrivals.length}, twice ${duplicates.length}, ${unexplained.length} of them unexplained`,
   );
-  t.diagnostic(`${ledger.faults.length} faults, ${ledger.suspensions().length} workers that stopped by themselves`);
-  t.diagnostic(`${counts.writes} writes of workers looked at, ${counts.takeOvers} take-overs`);
-  assert.deepEqual(load.unexpected, [], 'publishers are answered, or asked to come again');
-  assert.deepEqual(missing(), [], 'whatever was accepted arrives');
+  t.diagnostic(`${ledger.faults.length} faults, ${ledger.suspensions().length} workers suspended themselves`);
+  t.diagnostic(`${counts.writes} writes of workers audited, ${counts.takeOvers} take-overs`);
+  assert.deepEqual(load.unexpected, [], 'every publish succeeds or gets a request to retry');
+  assert.deepEqual(missing(), [], 'every accepted delivery arrives');
   const all = ledger.delivered;
-  assert.deepEqual(recorded, { successful: all, failed: 0, pending: 0 }, 'whatever arrived is recorded, once');
-  assert.deepEqual(ledger.missigned.slice(0, 5), [], 'whatever arrives is signed with the key of its webhook');
-  assert.deepEqual(ledger.strangeHangUps().slice(0, 5), [], 'who hangs up was hurt, or says why');
-  assert.deepEqual(unexplained.slice(0, 5), [], 'only what was in flight or unrecorded at a fault comes twice');
+  assert.deepEqual(recorded, { successful: all, failed: 0, pending: 0 }, 'every arrived delivery is recorded once');
+  assert.deepEqual(ledger.missigned.slice(0, 5), [], 'every request is signed with the key of its webhook');
+  assert.deepEqual(
+    ledger.strangeHangUps().slice(0, 5),
+    [],
+    'a worker disconnects only after a fault or with a log line',
+  );
+  assert.deepEqual(
+    unexplained.slice(0, 5),
+    [],
+    'only attempts that were running or unrecorded at a fault are repeated',
+  );
   assert.deepEqual((await strangeWrites(sql)).slice(0, 5), [], 'no worker writes for a shard that it does not own');
   assert.ok(counts.writes > 0);
-  if (isClockTrue) assert.deepEqual((await strangeArrivals(sql, ledger)).slice(0, 5), [], 'nor sends for one');
+  if (isClockTrue)
+    assert.deepEqual(
+      (await strangeArrivals(sql, ledger)).slice(0, 5),
+      [],
+      'no worker sends for a shard that it does not own',
+    );
 }
 
 /** Its sessions are named after the life, for the audit, and not after the worker's id, which is unknown outside the worker. */
@@ -166,7 +179,7 @@ export async function openFleet(given: Given = {}): Promise<Fleet> {
   const originsUp = () => [...publishers].filter(([program]) => !program.isOver()).map(([, origin]) => origin);
   let lives = 0;
   const workers: Life[] = [];
-  const loadOf = (): Load => load ?? assert.fail('publishing has not begun');
+  const loadOf = (): Load => load ?? assert.fail('publishing has not started');
   return {
     ends,
     server,
