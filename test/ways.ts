@@ -14,7 +14,7 @@ import { until } from './setup/until.ts';
 const SOURCE = `file://${process.cwd()}/src/`;
 const inspector = new Session();
 
-/** How often each function of src/ has run since the last call, by its file and place. */
+/** Returns how often each function of src/ has run since the last call, by its file and position. */
 async function callsSince(): Promise<Map<string, number>> {
   const { result } = await inspector.post('Profiler.takePreciseCoverage');
   return new Map(
@@ -31,10 +31,10 @@ async function callsSince(): Promise<Map<string, number>> {
 }
 
 const RUNS = 10;
-/** By then the worker has looked through all shards, which it does after its start. */
+/** By then the worker has checked all shards after its start. */
 const WARMING_MS = 6_000;
 
-/** Returns what every run calls, and more often than an idle server does in the same time. */
+/** Returns the functions that every run calls, more often than an idle server does in the same time. */
 async function measure(run: () => Promise<unknown>) {
   const warmedAt = performance.now() + WARMING_MS;
   do await run();

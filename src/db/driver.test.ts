@@ -12,7 +12,7 @@ const load = (...modules: string[]) =>
     modules.map((module) => `await import(${JSON.stringify(module)});`).join('\n'),
   ]);
 
-test('a driver that was loaded before it could be mended is refused', async () => {
+test('a driver that was loaded before it could be patched is refused', async () => {
   await load(DRIVER);
   await assert.rejects(load('postgres', DRIVER), /before it could be patched/);
 });

@@ -24,7 +24,7 @@ const known: [ifNoneMatch: string | undefined, isIt: boolean][] = [
   ['', false],
 ];
 for (const [header, isIt] of known) {
-  test(`If-None-Match: ${header} ${isIt ? 'knows' : 'does not know'} the tag "7-x"`, () => {
+  test(`If-None-Match: ${header} ${isIt ? 'matches' : 'does not match'} the tag "7-x"`, () => {
     assert.equal(isKnown(header, '"7-x"'), isIt);
   });
 }
@@ -43,7 +43,7 @@ const matching: [ifMatch: string | undefined, mayGoOn: boolean][] = [
   ['', false],
 ];
 for (const [header, mayGoOn] of matching) {
-  test(`If-Match: ${header} ${mayGoOn ? 'lets' : 'keeps'} version 7 ${mayGoOn ? 'be changed' : 'as it is'}`, () => {
+  test(`If-Match: ${header} ${mayGoOn ? 'allows' : 'refuses'} a change of version 7`, () => {
     const change = () => unmodifiedSince({ 'if-match': header })(7);
     if (mayGoOn) assert.doesNotThrow(change);
     else assert.throws(change, { status: 412 });
@@ -51,12 +51,12 @@ for (const [header, mayGoOn] of matching) {
 }
 
 for (const header of ['*', '"7-x"', 'W/"7-x"', '"6-x", "7-x"']) {
-  test(`If-None-Match: ${header} keeps what is there from being changed`, () => {
+  test(`If-None-Match: ${header} refuses a change of an existing resource`, () => {
     assert.throws(() => unmodifiedSince({ 'if-none-match': header })(7), { status: 412 });
   });
 }
 
-test('If-None-Match of another version changes what is there', () => {
+test('If-None-Match of another version allows a change', () => {
   assert.doesNotThrow(() => unmodifiedSince({ 'if-none-match': '"6-x"' })(7));
 });
 
@@ -74,17 +74,17 @@ const page = (offset: number, filter = '') =>
 
 const rels = (header: string | undefined) => [...(header ?? '').matchAll(/rel="(\w+)"/g)].map(([, rel]) => rel);
 
-test('the first page has no prev, the last no next, one between has all', () => {
+test('the first page has no prev, the last no next, a page between has all', () => {
   assert.deepEqual(rels(linkHeader(page(0))), ['first', 'next', 'last']);
   assert.deepEqual(rels(linkHeader(page(20))), ['first', 'prev', 'next', 'last']);
   assert.deepEqual(rels(linkHeader(page(40))), ['first', 'prev', 'last']);
 });
 
-test('a link is written as RFC 8288 has it', () => {
+test('a link is written as RFC 8288 defines', () => {
   assert.match(linkHeader(page(20)) ?? '', /^<http:\/\/x\.test\/things\?offset=0>; rel="first", </);
 });
 
-test('where all would be too long for many a proxy, next is the last that is left out', () => {
+test('if the header would be too long for many proxies, links are left out, next as the last one', () => {
   const relsWith = (length: number) => rels(linkHeader(page(20, `a=${'x'.repeat(length)}&`)));
   assert.equal(relsWith(900).length, 4);
   assert.deepEqual(relsWith(1_100), ['first', 'prev', 'next']);
@@ -93,7 +93,7 @@ test('where all would be too long for many a proxy, next is the last that is lef
   assert.deepEqual(relsWith(5_000), []);
 });
 
-test('what is no collection has no such header', () => {
+test('a document that is no collection has no Link header', () => {
   assert.equal(
     linkHeader({ name: 'thing', properties: [], links: [{ rel: 'self', href: '/' }], embedded: [] }),
     undefined,

@@ -12,7 +12,7 @@ import { auditCounts } from '../setup/fleet/audit.ts';
 import { endings } from '../setup/endings.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
-import { isRoot, NOBODY } from '../setup/holder.ts';
+import { isRoot, UNPRIVILEGED } from '../setup/holder.ts';
 import { until } from '../setup/until.ts';
 
 const LIBRARY = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
@@ -43,7 +43,7 @@ await chmod(folder, 0o755);
 const ofServer = await clockIn(folder, 'server');
 const ofWorker = await clockIn(folder, 'worker');
 const cache = isRoot ? '/var/cache/halcyon' : folder;
-const found = await usableBinaries(await findPackage(), { account: isRoot ? NOBODY : undefined, cache });
+const found = await usableBinaries(await findPackage(), { account: isRoot ? UNPRIVILEGED : undefined, cache });
 await mkdir(join(folder, 'bin'));
 const exports = Object.entries(ofServer.env).map(([name, value]) => `export ${name}=${value}`);
 const program = ['#!/bin/sh', ...exports, `exec ${join(found, 'bin/postgres')} "$@"`].join('\n');

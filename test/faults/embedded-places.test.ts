@@ -25,11 +25,13 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { findPackage, isReachable, usableBinaries } from '#db/binaries.ts';
 import { findRunning, startEmbedded } from '#db/embedded.ts';
-import { ask, hold, isRoot, NOBODY, postmasterOf, temporaryFolder } from '../setup/holder.ts';
+import { ask, hold, isRoot, UNPRIVILEGED, postmasterOf, temporaryFolder } from '../setup/holder.ts';
 
 const asRoot = { skip: isRoot ? false : 'only root can be another user' };
 const canBeNobody =
-  isRoot && (await isReachable(process.execPath, NOBODY)) && (await isReachable(import.meta.dirname, NOBODY));
+  isRoot &&
+  (await isReachable(process.execPath, UNPRIVILEGED)) &&
+  (await isReachable(import.meta.dirname, UNPRIVILEGED));
 const asNobody = { skip: canBeNobody ? false : 'user 65534 cannot reach this folder' };
 
 test(
@@ -129,8 +131,8 @@ test(
     await ask((await first.next()).address, 'create table kept as select 7 as n');
     await first.release();
     const [own] = await ownersOf(home);
-    for (const owner of [NOBODY.uid, 0]) {
-      await promisify(execFile)('chown', ['-R', `${NOBODY.uid}:${NOBODY.gid}`, home]);
+    for (const owner of [UNPRIVILEGED.uid, 0]) {
+      await promisify(execFile)('chown', ['-R', `${UNPRIVILEGED.uid}:${UNPRIVILEGED.gid}`, home]);
       await chown(home, owner, owner);
       await symlink(secret, join(home, `link-${owner}`));
       const next = hold(t, dataDir);
@@ -150,23 +152,23 @@ test('as root, a database whose log of transactions is elsewhere stays with its 
   await first.release();
   await rename(join(home, 'data/pg_wal'), elsewhere);
   await symlink(elsewhere, join(home, 'data/pg_wal'));
-  await promisify(execFile)('chown', ['-R', `${NOBODY.uid}:${NOBODY.gid}`, home, elsewhere]);
+  await promisify(execFile)('chown', ['-R', `${UNPRIVILEGED.uid}:${UNPRIVILEGED.gid}`, home, elsewhere]);
   const next = hold(t, dataDir);
   assert.deepEqual(await ask((await next.next()).address, 'select 1 as n'), [{ n: 1 }]);
-  assert.equal((await stat(home)).uid, NOBODY.uid);
+  assert.equal((await stat(home)).uid, UNPRIVILEGED.uid);
 });
 
 test('as an ordinary user, everything is in the folder and belongs to that user', asNobody, async (t) => {
-  const dataDir = await temporaryFolder(t, { mode: 0o700, owner: NOBODY });
-  const holder = hold(t, dataDir, NOBODY);
+  const dataDir = await temporaryFolder(t, { mode: 0o700, owner: UNPRIVILEGED });
+  const holder = hold(t, dataDir, UNPRIVILEGED);
   const [row] = (await ask((await holder.next()).address, 'show data_directory')) as { data_directory: string }[];
   assert.equal(row?.data_directory, join(dataDir, 'postgres/data'));
-  assert.equal((await stat(join(dataDir, 'postgres-password'))).uid, NOBODY.uid);
+  assert.equal((await stat(join(dataDir, 'postgres-password'))).uid, UNPRIVILEGED.uid);
 });
 
 test('a folder that cannot be written is said in one line', asNobody, async (t) => {
   const dataDir = await temporaryFolder(t);
-  const { error } = await hold(t, dataDir, NOBODY).next();
+  const { error } = await hold(t, dataDir, UNPRIVILEGED).next();
   assert.equal(
     error,
     `DatabaseError: The data folder ${dataDir} cannot be written (EACCES). Make it writable, or set HALCYON_DATA to another folder`,
@@ -185,17 +187,20 @@ test(
     for (const { target } of links) await rm(join(closed, target));
 
     const found = { folder: closed, version };
-    const copies = await Promise.all([1, 2].map(() => usableBinaries(found, { account: NOBODY, cache })));
+    const copies = await Promise.all([1, 2].map(() => usableBinaries(found, { account: UNPRIVILEGED, cache })));
     const copy = join(cache, `postgresql-${version}`);
     assert.deepEqual(copies, [copy, copy]);
     for (const { target } of links)
       assert.ok((await lstat(join(copy, target.replace('native/', '')))).isSymbolicLink(), target);
-    const { stdout } = await promisify(execFile)(join(copy, 'bin/postgres'), ['--version'], { ...NOBODY, cwd: '/' });
+    const { stdout } = await promisify(execFile)(join(copy, 'bin/postgres'), ['--version'], {
+      ...UNPRIVILEGED,
+      cwd: '/',
+    });
     assert.match(stdout, /PostgreSQL\) 18\./);
     assert.deepEqual([(await stat(copy)).uid, (await stat(copy)).mode & 0o777], [0, 0o755]);
 
     const { ino } = await stat(copy);
-    assert.equal(await usableBinaries(found, { account: NOBODY, cache }), copy);
+    assert.equal(await usableBinaries(found, { account: UNPRIVILEGED, cache }), copy);
     assert.equal((await stat(copy)).ino, ino);
   },
 );
@@ -207,7 +212,7 @@ test('binaries that the user can reach are used where they are, and their links 
   const [link] = JSON.parse(await readFile(join(folder, 'native/pg-symlinks.json'), 'utf8')) as { target: string }[];
   assert.ok(link);
   await rm(join(open, link.target));
-  const account = isRoot ? NOBODY : undefined;
+  const account = isRoot ? UNPRIVILEGED : undefined;
   const native = await usableBinaries({ folder: open, version }, { account, cache: join(open, 'cache') });
   assert.equal(native, join(open, 'native'));
   assert.ok((await lstat(join(open, link.target))).isSymbolicLink());

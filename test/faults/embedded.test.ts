@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ask, ended, hold, isAlive, isRoot, NOBODY, postmasterOf, temporaryFolder } from '../setup/holder.ts';
+import { ask, ended, hold, isAlive, isRoot, UNPRIVILEGED, postmasterOf, temporaryFolder } from '../setup/holder.ts';
 import { until } from '../setup/until.ts';
 
 const isLinux = process.platform === 'linux';
@@ -102,7 +102,7 @@ test('a pid file with the number of a living stranger does not stop the next sta
   const lines = (await readFile(path, 'utf8')).split('\n');
   await first.release();
   // Of the same user, else PostgreSQL itself would know that this is none of its own.
-  const stranger = spawn('cat', { stdio: 'pipe', ...(isRoot && NOBODY) });
+  const stranger = spawn('cat', { stdio: 'pipe', ...(isRoot && UNPRIVILEGED) });
   t.after(() => void stranger.kill());
   await once(stranger, 'spawn');
   await writeFile(path, [stranger.pid, ...lines.slice(1)].join('\n'));

@@ -94,6 +94,6 @@ test('a hang-up is known by a fault of its life or by what it said, and by nothi
   const time = new Date(performance.timeOrigin + atMs).toISOString();
   const said = `{"level":"warn","time":"${time}","msg":"lease expired: no heartbeat was confirmed in time; running attempts are aborted until one is"}\n`;
   const telling = ledgerOf(hangUp);
-  telling.heard(() => suspensionsIn('l1', said));
+  telling.readSuspensions(() => suspensionsIn('l1', said));
   assert.deepEqual(telling.strangeHangUps(), []);
 });

@@ -8,7 +8,7 @@ import { checkServer, openPool } from '#db/pool.ts';
 import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
 import { checkSessions } from '../../src/cli/doctor/checks/server.ts';
-import { demandFinding } from '../setup/findings.ts';
+import { assertFinding } from '../setup/findings.ts';
 import { endings } from '../setup/endings.ts';
 import { startBouncer } from '../setup/fleet/bouncer.ts';
 import { databaseEnvOf, openFleet } from '../setup/fleet/fleet.ts';
@@ -39,8 +39,8 @@ test('the doctor sees the pooler where PostgreSQL itself is wanted, and PostgreS
   const throughPool = through(true);
   const config = readConfig({}, '/');
   const place = { config, clock: systemClock, sql: throughPool };
-  demandFinding(await checkSessions({ ...place, direct: throughPool }), /^fail .* points to a pooler/);
-  demandFinding(await checkSessions({ ...place, direct: sql }), /^ok /);
+  assertFinding(await checkSessions({ ...place, direct: throughPool }), /^fail .* points to a pooler/);
+  assertFinding(await checkSessions({ ...place, direct: sql }), /^ok /);
 });
 
 test('the whole journey through PgBouncer in transaction mode', async (t) => {

@@ -48,7 +48,7 @@ test('what is held for one person is neither fetched nor answered by another wit
   const answer = { response_code: 200, duration: 1 };
   const at = String(told?.data['answer']);
   assert.equal((await call('POST', at, theirs, answer)).status, 404);
-  assert.equal(listener.told.filter(({ event }) => event === 'goodbye').length, 0);
+  assert.equal(listener.events.filter(({ event }) => event === 'goodbye').length, 0);
   assert.equal((await call('POST', at, ours, answer)).status, 200);
   const later = await listen(app, path, { token: await tokenOf(userId) });
   t.after(later.hangUp);

@@ -8,7 +8,7 @@ import { createLog } from '#core/log.ts';
 import { announceChanges, openInternalEvents } from '#server/publishing.ts';
 import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
 import { startTestApp } from '../setup/app.ts';
-import { listen, type Told } from '../setup/listener.ts';
+import { listen, type StreamEvent } from '../setup/listener.ts';
 import { until } from '../setup/until.ts';
 import type { Representation } from '../setup/webhook-api.ts';
 
@@ -40,10 +40,10 @@ async function publish(event = 'transaction/created'): Promise<number> {
   assert.equal(status, 201);
   return id;
 }
-const bodyOf = ({ data }: Told): Buffer => Buffer.from(String(data['body']), 'base64');
-const resourceOf = (told: Told): unknown => (JSON.parse(bodyOf(told).toString()) as { id: number }).id;
+const bodyOf = ({ data }: StreamEvent): Buffer => Buffer.from(String(data['body']), 'base64');
+const resourceOf = (told: StreamEvent): unknown => (JSON.parse(bodyOf(told).toString()) as { id: number }).id;
 const ok = { response_code: 200, duration: 12, response_headers: 'x-shelf: 7', response_body: 'thank you' };
-const answer = (told: Told, body: object = ok, token?: string) =>
+const answer = (told: StreamEvent, body: object = ok, token?: string) =>
   call('POST', String(told.data['answer']), body, token);
 const statusesOf = async (path: string) => (await call('GET', `${path}/statuses`)).body._embedded['svc:statuses'] ?? [];
 
@@ -85,7 +85,7 @@ test('what was not answered comes again with the next stream, and what was does 
   const ids = [await publish(), await publish(), await publish()];
   const told = await listener.deliveries(3);
   assert.deepEqual(told.map(resourceOf), ids);
-  await answer(told[1] as Told);
+  await answer(told[1] as StreamEvent);
   const newer = await listen(app, path);
   t.after(newer.hangUp);
   assert.equal(await listener.ended, 'replaced');
@@ -124,14 +124,14 @@ test('another app reaches neither stream nor answer, and a webhook with a url ha
   const [told] = await listener.deliveries(1);
   const stranger = await listen(app, path, { token: app.platformToken });
   assert.equal(stranger.response.status, 404);
-  assert.equal((await answer(told as Told, ok, app.platformToken)).status, 404);
+  assert.equal((await answer(told as StreamEvent, ok, app.platformToken)).status, 404);
   const plain = await make({ is_held: '0' });
   const refused = await listen(app, plain);
   assert.equal(refused.response.status, 409);
   assert.equal((await listen(app, path, { headers: { Accept: 'text/html' } })).response.status, 406);
   assert.equal((await listen(app, path, { token: 'hal_at_none' })).response.status, 401);
   assert.equal((await app.api('HEAD', `${path}/stream`, { headers: { Accept: '*/*' } })).status, 200);
-  assert.equal(listener.told.filter(({ event }) => event === 'goodbye').length, 0);
+  assert.equal(listener.events.filter(({ event }) => event === 'goodbye').length, 0);
   const own = await make();
   await app.sql`update webhook set client = null where id = ${Number(own.split('/')[2])}`;
   assert.equal((await listen(app, own)).response.status, 404, 'what a person made is of no app');
@@ -201,14 +201,14 @@ test('a restart of the server in the middle loses nothing, and repeats nothing t
   const listener = await listen(app, path);
   const ids = [await publish(), await publish()];
   const [first] = await listener.deliveries(2);
-  await answer(first as Told);
+  await answer(first as StreamEvent);
   await app.restart();
   assert.equal(await listener.ended, 'stopping');
   ids.push(await publish());
   const next = await listen(app, path);
   t.after(next.hangUp);
   assert.deepEqual((await next.deliveries(2)).map(resourceOf), ids.slice(1));
-  assert.equal((await answer(first as Told)).status, 200);
+  assert.equal((await answer(first as StreamEvent)).status, 200);
 });
 
 test('of two listeners in two processes the newer one stays', async () => {
@@ -250,7 +250,7 @@ test('to whom nobody has listened for a day, it goes, and what it held reads as 
   unfetched.end(shardOf(id), Number(used.split('/')[2]));
   unfetched.end(shardOf(id), id);
   assert.deepEqual(await until(gone, ({ length }) => length > 0), ['failed']);
-  assert.equal((await answer(told as Told)).status, 200, 'what is held for others stays');
+  assert.equal((await answer(told as StreamEvent)).status, 200, 'what is held for others stays');
 });
 
 test('who is deleted, or whose token is taken back, is told goodbye', async () => {

@@ -161,7 +161,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
     sendSample: async () => ({ kind: 'stopping' }),
     held: { open: () => ({ kind: 'stopping' }), answer: async () => ({ kind: 'unknown' }) },
     authenticate: async () => {
-      throw new Error('nobody listens here');
+      throw new Error('no listener in this test');
     },
     checkUrl: async (url) => (new URL(url).hostname === '10.0.0.1' ? '10.0.0.1 may not be reached' : null),
     announce: async () => {},

@@ -5,7 +5,7 @@ import { startEngine } from '../../../test/setup/engine.ts';
 import { Bodies } from './bodies.ts';
 
 const CACHE_BYTES = 256 * 1024;
-/** A sixteenth of the cache holds three of them, and a fourth reaches beyond. */
+/** A sixteenth of the cache holds three of them; a fourth exceeds it. */
 const TEXT_BYTES = 5_000;
 
 /** Events of one store, each with a long text. */
@@ -25,7 +25,7 @@ async function publishLong(count: number) {
   return { ids, bodies, shard: shardOf(engine.storeId) };
 }
 
-test('of long events a load reads the first it is asked for, until it has enough', async () => {
+test('for long events, a load reads the first ones requested, up to its limit', async () => {
   const { ids, bodies, shard } = await publishLong(8);
   const asked = ids.toReversed();
   await bodies.load(shard, asked);
@@ -35,7 +35,7 @@ test('of long events a load reads the first it is asked for, until it has enough
   );
 });
 
-test('what a load left out is found when it is needed', async () => {
+test('an event that a load left out is read when it is needed', async () => {
   const { ids, bodies, shard } = await publishLong(8);
   await bodies.load(shard, ids);
   const found = await Promise.all(ids.map((id) => bodies.find(shard, id)));

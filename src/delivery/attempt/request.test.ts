@@ -54,7 +54,7 @@ const events = fc
   )
   .map(([resource, type, resourceId, baseUrl, storeId]) => eventWith(resource, { type, resourceId, baseUrl, storeId }));
 
-test('a text that is spliced is what would be rendered of it, byte for byte', () => {
+test('a spliced text equals the rendered one, byte for byte', () => {
   fc.assert(
     fc.property(events, (one) => {
       const spliced = representations.spliced(one);
@@ -64,17 +64,17 @@ test('a text that is spliced is what would be rendered of it, byte for byte', ()
   );
 });
 
-test('what a publisher mostly says is spliced', () => {
+test('typical published JSON is spliced', () => {
   assert.ok(representations.spliced(eventWith({ id: 5, total: 9.5, customer: { first_name: 'Ada' } })));
 });
 
 for (const resource of [{ id: 5, _embedded: {} }, { id: 5, _links: {} }, { 7: 'first', id: 5 }, {}]) {
-  test(`a text that has to be read is not spliced: ${JSON.stringify(resource)}`, () => {
+  test(`a text that must be parsed is not spliced: ${JSON.stringify(resource)}`, () => {
     assert.equal(representations.spliced(eventWith(resource)), undefined);
   });
 }
 
-test('two webhooks with one query and another format get a body each', () => {
+test('two webhooks with the same query and different formats get different bodies', () => {
   const body = bodyOf(event);
   const shape = readShape('fields=id', null);
   const [json, automation, again] = (['json', 'partner_automation', 'json'] as const).map((format) =>
@@ -95,7 +95,7 @@ const signatureHeaders = (signature: string) => ({
   'webhook-signature': signature,
 });
 
-test('a key with the prefix whsec_ is verified by the standardwebhooks package', () => {
+test('the standardwebhooks package verifies a signature under a key with the prefix whsec_', () => {
   const key = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
   const signature = standardSignature(body, id, timestamp, key);
   assert.deepEqual(new Webhook(key).verify(body.toString(), signatureHeaders(signature)), { id: 1, name: 'Zoë' });
@@ -117,7 +117,7 @@ for (const key of [
   'whsec_c2VjcmV1=',
   'whsec_-_-_',
 ]) {
-  test(`whsec_ followed by what is not base64 is a key like any other: ${JSON.stringify(key)}`, () => {
+  test(`whsec_ followed by invalid base64 is a key like any other: ${JSON.stringify(key)}`, () => {
     const signature = standardSignature(body, id, timestamp, key);
     assert.doesNotThrow(() =>
       new Webhook(Buffer.from(key), { format: 'raw' }).verify(body.toString(), signatureHeaders(signature)),
@@ -125,7 +125,7 @@ for (const key of [
   });
 }
 
-test('another body is not verified', () => {
+test('a signature does not verify another body', () => {
   const key = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
   const signature = standardSignature(body, id, timestamp, key);
   assert.throws(() => new Webhook(key).verify('{"id":2}', signatureHeaders(signature)));
@@ -173,7 +173,7 @@ function sent(own: Partial<Sending> = {}): Map<string, string> {
 }
 const sitebuilder = { ...target, format: 'partner_sitebuilder' } as const;
 
-test('whatever the extra headers and the event are called, no header is split, forged or set twice', () => {
+test('for any extra headers and event names, no header is split, forged or set twice', () => {
   const text = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.constantFrom('a\r\nX-Forged: 1', 'ü', '\ud800', 'Webhook-ID', 'content-type', 'Service-Store-ID', 'x-team'),
@@ -194,14 +194,14 @@ test('whatever the extra headers and the event are called, no header is split, f
   );
 });
 
-test('an extra header that was allowed under another prefix cannot forge what a delivery says of itself', () => {
+test("an extra header allowed under an earlier prefix cannot forge the delivery's own headers", () => {
   const headers = { 'Acme-Webhook-Signature-Next': 'forged', 'Service-Store-ID': '1' };
   const found = sent({ target: { ...target, headers }, headerPrefix: 'Acme' });
   assert.equal(found.has('acme-webhook-signature-next'), false);
   assert.equal(found.get('service-store-id'), '1');
 });
 
-test('the key of a site builder is the token that it wants, and signs nothing', () => {
+test('the key of a site builder is sent as its token and signs nothing', () => {
   const found = sent({ target: sitebuilder, keys: { current: 'token', next: 'later' } });
   assert.equal(found.get('authorization'), 'Bearer token');
   assert.deepEqual(

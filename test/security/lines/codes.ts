@@ -47,9 +47,9 @@ export const codes: readonly Clause[] = [
       'test/security/codes.test.ts > a public client redeems a code with its verifier, and one without a challenge not at all',
       'test/security/authorize.test.ts > a public client must send a challenge',
       'test/journeys/oauth-errors.test.ts > /authorize with ${what} is told to the client',
-      'src/identity/oauth/pkce.test.ts > the example of RFC 7636 fits',
-      'src/identity/oauth/pkce.test.ts > a wrong, missing, misshapen or unasked verifier does not fit',
-      'src/identity/oauth/pkce.test.ts > a challenge goes with S256 and a method goes with a challenge',
+      'src/identity/oauth/pkce.test.ts > the example of RFC 7636 verifies',
+      'src/identity/oauth/pkce.test.ts > a wrong, missing, malformed or unexpected verifier does not verify',
+      'src/identity/oauth/pkce.test.ts > a challenge requires S256, and a method requires a challenge',
     ],
     guards: 'code',
     mutations: [

@@ -74,7 +74,7 @@ export const protocol: readonly Clause[] = [
       'test/security/error-description.test.ts > the errors of /register stay inside their characters',
       'test/security/error-description.test.ts > the errors that /authorize sends to a client stay inside their characters',
       'test/security/error-description.test.ts > the errors of the API that speak of a token stay inside their characters',
-      'src/identity/oauth/errors.test.ts > every code and description stays inside the characters of RFC 6749',
+      'src/identity/oauth/errors.test.ts > every code and description contains only the characters that RFC 6749 allows',
     ],
   },
   {
