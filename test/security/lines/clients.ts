@@ -5,7 +5,7 @@ export const clients: readonly Clause[] = [
     clause: 'Basic and body',
     tests: [
       "test/security/client-auth.test.ts > ${what} is ${expected === AUTHENTICATED ? 'taken' : 'refused'}",
-      'test/journeys/oauth.test.ts > credentials by Basic are taken, a client_id beside them too, and the exchange is two statements',
+      'test/journeys/oauth.test.ts > credentials by Basic are accepted, with a client_id in the body too, and the exchange takes two statements',
       'test/clients/walks.test.ts > ${library} walks the whole flow ${kinds[method]}',
     ],
     guards: 'secret',
@@ -24,7 +24,7 @@ export const clients: readonly Clause[] = [
   {
     clause: 'unknown client and wrong secret are indistinguishable in body and in time',
     tests: [
-      'test/journeys/oauth-errors.test.ts > an unknown client and a wrong secret get the same answer, octet for octet',
+      'test/journeys/oauth-errors.test.ts > an unknown client and a wrong secret get the same answer, byte for byte',
       'test/security/client-auth.test.ts > an unknown client and a wrong secret cost the same statements and get the same answer',
       'test/security/client-auth.test.ts > unknown clients are slowed in the same way',
       'test/security/timing.test.ts > an unknown client takes as long as a wrong secret',
@@ -57,7 +57,7 @@ export const clients: readonly Clause[] = [
       'test/security/client-secrets.test.ts > a secret that others have seen ends at once with all before it',
       'test/security/client-secrets.test.ts > the old one ends at once where its owner says so',
       'test/security/client-secrets.test.ts > a double click makes one new secret, and the old one goes on',
-      'test/journeys/oauth.test.ts > of two secrets each works for as long as it is meant to',
+      'test/journeys/oauth.test.ts > during a rotation both client secrets work until their ends',
     ],
     guards: 'secret',
     mutations: ['old-secret-never-ends', 'oldest-secret-goes-on', 'older-secret-lives-on', 'secret-replaced-twice'],

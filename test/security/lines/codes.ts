@@ -46,7 +46,7 @@ export const codes: readonly Clause[] = [
       'test/security/codes.test.ts > a verifier for a code without a challenge is refused',
       'test/security/codes.test.ts > a public client redeems a code with its verifier, and one without a challenge not at all',
       'test/security/authorize.test.ts > a public client must send a challenge',
-      'test/journeys/oauth-errors.test.ts > /authorize with ${what} is told to the client',
+      'test/journeys/oauth-errors.test.ts > /authorize with ${what} redirects to the client with the error',
       'src/identity/oauth/pkce.test.ts > the example of RFC 7636 fits',
       'src/identity/oauth/pkce.test.ts > a wrong, missing, misshapen or unasked verifier does not fit',
       'src/identity/oauth/pkce.test.ts > a challenge goes with S256 and a method goes with a challenge',

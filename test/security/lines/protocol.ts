@@ -7,7 +7,7 @@ export const protocol: readonly Clause[] = [
       'test/security/protocol.test.ts > ${path} with ${what} is ${status} invalid_request',
       'test/security/headers.test.ts > 100 KB of headers are a 431: ${method} ${path}',
       'test/journeys/oauth-errors.test.ts > /authorize with ${what} is a 400 page and no redirect',
-      'test/journeys/oauth-errors.test.ts > /authorize with ${what} is told to the client',
+      'test/journeys/oauth-errors.test.ts > /authorize with ${what} redirects to the client with the error',
       'test/security/registration.test.ts > metadata that cannot be read are invalid_client_metadata',
       'test/security/logo.test.ts > a body that is no form, or too large for one, is refused',
     ],

@@ -52,7 +52,7 @@ export const redirects: readonly Clause[] = [
   {
     clause: 'what GET checked POST checks again',
     tests: [
-      'test/journeys/oauth-errors.test.ts > POST checks again what GET checked',
+      'test/journeys/oauth-errors.test.ts > POST repeats the checks of GET',
       'test/security/redirects.test.ts > a look-alike is a 400 page without Location: ${JSON.stringify(uri)}',
       'test/security/authorize.test.ts > who left the store while the approval was under way grants nothing',
     ],

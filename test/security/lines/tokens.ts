@@ -59,7 +59,7 @@ export const tokens: readonly Clause[] = [
   {
     clause: 'scope can only narrow and never drops the store',
     tests: [
-      'test/journeys/oauth.test.ts > a scope on refresh may only repeat the granted one, and never drops the store',
+      'test/journeys/oauth.test.ts > the scope of a refresh may only repeat the granted one, and the store always stays',
       'test/security/refresh.test.ts > a scope that is refused rotates nothing',
     ],
     guards: 'secret',
