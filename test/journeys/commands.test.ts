@@ -79,8 +79,8 @@ test('every command has a description, an example, and --json if it prints somet
 
 test('the handbook lists the same exit codes as the help', async () => {
   const handbook = await readFile(join(import.meta.dirname, '../../docs/operating.md'), 'utf8');
-  const told = [...handbook.matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, meaning]) => [Number(code), meaning]);
-  assert.deepEqual(told, EXIT_CODES);
+  const documented = [...handbook.matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, meaning]) => [Number(code), meaning]);
+  assert.deepEqual(documented, EXIT_CODES);
   let help = '';
   const program = createProgram(silentTerminal()).configureOutput({ writeOut: (more) => void (help += more) });
   program.outputHelp();
@@ -90,13 +90,13 @@ test('the handbook lists the same exit codes as the help', async () => {
 type Ran = { code: number; out: string; err: string };
 
 async function run(args: readonly string[], env: Record<string, string> = {}, input = ''): Promise<Ran> {
-  const { promise: told, resolve } = Promise.withResolvers<string>();
+  const { promise: stopSignal, resolve } = Promise.withResolvers<string>();
   const terminal = silentTerminal({
     env: { ...common, ...env },
     cwd: folder,
     isJson: args.includes('--json'),
     input: () => Readable.from([Buffer.from(input)]),
-    untilStopSignal: () => told,
+    untilStopSignal: () => stopSignal,
   });
   const { warn } = terminal;
   terminal.warn = (text) => {
@@ -182,7 +182,7 @@ test('every example works', async () => {
   }
 });
 
-const MISTYPED: readonly (readonly [args: string[], told: RegExp])[] = [
+const MISTYPED: readonly (readonly [args: string[], pattern: RegExp])[] = [
   [['sevre'], /'sevre'.* serve\?.* halcyon --help/],
   [['client', 'vreify', 'x'], /'vreify'.* verify\?.* halcyon client --help/],
   [['user', 'create', '--jsn'], /'--jsn'.* --json\?.* halcyon user create --help/],
@@ -197,10 +197,10 @@ const MISTYPED: readonly (readonly [args: string[], told: RegExp])[] = [
 ];
 
 test('a mistyped command gets the nearest one, where its help is, and exit code 2', async () => {
-  for (const [args, told] of MISTYPED) {
+  for (const [args, pattern] of MISTYPED) {
     const { code, out, err } = await run(args);
     assert.deepEqual([code, out], [2, ''], err);
-    assert.match(err, told);
+    assert.match(err, pattern);
   }
 });
 
@@ -234,7 +234,7 @@ test('a command whose reader closes the pipe, as head does, ends without output'
 const errorOf = (code: string, message: string): Error => Object.assign(new Error(message), { code });
 
 test('an error of the machine or a database is one line that says what to do', () => {
-  const cases: readonly (readonly [error: Error, exit: number, told: RegExp])[] = [
+  const cases: readonly (readonly [error: Error, exit: number, pattern: RegExp])[] = [
     [errorOf('ENOSPC', 'no space left on device, write'), 1, /^halcyon: no space left.*: free space/],
     [errorOf('EACCES', "permission denied, open '/x'"), 1, /^halcyon: permission denied.* owns the files/],
     [errorOf('53100', 'could not extend file'), 1, /^halcyon: could not extend.* the database /],
@@ -242,9 +242,9 @@ test('an error of the machine or a database is one line that says what to do', (
     [errorOf('57P01', 'terminating connection'), 3, /^halcyon: The database became unavailable/],
     [new Error('outer', { cause: errorOf('ENOSPC', 'inner') }), 1, /^halcyon: outer; the disk is full/],
   ];
-  for (const [error, exit, told] of cases) {
+  for (const [error, exit, pattern] of cases) {
     const said = explain(error) ?? '';
-    assert.match(said, told);
+    assert.match(said, pattern);
     assert.equal(said.includes('\n'), false);
     assert.equal(exitCodeOf(error), exit);
   }

@@ -21,7 +21,7 @@ export const protocol: readonly Clause[] = [
   {
     clause: "an app does not see another app's `encryption_key`",
     tests: [
-      'test/journeys/webhook-keys.test.ts > the client that made the webhook sees the key, nobody else',
+      'test/journeys/webhook-keys.test.ts > the client that created the webhook sees the key, and no other does',
       'test/journeys/webhook-keys.test.ts > another client may set a new key, which it then does not see',
       'test/journeys/pages.test.ts > a member who is no owner sees no key',
     ],
