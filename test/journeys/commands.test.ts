@@ -79,7 +79,10 @@ test('every command has a description, an example, and --json if it prints somet
 
 test('the handbook lists the same exit codes as the help', async () => {
   const handbook = await readFile(join(import.meta.dirname, '../../docs/operating.md'), 'utf8');
-  const documented = [...handbook.matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, meaning]) => [Number(code), meaning]);
+  const documented = [...handbook.matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, meaning]) => [
+    Number(code),
+    meaning,
+  ]);
   assert.deepEqual(documented, EXIT_CODES);
   let help = '';
   const program = createProgram(silentTerminal()).configureOutput({ writeOut: (more) => void (help += more) });

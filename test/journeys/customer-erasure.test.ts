@@ -19,7 +19,7 @@ function announce(...args: Parameters<typeof announceErased>) {
   words += 1;
   return announceErased(...args);
 }
-const [, copies, answers] = createErasurePurges({
+const [, copyPurge, answers] = createErasurePurges({
   sql,
   log: createLog('silent'),
   caches: { announce, forget: () => {} },
@@ -41,7 +41,7 @@ const erase = async (path: string): Promise<void> =>
 /** Runs the batches as retention does. */
 async function keptFixture(later = 0): Promise<void> {
   const now = new Date(clock.now().getTime() + later);
-  for (const one of [copies, answers]) while ((await one?.purge(BATCH, now)) === BATCH);
+  for (const one of [copyPurge, answers]) while ((await one?.purge(BATCH, now)) === BATCH);
 }
 const ada = (id: unknown, more: Json = {}): Json => ({ id, email: 'ada@example.com', ...more });
 const withAda = (id: string, relation: string, customer: unknown): Json => ({
@@ -87,7 +87,7 @@ test('workers are notified once of all copies on a page', async () => {
   assert.equal((await api('POST', `${at}/events`, { token, body })).status, 200);
   await erase('/customers/many');
   words = 0;
-  while ((await copies?.purge(100, clock.now())) === 100);
+  while ((await copyPurge?.purge(100, clock.now())) === 100);
   assert.equal(words, 1);
 });
 

@@ -243,7 +243,7 @@ test('an erasure covers resends as well', async () => {
 });
 
 test('copies of an erased customer are erased from later resends, and stay in later publishes', async () => {
-  const [, copies] = createErasurePurges({
+  const [, copyPurge] = createErasurePurges({
     sql,
     log: createLog('silent'),
     caches: { announce: announceErased, forget: () => {} },
@@ -256,7 +256,7 @@ test('copies of an erased customer are erased from later resends, and stay in la
   clock.advance(60_000);
   await publish('transaction/created', withCopy('new'));
   for (const id of ['old', 'new', 'old']) assert.equal((await resend(id)).status, 202);
-  while ((await copies?.purge(100, clock.now())) === 100);
+  while ((await copyPurge?.purge(100, clock.now())) === 100);
   const left = await sql<{ id: string; action: string }[]>`
     select resource_id as id, action from event where body like '%ada@%' order by 1, 2`;
   assert.deepEqual(

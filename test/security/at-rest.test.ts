@@ -1,6 +1,6 @@
 /**
- * Everything that has a secret happens once, rightly and wrongly; then every row of every table and every line of the log
- * is searched for every secret there was.
+ * Everything that has a secret happens once, successfully and with errors; then every row of every table and every line of the log
+ * is searched for every secret used.
  */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
@@ -29,7 +29,7 @@ const server = await startAuthorizationServer(
 const { sql, origin, browser, client, other, platform, bob, alpha, token, newCode, redeem, read, wait } = server;
 
 const secrets = new Map<string, string>();
-/** Notes a secret under what it is called, and hands it on. */
+/** Records a secret under its name and returns it. */
 function keep(name: string, value: unknown): string {
   assert.ok(typeof value === 'string' && value.length >= 16, `There is no secret: ${name}`);
   secrets.set(name, value);
@@ -127,9 +127,12 @@ async function codesAndTokens(): Promise<string> {
   keep('the unused code', await newCode());
   const verifier = keep('the verifier', `${'verifier-'.repeat(5)}~`);
   const challenge = createHash('sha256').update(verifier).digest('base64url');
-  const proven = keep('the proven code', await newCode({ code_challenge: challenge, code_challenge_method: 'S256' }));
-  await redeem(proven, { code_verifier: keep('a wrong verifier', `${'reifiver-'.repeat(5)}~`) });
-  keepPair('proven', await redeem(proven, { code_verifier: verifier }));
+  const codeWithChallenge = keep(
+    'the code with a challenge',
+    await newCode({ code_challenge: challenge, code_challenge_method: 'S256' }),
+  );
+  await redeem(codeWithChallenge, { code_verifier: keep('a wrong verifier', `${'reifiver-'.repeat(5)}~`) });
+  keepPair('with a challenge', await redeem(codeWithChallenge, { code_verifier: verifier }));
 
   const reused = keep('the reused code', await newCode());
   keepPair('of the reused code', await redeem(reused));
@@ -154,7 +157,7 @@ async function codesAndTokens(): Promise<string> {
   return stable.access;
 }
 
-/** A key that takes over from another stands in the row and in the answer that is kept; both are sealed anew on the way. */
+/** The key of a running rotation is in the row and in the stored answer; both are sealed again on the way. */
 async function rotation(hook: object, access: string): Promise<void> {
   const ask = (path: string, body: object, key: string) =>
     postJson(path, body, { ...bearer(access), 'Idempotency-Key': key });
@@ -202,7 +205,7 @@ async function delivery(access: string): Promise<void> {
   );
 }
 
-/** What goes wrong with a secret in the hand; the statuses of the answers. */
+/** Sends requests that fail with a secret in them; returns the statuses of the answers. */
 async function misuse(access: string): Promise<number[]> {
   const [code, link] = [secrets.get('the unused code') ?? '', secrets.get('the unused link') ?? ''];
   const get = async (path: string, headers = {}) =>
@@ -229,7 +232,7 @@ async function misuse(access: string): Promise<number[]> {
   return [...statuses, await get(`/stores/${alpha}`, { ...API, ...bearer(access) })];
 }
 
-test('no secret stands in the database, in the log or in what the process prints', async () => {
+test('no secret is in the database, in the log or in the output of the process', async () => {
   await passwords();
   await clients();
   const access = await codesAndTokens();
@@ -248,9 +251,9 @@ test('no secret stands in the database, in the log or in what the process prints
     ['the id of a client', client.client_id],
     ['a redirect', REDIRECT],
   ]);
-  assert.equal(findSecrets(tables, seen).length, seen.size, 'the search sees what stands in the tables');
+  assert.equal(findSecrets(tables, seen).length, seen.size, 'the search finds secrets in the tables');
   const message = new Map([['a message', 'The access token provided has expired']]);
-  assert.equal(findSecrets(said, message).length, 1, 'the search sees what stands in the log');
+  assert.equal(findSecrets(said, message).length, 1, 'the search finds secrets in the log');
   assert.ok(secrets.size > 50, String(secrets.size));
   assert.deepEqual(findSecrets(tables, secrets), []);
   assert.deepEqual(findSecrets(said, secrets), []);

@@ -14,8 +14,8 @@ export const clients: readonly Clause[] = [
   {
     clause: 'both at once refused',
     tests: [
-      'test/security/two-ways.test.ts > two secrets of one client are refused at ${path}',
-      'test/security/two-ways.test.ts > a token of the platform beside a secret is refused at /introspect',
+      'test/security/two-ways.test.ts > two secrets of one client are rejected at ${path}',
+      'test/security/two-ways.test.ts > a token of the platform beside a secret is rejected at /introspect',
       'test/journeys/oauth-errors.test.ts > /token with ${what} is ${error}',
     ],
     guards: 'secret',
@@ -26,7 +26,7 @@ export const clients: readonly Clause[] = [
     tests: [
       'test/journeys/oauth-errors.test.ts > an unknown client and a wrong secret get the same answer, byte for byte',
       'test/security/client-auth.test.ts > an unknown client and a wrong secret cost the same statements and get the same answer',
-      'test/security/client-auth.test.ts > unknown clients are slowed in the same way',
+      'test/security/client-auth.test.ts > guesses at unknown clients are slowed in the same way',
       'test/security/timing.test.ts > an unknown client takes as long as a wrong secret',
       'test/security/timing.test.ts > an unknown address takes as long at sign-in as a wrong password',
       'test/security/sign-in.test.ts > an unknown address and a wrong password get the same page, with the address kept',
@@ -38,7 +38,7 @@ export const clients: readonly Clause[] = [
     clause: 'a confidential client needs its secret on refresh and revoke too',
     tests: [
       "test/security/client-auth.test.ts > ${what} is ${expected === AUTHENTICATED ? 'taken' : 'refused'}",
-      'test/security/codes.test.ts > a refresh token is worth nothing to another client',
+      'test/security/codes.test.ts > a refresh token is rejected for another client',
       'test/security/revoke.test.ts > a confidential client needs its secret, also to revoke',
     ],
     guards: 'secret',
@@ -52,11 +52,11 @@ export const clients: readonly Clause[] = [
   {
     clause: 'secret rotation with overlap',
     tests: [
-      'test/security/client-secrets.test.ts > after a rotation old and new both count, then only the new',
+      'test/security/client-secrets.test.ts > after a rotation the old and the new secret work, later only the new one',
       'test/security/client-secrets.test.ts > a further rotation ends no secret before its time, whichever of them the app uses',
-      'test/security/client-secrets.test.ts > a secret that others have seen ends at once with all before it',
-      'test/security/client-secrets.test.ts > the old one ends at once where its owner says so',
-      'test/security/client-secrets.test.ts > a double click makes one new secret, and the old one goes on',
+      'test/security/client-secrets.test.ts > a leaked secret ends at once with all before it',
+      'test/security/client-secrets.test.ts > the old secret ends at once if the owner asks for it',
+      'test/security/client-secrets.test.ts > a double click creates one new secret, and the old one stays valid',
       'test/journeys/oauth.test.ts > during a rotation both client secrets work until their ends',
     ],
     guards: 'secret',
@@ -65,14 +65,14 @@ export const clients: readonly Clause[] = [
   {
     clause: 'guessing is throttled without locking out the owner, and counters survive a restart',
     tests: [
-      'test/security/client-auth.test.ts > after twenty wrong secrets the guesser is told to wait, and may go on after that',
+      'test/security/client-auth.test.ts > after twenty wrong secrets the client gets a 429, and may continue after that time',
       'test/security/client-auth.test.ts > the right secret works from an address that has guessed too often',
-      'test/security/client-auth.test.ts > another process knows of the guesses, and so does one that starts later',
-      'test/security/throttle-sign-in.test.ts > guessing at an account from ever new addresses is refused after ten, for the right password too',
-      'test/security/throttle-sign-in.test.ts > the owner gets in from a browser that has signed in before, whatever strangers do',
-      'test/security/throttle-sign-in.test.ts > a try that nobody had the time to judge uses up nothing',
+      'test/security/client-auth.test.ts > the throttle is shared with other processes, also with later ones',
+      'test/security/throttle-sign-in.test.ts > guesses at an account from ever new addresses are rejected after ten, for the right password too',
+      'test/security/throttle-sign-in.test.ts > the owner can sign in from a browser that has signed in before, whatever others do',
+      'test/security/throttle-sign-in.test.ts > a try that was not checked for lack of capacity uses up nothing',
       'test/security/throttle-sign-in.test.ts > a device cookie from before a new password gives no tries',
-      'test/security/throttle-sign-in.test.ts > what one process has counted counts in another',
+      'test/security/throttle-sign-in.test.ts > the count is shared by all processes',
       'test/security/throttle.test.ts > the count holds across processes and restarts',
     ],
     guards: 'secret',
@@ -91,9 +91,9 @@ export const clients: readonly Clause[] = [
     clause: 'forwarded addresses are trusted only from configured proxies',
     tests: [
       'test/security/proxies.test.ts > without trusted proxies a forwarded address is ignored',
-      'test/security/proxies.test.ts > a trusted proxy says who asked',
-      'test/security/proxies.test.ts > of a chain the last one that no trusted proxy wrote counts, whatever stands before it',
-      'test/security/client-auth.test.ts > what a caller says of its address counts for nothing without a trusted proxy',
+      'test/security/proxies.test.ts > a trusted proxy states the address of the client',
+      'test/security/proxies.test.ts > of a chain the last address that no trusted proxy wrote counts, whatever comes before it',
+      'test/security/client-auth.test.ts > a forwarded address is ignored without a trusted proxy',
     ],
     guards: 'secret',
     mutations: ['forwarded-address-believed'],
