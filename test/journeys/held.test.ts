@@ -83,9 +83,9 @@ test('an unanswered delivery comes again with the next stream, and an answered o
   const path = await make();
   const listener = await listen(app, path);
   const ids = [await publish(), await publish(), await publish()];
-  const message = await listener.deliveries(3);
-  assert.deepEqual(message.map(resourceOf), ids);
-  await answer(message[1] as Told);
+  const messages = await listener.deliveries(3);
+  assert.deepEqual(messages.map(resourceOf), ids);
+  await answer(messages[1] as Told);
   const newer = await listen(app, path);
   t.after(newer.hangUp);
   assert.equal(await listener.ended, 'replaced');

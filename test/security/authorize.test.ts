@@ -38,7 +38,7 @@ const countGrants = async (): Promise<unknown> =>
   sql`select (select count(*) from access_grant) as grants, (select count(*) from authorization_code) as codes`;
 const countRows = async (): Promise<unknown> => [
   await countGrants(),
-  await sql`select (select count(*) from audit) as grantEntries, (select count(*) from session) as sessions`,
+  await sql`select (select count(*) from audit) as entries, (select count(*) from session) as sessions`,
 ];
 
 test('a public client must send a challenge', async () => {

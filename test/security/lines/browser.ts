@@ -7,8 +7,8 @@ export const browser: readonly Clause[] = [
     tests: [
       'test/security/headers.test.ts > no answer of a page can be framed, cached, sniffed or scripted, or sends a referrer: ${route.path}',
       'test/security/consent-form.test.ts > form-action lists the target of the answer: without it the button does nothing in Chromium',
-      'test/browser/authorize.test.ts > no page of another origin can frame the question',
-      'test/browser/authorize.test.ts > a client whose callback passes on to a third origin is reached',
+      'test/browser/authorize.test.ts > no page of another origin can frame the consent page',
+      'test/browser/authorize.test.ts > a client whose callback redirects to a third origin is reached',
     ],
     guards: 'code',
     mutations: ['question-in-a-frame', 'form-action-without-target'],
@@ -28,9 +28,9 @@ export const browser: readonly Clause[] = [
     clause: 'two tabs and two clients at once, double click, back button',
     tests: [
       'test/security/consent-form.test.ts > two tabs, two clients and a double click each get a code of their own',
-      'test/browser/authorize.test.ts > two tabs with two clients do not get in each other’s way',
+      'test/browser/authorize.test.ts > two tabs with two clients do not affect each other',
       'test/browser/authorize.test.ts > a double click on Allow leads to the client with a code that works',
-      'test/browser/authorize.test.ts > back after approval, the page can be used again',
+      'test/browser/authorize.test.ts > the page can be used again after going back from an approval',
     ],
   },
   {

@@ -6,7 +6,7 @@ export const clients: readonly Clause[] = [
     tests: [
       "test/security/client-auth.test.ts > ${what} is ${expected === AUTHENTICATED ? 'taken' : 'refused'}",
       'test/journeys/oauth.test.ts > credentials by Basic are accepted, with a client_id in the body too, and the exchange takes two statements',
-      'test/clients/walks.test.ts > ${library} walks the whole flow ${kinds[method]}',
+      'test/clients/walks.test.ts > ${library} completes the whole flow ${kinds[method]}',
     ],
     guards: 'secret',
     mutations: ['any-secret-is-right'],

@@ -10,7 +10,7 @@ export const codes: readonly Clause[] = [
   {
     clause: '50 parallel redemptions over two processes give exactly one 200',
     tests: [
-      'test/faults/two-servers.test.ts > of fifty redemptions of a code in two processes one succeeds, and no token is left over',
+      'test/faults/two-servers.test.ts > of fifty redemptions of a code in two processes one succeeds, and no other token is left',
       'test/security/codes.test.ts > fifty parallel redemptions of one code give exactly one 200',
     ],
     guards: 'code',

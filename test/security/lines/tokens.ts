@@ -52,8 +52,8 @@ export const tokens: readonly Clause[] = [
     tests: [
       'test/journeys/oauth.test.ts > fifty parallel refreshes all succeed',
       'test/security/refresh.test.ts > fifty parallel refreshes over two servers all succeed with one and the same successor',
-      'test/faults/two-servers.test.ts > fifty refreshes of a stable token in two processes all give tokens that work, and the same refresh token',
-      'test/faults/two-servers.test.ts > fifty refreshes of a rotating token in two processes agree on one successor, and it works',
+      'test/faults/two-servers.test.ts > fifty refreshes of a stable token in two processes all return valid tokens, and the same refresh token',
+      'test/faults/two-servers.test.ts > fifty refreshes of a rotating token in two processes return one successor, and it works',
     ],
   },
   {
