@@ -33,7 +33,7 @@ for (const [look, rules, options] of looks) {
       await page.goto(fixture.origin + path);
       const chart = page.getByRole('img', { name: 'Attempts in the last 24 hours' });
       assert.equal(await chart.count(), 1, called);
-      assert.ok((await chart.locator('.bar.bad').boundingBox())?.height, `${called}: what failed is drawn`);
+      assert.ok((await chart.locator('.bar.bad').boundingBox())?.height, `${called}: failures are drawn`);
       assert.match((await chart.locator('desc').textContent()) ?? '', /failed, \d+ of them in the hour from/);
       if ('of' in trend) {
         const line = page.getByRole('img', { name: `${trend.of}: Between 0 % (` }).first();

@@ -53,7 +53,7 @@ async function happens(): Promise<void> {
 
 for (const javaScriptEnabled of [true, false]) {
   test(
-    `a person makes, changes, switches off and deletes a webhook ${javaScriptEnabled ? 'with' : 'without'} JavaScript`,
+    `a person creates, changes, disables and deletes a webhook ${javaScriptEnabled ? 'with' : 'without'} JavaScript`,
     needsChromium,
     async (t) => {
       assert.ok(browser !== undefined);

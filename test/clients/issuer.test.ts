@@ -49,7 +49,7 @@ for (const [library, walk] of [
   for (const [what, change, reason] of changes) {
     test(`${library} rejects an answer with ${what}`, async () => {
       const before = await tokensIn();
-      const refusal = await walk(tampered(change)).then(() => 'It was taken', reasonOf);
+      const refusal = await walk(tampered(change)).then(() => 'The answer was accepted', reasonOf);
       assert.equal(refusal, reason);
       assert.equal(await tokensIn(), before, 'the code was not sent anywhere');
     });

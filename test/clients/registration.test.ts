@@ -30,7 +30,7 @@ for (const [library, register, walk] of libraries) {
   test(`${library} is rejected with an unknown registration token`, async () => {
     const app = await scene.confidential('basic');
     const wrong = initialAccessToken.slice(0, -4) + 'AAAA';
-    const name = `Refused ${library}`;
+    const name = `Rejected ${library}`;
     await assert.rejects(register({ app, initialAccessToken: wrong, name }), { status: 401 });
     const [{ count } = { count: NaN }] = await sql<{ count: number }[]>`
       select count(*) from client where name = ${name}`;

@@ -51,13 +51,13 @@ async function publish(storeId: number, token = platform): Promise<number[]> {
 const maker = await newOwner();
 const endings: Record<string, GrantEnding['end']> = {
   ...Object.fromEntries(Object.entries(grantEndings(owners)).map(([how, { end }]) => [how, end])),
-  'when its person leaves the store': ({ storeId, userId }) =>
+  'because its person left the store': ({ storeId, userId }) =>
     call('DELETE', `/stores/${storeId}/members/${userId}`, { token: platform }),
-  'with its app, which its owner deletes': async (_owner, { credentials }) => {
+  'because its owner deleted the app': async (_owner, { credentials }) => {
     const page = `/account/clients/${credentials.client_id}/delete`;
     await submit(maker.browser, page, page);
   },
-  'when its person is erased': ({ userId }) => call('DELETE', `/users/${userId}`, { token: platform }),
+  'because its person was erased': ({ userId }) => call('DELETE', `/users/${userId}`, { token: platform }),
 };
 const rotating = new Set(Object.entries(grantEndings(owners)).flatMap(([how, { rotates }]) => (rotates ? [how] : [])));
 

@@ -58,5 +58,5 @@ test('an endpoint whose last attempt succeeded gets a slot, however many hanging
     async () => receiver.got.length,
     (count) => count === 2,
   );
-  assert.ok(hanging.got.length < 2 * LANES, `${hanging.got.length} that hang have places`);
+  assert.ok(hanging.got.length < 2 * LANES, `${hanging.got.length} hanging webhooks have slots`);
 });

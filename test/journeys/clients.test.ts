@@ -86,7 +86,7 @@ test('the platform creates clients of every kind', async () => {
 for (const [what, body, faults] of [
   ['without a name', {}, ['name required', 'redirect_uris required']],
   [
-    'with every fault',
+    'with every error',
     { name: '', contact: 'x', redirect_uris: ['http://x.example'], colour: 'red' },
     ['colour unknown_property', 'name invalid_value', 'contact invalid_value', 'redirect_uris invalid_redirect_uri'],
   ],
@@ -100,7 +100,7 @@ for (const [what, body, faults] of [
     { name: 'X', is_legacy: true, redirect_uris: [REDIRECT, 'https://b.example'] },
     ['is_legacy invalid_value'],
   ],
-  ['whose name turns the reading direction', { name: 'a\u202eb', redirect_uris: [REDIRECT] }, ['name invalid_value']],
+  ['whose name changes the reading direction', { name: 'a\u202eb', redirect_uris: [REDIRECT] }, ['name invalid_value']],
 ] as const) {
   test(`a client ${what} is rejected`, async () => {
     const refused = await call('POST', '/clients', { body });

@@ -42,7 +42,7 @@ test('an app sees no e-mail address, and cannot search for one', async () => {
 for (const [what, changes, message] of [
   ['without a user', {}, /either email or user/],
   ['with an unknown address', { email: 'unknown@example.com' }, /No account has this e-mail address/],
-  ['who is there already', { email: ada }, /is a member of the store already/],
+  ['who is a member already', { email: ada }, /is a member of the store already/],
 ] as const) {
   test(`an owner who adds a member ${what} gets a message with the error`, async () => {
     const refused = await add({ role: 'member', ...changes });

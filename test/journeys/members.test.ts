@@ -96,7 +96,7 @@ test('a removed user is no member any more, and their apps lose access to the st
 for (const [what, body, faults] of [
   ['without anything', {}, ['role required']],
   ['without a person', { role: 'member' }, ['email required']],
-  ['said twice', { role: 'member', email: 'ada@example.com', user: 1 }, ['email invalid_value']],
+  ['with two identifiers', { role: 'member', email: 'ada@example.com', user: 1 }, ['email invalid_value']],
   [
     'with every error',
     { user: 'ada', role: 'king', since: 1 },

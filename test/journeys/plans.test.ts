@@ -147,7 +147,7 @@ function publish(rows: readonly number[]) {
 
 const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<readonly unknown[]>>> = {
   'publish, with keys': publish,
-  'lock what was there': (rows) =>
+  'lock existing rows': (rows) =>
     lockPreviousVersions(sql, {
       shard: shards(rows),
       storeId: rows.map(ownIdAt),
@@ -160,7 +160,7 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
     await derivingStores(sql, { shard: shards(rows), storeId: rows.map(ownIdAt) });
     return rows;
   },
-  'read what was announced': (rows) => loadArrivals(sql, shards(rows), rows.map(idAt), 1_000),
+  'read announced events': (rows) => loadArrivals(sql, shards(rows), rows.map(idAt), 1_000),
   'read events': (rows) => loadEvents(sql, SHARD, rows.map(idAt)),
   'read webhooks': (rows) => loadTargets(sql, SHARD, rows.map(ownIdAt)),
   'see which webhooks changed': (rows) =>
@@ -186,11 +186,11 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
     assert.deepEqual(await record(rows, 'successful'), [SHARD]);
     return rows;
   },
-  'record what is tried again': async (rows) => {
+  'record retries': async (rows) => {
     assert.deepEqual(await record(rows, null), [SHARD]);
     return rows;
   },
-  'end what died with a switch-off': async (rows) => {
+  'end deliveries of an older epoch': async (rows) => {
     for (const n of rows) {
       const dead = { webhookId: ownIdAt(n), epoch: 1, from: new Date(NOW.getTime() - 1_000), limit: 10 };
       await endOldEpochs(sql, WORKER, { shard: SHARD, fence: 1 }, dead, NOW);
@@ -226,7 +226,7 @@ const MOMENTS: Readonly<Record<string, () => Promise<void>>> = {
     await empty(EMPTIED);
     await sql`vacuum (truncate false, analyze)`;
   },
-  'emptied and cut off': async () => {
+  'emptied and truncated': async () => {
     await fill(1, ROWS);
     await empty(EMPTIED);
     await sql`vacuum analyze`;

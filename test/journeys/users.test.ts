@@ -65,7 +65,7 @@ test('a user without a password is mailed a link by which they choose one', asyn
 
 for (const [what, body, faults] of [
   ['without an address', {}, ['email required']],
-  ['with every fault', { email: 'x', password: 'short' }, ['password too_short', 'email invalid_value']],
+  ['with every error', { email: 'x', password: 'short' }, ['password too_short', 'email invalid_value']],
   ['with an unknown property', { email: 'y@example.com', is_admin: true }, ['is_admin unknown_property']],
   [
     'whose password is the address',

@@ -35,7 +35,7 @@ const accepted: [string, object, object][] = [
     { is_active: v },
     { is_active: '0', state: 'inactive' },
   ]),
-  ['is_active "", which PHP makes of false', { is_active: '' }, { is_active: '0', state: 'inactive' }],
+  ['is_active "", which PHP sends for false', { is_active: '' }, { is_active: '0', state: 'inactive' }],
   ['query before events', { query: 'zoom=items,subscription&fields=id' }, { event_resource: null }],
   ['encryption_key that is no base64 after whsec_', { encryption_key: 'whsec_%%%' }, {}],
   ['20 headers', { headers: Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`X-${i}`, 'v'])) }, {}],
@@ -117,7 +117,7 @@ const refused: [string, object, string[]][] = [
   ['__proto__', JSON.parse('{"__proto__":1}') as object, ['__proto__ unknown_property']],
 ];
 for (const [title, change, faults] of refused) {
-  test(`refused: ${title}`, async () => {
+  test(`rejected: ${title}`, async () => {
     const body = { ...minimal, ...change };
     if (Object.hasOwn(change, '__proto__')) Object.defineProperty(body, '__proto__', { value: 1, enumerable: true });
     const reply = await call('POST', collection, { body });

@@ -72,7 +72,7 @@ test('no filter reveals the query', async () => {
 });
 
 const KEEPING: readonly (readonly [what: string, body: (shown: Record<string, unknown>) => object])[] = [
-  ['both left out', () => ({ name: 'By another' })],
+  ['omitted', () => ({ name: 'By another' })],
   ['both as shown', ({ url, headers }) => ({ url, headers })],
   ['null for each header', () => ({ headers: { 'x-api-key': null, 'X-TEAM': null } })],
   ['an empty text, as a form and XML have it', () => ({ headers: { 'X-Api-Key': '', 'X-Team': '' } })],

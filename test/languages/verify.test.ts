@@ -124,8 +124,8 @@ const SIGNATURE = 'service-webhook-signature';
 
 type Case = readonly [what: string, got: Got, keys: readonly string[], answer: RegExp];
 const cases: readonly Case[] = [
-  ['what was delivered', plain, [KEY], /^verified msg_/],
-  ['what was encrypted', encrypted, [KEY], /^verified msg_/],
+  ['a delivery', plain, [KEY], /^verified msg_/],
+  ['an encrypted delivery', encrypted, [KEY], /^verified msg_/],
   ['during a rotation the old key', rotating, [KEY], /^verified msg_/],
   ['during a rotation the new key', rotating, [NEXT], /^verified msg_/],
   ['both keys, after the rotation too', plain, [NEXT, KEY], /^verified msg_/],
@@ -145,7 +145,7 @@ const cases: readonly Case[] = [
     /^refused: Ser/,
   ],
   ['no hex signature', having(plain, { [SIGNATURE]: undefined }), [KEY], /^refused: Service-Webhook-Signature/],
-  ['what is ten minutes old', old, [KEY], /^refused: too old/],
+  ['a delivery of ten minutes ago', old, [KEY], /^refused: too old/],
   ...notDecoded.map((got, index): Case => {
     const key = NOT_DECODED[index] ?? assert.fail();
     return [`the key "${key}", whose base64 is not canonical`, got, [key], /^verified msg_/];

@@ -38,7 +38,7 @@ const ask = (method: string, address: string, token: string, body?: string): Pro
 /** Deletes the resource that one body created, so that no limit is reached and the next body is processed as far. */
 async function assertMade(response: Response, token: string): Promise<void> {
   const location = response.headers.get('location') ?? '';
-  assert.equal((await ask('GET', location, token)).status, 200, `${location} was made`);
+  assert.equal((await ask('GET', location, token)).status, 200, `${location} was created`);
   const removed = await ask('DELETE', location, token);
   assert.ok([202, 204, 403, 404, 405].includes(removed.status), `${removed.status} to DELETE ${location}`);
 }

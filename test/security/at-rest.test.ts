@@ -97,7 +97,7 @@ async function passwords(): Promise<void> {
 
 async function clients(): Promise<void> {
   const { clientId, secret, path } = await newApp(browser);
-  keep('the secret made on the pages', secret);
+  keep('the secret created on the pages', secret);
   await saveApp(browser, clientId, { rotates: '1' });
   const rotated = credentialsIn(await submit(browser, path, `${path}/secret`)).secret;
   const own = { client_id: clientId, client_secret: keep('the second secret', rotated) };
@@ -115,10 +115,10 @@ async function clients(): Promise<void> {
   const registered = await postJson('/register', metadata, bearer(invitation));
   keep('the registered secret', registered.body['client_secret']);
   await postJson('/register', { ...metadata, redirect_uris: invitation }, bearer(invitation));
-  const trusted = bearer(await platformToken('the token that makes clients'));
+  const trusted = bearer(await platformToken('the token of a registration'));
   const details = { name: 'Made by the platform', redirect_uris: [REGISTERED] };
-  keep('the secret made by the platform', (await postJson('/clients', details, trusted)).body['client_secret']);
-  const user = { email: 'made@example.com', password: keep('the password of a user made', 'a password of theirs') };
+  keep('the secret created by the platform', (await postJson('/clients', details, trusted)).body['client_secret']);
+  const user = { email: 'made@example.com', password: keep('the password of a created user', 'a password of theirs') };
   assert.equal((await postJson('/users', user, trusted)).status, 201);
   await postJson('/users', { email: user.password, password: [user.password] }, trusted);
 }
@@ -167,7 +167,7 @@ async function rotation(hook: object, access: string): Promise<void> {
   const chosen = keep('the next key', 'another phrase that a person chose, for later');
   assert.equal((await ask(at, { encryption_key: chosen }, 'chosen')).status, 200);
   assert.equal((await ask(at, { finish: '1' }, 'finished')).status, 200);
-  keep('the next key, made up', (await ask(at, {}, 'made up')).body['next_encryption_key']);
+  keep('the generated next key', (await ask(at, {}, 'made up')).body['next_encryption_key']);
   const rekeyed = await resealAll(sql, [NEW_KEY, SECRET_KEYS[0]], {
     pause: async () => {},
     isStopped: () => false,

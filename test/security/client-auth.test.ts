@@ -44,7 +44,7 @@ const rows: [what: string, form: Record<string, string>, headers: Record<string,
   ['a confidential client in the body',            { ...client },                           {},                                    AUTHENTICATED],
   ['a confidential client by Basic',               {},                                      basicOf(client.client_id, client.client_secret), AUTHENTICATED],
   ['a confidential client by Basic, form-encoded', {},                                      basicOf(client.client_id.replace(/^./, (first) => `%${first.charCodeAt(0).toString(16)}`), client.client_secret), AUTHENTICATED],
-  ['the same client_id beside Basic',              confidentialId,                          basicOf(client.client_id, client.client_secret), AUTHENTICATED],
+  ['Basic with the same client_id in the body',   confidentialId,                          basicOf(client.client_id, client.client_secret), AUTHENTICATED],
   ['a confidential client without its secret',     confidentialId,                          {},                                    REFUSED],
   ['a confidential client by Basic without it',    {},                                      basicOf(client.client_id, ''),         REFUSED],
   ['an unknown client without a secret',           { client_id: 'unknown' },                {},                                    REFUSED],
@@ -139,10 +139,10 @@ test('a forwarded address is ignored without a trusted proxy', async () => {
 
 // oxfmt-ignore
 const impostors: [who: string, credentials: Record<string, string>][] = [
-  ['who knows the client_id',       confidentialId                                         ],
-  ['who guesses a secret',          { ...client, client_secret: 'x' }                      ],
-  ['another client as this one',    { ...client, client_secret: platform.client_secret }   ],
-  ['who has a secret that ended',   { ...client, client_secret: ended }                    ],
+  ['a caller without the secret',    confidentialId                                         ],
+  ['a caller with a wrong secret',   { ...client, client_secret: 'x' }                      ],
+  ["another client's secret",        { ...client, client_secret: platform.client_secret }   ],
+  ['a caller with an old secret',    { ...client, client_secret: ended }                    ],
   ['a public client with a secret', { ...publicId, client_secret: client.client_secret }   ],
 ];
 for (const [who, credentials] of impostors) {

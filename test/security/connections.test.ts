@@ -37,7 +37,7 @@ async function names(): Promise<string[]> {
 }
 
 for (const [what, garbage] of Object.entries({
-  'what is not HTTP': 'nonsense\r\n\r\n',
+  'a request that is not HTTP': 'nonsense\r\n\r\n',
   'headers that are too large': head('GET', '/', `X: ${'a'.repeat(100_000)}`),
 })) {
   test(`${what} is rejected after the answers in progress, so that no client takes the error for theirs`, async () => {

@@ -13,7 +13,7 @@ const GIVEN = 'customer-4711';
 const refusals = {
   'a value that cannot be read (22P02)': sql`select ${`${GIVEN}\n    at home`}::text::int`,
   'an array that cannot be read (22P02)': sql`select ${`${GIVEN}-array`}::text::text[]`,
-  'a key that is there (23505)': sql`insert into entries_of_test values (${`${GIVEN}-twice`}, 1)`,
+  'a duplicate key (23505)': sql`insert into entries_of_test values (${`${GIVEN}-twice`}, 1)`,
   'a check (23514)': sql`insert into entries_of_test values (${`${GIVEN}-refused`}, 1)`,
   'a missing value (23502)': sql`insert into entries_of_test values (${`${GIVEN}-none`}, null)`,
 };

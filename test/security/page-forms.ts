@@ -48,6 +48,6 @@ export function credentialsIn({ text }: Page): { clientId: string; secret: strin
 export async function newApp(browser: Browser, fields: Record<string, string> = {}) {
   const page = await makeApp(browser, fields);
   const made = credentialsIn(page);
-  if (made.clientId === '') throw new Error(`No app was made: ${page.status} ${page.text}`);
+  if (made.clientId === '') throw new Error(`No app was created: ${page.status} ${page.text}`);
   return { ...made, path: `/account/clients/${made.clientId}` };
 }

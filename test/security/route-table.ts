@@ -34,7 +34,7 @@ export function operationTable(baseUrl: string): readonly Described[] {
 export function fillIn({ path }: Pick<Route, 'path'>, named: Readonly<Record<string, string>>): string {
   return path.replaceAll(/:(\w+)/g, (_, name: string) => {
     const value = named[name];
-    if (value === undefined) throw new Error(`Say what :${name} of ${path} is`);
+    if (value === undefined) throw new Error(`No value for :${name} of ${path}`);
     return value;
   });
 }

@@ -26,7 +26,7 @@ const newBrowser = (origin = server.origin) => createBrowser(origin);
 async function exhaust(email: string): Promise<number> {
   for (let checked = 0; checked < 100; checked += 1)
     if ((await guess(newBrowser(), email)).status === 429) return checked;
-  throw new Error('Guessing was never refused');
+  throw new Error('No guess was rejected');
 }
 /** The device cookies of a browser: name and value. */
 const devicesOf = ({ jar }: Browser) => [...jar].filter(([name]) => name.startsWith('halcyon-device-'));

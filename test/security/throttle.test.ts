@@ -79,10 +79,10 @@ test('a rejected try counts nowhere', async () => {
   await takeMany(50, place('flood'));
   for (let i = 0; i < 20; i += 1)
     assert.equal((await throttle.take([place('flood'), account('victim')], START)).allowed, false);
-  assert.equal(await takeMany(20, account('victim')), 10, 'a refused address took nothing from the account');
+  assert.equal(await takeMany(20, account('victim')), 10, 'a rejected address used up no try of the account');
   for (let i = 0; i < 20; i += 1)
     assert.equal((await throttle.take([place('office'), account('victim')], START)).allowed, false);
-  assert.equal(await takeMany(60, place('office')), 50, 'a refused account took nothing from the address');
+  assert.equal(await takeMany(60, place('office')), 50, 'a rejected account used up no try of the address');
 });
 
 test('the same subject in two buckets is counted separately', async () => {
