@@ -143,10 +143,10 @@ const impostors: [who: string, credentials: Record<string, string>][] = [
   ['a caller with a wrong secret',   { ...client, client_secret: 'x' }                      ],
   ["another client's secret",        { ...client, client_secret: platform.client_secret }   ],
   ['a caller with an old secret',    { ...client, client_secret: ended }                    ],
-  ['a public client with a secret', { ...publicId, client_secret: client.client_secret }   ],
+  ['a public client with a secret',  { ...publicId, client_secret: client.client_secret }   ],
 ];
 for (const [who, credentials] of impostors) {
-  test(`${who} gets nothing for a good code or refresh token, and uses neither up`, async () => {
+  test(`${who} gets no token for a valid code or refresh token, and uses neither up`, async () => {
     await sql`update client set rotates_refresh_tokens = true where client_id = ${client.client_id}`;
     const code = await newCode();
     const { body } = await redeem(await newCode());
