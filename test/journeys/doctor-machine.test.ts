@@ -1,4 +1,4 @@
-/** What `halcyon doctor` says of settings and of a machine that something is wrong with. */
+/** The findings of `halcyon doctor` about faulty settings and a faulty machine. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
@@ -14,7 +14,7 @@ import { freePort } from '../setup/free-port.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { startNameServer } from '../setup/name-server.ts';
 
-test('all settings that are wrong are told at once, and names that are none', () => {
+test('all invalid settings are reported at once, with names that are no settings', () => {
   const { config, findings } = checkSettings(
     { PORT: 'http', LOG_LEVEL: 'loud', DATABASE_URI: 'x', HALCYON_FOO: '1' },
     '/',
@@ -30,7 +30,7 @@ test('all settings that are wrong are told at once, and names that are none', ()
   assertFinding(checkNode('22.3.0'), /^fail Node 22\.3\.0 is too old/);
 });
 
-test('a disk without room, and name servers that are silent', async () => {
+test('a full disk, and name servers that do not answer', async () => {
   assertFinding(await checkDisk(tmpdir(), { warn: 0, fail: 0 }), /^ok .* GiB free/);
   assertFinding(await checkDisk(tmpdir(), { warn: Infinity, fail: 0 }), /^warn .* GiB free/);
   assertFinding(await checkDisk(tmpdir(), { warn: Infinity, fail: Infinity }), /^fail .* GiB free/);
@@ -45,7 +45,7 @@ test('a disk without room, and name servers that are silent', async () => {
   assertFinding(await checkNames([server.address]), /^fail .*EREFUSED/);
 });
 
-test('ports that somebody else has, addresses where nobody answers, a mail server that is away', async (t) => {
+test('ports in use, addresses that refuse connections, an unreachable mail server', async (t) => {
   const port = await freePort();
   const config = (env: Record<string, string>) => readConfig({ PORT: String(port), ...env }, '/');
   assertFinding(await checkPorts(config({})), /^ok PORT: 127\.0\.0\.1:\d+ is free/);

@@ -1,4 +1,4 @@
-/** What `halcyon doctor` says of a Halcyon that is well, and of everything that can be wrong with one, made wrong for real. */
+/** The findings of `halcyon doctor` about a healthy Halcyon and about each fault, caused for real. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { chmod } from 'node:fs/promises';
@@ -36,7 +36,7 @@ type Changed = DoctorContext & {
   address: DatabaseAddress;
 };
 
-/** A migrated database of its own, which the test makes wrong. */
+/** A migrated database of its own, which the test damages. */
 async function place(t: TestContext, env: Record<string, string> = {}): Promise<Changed> {
   const { sql, address } = await testDatabase(t);
   const config = readConfig({ DELIVERY_LEASE_MS: '500', ...env }, tmpdir());
@@ -45,7 +45,7 @@ async function place(t: TestContext, env: Record<string, string> = {}): Promise<
 
 type Ran = { code: number | null; findings: Finding[]; err: string };
 
-test('beside a running Halcyon all is well; a key that others may read fails; without it that is said', async (t) => {
+test('all is well beside a running Halcyon; a key that other users may read fails; without a process that is said', async (t) => {
   const fixture = await placeForFixture({ DELIVERY_LEASE_MS: '1500' });
   t.after(() => fixture.remove());
   const running = await startFixture(fixture);
@@ -55,7 +55,7 @@ test('beside a running Halcyon all is well; a key that others may read fails; wi
     return { code, err, ...(JSON.parse(out) as { findings: Finding[] }) };
   };
   const well = await doctor();
-  // Whether this machine has name servers is not Halcyon's to say.
+  // Whether this machine has name servers is not Halcyon's concern.
   const checked = well.findings.filter(({ check }) => check !== 'names');
   assert.deepEqual(
     checked.filter(({ state }) => state !== 'ok'),
@@ -69,11 +69,11 @@ test('beside a running Halcyon all is well; a key that others may read fails; wi
   );
   assert.match(checked.find(({ check }) => check === 'workers')?.message ?? '', /^1 worker with 256 of 256 shards$/);
 
-  const toldMs = new Map<string, number>();
-  const onFinding = ({ check }: Finding): void => void toldMs.set(check, performance.now());
+  const reportedMs = new Map<string, number>();
+  const onFinding = ({ check }: Finding): void => void reportedMs.set(check, performance.now());
   await examine({ env: fixture.env, cwd: '/', nodeVersion: process.versions.node, clock: systemClock, onFinding });
-  const waitedMs = (toldMs.get('workers') ?? 0) - (toldMs.get('locks') ?? 0);
-  assert.ok(waitedMs > 500, `each is told when it is known: workers are watched for 600 ms, not ${waitedMs}`);
+  const waitedMs = (reportedMs.get('workers') ?? 0) - (reportedMs.get('locks') ?? 0);
+  assert.ok(waitedMs > 500, `each finding is reported at once: workers are watched for 600 ms, not ${waitedMs}`);
 
   await chmod(join(fixture.dataDir, 'secret-key'), 0o644);
   const readable = await doctor();
@@ -89,7 +89,7 @@ test('beside a running Halcyon all is well; a key that others may read fails; wi
   assert.match(misplaced.err, /^halcyon: \d checks? failed/);
 });
 
-test('a server that would lose what was accepted, or has no room', async (t) => {
+test('a server that would lose accepted data, or has a full disk', async (t) => {
   const { sql, address, ...rest } = await place(t, { DATABASE_CONNECTIONS: '500' });
   assert.ok(address.kind === 'socket');
   const set = (name: string, value: string) =>
@@ -109,13 +109,13 @@ test('a server that would lose what was accepted, or has no room', async (t) => 
   assertFinding(findings, /^fail .* 505,/);
 });
 
-test('two addresses that lead to two databases', async (t) => {
+test('two addresses of two databases', async (t) => {
   const [one, other] = [await place(t), await testDatabase(t)];
   assertFinding(await checkSessions(one), /^ok /);
   assertFinding(await checkSessions({ ...one, direct: other.sql }), /^fail .* point to different databases/);
 });
 
-test('migrations that are missing, were changed, or are not known here', async (t) => {
+test('migrations that are missing, changed, or unknown to this version', async (t) => {
   const here = await place(t);
   assertFinding(await checkMigrations(here), /^ok all \d+ are applied/);
   await here.sql`update schema_migration set hash = 'other' where version = 1`;
@@ -129,7 +129,7 @@ test('migrations that are missing, were changed, or are not known here', async (
   assertFinding(await checkMigrations(here), /^fail .* no tables/);
 });
 
-test('days without tables, and days that should be gone', async (t) => {
+test('days without partitions, and days past their retention', async (t) => {
   const here = await place(t, { RETENTION_DAYS: '2' });
   assertFinding(await checkPartitions(here), /^ok /);
   const day = dayOf(here.clock.now());
@@ -143,7 +143,7 @@ test('days without tables, and days that should be gone', async (t) => {
   assertFinding(late, /^warn \d+ tables .*RETENTION_DAYS/);
 });
 
-test('a day whose numbers are nearly used up', async (t) => {
+test('a day whose ids are nearly used up', async (t) => {
   const here = await place(t);
   assertFinding(await checkNumbers(here), /^ok /);
   const day = dayOf(here.clock.now());
@@ -170,7 +170,7 @@ async function addWebhook(sql: Sql, storeId: number, number: number, key: Buffer
   return id;
 }
 
-test('a key that is not the one, and a secret that it does not open', async (t) => {
+test('a key other than the first one, and a secret that it does not open', async (t) => {
   const [key, other] = [randomBytes(32), randomBytes(32)];
   const here = await place(t, { HALCYON_SECRET_KEY: key.toString('hex') });
   await here.sql`insert into sealing_key (key_id) values (${keyIdOf(key)})`;
@@ -183,7 +183,7 @@ test('a key that is not the one, and a secret that it does not open', async (t) 
   assertFinding(await checkKey({ ...here, config: readConfig(both, '/') }), /^warn .*the other key/);
 });
 
-test('clocks that are apart', async (t) => {
+test('clocks that differ', async (t) => {
   const here = await place(t);
   assertFinding(await checkClocks(here), /^ok /);
   here.clock.advance(10_000);
@@ -192,7 +192,7 @@ test('clocks that are apart', async (t) => {
   assertFinding(await checkClocks(here), /^fail .* s apart/);
 });
 
-test('a transaction that nobody ends, and who waits for it', async (t) => {
+test('a transaction that stays open, and the sessions that wait for it', async (t) => {
   const here = await place(t);
   const storeId = await addStore(here.sql);
   assertFinding(await checkTransactions(here, 0), /^ok /);
@@ -213,7 +213,7 @@ test('a transaction that nobody ends, and who waits for it', async (t) => {
   assertFinding(await checkLocks(here, 0), /^ok /);
 });
 
-test('however long a lease is, two beats of a worker are waited for', () => {
+test('two heartbeats of a worker are awaited, however long a lease is', () => {
   const workers = TABLE_CHECKS.find(({ name }) => name === 'workers');
   assert.ok(workers !== undefined);
   for (const leaseMs of [500, 50_000, 600_000]) {
@@ -222,7 +222,7 @@ test('however long a lease is, two beats of a worker are waited for', () => {
   }
 });
 
-test('nobody delivers; somebody is silent; somebody has no shards', async (t) => {
+test('no worker; a silent worker; a worker without shards', async (t) => {
   const here = await place(t);
   assertFinding(await checkWorkers(here), /^warn no worker delivers$/);
   await beat(here.sql, 7, here.clock.now());
@@ -241,7 +241,7 @@ async function addDue(sql: Sql, webhookId: number, due: Date): Promise<void> {
     values (${shard}, ${id}, 1001, ${webhookId}, 0, ${id}, ${due})`;
 }
 
-test('what waits for us, what waits for its endpoint, and endpoints that all fail', async (t) => {
+test('deliveries that wait for Halcyon, deliveries that wait for their endpoint, and endpoints that all fail', async (t) => {
   const here = await place(t);
   const storeId = await addStore(here.sql);
   const [one, other] = [await addWebhook(here.sql, storeId, 1), await addWebhook(here.sql, storeId, 2)];
@@ -261,7 +261,7 @@ test('what waits for us, what waits for its endpoint, and endpoints that all fai
   assertFinding(await checkWebhooks(here), /^warn 2 active, of which 2 fail/);
 });
 
-test('what nobody swept away', async (t) => {
+test('rows that retention has not deleted', async (t) => {
   const here = await place(t);
   assertFinding(await checkRetention(here), /^ok /);
   await here.sql`

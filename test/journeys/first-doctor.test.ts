@@ -1,4 +1,4 @@
-/** What an operator reads before the first start: of a new database, and of settings that are wrong. */
+/** The findings of doctor before the first start: a new database, and faulty settings. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
@@ -29,7 +29,7 @@ test('doctor does not fail on a new database that was migrated and never served'
   assert.deepEqual(failed, []);
 });
 
-test('serve names every setting that cannot be used, in one line, and every name that is none', async (t) => {
+test('serve names every invalid setting in one line, and every unknown name', async (t) => {
   const place = await placeForFixture({ LOG_LEVEL: 'loud', METRICS_PORT: 'x', DATABASE_URI: 'y', HALCYON_FOO: '1' });
   t.after(() => place.remove());
   const { code, err } = await runCommand(['serve'], { ...place.env, DELIVERY_SLOTS: 'z' });
@@ -42,7 +42,7 @@ test('serve names every setting that cannot be used, in one line, and every name
   for (const name of ['LOG_LEVEL', 'METRICS_PORT', 'DELIVERY_SLOTS']) assert.match(last, new RegExp(`${name} is "`));
 });
 
-test('a name that is no setting is warned of, and does not keep the server from starting', async (t) => {
+test('an unknown name among the settings gets a warning, and does not stop the server from starting', async (t) => {
   const place = await placeForFixture({ HALCYON_FOO: '1' });
   t.after(() => place.remove());
   const fixture = await startFixture(place);
