@@ -106,13 +106,13 @@ await bench({ numbers, flags: ['profile'] }, async (options, defer) => {
     return loaded;
   };
   const sides = [
-    { name: 'ours', origin: server.origin, process: server.process },
+    { name: 'halcyon', origin: server.origin, process: server.process },
     { name: 'node:http from memory', origin: `http://127.0.0.1:${port}`, process: memory },
   ] as const;
   heading(
     `P7: GET of a webhook, ${webhook.body.length} bytes, ${connections} connections, ${rounds} rounds of ${count}`,
   );
-  print(`ours   ${server.settings}; a process of its own; PostgreSQL: ${database.settings}`);
+  print(`Halcyon: ${server.settings}; a process of its own; PostgreSQL: ${database.settings}`);
   print('load   undici in a process of its own; two cores carry it, the server and PostgreSQL');
   const results = sides.map(() => ({ perSecond: [] as number[], p99: [] as number[], us: [] as number[][] }));
   for (const { origin } of sides) await burst(origin);
@@ -127,14 +127,14 @@ await bench({ numbers, flags: ['profile'] }, async (options, defer) => {
       results[index]?.us.push(us);
     }
   }
-  const ours = results[0]?.perSecond ?? [];
+  const halcyon = results[0]?.perSecond ?? [];
   table(
-    ['', 'a second', 'ours ÷ it', 'p99 ms', 'server µs', 'PostgreSQL µs', 'loader µs'],
+    ['', 'a second', 'Halcyon ÷ it', 'p99 ms', 'server µs', 'PostgreSQL µs', 'loader µs'],
     results.map(({ perSecond, p99, us }, index) =>
       [
         sides[index]?.name ?? '',
         spread(perSecond),
-        spread(ratios(ours, perSecond), 2),
+        spread(ratios(halcyon, perSecond), 2),
         spread(p99, 1),
         [0, 1, 2].map((part) => spread(us.map((parts) => parts[part] ?? Number.NaN))),
       ].flat(),

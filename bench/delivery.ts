@@ -11,7 +11,7 @@ import { startScene, type Recorded } from './setup/scene.ts';
 import { REPRESENTATION_BYTES } from './setup/seed.ts';
 import { ratios, spread, table } from './setup/table.ts';
 
-/** How many times as fast as each ours has to be. */
+/** How many times as fast as each of the others Halcyon has to be. */
 const GOALS: Readonly<Record<string, number>> = { 'bare undici loop': 0.6, BullMQ: 2, 'graphile-worker': 4 };
 const PROFILE_ROWS = 30;
 
@@ -36,10 +36,10 @@ await bench({ numbers, flags: ['profile', 'few'] }, async (options, defer) => {
   const runs: Recorded[] = [];
   const engines = { publisher: publisher.engine, worker: worker.engine };
   const settings = `${publisher.settings}; ${worker.settings}`;
-  const ours = ourSide(scene, { ...engines, settings }, (run) => runs.push(run));
+  const halcyon = ourSide(scene, { ...engines, settings }, (run) => runs.push(run));
   const bare = await bareSide(defer, scene, options.profile ? bareProfile.execArgv : []);
   const queues = options.few ? [] : [await bullmqSide(defer, scene), await graphileSide(defer, scene)];
-  const sides = [ours, bare.side, ...queues].filter((side) => side !== undefined);
+  const sides = [halcyon, bare.side, ...queues].filter((side) => side !== undefined);
 
   heading(`P1: ${endpoints} endpoints on loopback, ${REPRESENTATION_BYTES} bytes, both signatures, guard on`);
   for (const side of sides) print(`${side.name}: ${side.settings}`);
@@ -82,8 +82,8 @@ await bench({ numbers, flags: ['profile', 'few'] }, async (options, defer) => {
   const rows = sides.map((side) => [
     side.name,
     spread(rate(side)),
-    side === ours ? '' : spread(ratios(rate(ours), rate(side)), 2),
-    side === ours ? '' : String(GOALS[side.name]),
+    side === halcyon ? '' : spread(ratios(rate(halcyon), rate(side)), 2),
+    side === halcyon ? '' : String(GOALS[side.name]),
     spread(of(side, ({ us }) => us.worker)),
     side.store === undefined ? '' : spread(of(side, ({ us }) => us.store)),
     side.publisher === undefined ? '' : spread(of(side, ({ us }) => us.publisher)),
@@ -93,11 +93,23 @@ await bench({ numbers, flags: ['profile', 'few'] }, async (options, defer) => {
       1,
     ),
   ]);
-  const head = ['', 'a second', 'ours ÷ it', 'goal', 'worker µs', 'store µs', 'publisher µs', 'RSS MiB', 'loop p99 ms'];
+  const head = [
+    '',
+    'a second',
+    'Halcyon ÷ it',
+    'goal',
+    'worker µs',
+    'store µs',
+    'publisher µs',
+    'RSS MiB',
+    'loop p99 ms',
+  ];
   table(head, rows);
   print('µs: processor time a delivery. RSS and event loop are of the process that sends.');
   const [warmUp, ...later] = runs;
-  print(`ours published ${spread(later.map((run) => (count / run.publishMs) * 1_000))} a second while it delivered`);
+  print(
+    `Halcyon: published ${spread(later.map((run) => (count / run.publishMs) * 1_000))} a second while it delivered`,
+  );
   print(
     `its worker opened ${warmUp?.connections} connections to warm up, then ${spread(later.map((run) => run.connections))} a round`,
   );

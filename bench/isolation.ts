@@ -1,6 +1,6 @@
 /**
  * P4: what the healthy endpoints notice when others hang or refuse. 1 % refuse connections and 1 %, then 20 %, hang for the
- * whole exchange; between, nobody does. From publish to arrival at 79 % of the endpoints that are well all the time.
+ * whole exchange; between, none does. From publish to arrival at 79 % of the endpoints that are well all the time.
  * `--endpoints 20000 --rounds 5 --seconds 40 --rate 500` is the whole run; a phase should last longer than 30 s, the time-out.
  */
 import { randomBytes } from 'node:crypto';

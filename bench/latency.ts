@@ -30,7 +30,7 @@ await bench({ numbers }, async ({ rounds, seconds, endpoints }, defer) => {
   const { receiver, storeIds } = scene;
   heading(`P2: ${endpoints} stores, one webhook each, ${REPRESENTATION_BYTES} bytes, one event a request, open loop`);
   print('rival  127 ms p95 at 200/s, saturated at 1,000/s: the best that is published, not run here');
-  print(`ours   PostgreSQL: ${scene.database.settings}`);
+  print(`Halcyon: PostgreSQL: ${scene.database.settings}`);
   let from = 0;
   const measure = async (
     { publisher, worker }: Record<'publisher' | 'worker', Child<EngineProcess>>,

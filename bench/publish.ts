@@ -69,7 +69,7 @@ await bench({ numbers }, async ({ rounds, count, array }, defer) => {
   const storeIds = await seedStores(database.sql, urls, Buffer.alloc(32, 1));
 
   heading('Publishing: one webhook matches each event, durable, no worker');
-  print(`ours     group commit: ≤ ${limits.batchRows} rows a statement, two committers`);
+  print(`Halcyon: group commit: ≤ ${limits.batchRows} rows a statement, two committers`);
   print(`rival 1  one statement a request, ${pool.connections} connections at once`);
   print('rival 2  one statement a request, two committers, one at a time each (batchRows 1)');
   print(`all      ${pool.connections} connections; PostgreSQL: ${database.settings}`);
@@ -131,6 +131,9 @@ await bench({ numbers }, async ({ rounds, count, array }, defer) => {
       spread(of(index, 'walBytes')),
       spread(ratios(of(0, 'perSecond'), of(index, 'perSecond')), 2),
     ]);
-    table(['', 'events a second', 'p50 ms', 'p99 ms', 'statements an event', 'WAL bytes an event', 'ours ÷ it'], rows);
+    table(
+      ['', 'events a second', 'p50 ms', 'p99 ms', 'statements an event', 'WAL bytes an event', 'Halcyon ÷ it'],
+      rows,
+    );
   }
 });

@@ -55,7 +55,7 @@ await bench({ numbers }, async (options, defer) => {
     return receiver.ask('stopTiming', null);
   };
 
-  /** Events of which no webhook was told, as while it was off; their bodies do not say when they were due. */
+  /** Events without deliveries, as if the webhook had been inactive; their bodies have no due time. */
   const miss = async (): Promise<void> => {
     const now = new Date();
     const body = eventMaker(storeId)(0).body;

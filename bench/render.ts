@@ -2,7 +2,7 @@
  * P8: a page of webhooks in every format there is, beside `JSON.stringify` of the ready-made HAL object. Once a page that is
  * as ready as that object, which is what the goals mean: its strings are in one piece. And once pages as requests make them,
  * each rendered once, beside objects that were never written before: what V8 put off when strings were put together is then
- * paid by whoever reads them first.
+ * paid by the first reader.
  */
 import { html } from '#hypermedia/markup.ts';
 import { formats } from '#hypermedia/render.ts';

@@ -19,7 +19,7 @@ async function untilAnswered(url: string, signal: AbortSignal): Promise<void> {
 /** Starts the fixture and stops it again; answers the milliseconds to the first answer and to its "is ready". */
 async function startOnce(place: FixturePlace, defer: Defer): Promise<{ answeredMs: number; readyMs: number }> {
   let starting: Promise<Fixture> | undefined;
-  // Before the spawn: nothing may come up that nobody would take down.
+  // Before the spawn: no process may start that would not be stopped.
   defer(async () => void (await (await starting?.catch(() => undefined))?.end('SIGTERM')));
   const startedAt = performance.now();
   const since = () => performance.now() - startedAt;

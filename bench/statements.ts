@@ -26,7 +26,7 @@ await bench({ numbers }, async ({ rounds, count, endpoints, clients, array }, de
   };
   heading(`P3: ${endpoints} stores, one webhook each, representations of ${REPRESENTATION_BYTES} bytes`);
   print(`rival  ${PUBLISHED_RIVAL} statements an event (published, not run here); goal of P3: under ${GOAL}`);
-  print(`ours   PostgreSQL: ${scene.database.settings}`);
+  print(`Halcyon: PostgreSQL: ${scene.database.settings}`);
 
   const loads = [
     { name: `arrays of ${array}, 16 at once`, requests: Math.ceil(count / array), arrayOf: array, concurrent: 16 },
@@ -35,7 +35,7 @@ await bench({ numbers }, async ({ rounds, count, endpoints, clients, array }, de
   let from = 0;
   const measure = async (engines: readonly Child<EngineProcess>[], load: (typeof loads)[number]): Promise<Round> => {
     const [publisher] = engines;
-    if (publisher === undefined) throw new Error('Nobody publishes');
+    if (publisher === undefined) throw new Error('No publisher');
     const counted = () => Promise.all(engines.map((engine) => engine.ask('counts', null)));
     const before = await counted();
     const walBefore = await walAt();

@@ -28,9 +28,9 @@ await bench({ numbers }, async (options, defer) => {
   const publisher = await scene.startEngine({ delivers: false });
   const worker = await scene.startEngine({ delivers: true });
   const settings = `${publisher.settings}; ${worker.settings}`;
-  const ours = ourSide(scene, { publisher: publisher.engine, worker: worker.engine, settings }, () => {});
+  const halcyon = ourSide(scene, { publisher: publisher.engine, worker: worker.engine, settings }, () => {});
   const { side: bare } = await bareSide(defer, scene);
-  const sides = [ours, bare];
+  const sides = [halcyon, bare];
 
   heading(`P11: ${endpoints} https endpoints on loopback, TLS 1.3, P-256, ${REPRESENTATION_BYTES} bytes`);
   for (const side of sides) print(`${side.name}: ${side.settings}`);
@@ -69,11 +69,11 @@ await bench({ numbers }, async (options, defer) => {
     const rate = (side: Side): number[] => of(side, ({ perSecond }) => perSecond);
     heading(`${state}: ${times} of ${count} deliveries, median (lowest–highest)`);
     table(
-      ['', 'a second', 'ours ÷ it', 'worker µs', 'full handshakes', 'resumed', 'RSS MiB', 'loop p99 ms'],
+      ['', 'a second', 'Halcyon ÷ it', 'worker µs', 'full handshakes', 'resumed', 'RSS MiB', 'loop p99 ms'],
       sides.map((side) => [
         side.name,
         spread(rate(side)),
-        side === ours ? '' : spread(ratios(rate(ours), rate(side)), 2),
+        side === halcyon ? '' : spread(ratios(rate(halcyon), rate(side)), 2),
         spread(of(side, ({ us }) => us)),
         spread(
           of(side, ({ full }) => full),

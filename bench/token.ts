@@ -44,10 +44,10 @@ await bench({ numbers, flags: ['profile'] }, async (options, defer) => {
   const rivalPackage = new URL('../package.json', import.meta.resolve('oidc-provider'));
   const { version } = JSON.parse(await readFile(rivalPackage, 'utf8')) as { version: string };
   heading('P6: POST /token, client_secret_basic, stable refresh tokens, durable');
-  print(`ours   ${sides[0]?.settings}; a process of its own`);
+  print(`Halcyon: ${sides[0]?.settings}; a process of its own`);
   print(`rival  oidc-provider ${version}: ${sides[1]?.settings}; a process of its own`);
   print('       its adapter: one table, id as the key, jsonb, prepared, one statement a call; a person costs it none');
-  print('       once with its client in the table, as ours has it, and once in its configuration');
+  print('       once with its client in the table, as in Halcyon, and once in its configuration');
   print(`both   PostgreSQL: ${database.settings}`);
   print('load   undici in a process of its own; two cores carry it, the server and PostgreSQL');
 
@@ -88,7 +88,7 @@ await bench({ numbers, flags: ['profile'] }, async (options, defer) => {
       heading(`${operation}, ${connections} connections: ${rounds} rounds of ${count}, median (lowest–highest)`);
       const pick = (index: number, key: keyof Round) => results[index]?.map((round) => round[key]) ?? [];
       table(
-        ['', 'a second', 'ours ÷ it', 'p50 ms', 'p99 ms', 'server µs', 'PostgreSQL µs', 'loader µs'],
+        ['', 'a second', 'Halcyon ÷ it', 'p50 ms', 'p99 ms', 'server µs', 'PostgreSQL µs', 'loader µs'],
         sides.map(({ name }, index) =>
           [
             name,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { endAll } from './setup/endings.ts';
 
-test('what one end throws keeps none of the others from being done, and is told', async () => {
+test('a cleanup that throws does not prevent the others, and its error is reported', async () => {
   const done: string[] = [];
   const ends = [
     async () => void done.push('first'),

@@ -1,4 +1,4 @@
-/** scripts/install.mjs in a folder of its own, with an npm that writes down how it was called. */
+/** scripts/install.mjs in its own folder, with an npm that records how it was called. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { copyFile, mkdir, mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises';
@@ -11,7 +11,7 @@ const NODE = 'node_modules/.bin/node';
 const INSTALLED = 'node_modules/.package-lock.json';
 const LOCK = 'package-lock.json';
 
-/** Seconds after the epoch: what counts is which file is younger. */
+/** Seconds since the epoch: only the order of the files matters. */
 const OLD = 1_000_000_000;
 const YOUNG = 1_000_000_001;
 
@@ -21,7 +21,7 @@ writeFileSync('calls.json', JSON.stringify({ args: process.argv.slice(2), cwd: p
 process.exit(Number(process.env.NPM_EXIT_CODE));
 `;
 
-/** A project with these files, each as old as is said. */
+/** A project with these files, each of the given age. */
 async function project(t: TestContext, files: Readonly<Record<string, number>>): Promise<string> {
   const root = await mkdtemp(join(tmpdir(), 'halcyon-install-'));
   t.after(() => rm(root, { recursive: true, force: true }));
@@ -38,7 +38,7 @@ async function project(t: TestContext, files: Readonly<Record<string, number>>):
 
 async function install(root: string, npmExitCode = 0) {
   const env = { ...process.env, npm_execpath: join(root, 'npm.mjs'), NPM_EXIT_CODE: String(npmExitCode) };
-  // From another folder: npm runs scripts in the project's, a person may not.
+  // From another folder: npm runs scripts in the project's folder, a person may not.
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, SCRIPT)], {
     cwd: tmpdir(),
     env,
@@ -53,14 +53,14 @@ async function install(root: string, npmExitCode = 0) {
   };
 }
 
-test('nothing is done, or said, when what is installed is younger than the lock file', async (t) => {
+test('without a newer lock file nothing is installed or printed', async (t) => {
   const root = await project(t, { [LOCK]: OLD, [INSTALLED]: YOUNG, [NODE]: OLD });
   assert.deepEqual(await install(root), { status: 0, stdout: '', stderr: '', call: null });
 });
 
 const stale: readonly (readonly [name: string, files: Readonly<Record<string, number>>])[] = [
   ['nothing is installed', { [LOCK]: OLD }],
-  ['the lock file is younger than what is installed', { [LOCK]: YOUNG, [INSTALLED]: OLD, [NODE]: OLD }],
+  ['the lock file is newer than the installed packages', { [LOCK]: YOUNG, [INSTALLED]: OLD, [NODE]: OLD }],
   ['an installation stopped half-way', { [LOCK]: OLD, [NODE]: YOUNG }],
   ['the Node that runs TypeScript is missing', { [LOCK]: OLD, [INSTALLED]: YOUNG }],
 ];
@@ -72,13 +72,13 @@ for (const [name, files] of stale) {
     assert.equal(status, 0);
     assert.equal(call?.args[0], 'ci');
     assert.equal(call.cwd, root);
-    // Standard output belongs to the command that is run afterwards.
+    // Standard output belongs to the command that runs afterwards.
     assert.equal(stdout, '');
     assert.match(stderr, /Installing/);
   });
 }
 
-test('where npm fails, nothing is started after it', async (t) => {
+test('after a failed npm ci nothing is started', async (t) => {
   const root = await project(t, { [LOCK]: OLD });
   const { status, stderr, call } = await install(root, 7);
   assert.equal(call?.args[0], 'ci');

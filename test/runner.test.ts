@@ -1,4 +1,4 @@
-/** The runner of these tests: a run ends whatever a file leaves behind, and no two processes get the same port. */
+/** The runner of these tests: a run ends whatever a file leaves open, and no two processes get the same port. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -19,7 +19,7 @@ test('a file that fails and leaves a timer running is reported, and its process 
   const file = join(folder, 'leaks.test.mjs');
   await writeFile(file, `setInterval(() => undefined, 1000); throw new Error('the address is in use');`);
   const files = [relative(join(import.meta.dirname, '..'), file)];
-  // Told that it is a test's process, node prints results for the process that started it.
+  // As a child of a test run, node prints results for its parent process.
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const queue = writeQueue({ files, claims: folder, limit: 1, patienceMs: PATIENCE_MS });
   const worker = run(process.execPath, [join(import.meta.dirname, 'runner/worker.ts')], {
@@ -37,7 +37,7 @@ test('a file that fails and leaves a timer running is reported, and its process 
 test('two processes that ask for ports in the same order get different ones', async (t) => {
   const askedAtOnce = 20;
   const module = JSON.stringify(new URL('setup/free-port.ts', import.meta.url).href);
-  // A thread has modules of its own, and the process id from which they begin.
+  // Each thread has its own modules, but shares the process id from which the ports start.
   const asks = `import { parentPort } from 'node:worker_threads';
     const { freePort } = await import(${module});
     parentPort.once('message', () => undefined);

@@ -4,12 +4,12 @@ import { test } from 'node:test';
 import { testDatabase } from './setup/database.ts';
 import { dumpSchema, SCHEMA_FILE } from './setup/schema.ts';
 
-test('migrations/schema.sql is what the migrations make (if not: npm run schema, and commit the difference)', async (t) => {
+test('migrations/schema.sql is the schema of the migrations (otherwise run npm run schema and commit the difference)', async (t) => {
   const { sql } = await testDatabase(t);
   assert.equal(await dumpSchema(sql), await readFile(SCHEMA_FILE, 'utf8'));
 });
 
-test('the dump sees a new column, default, constraint, index, sequence and option', async (t) => {
+test('the dump contains a new column, default, constraint, index, sequence and option', async (t) => {
   const { sql } = await testDatabase(t);
   const changes = [
     'alter table worker add column extra text',

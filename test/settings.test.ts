@@ -1,4 +1,4 @@
-/** The tables of settings are what operators set them by: here they are held against what is read. */
+/** The tables of settings, compared with the settings that the code reads. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -15,7 +15,7 @@ const WITH_MAIL: Env = { SMTP_URL: 'smtp://localhost', MAIL_FROM: 'halcyon@examp
 
 const settings = SETTING_GROUPS.flatMap(([, group]) => Object.entries(group));
 
-/** The worker's id is drawn anew for each process. */
+/** The worker's id is random in each process. */
 function read(env: Env) {
   const config = readConfig(env, '/');
   return { ...config, delivery: { ...config.delivery, workerId: 0 } };
@@ -27,10 +27,10 @@ async function namesReadFrom(env: Env, readFrom: (env: Env) => unknown): Promise
   return names;
 }
 
-/** Of what commands ask servers with. */
+/** The settings with which commands call servers. */
 const PLATFORM: Env = { HALCYON_CLIENT_ID: 'id', HALCYON_CLIENT_SECRET: 'secret' };
 
-test('docs/operating.md has the settings as they are described (node scripts/settings-table.ts writes them)', async () => {
+test('docs/operating.md has the settings as described in the code (node scripts/settings-table.ts writes them)', async () => {
   const page = await readFile(HANDBOOK, 'utf8');
   assert.equal(page, withSettings(page));
 });
@@ -45,14 +45,14 @@ test('each setting that is read is described, once, and no other', async () => {
   assert.deepEqual(settings.map(([name]) => name).toSorted(), [...isRead].toSorted());
 });
 
-test('a description is one cell of a table', () => {
+test('a description fits into one cell of a table', () => {
   for (const [name, { standard, allowed, meaning }] of settings)
     for (const cell of [standard, allowed, meaning]) assert.match(cell, /^[^|\n]+$/, name);
 });
 
 const ticked = (cell: string): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text);
 
-/** What the tables say that each is by itself, and where; what is `as` another is what that one is. */
+/** The default values stated by the tables; a setting with `as` has the default of another one. */
 const standards = settings.flatMap(([name, { standard }]): [env: Env, name: string, value: string][] => {
   const [first, second] = ticked(standard).map((value) => value.replace('PORT', String(read(EMBEDDED).port)));
   if (standard === 'off') return [[EMBEDDED, name, '0']];
@@ -65,12 +65,12 @@ const standards = settings.flatMap(([name, { standard }]): [env: Env, name: stri
   ];
 });
 
-test('what counts where a setting is not set is what its table says', () => {
+test('the default of a setting is that of its table', () => {
   assert.ok(standards.length > settings.length / 2);
   for (const [env, name, value] of standards) assert.deepEqual(read({ ...env, [name]: value }), read(env), name);
 });
 
-test('what a setting may be is refused beyond it', () => {
+test('a value outside the stated range is refused', () => {
   const ranges = settings.flatMap(([name, { allowed }]) => {
     const [, min, max] = /^([\d,]+)–([\d,]+)$/.exec(allowed) ?? [];
     return min === undefined || max === undefined ? [] : [{ name, limits: [min, max] as const }];
@@ -84,7 +84,7 @@ test('what a setting may be is refused beyond it', () => {
   }
 });
 
-test('a stop waits for exchanges as long as it is set to, and the process is not ended before', () => {
+test('a stop waits for exchanges as configured, and the process does not end before', () => {
   const [short, long] = ['0', '30000'].map((DELIVERY_DRAIN_MS) => readConfig({ DELIVERY_DRAIN_MS }, '/').stopping);
   assert.deepEqual([short?.exchangesMs, long?.exchangesMs], [0, 30_000]);
   assert.equal((long?.allMs ?? 0) - (short?.allMs ?? 0), 30_000);

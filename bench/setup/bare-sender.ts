@@ -56,7 +56,7 @@ function endpointAt(url: URL, index: number, connect: buildConnector.connector):
 }
 
 export function openSender(urls: readonly string[]): BareSender {
-  // Its cache of TLS sessions has room for all, where the default is 100.
+  // The cache of TLS sessions holds all of them; the default is 100.
   const lookup = createGuard({ allowed: ['127.0.0.0/8'] }, resolverOf()).lookupFor(0);
   const connect = buildConnector({ lookup, allowH2: false, maxCachedSessions: 100_000 });
   const endpoints = urls.map((url, index) => endpointAt(new URL(url), index, connect));

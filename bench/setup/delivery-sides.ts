@@ -1,4 +1,4 @@
-/** Who delivers in P1: ours, the bare undici loop, and two queues that people take for it. */
+/** The sides of P1: Halcyon, a bare undici loop, and two queues that are used for webhooks. */
 import { until } from '../../test/setup/until.ts';
 import { AT_ONCE } from './bare-sender.ts';
 import type { BareProcess } from './bare-process.ts';
@@ -27,14 +27,14 @@ export type Side = {
 
 const LEFT_MS = 120_000;
 
-/** Ours, in two processes; `onRun` is told more of each run. */
+/** Halcyon in two processes; `onRun` receives the details of each run. */
 export function ourSide(
   scene: Scene,
   engines: { publisher: Child<EngineProcess>; worker: Child<EngineProcess>; settings: string },
   onRun: (run: Recorded) => void,
 ): Side {
   return {
-    name: 'ours',
+    name: 'halcyon',
     settings: engines.settings,
     worker: engines.worker,
     publisher: engines.publisher,

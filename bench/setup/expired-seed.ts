@@ -1,4 +1,4 @@
-/** What has had its time, in such numbers as years of it would leave if nobody deleted any. */
+/** Expired rows, as many as years without deletion would leave. */
 import type { Sql } from '#db/pool.ts';
 import type { SeededClient } from './token-seed.ts';
 

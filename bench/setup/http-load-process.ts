@@ -1,5 +1,5 @@
 /**
- * Posts forms, or gets what it is told, over kept-alive connections, in a process of its own: a client inside the measured process would be measured
+ * Posts forms, or requests the given paths, over kept-alive connections, in a process of its own: a client inside the measured process would be measured
  * with it. It looks at the status of an answer and parses none.
  */
 import { Pool } from 'undici';

@@ -1,5 +1,5 @@
 /**
- * Many endpoints in one process, of which some hang or refuse connections when they are told to: one port on all of 127/8, an
+ * Many endpoints in one process, of which some hang or refuse connections on request: one port on all of 127/8, an
  * address each, and one port more for those that refuse.
  */
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import { monotonicMs } from './monotonic.ts';
 const HEAD_END = '\r\n\r\n';
 const REPLY = `HTTP/1.1 204 No Content\r\nconnection: keep-alive${HEAD_END}`;
 const SENT_AT = /"at":([0-9.]+)/;
-const NOBODY = { from: 0, to: 0 };
+const NONE = { from: 0, to: 0 };
 
 type Range = { from: number; to: number };
 
@@ -21,8 +21,8 @@ function indexOf(address: string): number {
   return high * 256 + low;
 }
 
-let hanging: Range = NOBODY;
-let measured: Range = NOBODY;
+let hanging: Range = NONE;
+let measured: Range = NONE;
 const held = new Set<Socket>();
 const refusing = new Set<Socket>();
 let latencies: number[] = [];
@@ -87,7 +87,7 @@ const handlers = {
       for (const socket of refusing) socket.destroy();
     } else if (!given.refuses && !refuser.listening) await listen(refuser, refuserPort);
   },
-  /** Measures those in the range anew. */
+  /** Restarts the measurement of the endpoints in the range. */
   measure: async (range: Range): Promise<void> => {
     measured = range;
     latencies = [];

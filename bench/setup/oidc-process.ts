@@ -39,7 +39,7 @@ const configurationOf = (client: ClientMetadata, isStored: boolean): Configurati
   cookies: { keys: ['of this bench'] },
 });
 
-/** A grant of its own for each code, as ours has. */
+/** A grant of its own for each code, as in Halcyon. */
 async function newCode({ provider, clientId }: NonNullable<typeof running>): Promise<string> {
   const client = await provider.Client.find(clientId);
   if (client === undefined) throw new Error('The client is gone');

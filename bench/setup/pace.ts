@@ -1,6 +1,6 @@
 /**
  * Open-loop load: events are published when they are due, however long earlier ones take, as a shop's customers do not wait
- * for each other. Each says when it was due, so that a publisher that is late is late for whoever waits.
+ * for each other. Each has its due time, so that the delay of a late publisher counts.
  */
 import type { Publisher } from '#events/publish/publish.ts';
 import { monotonicMs } from './monotonic.ts';

@@ -1,4 +1,4 @@
-/** A page of webhooks as a request makes it, but for the database: every page is made anew, strings included. */
+/** A page of webhooks as a request makes it, but for the database: every page is built from new strings. */
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/page.ts';
 import { webhookDocument } from '#webhooks/document.ts';

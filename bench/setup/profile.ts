@@ -19,7 +19,7 @@ const ROOT = join(import.meta.dirname, '../..');
 const IDLE = new Set(['(idle)', '(root)', '(program)']);
 const INTERVAL_US = 500;
 
-/** A folder for profiles, and what Node needs to be told to write them there. */
+/** A folder for profiles, and the arguments that make Node write them there. */
 export async function profiling(defer: Defer): Promise<{ folder: string; execArgv: string[] }> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-profile-'));
   defer(() => rm(folder, { recursive: true, force: true }));

@@ -18,7 +18,7 @@ let handshakes = { full: 0, resumed: 0 };
 const sockets = new Set<Socket>();
 let wanted = Number.POSITIVE_INFINITY;
 let onWanted = (): void => {};
-/** How long each took that says when it was due; nothing is looked for where nobody asks. */
+/** Delays of requests that have a due time; not searched for unless requested. */
 let latenciesMs: number[] | undefined;
 
 const reply = (): string => `HTTP/1.1 204 No Content\r\ndate: ${date}\r\nconnection: keep-alive${HEAD_END}`;
@@ -106,7 +106,7 @@ const handlers = {
       laterP95: quantile(all.slice(half), 0.95),
     };
   },
-  /** Counts anew; the answer comes when that many requests have arrived, and says how many connections were opened. */
+  /** Resets the counters; responds when that many requests have arrived, with the number of opened connections. */
   until: async (count: number): Promise<number> => {
     received = 0;
     connections = 0;

@@ -1,7 +1,7 @@
 /** What is put into the rivals' queues: a job an event, with all that the worker needs beside the webhook's settings. */
 import type { Load } from './load.ts';
 
-/** `body` is the text of the representation, as it is stored in ours too. */
+/** `body` is the text of the representation, as Halcyon stores it too. */
 export type Job = { endpoint: number; n: number; body: string };
 
 export type RivalLoad = Pick<Load, 'requests' | 'arrayOf' | 'concurrent' | 'from'>;

@@ -1,14 +1,14 @@
-/** What a statement is for, told by its text. */
+/** The purpose of a statement, recognised by its text. */
 export type StatementCounts = Record<string, number>;
 
 const KINDS: readonly (readonly [kind: string, pattern: RegExp])[] = [
-  ['publish', /^with\s+(?:wanted|kept|input) as/],
+  ['publish', /^with\s+lock_limit as/],
   ['numbers', /^select nextval/],
   ['notify', /pg_notify/],
-  ['record', /^with held as materialized/],
-  ['fetch', /as lane \(webhook_id, asked/],
-  ['arrivals', /as told \(shard, id\)/],
-  ['bodies', /from event\s+where shard/],
+  ['record', /^with owned as materialized[^]*\bas i \(shard, delivery_id/],
+  ['fetch', /as lane \(webhook_id, max_rows/],
+  ['arrivals', /as announced \(shard, id\)/],
+  ['bodies', /from event e where e\.shard/],
   ['settings', /from webhook w\s+join store/],
   ['discover', /^with recursive lane/],
   ['lease', /^insert into worker|^select id, beat from worker|shard_lease/],

@@ -17,8 +17,8 @@ export function spread(values: readonly number[], digits = 0): string {
 }
 
 /** The quotient round by round, so that what both sides suffered in a round falls out. */
-export function ratios(ours: readonly number[], rival: readonly number[]): number[] {
-  return ours.map((value, index) => value / (rival[index] ?? Number.NaN));
+export function ratios(halcyon: readonly number[], rival: readonly number[]): number[] {
+  return halcyon.map((value, index) => value / (rival[index] ?? Number.NaN));
 }
 
 /** Prints rows under a head, the first column to the left and all others to the right. */

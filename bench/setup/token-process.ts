@@ -1,4 +1,4 @@
-/** Halcyon's whole server in a process of its own, with the settings of config.ts, and its housekeeping when told to. */
+/** Halcyon's whole server in a process of its own, with the settings of config.ts, and its housekeeping on request. */
 import { Registry } from 'prom-client';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { systemClock } from '#core/clock.ts';
@@ -49,7 +49,7 @@ const handlers = {
     return `startApp, roles serve, connections=${connections}`;
   },
   statements: async (_: null): Promise<number> => statements,
-  /** Begins to delete one kind of what has expired, as the server itself would, and goes on until told. */
+  /** Deletes expired rows of one kind, as the server does, until it is stopped. */
   purge: async (given: { what: string; batchRows: number; pauseMs: number }): Promise<void> => {
     if (sql === undefined) throw new Error('Not started');
     const { housekeeping: kept } = readConfig({}, '/');

@@ -29,7 +29,7 @@ export function refreshBody(refreshToken: string): string {
   return new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken }).toString();
 }
 
-/** A confidential client, whose refresh tokens are stable, and somebody with a store. */
+/** A confidential client, whose refresh tokens are stable, and a user with a store. */
 export async function seedClient(sql: Sql): Promise<SeededClient> {
   const now = new Date();
   const passwords = createPasswords({ hashesAtOnce: 1 });
@@ -65,7 +65,7 @@ export function seedCodes(sql: Sql, { id, userId, storeId }: SeededClient, count
   );
 }
 
-/** Redeems the codes at whoever made them; answers the refresh tokens. */
+/** Redeems the codes at the server that issued them; returns the refresh tokens. */
 export async function redeemAll(
   load: Child<HttpLoadProcess>,
   target: Target,

@@ -28,7 +28,7 @@ export function serverOf(database: Database, seeded: SeededClient): Start {
     const port = await freePort();
     const settings = await server.ask('start', { address: database.address, port, secretKey: randomBytes(32), counts });
     return {
-      name: 'ours',
+      name: 'halcyon',
       settings,
       target: { origin: `http://127.0.0.1:${port}`, path: '/token', authorization: basic(seeded.credentials) },
       process: server,

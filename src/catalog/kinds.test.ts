@@ -22,7 +22,7 @@ const kinds: readonly (readonly [name: string, value: Value, kind: string])[] = 
   ['next_transaction_date', '2026-11-20', 'date'],
   ['note', '2026-11-20', 'text'],
   ['receipt', 'https://shop.example.com/4711', 'url'],
-  ['note', 'https://shop.example.com is ours', 'text'],
+  ['note', 'https://shop.example.com is open', 'text'],
   ['note', 'javascript:alert(1)', 'text'],
   ['total_order', 9.5, 'money'],
   ['total_order', '9.50', 'money'],
@@ -35,7 +35,7 @@ for (const [name, value, kind] of kinds) {
   });
 }
 
-test('a currency is three letters, and nothing else is', () => {
+test('a currency is three letters; other text is not', () => {
   const codes: Value[] = ['eur', 'EUR', 'EURO', '€', 978, null];
   assert.deepEqual(
     codes.map((code) => currencyOf({ currency_code: code })),
@@ -43,7 +43,7 @@ test('a currency is three letters, and nothing else is', () => {
   );
 });
 
-test('money is in the currency of its resource, also where it stands in what is embedded', () => {
+test('money has the currency of its resource, also inside embedded resources', () => {
   const body = JSON.stringify({
     currency_code: 'EUR',
     total_order: 12,

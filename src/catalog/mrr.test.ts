@@ -9,7 +9,7 @@ type Json = { readonly [name: string]: Value };
 const monthly = (frequency: Value, template: Json): string =>
   termOf({ frequency, _embedded: { transaction_template: template } }, 'UTC').monthly;
 
-test('an amount is counted by the month, rounded half to even at the sixth decimal', () => {
+test('an amount is counted per month, rounded half to even at the sixth decimal', () => {
   const cases: [string, Value, string][] = [
     ['1m', 19, '19'],
     ['1m', '19.99', '19.99'],
@@ -41,7 +41,7 @@ test('an amount is counted by the month, rounded half to even at the sixth decim
   );
 });
 
-test('what is no frequency, no amount or below zero brings nothing', () => {
+test('an invalid frequency, an invalid amount and a negative amount add no revenue', () => {
   for (const frequency of ['', '0m', 'm', '1', '1x', '-1m', '1.5m', '0.5m', '1M', ' 1m', '10000d', 1, null, true, {}])
     assert.equal(monthly(frequency, { total_order: 10 }), '0', JSON.stringify(frequency));
   for (const amount of [
@@ -65,7 +65,7 @@ test('what is no frequency, no amount or below zero brings nothing', () => {
   assert.equal(termOf({ frequency: '1m' }, 'UTC').monthly, '0');
 });
 
-test('the items are what comes again, with what their options add, before any total', () => {
+test('recurring revenue is the items with their options, in preference to any total', () => {
   const items = [
     { price: '9.95', quantity: 2, _embedded: { 'svc:item_options': [{ price_mod: -0.05 }, { price_mod: '1.1' }] } },
     { price: 0.1 },
@@ -80,14 +80,14 @@ test('the items are what comes again, with what their options add, before any to
   assert.equal(monthly('1m', { ...totals, _embedded: { items: [{ price: 1 }, { price: 'free' }] } }), '0');
 });
 
-test('the currency is that of the subscription, else of its template, else none', () => {
+test('the currency is that of the subscription, then that of its template, else none', () => {
   const template = { _embedded: { 'x:transaction_template': { currency_code: 'usd' } } };
   assert.equal(termOf({ currency_code: 'EUR', ...template }, 'UTC').currency, 'EUR');
   assert.equal(termOf({ currency_code: 'Euro', ...template }, 'UTC').currency, 'USD');
   assert.equal(termOf({}, 'UTC').currency, 'XXX');
 });
 
-test('days are those of the store, and what is no date is none', () => {
+test('days are in the time zone of the store, and an invalid date is no day', () => {
   const dayIn = (zone: string, start_date: Value) => termOf({ start_date }, zone).startDay;
   const cases: [string, Value, string | null][] = [
     ['Europe/Berlin', '2026-08-01', '2026-08-01'],
@@ -114,13 +114,13 @@ test('days are those of the store, and what is no date is none', () => {
   );
 });
 
-test('active is what says so in any of its spellings', () => {
+test('a subscription is active in every spelling of the flag', () => {
   const isActive = (is_active: Value) => termOf({ is_active }, 'UTC').isActive;
   assert.deepEqual([true, 1, '1', 'true'].map(isActive), [true, true, true, true]);
   assert.deepEqual([false, 0, '0', 'false', 'yes', 2, null, [], {}].filter(isActive), []);
 });
 
-/** Members that a subscription may have, with anything in them. */
+/** Members that a subscription may have, with arbitrary values. */
 const anything = fc.jsonValue({ maxDepth: 4 });
 const names = ['price', 'quantity', 'price_mod', 'total_order', 'total_item_price', 'currency_code', 'items'];
 const strange = fc.letrec<{ any: unknown }>((tie) => ({
@@ -136,7 +136,7 @@ const strange = fc.letrec<{ any: unknown }>((tie) => ({
   ),
 })).any;
 
-test('no subscription is so strange that it has no term that can be stored', () => {
+test('every subscription, however malformed, has a term that can be stored', () => {
   const frequency = fc.oneof(fc.constantFrom('1m', '.5m', '2w', '7d', '1y'), anything);
   const zone = fc.constantFrom('UTC', 'Asia/Tokyo', 'America/Lima');
   const date = fc.oneof(

@@ -23,17 +23,17 @@ test('zoom is a tree of relations, fields a set of names', () => {
   assert.deepEqual([...(fields ?? [])], ['id', 'total']);
 });
 
-test('a relation that the resource does not have is named, and what is possible', () => {
+test('an unknown relation is named, together with the possible ones', () => {
   assert.match(messagesOf('zoom=items:colour')[0] ?? '', /"colour".*"items:colour".*item_options, item_category/);
   assert.equal(messagesOf('zoom=foo,bar').length, 2);
 });
 
-test('an unknown modifier, a repeated one, and an empty field are refused', () => {
+test('an unknown modifier, a repeated modifier and an empty field are refused', () => {
   assert.match(messagesOf('zoomm=items')[0] ?? '', /no parameter "zoomm"/);
   assert.match(messagesOf('fields=id,')[0] ?? '', /fields takes/);
 });
 
-test('a modifier that is repeated is one fault, and so is an unknown one', () => {
+test('a repeated modifier is one fault, and so is an unknown one', () => {
   assert.deepEqual(messagesOf('zoom=items&zoom=customer&zoom=x'), ['zoom is given more than once']);
   assert.equal(messagesOf('order=a&order=b').length, 1);
 });
@@ -53,7 +53,7 @@ function codeOf(ask: () => unknown): string | undefined {
   }
 }
 for (const query of ['fields=', 'fields=id,', 'fields=id&fields=name', `fields=${'a,'.repeat(100)}a`]) {
-  test(`${query.slice(0, 25)} is the same fault of a list and of a resource`, () => {
+  test(`${query.slice(0, 25)} is the same fault for a list and for a resource`, () => {
     const parameters = new URLSearchParams(query);
     const ofList = codeOf(() => readListing(parameters, { properties: {}, isOpen: true, relations: undefined }));
     assert.ok(ofList);
@@ -88,7 +88,7 @@ const shaped = (query: string) =>
     }),
   ) as Record<string, Record<string, unknown> | undefined>;
 
-test('a relation not asked for is a link only', () => {
+test('a relation that is not requested is only a link', () => {
   const plain = shaped('');
   assert.equal(plain['_embedded'], undefined);
   assert.deepEqual(plain['_links']?.['svc:items'], {
@@ -97,7 +97,7 @@ test('a relation not asked for is a link only', () => {
   });
 });
 
-test('what is asked for is embedded from what the publisher embedded, and no deeper', () => {
+test('a requested relation is embedded from what the publisher embedded, and no deeper', () => {
   assert.deepEqual(shaped('zoom=items,customer')['_embedded'], {
     'svc:items': [{ name: 'Brush' }],
     'svc:customer': { email: 'a@example.com' },
@@ -108,7 +108,7 @@ test('what is asked for is embedded from what the publisher embedded, and no dee
   assert.equal(shaped('zoom=payments')['_embedded'], undefined);
 });
 
-test('links are ours, whatever the publisher sent', () => {
+test('links are built by the server, whatever the publisher sent', () => {
   assert.deepEqual(shaped('')['_links']?.['self'], {
     href: 'https://api.example.com/stores/256/transactions/7',
     title: 'This transaction',

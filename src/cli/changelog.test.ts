@@ -9,7 +9,7 @@ import { readConfig } from '#config/config.ts';
 import { emptyDatabase } from '../../test/setup/database.ts';
 import { openInternalEvents } from '#server/publishing.ts';
 
-test('a command writes its entries where no Halcyon has ever run', async (t) => {
+test('a command writes its audit entries into a database where no server ever ran', async (t) => {
   const { sql } = await emptyDatabase(t);
   await migrate(sql, join(import.meta.dirname, '../../migrations'));
   const by = { changelog: openInternalEvents(readConfig({}, '/')).changelog, actor: OPERATOR, now: new Date() };

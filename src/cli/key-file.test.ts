@@ -14,7 +14,7 @@ async function openFolder(t: TestContext) {
   return { folder, open, path: join(folder, 'secret-key') };
 }
 
-test('the key is made once, for this user alone, and the next call finds it', async (t) => {
+test('the key is created once, readable by this user only, and found by the next call', async (t) => {
   const { folder, open, path } = await openFolder(t);
   const keys = await open();
   assert.equal(keys.length, 1);
@@ -24,7 +24,7 @@ test('the key is made once, for this user alone, and the next call finds it', as
   assert.deepEqual(await readdir(folder), ['secret-key']);
 });
 
-test('of processes that make the key at once, as a start and a command beside it may, all have the same', async (t) => {
+test('processes that create the key at the same time, such as a start and a command, all get the same key', async (t) => {
   const { folder, open, path } = await openFolder(t);
   const all = await Promise.all(Array.from({ length: 8 }, () => open()));
   const kept = (await readFile(path, 'utf8')).trim();
@@ -32,20 +32,20 @@ test('of processes that make the key at once, as a start and a command beside it
   assert.deepEqual(await readdir(folder), ['secret-key']);
 });
 
-test('wherever a change of the key is broken off, a start has both keys, and the next change goes on with the same', async (t) => {
+test('wherever a key change is interrupted, a start has both keys and the next change continues with the same ones', async (t) => {
   const { folder, open, path } = await openFolder(t);
   const [old] = await open();
   const fresh = (await openNextKey(folder)).toString('hex');
   assert.notEqual(fresh, old);
-  assert.deepEqual(await open(), [old, fresh], 'sealed with the old one until the change is through');
+  assert.deepEqual(await open(), [old, fresh], 'encrypted with the old key until the change is complete');
   assert.equal((await openNextKey(folder)).toString('hex'), fresh);
 
-  // The old key was put aside, and then the machine lost its power.
+  // The old key was moved aside, and then the machine lost power.
   await copyFile(path, `${path}.old`);
   assert.deepEqual(new Set(await open()), new Set([old, fresh]));
   assert.equal((await open())[0], old);
   assert.equal((await openNextKey(folder)).toString('hex'), fresh);
-  // A half-written file of an earlier run is in nobody's way.
+  // A half-written file of an earlier run does not interfere.
   await writeFile(`${path}.next.new`, 'ab');
   await writeFile(`${path}.old.new`, 'ab');
 
@@ -55,7 +55,7 @@ test('wherever a change of the key is broken off, a start has both keys, and the
   assert.ok(!(await readdir(folder)).includes('secret-key.next'));
 });
 
-test('the key before is kept for as long as repeats under idempotency keys are known, and then deleted', async (t) => {
+test('the previous key is kept as long as repeats under idempotency keys are recognized, and then deleted', async (t) => {
   const { folder, open } = await openFolder(t);
   const [old] = await open();
   await openNextKey(folder);
@@ -66,7 +66,7 @@ test('the key before is kept for as long as repeats under idempotency keys are k
   assert.deepEqual(await readdir(folder), ['secret-key']);
 });
 
-test('a key that is still needed is not overwritten by a second change', async (t) => {
+test('a second key change does not overwrite a key that is still needed', async (t) => {
   const { folder, open, path } = await openFolder(t);
   const [old] = await open();
   await openNextKey(folder);
@@ -79,7 +79,7 @@ test('a key that is still needed is not overwritten by a second change', async (
   assert.notEqual((await openNextKey(folder)).toString('hex'), keys[0]);
 });
 
-test('a file that holds no key is not replaced by another one', async (t) => {
+test('a file without a valid key is not replaced', async (t) => {
   const { open, path } = await openFolder(t);
   await open();
   await rename(path, `${path}.mine`);

@@ -1,5 +1,5 @@
 /** Validates e-mail addresses. */
-import { isLonger } from './length.ts';
+import { isLonger } from './text.ts';
 
 /** In code points, as PostgreSQL counts. */
 export const EMAIL_LENGTH_MAX = 254;

@@ -9,15 +9,15 @@ function histogramOf(durations: readonly number[]): Histogram {
   return histogram;
 }
 
-test('a bound is in its own bucket, and what is longer than all is in the last', () => {
+test('a bound belongs to its own bucket, and a longer duration than all bounds to the last', () => {
   assert.deepEqual([0, 10, 10.5, 25, 30_000, 30_001].map(bucketOf), [0, 0, 1, 1, 10, 11]);
 });
 
 const table: readonly (readonly [what: string, durations: number[], share: number, range: Range | null])[] = [
   ['nothing', [], 0.5, null],
-  ['one of the quick', [3], 0.5, { above: 0, within: 10 }],
+  ['one of the fast ones', [3], 0.5, { above: 0, within: 10 }],
   ['the half of four in one bucket', [60, 70, 80, 90], 0.5, { above: 50, within: 100 }],
-  ['answers that all took nearly the same', [1_802, 1_820, 1_850], 0.5, { above: 1_000, within: 2_500 }],
+  ['nearly equal durations', [1_802, 1_820, 1_850], 0.5, { above: 1_000, within: 2_500 }],
   ['the half between two buckets', [5, 5, 200, 200], 0.5, { above: 0, within: 10 }],
   [
     'the slowest hundredth',
@@ -25,13 +25,13 @@ const table: readonly (readonly [what: string, durations: number[], share: numbe
     0.99,
     { above: 500, within: 1_000 },
   ],
-  ['what took longer than all bounds', [40_000], 0.5, { above: 30_000, within: null }],
+  ['durations above all bounds', [40_000], 0.5, { above: 30_000, within: null }],
 ];
 
 for (const [what, durations, share, range] of table)
   test(`a quantile of ${what}`, () => assert.deepEqual(quantileOf(histogramOf(durations), share), range));
 
-test('the duration that has the rank of a quantile lies in the range of the quantile', () => {
+test('the duration at the rank of a quantile lies in the range of the quantile', () => {
   const duration = fc.integer({ min: 0, max: 60_000 });
   fc.assert(
     fc.property(fc.array(duration, { minLength: 1 }), fc.double({ min: 0.01, max: 1, noNaN: true }), (all, share) => {
@@ -43,7 +43,7 @@ test('the duration that has the rank of a quantile lies in the range of the quan
   );
 });
 
-test('what was counted apart adds up to what is counted together', () => {
+test('separately counted histograms add up to the histogram of all durations', () => {
   const durations = fc.array(fc.integer({ min: 0, max: 60_000 }));
   fc.assert(
     fc.property(durations, durations, (a, b) =>

@@ -5,11 +5,11 @@ import { dailyIdOf, dayOf, dayOfId, firstIdOfDay, idOf, parseId, shardOf, startO
 
 const shard = fc.integer({ min: 0, max: 255 });
 
-test('an id tells its shard', () => {
+test('an id contains its shard', () => {
   fc.assert(fc.property(fc.integer({ min: 1, max: 2 ** 44 }), shard, (n, of) => shardOf(idOf(n, of)) === of));
 });
 
-test('a daily id tells its shard and its day, and lies in the range of its day', () => {
+test('a daily id contains its shard and its day, and lies in the range of its day', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 32_000 }), fc.integer({ min: 0, max: 2 ** 30 - 1 }), shard, (day, n, of) => {
       const id = dailyIdOf(day, n, of);
@@ -27,7 +27,7 @@ test('days are counted from 2020-01-01 UTC', () => {
   assert.equal(startOfDay(366).toISOString(), '2021-01-01T00:00:00.000Z');
 });
 
-test('an id in an address has one spelling', () => {
+test('an id in a URL has exactly one spelling', () => {
   assert.equal(parseId('9007199254740991'), 9_007_199_254_740_991);
   for (const text of ['0', '-1', '+1', '01', '1.0', '1e3', ' 1', '', '9007199254740992', 'abc']) {
     assert.equal(parseId(text), undefined, text);

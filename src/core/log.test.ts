@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLog } from './log.ts';
 
-test('of lines about a full disk one a minute is written, with the number of those left out; all others are written', () => {
+test('one disk-full line per minute is written, with the number of suppressed ones; all other lines are written', () => {
   const lines: Record<string, unknown>[] = [];
   let nowMs = 0;
   const write = (line: string): void => void lines.push(JSON.parse(line) as Record<string, unknown>);

@@ -30,7 +30,7 @@ const request = fc.record(
   { noNullPrototype: true },
 );
 
-test('a request is what it was once its secrets were taken out and put back', () => {
+test('a request is unchanged after its secrets are taken out and put back', () => {
   fc.assert(
     fc.property(request, (given) => {
       const { secrets, ...row } = withoutSecrets(given);
@@ -41,7 +41,7 @@ test('a request is what it was once its secrets were taken out and put back', ()
   );
 });
 
-test('what is shown of a url is no longer than the url may be, and changes no further', () => {
+test('a redacted URL is no longer than the URL limit, and redacting it again changes nothing', () => {
   const query = fc.string({ unit: fc.constantFrom('&', '=', 'a', '?', '*'), maxLength: 980 });
   fc.assert(
     fc.property(query, (text) => {
@@ -53,7 +53,7 @@ test('what is shown of a url is no longer than the url may be, and changes no fu
   );
 });
 
-test('values that a version before wrote into the row count, and a query only for the url that it was sealed with', () => {
+test('secrets stored in a row by an earlier version are used, and a query only for the URL it was encrypted with', () => {
   const { secrets } = withoutSecrets({ url: 'https://a.example/?token=abc', headers: { 'X-A': 'old', 'X-B': 'kept' } });
   assert.deepEqual(
     withSecrets({ url: 'https://b.example/', headers: { 'X-A': 'new', 'X-B': null, 'X-C': null } }, secrets),
@@ -66,7 +66,7 @@ test('values that a version before wrote into the row count, and a query only fo
   assert.deepEqual(withSecrets(clear, null), clear);
 });
 
-test('the sign for a hidden value is found wherever a value may stand', () => {
+test('the placeholder of a redacted value is found wherever a value may be', () => {
   for (const query of ['***', 'a=***', 'a=b&***', 'a=***&b=c'])
     assert.ok(hasHiddenValue(`https://example.com/?${query}`), query);
   for (const query of ['a=b', 'a=x***', 'a=****', ''])

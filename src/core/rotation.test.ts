@@ -5,17 +5,17 @@ import { keysAt } from './rotation.ts';
 const now = new Date('2026-11-21T12:00:00Z');
 const at = (offsetMs: number) => new Date(now.getTime() + offsetMs);
 
-test('a key that nobody rotates is the key', () => {
+test('without a rotation the current key is the key', () => {
   const keys = { encryptionKey: 'old', nextEncryptionKey: null, rotationEndsAt: null };
   assert.deepEqual(keysAt(keys, now), { current: 'old', next: null });
 });
 
-test('until a rotation ends the old key counts, and the new one stands beside it', () => {
+test('until a rotation ends the old key is in use, and the new one is available beside it', () => {
   const keys = { encryptionKey: 'old', nextEncryptionKey: 'new', rotationEndsAt: at(1) };
   assert.deepEqual(keysAt(keys, now), { current: 'old', next: 'new' });
 });
 
-test('from the moment in which it ends the new key is the key', () => {
+test('from the end of the rotation the new key is the key', () => {
   const keys = { encryptionKey: 'old', nextEncryptionKey: 'new', rotationEndsAt: at(0) };
   assert.deepEqual(keysAt(keys, now), { current: 'new', next: null });
 });

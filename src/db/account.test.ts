@@ -4,7 +4,7 @@ import { freeAccount } from './account.ts';
 
 const lineOf = (id: number): string => `name${id}:x:${id}:0::/:/bin/sh`;
 
-test('the id of the database is the first that neither a user nor a group has; without one there is no start', () => {
+test('the database gets the first id that is neither a user nor a group; without one the start fails', () => {
   assert.deepEqual(freeAccount(['root:x:0:0::/:', '']), { uid: 65_520, gid: 65_520 });
   const [users, groups] = [[0, 65_520, 65_522, 65_534].map(lineOf), ['halcyon:x:65521:']];
   assert.deepEqual(freeAccount([users.join('\n'), groups.join('\n')]), { uid: 65_523, gid: 65_523 });

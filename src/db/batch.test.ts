@@ -4,7 +4,7 @@ import { createBatcher } from './batch.ts';
 
 type Run = { inputs: readonly number[]; finish: () => void; fail: (error: Error) => void };
 
-/** A batcher whose runs end when the test says so. An input's size is its number: rows = bytes = n. */
+/** A batcher whose runs end when the test ends them. The size of an input is its number: rows = bytes = n. */
 function start(limits: { maxRows?: number; maxBytes?: number } = {}) {
   const runs: Run[] = [];
   let atOnce = 0;
@@ -27,7 +27,7 @@ function start(limits: { maxRows?: number; maxBytes?: number } = {}) {
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const unavailable = (): Error => Object.assign(new Error('gone'), { code: 'ECONNREFUSED' });
 
-test('what arrives while a batch runs shares the next one, in order', async () => {
+test('inputs that arrive during a batch share the next one, in order', async () => {
   const { batcher, runs } = start();
   const first = batcher.submit(1);
   await turn();
@@ -48,7 +48,7 @@ test('what arrives while a batch runs shares the next one, in order', async () =
   assert.deepEqual(await Promise.all(rest), ['done 2', 'done 3', 'done 4']);
 });
 
-test('what is submitted in one go is one batch', async () => {
+test('inputs submitted together are one batch', async () => {
   const { batcher, runs } = start();
   const all = [batcher.submit(1), batcher.submit(2)];
   await turn();
@@ -61,7 +61,7 @@ test('what is submitted in one go is one batch', async () => {
 });
 
 for (const limit of ['maxRows', 'maxBytes'] as const) {
-  test(`a batch ends before ${limit}, and what is larger goes alone`, async () => {
+  test(`a batch ends before ${limit}, and a larger input runs alone`, async () => {
     const { batcher, runs } = start({ [limit]: 10 });
     const all = [4, 6, 1, 50, 2].map((n) => batcher.submit(n));
     for (let i = 0; i < 4; i += 1) {
@@ -76,7 +76,7 @@ for (const limit of ['maxRows', 'maxBytes'] as const) {
   });
 }
 
-test('a poison row fails alone, the others are done', async () => {
+test('an invalid row fails alone and the others are written', async () => {
   const { batcher, runs } = start();
   const settled = Promise.allSettled([1, 2, 3].map((n) => batcher.submit(n)));
   await turn();
@@ -107,7 +107,7 @@ test('a batch of one that fails is not tried again', async () => {
   assert.equal(runs.length, 1);
 });
 
-test('when the database is away, all fail at once and nothing is retried', async () => {
+test('when the database is unavailable, all inputs fail at once and nothing is retried', async () => {
   const { batcher, runs } = start();
   const settled = Promise.allSettled([1, 2, 3].map((n) => batcher.submit(n)));
   await turn();
@@ -119,7 +119,7 @@ test('when the database is away, all fail at once and nothing is retried', async
   assert.equal(runs.length, 1);
 });
 
-test('a database that goes away during the retries fails the rest without asking it', async () => {
+test('when the database becomes unavailable during the retries, the rest fails without another statement', async () => {
   const { batcher, runs } = start();
   const settled = Promise.allSettled([1, 2, 3, 4].map((n) => batcher.submit(n)));
   await turn();
@@ -137,7 +137,7 @@ test('a database that goes away during the retries fails the rest without asking
   assert.equal(runs.length, 4);
 });
 
-test('idle waits for what runs and what waits', async () => {
+test('idle waits for running and waiting batches', async () => {
   const { batcher, runs } = start();
   await batcher.idle();
   const all = [batcher.submit(1)];

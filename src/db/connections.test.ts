@@ -6,7 +6,7 @@ import { openPool, transaction, useOf } from './pool.ts';
 
 const { address } = await testDatabase();
 
-test('statements, transactions and reserved connections are counted while they last, and no longer', async (t) => {
+test('statements, transactions and reserved connections are counted only while they last', async (t) => {
   const sql = openPool(address, { connections: 2, applicationName: 'test' });
   t.after(() => sql.end({ timeout: 0 }));
   const { promise: release, resolve } = Promise.withResolvers<void>();
@@ -38,7 +38,7 @@ test('statements, transactions and reserved connections are counted while they l
   assert.deepEqual(use(), { connections: 2, busy: 0, waiting: 0, refusedForSpace: 0 });
 });
 
-test('what fails is counted no longer either', async (t) => {
+test('a failed statement is no longer counted either', async (t) => {
   const sql = openPool(address, { connections: 1, applicationName: 'test' });
   t.after(() => sql.end({ timeout: 0 }));
   await assert.rejects(sql`select 1 / 0`, { code: '22012' });

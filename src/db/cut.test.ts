@@ -20,14 +20,14 @@ async function open(connections: number) {
   return { direct, sql, proxy };
 }
 
-/** Whether the pool answers, and nothing but that nobody is there. */
+/** Returns whether the pool answers; an error other than an unavailable database fails the test. */
 const answersOf = (sql: Sql) => () =>
   sql`select 1`.then(
     () => true,
     (error: unknown) => assert.ok(isUnavailable(error), String(error)) ?? false,
   );
 
-test('a pool is there again at once after the connection of a transaction was reset', async () => {
+test('a pool works again at once after the connection of a transaction was reset', async () => {
   const { direct, sql, proxy } = await open(1);
   const sleeping = () => direct<{ pid: number }[]>`
     select pid from pg_stat_activity
@@ -40,14 +40,14 @@ test('a pool is there again at once after the connection of a transaction was re
     void broken.catch(() => {});
     const asleep = await until(sleeping, (rows) => rows.some(({ pid }) => !before.has(pid)));
     for (const { pid } of asleep) before.add(pid);
-    // What undoes the transaction is then written to a connection that is broken already.
+    // The rollback is then written to a connection that is already broken.
     proxy.cut();
     await assert.rejects(broken, isUnavailable);
   }
   await until(answered, Boolean, PATIENCE_MS);
 });
 
-test('a transaction whose connection was cut says no more', async () => {
+test('a transaction whose connection was cut sends nothing more', async () => {
   const { sql, proxy } = await open(1);
   await sql`select 1`;
   const late = Promise.withResolvers<unknown>();
@@ -66,7 +66,7 @@ test('a transaction whose connection was cut says no more', async () => {
     await goOn(async () => tx`select 2`);
   });
   await assert.rejects(broken, isUnavailable);
-  assert.ok(isUnavailable(await late.promise), 'it was sent on a connection that is another one');
+  assert.ok(isUnavailable(await late.promise), 'it was sent on another connection');
 });
 
 test('a transaction whose connection was cut rejects at once, also if it waits for something else', async () => {
@@ -94,7 +94,7 @@ test('a transaction whose COMMIT is not answered rejects as unavailable', async 
   assert.equal(await dropped, 1);
 });
 
-test('a transaction that takes no notice of its lost connection ends nothing but itself', async () => {
+test('a transaction that ignores its lost connection affects nothing else', async () => {
   const { sql, proxy } = await open(1);
   await sql`select 1`;
   const broken = transaction(sql, async (tx) => {

@@ -6,10 +6,10 @@ import { startProxy } from '../../test/setup/proxy.ts';
 import { until } from '../../test/setup/until.ts';
 import { openPool, transaction } from './pool.ts';
 
-/** Round trips in which whatever the driver still has to say would be said. */
+/** Round trips within which the driver sends everything that it still has to send. */
 const ROUND_TRIPS = 5;
 
-/** Each transaction has an id of its own, and only what is still in it is given the same again. */
+/** Returns two transaction ids; they are equal if the second statement still runs in the same transaction. */
 async function idsAround(isRejected: boolean) {
   const ends = endings();
   const { address } = await testDatabase(ends);
@@ -42,7 +42,7 @@ async function idsAround(isRejected: boolean) {
 
 for (const isRejected of [false, true]) {
   const how = isRejected ? 'fails' : 'ends';
-  test(`a transaction whose connection broke ends nobody else's when it ${how} later`, async () => {
+  test(`a transaction whose connection broke does not end another one when it ${how} later`, async () => {
     const [before, after] = await idsAround(isRejected);
     assert.notEqual(before, undefined);
     assert.equal(after, before);

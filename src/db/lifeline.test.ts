@@ -21,7 +21,7 @@ async function open(limitMs: number) {
 
 const pidOf = (line: Lifeline) => line.ask((on) => on<{ pid: number }[]>`select pg_backend_pid() as pid`);
 
-test('a connection of its own does not wait for a pool that is busy', async () => {
+test('a dedicated connection does not wait for a busy pool', async () => {
   const { beside, line } = await open(5_000);
   const held = await beside.reserve();
   try {
@@ -33,7 +33,7 @@ test('a connection of its own does not wait for a pool that is busy', async () =
   }
 });
 
-test('a connection that went silent is given up in time, and the next question has another', async () => {
+test('a silent connection is closed in time, and the next statement uses another one', async () => {
   const { proxy, line } = await open(300);
   const [before] = await pidOf(line);
   proxy.silence();

@@ -9,52 +9,52 @@ import { listen } from './listen.ts';
 import { openPool, type Sql } from './pool.ts';
 
 async function startListening(sql: Sql, silenceMs: number) {
-  const heard = new EventEmitter();
+  const events = new EventEmitter();
   let missed = 0;
-  const hear = (channel: string) => (payload: string) => heard.emit('message', channel, payload);
+  const emit = (channel: string) => (payload: string) => events.emit('message', channel, payload);
   const { stop } = await listen(
     sql,
-    { 'channel one': hear('one'), two: hear('two') },
-    { onMissed: () => heard.emit('missed', (missed += 1)), silenceMs },
+    { 'channel one': emit('one'), two: emit('two') },
+    { onMissed: () => events.emit('missed', (missed += 1)), silenceMs },
   );
-  return { heard, stop, missed: () => missed };
+  return { events, stop, missed: () => missed };
 }
 
-test('what is said is heard, also after the connection broke, which is told', async (t) => {
+test('notifications arrive, also after the connection broke, and the gap is reported', async (t) => {
   const { sql } = await emptyDatabase(t);
-  const { heard, stop, missed } = await startListening(sql, 60_000);
-  const first = once(heard, 'message');
+  const { events, stop, missed } = await startListening(sql, 60_000);
+  const first = once(events, 'message');
   await sql.notify('channel one', 'hello');
   assert.deepEqual(await first, ['one', 'hello']);
   assert.equal(missed(), 0);
 
-  const again = once(heard, 'missed');
+  const again = once(events, 'missed');
   const [broken] = await sql<{ n: number }[]>`
     select count(pg_terminate_backend(pid)) as n from pg_stat_activity
     where datname = current_database() and query like 'listen%'`;
   assert.equal(broken?.n, 1);
   assert.deepEqual(await again, [1]);
-  const second = once(heard, 'message');
+  const second = once(events, 'message');
   await sql.notify('two', 'still there?');
   assert.deepEqual(await second, ['two', 'still there?']);
   await stop();
 });
 
-test('a line that went silent is thrown away, and what it may have missed is told', async () => {
+test('a silent connection is replaced, and the possible gap is reported', async () => {
   const ends = endings();
   const { sql, address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
   const proxy = await startProxy(address, ends);
   const through = openPool({ kind: 'url', url: proxy.url }, { connections: 1, applicationName: 'test' });
   ends.after(() => through.end({ timeout: 0 }));
-  const { heard, stop, missed } = await startListening(through, 200);
+  const { events, stop, missed } = await startListening(through, 200);
   ends.after(stop);
   proxy.silence();
   await until(
     async () => missed(),
     (times) => times === 1,
   );
-  const after = once(heard, 'message');
+  const after = once(events, 'message');
   await sql.notify('two', 'still there?');
   assert.deepEqual(await after, ['two', 'still there?']);
 });

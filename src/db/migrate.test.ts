@@ -27,7 +27,7 @@ const refusal = (pattern: RegExp) => (error: unknown) => {
   return true;
 };
 
-test('files are applied in order, once, and the rest of the folder is left alone', async (t) => {
+test('files are applied in order, once, and other files in the folder are ignored', async (t) => {
   const { sql, folder, write } = await start(t, {
     '0002-two.sql': 'insert into one values (2)',
     '0001-one.sql': FIRST,
@@ -41,14 +41,14 @@ test('files are applied in order, once, and the rest of the folder is left alone
   assert.deepEqual(row?.ns, [1, 2, 3]);
 });
 
-test('a database that is newer than the code is refused', async (t) => {
+test('a database newer than the code is refused', async (t) => {
   const { sql, folder } = await start(t, { '0001-one.sql': FIRST, '0002-two.sql': 'select 1' });
   await migrate(sql, folder);
   await rm(join(folder, '0002-two.sql'));
   await assert.rejects(migrate(sql, folder), refusal(/newer .*0002-two\.sql/));
 });
 
-test('a changed file is refused, and nothing after it applied', async (t) => {
+test('a changed file is refused, and nothing after it is applied', async (t) => {
   const { sql, folder, write } = await start(t, { '0001-one.sql': FIRST });
   await migrate(sql, folder);
   await write('0001-one.sql', `${FIRST} `);
@@ -58,12 +58,12 @@ test('a changed file is refused, and nothing after it applied', async (t) => {
   assert.equal(row?.['two'], null);
 });
 
-test('two files of one number are refused', async (t) => {
+test('two files with one number are refused', async (t) => {
   const { sql, folder } = await start(t, { '0001-one.sql': FIRST, '0001-two.sql': 'select 1' });
   await assert.rejects(migrate(sql, folder), refusal(/same number/));
 });
 
-test('a file that fails leaves nothing of itself, keeps the ones before, and can be tried again', async (t) => {
+test('a failing file leaves no trace, keeps the ones before, and can be retried', async (t) => {
   const { sql, folder, write } = await start(t, {
     '0001-one.sql': FIRST,
     '0002-two.sql': 'create table two (); select 1/0',
@@ -75,7 +75,7 @@ test('a file that fails leaves nothing of itself, keeps the ones before, and can
   assert.deepEqual(await migrate(sql, folder), { applied: ['0002-two.sql'] });
 });
 
-test('many processes at once apply each file once', async (t) => {
+test('concurrent processes apply each file once', async (t) => {
   const { address, folder } = await start(t, { '0001-one.sql': FIRST, '0002-two.sql': 'create table two ()' });
   const pools = Array.from({ length: 4 }, () => openPool(address, { connections: 1, applicationName: 'test' }));
   const results = await Promise.all(pools.map((pool) => migrate(pool, folder)));

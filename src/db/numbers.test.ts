@@ -18,7 +18,7 @@ async function nextId(sql: Sql, day: number): Promise<number> {
   return row.id;
 }
 
-test('a day has ids up to its last number, then an error, and the next day begins with its own', async (t) => {
+test('a day has ids up to its last number, then an error; the next day starts with its own', async (t) => {
   const { sql } = await testDatabase(t);
   const day = 9_001;
   await maintainPartitions(sql, { now: startOfDay(day), retentionDays: 10_000, daysAhead: 1 });
@@ -30,7 +30,7 @@ test('a day has ids up to its last number, then an error, and the next day begin
   assert.equal(await nextId(sql, day + 1), firstIdOfDay(day + 1) + 7);
 });
 
-test('days that have tables before the upgrade get numbers that the version before does not reach', async (t) => {
+test('days whose tables existed before the upgrade get numbers that the earlier version does not reach', async (t) => {
   const { sql } = await emptyDatabase(t);
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-migrations-'));
   t.after(() => rm(folder, { recursive: true }));

@@ -25,12 +25,12 @@ const moments: readonly (readonly [written: string, at: string | null])[] = [
   ['', null],
 ];
 for (const [written, at] of moments) {
-  test(`"${written}" is ${at === null ? 'no moment' : 'a moment'}`, async () => {
+  test(`"${written}" is ${at === null ? 'not a timestamp' : 'a timestamp'}`, async () => {
     assert.equal(await momentOf(written), at);
   });
 }
 
-test('a number is one in every spelling that JSON has, and in no other', async () => {
+test('a number is recognized in every spelling that JSON has, and in no other', async () => {
   const texts = [
     '7',
     '-0.50',
@@ -54,7 +54,7 @@ test('a number is one in every spelling that JSON has, and in no other', async (
   );
 });
 
-test('no text that a publisher may write ends a search', async () => {
+test('no text that a publisher may write makes a search fail', async () => {
   const digits = (count: number) => fc.stringMatching(new RegExp(`^[0-9]{${count}}$`));
   const nearDate = fc
     .tuple(

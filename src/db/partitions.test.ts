@@ -56,7 +56,7 @@ test('the first and the last id of a day go into its partition, and the keys are
   await assert.rejects(insertDone(sql, dailyIdOf(TODAY + 10, 0, 0)), { code: '23514' });
 });
 
-test('what is older than the retention goes, the last kept day stays', async (t) => {
+test('partitions older than the retention are dropped, and the last retained day stays', async (t) => {
   const sql = await databaseOfBase(t);
   await insertDone(sql, dailyIdOf(BASE + 1, 0, 0));
   const { dropped } = await maintain(sql, BASE + 3, 2);
@@ -68,7 +68,7 @@ test('what is older than the retention goes, the last kept day stays', async (t)
   assert.equal(row?.n, 1);
 });
 
-test('the days that pending deliveries end into stay until they have ended', async (t) => {
+test('days into which pending deliveries end stay until these have ended', async (t) => {
   const sql = await databaseOfBase(t);
   const id = dailyIdOf(BASE, 5, 7);
   await sql`
@@ -81,7 +81,7 @@ test('the days that pending deliveries end into stay until they have ended', asy
   assert.ok(names(BASE).every((name) => dropped.includes(name)));
 });
 
-test('a detach that a long transaction interrupts is finished by the next run, with the days after it', async (t) => {
+test('a detach that a long transaction interrupted is finished by the next run, with the days after it', async (t) => {
   const sql = await databaseOfBase(t);
   const reader = await sql.reserve();
   await reader`begin`;
@@ -96,7 +96,7 @@ test('a detach that a long transaction interrupts is finished by the next run, w
   assert.deepEqual((await maintain(sql, BASE + 2, 1)).dropped, [`event_d${BASE - 1}`, `event_d${BASE}`]);
 });
 
-test('many at once do the work once', async (t) => {
+test('concurrent runs do the work once', async (t) => {
   const sql = await databaseOfBase(t);
   const results = await Promise.all(Array.from({ length: 4 }, () => maintain(sql, BASE + 20, 5)));
   assert.deepEqual(
@@ -109,7 +109,7 @@ test('many at once do the work once', async (t) => {
   );
 });
 
-test('a clock that is weeks ahead drops nothing, also once events of its days are written', async (t) => {
+test('a clock that is weeks ahead drops nothing, also after events of its days are written', async (t) => {
   const { sql } = await testDatabase(t);
   await maintain(sql, TODAY);
   await nextEventBlock(sql, TODAY);
@@ -124,7 +124,7 @@ test('a clock that is weeks ahead drops nothing, also once events of its days ar
 test('days are kept while the newest event is not older than the retention after them', async (t) => {
   const { sql } = await testDatabase(t);
   await maintain(sql, BASE, 1);
-  assert.deepEqual((await maintain(sql, TODAY, 2)).dropped, [], 'no event tells that the clocks are right');
+  assert.deepEqual((await maintain(sql, TODAY, 2)).dropped, [], 'no event confirms that the clocks are right');
   await nextEventBlock(sql, BASE + 3);
   const { dropped } = await maintain(sql, TODAY, 2);
   assert.deepEqual(new Set(dropped.map((name) => Number(name.split('_d').at(-1)))), new Set([BASE - 1, BASE]));

@@ -38,14 +38,14 @@ async function roundTrip(on: Queryable, type: string, values: unknown[]): Promis
 }
 
 for (const [type, values] of Object.entries(ARRAYS)) {
-  test(`${type}[] keeps every value and every null, whichever comes first`, async () => {
+  test(`${type}[] keeps every value and every null, in any order`, async () => {
     for (const order of [values, values.toReversed(), [null], []]) {
       assert.deepEqual(await roundTrip(sql, type, order), { rows: order, array: order });
     }
   });
 }
 
-test('no statement casts to an array of a type that is not among those', () => {
+test('no statement casts to an array of another type', () => {
   const statements = globSync(join(import.meta.dirname, '../**/*-sql.ts')).map((path) => readFileSync(path, 'utf8'));
   const casts = statements.join('\n').matchAll(/::(\w+(?: precision)?)\[\]/g);
   const cast = new Set(Array.from(casts, ([, type = '']) => type));
@@ -56,7 +56,7 @@ test('no statement casts to an array of a type that is not among those', () => {
   );
 });
 
-test('arrays work on every tag: in a transaction, a savepoint, on a reserved connection', async () => {
+test('arrays work on every tag: in a transaction, in a savepoint, on a reserved connection', async () => {
   const expected = { rows: [early, null], array: [early, null] };
   await transaction(sql, async (tx) => {
     assert.deepEqual(await roundTrip(tx, 'timestamptz', [early, null]), expected);
@@ -69,7 +69,7 @@ test('arrays work on every tag: in a transaction, a savepoint, on a reserved con
   reserved.release();
 });
 
-test('a statement is prepared once, whatever its parameters, arrays of dates included', async () => {
+test('a statement is prepared once for all its parameters, arrays of dates included', async () => {
   await transaction(sql, async (tx) => {
     const ask = (values: Date[]) => tx`select cardinality(${values}::timestamptz[]) as prepared_here`;
     await ask([]);
@@ -87,7 +87,7 @@ test('scalars: int8 and count are numbers, timestamptz is a Date to the millisec
   assert.deepEqual({ ...row }, { id: Number.MAX_SAFE_INTEGER, n: 2, at: early });
 });
 
-test('a transaction commits what fulfils, undoes what rejects, and hands both on', async () => {
+test('a transaction commits on fulfilment, rolls back on rejection, and passes on the result of both', async () => {
   await sql`create table kept (n int)`;
   assert.deepEqual(await transaction(sql, async (tx) => [await tx`insert into kept values (1)`.then(() => 'one')]), [
     'one',
@@ -100,7 +100,7 @@ test('a transaction commits what fulfils, undoes what rejects, and hands both on
   assert.deepEqual([...(await sql`select n from kept`)], [{ n: 1 }]);
 });
 
-test('a transaction in which a statement failed is undone, also if nobody minds the failure', async () => {
+test('a transaction in which a statement failed is undone, also if its caller ignores the failure', async () => {
   await sql`create table undone (n int)`;
   const failing = transaction(sql, async (tx) => {
     await tx`insert into undone values (1)`;
@@ -155,7 +155,7 @@ test('a parameter that is undefined or no value is refused', async () => {
   for (const wrong of [undefined, { a: 1 }]) await assert.rejects(async () => sql`select ${wrong as never}`, TypeError);
 });
 
-test('onQuery sees every statement, and nobody else pays for it', async () => {
+test('onQuery sees every statement, and costs nothing where it is not used', async () => {
   const seen: string[] = [];
   const counted = openPool(database.address, {
     connections: 1,
@@ -166,13 +166,10 @@ test('onQuery sees every statement, and nobody else pays for it', async () => {
   await counted.end();
   assert.ok(seen.includes('select 1 as counted'));
   const error = await sql`select ${'hidden'}::int`.catch((failure: unknown) => failure);
-  assert.ok(
-    error instanceof Error && !Object.keys(error).includes('parameters'),
-    'no parameters in what a log would print',
-  );
+  assert.ok(error instanceof Error && !Object.keys(error).includes('parameters'), 'no parameters in a log line');
 });
 
-test('checkServer is silent about a good server and tells in a line when there is none', async () => {
+test('checkServer is silent about a usable server and describes any other in one line', async () => {
   await checkServer(sql);
   const listener = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => listener.once('listening', resolve));
@@ -191,7 +188,7 @@ test('checkServer is silent about a good server and tells in a line when there i
   await nowhere.end();
 });
 
-test('what to do is told by what is wrong', async () => {
+test('each connection error has its own remedy', async () => {
   const { address } = database;
   assert.ok(address.kind === 'socket');
   for (const [wrong, remedy] of [
@@ -205,11 +202,11 @@ test('what to do is told by what is wrong', async () => {
   }
 });
 
-test('unavailable is a server that is gone, not a statement that is wrong', async () => {
+test('unavailable means that the server is gone, not that the statement is wrong', async () => {
   const own = openPool(database.address, { connections: 1, applicationName: 'test' });
   const killed = await own`select pg_terminate_backend(pg_backend_pid())`.catch((error: unknown) => error);
   assert.ok(isUnavailable(killed), String(killed));
-  // Until the driver has read that the connection closed, it answers with the same error.
+  // Until the driver has read the close of the connection, it fails with the same error.
   let answer: unknown;
   for (let attempt = 0; attempt < 100 && answer === undefined; attempt += 1) {
     answer = await own`select 1 as n`.then(

@@ -6,7 +6,7 @@ import { createSealer } from './seal.ts';
 const key = randomBytes(32);
 const { seal, open } = createSealer(key);
 
-test('what is sealed opens again, for the same row', () => {
+test('an encrypted value decrypts for the same row', () => {
   for (const text of ['', 'secret', 'naïve ☃ 😀', 'x'.repeat(10_000)])
     assert.equal(open(seal(text, 'webhook:7'), 'webhook:7'), text);
 });
@@ -19,20 +19,20 @@ test('the envelope is version, key id, nonce, ciphertext and tag', () => {
   assert.equal(sealed.includes('secret'), false);
 });
 
-test('no two envelopes of one text are the same', () => {
+test('no two envelopes of one text are equal', () => {
   assert.notDeepEqual(seal('secret', 'webhook:7'), seal('secret', 'webhook:7'));
 });
 
-test('another key does not open it, and the error says which to look for', () => {
+test('another key does not decrypt it, and the error names the key to look for', () => {
   const other = createSealer(randomBytes(32));
   assert.throws(() => other.open(seal('secret', 'webhook:7'), 'webhook:7'), /webhook:7 .* HALCYON_SECRET_KEY/);
 });
 
-test('another row does not open it', () => {
+test('another row does not decrypt it', () => {
   assert.throws(() => open(seal('secret', 'webhook:7'), 'webhook:8'), /authenticate/);
 });
 
-test('any flipped bit, and any cut, is noticed', () => {
+test('a flipped bit and a truncation are detected', () => {
   const sealed = seal('secret', 'webhook:7');
   for (let bit = 0; bit < sealed.length * 8; bit += 1) {
     const changed = Buffer.from(sealed);
@@ -44,18 +44,18 @@ test('any flipped bit, and any cut, is noticed', () => {
   }
 });
 
-test('with two keys the first seals and either opens, for the same row', () => {
+test('with two keys the first encrypts and either decrypts, for the same row', () => {
   const other = randomBytes(32);
   const [one, both] = [createSealer(other), createSealer(other, key)];
-  const [ours, theirs] = [both.seal('secret', 'webhook:7'), seal('secret', 'webhook:7')];
-  assert.equal(one.open(ours, 'webhook:7'), 'secret');
+  const [underFirst, underSecond] = [both.seal('secret', 'webhook:7'), seal('secret', 'webhook:7')];
+  assert.equal(one.open(underFirst, 'webhook:7'), 'secret');
   assert.deepEqual(
-    [ours, theirs].map((sealed) => both.open(sealed, 'webhook:7')),
+    [underFirst, underSecond].map((sealed) => both.open(sealed, 'webhook:7')),
     ['secret', 'secret'],
   );
-  assert.deepEqual([ours, theirs].map(both.isCurrent), [true, false]);
-  assert.throws(() => open(ours, 'webhook:7'), /HALCYON_SECRET_KEY/);
-  assert.throws(() => both.open(theirs, 'webhook:8'), /authenticate/);
+  assert.deepEqual([underFirst, underSecond].map(both.isCurrent), [true, false]);
+  assert.throws(() => open(underFirst, 'webhook:7'), /HALCYON_SECRET_KEY/);
+  assert.throws(() => both.open(underSecond, 'webhook:8'), /authenticate/);
   const third = createSealer(randomBytes(32)).seal('secret', 'webhook:7');
   assert.throws(() => both.open(third, 'webhook:7'), /webhook:7 .* HALCYON_SECRET_KEY_OTHER/);
 });

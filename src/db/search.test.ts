@@ -14,7 +14,7 @@ const open = (searchLimitMs = 2_000, searchesWaiting = 0) =>
   createSearch(sql, { searchLimitMs, searchesAtOnce: 2, searchesWaiting });
 const read = async () => 'found';
 
-/** A search of that store, which runs until it is ended. */
+/** A search of that store, which runs until the test ends it. */
 async function begin(search: ReturnType<typeof open>, storeId: number) {
   const [started, ending] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
   const answer = search(storeId, sorted, async () => {
@@ -31,7 +31,7 @@ const isTooMany = (error: unknown): boolean =>
   error.faults[0]?.code === 'too_many_searches' &&
   error.headers['Retry-After'] === '2';
 
-test('a store is searched once at a time, and again when that has ended', async () => {
+test('a store has one search at a time, and the next one after it ended', async () => {
   const search = open();
   const first = await begin(search, 1);
   await assert.rejects(search(1, sorted, read), isTooMany);
@@ -40,20 +40,20 @@ test('a store is searched once at a time, and again when that has ended', async 
   assert.equal(await search(1, sorted, read), 'found');
 });
 
-test('who has to wait comes next, and one more than may wait is refused', async () => {
+test('a waiting search runs next, and one beyond the queue limit is refused', async () => {
   const search = open(2_000, 1);
   const first = await begin(search, 1);
   const order: string[] = [];
   const second = search(1, sorted, async () => order.push('second'));
   await assert.rejects(search(1, sorted, read), isTooMany);
-  assert.equal(await search(2, sorted, read), 'found', 'another store waits for nobody');
+  assert.equal(await search(2, sorted, read), 'found', 'another store does not wait');
   order.push('first');
   first.resolve('');
   await second;
   assert.deepEqual(order, ['first', 'second']);
 });
 
-test('a search that failed is over, too', async () => {
+test('a failed search releases its place, too', async () => {
   const search = open();
   const first = await begin(search, 1);
   first.reject(new Error('broken'));
@@ -61,7 +61,7 @@ test('a search that failed is over, too', async () => {
   assert.equal(await search(1, sorted, read), 'found');
 });
 
-test('all stores together are searched as often as connections can be spared', async () => {
+test('all stores together have as many searches as connections can be spared', async () => {
   const search = open();
   const running = [await begin(search, 1), await begin(search, 2)];
   await assert.rejects(search(3, sorted, read), isTooMany);
@@ -89,7 +89,7 @@ for (const [name, page, isCounted] of pages) {
   });
 }
 
-test('a search that takes too long is refused and says what to change, a plain page comes later', async () => {
+test('a search that takes too long is refused with advice, and a plain page comes later', async () => {
   const sleep = (page: Listing) => open(50)(1, page, (tx) => tx`select pg_sleep(5)`);
   await assert.rejects(sleep(sorted), { status: 400, message: /\b50 ms\b.*\bid\b.*\bdate\b/ });
   await assert.rejects(sleep(plain), { status: 503, headers: { 'Retry-After': '5' } });

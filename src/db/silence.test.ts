@@ -20,7 +20,7 @@ async function open() {
   return { direct, sql, proxy };
 }
 
-test('a connection of a pool that went silent is given up, and the next statement has another', async () => {
+test('a silent pool connection is closed, and the next statement uses another one', async () => {
   const { sql, proxy } = await open();
   await sql`select 1`;
   proxy.silence();
@@ -30,7 +30,7 @@ test('a connection of a pool that went silent is given up, and the next statemen
   assert.deepEqual([...(await sql`select 3 as n`)], [{ n: 3 }]);
 });
 
-test('so is one in the middle of a transaction', async () => {
+test('a silent connection is closed in the middle of a transaction, too', async () => {
   const { sql, proxy } = await open();
   const broken = transaction(sql, async (tx) => {
     await tx`select 1`;
@@ -41,7 +41,7 @@ test('so is one in the middle of a transaction', async () => {
   assert.deepEqual([...(await sql`select 3 as n`)], [{ n: 3 }]);
 });
 
-test('a statement that is given up because it is slow does not run on', async () => {
+test('a statement that is given up because it is slow does not continue on the server', async () => {
   const { direct, sql } = await open();
   const running = () => direct`
     select pid from pg_stat_activity where datname = current_database() and state = 'active' and query like 'select pg_sleep%'`;
@@ -51,7 +51,7 @@ test('a statement that is given up because it is slow does not run on', async ()
   await until(running, (rows) => rows.length === 0);
 });
 
-test('a connection that nobody asks anything may be silent', async () => {
+test('a connection without a running statement may be silent', async () => {
   const { direct, sql } = await open();
   const pid = async () => (await sql<{ pid: number }[]>`select pg_backend_pid() as pid`)[0]?.pid;
   const before = await pid();

@@ -14,20 +14,24 @@ import type { Lane } from './queue/lane.ts';
 import { Lanes, type LanesLimits } from './queue/lanes.ts';
 import { Schedule } from './queue/schedule.ts';
 import { Bodies } from './attempt/bodies.ts';
+import { Composer, type ComposerSettings } from './attempt/request.ts';
 import type { EngineMetrics } from './metrics/metrics.ts';
-import type { Notify } from './record/notice.ts';
-import type { DisableWebhook } from './record/pending-disable.ts';
+import { observeRecorder } from './metrics/attempts.ts';
+import { Quarantine } from './quarantine/quarantine.ts';
+import { withWarnings, type Notify } from './record/notice.ts';
+import { PendingDisables, type DisableWebhook } from './record/pending-disable.ts';
+import { createRecorder } from './record/record.ts';
 import type { LeaseSettings } from './leases/heartbeat.ts';
 import { Ownership } from './leases/ownership.ts';
 import { Signal } from './signal.ts';
-import type { HourlyStatsSettings } from './stats/hourly.ts';
-import { openOwnerWrites, type OwnerWrites } from './owner-writes.ts';
+import { HourlyStats, type HourlyStatsSettings } from './stats/hourly.ts';
 
 export type EngineSettings = LeaseSettings &
   LanesLimits &
   DispatchSettings &
   ConnectionSettings &
-  HourlyStatsSettings & { unfetchedDays: number; bodyCacheBytes: number; relationPrefix: string };
+  ComposerSettings &
+  HourlyStatsSettings & { unfetchedDays: number; bodyCacheBytes: number };
 
 export type EngineDeps = {
   sql: Sql;
@@ -51,12 +55,51 @@ export type EngineDeps = {
   settings: EngineSettings;
 };
 
+/** Opens the writes of a shard owner, which check its fencing tokens: results, quarantine marks, pending disables. */
+function openOwnerWrites({
+  ownership,
+  onReady,
+  onReturned,
+  onDisabled,
+  ...deps
+}: EngineDeps & {
+  ownership: Ownership;
+  /** Deliveries of these shards may be sent. */
+  onReady: (shards: number[]) => void;
+  /** The lane may have something to send. */
+  onReturned: (lane: Lane) => void;
+  /** The settings of the lane's webhook have to be read again. */
+  onDisabled: (lane: Lane) => void;
+}) {
+  const { sql, clock, log, metrics, settings, disableWebhook, notify } = deps;
+  const { workerId } = settings;
+  const fenceOf = (shard: number) => ownership.fenceOf(shard);
+  const onLost = (shard: number, fence: number) => ownership.lost(shard, fence);
+  const fenced = { sql, clock, log, workerId, fenceOf, onLost };
+  const crashCountOf = (shard: number) => ownership.crashCounts.of(shard);
+  const quarantine = new Quarantine<Lane>({ ...fenced, crashCountOf, onReady, onReturned });
+  const hourlyStats = new HourlyStats({ sql, log, settings });
+  const recorder = createRecorder({
+    ...fenced,
+    lastFenceOf: ownership.lastFenceOf,
+    isMarked: (shard, id) => quarantine.isMarked(shard, id),
+  });
+  const observed = observeRecorder(recorder, { clock, log, metrics: metrics.attempts, hourlyStats, workerId });
+  const disabling = { metrics, settings, disableWebhook, notify, onDone: onDisabled };
+  return {
+    quarantine,
+    hourlyStats,
+    pendingDisables: new PendingDisables<Lane>({ ...fenced, ...disabling }),
+    recorder: withWarnings(observed, { log, notify }),
+  };
+}
+
 export class Engine {
   readonly lanes: Lanes;
   readonly bodies: Bodies;
   readonly connections: Connections;
   readonly ownership: Ownership;
-  readonly ownerWrites: OwnerWrites;
+  readonly ownerWrites: ReturnType<typeof openOwnerWrites>;
   readonly dispatcher: Dispatcher;
   readonly fetcher: Fetcher;
   readonly arrivals: Arrivals;
@@ -89,7 +132,6 @@ export class Engine {
     });
     this.ownerWrites = openOwnerWrites({
       ...deps,
-      workerId: settings.workerId,
       ownership: this.ownership,
       onReady: (shards) => {
         // Lanes may have received work before the shard was ready, and polling does not return rows that are in memory
@@ -105,6 +147,7 @@ export class Engine {
       ...deps,
       idleMs: () => performance.nodeTiming.idleTime,
       bodies: this.bodies,
+      composer: new Composer(settings),
       connections: this.connections,
       recorder,
       quarantine,

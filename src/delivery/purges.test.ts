@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { startEngine } from '../../test/setup/engine.ts';
 import { createDeliveryPurges } from './purges.ts';
 
-test('what was noted of webhooks that are gone goes, as many as asked for, and nothing of those that stay', async () => {
+test('the state of deleted webhooks is purged, up to the limit, and that of existing ones stays', async () => {
   const { sql, addWebhook } = await startEngine();
   const url = 'https://example.com/';
   const [stays, ...gone] = [await addWebhook(url), await addWebhook(url), await addWebhook(url)] as const;

@@ -22,15 +22,6 @@ const selectedColumns = (sql: Queryable) => sql`
   e.id, e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.time_zone as "timeZone",
   e.date_created as "dateCreated"`;
 
-/** Returns the time zone of each store; erased stores are absent from the map. */
-export async function timeZonesOf(sql: Queryable, storeIds: readonly number[]): Promise<ReadonlyMap<number, string>> {
-  const shards = [...new Set(storeIds.map(shardOf))];
-  const rows = await sql<{ id: number; timeZone: string }[]>`
-    select id, time_zone as "timeZone" from store
-    where shard = any (${shards}::smallint[]) and id = any (${storeIds}::bigint[])`;
-  return new Map(rows.map(({ id, timeZone }) => [id, timeZone]));
-}
-
 /** Returns the events that exist, by id. */
 export async function findEvents(sql: Queryable, ids: readonly number[]): Promise<ReadonlyMap<number, ListedEvent>> {
   if (ids.length === 0) return new Map();

@@ -1,4 +1,6 @@
-/** Checks everything that does not need the body: format, version header, authentication, rate limit and access. */
+/**
+ * Checks everything that does not need the body: format, version header, authentication, rate limit and access.
+ */
 import { parseCookie } from 'cookie';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
@@ -6,7 +8,6 @@ import type { Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { reachesUser, requireOwner, requirePlatform, storeOfAddress, type Principal } from '#core/principal.ts';
-import { bearerTokenOf } from './bearer-token.ts';
 import { withoutCors } from './cors.ts';
 import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
 import { negotiate, negotiateStream, type Representation } from './negotiate.ts';
@@ -89,6 +90,14 @@ function refuseTokenInQuery(request: FastifyRequest): void {
     message: 'Send the access token in the Authorization header, never in the address',
     field: 'access_token',
   });
+}
+
+/**
+ * Returns the bearer token of an `Authorization` header (RFC 6750 §2.1); undefined without the header or with another
+ * scheme.
+ */
+export function bearerTokenOf(authorization: string | undefined): string | undefined {
+  return /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
 }
 
 /** Returns the principal of the bearer token; null if no token is required and none was sent. */

@@ -32,7 +32,7 @@ function start() {
   return { time, limit, allowed };
 }
 
-test('a full bucket lets the burst through, then as many as it is filled with', () => {
+test('a full bucket lets the burst through, then requests at its refill rate', () => {
   const { time, allowed } = start();
   assert.equal(allowed(50), 20);
   time.ms += 500;
@@ -41,12 +41,12 @@ test('a full bucket lets the burst through, then as many as it is filled with', 
   assert.equal(allowed(50), 20);
 });
 
-test('the headers say what is left, and until when it is full', () => {
+test('the headers state the remaining requests and when the bucket is full', () => {
   const { limit } = start();
   assert.deepEqual(limit(grant(1)), { 'RateLimit-Policy': '"default";q=20;w=2', RateLimit: '"default";r=19;t=1' });
 });
 
-test('an empty bucket is a 429 that says when to come again', () => {
+test('an empty bucket is a 429 with the time to retry', () => {
   const { limit, allowed, time } = start();
   allowed(20);
   assert.throws(
@@ -62,14 +62,14 @@ test('an empty bucket is a 429 that says when to come again', () => {
   assert.equal(allowed(1), 1);
 });
 
-test('a grant does not feel another one, and a person is not a grant', () => {
+test('grants are limited independently, and a user is separate from a grant', () => {
   const { allowed } = start();
   allowed(30);
   assert.equal(allowed(30, grant(2)), 20);
   assert.equal(allowed(30, { ...grant(1), grantId: null, clientId: null }), 20);
 });
 
-test('the platform, who has no token, and everybody where it is off, are not counted', () => {
+test('the platform without a token is not counted, and no client is where the limit is off', () => {
   const { limit } = start();
   const platform: Principal = { ...grant(1), userId: null, scope: 'platform', stores: 'all' };
   const off = createRateLimit({ ...settings, requestsPerSecond: 0 }, { monotonicMs: () => 0 });

@@ -1,23 +1,74 @@
 /**
- * Sends a Document: format, entity tag, paging links, and headers for caching and security.
- *
- * The `Link` header of a collection page (RFC 8288), for clients that follow `next` until it is absent.
+ * Sends a Document (format, entity tag, paging links, and headers for caching and security) or an event stream. Conditional
+ * requests (RFC 9110 §13) compare the entity tag: 304 before it is sent, 412 before an operation changes the version.
  */
-import type { Document, Naming } from '#hypermedia/document.ts';
-import { leadsHere } from '#hypermedia/page.ts';
-import { randomBytes } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type Representation, contentTypeOf } from './negotiate.ts';
+import type { EventStream } from './operation.ts';
+import { hash, randomBytes } from 'node:crypto';
+import type { Document, Naming } from '#hypermedia/document.ts';
+import { Problem } from '#core/problem.ts';
+import { leadsHere } from '#hypermedia/page.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { pageHeaders } from './answers.ts';
 import type { Visitor } from './caller.ts';
-import { etagOf, isKnown } from './conditional.ts';
 import { withoutCors } from './cors.ts';
-import { contentTypeOf, type Representation } from './negotiate.ts';
 import type { Services } from './services.ts';
 
 /**
- * Each link repeats the whole query, and many proxies accept 4 to 8 KiB for all headers of a response: a larger header
+ * Returns a strong entity tag: the version of the document, if it has one, and a hash of media type and bytes. The
+ * bytes are included because they depend on more than the version: webhook health, the store's time zone, the reader.
+ */
+export function etagOf({ version }: Pick<Document, 'version'>, mediaType: string, text: string): string {
+  const digest = hash('sha1', `${mediaType}\n${text}`, 'base64url');
+  return version === undefined ? `"${digest}"` : `"${version}-${digest}"`;
+}
+
+const TAG = /(W\/)?"([\x21\x23-\x7e\x80-\u{ffff}]*)"/gu;
+
+const tagsOf = (header: string): { isWeak: boolean; tag: string }[] =>
+  [...header.matchAll(TAG)].map(([, weak, tag = '']) => ({ isWeak: weak !== undefined, tag }));
+
+/** Returns whether `If-None-Match` names the tag, by weak comparison (RFC 9110 §13.1.2). */
+export function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
+  return (
+    ifNoneMatch !== undefined &&
+    (ifNoneMatch.trim() === '*' || tagsOf(ifNoneMatch).some(({ tag }) => `"${tag}"` === etag))
+  );
+}
+
+/** Returns the version in an entity tag, which is the same in every format and for every query. */
+const versionIn = (tag: string): string | undefined => /^([^-]+)-/.exec(tag)?.[1];
+
+type Conditions = Readonly<{ 'if-match'?: string | undefined; 'if-none-match'?: string | undefined }>;
+
+/**
+ * Returns the check that an operation runs before it changes version `currentVersion`. The check throws a 412 unless
+ * `If-Match` is absent, `*`, or names the version with a strong tag (RFC 9110 §13.1.1), and if `If-None-Match` is `*`
+ * or names it (§13.1.2).
+ */
+export function unmodifiedSince({ 'if-match': ifMatch, 'if-none-match': ifNoneMatch }: Conditions) {
+  return (currentVersion: number | string): void => {
+    const namesVersion = (tag: string): boolean => versionIn(tag) === String(currentVersion);
+    const isExcluded =
+      ifNoneMatch !== undefined &&
+      (ifNoneMatch.trim() === '*' || tagsOf(ifNoneMatch).some(({ tag }) => namesVersion(tag)));
+    const isMatch =
+      ifMatch === undefined ||
+      ifMatch.trim() === '*' ||
+      tagsOf(ifMatch).some(({ isWeak, tag }) => !isWeak && namesVersion(tag));
+    if (isMatch && !isExcluded) return;
+    const field = isMatch ? 'If-None-Match' : 'If-Match';
+    const message = isMatch
+      ? 'The resource exists already, which If-None-Match excludes'
+      : 'The resource has changed since you read it: read it again, and send the change with its new ETag';
+    throw new Problem(412, { code: 'precondition_failed', message, field });
+  };
+}
+
+/**
+ * For the `Link` header of a collection page (RFC 8288). Each link repeats the whole query, and many proxies accept 4 to 8 KiB for all headers of a response: a larger header
  * would cause a 502. The body contains the links, too.
  */
 const HEADER_BYTES = 4 * 1024;
@@ -115,4 +166,18 @@ export function sendDocument(
     return reply.code(304).removeHeader('Content-Type').send();
   }
   return reply.code(status).header('Content-Length', bytes.length).send(bytes);
+}
+
+/** Proxies must neither store nor buffer the stream; nginx buffers it without `X-Accel-Buffering`. */
+const streamHeaders = { ...privateHeaders, 'Cache-Control': 'no-store', 'X-Accel-Buffering': 'no' } as const;
+
+/** Sends server-sent events (WHATWG HTML, "Server-sent events"). */
+export function sendStream(
+  reply: FastifyReply,
+  request: FastifyRequest,
+  { mediaType }: Representation,
+  { open }: EventStream,
+) {
+  const stream = request.method === 'HEAD' ? undefined : open();
+  return reply.headers({ ...streamHeaders, 'Content-Type': mediaType }).send(stream);
 }

@@ -1,9 +1,12 @@
-/** Creates the HTTP server: a fastify instance with our limits, raw bodies and one error handler. */
+/**
+ * Creates the HTTP server: a fastify instance with our limits, raw bodies and one error handler, which also covers input that is no
+ * request (malformed HTTP, `Expect`). Responses are sent in the order of the requests.
+ */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { METHODS as NODE_METHODS, STATUS_CODES } from 'node:http';
+import { type Server, type ServerResponse, METHODS as NODE_METHODS, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
 import { invalid, Problem } from '#core/problem.ts';
 import { storedCaller } from './caller.ts';
-import { createConnections } from './connections.ts';
 import { corsHeaders } from './cors.ts';
 import { mountRawEndpoint } from './raw-endpoint.ts';
 import { errorDocument, newLogref, toProblem } from './errors.ts';
@@ -13,6 +16,53 @@ import { mountResource } from './resource.ts';
 import { watchRequests } from './metrics.ts';
 import type { Route } from './route.ts';
 import { reportProblem, type Services } from './services.ts';
+
+type ConnectionError = Error & { code?: string };
+
+/** Creates the handlers. `refusal` returns a whole response to malformed input, with `Connection: close`. */
+function createConnections(refusal: (status: 400 | 431) => string) {
+  /** Unfinished responses of a connection, in the order of their requests. */
+  const answers = new WeakMap<Socket, ServerResponse[]>();
+
+  const track = (socket: Socket, response: ServerResponse): void => {
+    const waiting = (answers.get(socket) ?? []).filter(({ closed }) => !closed);
+    answers.set(socket, [...waiting, response]);
+  };
+
+  const end = (socket: Socket, status: 400 | 431, broken: ServerResponse | undefined): void => {
+    // A request that was aborted in its body may have its response already.
+    if (broken?.headersSent === true) socket.end();
+    else if (socket.writable) socket.end(refusal(status));
+  };
+
+  return {
+    watch: (server: Server): void => {
+      server.prependListener('request', ({ socket, headers }, response) => {
+        if (headers.expect === undefined) track(socket, response);
+      });
+      server.on('checkContinue', (request, response) => {
+        track(request.socket, response);
+        const sendContinue = (): void => {
+          response.writeContinue();
+          server.emit('request', request, response);
+        };
+        // While an earlier response is unfinished, Node 26 would write "100 Continue" between its head and body.
+        if (response.socket === null) response.once('socket', sendContinue);
+        else sendContinue();
+      });
+    },
+    /** Sends the error response after the unfinished ones, if the peer still reads. */
+    refuse: (error: ConnectionError, socket: Socket): void => {
+      if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+      const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400;
+      const all = answers.get(socket) ?? [];
+      const broken = all.find(({ req }) => !req.complete);
+      const last = all.findLast((response) => response !== broken && !response.closed);
+      if (last === undefined) end(socket, status, broken);
+      else last.once('close', () => end(socket, status, broken));
+    },
+  };
+}
 
 /**
  * Throws a 400 for a repeated header: Node.js reads the first and drops the others, while a proxy may have read another

@@ -1,13 +1,50 @@
-/** The target of an address: the resource of its route or, for an action route, the resource that it acts on. */
+/**
+ * The target of an address: the resource of its route or, for an action route, the resource that it acts on. Action routes are
+ * POST-only addresses below a resource, such as `/webhooks/1/test`; each is shown as an action in the documents of its resource and
+ * as a form on its page.
+ */
+import type { Operation } from './operation.ts';
+import { METHODS, type Resource, type Route, type Params } from './route.ts';
 import type { FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';
-import { createActions, type WithActions } from './actions.ts';
+import type { WithActions } from './actions.ts';
 import type { Caller } from './caller.ts';
-import { actionRoutesOf, targetOf } from './action-routes.ts';
-import type { Params, Resource, Route } from './route.ts';
-import { createRun, type Run } from './run.ts';
+import type { Run } from './resource.ts';
 import { pathOf, type Services } from './services.ts';
+
+export type ActionRoute = {
+  /** The last segment of the address; also the link relation and the name of the action. */
+  name: string;
+  operation: Operation;
+};
+
+function splitPath(path: string): { parent: string; name: string } {
+  const at = path.lastIndexOf('/');
+  return { parent: path.slice(0, at), name: path.slice(at + 1) };
+}
+
+const isResource = (route: Route): route is Resource => route.kind === 'resource';
+
+const isActionRoute = ({ path, operations }: Resource): boolean =>
+  METHODS.every((method) => (operations[method] !== undefined) === (method === 'POST')) &&
+  !splitPath(path).name.startsWith(':');
+
+/** Returns the action routes directly below the path of a resource. */
+export function actionRoutesOf({ path }: Resource, routes: readonly Route[]): ActionRoute[] {
+  return routes.filter(isResource).flatMap((route): ActionRoute[] => {
+    const { parent, name } = splitPath(route.path);
+    const operation = route.operations.POST;
+    return operation !== undefined && parent === path && isActionRoute(route) ? [{ name, operation }] : [];
+  });
+}
+
+/** Returns the resource that an action route acts on; undefined if the route is not an action route. */
+export function targetOf(route: Resource, routes: readonly Route[]): Resource | undefined {
+  return isActionRoute(route)
+    ? routes.filter(isResource).find(({ path, operations }) => path === splitPath(route.path).parent && operations.GET)
+    : undefined;
+}
 
 export type Target = {
   isActionRoute: boolean;
@@ -15,21 +52,10 @@ export type Target = {
   withActions: WithActions;
 };
 
-export function createTarget(services: Services, route: Resource, routes: readonly Route[]): Target {
-  const parent = targetOf(route, routes);
-  const resource = parent ?? route;
-  const { GET } = resource.operations;
-  return {
-    isActionRoute: parent !== undefined,
-    read: GET === undefined ? undefined : createRun(services, 'GET', GET),
-    withActions: createActions(resource, actionRoutesOf(resource, routes)),
-  };
-}
-
 /** Returns the path of the target from the requested path. */
-export function targetPath({ isActionRoute }: Target, request: FastifyRequest): string {
+export function targetPath(target: Target, request: FastifyRequest): string {
   const path = pathOf(request);
-  return isActionRoute ? path.slice(0, path.lastIndexOf('/')) : path;
+  return target.isActionRoute ? path.slice(0, path.lastIndexOf('/')) : path;
 }
 
 /** Returns the document address for `WithActions`. */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { formatDate, parseDate } from './date.ts';
 
-/** What Intl itself says, part by part. */
+/** The result of Intl, part by part. */
 function asIntlSays(at: Date, timeZone: string): string {
   const parts = new Intl.DateTimeFormat('en-CA', {
     timeZone,
@@ -31,12 +31,12 @@ test('a date is shown in every zone as Intl shows it', () => {
   );
 });
 
-test('an hour that comes twice has two offsets', () => {
+test('an hour that occurs twice has two offsets', () => {
   assert.equal(formatDate(new Date('2026-10-25T00:59:59Z'), 'Europe/Berlin'), '2026-10-25T02:59:59+0200');
   assert.equal(formatDate(new Date('2026-10-25T01:00:00Z'), 'Europe/Berlin'), '2026-10-25T02:00:00+0100');
 });
 
-test('what was shown is read back as the same second', () => {
+test('a shown date is read back as the same second', () => {
   fc.assert(
     fc.property(moment, (at) => {
       const second = Math.floor(at.getTime() / 1_000) * 1_000;

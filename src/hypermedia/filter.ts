@@ -2,7 +2,7 @@
  * Filters: `name=x`, `name=*part*`, `name:not=x`, `date_created:greaterthan=…`, `date_created:lessthan=…`. An empty
  * value means "not set". In texts `*` matches any characters; `\*` and `\\` match `*` and `\`.
  */
-import { isLonger } from '#core/length.ts';
+import { isLonger } from '#core/text.ts';
 import type { Comparison, Comparisons, Filter } from '#core/listing.ts';
 import type { Fault } from '#core/problem.ts';
 import { parseDate } from './date.ts';

@@ -1,8 +1,7 @@
 /**
  * Derives the JSON Schema (2020-12) of a Document in HAL JSON from the kinds of its properties and its example values.
  */
-import type { Document, Naming, Property, Value } from './document.ts';
-import { nameOf } from './relations.ts';
+import { type Document, type Naming, type Property, type Value, nameOf } from './document.ts';
 
 export type JsonSchema = { readonly [keyword: string]: Value };
 

@@ -9,7 +9,7 @@ const leaf = (name: string): Document => ({ name, links: [], embedded: [], prope
 
 const rendered = (document: Document): unknown => JSON.parse(renderHal(document, naming));
 
-test('links carry our prefix unless IANA registers the relation; a relation with several targets is an array', () => {
+test('links carry the prefix of the API unless IANA registers the relation; a relation with several targets is an array', () => {
   const document: Document = {
     name: 'thing',
     links: [
@@ -31,7 +31,7 @@ test('links carry our prefix unless IANA registers the relation; a relation with
   });
 });
 
-test('what is embedded is an array, or one object where the relation has one target', () => {
+test('an embedded relation is an array, or one object if the relation has one target', () => {
   const document: Document = {
     name: 'thing',
     links: [],

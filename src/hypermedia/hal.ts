@@ -3,8 +3,7 @@
  * alone (bench/render.ts); writing the text piece by piece reached 0.35, because each string is scanned for escaping
  * and concatenated.
  */
-import type { Document, Link, Naming, Property, Value } from './document.ts';
-import { nameOf, templateOf } from './relations.ts';
+import { type Document, type Link, type Naming, type Property, type Value, nameOf, templateOf } from './document.ts';
 
 type Json = { [name: string]: unknown };
 

@@ -24,7 +24,7 @@ function faults(query: string, listable = things): string[] {
   }
 }
 
-test('without a query it is the first twenty, in no order, of everything', () => {
+test('without a query a listing has the first twenty items, unordered and unfiltered', () => {
   assert.deepEqual(read(''), {
     listing: { offset: 0, limit: 20, order: [], filters: [] },
     fields: null,
@@ -40,11 +40,11 @@ test('order names properties, each with its direction', () => {
   assert.deepEqual(read('order= name  asc ').listing.order, [{ property: 'name', descending: false }]);
 });
 
-test('fields may name whatever an item shows', () => {
+test('fields may name any property of an item', () => {
   assert.deepEqual(read('fields=name, key').fields, new Set(['name', 'key']));
 });
 
-test('zoom names relations where there are any', () => {
+test('zoom names relations if there are any', () => {
   assert.deepEqual(read('zoom=items:options', open).zoom, { items: { options: {} } });
 });
 
@@ -155,18 +155,18 @@ const refused: [string, string[]][] = [
   ],
 ];
 for (const [query, expected] of refused) {
-  test(`${query.slice(0, 80)} is refused, with everything that is wrong`, () => {
+  test(`${query.slice(0, 80)} is refused, with all its faults`, () => {
     assert.deepEqual(faults(query), expected);
   });
 }
 
-test('a message says what would be possible', () => {
+test('a message lists the possible values', () => {
   assert.throws(() => read('colour=red'), /"colour".*offset, limit, order, fields, id, name, date_created, is_active$/);
   assert.throws(() => read('order=colour'), /"colour".*id, name, date_created, is_active$/);
   assert.throws(() => read('fields=colour'), /"colour".*id, name, date_created, is_active, key$/);
 });
 
-test('zoom is no property of an open collection that has nothing to zoom into', () => {
+test('zoom is no property of an open collection without relations', () => {
   assert.deepEqual(faults('zoom=items', { ...open, relations: undefined }), ['zoom unknown_parameter']);
 });
 
@@ -181,12 +181,12 @@ const guessed: [string, Filter['operator'], Filter['value']][] = [
   ['__proto__=x', 'is', 'x'],
 ];
 for (const [query, operator, value] of guessed) {
-  test(`${query} compares a property that nobody declared as its value looks`, () => {
+  test(`${query} compares an undeclared property according to the form of its value`, () => {
     assert.deepEqual(filters(query, open), [{ property: query.split(/[:=]/)[0], operator, value }]);
   });
 }
 
-test('an open collection is ordered and narrowed by any name that a query can tell from the rest, and by no other', () => {
+test('an open collection is ordered and filtered by any unambiguous name, and by no other', () => {
   for (const name of ['9lives', 'a-b', 'a.b', 'größe', '@type', 'x'.repeat(64)]) {
     assert.deepEqual(read(`order=${name} desc`, open).listing.order, [{ property: name, descending: true }]);
     assert.deepEqual(filters(`${name}:not=1`, open), [{ property: name, operator: 'not', value: 1 }]);
@@ -202,7 +202,7 @@ test('an open collection is ordered and narrowed by any name that a query can te
   ]);
 });
 
-test('of an open collection fields may keep whatever is there', () => {
+test('fields of an open collection may be any name', () => {
   const long = 'x'.repeat(200);
   assert.deepEqual(read(`fields=a b,a:b,limit,${long}`, open).fields, new Set(['a b', 'a:b', 'limit', long]));
 });
@@ -247,14 +247,14 @@ const pair = fc.tuple(
   value,
 );
 
-/** What PostgreSQL can take as a value. */
+/** What PostgreSQL accepts as a value. */
 function isSound({ value: found }: Filter): boolean {
   if (typeof found === 'number') return Math.abs(found) <= Number.MAX_SAFE_INTEGER;
   if (typeof found === 'string') return found !== '' && !found.includes('\0') && found.length <= 2_000;
   return found instanceof Date ? /^[0-9]{4}-/.test(found.toISOString()) : true;
 }
 
-test('any query is a listing or a 400, and never anything else', () => {
+test('any query gives a listing or a 400, and nothing else', () => {
   fc.assert(
     fc.property(fc.array(pair, { maxLength: 6 }), fc.constantFrom(things, open), (pairs, listable) => {
       try {

@@ -6,7 +6,7 @@ import { collection, neighbours, readPage } from './page.ts';
 
 const page = fc.record({ offset: fc.nat(1_000), limit: fc.integer({ min: 1, max: 300 }) });
 
-test('from anywhere, next leads to the end and prev to the beginning', () => {
+test('from every page, next leads to the end and prev to the beginning', () => {
   fc.assert(
     fc.property(page, fc.nat(2_000), ({ offset, limit }, total) => {
       const walk = (direction: 'prev' | 'next') => {
@@ -47,7 +47,7 @@ test('limits are from 1 to 300, offsets from 0; both faults are reported', () =>
   assert.deepEqual(read('limit=0&offset=x').fields, ['offset', 'limit']);
 });
 
-test('an offset that is too large is told how large it may be', () => {
+test('an offset beyond the limit is refused with the limit', () => {
   const faults: Fault[] = [];
   readPage(new URLSearchParams('offset=1000000000000000'), faults);
   assert.deepEqual(

@@ -1,6 +1,5 @@
 /** Renders Siren (github.com/kevinswiber/siren). Builds a tree for `JSON.stringify`, for the reason in hal.ts. */
-import type { Document, Embedded, Link, Naming } from './document.ts';
-import { addressOfRelation } from './relations.ts';
+import { type Document, type Embedded, type Link, type Naming, addressOfRelation } from './document.ts';
 import { sirenAction } from './siren-action.ts';
 
 type Json = { [name: string]: unknown };

@@ -18,14 +18,14 @@ const documentOf = (given: Partial<Document>): Document => ({
   ...given,
 });
 
-/** What stands for a value, without what is around it. */
+/** What represents a value, without what surrounds it. */
 const written = (value: Value, name = 'a'): string =>
   renderXml(documentOf({ properties: [json(name, value)] }), naming).slice(
     `${head}<resource>${curies}`.length,
     -'</resource>'.length,
   );
 
-test('a page has its address, its links, what is embedded with its relation, and its counts as numbers', () => {
+test('a page has its address, its links, embedded resources with their relation, and its counts as numbers', () => {
   const child = documentOf({
     links: [
       { rel: 'self', href: '/1', title: 'This' },
@@ -66,7 +66,7 @@ const values: readonly (readonly [what: string, value: Value, xml: string])[] = 
   ['white space, which a parser keeps', ' a\r\n\tb ', '<a> a&#13;\n\tb </a>'],
   ['an emoji', '\u{1f680}', '<a>\u{1f680}</a>'],
   ['a control character: base64', 'a\u0001', '<a encoding="base64">YQE=</a>'],
-  ['a character that is none', '\ufffe', '<a encoding="base64">77++</a>'],
+  ['an invalid character', '\ufffe', '<a encoding="base64">77++</a>'],
   ['half of a surrogate pair', 'a\ud83d', '<a>a\ufffd</a>'],
 ];
 for (const [what, value, xml] of values) {
@@ -90,7 +90,7 @@ for (const [name, tag] of names) {
     assert.equal(written('x', name), `<${tag}>x</${tag.split(' ', 1)[0]}>`));
 }
 
-test('an attribute keeps its white space and breaks out of nothing', () => {
+test('an attribute keeps its white space and cannot be broken out of', () => {
   const [, link] = renderXml(
     documentOf({ links: [{ rel: 'self', href: '/?a=1&b="2"', title: '\t\r\n<>\u0001\ud800 \u{1f680}' }] }),
     naming,
@@ -101,12 +101,12 @@ test('an attribute keeps its white space and breaks out of nothing', () => {
   );
 });
 
-test('whatever a document holds, what is written is well-formed', () => {
+test('every document is written as well-formed XML', () => {
   fc.assert(
     fc.property(anyDocument, (document) => {
       const xml = renderXml(document, naming);
       assert.equal(XMLValidator.validate(xml), true);
-      // The library does not look at these.
+      // The library does not check these.
       assert.doesNotMatch(xml, /[^\t\n\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u);
       assert.doesNotMatch(xml, /&(?!(?:amp|lt|gt|quot|#9|#10|#13);)/);
     }),

@@ -12,10 +12,10 @@ type Options = Parameters<typeof startMailServer>[0];
 async function start(t: TestContext, options: Options = {}) {
   const server = await startMailServer(options);
   const lines: string[] = [];
-  const { promise: failed, resolve: tellFailure } = Promise.withResolvers<void>();
+  const { promise: failed, resolve: reportFailure } = Promise.withResolvers<void>();
   const write = (line: string) => {
     lines.push(line);
-    if (line.includes('sending mail failed')) tellFailure();
+    if (line.includes('sending mail failed')) reportFailure();
   };
   const log = pino({ level: 'trace', base: null }, { write });
   const mailer = createMailer({ url: server.url, from: 'halcyon@example.com', log, pausesMs: [1, 1] });
@@ -26,7 +26,7 @@ async function start(t: TestContext, options: Options = {}) {
   return { server, mailer, lines, failed };
 }
 
-test('a mail arrives as it was written, and says that nobody wrote it', async (t) => {
+test('a mail arrives as written, and says that it was sent automatically', async (t) => {
   const { server, mailer } = await start(t);
   mailer.send(mail);
   const { from, to, headers, text } = await server.next();
@@ -41,28 +41,28 @@ test('an address with a comma in it is one address', async (t) => {
   assert.deepEqual((await server.next()).to, ['"eve,ada"@example.com']);
 });
 
-test('a mail that the server puts off is tried three times', async (t) => {
+test('a mail that the server defers is tried three times', async (t) => {
   const { server, mailer, failed } = await start(t, { answer: () => 451 });
   mailer.send(mail);
   await failed;
   assert.equal(server.tries(), 3);
 });
 
-test('a mail that the server takes at the third time has arrived', async (t) => {
+test('a mail that the server accepts at the third attempt has arrived', async (t) => {
   let times = 0;
   const { server, mailer } = await start(t, { answer: () => ((times += 1) < 3 ? 451 : undefined) });
   mailer.send(mail);
   assert.equal((await server.next()).text, mail.text);
 });
 
-test('a mail that the server refuses for good is not tried again', async (t) => {
+test('a mail that the server rejects permanently is not retried', async (t) => {
   const { server, mailer, failed } = await start(t, { answer: () => 550 });
   mailer.send(mail);
   await failed;
   assert.equal(server.tries(), 1);
 });
 
-test('the log says that a mail failed, and nothing of what is in it', async (t) => {
+test('the log says that a mail failed, and contains none of its content', async (t) => {
   // The server's answer quotes the whole mail, as filters do.
   const { mailer, lines, failed } = await start(t, { answer: () => 550 });
   mailer.send(mail);
@@ -72,7 +72,7 @@ test('the log says that a mail failed, and nothing of what is in it', async (t) 
   for (const secret of ['hal_pr_', 'Hello', 'ada@example.com']) assert.ok(!text.includes(secret), secret);
 });
 
-test('nothing is handed to a server without TLS that is not on loopback', async (t) => {
+test('no mail is sent to a server without TLS outside loopback', async (t) => {
   // 0.0.0.0 leads to this machine, and is no loopback address by its name.
   const { promise: arrived, resolve } = Promise.withResolvers<undefined>();
   const answer = () => {
@@ -86,18 +86,18 @@ test('nothing is handed to a server without TLS that is not on loopback', async 
   assert.match(lines.join(''), /"code":"ETLS"/);
 });
 
-test('what comes when a thousand mails of its kind wait is dropped, and the log says so', async (t) => {
+test('a mail beyond a thousand queued ones of its kind is dropped and logged', async (t) => {
   const lines: string[] = [];
   const log = pino({ level: 'error', base: null }, { write: (line) => void lines.push(line) });
-  // Nobody listens there, so that the thousand end at once when the test does.
+  // No server listens there, so that the thousand end at once when the test does.
   const mailer = createMailer({ url: 'smtp://127.0.0.1:1', from: 'halcyon@example.com', log });
   t.after(() => mailer.stop());
   for (let i = 0; i < 1_010; i += 1) mailer.send(mail);
   mailer.send({ ...mail, isNotice: true });
-  assert.equal(lines.filter((line) => line.includes('mail dropped')).length, 8, 'two are on their way');
+  assert.equal(lines.filter((line) => line.includes('mail dropped')).length, 8, 'two are in transit');
 });
 
-test('what somebody asked for goes before notices that came earlier', async (t) => {
+test('requested mails are sent before notices queued earlier', async (t) => {
   const { promise: goOn, resolve } = Promise.withResolvers<undefined>();
   const { promise: arrived, resolve: arrive } = Promise.withResolvers<undefined>();
   const answer = () => {
@@ -115,7 +115,7 @@ test('what somebody asked for goes before notices that came earlier', async (t) 
   assert.ok(place >= 0 && place < 5, `${place}: after the two that were on their way, and beside one or two more`);
 });
 
-test('a line break in a subject makes no header', async (t) => {
+test('a line break in a subject adds no header', async (t) => {
   const { server, mailer } = await start(t);
   mailer.send({ ...mail, subject: 'Choose\r\nBcc: eve@example.com\r\n\r\na new password' });
   const { to, headers, text } = await server.next();
@@ -123,7 +123,7 @@ test('a line break in a subject makes no header', async (t) => {
   assert.doesNotMatch(headers, /^Bcc:/im);
 });
 
-test('stop waits for a mail that is on its way', async (t) => {
+test('stop waits for a mail in transit', async (t) => {
   const { promise: goOn, resolve } = Promise.withResolvers<undefined>();
   const { promise: arrived, resolve: arrive } = Promise.withResolvers<undefined>();
   const answer = () => {
@@ -139,7 +139,7 @@ test('stop waits for a mail that is on its way', async (t) => {
   assert.equal(server.unread().length, 1);
 });
 
-test('after stop nothing is taken', async (t) => {
+test('after stop no mail is accepted', async (t) => {
   const { server, mailer, lines } = await start(t);
   await mailer.stop();
   mailer.send(mail);

@@ -2,7 +2,7 @@
  * The reference of the API: relations, getting started and OpenAPI, generated from the chapters of the modules and the
  * route table.
  */
-import { isKnown, etagOf } from '#http/conditional.ts';
+import { isKnown, etagOf } from '#http/reply.ts';
 import { errorDocument } from '#http/errors.ts';
 import { defaultRepresentation } from '#http/negotiate.ts';
 import { open, type Operation } from '#http/operation.ts';

@@ -30,7 +30,7 @@ const wrong: [string, Partial<StoreDetails>][] = [
   ['time_zone', { timeZone: '' }],
 ];
 for (const [field, change] of wrong) {
-  test(`a store with ${JSON.stringify(change).slice(0, 60)} is refused for its ${field}`, () => {
+  test(`a store with ${JSON.stringify(change).slice(0, 60)} is refused because of its ${field}`, () => {
     assert.deepEqual(
       storeFaults({ ...shop, ...change }).map((fault) => fault.field),
       [field],
@@ -38,7 +38,7 @@ for (const [field, change] of wrong) {
   });
 }
 
-test('a proper store has no fault, a name counts in code points', () => {
+test('a valid store has no fault, and a name is measured in code points', () => {
   assert.deepEqual(storeFaults(shop), []);
   assert.deepEqual(storeFaults({ ...shop, name: '😀'.repeat(255) }), []);
 });
@@ -47,14 +47,14 @@ test('all faults of a store are reported at once', () => {
   assert.equal(storeFaults({ ...shop, name: '', domain: '', email: '', timeZone: '' }).length, 4);
 });
 
-test('a time zone is kept in the spelling of the IANA data base', () => {
+test('a time zone is stored in the spelling of the IANA database', () => {
   assert.equal(readTimeZone('europe/berlin'), 'Europe/Berlin');
   assert.equal(readTimeZone('uS/eAsTeRn'), 'US/Eastern');
   assert.equal(readTimeZone('utc'), 'UTC');
 });
 
 for (const step of [1, 2, 3, 5, 32, 256]) {
-  test(`numbers that come in steps of ${step} fill the shards evenly`, () => {
+  test(`ids in steps of ${step} fill the shards evenly`, () => {
     const filled = Array.from({ length: 256 }, () => 0);
     for (let i = 0; i < 25_600; i += 1) {
       const shard = shardOfNumber(1_000_000 + i * step);

@@ -1,7 +1,6 @@
 /** Validation rules of stores. Pure; all faults are reported at once. */
-import { isBlank } from '#core/blank.ts';
+import { isBlank, isLonger } from '#core/text.ts';
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
-import { isLonger } from '#core/length.ts';
 import type { Fault } from '#core/problem.ts';
 
 /** Whether Halcyon derives the lifecycle events of subscriptions or the platform publishes them. */

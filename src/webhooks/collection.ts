@@ -2,19 +2,26 @@
 import type { Tx } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
-import { type ApiRequest, type Operation } from '#http/operation.ts';
+import type { ApiRequest, Operation } from '#http/operation.ts';
 import { idOf } from '#core/ids.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { lockAccess } from './app-access/app-access-sql.ts';
-import { findForbiddenReason, openWebhook, sealRequest, sealBinding, documentFor, type WebhookDeps } from './access.ts';
+import {
+  findForbiddenReason,
+  openWebhook,
+  sealRequest,
+  sealBinding,
+  documentFor,
+  type WebhookDeps,
+  valueFaults,
+} from './access.ts';
 import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES, WEBHOOK_STATES } from './document.ts';
 import { createAnswer } from './pull/answer.ts';
 import { createListen } from './pull/listen.ts';
 import { createHistory } from './history/operations.ts';
 import { createHealth } from './health/operations.ts';
 import { createItem } from './item.ts';
-import { valueFaults } from './stored-secrets.ts';
 import {
   countWebhooks,
   findWebhook,
@@ -25,7 +32,7 @@ import {
   nextNumber,
 } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
-import { createRotateKey } from './rotation/operation.ts';
+import { createRotateKey } from './rotate-key.ts';
 import { createSchemas, type Schemas, type WebhookPart } from './schema.ts';
 import { createTest } from './test-delivery.ts';
 import { mergeInput, defaults, parseInput, type Settings } from './webhook.ts';

@@ -17,22 +17,20 @@ import {
   documentFor,
   webhookOf,
   type WebhookDeps,
-} from './access.ts';
-import { adviceOfWebhook } from './health/advice.ts';
-import { chartsOfWebhook } from './health/operations.ts';
-import {
   isSameRequest,
   NEEDS_KEY,
   redirectFaults,
   revealsKey,
   valueFaults,
   withStoredSecrets,
-} from './stored-secrets.ts';
+} from './access.ts';
+import { adviceOfWebhook } from './health/advice.ts';
+import { chartsOfWebhook } from './health/operations.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
-import { keysAfterUpdate, withCurrentKeys } from './rotation/rotation.ts';
-import type { Schemas, WebhookPart } from './schema.ts';
 import {
+  keysAfterUpdate,
+  withCurrentKeys,
   mergeInput,
   defaults,
   parseInput,
@@ -41,6 +39,7 @@ import {
   type Settings,
   type WebhookInput,
 } from './webhook.ts';
+import type { Schemas, WebhookPart } from './schema.ts';
 
 type Change = 'part' | 'whole';
 type ChangeRequest = ApiRequest<WebhookPart>;

@@ -1,14 +1,23 @@
-/** The settings of a webhook: defaults, parsing of request bodies, and validation beyond the schema. */
+/**
+ * The settings of a webhook and its keys, as pure functions: defaults, parsing of request bodies, validation beyond the schema, and
+ * the keys during a rotation.
+ */
 import { readShape } from '#catalog/shape.ts';
 import { isSet } from '#http/inputs.ts';
-import { isBlank } from '#core/blank.ts';
-import { isHeaderValue } from '#core/header.ts';
-import { Problem, type Fault } from '#core/problem.ts';
+import { isBlank } from '#core/text.ts';
+import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
+import { invalid, Problem, type Fault } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { addressFault, isEncrypted } from './address.ts';
-import { headerFaults } from './headers.ts';
 import type { FORMATS, RETRY_PROFILES, WebhookPart } from './schema.ts';
-import { resolveSubscription, type Subscription } from './subscription.ts';
+import { keysAt, type Rotating } from '#core/rotation.ts';
+import { eventsOf, resourceOfEvent, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
+
+/**
+ * The subscription of a webhook, which `event_resource` and `events` express in two ways. `events` is the effective list; it is
+ * empty only if there is no resource.
+ */
+export type Subscription = { eventResource: ResourceType | null; events: readonly string[] };
 
 export type Settings = Subscription & {
   name: string;
@@ -64,6 +73,63 @@ export function parseInput(body: WebhookPart): WebhookInput {
   if (body.rate_per_second !== undefined) input.ratePerSecond = body.rate_per_second;
   if (body.retry_profile !== undefined) input.retryProfile = body.retry_profile || defaults.retryProfile;
   return input;
+}
+
+const unknownEvent = (event: string): Fault => ({
+  code: 'unknown_event',
+  message: `Unknown event "${event}"; possible: ${resourceTypes.flatMap(eventsOf).join(', ')}`,
+  field: 'events',
+});
+
+/**
+ * Returns the subscription after a request. A resource alone means every event of it, events alone must be of one resource, both
+ * must agree, and neither leaves `current` unchanged. An empty list counts as absent: a client may send it back with a new
+ * resource.
+ */
+export function resolveSubscription(
+  input: { eventResource?: ResourceType | null; events?: readonly string[] },
+  current: Subscription,
+): Subscription & { faults: Fault[] } {
+  if (input.eventResource === undefined && input.events === undefined) {
+    return { eventResource: current.eventResource, events: current.events, faults: [] };
+  }
+  const events = [...new Set(input.events)];
+  if (events.length === 0) {
+    const eventResource = input.eventResource ?? null;
+    return { eventResource, events: eventResource === null ? [] : eventsOf(eventResource), faults: [] };
+  }
+  const stated = input.eventResource ?? null;
+  const eventResource = stated ?? events.map(resourceOfEvent).find((type) => type !== undefined) ?? null;
+  const faults = events.flatMap((event): Fault[] => {
+    const type = resourceOfEvent(event);
+    if (type === undefined) return [unknownEvent(event)];
+    if (type === eventResource) return [];
+    const reason = stated === null ? `is not of the same resource as the others` : `is not an event of ${stated}`;
+    return [{ code: 'invalid_value', message: `events: "${event}" ${reason}`, field: 'events' }];
+  });
+  return { eventResource, events, faults };
+}
+
+const HEADER_NAME_LENGTH_MAX = 100;
+
+/**
+ * Returns a fault for each additional header that cannot be sent: it must not break or forge the headers of a delivery. `prefix`:
+ * that of the operator's own headers, such as `Service`.
+ */
+export function headerFaults(headers: Headers, prefix: string): Fault[] {
+  const seen = new Set<string>();
+  return Object.entries(headers).flatMap(([name, value]): Fault[] => {
+    const field = `headers.${name}`;
+    const refuse = (reason: string): Fault[] => [{ code: 'invalid_value', message: `${field} ${reason}`, field }];
+    if (!isHeaderName(name) || name.length > HEADER_NAME_LENGTH_MAX) {
+      return refuse(`is not a valid header name (at most ${HEADER_NAME_LENGTH_MAX} letters, digits and hyphens)`);
+    }
+    if (isReservedHeader(name, prefix)) return refuse('is reserved');
+    const lower = name.toLowerCase();
+    if (seen.has(lower)) return refuse('is a duplicate');
+    seen.add(lower);
+    return value === null || isHeaderValue(value) ? [] : refuse('must be printable ASCII');
+  });
 }
 
 export type MergeContext = {
@@ -150,4 +216,80 @@ export function mergeInput<From extends Draft>(
 /** Returns whether the change ends pending deliveries: the webhook is disabled or loses its url. */
 export function stopsDeliveries(before: Settings, after: Settings): boolean {
   return (before.isActive && !after.isActive) || (before.url !== null && after.url === null);
+}
+
+/**
+ * Sealed keys, as stored. During a rotation a new key is valid beside the current one:
+ *
+ * ```
+ *   one key ──rotate──► current and next key ──overlap ended, or finished──► only the next key
+ *                        │ key set or cleared: only that one
+ *                        └ format changed: only the next key
+ * ```
+ *
+ * The current key is removed whenever a rotation ends.
+ */
+export type Keys = Rotating<Buffer>;
+
+const singleKey = (encryptionKey: Buffer | null): Keys => ({
+  encryptionKey,
+  nextEncryptionKey: null,
+  rotationEndsAt: null,
+});
+
+/** Returns the row with the keys valid at `now`: after the overlap only the next key, even if the purge has not moved it yet. */
+export function withCurrentKeys<Row extends Keys>(row: Row, now: Date): Row {
+  const { current, next } = keysAt(row, now);
+  return next === null ? { ...row, ...singleKey(current) } : row;
+}
+
+/** Returns the keys after a change of settings. `newKey` is the stored key if the change keeps it. */
+export function keysAfterUpdate(
+  stored: Keys & Pick<Settings, 'format'>,
+  { format }: Pick<Settings, 'format'>,
+  newKey: Buffer | null,
+): Keys {
+  if (newKey !== stored.encryptionKey) return singleKey(newKey);
+  const { nextEncryptionKey, rotationEndsAt } = stored;
+  if (nextEncryptionKey === null) return singleKey(newKey);
+  // Another format uses the key differently, so the overlap makes no sense there.
+  return format === stored.format
+    ? { encryptionKey: newKey, nextEncryptionKey, rotationEndsAt }
+    : singleKey(nextEncryptionKey);
+}
+
+const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
+
+/** Returns the next key as the only one. Throws a 409 if no rotation is active. */
+export function finishRotation({ nextEncryptionKey }: Keys): Keys {
+  if (nextEncryptionKey !== null) return singleKey(nextEncryptionKey);
+  throw conflict('no_rotation', 'No rotation is active');
+}
+
+const SAME_KEY: Fault = {
+  code: 'invalid_value',
+  message: 'encryption_key is the current key: choose another',
+  field: 'encryption_key',
+};
+
+const PLATFORM_TOKEN_REQUIRED: Fault = {
+  code: 'required',
+  message: 'encryption_key is required when format is partner_sitebuilder: it is the API token of that platform',
+  field: 'encryption_key',
+};
+
+/**
+ * `key`: the requested key, null to generate one. `present`: the current key, null if there is none or it cannot be decrypted.
+ */
+export type RequestedKey = { key: string | null; present: string | null };
+
+/** Throws if no rotation can begin: a 409 because of the stored keys, a 400 because of the requested key. */
+export function checkCanRotate(stored: Keys & Pick<Settings, 'format'>, { key, present }: RequestedKey): void {
+  // A key that cannot be decrypted cannot sign during the overlap either.
+  if (present === null) throw conflict('no_key', 'The webhook has no encryption_key to rotate: set one by PATCH');
+  if (stored.nextEncryptionKey !== null) {
+    throw conflict('rotation_under_way', 'A rotation is active: send {"finish":true} to end it, then rotate again');
+  }
+  if (key === null && stored.format === 'partner_sitebuilder') throw invalid(PLATFORM_TOKEN_REQUIRED);
+  if (key === present) throw invalid(SAME_KEY);
 }

@@ -47,7 +47,7 @@ function refusal(file: File, { specifier, target }: Import): string | undefined 
   return `may not import ${to}: it imports ${specifier}`;
 }
 
-/** Refuses an import that the table does not allow, and a file whose module it does not know. */
+/** Refuses an import that the table does not allow, and a file of an unknown module. */
 export function forbiddenImports(files: readonly File[]): Fault[] {
   return files.flatMap((file) => {
     const module = moduleOf(file.path);
@@ -74,7 +74,7 @@ export function misnamedImports(files: readonly File[]): Fault[] {
 }
 
 /**
- * Cycles of files, each listed once from its first file. Type-only imports are left out: they are erased before the file
+ * Refuses cycles of files, each listed once from its first file. Type-only imports are left out: they are erased before the file
  * runs, so two types that refer to each other load in any order.
  */
 export function cycles(files: readonly File[]): Fault[] {

@@ -34,14 +34,14 @@ for (const [name, text, expected] of found) {
   test(`an import is found: ${name}`, () => assert.deepEqual(specifiers(text), expected));
 }
 
-test('only what is erased is type-only', () => {
+test('only erased imports are type-only', () => {
   const text = `import type { A } from 'a';\nimport { type B } from 'b';\nimport type from 'c';\nexport type { D } from 'd';`;
   assert.deepEqual(typeOnly(text), [true, false, false, true]);
 });
 
 const tags = (text: string): string[] => readSource(text).templates.map(({ tag }) => tag);
 
-test('the tag of a template is read through type arguments', () => {
+test('the tag of a template is found behind type arguments', () => {
   assert.deepEqual(tags('await sql<{ n: number }[]>`x`'), ['sql']);
   assert.deepEqual(tags('sql<\n  Map<A, () => B>\n>`x`'), ['sql']);
   assert.deepEqual(tags('const f = () => `x`; return `y`;'), ['', '']);
@@ -59,7 +59,7 @@ test('a template in a substitution is a template of its own', () => {
   assert.match(bare, /; after$/);
 });
 
-test('blanking keeps every line where it was', () => {
+test('blanking keeps every line in its place', () => {
   const text = "// one\nconst a = 'two'; /* three\nfour */ const b = `\n${a / 2 / 3}`;\n";
   const { code, bare } = readSource(text);
   assert.equal(code, "      \nconst a = 'two';         \n        const b = `\n${a / 2 / 3}`;\n");

@@ -1,4 +1,4 @@
-/** Each rule, shown a small tree that breaks it and one that does not. */
+/** Each rule, applied to a small tree that breaks it and one that does not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './modules.ts';
@@ -12,7 +12,7 @@ type Texts = Readonly<Record<string, string>>;
 const tree = (texts: Texts) => Object.entries(texts).map(([path, text]) => fileOf(path, text));
 const from = (specifier: string): string => `import { a } from '${specifier}';\n`;
 
-/** A tree that the rule must refuse once, with this message. */
+/** A tree in which the rule must find one fault, with this message. */
 const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[] = [
   [forbiddenImports, { 'src/core/a.ts': from('#db/pool.ts') }, /core\/a.ts may not import db/],
   [
@@ -129,19 +129,19 @@ for (const [rule, texts] of allowed) {
   test(`${rule.name} allows ${Object.keys(texts).join(', ')}`, () => assert.deepEqual(rule(tree(texts)), []));
 }
 
-test('an exception that no file needs is told', () => {
+test('an unneeded exception is reported', () => {
   const named = "'application/hal+json'";
   const needed = {
     'src/delivery/attempt/formats/formats.ts': named,
     'src/http/bodies/body.ts': named,
     'src/http/bodies/xml-body.ts': named,
   };
-  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/attempt/representation.ts': '' })), [
-    'src/delivery/attempt/representation.ts',
+  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/attempt/request.ts': '' })), [
+    'src/delivery/attempt/request.ts',
   ]);
 });
 
-test('the graph counts imports between modules, tests left out', () => {
+test('the graph counts imports between modules, without those of tests', () => {
   const files = tree({
     'src/http/a.ts': from('#core/a.ts') + from('#core/b.ts') + from('./b.ts'),
     'src/http/a.test.ts': from('#core/c.ts'),

@@ -1,7 +1,7 @@
 /**
- * Tells code, comments, strings and templates of a TypeScript file apart, so that a rule about code is not broken by a
- * sentence in a comment. A scanner of its own, because TypeScript 7 has no parser to call yet and a bare regular
- * expression takes the media range `text/*` for the beginning of a comment.
+ * Separates code, comments, strings and templates of a TypeScript file, so that a rule about code ignores text in
+ * comments. Its own scanner, because TypeScript 7 has no parser API yet and a regular expression alone
+ * takes the media range `text/*` for the start of a comment.
  */
 
 export type Template = { tag: string; text: string; line: number };
@@ -9,9 +9,9 @@ export type Template = { tag: string; text: string; line: number };
 export type Source = {
   /** The text with comments blanked; same length, same lines. */
   code: string;
-  /** Templates, regular expressions and what strings hold blanked as well; a string's quotes stay. */
+  /** Templates, regular expressions and the content of strings blanked as well; the quotes of a string stay. */
   bare: string;
-  /** Every template literal: its text with `${}` where a substitution stood, and its tag, or `''`. */
+  /** Every template literal: its text with `${}` for each substitution, and its tag, or `''`. */
   templates: Template[];
 };
 
@@ -20,13 +20,13 @@ type Kind = 'code' | 'comment' | 'text';
 const KEYWORDS = /^(?:return|typeof|case|in|of|await|yield|do|else|void|delete|throw|new|default)$/;
 const lastWord = (text: string): string => /[\w$]+$/.exec(text)?.[0] ?? '';
 
-/** A slash begins a regular expression where a value may begin, and divides where one has just ended. */
+/** A slash starts a regular expression where a value may begin, and divides after a value. */
 function startsRegex(before: string): boolean {
   const trimmed = before.trimEnd();
   return trimmed === '' || /[(,=:[!&|?{};+\-*%<>~^]$/.test(trimmed) || KEYWORDS.test(lastWord(trimmed));
 }
 
-/** `before` without the `<…>` of type arguments at its end; an arrow's `>` ends none. */
+/** `before` without the `<…>` of type arguments at its end; the `>` of an arrow ends none. */
 function withoutTypeArguments(before: string): string {
   if (!before.endsWith('>') || before.endsWith('=>')) return before;
   let depth = 0;

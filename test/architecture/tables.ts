@@ -1,4 +1,4 @@
-/** Which files contain SQL, and which module writes which table. */
+/** The files that contain SQL, and the module that writes each table. */
 import { moduleOf, type Fault, type File } from './tree.ts';
 
 type Writing = 'insert' | 'update' | 'delete';
@@ -48,7 +48,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
 };
 
 const SQL_TAGS = /^(?:sql|tx|connection|reserved|admin|pool)$/;
-// What a statement begins with, so that no other name of the tag hides one.
+// The start of a statement, so that no other use of the tag's name hides one.
 const STATEMENT =
   /^\s*(?:select|insert\s+into|update|delete\s+from|merge\s+into|with(?:\s+recursive)?\s+\w+\s+as|create|alter|drop|truncate|begin|commit|rollback|listen|notify|copy|lock)\s/i;
 const RAW_SQL = /\.\s*(?:unsafe|file)\s*\(/;
@@ -56,7 +56,7 @@ const RAW_SQL = /\.\s*(?:unsafe|file)\s*\(/;
 const isDatabase = ({ path }: File): boolean => moduleOf(path) === 'db';
 const maySpeakSql = (file: File): boolean => file.isTest || isDatabase(file) || file.path.endsWith('-sql.ts');
 
-/** SQL is in files named `…-sql.ts` and in src/db; text that is not a template (`unsafe`) in the latter alone. */
+/** SQL is in files named `…-sql.ts` and in src/db; text outside templates (`unsafe`) only in the latter. */
 export function strayedSql(files: readonly File[]): Fault[] {
   return files.flatMap((file) => {
     const raw = !isDatabase(file) && !file.isTest && RAW_SQL.test(file.bare);
@@ -83,7 +83,7 @@ function writerOf(table: string, writing: Writing): string | undefined {
   return typeof writer === 'object' ? writer[writing] : writer;
 }
 
-/** Deletes from a table named at run time: by the lines of the modules' lists, which name it in a string. */
+/** Deletes from a table named at run time: found by the entries of the modules' lists, which name it in a string. */
 const PURGES = 'src/db/purges.ts';
 const PURGE_LINE = /\bdeletes:\s*(?:'(\w+)'|\S+)/g;
 
@@ -104,7 +104,7 @@ function writesOf({ path, templates, code }: File): Write[] {
   return [...written, ...purged];
 }
 
-/** Refuses a write by another module than the table's, to a table of no module, and to a table named at run time. */
+/** Refuses a write by another module than the table's, to a table without a module, and to a table named at run time. */
 export function foreignWrites(files: readonly File[]): Fault[] {
   return files
     .filter(({ isTest }) => !isTest)
@@ -118,7 +118,7 @@ export function foreignWrites(files: readonly File[]): Fault[] {
     );
 }
 
-/** The names of the tables that migrations create. */
+/** Returns the names of the tables that migrations create. */
 export function tablesOf(migration: string): string[] {
   return [...migration.matchAll(/^create table (\w+)/gim)].map(([, name = '']) => name);
 }

@@ -5,19 +5,19 @@ import { readSource, type Source } from './source.ts';
 
 export type Import = {
   specifier: string;
-  /** The file it leads to, from the project's root; undefined where it leads to a package or to Node. */
+  /** The imported file, from the project's root; undefined for a package or a module of Node. */
   target: string | undefined;
-  /** Erased when the file runs, so it closes no circle. */
+  /** Erased when the file runs, so it is part of no cycle. */
   isTypeOnly: boolean;
 };
 
 export type File = Source & { path: string; lines: number; isTest: boolean; imports: Import[] };
 
-/** What a rule found; one line that names the file. */
+/** A fault; one line that names the file. */
 export type Fault = string;
 export type Rule = (files: readonly File[]) => Fault[];
 
-/** By the name that it has in the imports of package.json. */
+/** The module by its name in the imports of package.json. */
 const PACKAGES: Readonly<Record<string, string>> = { '#receiver': 'packages/receiver/src/receiver.ts' };
 
 /** Returns the module of a file: its folder in src (in `identity/` the one below), the name of a package, `main` for src/main.ts. */
@@ -46,8 +46,8 @@ function stringAt(code: string, at: number): string | undefined {
 }
 
 /**
- * The imports of a file. Keywords are looked for in `bare`, where no string can imitate one, and the specifier is then
- * read from `code`. An `import()` of something computed is answered as the specifier `import()`, which no rule allows.
+ * Returns the imports of a file. Keywords are searched in `bare`, which has no strings, and the specifier is then
+ * read from `code`. A computed `import()` is returned as the specifier `import()`, which no rule allows.
  */
 export function importsOf(path: string, { code, bare }: Source): Import[] {
   const found = (specifier: string, isTypeOnly: boolean): Import => ({

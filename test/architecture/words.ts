@@ -3,14 +3,14 @@ import type { Fault, File } from './tree.ts';
 
 const MAIN = 'src/main.ts';
 /**
- * The embedded PostgreSQL is a child process with a user, binaries a platform and a pid of its own. What it asks of
- * `process` is neither configuration nor output, and handing it in would not make it more testable.
+ * The embedded PostgreSQL is a child process with a user, binaries per platform and a pid of its own. What it reads from
+ * `process` is neither configuration nor output, and passing it as an argument would not make it more testable.
  */
 const EMBEDDED_MEMBERS = new Set(['getuid', 'kill', 'pid', 'platform', 'arch']);
 
 const PROCESS = /(?<![\w$.])(?:globalThis\s*\.\s*)?process\b(?:\s*\??\.\s*(\w+))?/g;
 
-/** argv, environment, streams, signals and the exit are main.ts's; everybody else is told. */
+/** Only main.ts uses argv, environment, streams, signals and exit; other modules get them as arguments. */
 export function processReaders(files: readonly File[]): Fault[] {
   return files
     .filter(({ path, isTest }) => path !== MAIN && !isTest)
@@ -26,30 +26,30 @@ export function processReaders(files: readonly File[]): Fault[] {
     });
 }
 
-/** As a word or as a part of camelCase; not in Halcyon, nor in the `hal_at_` that its tokens begin with. */
+/** As a word or as a part of camelCase; not in Halcyon, nor in `hal_at_`, the prefix of its tokens. */
 const FORMAT =
   /(?<![A-Za-z])hal(?![a-z]|_[a-z]{2}_)|Hal(?![a-z])|(?<![A-Z])HAL(?![A-Z])|[Ss]iren|SIREN|(?<![A-Za-z])xml(?![a-z])|Xml(?![a-z])|XML/g;
 
 const FORMATS_LIVE_IN = /^src\/hypermedia\/|^src\/http\/negotiate\.ts$/;
 
-/** What comes in has a media type, and a webhook's body is HAL whatever anybody accepts. */
+/** A request body has a media type, and a webhook's body is HAL whatever the endpoint accepts. */
 export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {
-  'src/http/bodies/body.ts': 'names the media types that a body may come in',
-  'src/http/bodies/xml-body.ts': 'reads a body in one of them',
-  'src/delivery/attempt/representation.ts': 'renders what is sent',
-  'src/delivery/attempt/formats/formats.ts': 'names the content types of what is sent',
+  'src/http/bodies/body.ts': 'names the media types of request bodies',
+  'src/http/bodies/xml-body.ts': 'parses one of them',
+  'src/delivery/attempt/request.ts': 'renders deliveries',
+  'src/delivery/attempt/formats/formats.ts': 'names the content types of deliveries',
 };
 
 const formatsIn = (file: File): string[] => [...file.code.matchAll(FORMAT)].map(([word]) => word);
 
-/** Describe once, render in every format: a module that knows a format would describe it twice. */
+/** Documents are described once and rendered in every format: a module that names a format would describe them twice. */
 export function formatNames(files: readonly File[]): Fault[] {
   return files
     .filter(({ path, isTest }) => !isTest && !FORMATS_LIVE_IN.test(path) && NAMES_A_FORMAT[path] === undefined)
     .flatMap((file) => [...new Set(formatsIn(file))].map((word) => `${file.path} names the format ${word}`));
 }
 
-/** Exceptions that nothing needs any more. */
+/** Returns the exceptions that are no longer needed. */
 export function idleExceptions(files: readonly File[]): Fault[] {
   return Object.keys(NAMES_A_FORMAT).filter((path) => {
     const file = files.find((candidate) => candidate.path === path);

@@ -11,11 +11,11 @@ after(() => browser?.close());
 
 for (const [look, rules, options] of looks) {
   for (const [name, who, address, act] of views) {
-    test(`axe finds nothing: ${name}, ${look}`, needsChromium, async (t) => {
+    test(`axe finds no violation: ${name}, ${look}`, needsChromium, async (t) => {
       assert.ok(browser !== undefined);
       const context = await browser.newContext({ ...options, baseURL: scene.origin });
       t.after(() => context.close());
-      if (who !== 'nobody') await context.addCookies(await scene.cookieOf(scene.emails[who]));
+      if (who !== 'public') await context.addCookies(await scene.cookieOf(scene.emails[who]));
       const page = await context.newPage();
       await page.goto(address(scene));
       await act?.(page);

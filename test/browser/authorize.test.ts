@@ -15,7 +15,7 @@ const { origin, sql, ada } = server;
 const third = await startSite(() => ({ html: '<h1>Welcome</h1>' }));
 const site = await startSite(({ pathname, searchParams }) => {
   if (pathname === '/onward') return { location: `http://127.0.0.1:${third.port}/welcome` };
-  // What a page of the client's shows is given to it in its address.
+  // The content of a client's page is given in its address.
   return { html: searchParams.get('html') ?? '<h1>The client</h1>' };
 });
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
@@ -35,7 +35,7 @@ function addressOf(changes: Record<string, string> = {}): string {
   return `${origin}/authorize?${new URLSearchParams(server.asking(asked)).toString()}`;
 }
 
-/** A page of the client's with this in it. */
+/** Returns the address of a client's page with this content. */
 const clientPage = (html: string): string => `${site.origin}/?${new URLSearchParams({ html }).toString()}`;
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
 const linkTo = (address: string): string => clientPage(`<a href="${escaped(address)}">Connect</a>`);
@@ -53,7 +53,7 @@ async function signIn(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Sign in' }).click();
 }
 
-/** The consent page of somebody who had to sign in for it. */
+/** Opens the consent page as a user who had to sign in for it. */
 async function openConsent(t: TestContext, address = addressOf()): Promise<Page> {
   const page = await openPage(t);
   await page.goto(address);
@@ -64,7 +64,7 @@ async function openConsent(t: TestContext, address = addressOf()): Promise<Page>
 
 const press = (page: Page, name: 'Allow' | 'Deny'): Promise<void> => page.getByRole('button', { name }).click();
 
-/** Where the browser got to; an assertion and no time-out where it dropped the redirect. */
+/** Returns the address that the browser reached; an assertion and no time-out if it dropped the redirect. */
 async function arrival(page: Page, start: string): Promise<URLSearchParams> {
   const arrived = await page
     .waitForURL((url) => url.href.startsWith(start), { timeout: ARRIVAL_MS })
@@ -97,14 +97,14 @@ test('from the client, through sign-in and consent, back to the client', needsCh
   assert.equal((await redeem(read.get('code'))).status, 200);
 });
 
-test('a client whose callback passes on to a third origin is reached', needsChromium, async (t) => {
+test('a client whose callback redirects to a third origin is reached', needsChromium, async (t) => {
   const page = await openConsent(t, addressOf({ redirect_uri: `${site.origin}/onward` }));
   await press(page, 'Allow');
   await arrival(page, `http://127.0.0.1:${third.port}/welcome`);
   assert.ok(site.visits.some(({ pathname, searchParams }) => pathname === '/onward' && searchParams.has('code')));
 });
 
-test('who denies comes back with access_denied', needsChromium, async (t) => {
+test('a denial returns to the client with access_denied', needsChromium, async (t) => {
   const page = await openConsent(t);
   const before = await countGrants();
   await press(page, 'Deny');
@@ -119,7 +119,7 @@ test('after sign-in the error of a request reaches the client', needsChromium, a
   assert.equal((await arrival(page, `${site.origin}/cb?`)).get('error'), 'invalid_scope');
 });
 
-test('two tabs with two clients do not get in each other’s way', needsChromium, async (t) => {
+test('two tabs with two clients do not affect each other', needsChromium, async (t) => {
   const one = await openConsent(t, addressOf({ state: 'one' }));
   const two = await one.context().newPage();
   const redirect_uri = `${site.origin}/second`;
@@ -141,7 +141,7 @@ test('a double click on Allow leads to the client with a code that works', needs
   assert.ok(made === 1 || made === 2, `${made} grants`);
 });
 
-test('back after approval, the page can be used again', needsChromium, async (t) => {
+test('the page can be used again after going back from an approval', needsChromium, async (t) => {
   const page = await openConsent(t);
   await press(page, 'Allow');
   const once = (await arrival(page, `${site.origin}/cb?`)).get('code');
@@ -153,10 +153,10 @@ test('back after approval, the page can be used again', needsChromium, async (t)
   assert.equal((await redeem(again)).status, 200);
 });
 
-test('no page of another origin can frame the question', needsChromium, async (t) => {
+test('no page of another origin can frame the consent page', needsChromium, async (t) => {
   const page = await openConsent(t);
   await page.goto(clientPage(`<iframe src="${escaped(addressOf())}"></iframe>`));
-  // A frame has no address until something was put into it.
+  // A frame has no address until a document was loaded into it.
   const address = await until(
     async () => page.frames()[1]?.url() ?? '',
     (url) => url !== '',
@@ -164,7 +164,7 @@ test('no page of another origin can frame the question', needsChromium, async (t
   assert.equal(address, 'chrome-error://chromewebdata/');
 });
 
-/** Sends the very form of the consent page, nonce and all, from a page on `host`. */
+/** Sends the exact form of the consent page, nonce included, from a page on `host`. */
 async function postFrom(t: TestContext, host: string): Promise<{ status: number | undefined; grants: number }> {
   const page = await openConsent(t);
   const nonce = await page.locator('input[name=nonce]').inputValue();
@@ -186,25 +186,33 @@ test('a form on another port of the same host, which has the cookie, grants noth
   assert.deepEqual(await postFrom(t, '127.0.0.1'), { status: 403, grants: 0 });
 });
 
-test('who was signed out meanwhile signs in, is asked again and gets there', needsChromium, async (t) => {
-  const page = await openConsent(t, addressOf({ state: 'still here' }));
-  await page.context().clearCookies();
-  await press(page, 'Allow');
-  await signIn(page);
-  await page.getByRole('radio', { name: 'Alpha' }).check();
-  await press(page, 'Allow');
-  assert.equal((await arrival(page, `${site.origin}/cb?`)).get('state'), 'still here');
-});
+test(
+  'a user who was signed out meanwhile signs in, is asked again and reaches the client',
+  needsChromium,
+  async (t) => {
+    const page = await openConsent(t, addressOf({ state: 'still here' }));
+    await page.context().clearCookies();
+    await press(page, 'Allow');
+    await signIn(page);
+    await page.getByRole('radio', { name: 'Alpha' }).check();
+    await press(page, 'Allow');
+    assert.equal((await arrival(page, `${site.origin}/cb?`)).get('state'), 'still here');
+  },
+);
 
-test('who signed in again in another tab is asked again, and then gets there', needsChromium, async (t) => {
-  const page = await openConsent(t);
-  const other = await page.context().newPage();
-  await other.goto(`${origin}/sign-in?return_to=/account`);
-  await signIn(other);
-  await other.getByText(ada).first().waitFor();
-  await press(page, 'Allow');
-  await page.getByRole('alert').waitFor();
-  await page.getByRole('radio', { name: 'Alpha' }).check();
-  await press(page, 'Allow');
-  assert.ok((await arrival(page, `${site.origin}/cb?`)).has('code'));
-});
+test(
+  'a user who signed in again in another tab is asked again, and then reaches the client',
+  needsChromium,
+  async (t) => {
+    const page = await openConsent(t);
+    const other = await page.context().newPage();
+    await other.goto(`${origin}/sign-in?return_to=/account`);
+    await signIn(other);
+    await other.getByText(ada).first().waitFor();
+    await press(page, 'Allow');
+    await page.getByRole('alert').waitFor();
+    await page.getByRole('radio', { name: 'Alpha' }).check();
+    await press(page, 'Allow');
+    assert.ok((await arrival(page, `${site.origin}/cb?`)).has('code'));
+  },
+);

@@ -1,10 +1,10 @@
-/** A client's own web site on another origin, as small as can be: what it was called with can be read off its pages. */
+/** A minimal web site of a client on another origin: its pages show the parameters that they were called with. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export type Site = { origin: string; port: number; visits: URL[]; close: () => void };
 
-/** `answer` says what a path answers: a page's HTML, or where to go on to. */
+/** `answer` returns the answer of a path: a page's HTML, or the target of a redirect. */
 export async function startSite(answer: (url: URL) => { html: string } | { location: string }): Promise<Site> {
   const visits: URL[] = [];
   const server: Server = createServer((request, response) => {

@@ -1,4 +1,4 @@
-/** Other people's clients with a real browser between them and the server, and those that are not written for Node. */
+/** Third-party clients with a real browser between them and the server, and those that are not written for Node. */
 import { test, type TestContext } from 'node:test';
 import { walk as openidClient } from '../clients/node/openid-client.ts';
 import { needsPython, walkInPython } from '../clients/python.ts';
@@ -27,7 +27,7 @@ async function behindChromium(t: TestContext, method: Method): Promise<App> {
 }
 
 for (const method of ['basic', 'none'] as const) {
-  test(`openid-client walks through Chromium ${kinds[method]}`, needsChromium, async (t) => {
+  test(`openid-client completes the flow in Chromium ${kinds[method]}`, needsChromium, async (t) => {
     assertWalked(await openidClient(await behindChromium(t, method)), method);
   });
 }
@@ -40,13 +40,13 @@ const scripts = [
 for (const [script, module, debianPackage] of scripts) {
   const walk = walkInPython(script);
   for (const method of METHODS) {
-    test(`${debianPackage} walks the whole flow ${kinds[method]}`, needsPython(module, debianPackage), async () => {
+    test(`${debianPackage} completes the whole flow ${kinds[method]}`, needsPython(module, debianPackage), async () => {
       const app = method === 'none' ? await scene.onComputer() : await scene.confidential(method);
       assertWalked(await walk(app), method);
     });
   }
   const needs = { ...needsChromium, ...needsPython(module, debianPackage) };
-  test(`${debianPackage} walks through Chromium ${kinds.none}`, needs, async (t) => {
+  test(`${debianPackage} completes the flow in Chromium ${kinds.none}`, needs, async (t) => {
     assertWalked(await walk(await behindChromium(t, 'none')), 'none');
   });
 }

@@ -1,4 +1,4 @@
-/** The pages of a store as one whole: found by clicking, searched, and used by the keyboard alone. No JavaScript. */
+/** The pages of a store as one whole: reached by clicking, searched, and used by keyboard alone. No JavaScript. */
 import assert from 'node:assert/strict';
 import { after, test, type TestContext } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
@@ -29,7 +29,7 @@ async function enter(t: TestContext, options: BrowserContextOptions = {}): Promi
 const crumbs = (page: Page): Promise<string[]> => page.locator('.crumbs a').allInnerTexts();
 const currentTab = (page: Page): Promise<string> => page.locator('.tabs [aria-current]').innerText();
 
-test('from a delivery a person gets back to its webhook and its store, step by step', needsChromium, async (t) => {
+test('from a delivery links lead back to its webhook and its store, step by step', needsChromium, async (t) => {
   const page = await enter(t);
   await page.goto(`/webhooks/${warehouse}/statuses`);
   await page.getByRole('rowheader').getByRole('link').first().click();
@@ -51,42 +51,38 @@ test('from a delivery a person gets back to its webhook and its store, step by s
   }
 });
 
-test(
-  'a search says what it found, keeps what was asked for, and drops one thing after the other',
-  needsChromium,
-  async (t) => {
-    await fixture.sql`update store set time_zone = 'Europe/Berlin' where id = ${fixture.alpha}`;
-    t.after(() => fixture.sql`update store set time_zone = 'UTC' where id = ${fixture.alpha}`);
-    const page = await enter(t);
-    await page.goto(`${store}/events`);
-    await page.locator('.search > summary').click();
-    await page.getByLabel('Resource type').selectOption('transaction');
-    await page.getByLabel('Date created after').fill('2026-07-01T11:59');
-    await page.getByRole('button', { name: 'Search' }).click();
-    const asked = new URL(page.url()).searchParams;
-    assert.deepEqual(
-      [...asked],
-      [
-        ['resource_type', 'transaction'],
-        ['date_created:greaterthan', '2026-07-01T11:59:00+0200'],
-      ],
-    );
-    assert.equal(await page.getByRole('row').count(), 2, 'one event, and the heads of the columns');
-    assert.equal(await page.getByLabel('Date created after').inputValue(), '2026-07-01T11:59');
-    await page.getByLabel('Date created after').fill('2026-07-01T12:01');
-    await page.getByRole('button', { name: 'Search' }).click();
-    await page.getByText('No events match these filters.').waitFor();
-    await page.locator('.filters').getByRole('link', { name: 'Date created after' }).click();
-    assert.deepEqual([...new URL(page.url()).searchParams.keys()], ['resource_type']);
-    assert.equal(await page.getByRole('row').count(), 2);
-  },
-);
+test('a search shows its result, keeps its filters, and removes one filter at a time', needsChromium, async (t) => {
+  await fixture.sql`update store set time_zone = 'Europe/Berlin' where id = ${fixture.alpha}`;
+  t.after(() => fixture.sql`update store set time_zone = 'UTC' where id = ${fixture.alpha}`);
+  const page = await enter(t);
+  await page.goto(`${store}/events`);
+  await page.locator('.search > summary').click();
+  await page.getByLabel('Resource type').selectOption('transaction');
+  await page.getByLabel('Date created after').fill('2026-07-01T11:59');
+  await page.getByRole('button', { name: 'Search' }).click();
+  const asked = new URL(page.url()).searchParams;
+  assert.deepEqual(
+    [...asked],
+    [
+      ['resource_type', 'transaction'],
+      ['date_created:greaterthan', '2026-07-01T11:59:00+0200'],
+    ],
+  );
+  assert.equal(await page.getByRole('row').count(), 2, 'one event, and the column headings');
+  assert.equal(await page.getByLabel('Date created after').inputValue(), '2026-07-01T11:59');
+  await page.getByLabel('Date created after').fill('2026-07-01T12:01');
+  await page.getByRole('button', { name: 'Search' }).click();
+  await page.getByText('No events match these filters.').waitFor();
+  await page.locator('.filters').getByRole('link', { name: 'Date created after' }).click();
+  assert.deepEqual([...new URL(page.url()).searchParams.keys()], ['resource_type']);
+  assert.equal(await page.getByRole('row').count(), 2);
+});
 
-test('a store owner lets somebody in by their address, and takes them out again', needsChromium, async (t) => {
+test('a store owner adds a member by e-mail address, and removes them again', needsChromium, async (t) => {
   const page = await enter(t);
   await page.goto(`${store}/members`);
   await page.locator('summary', { hasText: 'Add a member' }).click();
-  await page.getByLabel('Email').fill('nobody@example.com');
+  await page.getByLabel('Email').fill('unknown@example.com');
   await page.getByLabel('Role').selectOption('Member');
   await page.getByRole('button', { name: 'Add a member' }).click();
   await page.getByText('No account has this e-mail address').first().waitFor();
@@ -100,9 +96,9 @@ test('a store owner lets somebody in by their address, and takes them out again'
   assert.equal(await page.getByRole('link', { name: fixture.bob }).count(), 0);
 });
 
-/** Goes on from link to field to button until one is called so. A person would give up sooner. */
+/** Presses Tab through links, fields and buttons until one has this name; fails after a limit. */
 const TABS_MAX = 60;
-/** What has the focus, as it is called: by its label, or by what stands in it. */
+/** The name of the focused element: its label, or its content. */
 const FOCUSED = `(() => {
   const { activeElement: at } = document;
   const words = [...(at.labels ?? [])].map(({ textContent }) => textContent).join(' ');
@@ -116,7 +112,7 @@ async function tabTo(page: Page, name: RegExp): Promise<void> {
     if (name.test(called)) return;
     seen.push(called);
   }
-  assert.fail(`nothing is called ${String(name)}: ${seen.join(' · ')}`);
+  assert.fail(`no element is named ${String(name)}: ${seen.join(' · ')}`);
 }
 async function go(page: Page, name: RegExp): Promise<void> {
   await tabTo(page, name);
@@ -124,7 +120,7 @@ async function go(page: Page, name: RegExp): Promise<void> {
 }
 
 test(
-  'by the keyboard alone: sign in, change a webhook, find out why a delivery failed, sign out',
+  'by keyboard alone: sign in, change a webhook, find out why a delivery failed, sign out',
   needsChromium,
   async (t) => {
     const page = await open(t);
@@ -192,7 +188,7 @@ const PAGES: readonly (readonly [name: string, path: string])[] = [
   ['a query that cannot be read', `${store}/events?x=1`],
 ];
 
-test('on a phone the header is two lines, each of which is swiped to its end', needsChromium, async (t) => {
+test('on a phone the header has two lines, each of which can be swiped to its end', needsChromium, async (t) => {
   const [width, lineMax] = [360, 48];
   const page = await enter(t, { viewport: { width, height: 740 } });
   await page.goto(`${store}/overview`);
@@ -206,7 +202,7 @@ test('on a phone the header is two lines, each of which is swiped to its end', n
 });
 
 for (const [look, rules, options] of looks) {
-  test(`axe finds nothing on any page of a store, ${look}`, needsChromium, async (t) => {
+  test(`axe finds no violation on any page of a store, ${look}`, needsChromium, async (t) => {
     const page = await enter(t, { ...options, javaScriptEnabled: true });
     for (const [name, path] of PAGES) {
       await t.test(name, async () => {

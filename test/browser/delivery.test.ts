@@ -1,4 +1,4 @@
-/** A store owner who reads "failed" finds out why in two clicks, and sends it again with one: without JavaScript. */
+/** A store owner finds out why a delivery failed in two clicks, and sends it again with one: without JavaScript. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -13,7 +13,7 @@ const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
 const [, warehouse] = fixture.webhooks;
 
-/** Where pictures are put that somebody wants to look at: nowhere unless it is said. */
+/** The folder for pictures, to look at them; none unless it is set. */
 const PICTURES = process.env['PICTURES'];
 async function picture(page: Page, name: string): Promise<void> {
   if (PICTURES !== undefined) await page.screenshot({ path: `${PICTURES}/${name}.png`, fullPage: true });
@@ -35,7 +35,7 @@ async function setActive(is_active: '0' | '1'): Promise<void> {
   assert.equal((await fixture.call('PATCH', `/webhooks/${warehouse}`, { body: { is_active } })).status, 200);
 }
 
-test('a delivery’s page says why it failed and what was sent, and sends it again', needsChromium, async (t) => {
+test('the page of a delivery shows why it failed and what was sent, and sends it again', needsChromium, async (t) => {
   assert.ok(browser !== undefined);
   const context = await browser.newContext({ javaScriptEnabled: false });
   t.after(() => context.close());
@@ -46,14 +46,14 @@ test('a delivery’s page says why it failed and what was sent, and sends it aga
   await page.getByRole('rowheader').getByRole('link').first().click();
   assert.match(await textOf(page), /Your endpoint answered 500: /);
   await picture(page, 'delivery-pending');
-  assert.equal(await page.getByRole('button', { name: 'Send it again' }).count(), 0, 'it is tried again anyway');
+  assert.equal(await page.getByRole('button', { name: 'Send it again' }).count(), 0, 'it is retried anyway');
 
   const attempts = page.getByRole('heading', { name: 'Attempts' }).locator('..').getByRole('listitem');
   assert.equal(await attempts.count(), 1);
   const attempt = attempts.first();
   assert.match(await attempt.innerText(), /^Refused\s[^]*2026[^]*\d+ ms\s[^]*Response code\s+500/);
   const answer = attempt.getByText('The shelf is full');
-  assert.equal(await answer.isVisible(), false, 'what came back is folded up');
+  assert.equal(await answer.isVisible(), false, 'the response is collapsed');
   await attempt.locator('summary', { hasText: 'Response body' }).click();
   await answer.waitFor();
   const request = page.getByRole('heading', { name: 'Request' }).locator('..');
@@ -69,7 +69,7 @@ test('a delivery’s page says why it failed and what was sent, and sends it aga
   const before = page.url();
   await page.getByRole('button', { name: 'Send it again' }).click();
   await page.getByText('Started.').waitFor();
-  assert.notEqual(new URL(page.url()).pathname, new URL(before).pathname, 'one lands on what came of it');
+  assert.notEqual(new URL(page.url()).pathname, new URL(before).pathname, 'the browser shows the page of the result');
   await until(
     async () => {
       await page.reload();
@@ -82,7 +82,7 @@ test('a delivery’s page says why it failed and what was sent, and sends it aga
 });
 
 for (const [look, rules, options] of looks) {
-  test(`axe finds nothing on it, ${look}`, needsChromium, async (t) => {
+  test(`axe finds no violation on it, ${look}`, needsChromium, async (t) => {
     assert.ok(browser !== undefined);
     const [row] = await fixture.sql<{ id: number }[]>`
       select delivery_id as id from attempt where webhook_id = ${warehouse ?? 0} and outcome = 'refused' limit 1`;

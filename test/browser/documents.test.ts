@@ -1,4 +1,4 @@
-/** Every command in the documents, run as it stands there: in bash, in a fresh copy, with a person in Chromium. */
+/** Every command in the documents, run as printed: in bash, in a fresh copy, with a person in Chromium. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -8,10 +8,10 @@ import { readPages, type Page } from '../docs/page.ts';
 import { readWithShell, whyNotRun } from '../docs/reader.ts';
 import { startShell, type Running } from '../docs/shell.ts';
 
-/** A page that cannot be tried is a page that nobody has tried. */
+/** Documents are tested by running them completely. */
 const NOT_RUN_MAX = 12;
 const isRead = ({ path }: Page): boolean => path === 'README.md' || path.startsWith('docs/');
-/** The README comes first: it starts the server that all others ask. */
+/** The README comes first: it starts the server that all other pages use. */
 const rank = ({ path }: Page): string => (path === 'README.md' ? '' : path);
 
 const pages = readPages()
@@ -30,7 +30,7 @@ test('few commands of the documents are not run, each for a reason', (t) => {
   assert.ok(notRun.length <= NOT_RUN_MAX, notRun.join('\n'));
 });
 
-test('every command of the documents does what its page says', needsChromium, async (t) => {
+test('every command of the documents has the result that its page shows', needsChromium, async (t) => {
   const place = await installedCopy();
   t.after(() => place.remove());
   const running: Running[] = [];
@@ -47,7 +47,7 @@ test('every command of the documents does what its page says', needsChromium, as
   };
   const [readme, ...others] = pages;
   assert.equal(readme?.path, 'README.md');
-  // Without its server none of the others could be tried.
+  // Without its server none of the others could be run.
   await read(readme);
   for (const page of others) await t.test(page.path, () => read(page));
 });

@@ -1,4 +1,4 @@
-/** How webhooks fare, as a store owner sees it: in light and dark and on a phone. */
+/** The health of webhooks, as a store owner sees it: in light and dark and on a phone. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
@@ -10,7 +10,7 @@ const fixture = await inhabit({ isResolvable: true });
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
 
-/** Where pictures are put that somebody wants to look at: nowhere unless it is said. */
+/** The folder for pictures, to look at them; none unless it is set. */
 const PICTURES = process.env['PICTURES'];
 
 await passDay(fixture);
@@ -23,7 +23,7 @@ const pages = [
 ] as const;
 
 for (const [look, rules, options] of looks) {
-  test(`the charts of webhooks are seen and heard ${look}`, needsChromium, async (t) => {
+  test(`the charts of webhooks are visible and readable by a screen reader ${look}`, needsChromium, async (t) => {
     assert.ok(browser !== undefined);
     const context = await browser.newContext(options);
     t.after(() => context.close());
@@ -33,7 +33,7 @@ for (const [look, rules, options] of looks) {
       await page.goto(fixture.origin + path);
       const chart = page.getByRole('img', { name: 'Attempts in the last 24 hours' });
       assert.equal(await chart.count(), 1, called);
-      assert.ok((await chart.locator('.bar.bad').boundingBox())?.height, `${called}: what failed is drawn`);
+      assert.ok((await chart.locator('.bar.bad').boundingBox())?.height, `${called}: failures are drawn`);
       assert.match((await chart.locator('desc').textContent()) ?? '', /failed, \d+ of them in the hour from/);
       if ('of' in trend) {
         const line = page.getByRole('img', { name: `${trend.of}: Between 0 % (` }).first();

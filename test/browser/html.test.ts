@@ -1,4 +1,4 @@
-/** The pages of documents in a real browser: axe in light, dark and on a phone, and what their forms send. */
+/** The pages of documents in a real browser: axe in light, dark and on a phone, and the content of submitted forms. */
 import assert from 'node:assert/strict';
 import { after, test, type TestContext } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
@@ -26,7 +26,7 @@ const unfold = (page: Page): Promise<unknown> =>
 
 for (const [look, rules, options] of looks) {
   for (const [name, html] of pages) {
-    test(`axe finds nothing: ${name}, ${look}`, needsChromium, async (t) => {
+    test(`axe finds no violation: ${name}, ${look}`, needsChromium, async (t) => {
       const page = await open(t, html, options);
       await unfold(page);
       await assertAccessible(page, rules);
@@ -34,7 +34,7 @@ for (const [look, rules, options] of looks) {
   }
 }
 
-/** What a browser would send of the form with this button, line ends as they are typed. */
+/** The body that a browser would send for the form with this button, line ends as they are typed. */
 async function sentBy(page: Page, button: string): Promise<Record<string, string[]>> {
   const find = `[...document.querySelectorAll('button')].find((one) => one.textContent.trim() === '${button}')`;
   const entries = await page.evaluate<[string, string][]>(`[...new FormData(${find}.form)]`);
@@ -43,7 +43,7 @@ async function sentBy(page: Page, button: string): Promise<Record<string, string
   return sent;
 }
 
-test('a form that nobody touched sends what stands there, and no secret', needsChromium, async (t) => {
+test('an unchanged form sends its values, and no secret', needsChromium, async (t) => {
   const document = changeable(webhook(0));
   const sent = await sentBy(await open(t, renderHtml(document, naming, owner)), 'Save');
   const [change] = document.actions ?? [];
@@ -57,23 +57,23 @@ test('a form that nobody touched sends what stands there, and no secret', needsC
   assert.deepEqual(sent, { ...own, ...Object.fromEntries(stands) });
 });
 
-test('a form that was refused sends again all that was typed', needsChromium, async (t) => {
+test('a rejected form sends again all that was typed', needsChromium, async (t) => {
   const sent = await sentBy(await open(t, renderHtml(list, naming, refused)), 'Create a webhook');
   assert.deepEqual(sent, { nonce: ['nonce-of-create'], _key: ['once'], ...refused.refused.values });
 });
 
-test('a new webhook comes with a key', needsChromium, async (t) => {
+test('a new webhook has a generated key', needsChromium, async (t) => {
   const sent = await sentBy(await open(t, renderHtml(list, naming, owner)), 'Create a webhook');
   assert.deepEqual([sent['encryption_key'], sent['is_active']], [[NEW_KEY], ['1']]);
 });
 
-test('a fault on top leads to its field', needsChromium, async (t) => {
+test('an error at the top links to its field', needsChromium, async (t) => {
   const page = await open(t, renderHtml(list, naming, refused));
   await page.getByRole('alert').getByRole('link', { name: 'rate_per_second must be a number' }).click();
   assert.equal(await page.evaluate('document.querySelector(":target").name'), 'rate_per_second');
 });
 
-test('without JavaScript a secret is shown to whoever asks, and only then', needsChromium, async (t) => {
+test('without JavaScript a secret is shown on request, and only then', needsChromium, async (t) => {
   const page = await open(t, renderHtml(webhook(0), naming), { javaScriptEnabled: false });
   const secret = page.getByText(STORED_KEY);
   assert.equal(await secret.isVisible(), false);

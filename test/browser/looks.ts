@@ -1,4 +1,4 @@
-/** How a page is looked at: axe in light, in dark and on a phone, and no page is wider than the narrowest screen. */
+/** The checks of a page: axe in light, in dark and on a phone, and no page is wider than the narrowest screen. */
 import assert from 'node:assert/strict';
 import { AxeBuilder } from '@axe-core/playwright';
 import type { BrowserContextOptions, Page } from 'playwright-core';
@@ -7,7 +7,7 @@ const NARROWEST_PX = 320;
 
 type Rules = NonNullable<Parameters<AxeBuilder['options']>[0]>;
 const everything: Rules = { rules: { 'target-size': { enabled: true } } };
-/** Dark is the same page in other colours: everything else was asked in light. */
+/** Dark is the same page in other colours: all other rules were checked in light. */
 const colours: Rules = { runOnly: ['color-contrast'] };
 
 export const looks: readonly (readonly [name: string, rules: Rules, options: BrowserContextOptions])[] = [
@@ -20,7 +20,7 @@ export async function assertAccessible(page: Page, rules: Rules): Promise<void> 
   const { violations, passes } = await new AxeBuilder({ page }).options(rules).analyze();
   const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
   assert.deepEqual(found, []);
-  assert.notEqual(passes.length, 0, 'axe looked at something');
+  assert.notEqual(passes.length, 0, 'axe checked the page');
   await page.setViewportSize({ width: NARROWEST_PX, height: 640 });
   assert.equal(await page.evaluate('document.documentElement.scrollWidth'), NARROWEST_PX);
 }

@@ -1,4 +1,4 @@
-/** Sign-in over plain http, at a name that is not localhost: what a browser then says of a form is its Origin alone. */
+/** Sign-in over plain http, at a name that is not localhost: the browser then sends only the Origin of a form. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -16,14 +16,14 @@ await startTestApp({
   env: { PORT: String(port), BASE_URL: `http://127.0.0.1:${port}`, AUTH_URL: authUrl },
 });
 
-test('a person signs in and changes something', needsChromium, async () => {
+test('a person signs in and makes a change', needsChromium, async () => {
   assert.ok(browser !== undefined);
   const page = await browser.newPage();
   await page.goto(`${authUrl}/sign-in`);
   await page.getByLabel('E-mail').fill('owner@example.com');
   await page.getByLabel('Password').fill('a long password');
   await page.getByRole('button', { name: 'Sign in' }).click();
-  // A cookie says who they are from now on; without it the page would ask again.
+  // The cookie identifies them from now on; without it the page would redirect to the sign-in.
   await page.waitForURL((url) => url.pathname !== '/sign-in');
   assert.equal(new URL(page.url()).origin, authUrl);
   await page.getByRole('button', { name: 'Sign out' }).first().click();

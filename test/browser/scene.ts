@@ -57,17 +57,17 @@ async function addClients({ sql, adaId }: Server) {
   `;
   const stranger = await createClient(sql, {
     ...details,
-    name: 'An app with quite a long name that somebody registered by themselves',
+    name: 'An app with quite a long name that a person registered themselves',
     redirectUris: ['https://a-rather-long-name-of-a-host.accounts.internal.example.com:8443/cb'],
     isVerified: false,
   });
   return { full: full.client_id, stranger: stranger.client_id };
 }
 
-/** Of a mailed link to a new password, good for an hour. */
+/** The token of a mailed link to a new password, valid for an hour. */
 const RESET_TOKEN = `hal_pr_${'A'.repeat(43)}`;
 
-/** Beside people and clients, what their account pages show: an app that was let in, and a link that was mailed. */
+/** The content of their account pages: an app with access, and a mailed link. */
 async function addTraces({ sql, adaId, browser, asking }: Server): Promise<void> {
   await browser.consent(asking());
   await sql`
@@ -76,7 +76,7 @@ async function addTraces({ sql, adaId, browser, asking }: Server): Promise<void>
   `;
 }
 
-/** A server whose issuer resolves, with everybody signed in; `cookieOf` is what a browser of theirs would send. */
+/** A server whose issuer resolves, with all people signed in; `cookieOf` returns the cookie of their browser. */
 export async function startScene() {
   const server = await startAuthorizationServer({}, { isResolvable: true });
   const emails = { ada: server.ada, ...(await addPeople(server)) };
@@ -102,7 +102,7 @@ export async function startScene() {
 }
 
 export type Scene = Awaited<ReturnType<typeof startScene>>;
-type Who = keyof Scene['emails'] | 'nobody';
+type Who = keyof Scene['emails'] | 'public';
 type View = readonly [name: string, who: Who, address: (scene: Scene) => string, act?: (page: Page) => Promise<void>];
 
 async function signInWrongly(page: Page): Promise<void> {
@@ -112,7 +112,7 @@ async function signInWrongly(page: Page): Promise<void> {
   await page.getByRole('alert').waitFor();
 }
 
-/** Sends the form without what it requires, so that the page says what is wrong. */
+/** Sends the form without its required fields, so that the page shows errors. */
 const send =
   (button: string) =>
   async (page: Page): Promise<void> => {
@@ -133,11 +133,11 @@ async function makeApp(page: Page): Promise<void> {
 
 const elsewhere = { redirect_uri: 'https://studio.example.com/oauth/callback/' };
 
-/** Every page a person can see, one line each: who sees it, where it is, and what they do there first. */
+/** Every page a person can see, one line each: who sees it, its address, and their first actions there. */
 // oxfmt-ignore
 export const views: readonly View[] = [
-  ['sign-in',                  'nobody', () => '/sign-in?return_to=/authorize'],
-  ['sign-in, wrong',           'nobody', () => '/sign-in', signInWrongly],
+  ['sign-in',                  'public', () => '/sign-in?return_to=/authorize'],
+  ['sign-in, wrong',           'public', () => '/sign-in', signInWrongly],
   ['consent, several stores',  'ada',    ({ authorize, clients }) => authorize(clients.full)],
   ['consent, store missing',   'ada',    ({ authorize, clients }) => authorize(clients.full), send('Allow')],
   ['consent, one store',       'solo',   ({ authorize, clients }) => authorize(clients.full)],
@@ -145,13 +145,13 @@ export const views: readonly View[] = [
   ['consent, 300 stores',      'many',   ({ authorize, clients }) => authorize(clients.full, { scope: 'store_full_access store_id_1000150' })],
   ['consent, unverified',      'solo',   ({ authorize, clients }) => authorize(clients.stranger)],
   ['consent, user',            'ada',    ({ authorize, clients }) => authorize(clients.full, { scope: 'user_full_access' })],
-  ['refusal',                  'nobody', ({ authorize, clients }) => authorize(clients.full, elsewhere)],
+  ['refusal',                  'public', ({ authorize, clients }) => authorize(clients.full, elsewhere)],
   ['refusal, for the owner',   'ada',    ({ authorize, clients }) => authorize(clients.full, elsewhere)],
-  ['refusal, unknown client',  'nobody', ({ authorize }) => authorize(`nobody${'-x'.repeat(200)}`)],
-  ['problem',                  'nobody', () => '/sign-out'],
-  ['forgot password',          'nobody', () => '/forgot-password'],
-  ['reset password',           'nobody', () => `/reset-password?token=${RESET_TOKEN}`],
-  ['reset password, dead',     'nobody', () => '/reset-password?token=x'],
+  ['refusal, unknown client',  'public', ({ authorize }) => authorize(`unknown${'-x'.repeat(200)}`)],
+  ['problem',                  'public', () => '/sign-out'],
+  ['forgot password',          'public', () => '/forgot-password'],
+  ['reset password',           'public', () => `/reset-password?token=${RESET_TOKEN}`],
+  ['reset password, dead',     'public', () => '/reset-password?token=x'],
   ['account',                  'ada',    () => '/account'],
   ['account, nothing yet',     'none',   () => '/account'],
   ['password',                 'ada',    () => '/account/password'],
@@ -163,9 +163,9 @@ export const views: readonly View[] = [
   ['app, made',                'many',   () => '/account/clients/new', makeApp],
   ['app',                      'ada',    ({ clients }) => `/account/clients/${clients.full}`],
   ['app, to be deleted',       'ada',    ({ clients }) => `/account/clients/${clients.full}/delete`],
-  ['reference, how to begin',  'nobody', () => '/docs'],
+  ['reference, how to begin',  'public', () => '/docs'],
   ['reference, relations',     'ada',    () => '/rels'],
-  ['reference, webhook',       'nobody', () => '/rels/webhook'],
-  ['reference, listing',       'nobody', () => '/rels/clients'],
-  ['reference, endpoint',      'nobody', () => '/rels/token'],
+  ['reference, webhook',       'public', () => '/rels/webhook'],
+  ['reference, listing',       'public', () => '/rels/clients'],
+  ['reference, endpoint',      'public', () => '/rels/token'],
 ];

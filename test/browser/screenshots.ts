@@ -1,6 +1,6 @@
 /**
- * The pictures of the documents, made anew: `npm run screenshots` writes docs/screenshots/. Whoever changes what they show
- * looks at each. Time stands still in the fixture that they show, so only what was changed differs.
+ * The pictures of the documents: `npm run screenshots` writes docs/screenshots/ again. Look at each picture after a change of
+ * its page. Time stands still in the fixture, so only changed pages differ.
  */
 import assert from 'node:assert/strict';
 import { mkdir, stat } from 'node:fs/promises';

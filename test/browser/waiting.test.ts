@@ -1,11 +1,11 @@
-/** A page that waits asks for itself again, without JavaScript, until there is nothing to wait for or somebody stops it. */
+/** A waiting page reloads itself, without JavaScript, until its work has ended or the user stops it. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import { startWithPeople } from '../security/people.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
 
-// It serves and delivers nothing, so that what is asked for waits.
+// This process has no worker, so the recovery waits.
 const people = await startWithPeople();
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
@@ -26,7 +26,7 @@ const comeTo = (seen: number, state: 'running' | 'finished') => people.sql`
   update recovery set state = ${state}, until_event_id = 1, events_total = 10000, events_seen = ${seen}, date_ended = ${state === 'finished' ? new Date() : null}
   where shard = ${key.shard} and id = ${key.id}`;
 
-test('the page of a recovery shows how far it is by itself, and stands still at its end', needsChromium, async (t) => {
+test('the page of a recovery updates its progress by itself, and stops at its end', needsChromium, async (t) => {
   assert.ok(browser !== undefined);
   const context = await browser.newContext({ javaScriptEnabled: false });
   t.after(() => context.close());
@@ -41,7 +41,7 @@ test('the page of a recovery shows how far it is by itself, and stands still at 
   await comeTo(1_204, 'running');
   await page.getByText('1,204 of 10,000').waitFor();
   assert.equal(await page.getByRole('progressbar', { name: 'Events seen' }).getAttribute('value'), '1204');
-  assert.equal(await page.getByText('Started.').count(), 0, 'what was done is said once');
+  assert.equal(await page.getByText('Started.').count(), 0, 'the confirmation is shown once');
 
   await page.getByRole('link', { name: 'Stop reloading' }).click();
   await page.getByText('Automatic reload is off.').waitFor();
@@ -52,7 +52,7 @@ test('the page of a recovery shows how far it is by itself, and stands still at 
   assert.equal((await page.reload())?.headers()['refresh'], undefined);
 });
 
-test('a program is told how far it is as a number, and is sent nowhere', async () => {
+test('a program gets the progress as a number, and no redirect', async () => {
   await comeTo(1_204, 'running');
   const { body, headers } = await people.call('GET', `/webhooks/${webhook}/recoveries/${recovery}`, {
     token: people.store,

@@ -1,4 +1,4 @@
-/** A webhook from its making to its end, and what became of its deliveries: by clicking only. */
+/** A webhook from creation to deletion, and its deliveries: by clicking only. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -11,7 +11,7 @@ const fixture = await inhabit({ isResolvable: true });
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
 
-/** Where pictures are put that somebody wants to look at: nowhere unless it is said. */
+/** The folder for pictures, to look at them; none unless it is set. */
 const PICTURES = process.env['PICTURES'];
 
 async function picture(page: Page, name: string): Promise<void> {
@@ -30,7 +30,7 @@ const open = (page: Page, summary: string): Promise<void> => page.locator('summa
 const press = (page: Page, name: string): Promise<void> => page.getByRole('button', { name, exact: true }).click();
 const answers = (page: Page, text: string | RegExp): Promise<void> => page.getByText(text).first().waitFor();
 
-/** From the front door to the webhooks of the first store. */
+/** From the start page to the webhooks of the first store. */
 async function enter(page: Page): Promise<void> {
   await page.goto(fixture.origin);
   await follow(page, 'Sign in');
@@ -53,7 +53,7 @@ async function happens(): Promise<void> {
 
 for (const javaScriptEnabled of [true, false]) {
   test(
-    `a person makes, changes, switches off and deletes a webhook ${javaScriptEnabled ? 'with' : 'without'} JavaScript`,
+    `a person creates, changes, disables and deletes a webhook ${javaScriptEnabled ? 'with' : 'without'} JavaScript`,
     needsChromium,
     async (t) => {
       assert.ok(browser !== undefined);
@@ -72,7 +72,7 @@ for (const javaScriptEnabled of [true, false]) {
       await form.getByRole('button', { name: 'Create' }).click();
       await answers(page, /url must be .*https/);
       await picture(page, 'webhook-refused');
-      assert.equal(await form.getByLabel('Name').inputValue(), 'Clicked', 'nothing that was typed is lost');
+      assert.equal(await form.getByLabel('Name').inputValue(), 'Clicked', 'all input is kept');
       await form.getByLabel('URL').fill(`${fixture.receiver.url}/fails`);
       await form.getByRole('button', { name: 'Create' }).click();
       await answers(page, 'Created.');

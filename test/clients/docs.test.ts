@@ -1,4 +1,4 @@
-/** What docs/oauth-clients.md shows is what the walks run. */
+/** The snippets in docs/oauth-clients.md are the code that these tests run. */
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ function dedented(lines: readonly string[]): string {
   return lines.map((line) => line.slice(indent)).join('\n');
 }
 
-/** The marked parts of a file, with an empty line between them. */
+/** Returns the marked parts of a file, with an empty line between them. */
 function snippetOf(source: string): string {
   const lines = source.split('\n');
   const parts: string[] = [];
@@ -44,7 +44,7 @@ async function fences(): Promise<string[]> {
   return Array.from(text.matchAll(/^```\w+\n(.*?)\n```$/gms), ([, code = '']) => code);
 }
 
-test('each snippet of the documentation is what a walk runs, and each walk is shown', async () => {
+test('each snippet of the documentation is code of a tested client, and each tested client has a snippet', async () => {
   const ran = await snippets();
   const shown = await fences();
   assert.equal(ran.size, 9);

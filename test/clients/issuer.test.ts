@@ -1,4 +1,4 @@
-/** Clients that check who answered (RFC 9207), and what they do with an answer that another server could have sent. */
+/** Clients that check the issuer (RFC 9207), and their reaction to an answer that another server could have sent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { walk as oauth4webapi } from './node/oauth4webapi.ts';
@@ -10,7 +10,7 @@ const app = await scene.confidential('basic');
 
 type Change = (answer: URLSearchParams) => void;
 
-/** The person comes back, and somebody has changed the answer on the way. */
+/** The person returns with an answer that an attacker has changed on the way. */
 const tampered = (change: Change): App => ({
   ...app,
   visit: async (address) => {
@@ -25,7 +25,7 @@ async function tokensIn(): Promise<number> {
   return row?.count ?? NaN;
 }
 
-/** openid-client hands on what oauth4webapi, on which it is built, threw. */
+/** openid-client rethrows errors of oauth4webapi, on which it is built. */
 const reasonOf = ({ message, cause }: Error): string => (cause instanceof Error ? cause.message : message);
 
 const changes: readonly (readonly [what: string, change: Change, reason: string])[] = [
@@ -35,7 +35,7 @@ const changes: readonly (readonly [what: string, change: Change, reason: string]
     'unexpected "iss" (issuer) response parameter value',
   ],
   [
-    'no iss, which the metadata promises',
+    'no iss, although the metadata announces it',
     (answer) => answer.delete('iss'),
     'response parameter "iss" (issuer) missing',
   ],
@@ -47,9 +47,9 @@ for (const [library, walk] of [
   ['oauth4webapi', oauth4webapi],
 ] as const) {
   for (const [what, change, reason] of changes) {
-    test(`${library} takes no answer with ${what}`, async () => {
+    test(`${library} rejects an answer with ${what}`, async () => {
       const before = await tokensIn();
-      const refusal = await walk(tampered(change)).then(() => 'It was taken', reasonOf);
+      const refusal = await walk(tampered(change)).then(() => 'The answer was accepted', reasonOf);
       assert.equal(refusal, reason);
       assert.equal(await tokensIn(), before, 'the code was not sent anywhere');
     });

@@ -1,4 +1,4 @@
-/** Python's libraries as Debian packages them: each a script that talks over its standard input and output. */
+/** Python's libraries as packaged by Debian: each a script that communicates over its standard input and output. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -12,7 +12,7 @@ const PACKAGES = '/usr/lib/python3/dist-packages';
 const SCRIPTS = join(import.meta.dirname, 'python');
 const PATIENCE_MS = 60_000;
 
-/** The option for `test()`: skips with the reason where Debian's package is not installed. */
+/** The option for `test()`: skips with the reason if Debian's package is not installed. */
 export function needsPython(module: string, debianPackage: string): { skip?: string } {
   return existsSync(PYTHON) && existsSync(join(PACKAGES, module))
     ? {}
@@ -20,7 +20,7 @@ export function needsPython(module: string, debianPackage: string): { skip?: str
 }
 
 /**
- * The script prints the address for the person and reads the one that they came back to; then it prints the statuses of
+ * The script prints the address for the person and reads the one that they returned to; then it prints the statuses of
  * three calls and two refresh tokens, a line each.
  */
 export function walkInPython(script: string): Walk {

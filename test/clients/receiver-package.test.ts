@@ -44,7 +44,7 @@ test('the package has no dependencies, the version of the project, JavaScript wi
   assert.ok(packed.size < PACKED_BYTES, `${packed.size} bytes packed`);
 });
 
-test('what was packed verifies and decrypts as JavaScript', async () => {
+test('the packed package verifies and decrypts as JavaScript', async () => {
   const entry = pathToFileURL(join(folder, 'node_modules/@halcyon/receiver/dist/receiver.js'));
   const { verifyDelivery } = (await import(entry.href)) as Pick<typeof receiver, 'verifyDelivery'>;
   const now = () => NOW;
@@ -53,7 +53,7 @@ test('what was packed verifies and decrypts as JavaScript', async () => {
   await assert.rejects(verifyDelivery({ ...sent(), body: '{}', keys: [KEY], now }), { code: 'bad_signature' });
 });
 
-test('its types are taken with the module resolution of Node and of bundlers, with and without a DOM', async () => {
+test('its types work with the module resolution of Node and of bundlers, with and without a DOM', async () => {
   const use = `import { verifyDelivery, WebhookError, type Delivery } from '@halcyon/receiver';
     export const take = async (headers: Record<string, string | string[] | undefined>, body: Uint8Array): Promise<Delivery> =>
       verifyDelivery({ headers, body, keys: [undefined, 'key'], headerPrefix: undefined });
@@ -68,7 +68,7 @@ test('its types are taken with the module resolution of Node and of bundlers, wi
   assert.equal(await compile(folder, all, ['examples']), '');
 });
 
-test('the receiver that the documents begin with takes what is genuine, once, and says what is wrong', async () => {
+test('the first receiver of the documents accepts a genuine delivery, once, and reports what is wrong with others', async () => {
   const pages = [join(PACKAGE, 'README.md'), join(PACKAGE, '../../docs/webhooks.md')];
   const [code, shown] = await Promise.all(
     pages.map(async (page) => /```js\n(.*?)```/s.exec(await readFile(page, 'utf8'))?.[1] ?? ''),
@@ -110,7 +110,7 @@ async function startExample(name: string) {
   return { name, port, events: () => lines.filter((line) => line.startsWith('transaction/')) };
 }
 
-/** The same once more, or changed; `fetch` counts and connects by itself. */
+/** The same request once more, or changed; `fetch` sets the length and connects by itself. */
 async function postAgain(port: string, { headers, body }: Got): Promise<number> {
   const {
     host: _host,
@@ -122,7 +122,7 @@ async function postAgain(port: string, { headers, body }: Got): Promise<number> 
   return (await fetch(`http://127.0.0.1:${port}/hook`, init)).status;
 }
 
-test('each example takes what the engine delivers, plain and encrypted, once; what was changed is answered 401', async () => {
+test('each example accepts deliveries of the engine, plain and encrypted, once; a changed one is answered 401', async () => {
   const names = await startNameServer();
   names.say(() => ({ addresses: ['127.0.0.1'] }));
   const [engine, recorder] = [await startEngine({ resolve: resolverOf(names) }), await startReceiver()];
@@ -145,7 +145,7 @@ test('each example takes what the engine delivers, plain and encrypted, once; wh
     assert.equal(two, 2, name);
     assert.deepEqual([await postAgain(port, got), await postAgain(port, got)], [204, 204], name);
     assert.equal(await postAgain(port, { ...got, body: Buffer.concat([got.body, Buffer.from(' ')]) }), 401, name);
-    // What it prints it prints before it answers, and to a pipe, which is written to at once.
+    // It prints before it answers, and to a pipe, which is written synchronously.
     assert.equal(
       await until(
         async () => events().length,

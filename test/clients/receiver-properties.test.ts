@@ -1,4 +1,4 @@
-/** packages/receiver beside the engine's own signer and encryptor: what one makes the other takes, and nothing else. */
+/** packages/receiver beside the engine's own signer and encryptor: it accepts exactly the deliveries of the engine. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
@@ -9,7 +9,7 @@ import { KEY, NOW, OTHER, sent, TYPE, type Sent } from './receiver/sent.ts';
 const key = fc.oneof(
   fc.uint8Array({ minLength: 1, maxLength: 64 }).map((bytes) => `whsec_${Buffer.from(bytes).toString('base64')}`),
   fc.string({ unit: 'binary', minLength: 1, maxLength: 100 }),
-  // Base64 that is whole, cut off or none at all.
+  // Base64 that is complete, cut off or invalid.
   fc.stringMatching(/^[A-Za-z0-9+/=_ -]{0,12}$/).map((text) => `whsec_${text}`),
 );
 const body = fc.uint8Array({ maxLength: 2_000 });
@@ -19,7 +19,7 @@ const now = () => NOW;
 const verify = (delivery: Sent, keys: Arrival['keys'], prefix = 'Service') =>
   verifyDelivery({ ...delivery, keys, headerPrefix: prefix, now });
 
-/** HMAC fills a short key with zeros, so that two texts may be one key. */
+/** HMAC pads a short key with zeros, so that two texts may be one key. */
 const isOneKey = (one: string, two: string): boolean =>
   createHmac('sha256', one).update('').digest('hex') === createHmac('sha256', two).update('').digest('hex');
 
@@ -31,17 +31,17 @@ const hasCode =
     return true;
   };
 
-test('whatever the engine signs, encrypts or rotates, either key of the rotation verifies and the same bytes come out', async () => {
-  const wish = fc.record({ body, key, next: fc.option(key), headerPrefix, isEncrypted: fc.boolean() });
+test('either key of a rotation verifies any delivery of the engine, encrypted or not, and returns the same bytes', async () => {
+  const options = fc.record({ body, key, next: fc.option(key), headerPrefix, isEncrypted: fc.boolean() });
   await fc.assert(
-    fc.asyncProperty(wish, key, async (made, unrelated) => {
+    fc.asyncProperty(options, key, async (made, unrelated) => {
       const delivery = sent(made);
-      // Encrypted is with the old key alone.
+      // Encrypted with the old key alone.
       const enough = made.next !== null && !made.isEncrypted ? [[made.key], [made.next]] : [[made.key]];
       for (const keys of [...enough, [unrelated, undefined, '', made.key]]) {
-        const { json: _json, body: got, ...told } = await verify(delivery, keys, made.headerPrefix);
+        const { json: _json, body: got, ...verified } = await verify(delivery, keys, made.headerPrefix);
         assert.deepEqual(Buffer.from(got), Buffer.from(made.body));
-        assert.deepEqual(told, {
+        assert.deepEqual(verified, {
           id: delivery.headers['webhook-id'],
           event: 'transaction/created',
           timestamp: NOW,
@@ -57,7 +57,7 @@ test('whatever the engine signs, encrypts or rotates, either key of the rotation
   );
 });
 
-test('a byte of the body that was changed, added or left out is refused', async () => {
+test('a body with a changed, added or removed byte is rejected', async () => {
   const change = fc.record({
     body,
     key,
@@ -78,7 +78,7 @@ test('a byte of the body that was changed, added or left out is refused', async 
   );
 });
 
-test('a character of a signature, of the id or of the time that was changed is refused', async () => {
+test('a changed character of a signature, of the id or of the time is rejected', async () => {
   const names = ['webhook-id', 'webhook-timestamp', 'webhook-signature', 'service-webhook-signature'];
   const character = fc.string({ minLength: 1, maxLength: 1 });
   await fc.assert(
@@ -94,7 +94,7 @@ test('a character of a signature, of the id or of the time that was changed is r
   );
 });
 
-test('another key verifies nothing, and no error tells a key or the signature that would have been right', async () => {
+test('another key verifies nothing, and no error contains a key or the right signature', async () => {
   await fc.assert(
     fc.asyncProperty(key, key, async (one, two) => {
       fc.pre(!isOneKey(one, two));
@@ -108,7 +108,7 @@ test('another key verifies nothing, and no error tells a key or the signature th
   );
 });
 
-test('its age counts to the second, in both directions, and only once the signature is right', async () => {
+test('the age counts to the second, in both directions, and only after the signature is verified', async () => {
   const age = fc.integer({ min: -1_000_000, max: 1_000_000 });
   await fc.assert(
     fc.asyncProperty(age, fc.nat({ max: 100_000 }), async (ageSeconds, toleranceSeconds) => {

@@ -1,4 +1,4 @@
-/** What packages/receiver takes and refuses, beside other people's packages. */
+/** The deliveries that packages/receiver accepts and rejects, compared to third-party packages. */
 import assert from 'node:assert/strict';
 import { createCipheriv, createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -25,7 +25,7 @@ const refuses = (found: Promise<unknown>, code: string, message: RegExp) =>
     return true;
   });
 
-test('what standardwebhooks and svix sign is taken, and what they do not', async () => {
+test('the package accepts signatures of standardwebhooks and svix, and rejects what they reject', async () => {
   const delivery = sent();
   const text = Buffer.from(delivery.body).toString();
   const id = delivery.headers['webhook-id'] ?? '';
@@ -37,7 +37,7 @@ test('what standardwebhooks and svix sign is taken, and what they do not', async
   }
 });
 
-test('what jose encrypts is opened, and jose opens what the engine encrypts for us', async () => {
+test('the package decrypts encryptions of jose, and jose decrypts those of the engine', async () => {
   const plain = Buffer.from('{"id":1}');
   const jwe = await new CompactEncrypt(plain)
     .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', cty: 'hal+json' })
@@ -47,12 +47,12 @@ test('what jose encrypts is opened, and jose opens what the engine encrypts for 
     KEY,
   ]);
   assert.deepEqual([theirs.contentType, theirs.json()], [TYPE, { id: 1 }]);
-  const ours = sent({ body: plain, isEncrypted: true });
-  assert.deepEqual(Buffer.from((await compactDecrypt(ours.body, cipherKey(KEY))).plaintext), plain);
-  assert.deepEqual((await verify(ours)).json(), { id: 1 });
+  const encrypted = sent({ body: plain, isEncrypted: true });
+  assert.deepEqual(Buffer.from((await compactDecrypt(encrypted.body, cipherKey(KEY))).plaintext), plain);
+  assert.deepEqual((await verify(encrypted)).json(), { id: 1 });
 });
 
-test('both signatures are demanded: the hex one says nothing of the time, the other could be moved along the body', async () => {
+test('both signatures are required: the hex one does not cover the time, the other could be moved along the body', async () => {
   const delivery = sent();
   await refuses(verify(without(delivery, 'webhook-signature')), 'missing_header', /webhook-signature is missing/);
   await refuses(verify(without(delivery, 'service-webhook-signature')), 'missing_header', /Service-Webhook-Signature/);
@@ -62,7 +62,7 @@ test('both signatures are demanded: the hex one says nothing of the time, the ot
   }
 });
 
-test('of a header full of signatures the first eight are read, and versions that are not known are passed over', async () => {
+test('the first eight signatures of a header are read, and unknown versions are skipped', async () => {
   const delivery = sent();
   const right = delivery.headers['webhook-signature'] ?? '';
   const wrong = sent({ key: OTHER }).headers['webhook-signature'] ?? '';
@@ -84,7 +84,7 @@ function sealed(head: object, { nonceBytes = 12, wrapped = '' } = {}): Sent {
 }
 const GOOD = { alg: 'dir', enc: 'A256GCM' };
 
-test('a JWE is refused for any other algorithm, compression, extension or shape, though all of it is signed', async () => {
+test('a JWE with another algorithm, compression, extension or shape is rejected, though all of it is signed', async () => {
   assert.equal((await verify(sealed(GOOD))).contentType, 'application/octet-stream');
   const wrong: readonly (readonly [Sent, RegExp])[] = [
     [sealed({ ...GOOD, alg: 'A256KW' }), /only alg dir/],
@@ -104,7 +104,7 @@ test('a JWE is refused for any other algorithm, compression, extension or shape,
   await refuses(verify(foreign), 'not_decrypted', /none of the keys/);
 });
 
-test('headers may come as fetch has them, in any case and as lists; the body as bytes, a buffer or text', async () => {
+test('headers may come as in fetch, in any case and as lists; the body as bytes, a buffer or text', async () => {
   const { headers, body } = sent();
   const loud = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toUpperCase(), [value]]));
   const text = Buffer.from(body).toString();
@@ -115,7 +115,7 @@ test('headers may come as fetch has them, in any case and as lists; the body as 
     }
 });
 
-test('what is wrong on the side of the receiver is told apart from what is wrong with the delivery', async () => {
+test("errors of the receiver's configuration are distinguished from errors of the delivery", async () => {
   const delivery = sent();
   await refuses(verify(delivery, [undefined, '']), 'no_key', /encryption_key set/);
   await refuses(verify(delivery, ['whsec_A']), 'bad_signature', /No key fits/);
@@ -126,19 +126,19 @@ test('what is wrong on the side of the receiver is told apart from what is wrong
   await refuses(verify(odd), 'bad_header', /Service-Store-ID is not a whole number/);
 });
 
-test('what is verified is what is returned, though the buffer is used for something else meanwhile', async () => {
+test('the returned bytes are the verified ones, though the buffer is reused meanwhile', async () => {
   const delivery = sent();
   const found = verify(delivery);
   delivery.body.fill(0);
   assert.deepEqual((await found).json(), { id: 70012, name: 'Zoë' });
 });
 
-test('an id that comes again is known, until as many others as are remembered have come', () => {
+test('a repeated id is recognized, until as many others as are remembered have come', () => {
   const isNew = rememberIds(2);
   assert.deepEqual(['a', 'b', 'a', 'c', 'a', 'c'].map(isNew), [true, true, false, true, true, false]);
 });
 
-test('WebCrypto verifies each signature, in constant time; the package makes none and compares none', async (t) => {
+test('WebCrypto verifies each signature, in constant time; the package computes and compares none', async (t) => {
   const verified = t.mock.method(crypto.subtle, 'verify').mock;
   const signed = t.mock.method(crypto.subtle, 'sign').mock;
   await verify(sent());

@@ -1,4 +1,4 @@
-/** Clients that nobody made by hand: they register themselves, and then walk like any other. */
+/** Clients that register themselves, and then complete the flow like any other. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
@@ -18,7 +18,7 @@ const libraries: readonly (readonly [library: string, register: Register, walk: 
 
 for (const [library, register, walk] of libraries) {
   for (const method of ['basic', 'post', 'none'] as const) {
-    test(`${library} registers and walks ${kinds[method]}`, async () => {
+    test(`${library} registers and completes the flow ${kinds[method]}`, async () => {
       const known = method === 'none' ? await scene.onComputer() : await scene.confidential(method);
       const registered = await register({ app: known, initialAccessToken, name: `By ${library}` });
       assert.notEqual(registered.clientId, known.clientId);
@@ -27,10 +27,10 @@ for (const [library, register, walk] of libraries) {
     });
   }
 
-  test(`${library} is refused with a registration token that nobody gave it`, async () => {
+  test(`${library} is rejected with an unknown registration token`, async () => {
     const app = await scene.confidential('basic');
     const wrong = initialAccessToken.slice(0, -4) + 'AAAA';
-    const name = `Refused ${library}`;
+    const name = `Rejected ${library}`;
     await assert.rejects(register({ app, initialAccessToken: wrong, name }), { status: 401 });
     const [{ count } = { count: NaN }] = await sql<{ count: number }[]>`
       select count(*) from client where name = ${name}`;

@@ -1,4 +1,4 @@
-/** What `halcyon verify` says of each signature, beside the engine that made it and the package that judges it. */
+/** The results of `halcyon verify` for each signature agree with the engine that signs and the package that verifies. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
@@ -8,12 +8,12 @@ import { NOW, sent, type Sent } from './receiver/sent.ts';
 
 const text = fc.string({ unit: 'binary', maxLength: 60 });
 const base64 = fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes).toString('base64'));
-/** Also what is refused when a webhook is written: it may have been there before, or be mistyped. */
+/** Also invalid keys, which a webhook cannot have now: older rows may have them, and a user may mistype one. */
 const key = fc.oneof(
   text.filter((any) => any !== ''),
   fc.oneof(text, base64, fc.stringMatching(/^[A-Za-z0-9+/_=-]{0,40}$/)).map((any) => `whsec_${any}`),
 );
-const wish = fc.record({
+const deliveries = fc.record({
   key,
   next: fc.option(key),
   body: fc.uint8Array({ maxLength: 500 }),
@@ -23,7 +23,7 @@ const wish = fc.record({
 const saysOf = ({ headers, body }: Sent, keys: readonly string[], headerPrefix: string) =>
   matchesOf({ headers, body: Buffer.from(body), keys, headerPrefix });
 
-/** Undefined where it has nothing to say, because the key is none that it can use. */
+/** Undefined if it has no result, because it cannot use the key. */
 async function isVerified(delivery: Sent, one: string, headerPrefix: string): Promise<boolean | undefined> {
   try {
     await verifyDelivery({ ...delivery, keys: [one], headerPrefix, now: () => NOW });
@@ -34,9 +34,9 @@ async function isVerified(delivery: Sent, one: string, headerPrefix: string): Pr
   }
 }
 
-test('whatever key signs, each signature of the engine matches, and the package agrees', async () => {
+test('each signature of the engine matches, for any key, and the package agrees', async () => {
   await fc.assert(
-    fc.asyncProperty(wish, async (made) => {
+    fc.asyncProperty(deliveries, async (made) => {
       const delivery = sent(made);
       const { headerPrefix } = made;
       const names = ['Signature', ...(made.next === null ? [] : ['Signature-Next'])];
@@ -49,9 +49,9 @@ test('whatever key signs, each signature of the engine matches, and the package 
   );
 });
 
-test('of another body none matches, and the package agrees', async () => {
+test('no signature matches another body, and the package agrees', async () => {
   await fc.assert(
-    fc.asyncProperty(wish, async (made) => {
+    fc.asyncProperty(deliveries, async (made) => {
       const delivery = sent(made);
       const other = { ...delivery, body: Buffer.concat([delivery.body, Buffer.of(0)]) };
       assert.ok(!Object.values(saysOf(other, [made.key], made.headerPrefix)).includes(true));

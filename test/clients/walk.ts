@@ -1,25 +1,25 @@
 /**
- * What each of other people's libraries does here: it sends a person to /authorize, gets tokens, calls the API, refreshes,
- * calls again, revokes, and is refused.
+ * The flow of each third-party library: it sends a person to /authorize, gets tokens, calls the API, refreshes,
+ * calls again, revokes, and is rejected.
  */
 import assert from 'node:assert/strict';
 import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
 import { PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 import { freePort } from '../setup/free-port.ts';
 
-/** How a client says who it is: a secret in the header, a secret in the body, or none. */
+/** Client authentication: a secret in the header, a secret in the body, or none. */
 export type Method = 'basic' | 'post' | 'none';
 
 export type App = {
   issuer: string;
   clientId: string;
-  /** Empty where the client is public. */
+  /** Empty if the client is public. */
   clientSecret: string;
   method: Method;
   redirectUri: string;
-  /** Sends the person to the address, where they allow it; the address that they come back to. */
+  /** Sends the person to the address, where they allow it; returns the address that they come back to. */
   visit: (address: string | URL) => Promise<URL>;
-  /** The address of the store that the app is let into. */
+  /** The address of the store that the app gets access to. */
   store: string;
 };
 
@@ -28,7 +28,7 @@ export type Walked = { statuses: number[]; refreshTokens: (string | undefined)[]
 
 export type Walk = (app: App) => Promise<Walked>;
 
-/** Where the walkers come back to. Without a query, which openid-client would leave out of what it says at /token. */
+/** The redirect address of the clients. Without a query, which openid-client would leave out of its request to /token. */
 const REDIRECT = 'https://app.example.com/callback';
 const details = (redirectUris: string[]) => ({ name: 'Walker', redirectUris, trusted: false, now: new Date() });
 const API = { 'SERVICE-API-VERSION': '1' };
@@ -38,7 +38,7 @@ export function call(address: string, accessToken: string): Promise<Response> {
   return fetch(address, { headers: { ...API, Authorization: `Bearer ${accessToken}` } });
 }
 
-/** Of an answer, or of the error that a library makes of one. */
+/** The status of a response, or of the error that a library makes of one. */
 export async function statusOf(answer: Promise<Response>): Promise<number> {
   try {
     return (await answer).status;
@@ -48,7 +48,7 @@ export async function statusOf(answer: Promise<Response>): Promise<number> {
   }
 }
 
-/** A server whose addresses resolve, and the apps that walk through it: each a client of its own. */
+/** A server whose addresses resolve, and the apps that use it: each a client of its own. */
 export async function openScene() {
   const server = await startAuthorizationServer({}, { isResolvable: true });
   const { origin: issuer, browser, sql, alpha } = server;
@@ -62,7 +62,7 @@ export async function openScene() {
     const { client_id: clientId, client_secret: clientSecret } = await createClient(sql, details([redirectUri]));
     return { ...common, clientId, clientSecret, method, redirectUri };
   };
-  /** An app on a person's computer registers no port, and takes the one that it gets (RFC 8252 §7.3). */
+  /** An app on a person's computer registers no port, and uses the one that it gets (RFC 8252 §7.3). */
   const onComputer = async (port?: number): Promise<App> => {
     const { client_id: clientId } = await createPublicClient(sql, details(['http://127.0.0.1/callback']));
     const redirectUri = `http://127.0.0.1:${port ?? (await freePort())}/callback`;
@@ -78,7 +78,7 @@ export const kinds: Readonly<Record<Method, string>> = {
   none: 'as a public client on a port of its own',
 };
 
-/** The walk as it has to be: let in twice and then refused, with the refresh token that is its kind's. */
+/** The expected result: accepted twice and then rejected, with the refresh token of its kind of client. */
 export function assertWalked({ statuses, refreshTokens }: Walked, method: Method): void {
   assert.deepEqual(statuses, [200, 200, 401]);
   const [first = '', second = ''] = refreshTokens;

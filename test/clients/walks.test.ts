@@ -21,7 +21,7 @@ const walks: readonly (readonly [library: string, walk: Walk, methods: readonly 
 
 for (const [library, walk, methods] of walks) {
   for (const method of methods) {
-    test(`${library} walks the whole flow ${kinds[method]}`, async () => {
+    test(`${library} completes the whole flow ${kinds[method]}`, async () => {
       const app = method === 'none' ? await scene.onComputer() : await scene.confidential(method);
       assertWalked(await walk(app), method);
     });

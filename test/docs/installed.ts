@@ -1,4 +1,4 @@
-/** The project as somebody has it who cloned it and has just installed: in a folder of its own, with an account of its own. */
+/** The project as after a clone and an installation: in its own folder, with its own account. */
 import { execFileSync } from 'node:child_process';
 import { chmod, cp, mkdir, mkdtemp, realpath, rm, utimes } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,13 +8,13 @@ import { filesOfProject, ROOT } from './page.ts';
 
 export type Installed = {
   path: string;
-  /** For shells in it: nothing of the test's own is handed on. */
+  /** The environment of shells in it: nothing of the test's own is passed on. */
   env: Record<string, string>;
   port: number;
   remove: () => Promise<void>;
 };
 
-/** By hard links, and never by one link to the folder: npm, if it came to run here, would empty what that leads to. */
+/** By hard links, and not by one link to the folder: npm, if run here, would empty the linked folder. */
 function linkInstalled(path: string): void {
   try {
     execFileSync('cp', ['-al', join(ROOT, 'node_modules'), path], { stdio: 'ignore' });
@@ -26,11 +26,11 @@ function linkInstalled(path: string): void {
 
 export async function installedCopy(): Promise<Installed> {
   const path = await mkdtemp(join(tmpdir(), 'halcyon-docs-'));
-  // So that the user who runs PostgreSQL for root gets in, and nothing is put under /var/lib.
+  // Gives access to the user that runs PostgreSQL for root; nothing is created under /var/lib.
   await chmod(path, 0o755);
   for (const file of filesOfProject()) await cp(join(ROOT, file), join(path, file));
   linkInstalled(path);
-  // What is installed is younger than what says so, or `npm start` would ask the network for it.
+  // The packages are newer than the lock file's record, or `npm start` would request them from the network.
   await utimes(join(path, 'package-lock.json'), 0, 0);
   const home = join(path, '.home');
   await mkdir(home);

@@ -1,4 +1,4 @@
-/** What the documents lead to and name is there. Addresses elsewhere are only read: no test needs a network. */
+/** The targets of links and the files named in the documents exist. External addresses are only listed: no test needs a network. */
 import assert from 'node:assert/strict';
 import { posix } from 'node:path';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ const pages = new Map(readPages().map((page) => [page.path, page]));
 
 const isElsewhere = (link: string): boolean => /^[a-z]+:/.test(link);
 
-/** Undefined where the link leads to something. */
+/** Returns the fault of a link; undefined if its target exists. */
 function faultOf(from: Page, link: string): string | undefined {
   if (isElsewhere(link)) {
     const isRead = URL.canParse(link) && new URL(link).protocol === 'https:';
@@ -26,10 +26,10 @@ function faultOf(from: Page, link: string): string | undefined {
   return `${from.path}: ${path} has no heading for #${anchor}`;
 }
 
-test('every link in the documents leads somewhere', (t) => {
+test('every link in the documents has a target', (t) => {
   const links = [...pages.values()].flatMap((page) => page.links.map((link) => [page, link] as const));
   const elsewhere = new Set(links.map(([, link]) => link).filter(isElsewhere));
-  t.diagnostic(`not asked, because it is not ours: ${[...elsewhere].join(' ')}`);
+  t.diagnostic(`not asked, because it is external: ${[...elsewhere].join(' ')}`);
   assert.ok(links.length > elsewhere.size);
   assert.deepEqual(
     links.map(([page, link]) => faultOf(page, link)).filter((fault) => fault !== undefined),
@@ -37,7 +37,7 @@ test('every link in the documents leads somewhere', (t) => {
   );
 });
 
-/** The pages that somebody finds who begins there and follows links. */
+/** The pages that a reader reaches from there by links. */
 function reachedFrom(start: string): Set<string> {
   const reached = new Set<string>();
   const waiting = [start];
@@ -51,7 +51,7 @@ function reachedFrom(start: string): Set<string> {
   return reached;
 }
 
-test('who begins at the README finds every page of docs/', () => {
+test('every page of docs/ can be reached from the README', () => {
   const reached = reachedFrom('README.md');
   const all = [...pages.keys()].filter((path) => path.startsWith('docs/'));
   assert.deepEqual(
@@ -60,12 +60,12 @@ test('who begins at the README finds every page of docs/', () => {
   );
 });
 
-/** `http/server.ts`, `bearer.ts`, `grants/`: a file or a folder, by as much of its way as the text needs. */
+/** `http/server.ts`, `bearer.ts`, `grants/`: a file or a folder, by as much of its path as the text needs. */
 const PATH = /^[\w-][\w./-]*(?:\.(?:ts|mjs|sql|md|patch|json|yml|yaml|service)|\/)$/;
 const isThere = (name: string): boolean => present.some((path) => path === name || path.endsWith(`/${name}`));
 
 for (const path of ['ARCHITECTURE.md', 'docs/delivery-states.md', 'docs/scaling.md', 'docs/security.md']) {
-  test(`every file and folder that ${path} names is there`, () => {
+  test(`every file and folder that ${path} names exists`, () => {
     const names = pages.get(path)?.names.filter((name) => PATH.test(name)) ?? [];
     assert.ok(names.length > 0, `${path} names files`);
     assert.deepEqual(
@@ -77,7 +77,7 @@ for (const path of ['ARCHITECTURE.md', 'docs/delivery-states.md', 'docs/scaling.
 
 const TYPED = /^(?:\$ |npm |npx |node |curl |halcyon |docker |psql |systemctl )/m;
 
-test('whatever is typed stands in a block of sh, which is run', () => {
+test('every command is in an sh block, which is run', () => {
   const hidden = [...pages.values()]
     .filter(({ path }) => path === 'README.md' || path.startsWith('docs/'))
     .flatMap(({ path, blocks }) => blocks.map((block) => ({ path, ...block })))
@@ -96,7 +96,7 @@ test('headings have the anchors that GitHub gives them', () => {
   assert.deepEqual([...anchors], ['a', 'port-what-and-why', 'a-1', 'to-b']);
 });
 
-test('a link that leads nowhere is found', () => {
+test('a broken link is found', () => {
   const page = readPage(
     'docs/x.md',
     '[a](nowhere.md) [b](../README.md#nowhere) [c](http://example.com) [d](../README.md)',

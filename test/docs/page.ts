@@ -1,4 +1,4 @@
-/** What a page of Markdown links to, names, and shows to be typed. No renderer: the pages keep to what is read here. */
+/** What a Markdown page links to, names, and shows as commands. Not a renderer: the pages use only what is parsed here. */
 import { globSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
@@ -7,10 +7,10 @@ export const ROOT = join(import.meta.dirname, '../..');
 export type Block = {
   language: string;
   text: string;
-  /** Where its first and its last line stand in the page, from 1. */
+  /** The lines of its start and end in the page, from 1. */
   line: number;
   lastLine: number;
-  /** What the HTML comment right above it says, if there is one. */
+  /** The text of the HTML comment right above it, if there is one. */
   remark: string | undefined;
 };
 
@@ -18,9 +18,9 @@ export type Page = {
   /** From the root of the project. */
   path: string;
   links: string[];
-  /** What `#…` of this page may be. */
+  /** The valid anchors of this page. */
   anchors: ReadonlySet<string>;
-  /** What stands in backticks. */
+  /** The texts in backticks. */
   names: string[];
   blocks: Block[];
 };
@@ -30,7 +30,7 @@ const INDENTED = /(?<=\n\n)(?: {4}.*\n+)+/g;
 const LINK = /\[(?:[^[\]]|\[[^[\]]*\])*\]\((?<target>[^()\s]+)\)/g;
 const TICKED = /`(?<name>[^`\n]+)`/g;
 
-/** As GitHub makes them: https://github.com/Flet/github-slugger has the rules. */
+/** As GitHub builds them: https://github.com/Flet/github-slugger has the rules. */
 const slug = (heading: string): string =>
   heading
     .trim()
@@ -77,7 +77,7 @@ export function readPage(path: string, text: string): Page {
 
 const IS_NO_PART = new Set(['node_modules', '.git', '.halcyon']);
 
-/** Every file of the project, as a way from its root. */
+/** Every file of the project, by its path from the root. */
 export function filesOfProject(): string[] {
   return globSync('**', { cwd: ROOT, withFileTypes: true, exclude: ({ name }) => IS_NO_PART.has(name) })
     .filter((entry) => entry.isFile())

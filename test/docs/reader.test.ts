@@ -1,4 +1,4 @@
-/** What the reader of the documents would miss nobody would find: here it is shown pages that are not true. */
+/** Checks of documents, applied to pages that are wrong: each fault must be found. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { isShown } from './shown.ts';
 const sh = (commands: string): string => `\`\`\`sh\n${commands}\n\`\`\`\n`;
 const text = (shown: string): string => `\`\`\`text\n${shown}\n\`\`\`\n`;
 
-/** Answers what the first fault is; undefined where all of the page is true. */
+/** Returns the first fault; undefined if the page is correct. */
 async function faultOf(t: TestContext, page: string): Promise<string | undefined> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-page-'));
   const shell = await startShell(folder, join(folder, 'notes'), { PATH: process.env['PATH'] ?? '' });
@@ -30,7 +30,7 @@ async function faultOf(t: TestContext, page: string): Promise<string | undefined
   }
 }
 
-test('a page is true where its commands print what it shows', async (t) => {
+test('a page is correct if its commands print the shown output', async (t) => {
   const page = [
     sh('name=world\ngreet() { echo "hello $1, 12 times at localhost:8080"; }'),
     sh('greet $name'),
@@ -45,19 +45,15 @@ test('a page is true where its commands print what it shows', async (t) => {
 const untrue: readonly (readonly [name: string, page: string, fault: RegExp])[] = [
   ['a command that fails', sh('true\nfalse\ntrue'), /^page\.md:2: false failed/],
   ['a command that fails within a value', sh('name=$(false)\necho "$name"'), /false.* failed/],
-  ['a command that nobody has', sh('halcyonn'), /halcyonn failed/],
+  ['an unknown command', sh('halcyonn'), /halcyonn failed/],
+  ['another word than shown', `${sh('echo one two')}\n${text('one three')}`, /^page\.md:6: what is printed is one two/],
   [
-    'another word than is shown',
-    `${sh('echo one two')}\n${text('one three')}`,
-    /^page\.md:6: what is printed is one two/,
-  ],
-  [
-    'an answer that refuses, and the page is silent',
+    'an error response that the page does not show',
     sh(`echo '{"error":"invalid_token"}'`),
     /does not say that it prints/,
   ],
   [
-    'a sign that does not come',
+    'a start message that does not appear',
     `<!-- keeps running; says: ready -->\n${sh('echo steady')}`,
     /ended before it said "ready"/,
   ],
@@ -67,7 +63,7 @@ for (const [name, page, fault] of untrue) {
   test(`found: ${name}`, async (t) => assert.match((await faultOf(t, page)) ?? 'nothing', fault));
 }
 
-test('a status is what it is, and any other number may be another', () => {
+test('a status must be the shown one, any other number may differ', () => {
   const answer = 'HTTP/1.1 201 Created\r\nlocation: http://localhost:4321/webhooks/7\r\n\r\n{"id": 7,"name":"Orders"}';
   assert.ok(isShown('HTTP/1.1 201 Created\n…\n{"id":2778,"name":"Orders"}', answer));
   assert.ok(!isShown('HTTP/1.1 200 Created', answer));

@@ -1,7 +1,7 @@
 /**
- * Reads a page as a newcomer would, with a terminal beside it: types every block of `sh`, compares what is printed with the
- * block that stands right below, and goes to the browser when an address asks for it. What a remark above a block may say
- * stands in CONTRIBUTING.md, "Documents".
+ * Reads a page as a newcomer would, with a terminal: types every block of `sh`, compares its output with the
+ * block right below, and opens the browser for an authorization URL. CONTRIBUTING.md, "Documents", describes the comments
+ * above a block.
  */
 import { until } from '../setup/until.ts';
 import type { Block, Page } from './page.ts';
@@ -12,14 +12,14 @@ import { addressToOpen, letAppIn } from './store-owner.ts';
 const NOT_RUN = /^not run: (?<why>.+)$/;
 const KEEPS_RUNNING = /^keeps running; says: (?<sign>.+)$/;
 const THERE = 'where it keeps running';
-/** What a page would not leave unsaid: an answer that refuses. */
+/** An error response, which a page must show. */
 const REFUSAL = /svc:errors|"error"\s*:|^halcyon: /m;
 
 export function whyNotRun({ remark = '' }: Block): string | undefined {
   return NOT_RUN.exec(remark)?.groups?.['why'];
 }
 
-/** What stands right below, with nothing in between, is what a block prints. */
+/** The block directly below is the output of a block. */
 const shownBelow = (block: Block, next: Block | undefined): Block | undefined =>
   next !== undefined && next.language !== 'sh' && next.line - block.lastLine <= 4 ? next : undefined;
 
@@ -48,7 +48,7 @@ export async function readWithShell(page: Page, shell: Shell, place: Place, runn
     const sign = KEEPS_RUNNING.exec(block.remark ?? '')?.groups?.['sign'];
     const last = running.at(-1);
     if (block.remark === THERE) {
-      if (last === undefined) throw fault(block, 'nothing is running that could print');
+      if (last === undefined) throw fault(block, 'no program is running');
       await until(last.output, (said) => isShown(block.text, said)).catch((cause: unknown) => {
         throw fault(block, String(cause));
       });

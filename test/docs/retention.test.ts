@@ -1,4 +1,4 @@
-/** The table of docs/operating.md of what is deleted, and after how long, is what is deleted. */
+/** The retention table of docs/operating.md lists exactly what is purged, and when. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,16 +17,16 @@ const UNITS = [
   ['minute', 60_000],
 ] as const;
 
-/** As people say it, in the largest unit that needs no fraction. */
+/** As in prose, in the largest unit without a fraction. */
 function periodOf(ms: number): string {
   const [unit, unitMs] = UNITS.find(([, each]) => ms % each === 0) ?? ['ms', 1];
   const count = ms / unitMs;
   return ms === 0 ? '–' : `${count} ${unit}${count === 1 ? '' : 's'}`;
 }
 
-test('docs/operating.md has a line for each purge, in their order, with how long its rows are kept', async () => {
+test('docs/operating.md has a line for each purge, in their order, with the retention of its rows', async () => {
   const config = readConfig({}, '/');
-  // Connects when it is first used.
+  // Connects on first use.
   const sql = openPool(
     { kind: 'url', url: 'postgres://localhost/halcyon' },
     { connections: 1, applicationName: 'test' },

@@ -1,4 +1,4 @@
-/** A bash as somebody has it who reads a page beside it: told one block after another, and what each prints is kept. */
+/** A bash like that of a reader of a page: runs one block after another and keeps what each prints. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -8,19 +8,19 @@ import { until } from '../setup/until.ts';
 const BLOCK_MS = 60_000;
 
 export type Said = {
-  /** What the block printed, on both of its outputs. */
+  /** The output of the block, both streams. */
   output: string;
-  /** Commands that ended with another code than 0, as they were typed. */
+  /** Commands that ended with a code other than 0, as typed. */
   failed: string[];
 };
 
-/** Something that keeps running in a terminal of its own. */
+/** A program that keeps running in its own terminal. */
 export type Running = { output: () => Promise<string>; end: () => Promise<void> };
 
 export type Shell = {
-  /** `typed` answers what the block asks for; `onOutput` is told what it has said so far. */
+  /** `typed` returns the input that the block asks for; `onOutput` receives the output so far. */
   run: (commands: string, typed: string, onOutput: (output: string) => void) => Promise<Said>;
-  /** Begins the block beside this shell, with its variables, and comes back when it has said `sign`. */
+  /** Starts the block beside this shell, with its variables, and returns after it printed `sign`. */
   keepRunning: (commands: string, sign: string) => Promise<Running>;
   close: () => Promise<void>;
 };
@@ -38,7 +38,7 @@ async function isGone(pid: number): Promise<boolean> {
   }
 }
 
-/** `folder` is where its notes may stand: blocks, what they print, and what failed. */
+/** `folder` has the files of the shell: blocks, their output, and failed commands. */
 export async function startShell(cwd: string, folder: string, env: Record<string, string>): Promise<Shell> {
   await mkdir(folder, { recursive: true });
   const bash = spawn('bash', { cwd, env, stdio: ['pipe', 'ignore', 'inherit'], detached: true });
@@ -61,7 +61,7 @@ export async function startShell(cwd: string, folder: string, env: Record<string
       await writeFile(failures, '');
       bash.stdin.write(`. '${block}' <'${block}.in' >'${block}.out' 2>&1; echo over >'${block}.end'\n`);
       const isOver = async (): Promise<boolean> => {
-        // In this order: what is printed between the two reads is part of the output.
+        // In this order: output between the two reads is part of the result.
         const over = (await read(`${block}.end`)) !== '';
         onOutput(await read(`${block}.out`));
         return over;
@@ -74,7 +74,7 @@ export async function startShell(cwd: string, folder: string, env: Record<string
     },
     keepRunning: async (commands, sign) => {
       const block = await note(commands, '');
-      // With job control, so that it is a process group of its own and can be ended as ctrl-C ends it.
+      // With job control, so that it is its own process group and can be ended as ctrl-C ends it.
       const job = `( . '${block}' ) </dev/null >'${block}.out' 2>&1 9>&- &`;
       bash.stdin.write(`set -m; ${job} echo $! >'${block}.pid'; set +m\n`);
       const output = () => read(`${block}.out`);

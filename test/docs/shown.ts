@@ -1,6 +1,6 @@
-/** Whether a command prints what its page shows: the words have to be there, numbers only have to be numbers. */
+/** Compares the output of a command with the page: words must match, numbers only have to be numbers. */
 
-/** The status of an answer is what a page promises, so it is compared as it is. */
+/** A page states the status of a response, so it is compared exactly. */
 const PARTS = /(HTTP\/1\.1 \d{3}|…|\d+|\s+)/;
 
 function patternOf(part: string): string {
@@ -10,8 +10,8 @@ function patternOf(part: string): string {
 }
 
 /**
- * `…` stands for anything, and the page may break lines where it likes. Ids, dates and sizes differ from run to run, so each
- * number stands for any other.
+ * `…` matches anything, and the page may break lines anywhere. Ids, dates and sizes differ from run to run, so each
+ * number matches any other.
  */
 export function isShown(shown: string, printed: string): boolean {
   return new RegExp(shown.trim().split(PARTS).map(patternOf).join('')).test(printed.replaceAll(/\s/g, ''));

@@ -1,4 +1,4 @@
-/** What a person does with the address that a command prints: opens it, signs in, chooses the store, allows. */
+/** Completes an authorization at the address that a command prints: opens it, signs in, chooses the store, allows. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DemoFile } from '../../src/cli/demo.ts';
@@ -10,7 +10,7 @@ export function addressToOpen(output: string): string | undefined {
   return ADDRESS.exec(output)?.[1];
 }
 
-/** Answers the code, where the page that they come back to shows one for typing. */
+/** Returns the code, if the page after the authorization shows one for typing. */
 export async function letAppIn(address: string, folder: string): Promise<string | undefined> {
   const { user } = JSON.parse(await readFile(join(folder, '.halcyon/demo.json'), 'utf8')) as DemoFile;
   const browser = await openBrowser();

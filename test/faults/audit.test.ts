@@ -1,4 +1,4 @@
-/** The audit of a fleet has to see what it is there for: each way to write for a shard that is somebody else's. */
+/** The audit of a fleet detects each kind of write by a worker that does not own the shard. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPool, type Queryable, type Sql } from '#db/pool.ts';
@@ -10,7 +10,7 @@ import { until } from '../setup/until.ts';
 
 const SHARD = 7;
 
-/** Two workers that took the shard one after the other; `first` has fence 1, `second` takes it with fence 2. */
+/** Two workers that took the shard one after the other; `first` has fencing token 1, `second` takes it with token 2. */
 async function openFixture(ends: Endings) {
   const { sql, address } = await testDatabase(ends);
   await startAudit(sql);
@@ -32,7 +32,7 @@ const write = (sql: Queryable) => sql`
 
 const strange = async (sql: Sql) => (await strangeWrites(sql)).map(({ session, ruled }) => `${session}: ${ruled}`);
 
-test('what an owner writes under its lease is not strange, before and after a change of hands', async () => {
+test('writes of an owner under its lease are accepted, before and after a take-over', async () => {
   const { sql, first, second, take } = await openFixture(endings());
   await take(first);
   await write(first.sql);
@@ -41,23 +41,23 @@ test('what an owner writes under its lease is not strange, before and after a ch
   assert.deepEqual(await strange(sql), []);
 });
 
-test('a write that reads an old lease and commits after it changed hands is seen', async () => {
+test('a write that reads an old lease and commits after a take-over is detected', async () => {
   const { sql, first, second, take } = await openFixture(endings());
   await take(first);
   await first.sql.begin(async (tx) => {
     await write(tx);
-    // Without the lock on the lease nothing keeps the other from taking it now.
+    // Without the lock on the lease the other worker can take it now.
     await take(second);
   });
   assert.deepEqual(await strange(sql), ['l1: owner 2, fence 2']);
 });
 
-test('a write under the lock of the lease is not overtaken by a change of hands that waits for it', async () => {
+test('a take-over waits for a write that holds the lock of the lease', async () => {
   const { sql, first, second, take } = await openFixture(endings());
   await take(first);
   const taking = await first.sql.begin(async (tx) => {
     await tx`select from shard_lease where shard = ${SHARD} for share`;
-    // In a box: an async function would wait for it, and for ever.
+    // Wrapped in an object: an async function would wait for the promise forever.
     const waiting = { taken: take(second).execute() };
     await until(
       () => waitingForLocks(sql),
@@ -70,7 +70,7 @@ test('a write under the lock of the lease is not overtaken by a change of hands 
   assert.deepEqual(await strange(sql), []);
 });
 
-test('a write after the shard was handed back, and one by somebody who never had it, is seen', async () => {
+test('a write after the shard was handed back, and one by a worker that never owned it, are detected', async () => {
   const { sql, first, second, take } = await openFixture(endings());
   await take(first);
   await write(second.sql);

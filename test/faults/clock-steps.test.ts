@@ -1,6 +1,6 @@
 /**
- * Clocks jump by five minutes, forth and back, under load: that of PostgreSQL, then that of one worker. Leases are judged
- * by monotonic clocks alone, so nobody is taken for dead by it, and what was accepted arrives.
+ * Clocks step by five minutes, forward and back, under load: that of PostgreSQL, then that of one worker. Leases depend
+ * on monotonic clocks only, so no worker is considered crashed, and all accepted events arrive.
  */
 import assert from 'node:assert/strict';
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -12,17 +12,17 @@ import { auditCounts } from '../setup/fleet/audit.ts';
 import { endings } from '../setup/endings.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
-import { isRoot, NOBODY } from '../setup/holder.ts';
+import { isRoot, UNPRIVILEGED } from '../setup/holder.ts';
 import { until } from '../setup/until.ts';
 
 const LIBRARY = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
-/** Seconds against the true clock. The last stays: what was put off by it comes in its time. */
+/** Seconds from the true clock. The last step stays: deliveries that it postponed arrive on time. */
 const STEPS = ['-300', '+0', '+300'];
 const SOME = 200;
-/** Long, so that a worker that waits for its core is not taken for dead. */
+/** Long, so that a worker that waits for a core is not considered crashed. */
 const LEASE_MS = 6_000;
 
-/** A clock of its own for a process: `turn` puts it as far from the true one as told. */
+/** A separate clock for a process: `turn` sets its offset from the true one. */
 async function clockIn(folder: string, name: string) {
   const file = join(folder, name);
   const turn = (step: string) => writeFile(file, `${step}s\n`);
@@ -43,7 +43,7 @@ await chmod(folder, 0o755);
 const ofServer = await clockIn(folder, 'server');
 const ofWorker = await clockIn(folder, 'worker');
 const cache = isRoot ? '/var/cache/halcyon' : folder;
-const found = await usableBinaries(await findPackage(), { account: isRoot ? NOBODY : undefined, cache });
+const found = await usableBinaries(await findPackage(), { account: isRoot ? UNPRIVILEGED : undefined, cache });
 await mkdir(join(folder, 'bin'));
 const exports = Object.entries(ofServer.env).map(([name, value]) => `export ${name}=${value}`);
 const program = ['#!/bin/sh', ...exports, `exec ${join(found, 'bin/postgres')} "$@"`].join('\n');
@@ -63,7 +63,7 @@ async function goesOn(): Promise<void> {
   );
 }
 
-test('clocks that jump by five minutes lose nothing, and make nobody dead', async (t) => {
+test('clock steps of five minutes lose no event, and no worker is considered crashed', async (t) => {
   await until(
     () => sql<{ n: number }[]>`select count(distinct owner) as n from shard_lease where owner is not null`,
     ([row]) => row?.n === 3,
@@ -75,7 +75,7 @@ test('clocks that jump by five minutes lose nothing, and make nobody dead', asyn
     await ofServer.turn(step);
     const [asked] = await sql<{ offset: number }[]>`
       select round(extract(epoch from clock_timestamp()) - ${Date.now() / 1_000}::float8)::int as offset`;
-    assert.ok(Math.abs((asked?.offset ?? 0) - Number(step)) <= 2, 'the clock of the server was turned');
+    assert.ok(Math.abs((asked?.offset ?? 0) - Number(step)) <= 2, 'the clock of the server was changed');
     await goesOn();
   }
   await ofServer.turn('+0');

@@ -1,6 +1,6 @@
 /**
- * Connections to PostgreSQL break at random moments under load: reset, ended by the server, or reset when what was asked
- * has arrived and its answer was lost, COMMIT among it. Nobody then knows what was done; what was is found again.
+ * Connections to PostgreSQL break at random moments under load: reset, ended by the server, or reset after the request
+ * has arrived and before its answer, COMMIT included. The process then does not know the outcome and must find it out.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,9 +14,9 @@ import { until } from '../setup/until.ts';
 const WORKERS = 3;
 const CUTS = 16;
 const UNANSWERED_MS = 40;
-/** What follows from it is derived in a transaction with it, so that each array ends in a COMMIT. */
+/** Events are derived in the same transaction, so that each array ends in a COMMIT. */
 const SUBSCRIPTION = { event: 'subscription/created', resource: { id: 1 } };
-/** Another one each time; to see the moments of a run again, put the printed one here. */
+/** The seed differs in each run; set the printed one here to repeat a run. */
 const SEED = Math.trunc(Math.random() * 2 ** 31);
 
 const ends = endings();
@@ -40,7 +40,7 @@ const WAYS: readonly (() => Promise<void>)[] = [
 ];
 const noteFaults = () => workers.forEach(({ life }) => ledger.fault(life, 'cut'));
 
-test('connections that are cut at random, in the middle of a COMMIT too, lose nothing', async (t) => {
+test('connections that are cut at random, also in the middle of a COMMIT, lose no event', async (t) => {
   await fleet.startLoad([SUBSCRIPTION]);
   const moments = fc.sample(fc.noBias(fc.nat(150)), { numRuns: CUTS, seed: SEED });
   t.diagnostic(`seed ${SEED}`);
@@ -52,12 +52,12 @@ test('connections that are cut at random, in the middle of a COMMIT too, lose no
     );
     noteFaults();
     await WAYS[index % WAYS.length]?.();
-    // What takes its time hurts what was sent meanwhile too.
+    // A slow statement delays the requests sent meanwhile too.
     noteFaults();
   }
-  t.diagnostic(`publishers asked again ${fleet.load.later} times; ${unknownCommits} COMMITs were never heard of`);
+  t.diagnostic(`publishers repeated ${fleet.load.later} requests; ${unknownCommits} COMMITs had no answer`);
   await fleet.settle(t);
-  assert.ok(fleet.load.later > 0, 'publishers met a cut');
-  assert.ok(unknownCommits > 0, 'nobody heard what became of a COMMIT');
+  assert.ok(fleet.load.later > 0, 'publishers were cut off');
+  assert.ok(unknownCommits > 0, 'the answer of a COMMIT was lost');
   for (const worker of workers) assert.equal(await worker.end('SIGTERM'), 0, worker.said());
 });

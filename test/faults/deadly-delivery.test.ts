@@ -1,4 +1,4 @@
-/** A delivery that ends every process that sends it, among many that do not: workers are started again, as an operator does. */
+/** A delivery that crashes every process that sends it, among many others: workers are restarted, as an operator does. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
@@ -15,14 +15,14 @@ import type { DatabaseAddress } from '#db/pool.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const WORKERS = 2;
 /**
- * Two before anybody is careful, and five that the note counts; and two for a shard that was handed back to a worker that
- * started anew, before the killer's turn came: that makes its count 0.
+ * Two before the crash is counted, and five by the count; and two for a shard that was handed back to a restarted
+ * worker before the crashing delivery started: that resets its count to 0.
  */
-const DEATHS_AT_MOST = 9;
+const CRASHES_AT_MOST = 9;
 
 const range = (count: number, from: number): number[] => Array.from({ length: count }, (_, index) => from + index);
 
-/** Keeps as many workers running, whatever ends them; answers how many were ended. */
+/** Keeps this many workers running, whatever ends them; returns the number of crashes. */
 function keepWorkers(address: DatabaseAddress, secretKey: Buffer, ends: Endings) {
   const { directory, user, password, database } = address as Extract<DatabaseAddress, { kind: 'socket' }>;
   const env = {
@@ -37,7 +37,7 @@ function keepWorkers(address: DatabaseAddress, secretKey: Buffer, ends: Endings)
     LOG_LEVEL: 'error',
     NODE_OPTIONS: `--import=${join(import.meta.dirname, 'deadly-delivery/crash.ts')}`,
   };
-  let deaths = 0;
+  let crashes = 0;
   const over = new AbortController();
   const running = new Set<Program>();
   const live = async (): Promise<void> => {
@@ -47,7 +47,7 @@ function keepWorkers(address: DatabaseAddress, secretKey: Buffer, ends: Endings)
       await until(async () => over.signal.aborted || worker.isOver(), Boolean);
       running.delete(worker);
       if (over.signal.aborted) await worker.end('SIGTERM');
-      else deaths += 1;
+      else crashes += 1;
     }
   };
   const lives = Promise.all(Array.from({ length: WORKERS }, live));
@@ -55,10 +55,10 @@ function keepWorkers(address: DatabaseAddress, secretKey: Buffer, ends: Endings)
     over.abort();
     await lives;
   });
-  return { deaths: () => deaths, running: () => running.size };
+  return { crashes: () => crashes, running: () => running.size };
 }
 
-test('a delivery that kills is put aside after a few deaths, everything else arrives, and then nobody dies any more', async (t) => {
+test('a delivery that crashes workers is dead-lettered after a few crashes, all others arrive, and no worker crashes any more', async (t) => {
   const ends = endings();
   const { sql, address } = await testDatabase(ends);
   const secretKey = randomBytes(32);
@@ -90,19 +90,19 @@ test('a delivery that kills is put aside after a few deaths, everything else arr
   assert.deepEqual(
     innocent.filter((key) => !arrived().has(key)),
     [],
-    'everything else arrives',
+    'all others arrive',
   );
   assert.equal(arrived().has('/a 41'), false);
   const ended = await sql`
     select d.state, a.outcome, a.n from delivery_done d join attempt a on a.delivery_id = d.id where d.state = 'failed'`;
   assert.deepEqual([...ended], [{ state: 'failed', outcome: 'internal', n: 1 }]);
-  const deaths = workers.deaths();
-  t.diagnostic(`${deaths} deaths; ${receiver.got.length} arrivals of ${innocent.length} deliveries`);
-  assert.ok(deaths >= 1 && deaths <= DEATHS_AT_MOST, `${deaths} deaths`);
+  const crashes = workers.crashes();
+  t.diagnostic(`${crashes} crashes; ${receiver.got.length} arrivals of ${innocent.length} deliveries`);
+  assert.ok(crashes >= 1 && crashes <= CRASHES_AT_MOST, `${crashes} crashes`);
 
   await engine.publish(range(100, 301));
   await until(pending, ([row]) => row?.n === 0);
-  assert.equal(workers.deaths(), deaths, 'nobody dies any more');
+  assert.equal(workers.crashes(), crashes, 'no worker crashes any more');
   const notes = await sql`select from delivery_suspect`;
-  assert.equal(notes.length, 0, 'nothing is left in the notes');
+  assert.equal(notes.length, 0, 'the quarantine is empty');
 });

@@ -1,4 +1,4 @@
-/** What an operator sees of an embedded database whose disk is full, and of one that refuses sessions. */
+/** An embedded database whose disk is full, and one that refuses sessions, as an operator sees them. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ import { placeForFixture, startFixture, type Fixture, type FixturePlace } from '
 import { until } from '../setup/until.ts';
 
 const DISK_MB = 128;
-/** Requests that are refused, one after the other: without a limit each has lines in the log. */
+/** Rejected requests in sequence: without a limit each has lines in the log. */
 const REFUSED = 100;
 const BODY = 'x'.repeat(100_000);
 
@@ -53,7 +53,7 @@ async function publisher({ demo }: Fixture): Promise<(id: number) => Promise<{ s
 const skip = isRoot ? false : 'only root mounts a disk';
 
 test(
-  'a full disk is seen by clients, health, metrics, log and doctor, and gone when there is room',
+  'a full disk is reported to clients, health, metrics, log and doctor, and no longer once it has free space',
   { skip },
   async () => {
     const place = await prepare();
@@ -102,7 +102,7 @@ test('a server that refuses sessions is running: backup does not copy its folder
   const place = await prepare();
   const fixture = await startFixture(place);
   ends.after(async () => void (await fixture.end('SIGTERM')));
-  // A smart shutdown: sessions that are open go on, and new ones are refused.
+  // A smart shutdown: open sessions continue, and new ones are refused.
   process.kill(await postmasterOf(place.dataDir), 'SIGTERM');
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-backup-'));
   ends.after(() => rm(folder, { recursive: true }));

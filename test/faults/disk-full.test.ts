@@ -1,6 +1,6 @@
 /**
- * The disk of the tables is full for a while under load: publishers are asked to come again, workers keep what they could
- * not write, and all go on by themselves when there is room.
+ * The disk of the tables is full for a while under load: publishers get a 503, workers keep outcomes that could not be
+ * written, and all resume by themselves when there is free space.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,7 +14,7 @@ import { until } from '../setup/until.ts';
 const WORKERS = 3;
 const DISK_MB = 256;
 const SOME = 500;
-/** Four connections ask again after 50 ms each: the fault lasts longer than a lease. */
+/** Four connections repeat after 50 ms each: the fault lasts longer than a lease. */
 const REFUSED = 150;
 
 async function openFull(): Promise<{ fleet: Fleet; disk: SmallDisk }> {
@@ -29,7 +29,7 @@ async function openFull(): Promise<{ fleet: Fleet; disk: SmallDisk }> {
   return { fleet: await openFleet({ ends, server }), disk };
 }
 
-test('a full disk loses nothing that was accepted', { skip: !isRoot && 'only root mounts a disk' }, async (t) => {
+test('a full disk loses no accepted event', { skip: !isRoot && 'only root mounts a disk' }, async (t) => {
   const { fleet, disk } = await openFull();
   const { ledger } = fleet;
   await fleet.startPublisher();

@@ -1,5 +1,5 @@
 /**
- * The embedded PostgreSQL when something ends that should not have: its Halcyon, itself, or a start half-way.
+ * The embedded PostgreSQL after an unexpected end: of its Halcyon, of itself, or of a start.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ask, ended, hold, isAlive, isRoot, NOBODY, postmasterOf, temporaryFolder } from '../setup/holder.ts';
+import { ask, ended, hold, isAlive, isRoot, UNPRIVILEGED, postmasterOf, temporaryFolder } from '../setup/holder.ts';
 import { until } from '../setup/until.ts';
 
 const isLinux = process.platform === 'linux';
@@ -19,7 +19,7 @@ async function watchdogsOf(postmaster: number): Promise<number[]> {
   return pids.filter((_, i) => commands[i]?.endsWith(wanted)).map(Number);
 }
 
-test('kill -9 of Halcyon ends PostgreSQL in order, and the next start has the data', async (t) => {
+test('kill -9 of Halcyon shuts PostgreSQL down, and the next start has the data', async (t) => {
   const dataDir = await temporaryFolder(t);
   const first = hold(t, dataDir);
   const { address } = await first.next();
@@ -47,7 +47,7 @@ test('a clean stop ends PostgreSQL and its watchdog', { skip: !isLinux }, async 
   assert.deepEqual(await holder.next(), { exited: 'PostgreSQL ended with code 0' });
 });
 
-test('an orphan, whose watchdog was killed as well, is ended by the next start', { skip: !isLinux }, async (t) => {
+test('an orphan, whose watchdog was killed as well, is stopped by the next start', { skip: !isLinux }, async (t) => {
   const dataDir = await temporaryFolder(t);
   const first = hold(t, dataDir);
   assert.ok((await first.next()).address);
@@ -61,7 +61,7 @@ test('an orphan, whose watchdog was killed as well, is ended by the next start',
   await ended(orphan);
 });
 
-test('a second Halcyon on the folder is told so, and the first goes on', async (t) => {
+test('a second Halcyon on the folder gets an error, and the first continues', async (t) => {
   const dataDir = await temporaryFolder(t);
   const first = hold(t, dataDir);
   const { address } = await first.next();
@@ -72,7 +72,7 @@ test('a second Halcyon on the folder is told so, and the first goes on', async (
   assert.deepEqual(await ask(address, 'select 1 as n'), [{ n: 1 }]);
 });
 
-test('two first starts at the same moment: one runs, the other is told', async (t) => {
+test('two concurrent first starts: one runs, the other gets an error', async (t) => {
   const dataDir = await temporaryFolder(t);
   const said = await Promise.all([hold(t, dataDir), hold(t, dataDir)].map((holder) => holder.next()));
   const running = said.filter(({ address }) => address !== undefined);
@@ -94,25 +94,25 @@ test('a PostgreSQL that is killed is reported, and its pid file does not stop th
   assert.deepEqual(await ask((await next.next()).address, 'select n from kept'), [{ n: 7 }]);
 });
 
-test('a pid file with the number of a living stranger does not stop the next start', async (t) => {
+test('a pid file with the number of an unrelated process does not stop the next start', async (t) => {
   const dataDir = await temporaryFolder(t);
   const first = hold(t, dataDir);
   assert.ok((await first.next()).address);
   const path = join(dataDir, 'postgres/data/postmaster.pid');
   const lines = (await readFile(path, 'utf8')).split('\n');
   await first.release();
-  // Of the same user, else PostgreSQL itself would know that this is none of its own.
-  const stranger = spawn('cat', { stdio: 'pipe', ...(isRoot && NOBODY) });
+  // Of the same user, else PostgreSQL itself would recognize it as foreign.
+  const stranger = spawn('cat', { stdio: 'pipe', ...(isRoot && UNPRIVILEGED) });
   t.after(() => void stranger.kill());
   await once(stranger, 'spawn');
   await writeFile(path, [stranger.pid, ...lines.slice(1)].join('\n'));
 
   const second = hold(t, dataDir);
   assert.deepEqual(await ask((await second.next()).address, 'select 1 as n'), [{ n: 1 }]);
-  assert.ok(stranger.pid !== undefined && isAlive(stranger.pid), 'the stranger is left alone');
+  assert.ok(stranger.pid !== undefined && isAlive(stranger.pid), 'the unrelated process is left alone');
 });
 
-test('a crash in the middle of the first start is forgotten by the next two', async (t) => {
+test('a crash in the middle of the first start does not affect the next two', async (t) => {
   const dataDir = await temporaryFolder(t);
   const home = join(dataDir, 'postgres');
   const unfinished = async (): Promise<string[]> =>

@@ -1,6 +1,6 @@
 /**
- * The primary is killed under load and its synchronous standby promoted: what was acknowledged is there, leases and
- * fences among it, and workers and publishers go on with it by themselves.
+ * The primary is killed under load and its synchronous standby promoted: acknowledged data is there, leases and
+ * fencing tokens included, and workers and publishers continue by themselves.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -19,7 +19,7 @@ const { ledger, sql } = fleet;
 await fleet.startPublisher();
 const workers = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()));
 
-test('a failover to a synchronous standby loses nothing that was accepted', async (t) => {
+test('a failover to a synchronous standby loses no accepted event', async (t) => {
   await fleet.startLoad();
   await until(
     async () => ledger.delivered,
@@ -38,9 +38,9 @@ test('a failover to a synchronous standby loses nothing that was accepted', asyn
     select current_setting('data_directory') as data,
       ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int as timeline`;
   assert.match(now?.data ?? '', /halcyon-standby/);
-  assert.equal(now?.timeline, 2, 'what is written is written after a promotion');
+  assert.equal(now?.timeline, 2, 'later writes come after a promotion');
   t.diagnostic(`accepted ${accepted} before`);
   await fleet.settle(t);
-  assert.ok(fleet.load.later + fleet.load.silent > 0, 'publishers met a database that was away');
+  assert.ok(fleet.load.later + fleet.load.silent > 0, 'publishers had requests without an answer');
   for (const worker of workers) assert.equal(await worker.end('SIGTERM'), 0, worker.said());
 });

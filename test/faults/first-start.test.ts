@@ -1,4 +1,4 @@
-/** First starts that cannot succeed: each ends with one line that says what to do, and a start after that has been done succeeds. */
+/** First starts that cannot succeed: each ends with one line that says what to do, and a start after that succeeds. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +17,7 @@ const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../..');
 const asRoot = { skip: isRoot ? false : 'only root mounts a disk' };
 
-/** What a start that has to fail says: one line on standard error, nothing else, and exit code 1. */
+/** Asserts the output of a failing start: one line on standard error, nothing else, and exit code 1. */
 async function failure(env: Record<string, string>): Promise<string> {
   const { code, out, err } = await runCommand(['serve'], env);
   assert.deepEqual([code, out], [1, ''], err);
@@ -43,9 +43,9 @@ async function mounted(t: TestContext, options: string) {
   return { disk, env: { ...place.env, HALCYON_DATA: join(disk, 'data') } };
 }
 
-/** From a disk that is full before initdb begins to one that is full while tables are made. */
+/** From a disk that is full before initdb begins to one that is full while tables are created. */
 for (const kilobytes of [4, 16, 512, 8_192, 20_000, 28_000, 36_000, 42_000]) {
-  test(`a disk of ${kilobytes} kB is said to be full, and is enough when it has grown`, asRoot, async (t) => {
+  test(`a disk of ${kilobytes} kB is reported as full, and is enough after it has grown`, asRoot, async (t) => {
     const { disk, env } = await mounted(t, `size=${kilobytes}k,mode=0755`);
     assert.match(await failure(env), /[Ff]ree space/);
     await run('mount', ['-o', 'remount,size=400m', disk]);
@@ -58,7 +58,7 @@ test('a folder that cannot be written, because its file system is read-only', as
   assert.match(await failure(env), /cannot be written \(EROFS\).*HALCYON_DATA/);
 });
 
-test('a folder that cannot be made, below /proc', async (t) => {
+test('a folder that cannot be created, below /proc', async (t) => {
   const place = await placeForFixture();
   t.after(() => place.remove());
   for (const HALCYON_DATA of ['/proc/none', '/proc/none/x/y'])
@@ -76,7 +76,7 @@ const strays: readonly (readonly [path: string, make: (path: string) => Promise<
   ['demo.json', (path) => writeFile(path, '{'), /demo\.json cannot be read \(SyntaxError\)/],
 ];
 for (const [index, [path, make, line]] of strays.entries()) {
-  test(`stray ${index + 1}: something else stands where ${path} is to be`, async (t) => {
+  test(`stray ${index + 1}: an unrelated file is at ${path}`, async (t) => {
     const place = await placeForFixture();
     t.after(() => place.remove());
     const stray = join(place.dataDir, path);
@@ -99,7 +99,7 @@ test('a folder that the user of the database cannot write', async (t) => {
   assert.match(await failure(place.env), /PostgreSQL did not start .*: .*Permission denied|cannot be written/);
 });
 
-test('PORT that is taken ends the start; the port of the demo receiver only costs its deliveries', async (t) => {
+test('a PORT in use ends the start; a port of the demo receiver in use only fails its deliveries', async (t) => {
   const place = await placeForFixture();
   t.after(() => place.remove());
   const take = async (port: number) => {

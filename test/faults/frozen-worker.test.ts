@@ -1,6 +1,6 @@
 /**
- * Workers are frozen (SIGSTOP) past their lease while they send, and thawed when others have their shards: what they had
- * sent comes twice, and they begin nothing and write nothing for what is not theirs any more.
+ * Workers are frozen (SIGSTOP) past their lease while they send, and resumed when others have their shards: deliveries in
+ * flight come twice, and the resumed workers start and write nothing for shards that they no longer own.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -15,7 +15,7 @@ const { ledger, sql } = fleet;
 await fleet.startPublisher();
 const workers = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()));
 
-/** How many shards a life has, by what the leases say. */
+/** Returns the number of shards of a worker, by the leases. */
 async function shardsOf(life: string): Promise<number> {
   const [row] = await sql<{ shards: number }[]>`
     select count(*) as shards from shard_lease l
@@ -23,7 +23,7 @@ async function shardsOf(life: string): Promise<number> {
   return row?.shards ?? 0;
 }
 
-test('workers that are frozen past their lease neither send nor record for what others have taken', async (t) => {
+test('workers that are frozen past their lease neither send nor record deliveries of shards that others have taken', async (t) => {
   await fleet.startLoad();
   const inFlight: number[] = [];
   for (let freeze = 0; freeze < FREEZES; freeze += 1) {
@@ -49,5 +49,5 @@ test('workers that are frozen past their lease neither send nor record for what 
   }
   t.diagnostic(`in flight at each freeze: ${inFlight.join(' ')}`);
   await fleet.settle(t);
-  assert.ok(ledger.duplicates().length > 0, 'what a frozen worker had sent is sent by the next owner too');
+  assert.ok(ledger.duplicates().length > 0, 'deliveries that a frozen worker had sent are sent by the next owner too');
 });

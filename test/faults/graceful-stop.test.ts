@@ -1,6 +1,6 @@
 /**
- * Workers are told to stop while all of them send, one after the other, and others take their place: each ends having
- * finished or handed back what it had, and nothing comes twice. Exit code 0 says that no part of the stop took more than
+ * Workers are stopped while all of them send, one after the other, and others take their place: each ends after it
+ * finished or handed back its deliveries, and none comes twice. Exit code 0 says that no part of the stop took more than
  * its share of the ten seconds: main.ts ends a process with 1 otherwise.
  */
 import assert from 'node:assert/strict';
@@ -11,7 +11,7 @@ import { until } from '../setup/until.ts';
 const WORKERS = 3;
 const STOPS = 6;
 
-/** Nobody is to take over: on two cores a heartbeat may be a second late. */
+/** Long, so that no worker takes over: on two cores a heartbeat may be a second late. */
 const LEASE_MS = 6_000;
 
 const fleet = await openFleet({ leaseMs: LEASE_MS });
@@ -20,7 +20,7 @@ await fleet.startPublisher();
 const workers: Life[] = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()));
 await fleet.startLoad();
 
-test('a worker that is told to stop finishes what it sends, hands back its shards and leaves nothing to be sent twice', async (t) => {
+test('a worker that is stopped finishes its attempts, hands back its shards and leaves no delivery to be sent twice', async (t) => {
   const tookMs: number[] = [];
   const inFlight: number[] = [];
   for (let stop = 0; stop < STOPS; stop += 1) {
@@ -41,7 +41,7 @@ test('a worker that is told to stop finishes what it sends, hands back its shard
     assert.deepEqual(left, { shards: 0, workers: WORKERS - 1 });
     workers.push(await fleet.startWorker());
   }
-  t.diagnostic(`in flight when told: ${inFlight.join(' ')}; ended after ${tookMs.join(' ')} ms`);
+  t.diagnostic(`in flight at the stop: ${inFlight.join(' ')}; ended after ${tookMs.join(' ')} ms`);
   await fleet.settle(t);
   assert.equal(ledger.duplicates().length, 0);
 });

@@ -1,8 +1,8 @@
 /**
- * Twenty of each kind of hostile receiver at once (kinds.ts), many deliveries each, beside receivers that are well: each
- * attempt gets its outcome, the worker stays small and quick, and those that are well do not notice. What they notice is told
- * from rounds in turn: as many well-behaved webhooks get as many deliveries in the one half of a round as hostile ones in the
- * other, so that nothing but how they answer differs.
+ * Twenty of each kind of hostile receiver at once (kinds.ts), many deliveries each, beside healthy receivers: each
+ * attempt gets its outcome, the worker stays small and fast, and healthy receivers are not affected. The effect is measured
+ * in alternating rounds: as many well-behaved webhooks get as many deliveries in one half of a round as hostile ones in the
+ * other, so that only their answers differ.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -19,16 +19,16 @@ import { EACH, startReceivers } from './hostile-receivers/receivers.ts';
 const ROUNDS = amountOf('hostile-receivers', { all: 3, part: 1 });
 const PHASE_MS = 8_000;
 const MEASURED_EVERY_MS = 100;
-/** An event reaches all webhooks of its store, which are of one kind. */
+/** An event is delivered to all webhooks of its store, which are of one kind. */
 const EVENTS_PER_STORE = 6;
 /** Of the worker: 30 s would show the same, later. Beside three other tests the receivers took 4 s for their first bytes. */
 const DELIVERY_TIMEOUT_MS = 12_000;
 
 const RSS_LIMIT_MIB = 250;
 /**
- * Of processor time, beside as many well-behaved receivers: what the worker spends on hostile ones it takes from everybody.
- * It is 1.7 to 2.4 times as much, mostly for TLS handshakes that fail. How long the healthy wait is told and not demanded:
- * it says how busy the machine is. On a quiet one p50 moves by less than 2 ms and p95 from 19.6 to 21.8 ms (P4).
+ * Of processor time, compared to as many well-behaved receivers: time spent on hostile ones is lost for all others.
+ * It is 1.7 to 2.4 times as much, mostly for TLS handshakes that fail. The latency of healthy ones is printed and not asserted:
+ * it depends on the load of the machine. On a quiet one p50 moves by less than 2 ms and p95 from 19.6 to 21.8 ms (P4).
  */
 const CPU_TIMES_AT_MOST = 4;
 
@@ -42,9 +42,9 @@ const receivers = await startReceivers(ends, {
 const fixture: Fixture = await openHostileFixture(ends, {
   DELIVERY_TIMEOUT_MS: String(DELIVERY_TIMEOUT_MS),
   NODE_EXTRA_CA_CERTS: authority.file,
-  // As docs/operating.md has it for a small machine: what lives is 45 MiB, and Node collects the rest when it likes to.
+  // As docs/operating.md has it for a small machine: live objects take 45 MiB, and Node collects the rest lazily.
   NODE_OPTIONS: '--max-old-space-size=256 --max-semi-space-size=8',
-  // Nobody is to ask it.
+  // The proxy must not be used.
   HTTP_PROXY: receivers.proxy,
   HTTPS_PROXY: receivers.proxy,
   NODE_USE_ENV_PROXY: '1',
@@ -64,14 +64,14 @@ type Phase = {
   p95: number;
   rssMiB: number;
   loopP99Ms: number;
-  /** Of the worker: the one number that says the same on a machine that others use. */
+  /** Of the worker: the one number that does not depend on the load of the machine. */
   cpuSeconds: number;
   stores: readonly Store[];
 };
 
 const cpuSecondsOf = (metrics: Exposition): number => metrics.value('process_cpu_seconds_total') ?? NaN;
 
-/** Publishes at the same pace whoever receives: to those that are measured, and to `urls` beside them. */
+/** Publishes at the same rate for all receivers: to the measured ones, and to `urls` beside them. */
 async function runPhase(urls: readonly (readonly string[])[]): Promise<Phase> {
   const stores: Store[] = [];
   for (const ofKind of urls) stores.push(await fixture.addStore(ofKind));
@@ -116,17 +116,17 @@ async function runPhase(urls: readonly (readonly string[])[]): Promise<Phase> {
   };
 }
 
-test('hostile receivers get their outcomes, and nobody else notices them', async (t) => {
+test('hostile receivers get their outcomes, and no other receiver is affected', async (t) => {
   await runPhase(receivers.tame);
   const rounds: { tame: Phase; hostile: Phase }[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
     const tame = await runPhase(receivers.tame);
     const hostile = await runPhase(receivers.hostile);
     rounds.push({ tame, hostile });
-    const told = ({ p50, p95, rssMiB, loopP99Ms, cpuSeconds }: Phase) =>
+    const summary = ({ p50, p95, rssMiB, loopP99Ms, cpuSeconds }: Phase) =>
       `p50 ${p50.toFixed(1)}, p95 ${p95.toFixed(1)} ms, RSS ${rssMiB.toFixed(0)} MiB, loop p99 ${loopP99Ms.toFixed(1)} ms, ${cpuSeconds.toFixed(1)} s of a core`;
-    t.diagnostic(`round ${round + 1}, tame:    ${told(tame)}`);
-    t.diagnostic(`round ${round + 1}, hostile: ${told(hostile)}`);
+    t.diagnostic(`round ${round + 1}, tame:    ${summary(tame)}`);
+    t.diagnostic(`round ${round + 1}, hostile: ${summary(hostile)}`);
   }
 
   for (const [kind, name] of NAMES.entries()) {
@@ -139,7 +139,7 @@ test('hostile receivers get their outcomes, and nobody else notices them', async
       [name, rows.map((row) => [row.outcome, row.status, row.webhooks])],
       [name, [[outcome, status, ROUNDS * EACH]]],
     );
-    // The breaker tries those that fail one at a time; each of the others got all.
+    // The breaker tries failing ones one at a time; each of the others got all.
     t.diagnostic(`${name}: ${outcome}, ${rows[0]?.attempts} attempts at ${rows[0]?.webhooks} webhooks`);
   }
 
@@ -153,7 +153,7 @@ test('hostile receivers get their outcomes, and nobody else notices them', async
     assert.ok((first?.response_body?.length ?? 0) <= 16 * 1024);
   }
 
-  assert.equal((await receivers.seen()).proxied, 0, 'no proxy of the environment is asked');
+  assert.equal((await receivers.seen()).proxied, 0, 'no proxy of the environment is used');
   assert.equal(fixture.isWorkerOver(), false);
   const of = (key: 'rssMiB' | 'cpuSeconds', who: 'tame' | 'hostile') => rounds.map((round) => round[who][key]);
   assert.ok(Math.max(...of('rssMiB', 'hostile')) < RSS_LIMIT_MIB);

@@ -1,6 +1,6 @@
 /**
- * `kill -9` of the whole server, with the PostgreSQL it embeds, while more than a thousand deliveries are under way to a
- * receiver that takes 200 ms: whatever was accepted arrives, and what arrives twice is counted. A fleet of workers, and
+ * `kill -9` of the whole server, with the PostgreSQL it embeds, while more than a thousand deliveries are in flight to a
+ * receiver that takes 200 ms: each accepted event arrives, and duplicates are counted. A fleet of workers, and
  * many more kills: worker-kill.test.ts.
  */
 import assert from 'node:assert/strict';
@@ -16,7 +16,7 @@ const EVENTS_AT_ONCE = 100;
 const UNDER_WAY = 1_000;
 const ANSWER_MS = 200;
 const PATIENCE_MS = 120_000;
-/** Whatever arrived longer than this before a kill was answered and recorded by then. */
+/** A delivery that arrived longer than this before a kill was answered and recorded by then. */
 const UNRECORDED_MS = ANSWER_MS + 500;
 
 const headers = (token: string) => ({
@@ -49,7 +49,7 @@ async function addWebhooks({ base_url, store_id, access_token }: DemoFile, url: 
   }
 }
 
-/** Publishes one array; answers the ids that were accepted, none when the server died before it answered. */
+/** Publishes one array; returns the accepted ids, none if the server was killed before it answered. */
 async function publish({ base_url, store_id }: DemoFile, token: string, ids: readonly number[]): Promise<number[]> {
   const body = JSON.stringify(ids.map((id) => ({ event: 'customer/created', resource: { id } })));
   try {
@@ -61,7 +61,7 @@ async function publish({ base_url, store_id }: DemoFile, token: string, ids: rea
   }
 }
 
-test('five kills of the whole server lose nothing that was accepted', async (t: TestContext) => {
+test('five kills of the whole server lose no accepted event', async (t: TestContext) => {
   const place = await placeForFixture({ DELIVERY_LEASE_MS: '1000' });
   t.after(() => place.remove());
   const receiver = await startReceiver(t);
@@ -86,7 +86,7 @@ test('five kills of the whole server lose nothing that was accepted', async (t: 
   const underWay = () => accepted.length * WEBHOOKS - ledger().size;
   for (let kill = 0; kill < KILLS; kill += 1) {
     while (underWay() < UNDER_WAY + 500) accepted.push(...(await publish(fixture.demo, token, nextIds())));
-    // The moment is another each time: after 1 to 150 of this life's deliveries arrived, with some on the wire.
+    // The moment differs each time: after 1 to 150 of this life's deliveries arrived, with some in flight.
     const moment = receiver.got.length + 1 + Math.floor(Math.random() * 150);
     await until(
       async () => receiver.got.length,
@@ -123,8 +123,11 @@ test('five kills of the whole server lose nothing that was accepted', async (t: 
   t.diagnostic(`in flight at each kill: ${kills.map((kill) => kill.inFlight).join(' ')}`);
   t.diagnostic(`duplicates in all: ${duplicates}, at most ${bound} were in flight or unrecorded`);
   assert.ok(kills.every((kill) => kill.underWay >= UNDER_WAY));
-  assert.ok(kills.filter(({ inFlight }) => inFlight > 0).length > KILLS / 2, 'most kills met deliveries in flight');
+  assert.ok(
+    kills.filter(({ inFlight }) => inFlight > 0).length > KILLS / 2,
+    'most kills happened with deliveries in flight',
+  );
   assert.ok(duplicates > 0, 'a kill between the send and the record must show as a duplicate somewhere');
-  assert.ok(duplicates <= bound, 'only what was in flight or unrecorded may come twice');
+  assert.ok(duplicates <= bound, 'only deliveries in flight or unrecorded may come twice');
   assert.equal(await fixture.end('SIGTERM'), 0);
 });

@@ -1,4 +1,4 @@
-/** The ledger of a fleet has to see what it is there for: what comes twice though nothing happened that excuses it. */
+/** The ledger of a fleet detects duplicates without a fault that explains them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Ledger, nameOf, suspensionsIn, type Arrival } from '../setup/fleet/ledger.ts';
@@ -23,7 +23,7 @@ function ledgerOf(...arrivals: Arrival[]): Ledger {
 const IN_FLIGHT = { answeredMs: Number.POSITIVE_INFINITY };
 const NOTHING: ReadonlySet<string> = new Set();
 
-test('what a killed worker had in flight or did not record comes twice, and is explained', () => {
+test('deliveries that a killed worker had in flight or unrecorded come twice, and are explained', () => {
   const inFlight = ledgerOf(arrival('l1', 1_000, IN_FLIGHT), arrival('l2', 3_000));
   const unrecorded = ledgerOf(arrival('l1', 1_000), arrival('l2', 3_000));
   for (const ledger of [inFlight, unrecorded]) {
@@ -32,39 +32,39 @@ test('what a killed worker had in flight or did not record comes twice, and is e
   }
 });
 
-test('what a worker recorded before it was killed comes once', () => {
+test('a delivery that a worker recorded before it was killed comes once', () => {
   const before = arrival('l1', 1_000);
   const ledger = ledgerOf(before, arrival('l2', 3_000));
   ledger.fault('l1', 'killed', 1_300);
   assert.equal(ledger.unexplained(new Set([nameOf(before)])).length, 1);
 });
 
-test('what a worker sends twice while nothing happens is not excused by its later end', () => {
+test('a delivery that a worker sends twice without a fault is not explained by its later end', () => {
   const ledger = ledgerOf(arrival('l1', 1_000), arrival('l1', 1_300));
   ledger.fault('l1', 'killed', 1_600);
   assert.equal(ledger.unexplained(NOTHING).length, 1);
 });
 
-test('what was sent long after a fault is not excused by it', () => {
+test('a delivery that was sent long after a fault is not explained by it', () => {
   const ledger = ledgerOf(arrival('l1', 9_000), arrival('l2', 9_500));
   ledger.fault('l1', 'frozen', 1_000);
   assert.equal(ledger.unexplained(NOTHING).length, 1);
 });
 
-test('what another worker was spared is not excused by the end of this one', () => {
+test('a duplicate of another worker is not explained by the end of this one', () => {
   const ledger = ledgerOf(arrival('l1', 1_000), arrival('l2', 3_000));
   ledger.fault('l2', 'killed', 1_300);
   assert.equal(ledger.unexplained(NOTHING).length, 1);
 });
 
-test('a worker that was frozen may send again what it records only then', () => {
+test('a worker that was frozen may send again deliveries that it records only later', () => {
   const again = arrival('l1', 4_000);
   const ledger = ledgerOf(arrival('l1', 1_000), again);
   ledger.fault('l1', 'frozen', 1_300);
   assert.deepEqual(ledger.unexplained(new Set([nameOf(again)])), []);
 });
 
-test('who is reset on a used connection sends the attempt once more, and not twice', () => {
+test('a reset of a used connection explains one more request of the attempt, and not two', () => {
   const reset = { status: 0 };
   const once = ledgerOf(arrival('l1', 1_000, reset), arrival('l1', 1_210));
   assert.deepEqual(once.duplicates(), []);
@@ -74,7 +74,7 @@ test('who is reset on a used connection sends the attempt once more, and not twi
   assert.equal(afterAnother.duplicates().length, 1);
 });
 
-test('an attempt that begins anew after a fault may be sent once more as well', () => {
+test('an attempt that is repeated after a fault may be sent once more as well', () => {
   const reset = { status: 0 };
   const ledger = ledgerOf(arrival('l1', 1_000, reset), arrival('l1', 3_000, reset), arrival('l1', 3_210));
   assert.equal(ledger.unexplained(NOTHING).length, 1);
@@ -82,7 +82,7 @@ test('an attempt that begins anew after a fault may be sent once more as well', 
   assert.deepEqual(ledger.unexplained(NOTHING), []);
 });
 
-test('a hang-up is known by a fault of its life or by what it said, and by nothing else', () => {
+test('a hang-up is explained by a fault of its worker or by its log, and by nothing else', () => {
   const atMs = 5_000;
   const hangUp = arrival('l1', atMs - 100, { ...IN_FLIGHT, hungUpMs: atMs });
   const silent = ledgerOf(hangUp);
@@ -93,7 +93,7 @@ test('a hang-up is known by a fault of its life or by what it said, and by nothi
   assert.deepEqual(hurt.strangeHangUps(), []);
   const time = new Date(performance.timeOrigin + atMs).toISOString();
   const said = `{"level":"warn","time":"${time}","msg":"lease expired: no heartbeat was confirmed in time; running attempts are aborted until one is"}\n`;
-  const telling = ledgerOf(hangUp);
-  telling.heard(() => suspensionsIn('l1', said));
-  assert.deepEqual(telling.strangeHangUps(), []);
+  const logged = ledgerOf(hangUp);
+  logged.readSuspensions(() => suspensionsIn('l1', said));
+  assert.deepEqual(logged.strangeHangUps(), []);
 });

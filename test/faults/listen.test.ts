@@ -1,6 +1,6 @@
 /**
- * `halcyon listen` through restarts of its server, which is killed in the middle of deliveries while others publish: what was
- * accepted before, meanwhile and afterwards is forwarded, and nothing twice, because the listener knows what it has begun.
+ * `halcyon listen` through restarts of its server, which is killed during deliveries while others publish: events accepted
+ * before, meanwhile and afterwards are forwarded, and none twice, because the listener remembers those that it has begun.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -16,9 +16,9 @@ import { serversOver } from '../setup/server-process.ts';
 import { until } from '../setup/until.ts';
 
 const KILLS = 4;
-/** Between two kills. */
+/** Events between two kills. */
 const FORWARDED_LEAST = 60;
-/** While nobody is there to fetch it. */
+/** Events while no listener is connected. */
 const PUBLISHED_MEANWHILE_LEAST = 40;
 const EVENTS_AT_ONCE = 5;
 const BEHIND_MAX = 150;
@@ -29,11 +29,11 @@ const { sql, address } = await testDatabase(ends);
 const port = await freePort();
 const env = { BASE_URL: `http://127.0.0.1:${port}`, API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8' };
 const start = serversOver(address, ends, env);
-// Another server over the same database takes what is published, also while the listener's is away.
+// Another server over the same database accepts publishes, also while the listener's is away.
 const publisher = await startTestApp({ sql, roles: ['serve'] });
 await provideCommandLineClient(sql, publisher.clock.now());
 
-test('what is published before, during and after a kill of the server is forwarded once', async (t) => {
+test('events published before, during and after a kill of the server are forwarded once', async (t) => {
   const receiver = await startReceiver(ends);
   receiver.answer((_got, response) => void setTimeout(() => response.writeHead(200).end(), APP_MS));
   let server = await start(port);
@@ -61,7 +61,7 @@ test('what is published before, during and after a kill of the server is forward
       const response = await publisher.api('POST', path, { token: publisher.platformToken, body });
       assert.equal(response.status, 200);
       published.push(...ids);
-      // No faster than they are forwarded, or than somebody will have to catch up.
+      // No faster than they are forwarded, because the listener has to catch up.
       await until(
         async () => published.length - receiver.got.length,
         (behind) => behind < behindMax || over.signal.aborted,
@@ -115,10 +115,10 @@ test('what is published before, during and after a kill of the server is forward
   assert.deepEqual(
     done.map(({ state }) => state),
     ['successful'],
-    'and the server knows of each',
+    'and the server has each answer',
   );
-  // Of a cut that is over before the listener is through with what it had read, nobody needs to know.
-  const told = (words: RegExp): number => listener.said().match(words)?.length ?? 0;
-  assert.ok(told(/Disconnected/g) >= 1 && told(/Disconnected/g) <= KILLS, listener.said());
-  assert.equal(told(/Reconnected/g), told(/Disconnected/g));
+  // A disconnection that ends before the listener has processed what it had read is not printed.
+  const countOf = (words: RegExp): number => listener.said().match(words)?.length ?? 0;
+  assert.ok(countOf(/Disconnected/g) >= 1 && countOf(/Disconnected/g) <= KILLS, listener.said());
+  assert.equal(countOf(/Reconnected/g), countOf(/Disconnected/g));
 });

@@ -1,6 +1,6 @@
 /**
- * A process that is frozen in a transaction holds the row of one resource locked. Publishing to the store of that resource fails with a
- * 503 that says so; publishing to all other stores goes on as fast as before.
+ * A process that is frozen in a transaction keeps the row of one resource locked. Publishing to the store of that resource fails with a
+ * 503 that says so; publishing to all other stores is as fast as before.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -14,7 +14,7 @@ import { until } from '../setup/until.ts';
 const STORES = 40;
 const REQUESTS = 400;
 const AT_ONCE = 16;
-/** The quietest of these pairs counts: others may use the machine. */
+/** The quietest of these pairs counts: other programs may use the machine. */
 const PAIRS_MIN = 3;
 const PAIRS_MAX = 20;
 
@@ -56,7 +56,7 @@ async function p95(): Promise<number> {
   return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.95)] ?? Number.NaN;
 }
 
-/** Another program of PostgreSQL's own, stopped in the middle of its transaction. */
+/** Another PostgreSQL client, stopped in the middle of its transaction. */
 async function freezeHolder(id: number) {
   const holder = spawn(process.execPath, [`${import.meta.dirname}/locked-row/holder.ts`], {
     env: { ...process.env, ADDRESS: JSON.stringify(fixture.address), STORE: String(storeId), RESOURCE: String(id) },
@@ -70,7 +70,7 @@ async function freezeHolder(id: number) {
   };
 }
 
-test('a row that a frozen process has locked delays its own store only', async (t) => {
+test('a row that a frozen process has locked delays only its own store', async (t) => {
   const { status } = await publish(storeId, 1);
   assert.equal(status, 201);
   await p95();

@@ -1,4 +1,4 @@
-/** 100,000 malformed requests: none is a fault of the server's, none hangs, and nothing that people made is lost. */
+/** 100,000 malformed requests: none is a server error, none hangs, and no user data is lost. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
@@ -12,10 +12,10 @@ import { storm } from './malformed/storm.ts';
 const TOTAL = amountOf('malformed', { all: 100_000, part: 20_000 });
 const WARM_UP = 4_000;
 const GROWTH_MAX_BYTES = 100 * 1024 * 1024;
-/** Another one each time; to see a run again, put the printed one here. */
+/** The seed differs in each run; set the printed one here to repeat a run. */
 const SEED = Math.trunc(Math.random() * 2 ** 31);
 
-// Only what is still held counts, not what nobody has swept up yet.
+// Only reachable memory counts, not uncollected garbage.
 setFlagsFromString('--expose-gc');
 const sweep = runInNewContext('gc') as () => void;
 function memoryBytes(): number {
@@ -36,32 +36,32 @@ const after = await readKept(app.sql);
 const successes = [...first.successes, ...second.successes];
 const difference = differenceOf(before, after);
 
-/** The ids in the addresses of what was changed with success. */
+/** The ids in the addresses of successful changes. */
 const touched = new Set(successes.flatMap(({ target }) => target.split('?', 1)[0]?.split('/') ?? []));
 const lastOf = (address = ''): string => address.split('/').at(-1) ?? '';
 
-test('no malformed request is a fault of the server, and each is refused in the one shape', (t) => {
+test('no malformed request is a server error, and each is rejected in the common error format', (t) => {
   t.diagnostic(`seed ${SEED}: ${first.sent + second.sent} requests in ${seconds.toFixed(1)} s`);
   for (const [family, counts] of Object.entries(second.statuses)) t.diagnostic(`${family} ${JSON.stringify(counts)}`);
   assert.ok(first.sent + second.sent >= TOTAL);
   assert.deepEqual([...first.wrong, ...second.wrong], []);
 });
 
-test('a good request in between always succeeds', () => {
+test('a valid request in between always succeeds', () => {
   assert.ok(second.good.asked > TOTAL / 100, String(second.good.asked));
   assert.deepEqual([...first.good.refused, ...second.good.refused], []);
 });
 
 test('nothing is lost', () => assert.deepEqual(difference.lost, []));
 
-test('nothing is changed but what a success has answered for', () => {
+test('each change has a successful answer', () => {
   const unanswered = difference.changed.filter((row) => !row.split('/').some((name) => touched.has(name)));
   assert.deepEqual(unanswered, []);
 });
 
-test('what is new was answered with its address, and what was answered is there', () => {
+test('each new row was answered with its address, and each answered one exists', () => {
   const isMade = (status: number) => status === 201 || status === 202;
-  // Deliveries end and leave their table: they are no rows that people made.
+  // Completed deliveries leave their table: they are no user data.
   const isKept = (location = '') => !location.includes('/statuses/');
   const made = new Set(
     successes
@@ -69,14 +69,14 @@ test('what is new was answered with its address, and what was answered is there'
       .map(({ location }) => lastOf(location)),
   );
   const names = difference.added.map((row) => row.split('/'));
-  // What Halcyon tells of a change, or derives, has no address in the answer to it.
+  // Internal and derived events have no address in the answer to the change.
   const isInternal = ([table, type]: string[]) =>
     table === 'event' && (type === 'changelog' || type === 'subscription_event');
   const top = names
     .filter(([table = '']) => ['users', 'store', 'client', 'webhook', 'event'].includes(table))
     .filter((row) => !isInternal(row));
   const unanswered = top.filter((row) => !row.some((name) => made.has(name)));
-  // A webhook that is tested is sent a sample, and what came back is answered: not where the sample is.
+  // A test delivery is answered with its response, not with the address of its sample event.
   const samples = successes.filter(({ target }) => target.split('?', 1)[0]?.endsWith('/test'));
   assert.deepEqual(
     unanswered.filter(([table]) => table !== 'event'),
@@ -90,9 +90,9 @@ test('what is new was answered with its address, and what was answered is there'
   );
 });
 
-test('what the requests took of memory is given back', async (t) => {
+test('the memory of the requests is freed', async (t) => {
   const grownBytes = async () => memoryBytes() - bytesBefore;
-  // What was freed goes back to the system a while later.
+  // Freed memory is returned to the system with a delay.
   const bytes = await until(grownBytes, (grown) => grown < GROWTH_MAX_BYTES);
   t.diagnostic(`grown by ${Math.round(bytes / 1024 / 1024)} MiB`);
 });

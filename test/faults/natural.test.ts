@@ -1,6 +1,6 @@
 /**
- * Natural runs of the program as it is shipped: a burst after a pause in which PostgreSQL looked at empty tables, and a backlog after
- * a kill, are delivered at no less than half the rate of a new database. Judged by processor time, so that the machine does not matter.
+ * Natural runs of the shipped program: a burst after a pause in which PostgreSQL analyzed empty tables, and a backlog after
+ * a kill, are delivered at no less than half the rate of a new database. Measured in processor time, so that the machine does not matter.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/** The operator's page, docs/operating.md, typed as it stands: from the demo to two workers, and back-ups that are put back. */
+/** The commands of docs/operating.md, exactly as printed: from the demo to two workers, and back-ups that are restored. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, readdir, rm, stat } from 'node:fs/promises';
@@ -47,7 +47,7 @@ function blockOf(heading: string, word: string): string {
   return found;
 }
 
-/** Without npm, which looks after the dependencies of the tree first. */
+/** Without npm, which would check the dependencies of the tree first. */
 const typed = (block: string): string =>
   block.replaceAll(HALCYON, `'${process.execPath}' '${join(ROOT, 'src/main.ts')}'`);
 const shell = async (block: string, more: Record<string, string> = {}): Promise<string> =>
@@ -56,10 +56,10 @@ const shell = async (block: string, more: Record<string, string> = {}): Promise<
 const DEMO = 'From the demo to two workers';
 let settings: Record<string, string> = {};
 
-test('from nothing to a server and two workers, as the page says', async (t) => {
+test('the page leads from nothing to a server and two workers', async (t) => {
   await shell(blockOf(DEMO, 'createdb'));
   for (const name of ['ada.json', 'platform.json', 'halcyon.env'])
-    assert.equal((await stat(join(folder, name))).mode & 0o077, 0, `${name} is nobody else's to read`);
+    assert.equal((await stat(join(folder, name))).mode & 0o077, 0, `only its owner can read ${name}`);
   const platform = JSON.parse(await readFile(join(folder, 'platform.json'), 'utf8')) as Record<string, string>;
   assert.ok(platform['client_secret']);
   const lines = (await readFile(join(folder, 'halcyon.env'), 'utf8')).trim().split('\n');
@@ -68,7 +68,7 @@ test('from nothing to a server and two workers, as the page says', async (t) => 
   assert.equal(commands.length, 3);
   for (const command of commands) {
     const [before = '', after = ''] = command.split(HALCYON);
-    // What stands on the page may be taken on this machine.
+    // The port of the page may be in use on this machine.
     const own = before.includes('METRICS_PORT') ? { METRICS_PORT: String(await freePort()) } : {};
     const args = after.trim().split(' ');
     const ready = args[0] === 'serve' ? 'is ready.' : 'is delivering.';
@@ -91,19 +91,22 @@ test('from nothing to a server and two workers, as the page says', async (t) => 
   assert.match(await shell(blockOf(DEMO, 'publish'), { ...settings, STORE_ID: made }), /^1 event published/);
 });
 
-test('a dump has the examples of the help, is nobody else’s to read, replaces none, and leaves nothing half', async () => {
+test('a dump has the examples of the help, can be read by its owner only, replaces no file, and leaves no partial one', async () => {
   const first = await runCommand(['backup', '--to', join(folder, 'one.dump'), '--json'], { ...env, ...settings });
   assert.equal(first.code, 0, first.err);
-  const told = JSON.parse(first.out) as { file: string; kind: string; bytes: number; secret_key: string };
-  const { size, mode } = await stat(told.file);
-  assert.deepEqual([told.kind, told.bytes, mode & 0o777, told.secret_key], ['dump', size, 0o600, 'HALCYON_SECRET_KEY']);
+  const report = JSON.parse(first.out) as { file: string; kind: string; bytes: number; secret_key: string };
+  const { size, mode } = await stat(report.file);
+  assert.deepEqual(
+    [report.kind, report.bytes, mode & 0o777, report.secret_key],
+    ['dump', size, 0o600, 'HALCYON_SECRET_KEY'],
+  );
   await shell(`createdb again && pg_restore --exit-on-error --no-owner --dbname=again one.dump`);
   assert.match(await shell(`psql -At -d again -c 'select email from users'`), /^ada@example\.com$/m);
 
   const again = await runCommand(['backup', '--to', join(folder, 'one.dump')], { ...env, ...settings });
   assert.equal(again.code, 1);
   assert.match(again.err, /one\.dump already exists: choose another file with --to/);
-  assert.equal((await stat(told.file)).mtimeMs > 0 && (await stat(told.file)).size, size);
+  assert.equal((await stat(report.file)).mtimeMs > 0 && (await stat(report.file)).size, size);
 
   await shell(`psql -q -d halcyon -c 'create role poor login'`);
   const broken = { ...env, ...settings, PGUSER: 'poor' };
@@ -123,10 +126,10 @@ test('the embedded database: a dump takes a pg_dump of 18 while it runs, and a c
   const fixture = await startFixture(place);
   t.after(() => fixture.end('SIGKILL'));
   const beside = await runCommand(['backup', '--to', join(folder, 'demo.dump')], place.env);
-  // Debian 12 has 15; with a newer one it is simply a dump.
+  // Debian 12 has 15; with a newer one it is an ordinary dump.
   if (beside.code !== 0) assert.match(beside.err, /requires pg_dump 18 or newer, and .*: install postgresql-client-18/);
   assert.equal(await fixture.end('SIGTERM'), 0);
-  // test/faults/restore-embedded.test.ts puts such a copy back.
+  // test/faults/restore-embedded.test.ts restores such a copy.
   const copied = await runCommand(['backup', '--to', join(folder, 'halcyon.tar'), '--json'], place.env);
   assert.equal(copied.code, 0, copied.err);
   assert.equal((JSON.parse(copied.out) as { kind: string }).kind, 'copy');

@@ -1,6 +1,6 @@
 /**
- * Days come and go while events are published and delivered and a back-up is taken: nobody fails, nobody waits for a lock,
- * and the back-up is whole. On PostgreSQL 15 and its own pg_dump, which Debian brings.
+ * Partitions are created and dropped while events are published and delivered and a back-up is taken: no request fails or waits for
+ * a lock, and the back-up is complete. On PostgreSQL 15 and its own pg_dump, as packaged by Debian.
  */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
@@ -23,7 +23,7 @@ const ends = endings();
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 const run = promisify(execFile);
 const TODAY = dayOf(new Date());
-/** The first of the days that are looked back upon. */
+/** The first day of the checked range. */
 const FIRST = TODAY - 40;
 const RETENTION_DAYS = 2;
 const ROWS_A_DAY = 1_000;
@@ -34,7 +34,7 @@ const PARENTS = ['event', 'delivery_done', 'attempt'];
 const maintain = (sql: Sql, day: number) =>
   maintainPartitions(sql, { now: startOfDay(day), retentionDays: RETENTION_DAYS, daysAhead: 3 });
 
-/** Something in each table on that day. */
+/** Writes a row to each table on that day. */
 async function fillDay(sql: Sql, day: number): Promise<void> {
   const id = sql`${dailyIdOf(day, 0, 7)}::bigint + n * 256`;
   const rows = sql`generate_series(1, ${ROWS_A_DAY}::int) as n`;
@@ -50,7 +50,7 @@ async function fillDay(sql: Sql, day: number): Promise<void> {
     select 7, ${id}, 1, 7, 7, ${id}, now(), 1, 'delivered' from ${rows}`;
 }
 
-/** Publishes until it is told to stop, and counts what was accepted. */
+/** Publishes until it is stopped, and counts the accepted events. */
 function publishOn(engine: Engine, worker: Awaited<ReturnType<Engine['startWorker']>>) {
   const over = new AbortController();
   let next = 0;
@@ -60,7 +60,7 @@ function publishOn(engine: Engine, worker: Awaited<ReturnType<Engine['startWorke
       const ids = Array.from({ length: EVENTS_AT_ONCE }, () => (next += 1));
       const published = await engine.publish(ids, worker);
       accepted += published.length;
-      // A handful at a time, and not all that the machine can do: the receiver has to keep up.
+      // A few at a time, and not the maximum of the machine: the receiver has to keep up.
       await new Promise((resolve) => setTimeout(resolve, 40));
     }
   };
@@ -75,7 +75,7 @@ function publishOn(engine: Engine, worker: Awaited<ReturnType<Engine['startWorke
   };
 }
 
-/** A dump that stands still, with its locks and its snapshot, until it is let go. */
+/** Starts a dump that stands still, with its locks and its snapshot, until it is released. */
 function startDump(server: DebianServer, database: string, file: string) {
   const dump = spawn(...server.client('pg_dump', database, []));
   let complaints = '';
@@ -115,7 +115,7 @@ async function restore(server: DebianServer, file: string, name: string): Promis
   return sql;
 }
 
-test('days come and go under load and beside a back-up, and nobody notices', async (t) => {
+test('days are created and dropped under load and during a back-up without any effect on requests', async (t) => {
   const server = await startDebianServer(ends);
   const admin = openPool(server.address, { connections: 1, applicationName: 'test-admin' });
   await admin`create database live`;
@@ -130,7 +130,7 @@ test('days come and go under load and beside a back-up, and nobody notices', asy
   const worker = await engine.startWorker();
   const load = publishOn(engine, worker);
 
-  // Six days go by, a run each.
+  // Six days pass, a run each.
   let day = FIRST;
   for (; day < FIRST + 6; day += 1) {
     await maintain(sql, day);
@@ -140,7 +140,7 @@ test('days come and go under load and beside a back-up, and nobody notices', asy
   assert.deepEqual(
     kept.length,
     PARENTS.length * (RETENTION_DAYS + 4),
-    'what is younger than the retention, and the days ahead',
+    'the days within the retention, and the days ahead',
   );
 
   const before = await countsOf(sql);
@@ -151,22 +151,22 @@ test('days come and go under load and beside a back-up, and nobody notices', asy
     where a.application_name = 'pg_dump' and l.relation = 'event'::regclass`;
   await until(locked, (rows) => rows.length > 0);
   const blocked = await maintain(sql, day);
-  assert.deepEqual(blocked.dropped, [], 'the dump is in the way');
-  assert.equal(blocked.created.length, PARENTS.length, 'of nothing but the dropping');
-  assert.deepEqual((await maintain(sql, day + 2)).dropped, [], 'a second one is pending beside the first');
+  assert.deepEqual(blocked.dropped, [], 'the dump blocks the drop');
+  assert.equal(blocked.created.length, PARENTS.length, 'the dump blocks only the drop');
+  assert.deepEqual((await maintain(sql, day + 2)).dropped, [], 'a second drop stays pending beside the first');
   const soFar = load.accepted();
   await until(
     async () => load.accepted(),
-    // One of each publisher may have been answered before.
+    // One request of each publisher may have been answered before.
     (count) => count > soFar + PUBLISHERS * EVENTS_AT_ONCE,
   );
-  // A dump of a moment at which days are neither here nor gone.
+  // A dump of a moment at which days are being dropped.
   const between = join(server.address.directory, 'between.sql');
   assert.equal(await startDump(server, 'live', between).finish(), '');
   const during = await countsOf(sql);
   assert.equal(await dump.finish(), '');
   const { dropped } = await maintain(sql, day + 2);
-  assert.deepEqual(dropped.length, PARENTS.length * 3, 'what was held up is made up for');
+  assert.deepEqual(dropped.length, PARENTS.length * 3, 'delayed drops are made up for');
 
   const accepted = await load.stop();
   t.diagnostic(`${accepted} events published`);
@@ -188,6 +188,6 @@ test('days come and go under load and beside a back-up, and nobody notices', asy
   assert.equal(counts['old'], before['old']);
   assert.ok((counts['new'] ?? 0) >= (before['new'] ?? 0) && (counts['new'] ?? 0) <= (during['new'] ?? 0));
   assert.equal(counts['resources'], counts['new'], 'a back-up is of one moment');
-  assert.deepEqual((await maintain(restored, TODAY + 40)).dropped.length > 0, true, 'and lives on');
+  assert.deepEqual((await maintain(restored, TODAY + 40)).dropped.length > 0, true, 'and works');
   await restore(server, between, 'between');
 });

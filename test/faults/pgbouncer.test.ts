@@ -1,6 +1,6 @@
 /**
- * Everything through PgBouncer in transaction mode, but for what needs a session: started on an empty schema, published,
- * told by LISTEN, delivered by two workers, taken over and stopped.
+ * Everything through PgBouncer in transaction mode, except operations that need a session: started on an empty schema, published,
+ * notified by LISTEN, delivered by two workers, taken over and stopped.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,15 +8,15 @@ import { checkServer, openPool } from '#db/pool.ts';
 import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
 import { checkSessions } from '../../src/cli/doctor/checks/server.ts';
-import { demandFinding } from '../setup/findings.ts';
+import { assertFinding } from '../setup/findings.ts';
 import { endings } from '../setup/endings.ts';
 import { startBouncer } from '../setup/fleet/bouncer.ts';
 import { databaseEnvOf, openFleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
 import { until } from '../setup/until.ts';
 
-/** Who hears nothing looks at the whole table 30 s after the look with which it began. */
-const TOLD_WITHIN_MS = 20_000;
+/** Without a notification a worker looks at the whole table 30 s after its first look. */
+const NOTIFIED_WITHIN_MS = 20_000;
 const SOME = 200;
 
 const ends = endings();
@@ -27,20 +27,20 @@ const fleet = await openFleet({ ends, server, databaseEnv });
 const { ledger, sql } = fleet;
 await fleet.startPublisher();
 
-test('the doctor sees the pooler where PostgreSQL itself is wanted, and PostgreSQL where it is', async (t) => {
+test('doctor reports a pooler in place of PostgreSQL, and accepts PostgreSQL itself', async (t) => {
   const through = (isShared: boolean) => {
     const options = { connections: 2, applicationName: 'test', isShared };
     const pool = openPool({ kind: 'url', url: databaseEnv.DATABASE_URL }, options);
     t.after(() => pool.end({ timeout: 0 }));
     return pool;
   };
-  // Where nobody says that it is one: PgBouncer takes no settings of the planner.
+  // PgBouncer without a setting that names it: it accepts no settings of the planner.
   await assert.rejects(checkServer(through(false)), /unsupported startup parameter.*options.*DATABASE_DIRECT_URL/);
   const throughPool = through(true);
   const config = readConfig({}, '/');
   const place = { config, clock: systemClock, sql: throughPool };
-  demandFinding(await checkSessions({ ...place, direct: throughPool }), /^fail .* points to a pooler/);
-  demandFinding(await checkSessions({ ...place, direct: sql }), /^ok /);
+  assertFinding(await checkSessions({ ...place, direct: throughPool }), /^fail .* points to a pooler/);
+  assertFinding(await checkSessions({ ...place, direct: sql }), /^ok /);
 });
 
 test('every session of a pooler has the time zone of Halcyon', async (t) => {
@@ -59,7 +59,7 @@ test('every session of a pooler has the time zone of Halcyon', async (t) => {
   await Promise.all(pools.map((pool) => pool.end()));
 });
 
-test('the whole journey through PgBouncer in transaction mode', async (t) => {
+test('a whole delivery works through PgBouncer in transaction mode', async (t) => {
   const [first, second] = await Promise.all([fleet.startWorker(), fleet.startWorker()]);
   await until(
     () => sql<{ n: number }[]>`select count(distinct owner) as n from shard_lease where owner is not null`,
@@ -71,8 +71,11 @@ test('the whole journey through PgBouncer in transaction mode', async (t) => {
     async () => ledger.delivered,
     (count) => count > SOME,
   );
-  const told = ledger.arrivals[0]?.arrivedMs ?? Number.POSITIVE_INFINITY;
-  assert.ok(told - since < TOLD_WITHIN_MS, 'the owner heard of what another process published');
+  const arrivedMs = ledger.arrivals[0]?.arrivedMs ?? Number.POSITIVE_INFINITY;
+  assert.ok(
+    arrivedMs - since < NOTIFIED_WITHIN_MS,
+    'the owner was notified of an event that another process published',
+  );
   ledger.fault(first.life, 'killed');
   await first.end('SIGKILL');
   const before = ledger.sentBy(second.life).length;

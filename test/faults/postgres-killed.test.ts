@@ -1,6 +1,6 @@
 /**
- * PostgreSQL is restarted, crashes and is killed with all its processes, again and again under load: the workers go on by
- * themselves each time, and what was accepted arrives.
+ * PostgreSQL is restarted, crashes and is killed with all its processes, again and again under load: the workers resume by
+ * themselves each time, and accepted events arrive.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -9,7 +9,7 @@ import { until } from '../setup/until.ts';
 
 const ENDS = ['fast', 'kill', 'immediate', 'kill', 'fast', 'kill'] as const;
 const WORKERS = 3;
-/** Deliveries between two of them. */
+/** Deliveries between two ends. */
 const SOME = 300;
 
 const fleet = await openFleet();
@@ -17,7 +17,7 @@ const { ledger, server } = fleet;
 await fleet.startPublisher();
 const workers = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()));
 
-test('whatever way PostgreSQL ends, workers go on when it is back', async (t) => {
+test('workers resume when PostgreSQL is back, however it ended', async (t) => {
   await fleet.startLoad();
   const inFlight: number[] = [];
   for (const how of ENDS) {
@@ -38,6 +38,6 @@ test('whatever way PostgreSQL ends, workers go on when it is back', async (t) =>
     inFlight.some((count) => count > 0),
     'deliveries were in flight at an end',
   );
-  assert.ok(fleet.load.later + fleet.load.silent > 0, 'publishers met a database that was away');
+  assert.ok(fleet.load.later + fleet.load.silent > 0, 'publishers had requests without an answer');
   for (const worker of workers) assert.equal(await worker.end('SIGTERM'), 0, worker.said());
 });

@@ -1,4 +1,4 @@
-/** Two processes publish the same in opposite orders at once: all is published, and PostgreSQL has no circle to break. */
+/** Two processes publish the same in opposite orders at once: all is published, without a deadlock in PostgreSQL. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { waitingForLocks } from '../setup/locks.ts';
@@ -6,12 +6,12 @@ import { openPublishFixture } from '../setup/publish-fixture.ts';
 import { until } from '../setup/until.ts';
 
 const CROSSINGS = 20;
-/** So long that two that cross are under way at the same time. */
+/** Long enough that two crossing requests run at the same time. */
 const EVENTS = 300;
 
 const fixture = await openPublishFixture();
 
-/** Sends each array to one process and reversed to another, and ends both. */
+/** Sends each array to one process and reversed to the other, and waits for both. */
 async function cross(arrayOf: (round: number) => object[]) {
   const servers = await Promise.all([fixture.start(), fixture.start()]);
   const answers: { status: number; ids: number[] }[][] = [];
@@ -33,7 +33,7 @@ const created = (id: string, key?: string) => ({
   ...(key !== undefined && { idempotency_key: key }),
 });
 
-test('arrays whose keys cross over two processes all get the same events, and nobody waits in a circle', async () => {
+test('arrays whose keys cross over two processes all get the same events, without a deadlock', async () => {
   const { answers, deadlocks } = await cross((round) => places.map((n) => created(`k${round}-${n}`, `k${round}-${n}`)));
   for (const [one, other] of answers) {
     assert.deepEqual([one?.status, other?.status], [200, 200]);
@@ -42,7 +42,7 @@ test('arrays whose keys cross over two processes all get the same events, and no
   assert.equal(deadlocks, 0);
 });
 
-test('arrays whose resources cross over two processes are all published, and nobody waits in a circle', async () => {
+test('arrays whose resources cross over two processes are all published, without a deadlock', async () => {
   const { answers, deadlocks } = await cross((round) => places.map((n) => created(`r${round}-${n}`)));
   assert.deepEqual(
     answers.flat().map(({ status }) => status),
@@ -51,12 +51,12 @@ test('arrays whose resources cross over two processes are all published, and nob
   assert.equal(deadlocks, 0);
 });
 
-test('two that name the same keys in opposite orders take them in one order', async () => {
+test('two requests with the same keys in opposite orders lock them in one order', async () => {
   const servers = await Promise.all([fixture.start(), fixture.start()]);
   const array = ['a', 'm', 'z'].map((name) => created(`order-${name}`, `order-${name}`));
   const holder = await fixture.sql.reserve();
   await holder`begin`;
-  // Held, the key in the middle stops both when each has taken its first.
+  // The lock on the key in the middle stops both when each has taken its first.
   await holder`
     insert into publish_key (shard, store_id, key, fingerprint, event_ids, date_created)
     values (${fixture.storeId % 256}, ${fixture.storeId}, 'order-m', ${Buffer.alloc(32)}, array[1], now())`;

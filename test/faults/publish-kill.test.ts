@@ -1,6 +1,6 @@
 /**
- * `kill -9` of a server up to two hundred times while everybody publishes: what was answered is there whole, what was not
- * answered is there whole or not at all, and what is asked again under its key is there once.
+ * `kill -9` of a server up to two hundred times while many clients publish: answered requests are complete, unanswered ones
+ * are complete or left nothing, and requests repeated under their key are there once.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -18,15 +18,15 @@ const KILLS = amountOf('publish-kill', { all: 200, part: 50 });
 /** Servers at a time, so that some publish while others start. */
 const PLACES = 5;
 const CONNECTIONS = 4;
-/** A server is killed while requests are under way: after a part of the time that the one before took, or a little more. */
+/** A server is killed while requests are in progress: after a part of the time that the one before took, or a little more. */
 const LAG_MAX_PERCENT = 130;
 const REQUESTS_PER_LIFE = 100;
-/** Another one each time; to see a run again, put the printed one here. */
+/** The seed differs in each run; set the printed one here to repeat a run. */
 const SEED = Math.trunc(Math.random() * 2 ** 31);
 
 const fixture = await openPublishFixture();
 const { sql } = fixture;
-// The first ends in peace and leaves compiled code to the others; the harbour lives on, for whoever asks again.
+// The first stops gracefully and leaves compiled code to the others; `harbour` runs to the end, for repeated requests.
 await (await fixture.start()).end('SIGTERM');
 const harbour = await fixture.start();
 const webhooks = { transaction: 2, subscription: 1, subscription_event: 1 };
@@ -39,7 +39,7 @@ const unexpected: string[] = [];
 const asked = { again: 0, atOnce: 0 };
 const living = new Set<ServerProcess>([harbour]);
 
-/** Whether there was an answer at all. Whatever is no success is a fault: nothing here is asked wrongly. */
+/** Returns whether there was an answer at all. An error fails the test: all requests are valid. */
 async function send(server: ServerProcess, request: Request): Promise<boolean> {
   const answer = await fixture.publish(server.origin, request.body, request.key).catch(() => undefined);
   if (answer === undefined) return false;
@@ -48,7 +48,7 @@ async function send(server: ServerProcess, request: Request): Promise<boolean> {
   return true;
 }
 
-/** Asks at another server, which may be killed as well, until one answers. */
+/** Repeats the request at another server, which may be killed as well, until one answers. */
 async function askAgain(request: Request): Promise<void> {
   asked.again += 1;
   for (let at = request.n; ; at += 1) {
@@ -67,7 +67,7 @@ const life = fc.noBias(
 );
 const lives = fc.sample(life, { numRuns: KILLS, seed: SEED });
 
-/** A server starts, is published to over several connections, and is killed; then what has a key is asked again. */
+/** A server starts, receives publishes over several connections, and is killed; then requests with a key are repeated. */
 async function live(port: number, { killAfter, lagPercent, requests: plan }: (typeof lives)[number]): Promise<void> {
   const server = await fixture.start(port);
   living.add(server);
@@ -101,15 +101,15 @@ async function place(): Promise<void> {
   for (let next = lives.pop(); next !== undefined; next = lives.pop()) await live(port, next);
 }
 
-let left: Awaited<ReturnType<typeof readLeft>> = () => assert.fail('the tables are read when all is over');
+let left: Awaited<ReturnType<typeof readLeft>> = () => assert.fail('the tables are read at the end');
 const silent = () => requests.filter(({ answer }) => answer === 'none');
 
-test('kills meet requests under way, of which some are committed and some are not', async (t) => {
+test('kills happen during requests, of which some are committed and some are not', async (t) => {
   const started = performance.now();
   await Promise.all(Array.from({ length: PLACES }, place));
   await harbour.end('SIGTERM');
   const seconds = (performance.now() - started) / 1_000;
-  // A server that is gone may have left a statement that still runs.
+  // A server that was killed may have left a running statement.
   await until(
     () => processesAtWork(sql),
     (count) => count === 0,
@@ -118,30 +118,30 @@ test('kills meet requests under way, of which some are committed and some are no
   const committed = silent().filter(({ n }) => !isNothing(left(n))).length;
   t.diagnostic(`seed ${SEED}: ${asked.atOnce} kills in ${seconds.toFixed(1)} s, ${requests.length} requests`);
   t.diagnostic(
-    `never answered: ${committed} committed, ${silent().length - committed} absent; asked again: ${asked.again}`,
+    `never answered: ${committed} committed, ${silent().length - committed} absent; repeated: ${asked.again}`,
   );
   assert.equal(asked.atOnce, KILLS);
   assert.ok(committed > 0, 'some were committed and not answered');
   assert.ok(silent().length > committed, 'some were neither committed nor answered');
-  assert.ok(asked.again > KILLS / 2, 'many were asked again');
+  assert.ok(asked.again > KILLS / 2, 'many were repeated');
 });
 
-test('a server that lives refuses nothing', () => assert.deepEqual(unexpected, []));
+test('a running server rejects nothing', () => assert.deepEqual(unexpected, []));
 
-test('what was answered is there whole, and what was asked again under its key is there once', () => {
+test('answered requests are complete, and requests repeated under their key are there once', () => {
   for (const request of requests.filter(({ answer }) => answer === 'published')) {
     assert.deepEqual(left(request.n), wholeOf(request, webhooks), JSON.stringify(request));
   }
 });
 
-test('what was not answered is there whole or has left nothing', () => {
+test('unanswered requests are complete or have left nothing', () => {
   for (const request of silent()) {
     const found = left(request.n);
     if (!isNothing(found)) assert.deepEqual(found, wholeOf(request, webhooks), JSON.stringify(request));
   }
 });
 
-test('the versions of what everybody published have no gap and no repeat, and the last is the latest', async () => {
+test('the versions of the shared resources have no gap and no repeat, and the last is the latest', async () => {
   const shared = await readShared(sql);
   assert.ok(shared.length > 1);
   for (const { id, version, isLatest, events, versions } of shared) {

@@ -1,4 +1,4 @@
-/** Everybody publishes the same at once, through two processes: keys, resources, and one row that cannot be written. */
+/** Concurrent publishes of the same through two processes: keys, resources, and one row that cannot be written. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
@@ -67,7 +67,7 @@ test('a key that two processes find free at the same moment is taken by one, and
   assert.equal(await eventsAbout('free'), 1);
 });
 
-test('of two bodies under one key over two processes one wins, and the other is refused each time', async () => {
+test('of two bodies under one key over two processes one succeeds, and the other is rejected each time', async () => {
   const answers = await atOnce(AT_ONCE, (n) => created({ id: 'either', side: Math.floor(n / 2) % 2 }), 'either');
   const [half, other] = [0, 1].map((side) => answers.filter((_answer, n) => Math.floor(n / 2) % 2 === side)) as [
     Published[],
@@ -88,7 +88,7 @@ test('a resource fifty times in an array and in fifty posts over two processes h
   ]);
   assert.deepEqual([inArray.status, countOf(posts, 201)], [200, 50]);
   const ofArray = versionsOf([inArray]);
-  assert.deepEqual(ofArray, rising(ofArray), 'those of an array stand in its order');
+  assert.deepEqual(ofArray, rising(ofArray), 'those of an array keep its order');
   assert.deepEqual(rising([...ofArray, ...versionsOf(posts)]), upTo(100));
   const last = posts.findIndex(({ events }) => events[0]?.resource_version === 100);
   const expected = last === -1 ? { from: 'array', n: 49 } : { from: 'posts', n: last };
@@ -98,7 +98,7 @@ test('a resource fifty times in an array and in fifty posts over two processes h
   }
 });
 
-test('dated versions in any order, one after the other: the newer ones rise, older ones have version 0', async (t) => {
+test('dated versions in any order, one after the other: newer ones increase the version, older ones have version 0', async (t) => {
   const days = fc.sample(fc.shuffledSubarray(upTo(40), { minLength: 40 }), { numRuns: 1, seed: SEED })[0] ?? [];
   t.diagnostic(`seed ${SEED}`);
   let [newest, version] = [0, 0];
@@ -111,7 +111,7 @@ test('dated versions in any order, one after the other: the newer ones rise, old
   }
 });
 
-test('an older version has version 0 also where one without a date follows in its array', async () => {
+test('an older version has version 0 also if one without a date follows in its array', async () => {
   await fixture.publish(originOf(0), created({ id: 'mixed-in', date_modified: dateOf(9) }));
   const array = [created({ id: 'mixed-in', date_modified: dateOf(5) }), created({ id: 'mixed-in', last: true })];
   const [older, newer = 0] = versionsOf([await fixture.publish(originOf(1), array)]);
@@ -120,7 +120,7 @@ test('an older version has version 0 also where one without a date follows in it
   assert.equal((await read(0, 'mixed-in'))['last'], true);
 });
 
-test('dated versions at once over two processes: the latest by date is the last, and versions rise with the dates', async () => {
+test('concurrent dated versions over two processes: the latest by date is the last, and version numbers follow the dates', async () => {
   const dayOf = (n: number): number => (n * 37) % 101;
   const answers = await atOnce(AT_ONCE, (n) =>
     created({ id: 'mixed', day: dayOf(n), date_modified: dateOf(dayOf(n)) }),
@@ -137,7 +137,7 @@ test('dated versions at once over two processes: the latest by date is the last,
   assert.equal((await read(0, 'mixed'))['day'], 100);
 });
 
-test('one event of five hundred that cannot be written is refused alone', async () => {
+test('one event of five hundred that cannot be written is rejected alone', async () => {
   await sql`alter table event add constraint no_poison check (resource_id <> 'poison') not valid`;
   const answers = await atOnce(500, (n) => created({ id: n === 250 ? 'poison' : `good${n}` }));
   assert.deepEqual([countOf(answers, 201), countOf(answers, 500)], [499, 1]);
@@ -150,19 +150,19 @@ test('one event of five hundred that cannot be written is refused alone', async 
   assert.equal(left?.n, 0);
 });
 
-test('a webhook that is switched off through one process is not told of what another publishes', async () => {
+test('a webhook that is disabled through one process receives no event that another publishes', async () => {
   const id = await fixture.addWebhook(originOf(0), 'customer');
-  const told: number[] = [];
+  const deliveries: number[] = [];
   for (const [n, isActive] of ['1', '0', '1', '0'].entries()) {
     await fixture.ask(originOf(n), 'PATCH', `/webhooks/${id}`, { body: { is_active: isActive } });
     const answer = await fixture.publish(originOf(n + 1), { event: 'customer/created', resource: { id: `c${n}` } });
     const rows = await sql`select from delivery where webhook_id = ${id} and event_id = any (${idsOf([answer])})`;
-    told.push(rows.length);
+    deliveries.push(rows.length);
   }
-  assert.deepEqual(told, [1, 0, 1, 0]);
+  assert.deepEqual(deliveries, [1, 0, 1, 0]);
 });
 
-test('a key outlives the process it was used in', async () => {
+test('a key stays valid after the end of its process', async () => {
   const first = await fixture.start();
   const answer = await fixture.publish(first.origin, created({ id: 'kept' }), 'kept');
   await first.end('SIGKILL');
@@ -173,6 +173,6 @@ test('a key outlives the process it was used in', async () => {
   await second.end('SIGTERM');
 });
 
-test('PostgreSQL had no deadlock to solve', async () => {
+test('PostgreSQL had no deadlock', async () => {
   assert.equal(await fixture.endAll(servers), 0);
 });

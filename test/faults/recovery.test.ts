@@ -1,6 +1,6 @@
 /**
- * Ten thousand missed events are recovered beside live load, while the workers that do it are killed one after the other: each
- * of them arrives, has one delivery, and what had arrived before is not sent again.
+ * Ten thousand missed events are recovered under load, while the workers that recover are killed one after the other: each
+ * of them arrives, has one delivery, and events that had arrived before are not sent again.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -12,7 +12,7 @@ import { until } from '../setup/until.ts';
 const MISSED = Number(process.env['RECOVERY_EVENTS'] ?? amountOf('recovery', { all: 10_000, part: 2_500 }));
 const WEBHOOKS = 12;
 const EACH = Math.ceil(MISSED / WEBHOOKS);
-/** Of each webhook so many arrived before it was switched off. */
+/** This many of each webhook arrived before it was disabled. */
 const BEFORE = 20;
 const EVENTS_AT_ONCE = 500;
 const KILLS = 4;
@@ -66,7 +66,7 @@ async function progress() {
   return { open: row?.open ?? 0, recovered: row?.recovered ?? 0, states: row?.states ?? [] };
 }
 
-test('missed events are recovered once, whoever is killed meanwhile', async (t) => {
+test('missed events are recovered once, though workers are killed meanwhile', async (t) => {
   const workers = [await fleet.startWorker(), await fleet.startWorker()];
   await Promise.all(webhooks.map(({ storeId }) => publish(storeId, idsOf('before', BEFORE))));
   const pending = () => sql`select from delivery limit 1`;
@@ -110,6 +110,6 @@ test('missed events are recovered once, whoever is killed meanwhile', async (t) 
   assert.equal(rows?.recovered, WEBHOOKS * EACH);
   assert.ok(
     at.some((recovered) => recovered > 0 && recovered < MISSED),
-    'somebody was killed in the middle',
+    'a worker was killed in the middle',
   );
 });

@@ -1,4 +1,4 @@
-/** `halcyon rekey` with the embedded database, whose key stands in a file: it makes the new one by itself. */
+/** `halcyon rekey` with the embedded database, whose key is in a file: it creates the new one by itself. */
 import assert from 'node:assert/strict';
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { keyOf, sealWebhooks } from '../setup/sealed.ts';
 
 const SHOP = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.com', timeZone: 'UTC' };
 
-test('the key in the file is changed while nothing runs, and refused while something does', async (t) => {
+test('the key in the file is changed while no process runs, and rejected while one does', async (t) => {
   const dataDir = await temporaryFolder(t);
   const run = (...args: string[]) => runCommand(args, { HALCYON_DATA: dataDir });
   const keyFiles = async () => (await readdir(dataDir)).filter((name) => name.startsWith('secret-key')).toSorted();
@@ -44,7 +44,7 @@ test('the key in the file is changed while nothing runs, and refused while somet
   assert.notEqual(fresh, old);
   assert.deepEqual(await keyFiles(), ['secret-key', 'secret-key.old']);
 
-  // As a run leaves it that ended after the database had taken the new key, and before the file had: it is gone on with.
+  // The state of a run that ended after the database had the new key, and before the file had: it is continued.
   await rename(path, `${path}.next`);
   await rm(`${path}.old`);
   await writeFile(path, `${old}\n`);

@@ -1,6 +1,6 @@
 /**
- * HALCYON_SECRET_KEY is changed while everybody publishes and sends: process by process, in the four steps of
- * docs/operating.md, "Change the key". Nothing is missing, late for our reasons, refused or wrongly signed.
+ * HALCYON_SECRET_KEY is changed under load: process by process, in the four steps of
+ * docs/operating.md, "Change the key". No event is missing, late by our fault, rejected or wrongly signed.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -16,9 +16,9 @@ type Publisher = Awaited<ReturnType<Fleet['startPublisher']>>;
 
 const WORKERS = 2;
 const PUBLISHERS = 2;
-/** So much there is to seal anew beside the webhooks that are sent to. */
+/** This many rows are sealed again beside the webhooks that receive deliveries. */
 const FURTHER_WEBHOOKS = 5_000;
-/** Nobody is to take over: on two cores a heartbeat may be a second late. */
+/** Long, so that no worker takes over: on two cores a heartbeat may be a second late. */
 const LEASE_MS = 6_000;
 
 test('the secret key is changed under load, process by process', async (t) => {
@@ -46,7 +46,7 @@ test('the secret key is changed under load, process by process', async (t) => {
   const end = async (program: Program): Promise<void> => {
     assert.equal(await program.end('SIGTERM'), 0, program.said());
   };
-  /** Everybody is replaced, one by one; old and new send and publish beside each other. */
+  /** Every process is replaced, one by one; old and new ones send and publish beside each other. */
   const restartWith = async (env: Settings): Promise<void> => {
     await Promise.all(workers.map(isSending));
     const [newWorkers, newPublishers]: [Life[], Publisher[]] = [[], []];
@@ -75,7 +75,7 @@ test('the secret key is changed under load, process by process', async (t) => {
   const { code, out, err } = await runCommand(['rekey', '--json'], { ...database, ...set(fresh, old) });
   t.diagnostic(`${ledger.arrivals.length - arrived} deliveries arrived meanwhile; ${out.trim()}`);
   assert.equal(code, 0, err);
-  assert.ok(ledger.arrivals.length > arrived, 'deliveries go on while everything is sealed anew');
+  assert.ok(ledger.arrivals.length > arrived, 'deliveries continue while everything is sealed again');
   assert.equal(await sealedWith(old), 0);
   await restartWith(set(fresh));
   await Promise.all(workers.map(isSending));

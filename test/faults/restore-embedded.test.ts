@@ -1,6 +1,6 @@
 /**
- * The embedded database after a restore and after an upgrade, as docs/operating.md describes them, up to the first event that is
- * published on the new server and arrives.
+ * The embedded database after a restore and after an upgrade, as docs/operating.md describes them, until the first event that is
+ * published on the new server arrives.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -26,7 +26,7 @@ const MIGRATION = 'migrations/0005-delivery-engine.sql';
 const ends = endings();
 const manual = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
 
-/** The commands of the manual that put a copy into a new folder, without the one that starts the server there. */
+/** The commands of the manual that restore a copy into a new folder, without the one that starts the server there. */
 function unpacking(): string {
   const [, section = ''] = /^## Back up and restore\n([^]*?)^## /m.exec(manual) ?? [];
   const [, block = ''] = /```sh\n([^`]*tar -xpf[^`]*)```/.exec(section) ?? [];
@@ -50,7 +50,7 @@ async function publish(t: TestContext, { env }: FixturePlace, id: number, args: 
   assert.equal(code, 0, err);
 }
 
-/** The demo's receiver, which the server runs, prints what arrives. */
+/** The demo's receiver, which the server runs, prints each delivery. */
 async function arrives(program: Program): Promise<void> {
   await until(
     async () => program.said(),
@@ -67,7 +67,7 @@ async function stopped(t: TestContext): Promise<{ place: FixturePlace; fixture: 
   return { place, fixture };
 }
 
-/** A copy of a stopped database, put back as the manual says below a folder with this mode. */
+/** A copy of a stopped database, restored as the manual says below a folder with this mode. */
 async function restored(t: TestContext, mode: number): Promise<FixturePlace> {
   const { place } = await stopped(t);
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-restored-'));
@@ -88,7 +88,7 @@ async function restored(t: TestContext, mode: number): Promise<FixturePlace> {
   return { ...other, dataDir };
 }
 
-test('a copy that is put back as the manual says starts, and its first event arrives', async (t) => {
+test('a copy that is restored as the manual says starts, and its first event arrives', async (t) => {
   const place = await restored(t, 0o755);
   const server = await serve(place);
   await publish(t, place, 1_001);
@@ -97,7 +97,7 @@ test('a copy that is put back as the manual says starts, and its first event arr
 });
 
 test(
-  'a copy that root puts back below a folder that only root may enter starts, each time, with what is in it',
+  'a copy that root restores below a folder that only root may enter starts, each time, with its data',
   { skip: !isRoot && 'only root runs the database as another user' },
   async (t) => {
     const place = await restored(t, 0o700);
@@ -110,7 +110,7 @@ test(
   },
 );
 
-test('without demo.json a database with users starts, and new credentials are made on demand', async (t) => {
+test('without demo.json a database with users starts, and new credentials are created on demand', async (t) => {
   const { place, fixture } = await stopped(t);
   await rm(join(place.dataDir, 'demo.json'));
   const got: string[] = [];

@@ -1,7 +1,7 @@
 /**
- * The drill of docs/operating.md, "Back up and restore", with its own commands: a dump under load, restored elsewhere and gone on
- * with. What was there at the dump's moment is there, what is accepted afterwards arrives, and though numbers of events come again,
- * no `webhook-id` comes again with something else in it.
+ * The drill of docs/operating.md, "Back up and restore", with its own commands: a dump under load, restored elsewhere and used
+ * from then on. All data of the dump is there, events accepted afterwards arrive, and though event ids repeat,
+ * no `webhook-id` repeats with another content.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -25,12 +25,12 @@ import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-/** Events before the dump, after it and after the restore: two blocks of ids and more, so that those of the second come again. */
+/** Events before the dump, after it and after the restore: two blocks of ids and more, so that those of the second repeat. */
 const EVENTS = 2_500;
 const WEBHOOKS_PER_STORE = 3;
 const UNDER_WAY = 1_500;
 const PATIENCE_MS = 120_000;
-/** Of a hundred first attempts so many are refused, so that something is always pending. */
+/** Of a hundred first attempts this many are refused, so that some deliveries are always pending. */
 const REFUSED_PERCENT = 5;
 const RESTORED = 'halcyon_restored';
 
@@ -52,7 +52,7 @@ const old = poolOf('halcyon');
 await migrate(old, join(ROOT, 'migrations'));
 await maintainPartitions(old, { now: new Date(), retentionDays: 30, daysAhead: 3 });
 
-/** What came under each webhook-id, and the webhook-ids of each delivery, which is a path and the id of a resource. */
+/** The contents under each webhook-id, and the webhook-ids of each delivery, which is a path and the id of a resource. */
 const contents = new Map<string, Set<string>>();
 const arrivals = new Map<string, { webhookIds: Set<string>; lastMs: number }>();
 const receiver = await startReceiver(ends);
@@ -80,7 +80,7 @@ const common = {
 const running: Program[] = [];
 ends.after(async () => void (await Promise.all(running.map((program) => program.end('SIGKILL')))));
 
-/** A publisher and a worker over the database; answers where it publishes. */
+/** A publisher and a worker over the database; returns the address to publish to. */
 async function startAll(database: string): Promise<string> {
   const port = await freePort();
   const env = {
@@ -112,7 +112,7 @@ const untilAccepted = (load: Load, events: number) =>
 
 const manual = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
 const section = /^## Back up and restore\n([^]*?)^## /m.exec(manual)?.[1] ?? '';
-/** The blocks of commands of the manual: how it is dumped, and how it is restored. */
+/** The command blocks of the manual: for the dump, and for the restore. */
 const blocks = [...section.matchAll(/```sh\n([^]*?)```/g)].map(([, block = '']) => block.trim().split('\n'));
 const blockWith = (word: string): string[] => blocks.find((lines) => lines.join('\n').includes(word)) ?? [];
 const [dumping, restoring] = [blockWith('-- backup'), blockWith('pg_restore')];
@@ -132,7 +132,7 @@ async function run(commands: readonly string[]): Promise<void> {
     LC_ALL: 'C.UTF-8',
   };
   for (const command of commands) {
-    // Without npm, which looks after the dependencies of the tree first.
+    // Without npm, which would check the dependencies of the tree first.
     const typed = command.replace('npm run halcyon --', `'${process.execPath}' '${join(ROOT, 'src/main.ts')}'`);
     await promisify(execFile)('/bin/bash', ['-ec', typed], { cwd: folder, env });
   }
@@ -157,7 +157,7 @@ async function resourcesByEvent(sql: Sql): Promise<Map<number, string>> {
   return new Map(rows.map(({ id, resource }) => [id, resource]));
 }
 
-test('a dump that was taken under load is restored and gone on with, and no webhook-id comes again', async (t) => {
+test('a dump taken under load is restored and used, and no webhook-id repeats', async (t) => {
   const before = await loadOn(await startAll('halcyon'), 'before');
   await untilAccepted(before, EVENTS);
   const acceptedBefore = [...before.accepted];
@@ -175,7 +175,7 @@ test('a dump that was taken under load is restored and gone on with, and no webh
   assert.deepEqual(
     acceptedBefore.filter((delivery) => !kept.has(delivery)).slice(0, 5),
     [],
-    'the dump has all from before it',
+    'the dump has everything from before it',
   );
   const lost = [...before.accepted].filter((delivery) => !kept.has(delivery));
   const known = pending.filter((delivery) => arrivals.has(delivery));
@@ -202,5 +202,5 @@ test('a dump that was taken under load is restored and gone on with, and no webh
     'one webhook-id, one content',
   );
   const renamed = known.filter((delivery) => arrivals.get(delivery)?.webhookIds.size !== 1);
-  assert.deepEqual(renamed.slice(0, 5), [], 'what arrives a second time is known by its webhook-id');
+  assert.deepEqual(renamed.slice(0, 5), [], 'a repeated delivery has the same webhook-id');
 });

@@ -8,7 +8,7 @@ import { snapshotsOf, startRevenue, euros } from '../setup/revenue.ts';
 const SUBSCRIPTIONS = 100_000;
 const TERMS_EACH = 3;
 const STORES = 500;
-/** Of the whole: one that held its locks from the beginning to the end would be all of it. It is 3 % here. */
+/** Of the whole: a single transaction would be all of it. It is 3 % here. */
 const TRANSACTION_MAX_PART = 1 / 4;
 const SAMPLE_MS = 5;
 const PUBLISH_EVERY_MS = 20;
@@ -16,7 +16,7 @@ const PUBLISH_EVERY_MS = 20;
 const revenue = await startRevenue();
 const { sql, addStore, publish, round } = revenue;
 
-/** Looks at how old the oldest transaction of this database is, until it is told to stop; answers the oldest it has seen. */
+/** Samples the age of the oldest transaction of this database until it is stopped; returns the maximum. */
 function watchTransactions() {
   const stopping = new AbortController();
   const watch = async (): Promise<number> => {
@@ -37,7 +37,7 @@ function watchTransactions() {
   };
 }
 
-/** Publishes one version after the other until the work is done; answers how long the slowest took. */
+/** Publishes one version after the other until the work is done; returns the duration of the slowest. */
 async function publishMeanwhile(storeId: number, text: string, work: Promise<unknown>): Promise<number> {
   const publishes: number[] = [];
   const isDone = () => Promise.race([work.then(() => true), delay(PUBLISH_EVERY_MS, false)]);
@@ -49,7 +49,7 @@ async function publishMeanwhile(storeId: number, text: string, work: Promise<unk
   return Math.round(Math.max(...publishes));
 }
 
-test('100,000 subscriptions are counted in short transactions, while publishes go through', async (t) => {
+test('100,000 subscriptions are counted in short transactions, while publishes succeed', async (t) => {
   const store = await addStore('UTC');
   await publish(store, '2027-01-01T10:00:00Z', euros('first', 1));
   await sql`
@@ -59,9 +59,9 @@ test('100,000 subscriptions are counted in short transactions, while publishes g
   assert.equal(await round(store, '2027-01-04T00:10:00Z'), 3);
   const stop = watchTransactions();
   const startedMs = performance.now();
-  const told = round(store, '2027-01-05T00:10:00Z');
-  const slowest = await publishMeanwhile(store, '2027-01-05T00:10:00Z', told);
-  assert.equal(await told, 1);
+  const reported = round(store, '2027-01-05T00:10:00Z');
+  const slowest = await publishMeanwhile(store, '2027-01-05T00:10:00Z', reported);
+  assert.equal(await reported, 1);
   const tookMs = Math.round(performance.now() - startedMs);
   const longestMs = await stop();
   t.diagnostic(`total ${tookMs} ms, longest transaction ${longestMs} ms, slowest publish ${slowest} ms`);
@@ -77,7 +77,7 @@ test('100,000 subscriptions are counted in short transactions, while publishes g
   assert.ok(slowest < tookMs * TRANSACTION_MAX_PART, `a publish took ${slowest} of ${tookMs} ms`);
 });
 
-test('five hundred stores with the same midnight are told of one after the other, and nobody waits for them', async (t) => {
+test('five hundred stores with the same midnight are reported one after the other, without delaying publishes', async (t) => {
   // The store before would be counted for a whole year.
   await sql`delete from revenue_book`;
   const store = await addStore('Europe/Berlin');
@@ -98,9 +98,9 @@ test('five hundred stores with the same midnight are told of one after the other
   const stop = watchTransactions();
   const startedMs = performance.now();
   const shards = () => Array.from({ length: SHARDS }, (_, shard) => shard);
-  const told = round(store, '2028-01-01T23:10:00Z', { shards });
-  const slowest = await publishMeanwhile(store, '2028-01-01T23:10:00Z', told);
-  const made = await told;
+  const reported = round(store, '2028-01-01T23:10:00Z', { shards });
+  const slowest = await publishMeanwhile(store, '2028-01-01T23:10:00Z', reported);
+  const made = await reported;
   const tookMs = Math.round(performance.now() - startedMs);
   t.diagnostic(
     `${made} snapshots in ${tookMs} ms, longest transaction ${await stop()} ms, slowest publish ${slowest} ms`,

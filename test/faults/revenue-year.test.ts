@@ -1,4 +1,4 @@
-/** A year of recurring revenue, every day of it compared to the last digit with a calculation that shares nothing with ours. */
+/** A year of recurring revenue, every day of it compared to the last digit with an independent calculation. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startRevenue } from '../setup/revenue.ts';
@@ -11,7 +11,7 @@ const ZONE = 'Europe/Berlin';
 
 const revenue = await startRevenue();
 
-/** What the platform would publish, its values spelled in all the ways there are. */
+/** The platform's publishes, their values in every permitted spelling. */
 function resourceOf(one: Change, random: () => number) {
   const spelled = (text: string) => (random() < 0.5 ? text : Number(text));
   const date = (day: string | null) => (day === null || random() < 0.5 ? day : `${day}T00:00:00${summer(day)}`);
@@ -58,13 +58,13 @@ function sumsOf(text: string): Map<string, Record<string, bigint>> {
   );
 }
 
-test('a year of changes amounts on each day to what an independent calculation says, to the last digit', async (t) => {
+test('the sums of each day of a year equal those of an independent calculation, to the last digit', async (t) => {
   const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
   t.diagnostic(`seed ${seed}`);
   const random = seeded(seed);
   const days = Array.from({ length: DAYS }, (_, n) => dayAfter('2029-01-01', n));
   const changes = madeUp(days, SUBSCRIPTIONS, random);
-  // The first day has something, so that the book begins with the year.
+  // The first day has a subscription, so that the book begins with the year.
   const [first = ''] = days;
   if (changes.get(first)?.length === 0) {
     const [early] = [...changes.values()].flat();
@@ -79,7 +79,7 @@ test('a year of changes amounts on each day to what an independent calculation s
     if (today.length > 0) {
       await revenue.publish(store, `${day}T12:00:00Z`, ...today.map((one) => resourceOf(one, random)));
     }
-    // Now and then nobody counts for some days.
+    // Now and then no process counts for some days.
     if (random() < 0.3) await revenue.round(store, `${dayAfter(day, 1)}T00:30:00Z`);
   }
   await revenue.round(store, `${dayAfter(first, DAYS)}T00:30:00Z`);

@@ -1,6 +1,6 @@
 /**
- * From the version before the delivery engine's migration to this one while everybody publishes and sends: new processes
- * start one by one, the first migrates, and the old ones are told to stop one by one. Nothing is missing, nobody is refused.
+ * From the version before the delivery engine's migration to this one under load: new processes
+ * start one by one, the first migrates, and the old ones are stopped one by one. No event is missing, and no request fails.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,14 +13,14 @@ import { until } from '../setup/until.ts';
 const MIGRATION = 'migrations/0005-delivery-engine.sql';
 const WORKERS = 3;
 const PUBLISHERS = 2;
-/** Nobody is to take over: on two cores a heartbeat may be a second late. */
+/** Long, so that no worker takes over: on two cores a heartbeat may be a second late. */
 const LEASE_MS = 6_000;
 
 const ends = endings();
 const before = await commitBefore(MIGRATION);
 const skip = before === undefined ? `the history is not here: no commit before ${MIGRATION}` : false;
 
-test('a fleet goes from one version to the next under load, process by process', { skip }, async (t) => {
+test('a fleet is upgraded under load, process by process', { skip }, async (t) => {
   const root = await treeAt(before ?? '', ends);
   const fleet = await openFleet({ root, leaseMs: LEASE_MS });
   const { ledger, sql } = fleet;
@@ -42,7 +42,7 @@ test('a fleet goes from one version to the next under load, process by process',
   await Promise.all(oldWorkers.map(isSending));
   const newest = () => sql<{ name: string }[]>`select max(name) as name from schema_migration`;
   const [was] = await newest();
-  // Both versions send beside each other, over the new schema, until the last old one is gone.
+  // Both versions send beside each other, over the new schema, until the last old one has stopped.
   for (const old of oldWorkers) {
     await isSending(await fleet.startWorker());
     await isSending(old);

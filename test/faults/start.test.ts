@@ -1,4 +1,4 @@
-/** What a person reads when a start cannot succeed: one clear line that says what to do, and nothing half-made. */
+/** A start that cannot succeed prints one clear line that says what to do, and leaves nothing incomplete. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdir, rename, writeFile } from 'node:fs/promises';
@@ -14,7 +14,7 @@ function oneLine(text: string): string {
   return lines[0] ?? '';
 }
 
-test('a taken port is said before anything is made', async (t) => {
+test('a port in use is reported before anything is created', async (t) => {
   const place = await placeForFixture();
   t.after(() => place.remove());
   const holder = createServer().listen(Number(place.env['PORT']), '127.0.0.1');
@@ -68,7 +68,7 @@ for (const [name, env, line] of wrong) {
   });
 }
 
-test('an unknown command and an unknown option are told, with what there is', async (t) => {
+test('an unknown command and an unknown option are reported, with the available ones', async (t) => {
   const place = await placeForFixture();
   t.after(() => place.remove());
   for (const args of [['sevre'], ['serve', '--colour']]) {
@@ -81,7 +81,7 @@ test('an unknown command and an unknown option are told, with what there is', as
   assert.match(help.out, /serve.*\n.*deliver/s);
 });
 
-test('a second start on the same folder says so and leaves the first one alone', async (t) => {
+test('a second start on the same folder says so and does not affect the first one', async (t) => {
   const place = await placeForFixture();
   t.after(() => place.remove());
   const fixture = await startFixture(place);
@@ -94,14 +94,14 @@ test('a second start on the same folder says so and leaves the first one alone',
   assert.equal((await fetch(fixture.demo.base_url, { headers: { 'SERVICE-API-VERSION': '1' } })).status, 200);
 });
 
-test('a second start keeps the data; SIGTERM, SIGINT and SIGHUP each end it in order', async (t) => {
+test('a second start keeps the data; SIGTERM, SIGINT and SIGHUP each stop it gracefully', async (t) => {
   const place = await placeForFixture();
   t.after(() => place.remove());
   let first: string | undefined;
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     const fixture = await startFixture(place);
     const { demo } = fixture;
-    // The access token is a fresh one at each start; everything else stays.
+    // The access token is new at each start; everything else stays.
     const lasting = JSON.stringify({ ...demo, access_token: '' });
     first ??= lasting;
     assert.equal(lasting, first);
@@ -149,7 +149,7 @@ test('a crash between the demo’s commit and its file leaves the next start wor
   t.after(() => place.remove());
   const fixture = await startFixture(place);
   await fixture.end('SIGKILL');
-  // As if the file had been written and not yet been given its name.
+  // The state between writing the file and renaming it.
   const path = join(place.dataDir, 'demo.json');
   const { webhook_id: _made, ...half } = fixture.demo;
   await rename(path, `${path}.new`);

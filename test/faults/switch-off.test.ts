@@ -1,6 +1,6 @@
 /**
- * A webhook is switched off, on and deleted while a million deliveries wait for it: each answer comes at once, nothing of them
- * is sent any more, all of them end as failed, and whoever is well is not kept waiting meanwhile.
+ * A webhook is disabled, enabled and deleted while a million deliveries wait for it: each request is answered at once, none of them
+ * is sent any more, all of them end as failed, and other webhooks are not delayed meanwhile.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -25,9 +25,9 @@ const PENDING = Number(
   process.env['HALCYON_TEST_PENDING'] ?? amountOf('switch-off', { all: 1_000_000, part: 200_000 }),
 );
 const SWITCHES = 9;
-/** To end a million deliveries takes seconds, and a switch-off of a webhook without any takes 10 ms. */
+/** Ending a million deliveries takes seconds, and a disable of a webhook without any takes 10 ms. */
 const SLOWER_AT_MOST = 10;
-/** How often whoever is well is sent something, and how much of it arrives while the sweep goes on. */
+/** The interval of deliveries to the other webhook, and the number of them that must arrive during the sweep. */
 const LIVE_EVERY_MS = 25;
 const LIVE_MEANWHILE_PERCENT = 90;
 const SWEPT_WITHIN_MS = 300_000;
@@ -65,7 +65,7 @@ async function addWebhook(n: number, event: string): Promise<number> {
   return id;
 }
 
-/** Deliveries of one event, due in the last hour, which nobody has tried. */
+/** Deliveries of one event, due in the last hour, without an attempt. */
 async function addBacklog(webhookId: number, n: number): Promise<void> {
   const day = dayOf(new Date());
   const eventId = dailyIdOf(day, 10_000_000 + n, shard);
@@ -86,7 +86,7 @@ async function pendingOf(webhookId: number): Promise<number> {
     select count(*)::int as n from delivery where shard = ${shard} and webhook_id = ${webhookId}`;
   return row?.n ?? -1;
 }
-/** The last moment at which an attempt began, by the clock that we share with who sent it. */
+/** The last moment at which an attempt began, by the clock that this process shares with the worker. */
 async function lastAttemptMs(webhookId: number): Promise<number> {
   const [row] = await sql<{ at: Date | null }[]>`
     select max(date_started) as at from attempt where shard = ${shard} and webhook_id = ${webhookId}`;
@@ -127,7 +127,7 @@ const server = await startProgram({
 });
 ends.after(async () => void (await server.end('SIGKILL')));
 
-/** Publishes for the webhook that is well until `isOver`; answers when each was published and when it arrived. */
+/** Publishes for the other webhook until `isOver`; returns when each event was published and when it arrived. */
 async function live(isOver: () => boolean): Promise<{ publishedMs: number; arrivedMs: number }[]> {
   const published = new Map<string, number>();
   while (!isOver()) {
@@ -155,7 +155,7 @@ async function live(isOver: () => boolean): Promise<{ publishedMs: number; arriv
   return [...published].map(([id, publishedMs]) => ({ publishedMs, arrivedMs: arrived.get(id) ?? 0 }));
 }
 
-/** Waits until no more than a share of it is pending, while the webhook that is well is sent something all the time. */
+/** Waits until no more than a share is pending, while the other webhook receives deliveries all the time. */
 async function untilSwept(t: TestContext, webhookId: number, share: number): Promise<void> {
   const startedMs = performance.now();
   const left = await pendingOf(webhookId);
@@ -171,7 +171,7 @@ async function untilSwept(t: TestContext, webhookId: number, share: number): Pro
   const events = await meanwhile;
   const latencies = events.map(({ publishedMs, arrivedMs }) => arrivedMs - publishedMs);
   t.diagnostic(
-    `whoever is well meanwhile: p50 ${percentile(latencies, 0.5).toFixed(0)} ms, p95 ${percentile(latencies, 0.95).toFixed(0)} ms of ${latencies.length}`,
+    `the other webhook meanwhile: p50 ${percentile(latencies, 0.5).toFixed(0)} ms, p95 ${percentile(latencies, 0.95).toFixed(0)} ms of ${latencies.length}`,
   );
   // The last one may have been published at the very end of the sweep.
   const late = events.filter(({ arrivedMs }) => arrivedMs >= sweptMs).length;
@@ -179,7 +179,7 @@ async function untilSwept(t: TestContext, webhookId: number, share: number): Pro
   assert.ok(meanwhilePercent >= LIVE_MEANWHILE_PERCENT, `${meanwhilePercent} %`);
 }
 
-test('a switch-off answers at once, and no attempt starts after its answer', async (t) => {
+test('a disable is answered at once, and no attempt starts after its answer', async (t) => {
   await until(
     async () => Math.min(gotAt(1), gotAt(2)),
     (least) => least > 200,
@@ -187,8 +187,8 @@ test('a switch-off answers at once, and no attempt starts after its answer', asy
   const off = await timed('PATCH', `/webhooks/${switched}`, { is_active: '0' });
   assert.equal(off.status, 200);
   const left = await pendingOf(switched);
-  assert.ok(left > PENDING / 2, `most of it waits: ${left}`);
-  // In turn with a webhook for which nothing waits: the machine is as busy for the one as for the other.
+  assert.ok(left > PENDING / 2, `most of it is pending: ${left}`);
+  // Alternates with a webhook without a backlog: the load of the machine is the same for both.
   const tookMs: Record<number, number[]> = { [switched]: [off.tookMs], [idle]: [] };
   for (let n = 0; n < SWITCHES; n += 1) {
     for (const webhook of [idle, switched]) {
@@ -200,7 +200,7 @@ test('a switch-off answers at once, and no attempt starts after its answer', asy
   }
   const median = (webhook: number): number => percentile(tookMs[webhook] ?? [], 0.5);
   t.diagnostic(
-    `switched off in ${median(switched).toFixed(0)} ms with ${left} pending, in ${median(idle).toFixed(0)} ms with none`,
+    `disabled in ${median(switched).toFixed(0)} ms with ${left} pending, in ${median(idle).toFixed(0)} ms with none`,
   );
   assert.ok(median(switched) < SLOWER_AT_MOST * median(idle));
   const page = (await (await ask('GET', `/webhooks/${switched}/statuses?limit=300`)).json()) as {
@@ -216,7 +216,7 @@ test('a switch-off answers at once, and no attempt starts after its answer', asy
   assert.deepEqual([...ended], [{ state: 'failed' }]);
 });
 
-test('what happens after it was switched on again is sent, and nothing of before', async () => {
+test('an event after the enable is sent, and no delivery of before', async () => {
   await timed('PATCH', `/webhooks/${switched}`, { is_active: '1' });
   const before = gotAt(1);
   const event = { event: 'transaction/created', resource: { id: 'after' } };
@@ -235,7 +235,7 @@ test('what happens after it was switched on again is sent, and nothing of before
   );
 });
 
-test('a delete answers at once as well, and what was pending ends', async (t) => {
+test('a delete is answered at once as well, and pending deliveries end', async (t) => {
   const none = await timed('DELETE', `/webhooks/${idle}`);
   const left = await pendingOf(deleted);
   const gone = await timed('DELETE', `/webhooks/${deleted}`);
@@ -244,7 +244,7 @@ test('a delete answers at once as well, and what was pending ends', async (t) =>
     `deleted with ${left} pending in ${gone.tookMs.toFixed(0)} ms, with none in ${none.tookMs.toFixed(0)} ms`,
   );
   assert.ok(left > PENDING / 2 && gone.tookMs < SLOWER_AT_MOST * none.tookMs);
-  // The way is the same: to see all of it end again would take as long again.
+  // The code is the same: waiting for the end of all of them would take as long again.
   await untilSwept(t, deleted, 0.9);
   assert.ok((await lastAttemptMs(deleted)) <= gone.answeredMs);
 });

@@ -1,7 +1,7 @@
 /**
- * A webhook is switched off and on up to a thousand times through one process while fifty times as many events are published
- * through two: what was published after the answer to a switch-off is not sent to it, what was published after that to a
- * switch-on is.
+ * A webhook is disabled and enabled up to a thousand times through one process while fifty times as many events are published
+ * through two: events published after the answer to a disable are not sent to it, events published after the answer to an
+ * enable are.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,7 +14,7 @@ const EVENTS = 50 * SWITCHES;
 const CONNECTIONS = 4;
 /** Publishes that begin and end between two switches. */
 const WITHIN = 4;
-/** Another one each time; to see a run again, put the printed one here. */
+/** The seed differs in each run; set the printed one here to repeat a run. */
 const SEED = Math.trunc(Math.random() * 2 ** 31);
 
 const fixture = await openPublishFixture();
@@ -23,9 +23,9 @@ const servers = await Promise.all([fixture.start(), fixture.start()]);
 const [first, second] = servers.map(({ origin }) => origin) as [string, string];
 const webhookId = await fixture.addWebhook(first, 'transaction');
 
-/** A time between the answer to one switch and the question for the next; `number` counts the switches. */
+/** A time between the answer to one switch and the request of the next; `number` counts the switches. */
 type Phase = { number: number; isOn: boolean; within: number };
-/** `phase`: the only one in which it was under way; none where a switch was. */
+/** `phase`: the only one during which the request ran; undefined if a switch ran too. */
 type Publish = { ids: readonly number[]; phase: Phase | undefined };
 
 const publishes: Publish[] = [];
@@ -35,7 +35,7 @@ let enough = () => {};
 let switches = 0;
 const isOver = (): boolean => switches === SWITCHES && sent >= EVENTS;
 
-/** Mostly one event, and arrays: with as many publishes as the switches leave room for, about that many events in all. */
+/** Mostly one event, and arrays: as many publishes as fit between the switches, with about that many events in all. */
 const sizes = fc.sample(fc.noBias(fc.constantFrom(1, 1, 1, 1, 1, 1, 10, 20)), { numRuns: 10 * EVENTS, seed: SEED });
 
 async function connection(at: number): Promise<void> {
@@ -72,13 +72,13 @@ async function switchAll(): Promise<void> {
 }
 
 const epochsOf = new Map<number, number[]>();
-/** The publishes that were under way in such a phase alone, with what they left for the webhook. */
+/** The publishes that ran during such a phase alone, with their deliveries for the webhook. */
 const within = (isOn: boolean) =>
   publishes.flatMap(({ ids, phase: during }) =>
     during?.isOn === isOn ? [{ number: during.number, epochs: ids.map((id) => epochsOf.get(id) ?? []) }] : [],
   );
 
-test('switches and events meet each other', async (t) => {
+test('switches and events overlap', async (t) => {
   const started = performance.now();
   await Promise.all([switchAll(), ...Array.from({ length: CONNECTIONS }, (_, at) => connection(at))]);
   const seconds = (performance.now() - started) / 1_000;
@@ -92,20 +92,20 @@ test('switches and events meet each other', async (t) => {
   assert.ok(Math.min(on, off) >= (SWITCHES / 2) * WITHIN);
 });
 
-test('nothing that is published after the answer to a switch-off is for the webhook', () => {
+test('no event published after the answer to a disable is for the webhook', () => {
   const late = within(false).filter(({ epochs }) => epochs.flat().length > 0);
   assert.deepEqual(late, []);
 });
 
-test('everything that is published after the answer to a switch-on is for the webhook, once and under its epoch', () => {
-  // Each switch-off begins a new epoch, and what is of an older one is dead.
+test('every event published after the answer to an enable is for the webhook, once and under its epoch', () => {
+  // Each disable begins a new epoch, and deliveries of an older one fail.
   const wrong = within(true).filter(({ number, epochs }) =>
     epochs.some((found) => found.join() !== String(number / 2)),
   );
   assert.deepEqual(wrong, []);
 });
 
-test('what is published across a switch is for the webhook once at most', () => {
+test('an event published across a switch is for the webhook once at most', () => {
   const most = Math.max(...[...epochsOf.values()].map((epochs) => epochs.length));
   assert.equal(most, 1);
 });

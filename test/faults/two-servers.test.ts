@@ -1,5 +1,5 @@
 /**
- * Two server processes over one database, and everybody at once: a hundred times, fifty requests that want the same code
+ * Two server processes over one database with concurrent clients: a hundred times, fifty requests that redeem the same code
  * or refresh the same token, spread over both.
  */
 import assert from 'node:assert/strict';
@@ -51,7 +51,7 @@ async function send(server: string, form: Record<string, string>): Promise<Answe
 const sendToBoth = (form: Record<string, string>): Promise<Answer[]> =>
   Promise.all(Array.from({ length: AT_ONCE }, (_, n) => send(serverOf(n), form)));
 
-/** What redeems a fresh code of this client. */
+/** The request that redeems a new code of this client. */
 async function newExchange(client: Client): Promise<Record<string, string>> {
   const asking = {
     response_type: 'code',
@@ -67,7 +67,7 @@ async function newExchange(client: Client): Promise<Record<string, string>> {
   return { grant_type: 'authorization_code', code, redirect_uri: CALLBACK, code_verifier: VERIFIER, ...client };
 }
 
-/** What refreshes a fresh grant of this client. */
+/** The request that refreshes a new grant of this client. */
 async function newRefresh(client: Client): Promise<Record<string, string>> {
   const { body } = await send(issuer, await newExchange(client));
   return { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...client };
@@ -85,7 +85,7 @@ const distinct = (answers: readonly Answer[], member: string): unknown[] => [
   ...new Set(answers.map(({ body }) => body[member])),
 ];
 
-/** How many codes, access tokens and refresh tokens the grants of a client have: each combination that there is. */
+/** The numbers of codes, access tokens and refresh tokens of the grants of a client: each combination that exists. */
 async function rowsPerGrant({ client_id: clientId }: Client): Promise<unknown[]> {
   const rows = await sql`
     select distinct
@@ -98,7 +98,7 @@ async function rowsPerGrant({ client_id: clientId }: Client): Promise<unknown[]>
   return [...rows];
 }
 
-test('of fifty redemptions of a code in two processes one succeeds, and no token is left over', async () => {
+test('of fifty redemptions of a code in two processes one succeeds, and no other token is left', async () => {
   const client = await createClient(sql, details);
   for (let round = 0; round < ROUNDS; round += 1) {
     const answers = await sendToBoth(await newExchange(client));
@@ -110,21 +110,21 @@ test('of fifty redemptions of a code in two processes one succeeds, and no token
   assert.deepEqual(await rowsPerGrant(client), [{ codes: 1, accessTokens: 1, refreshTokens: 1 }]);
 });
 
-test('fifty refreshes of a stable token in two processes all give tokens that work, and the same refresh token', async () => {
+test('fifty refreshes of a stable token in two processes all return valid tokens, and the same refresh token', async () => {
   const client = await createClient(sql, details);
   for (let round = 0; round < ROUNDS; round += 1) {
     const form = await newRefresh(client);
     const answers = await sendToBoth(form);
     assert.deepEqual(statusesOf(answers), [200]);
     assert.deepEqual(distinct(answers, 'refresh_token'), [form['refresh_token']]);
-    // Each is shown to the process that did not give it.
+    // Each is used at the process that did not issue it.
     const calls = await Promise.all(answers.map(({ body }, n) => read(serverOf(n + 1), body['access_token'])));
     assert.deepEqual(statusesOf(calls), [200]);
   }
   assert.deepEqual(await rowsPerGrant(client), [{ codes: 1, accessTokens: AT_ONCE + 1, refreshTokens: 1 }]);
 });
 
-test('fifty refreshes of a rotating token in two processes agree on one successor, and it works', async () => {
+test('fifty refreshes of a rotating token in two processes return one successor, and it works', async () => {
   const client = await createPublicClient(sql, details);
   for (let round = 0; round < ROUNDS; round += 1) {
     const form = await newRefresh(client);

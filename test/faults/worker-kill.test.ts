@@ -1,6 +1,6 @@
 /**
- * `kill -9` of workers at random, while all of them send and others take over: whatever was accepted arrives, and what
- * arrives twice was in flight or unrecorded at a kill.
+ * `kill -9` of workers at random, while all of them send and others take over: each accepted event arrives, and
+ * duplicates were in flight or unrecorded at a kill.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -11,11 +11,11 @@ import { until } from '../setup/until.ts';
 
 const KILLS = amountOf('worker-kill', { all: 52, part: 16 });
 const WORKERS = 4;
-/** A life ends after so many deliveries, or at the latest when it has had its time: another owner may have all there is. */
+/** A life ends after this many deliveries, or at the latest after its time: another owner may have all there are. */
 const DELIVERIES_PER_LIFE = 150;
 const LIFE_MS = 5_000;
 const IN_FLIGHT_PERCENT = 75;
-/** Another one each time; to see the moments of a run again, put the printed one here. */
+/** The seed differs in each run; set the printed one here to repeat the moments of a run. */
 const SEED = Math.trunc(Math.random() * 2 ** 31);
 
 const moments = fc.sample(fc.noBias(fc.nat(DELIVERIES_PER_LIFE)), { numRuns: KILLS, seed: SEED });
@@ -42,7 +42,7 @@ async function place(): Promise<void> {
   }
 }
 
-test('workers that are killed at random lose nothing that was accepted', async (t) => {
+test('workers that are killed at random lose no accepted event', async (t) => {
   const since = performance.now();
   await fleet.startLoad();
   await Promise.all(Array.from({ length: WORKERS }, place));

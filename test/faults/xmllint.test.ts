@@ -1,4 +1,4 @@
-/** libxml reads XML more strictly than any parser of ours does: whatever a document holds, it has to take what is written. */
+/** libxml is stricter than any XML parser of this project: it must accept each document that Halcyon writes. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { anyDocument } from '../setup/any-document.ts';
 const naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
 const DOCUMENTS = 2_000;
 
-test('xmllint takes every document, and finds no namespace that is not declared', async (t) => {
+test('xmllint accepts every document, and finds no undeclared namespace', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-xml-'));
   t.after(() => rm(folder, { recursive: true }));
   const files: string[] = [];

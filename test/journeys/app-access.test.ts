@@ -1,4 +1,4 @@
-/** The webhooks that an app made are switched off when its access to the store ends, however it ends, and only then. */
+/** The webhooks that an app created are disabled when its access to the store ends, however it ends, and only then. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
@@ -36,7 +36,7 @@ const ON = ['1', null];
 const OFF = ['0', 'access_ended'];
 
 let events = 0;
-/** Publishes an event of the store, and returns the webhooks to which it goes. */
+/** Publishes an event of the store and returns the ids of the webhooks that it is delivered to. */
 async function publish(storeId: number, token = platform): Promise<number[]> {
   const body = { event: 'transaction/created', resource: { id: (events += 1) } };
   const published = await call('POST', `/stores/${storeId}/events`, { token, body });
@@ -51,25 +51,25 @@ async function publish(storeId: number, token = platform): Promise<number[]> {
 const maker = await newOwner();
 const endings: Record<string, GrantEnding['end']> = {
   ...Object.fromEntries(Object.entries(grantEndings(owners)).map(([how, { end }]) => [how, end])),
-  'when its person leaves the store': ({ storeId, userId }) =>
+  'because its person left the store': ({ storeId, userId }) =>
     call('DELETE', `/stores/${storeId}/members/${userId}`, { token: platform }),
-  'with its app, which its owner deletes': async (_owner, { credentials }) => {
+  'because its owner deleted the app': async (_owner, { credentials }) => {
     const page = `/account/clients/${credentials.client_id}/delete`;
     await submit(maker.browser, page, page);
   },
-  'when its person is erased': ({ userId }) => call('DELETE', `/users/${userId}`, { token: platform }),
+  'because its person was erased': ({ userId }) => call('DELETE', `/users/${userId}`, { token: platform }),
 };
 const rotating = new Set(Object.entries(grantEndings(owners)).flatMap(([how, { rotates }]) => (rotates ? [how] : [])));
 
 for (const [how, end] of Object.entries(endings))
-  test(`when access ends ${how}, the webhooks made under it are switched off in the same transaction`, async () => {
+  test(`when access ends ${how}, the webhooks created under it are disabled in the same transaction`, async () => {
     const [owner, other] = [await newOwner(), await newOwner()];
     const { storeId } = owner;
     await call('POST', `/stores/${storeId}/members`, { token: platform, body: { user: other.userId, role: 'owner' } });
     const [app, otherApp] = [await newApp(maker.userId, rotating.has(how)), await newApp()];
     const tokens = await letIn(owner, app);
     const ended = await addWebhook(tokens.access, storeId);
-    // Of another person's app in the same store, and of no app.
+    // One of another person's app in the same store, and one of no app.
     const others = [
       await addWebhook((await letIn(other, otherApp)).access, storeId),
       await addWebhook(platform, storeId),
@@ -94,7 +94,7 @@ for (const [how, end] of Object.entries(endings))
     );
   });
 
-test('while another grant of the same person lets the app into the store, its webhooks stay on', async () => {
+test('while another grant of the same person gives the app access to the store, its webhooks stay enabled', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   const first = await letIn(owner, app);
   const webhook = await addWebhook(first.access, owner.storeId);
@@ -105,7 +105,7 @@ test('while another grant of the same person lets the app into the store, its we
   assert.deepEqual(await stateOf(webhook), OFF);
 });
 
-/** A webhook that stopped because its person disconnected the app. */
+/** A webhook that was disabled because its person disconnected the app. */
 async function stopped(): Promise<{ owner: Owner; app: App; webhook: number }> {
   const [owner, app] = [await newOwner(), await newApp()];
   const { access, refresh } = await letIn(owner, app);
@@ -114,7 +114,7 @@ async function stopped(): Promise<{ owner: Owner; app: App; webhook: number }> {
   return { owner, app, webhook };
 }
 
-test('a webhook whose app has no access cannot be switched on', async () => {
+test('a webhook whose app has no access cannot be enabled', async () => {
   const { owner, webhook } = await stopped();
   const on = { is_active: '1' };
   for (const [method, body] of [
@@ -130,7 +130,7 @@ test('a webhook whose app has no access cannot be switched on', async () => {
   assert.deepEqual(await stateOf(webhook), OFF);
 });
 
-test('a new grant switches nothing on by itself, but allows it', async () => {
+test('a new grant enables no webhook by itself, but allows enabling them', async () => {
   const { owner, app, webhook } = await stopped();
   const page = await owner.browser.open(
     `/authorize?${new URLSearchParams(owners.asking({ client_id: app.credentials.client_id })).toString()}`,
@@ -142,7 +142,7 @@ test('a new grant switches nothing on by itself, but allows it', async () => {
   assert.deepEqual([patched.status, ...(await stateOf(webhook))], [200, ...ON]);
 });
 
-test('the consent page switches the webhooks on again if its person asks for that, and they are theirs from then on', async () => {
+test('the consent page enables the webhooks again if its person asks for that, and they belong to that person from then on', async () => {
   const { owner, app, webhook } = await stopped();
   const colleague = await newOwner();
   const member = { user: colleague.userId, role: 'member' };
@@ -163,7 +163,7 @@ test('the consent page switches the webhooks on again if its person asks for tha
   assert.deepEqual(await stateOf(webhook), OFF);
 });
 
-test('no active webhook is left when access ends while the app makes or switches on a webhook', async () => {
+test('no active webhook is left when access ends while the app creates or enables a webhook', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   const { access } = await letIn(owner, app);
   const webhook = await addWebhook(access, owner.storeId);
@@ -187,7 +187,7 @@ test('no active webhook is left when access ends while the app makes or switches
   assert.deepEqual(await publish(owner.storeId), []);
 });
 
-// The last one, because it lets the tokens of all others expire.
+// Runs last, because it lets the tokens of all other tests expire.
 test('an expired access token changes nothing', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   const { access } = await letIn(owner, app);

@@ -1,4 +1,4 @@
-/** Whose backlog it is: what an operator is woken for must be what waits for Halcyon, and not for somebody's endpoint. */
+/** The age of the backlog by cause: an alert must show what waits for Halcyon, and not what waits for an endpoint. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KEY } from '../setup/engine.ts';
@@ -10,7 +10,7 @@ import { until } from '../setup/until.ts';
 
 const WAITED_SECONDS = 120;
 
-/** An app in which all webhooks to one origin together have one slot, and a receiver. */
+/** An app in which all webhooks of one origin share one slot, and a receiver. */
 async function start() {
   const port = await freePort();
   const app = await startTestApp({ env: { METRICS_PORT: String(port), DELIVERY_SLOTS: '4' } });
@@ -24,7 +24,7 @@ async function start() {
     events: ['transaction/created'],
   };
   return {
-    /** The receiver answers nothing before it was asked who waits. */
+    /** Holds back each answer until the receiver was asked which deliveries wait. */
     holdAnswers: () => receiver.answer((_got, response) => void held.push(() => response.writeHead(204).end())),
     addWebhook: async (settings = {}): Promise<void> => {
       const made = await app.api('POST', `/stores/${app.storeId}/webhooks`, { body: { ...hook, ...settings } });
@@ -36,14 +36,14 @@ async function start() {
       const path = `/stores/${app.storeId}/events`;
       assert.equal((await app.api('POST', path, { token: app.platformToken, body })).status, 200);
     },
-    /** As if the row had been sealed with another key. */
+    /** Writes a key that looks as if it had been sealed with another secret key. */
     breakWebhooks: async (): Promise<void> => {
       await app.sql`update webhook set encryption_key = 'no envelope'`;
       await app.sql`select pg_notify('halcyon_webhook', shard || ':' || id) from webhook`;
     },
     /** Webhooks in memory by state. */
     lanes: async (state: string) => (await scrape(`http://127.0.0.1:${port}`)).value('halcyon_lanes', { state }),
-    /** Who has kept anything waiting for so long, once the first of all is sent. */
+    /** Returns the causes that kept a delivery waiting for at least this long, once the first of all is sent. */
     waitsFor: async () => {
       await receiver.until(1);
       app.clock.advance(WAITED_SECONDS * 1_000);
@@ -58,14 +58,14 @@ async function start() {
   };
 }
 
-test('what waits for the pace of its webhook is no backlog of ours', async () => {
+test("a delivery that waits for the rate limit of its webhook does not count as Halcyon's backlog", async () => {
   const { addWebhook, publish, waitsFor } = await start();
   await addWebhook({ rate_per_second: 2 });
   await publish(50);
   assert.deepEqual(await waitsFor(), ['endpoint']);
 });
 
-test('what waits for the answers of its own endpoint is no backlog of ours', async () => {
+test("a delivery that waits for answers of its own endpoint does not count as Halcyon's backlog", async () => {
   const { holdAnswers, addWebhook, publish, waitsFor } = await start();
   holdAnswers();
   await addWebhook();
@@ -73,7 +73,7 @@ test('what waits for the answers of its own endpoint is no backlog of ours', asy
   assert.deepEqual(await waitsFor(), ['endpoint']);
 });
 
-test('what waits for a slot is', async () => {
+test('a delivery that waits for a slot counts as backlog', async () => {
   const { holdAnswers, addWebhook, publish, waitsFor } = await start();
   holdAnswers();
   await addWebhook();
@@ -82,12 +82,12 @@ test('what waits for a slot is', async () => {
   assert.deepEqual(await waitsFor(), ['us']);
 });
 
-test('what waits for a webhook that cannot be used is, and the webhook has a state of its own', async () => {
+test('a delivery of a webhook that cannot be used counts as backlog, and the webhook has a state of its own', async () => {
   const { addWebhook, breakWebhooks, publish, waitsFor, lanes } = await start();
   await addWebhook();
   await breakWebhooks();
   await addWebhook();
-  // What was read before it broke is sent by, once more at most: nobody is told of what SQL changes behind the API.
+  // At most one delivery is sent with the settings read before the change: a change in SQL, behind the API, sends no notification.
   await until(
     async () => {
       await publish(1);

@@ -8,7 +8,7 @@ import { until } from '../setup/until.ts';
 const WEBHOOKS = 6;
 const LANES = 2;
 
-test('what was left behind for more webhooks than there are lanes is sent, each once', async () => {
+test('pending deliveries of more webhooks than there are lanes are each sent once', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   for (let n = 0; n < WEBHOOKS; n += 1) await engine.addWebhook(`${receiver.url}/${n}`);
@@ -23,7 +23,7 @@ test('what was left behind for more webhooks than there are lanes is sent, each 
   assert.equal(new Set(sent).size, sent.length);
 });
 
-test('a new event waits for none of those with a backlog, also where there is no lane left', async () => {
+test('a new event does not wait for webhooks with a backlog, even if no lane is left', async () => {
   const engine = await startEngine();
   const [hanging, receiver] = [await startReceiver(), await startReceiver()];
   hanging.answer(() => {});
@@ -40,7 +40,7 @@ test('a new event waits for none of those with a backlog, also where there is no
   assert.equal(receiver.got.length, 1);
 });
 
-test('who answered last has a place, however many that hang are found before', async () => {
+test('an endpoint whose last attempt succeeded gets a slot, however many hanging endpoints are found before it', async () => {
   const engine = await startEngine();
   const [hanging, receiver] = [await startReceiver(), await startReceiver()];
   hanging.answer(() => {});
@@ -58,5 +58,5 @@ test('who answered last has a place, however many that hang are found before', a
     async () => receiver.got.length,
     (count) => count === 2,
   );
-  assert.ok(hanging.got.length < 2 * LANES, `${hanging.got.length} that hang have places`);
+  assert.ok(hanging.got.length < 2 * LANES, `${hanging.got.length} hanging webhooks have slots`);
 });

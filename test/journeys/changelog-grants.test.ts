@@ -1,4 +1,4 @@
-/** The changelog of a store says who let which app in and who ended it: each once, with the deed, and nothing that opens anything. */
+/** The changelog of a store names each grant that is given or revoked, once, with its actor, and contains no secret. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { submit } from '../security/page-forms.ts';
@@ -8,16 +8,16 @@ import { startWithOwners, type Entry } from '../setup/owners.ts';
 const owners = await startWithOwners();
 const { call, sql, origin, newOwner, newApp, consent, letIn, entriesOf, grantOf } = owners;
 
-/** Of an entry: what was done and who did it. */
-const deedOf = (entry: Entry | undefined) =>
+/** Returns the action of an entry and its actor. */
+const actionOf = (entry: Entry | undefined) =>
   entry && [entry.resource, entry.action, entry.actor, entry.user, entry.client];
 
-test('who lets an app into a store stands in its changelog at once, with the app and without its code', async () => {
+test('a grant is in the changelog of its store at once, with the app and without its code', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   const { code, access, refresh } = await letIn(owner, app);
   const [entry, ...others] = await entriesOf(owner.storeId);
   assert.deepEqual(others, []);
-  assert.deepEqual(deedOf(entry), ['grant', 'given', 'user', owner.userId, null]);
+  assert.deepEqual(actionOf(entry), ['grant', 'given', 'user', owner.userId, null]);
   assert.equal(entry?.resource_id, await grantOf(owner));
   const { client_id: clientId, client_secret: secret } = app.credentials;
   const facts = { client_id: clientId, name: 'Gadget', user_id: owner.userId };
@@ -27,7 +27,7 @@ test('who lets an app into a store stands in its changelog at once, with the app
   for (const opener of [code, access, refresh, secret]) assert.ok(!all.includes(opener.slice(-20)));
 });
 
-test('a webhook for the changelog is told of a grant', async () => {
+test('a webhook for the changelog receives the entry of a grant', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   const { access: token } = await letIn(owner, app);
   const url = 'https://hooks.example.com/';
@@ -55,7 +55,7 @@ test('access to a whole account is in no changelog, neither when it is given nor
 });
 
 for (const [how, { end, ended, rotates = false }] of Object.entries(grantEndings(owners)))
-  test(`a grant that ends ${how} is revoked in the changelog, once and by whom`, async () => {
+  test(`a grant that ends ${how} is revoked in the changelog, once and with its actor`, async () => {
     const [owner, app] = [await newOwner(), await newApp(undefined, rotates)];
     const tokens = await letIn(owner, app);
     const grant = await grantOf(owner);
@@ -63,12 +63,12 @@ for (const [how, { end, ended, rotates = false }] of Object.entries(grantEndings
     const [given, revoked, ...others] = await entriesOf(owner.storeId);
     assert.deepEqual(others, []);
     const [actor, user, client] = ended;
-    assert.deepEqual(deedOf(revoked), ['grant', 'revoked', actor, user(owner), client(app)]);
+    assert.deepEqual(actionOf(revoked), ['grant', 'revoked', actor, user(owner), client(app)]);
     assert.equal(revoked?.resource_id, grant);
     assert.deepEqual([revoked?.before, revoked?.after], [given?.after, null]);
   });
 
-test('an app that its owner deletes on its page ends in the stores of others, by its owner', async () => {
+test('if its owner deletes an app on its page, the changelogs of other stores show the end of its grants, by that owner', async () => {
   const [owner, maker] = [await newOwner(), await newOwner()];
   const app = await newApp(maker.userId);
   await letIn(owner, app);
@@ -76,5 +76,5 @@ test('an app that its owner deletes on its page ends in the stores of others, by
   assert.equal((await submit(maker.browser, page, page)).status, 303);
   const [, revoked, ...others] = await entriesOf(owner.storeId);
   assert.deepEqual(others, []);
-  assert.deepEqual(deedOf(revoked), ['grant', 'revoked', 'user', maker.userId, null]);
+  assert.deepEqual(actionOf(revoked), ['grant', 'revoked', 'user', maker.userId, null]);
 });

@@ -1,4 +1,4 @@
-/** What ends many grants, or meets something else that ends them: each store is told once of each, and nobody waits for ever. */
+/** Concurrent changes that end many grants: each changelog has each end once, and no request waits forever. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
@@ -19,31 +19,31 @@ const ROUNDS = 5;
 type Answer = ReturnType<typeof call>;
 const erase = (userId: number): Answer => call('DELETE', `/users/${userId}`, { token: platform });
 const eraseStore = (storeId: number): Answer => call('DELETE', `/stores/${storeId}`, { token: platform });
-/** What was done in a store, as `resource action` of which id. */
-const deedsIn = async (storeId: number): Promise<string[]> =>
+/** Returns the entries of a store as `resource action id`. */
+const actionsIn = async (storeId: number): Promise<string[]> =>
   (await entriesOf(storeId)).map(({ resource, action, resource_id: id }) => `${resource} ${action} ${id}`);
 
-test('of an erased user each of their stores says that they have gone, and what they let in', async () => {
+test('each store of an erased user has entries for the member that left and for the grants that ended', async () => {
   const [owner, other, app] = [await newOwner(), await newOwner(), await newApp()];
   await addMember(sql, { storeId: other.storeId, userId: owner.userId, role: 'member', now: owners.now() });
   await letIn(owner, app);
   const grant = await grantOf(owner);
   assert.equal((await erase(owner.userId)).status, 204);
   const gone = `member deleted ${owner.userId}`;
-  assert.deepEqual(await deedsIn(owner.storeId), [`grant given ${grant}`, `grant revoked ${grant}`, gone]);
+  assert.deepEqual(await actionsIn(owner.storeId), [`grant given ${grant}`, `grant revoked ${grant}`, gone]);
   const [entry, ...rest] = await entriesOf(other.storeId);
   assert.deepEqual(rest, []);
   assert.deepEqual([entry?.action, entry?.actor, entry?.user], ['deleted', 'platform', null]);
   assert.deepEqual([entry?.before, entry?.after], [{ user_id: owner.userId, role: 'member' }, null]);
 });
 
-test('the app of an erased user ends in the stores of others, too', async () => {
+test("the grants of an erased user's app end in the changelogs of other stores, too", async () => {
   const [owner, other] = [await newOwner(), await newOwner()];
   const app = await newApp(owner.userId);
   await letIn(other, app);
   const grant = await grantOf(other);
   assert.equal((await erase(owner.userId)).status, 204);
-  assert.deepEqual(await deedsIn(other.storeId), [`grant given ${grant}`, `grant revoked ${grant}`]);
+  assert.deepEqual(await actionsIn(other.storeId), [`grant given ${grant}`, `grant revoked ${grant}`]);
 });
 
 test('a revocation that is rolled back is in no changelog', async () => {
@@ -59,7 +59,7 @@ test('a revocation that is rolled back is in no changelog', async () => {
   assert.equal((await entriesOf(owner.storeId)).length, 1);
 });
 
-test('of an app that is deleted, every grant ends in the changelog once, however many there are', async () => {
+test('when an app is deleted, each of its grants ends once in the changelog, however many there are', async () => {
   const GRANTS = 4_100;
   const [owner, app] = [await newOwner(), await newApp()];
   await sql`
@@ -70,12 +70,12 @@ test('of an app that is deleted, every grant ends in the changelog once, however
   const { client_id: clientId } = app.credentials;
   assert.equal((await call('DELETE', `/clients/${clientId}`, { token: platform })).status, 204);
   assert.deepEqual(
-    await deedsIn(owner.storeId),
+    await actionsIn(owner.storeId),
     grants.map(({ id }) => `grant revoked ${id}`),
   );
 });
 
-test('a revocation that waits for the deletion of its app ends nothing a second time', async () => {
+test('a revocation that waits for the deletion of its app writes no second entry', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   await letIn(owner, app);
   const action = `/account/connected/${await grantOf(owner)}/revoke`;
@@ -92,24 +92,24 @@ test('a revocation that waits for the deletion of its app ends nothing a second 
   await deletion`commit`;
   deletion.release();
   assert.equal((await pressed).status, 303);
-  assert.deepEqual(await deedsIn(owner.storeId), [`grant given ${await grantOf(owner)}`]);
+  assert.deepEqual(await actionsIn(owner.storeId), [`grant given ${await grantOf(owner)}`]);
 });
 
-test('a grant that meets the erasure of its user ends with it, and neither waits for the other', async () => {
+test('a grant that races the erasure of its user ends with it, and neither waits for the other', async () => {
   for (let round = 0; round < ROUNDS; round += 1) {
     const [owner, app] = [await newOwner(), await newApp()];
     await letIn(owner, app);
     const [erased] = await Promise.all([erase(owner.userId), consent(owner, app).catch(() => 'no form')]);
     assert.equal(erased.status, 204);
-    const deeds = await entriesOf(owner.storeId);
+    const entries = await entriesOf(owner.storeId);
     const idsOf = (wanted: string) =>
-      deeds.flatMap(({ action, resource_id: id }) => (action === wanted ? [id] : [])).toSorted((a, b) => a - b);
+      entries.flatMap(({ action, resource_id: id }) => (action === wanted ? [id] : [])).toSorted((a, b) => a - b);
     assert.deepEqual(idsOf('revoked'), idsOf('given'));
     assert.deepEqual(idsOf('deleted'), [owner.userId]);
   }
 });
 
-test('two people who let in the app of the other are erased at the same time', async () => {
+test("two people who each gave access to the other's app can be erased at the same time", async () => {
   for (let round = 0; round < ROUNDS; round += 1) {
     const [one, two] = [await newOwner(), await newOwner()];
     const [ofOne, ofTwo] = [await newApp(one.userId), await newApp(two.userId)];
@@ -127,7 +127,7 @@ test('two people who let in the app of the other are erased at the same time', a
   }
 });
 
-/** Begins both in this order while `held` is locked, and lets go when both wait: what each of them answered. */
+/** Starts both in this order while `held` is locked, unlocks it when both wait, and returns both answers. */
 async function inTurn(held: (tx: Tx) => Promise<unknown>, one: () => Answer, two: () => Answer): Promise<number[]> {
   const started: Answer[] = [];
   await transaction(sql, async (tx) => {
@@ -143,7 +143,7 @@ async function inTurn(held: (tx: Tx) => Promise<unknown>, one: () => Answer, two
   return (await Promise.all(started)).map(({ status }) => status);
 }
 
-test('a user and their store are erased at the same time', async () => {
+test('a user and their store can be erased at the same time', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   await letIn(owner, app);
   const membership = (tx: Tx) => tx`select from membership where user_id = ${owner.userId} for share`;
@@ -155,7 +155,7 @@ test('a user and their store are erased at the same time', async () => {
   assert.deepEqual(answers, [204, 204]);
 });
 
-test('a store is erased while somebody disconnects all that they have let into it', async () => {
+test('a store can be erased while a person disconnects all apps that they gave access to it', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   await letIn(owner, app);
   const first = await grantOf(owner);
@@ -165,7 +165,7 @@ test('a store is erased while somebody disconnects all that they have let into i
     (await call('DELETE', `/stores/${owner.storeId}/members/${owner.userId}`, { token: platform })).status,
     204,
   );
-  // Written again, it stands behind the second one in the table.
+  // The update moves the row behind the second one in the table.
   await sql`update access_grant set date_used = ${owners.now()} where id = ${first}`;
   const answers = await inTurn(
     (tx) => tx`select from access_grant where id = ${second} for share`,

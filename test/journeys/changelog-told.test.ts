@@ -1,4 +1,4 @@
-/** Whom the changelog tells, and what it keeps to itself. */
+/** Which webhooks receive entries of the changelog, and which values the entries never contain. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
@@ -26,7 +26,7 @@ async function make(settings: Json): Promise<{ id: number; path: string }> {
 const watch = (path: string) => make({ url: receiver.url + path, event_resource: 'changelog' });
 const change = async (path: string, body: Json) => assert.equal((await api('PATCH', path, { body })).status, 200);
 
-/** What was written for a webhook to send, sent or not. */
+/** Returns the deliveries written for a webhook, sent or not. */
 async function deliveriesOf(webhookId: number): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select (select count(*) from delivery where webhook_id = ${webhookId})
@@ -36,7 +36,7 @@ async function deliveriesOf(webhookId: number): Promise<number> {
 const receivedAt = (path: string) => receiver.got.filter((got) => got.path === path);
 const bodyOf = (got: { body: Buffer } | undefined) => JSON.parse(String(got?.body)) as Json;
 
-test('a webhook that watches the changelog is told of its own making, with what GET of the entry answers', async () => {
+test('a webhook for the changelog receives the entry of its own creation, equal to GET of the entry', async () => {
   const before = receiver.got.length;
   const { id } = await watch('/own');
   await receiver.until(before + 1);
@@ -49,7 +49,7 @@ test('a webhook that watches the changelog is told of its own making, with what 
   await api('DELETE', `/webhooks/${id}`);
 });
 
-test('it is told of what others change, also by a command beside the service', async () => {
+test('it receives changes by others, also those of a command beside the server', async () => {
   const had = receiver.got.length;
   const { id } = await watch('/others');
   await receiver.until(had + 1);
@@ -63,7 +63,7 @@ test('it is told of what others change, also by a command beside the service', a
   await api('DELETE', `/webhooks/${id}`);
 });
 
-test('one that is switched off or deleted is not told of it, and one that stays is', async () => {
+test('a webhook that was disabled or deleted receives no entry, and an enabled one does', async () => {
   const [off, gone, stays] = [await watch('/off'), await watch('/gone'), await watch('/stays')];
   const [offHad, goneHad, staysHad] = [
     await deliveriesOf(off.id),
@@ -93,7 +93,7 @@ const SECRETS = {
   newPath: 'path-credential-60d7',
 };
 
-test('keys, values of headers, paths and queries of urls stand nowhere in what the changelog wrote', async () => {
+test('keys, header values, paths and queries of urls appear nowhere in an entry', async () => {
   const origin = 'http://127.0.0.1:9';
   const urlOf = (path: string, token: string) => `${origin}/services/${path}?token=${token}`;
   const headers = { 'X-Api-Key': SECRETS.header, constructor: 'x' };
@@ -129,7 +129,7 @@ test('keys, values of headers, paths and queries of urls stand nowhere in what t
   ]);
 });
 
-/** What the changelog tells of a url when it comes in the place of another. */
+/** Returns what the changelog shows of a url that replaces another. */
 const MOVES: [from: string, to: string, before: string, after: string][] = [
   [
     'https://a.example.com/one',
@@ -141,7 +141,7 @@ const MOVES: [from: string, to: string, before: string, after: string][] = [
   ['https://a.example.com/', 'https://a.example.com?x=1', 'https://a.example.com/', 'https://a.example.com/(set)'],
 ];
 
-test('of another url the changelog tells the origin, and that the rest is another', async () => {
+test('for a changed url the changelog shows the origin, and whether the rest changed', async () => {
   const { id, path } = await make({ url: receiver.url, is_active: '0' });
   for (const [from, to, before, after] of MOVES) {
     await change(path, { url: from });

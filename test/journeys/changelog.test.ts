@@ -1,4 +1,4 @@
-/** Who changed what in a store: an entry for each change of the store, its members and its webhooks, whoever made it. */
+/** The changelog of a store: an entry for each change of the store, its members and its webhooks, by any actor. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startWithPeople } from '../security/people.ts';
@@ -20,7 +20,7 @@ async function listed(storeId: number): Promise<Representation[]> {
   assert.equal(reply.status, 200);
   return itemsOf(reply, 'changelogs');
 }
-/** What the changelog of a store gained meanwhile, but for ids, dates and links. */
+/** Returns the entries that the changelog gained meanwhile, without ids, dates and links. */
 async function entriesOf(act: () => Promise<unknown>, storeId = alpha) {
   const before = new Set((await listed(storeId)).map(({ id }) => id));
   await act();
@@ -45,7 +45,7 @@ async function newHook(body: object = HOOK): Promise<string> {
 }
 const idOf = (path: string): number => Number(path.split('/').at(-1));
 
-/** A form of a page, sent by Ada in her browser with these fields filled in otherwise. */
+/** Submits a form of a page in Ada's browser with these fields changed. */
 async function sendForm(path: string, method: string, changes: Record<string, string> = {}) {
   const headers = { Accept: 'text/html', Cookie: people.browser.cookie() ?? '', 'Sec-Fetch-Site': 'same-origin' };
   const page = await (await fetch(people.origin + path, { headers })).text();
@@ -58,7 +58,7 @@ async function sendForm(path: string, method: string, changes: Record<string, st
   assert.equal(response.status, 303, await response.text());
 }
 
-test('a store begins its changelog with what it was made of', async () => {
+test('the changelog of a store begins with the values that it was created with', async () => {
   const details = { name: 'Gamma', domain: 'Gamma.example.com', email: 'g@example.com', time_zone: 'Asia/Tokyo' };
   const { body } = await call('POST', '/stores', { token: platform, body: details });
   const { _links: _, id: storeId, date_created: __, date_modified: ___, ...after } = body;
@@ -78,7 +78,7 @@ const changers: [string, () => Promise<unknown>, object][] = [
   ['a person at the page', () => sendForm(ALPHA, 'PATCH', { name: 'By herself' }), byAda],
 ];
 for (const [who, act, by] of changers) {
-  test(`a change of the store by ${who} says who it was, and what was there before`, async () => {
+  test(`a change of the store by ${who} has its actor and the values before`, async () => {
     const before = (await call('GET', ALPHA, { token: store })).body['name'];
     const entries = await entriesOf(act);
     const after = (await call('GET', ALPHA, { token: store })).body['name'];
@@ -87,7 +87,7 @@ for (const [who, act, by] of changers) {
   });
 }
 
-test('a member is added, made an owner and taken out in three entries', async () => {
+test('a member who is added, made an owner and removed has three entries', async () => {
   const bob = `${ALPHA}/members/${bobId}`;
   const entries = await entriesOf(async () => {
     await call('POST', `${ALPHA}/members`, { token: platform, body: { user: bobId, role: 'member' } });
@@ -121,7 +121,7 @@ const settings = {
   retry_profile: 'hour',
 };
 
-test('a webhook is made, changed, switched off and deleted in an entry each', async () => {
+test('a webhook that is created, changed, disabled and deleted has one entry for each', async () => {
   let path = '';
   const entries = await entriesOf(async () => {
     path = await newHook();
@@ -141,7 +141,7 @@ test('a webhook is made, changed, switched off and deleted in an entry each', as
   ]);
 });
 
-test('of a replaced webhook the entry says what differs, defaults that came back included', async () => {
+test('the entry of a replaced webhook has the differences, including restored defaults', async () => {
   const path = await newHook({ ...HOOK, query: 'zoom=items', retry_profile: 'long' });
   const body = { name: 'Orders', format: 'json', encryption_key: HOOK.encryption_key, url: HOOK.url };
   const [entry, ...more] = await entriesOf(() => call('PUT', path, { token: store, body }));
@@ -156,7 +156,7 @@ test('of a replaced webhook the entry says what differs, defaults that came back
   assert.deepEqual(entry['after'], { query: null, event_resource: null, events: [], retry_profile: 'hour' });
 });
 
-test('a change in which nothing differs is not written down', async () => {
+test('a change without a difference has no entry', async () => {
   const events = ['transaction/created', 'transaction/captured'];
   const url = `${HOOK.url}?token=t`;
   const path = await newHook({ ...HOOK, headers: { 'X-One': '1', 'X-Two': '2' }, url, events });
@@ -172,7 +172,7 @@ test('a change in which nothing differs is not written down', async () => {
   assert.deepEqual(entries, []);
 });
 
-test('what is refused is not written down', async () => {
+test('a rejected change has no entry', async () => {
   const path = await newHook();
   const stale = { 'If-Match': '"of another time"' };
   const entries = await entriesOf(async () => {
@@ -186,14 +186,14 @@ test('what is refused is not written down', async () => {
   assert.deepEqual(entries, []);
 });
 
-test('a creation that is asked for twice under one key is written down once', async () => {
+test('a creation repeated under one idempotency key has one entry', async () => {
   const headers = { 'Idempotency-Key': 'once' };
   const ask = () => call('POST', `${ALPHA}/webhooks`, { token: store, body: HOOK, headers });
   const entries = await entriesOf(async () => assert.equal((await ask()).body['id'], (await ask()).body['id']));
   assert.equal(entries.length, 1);
 });
 
-/** Lets a commit fail that leaves a store, a webhook or an event with this text in it. */
+/** Makes each commit fail that leaves a store, a webhook or an event with this text. */
 await sql.unsafe(`
   create function refuse() returns trigger language plpgsql as $$ begin raise 'refused by the test'; end $$;
   create constraint trigger late after update on store deferrable initially deferred
@@ -208,7 +208,7 @@ test('a change that does not commit leaves no entry', async () => {
   assert.deepEqual(entries, []);
 });
 
-test('a change whose entry cannot be written is not made', async () => {
+test('a change whose entry cannot be written is rolled back', async () => {
   const name = 'Undone by its entry';
   const path = await newHook();
   assert.equal((await change(ALPHA, { name })).status, 500);
@@ -227,7 +227,7 @@ async function program(...args: string[]) {
   return JSON.parse(out) as Record<string, unknown>;
 }
 
-test('what the operator does by a command is written down as theirs', async () => {
+test('a change by a command of the operator has an entry with the operator as actor', async () => {
   const [id, bob, ada] = [String(beta), String(bobId), String(adaId)];
   let delta = 0;
   const entries = await entriesOf(async () => {
@@ -248,7 +248,7 @@ test('what the operator does by a command is written down as theirs', async () =
   assert.deepEqual([first?.['actor'], first?.['action'], first?.['resource_id']], ['operator', 'created', delta]);
 });
 
-test('an app reads the changelog of its store, and of no other', async () => {
+test('an app reads the changelog of its own store only', async () => {
   const own = await call('GET', `${ALPHA}/changelogs`, { token: store });
   assert.equal(own.status, 200);
   const [entry] = itemsOf(own, 'changelogs');
@@ -256,7 +256,7 @@ test('an app reads the changelog of its store, and of no other', async () => {
   assert.equal((await call('GET', `/stores/${beta}/changelogs`, { token: store })).status, 404);
 });
 
-test('what an entry has is known, and whatever else is asked for is a mistake', async () => {
+test('a search for a documented property of an entry works, and any other parameter is an error', async () => {
   const [{ _links, ...entry } = { _links: {} }] = await listed(alpha);
   assert.deepEqual(Object.keys(internalProperties('changelog') ?? {}).toSorted(), Object.keys(entry).toSorted());
   for (const [query, message] of [

@@ -1,4 +1,4 @@
-/** `halcyon listen`: what happens in a store comes to an app on somebody's computer, that Halcyon cannot reach. */
+/** `halcyon listen`: the events of a store are forwarded to an app on a computer that Halcyon cannot reach. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdir, writeFile } from 'node:fs/promises';
@@ -42,7 +42,7 @@ type Listener = ReturnType<PersonAtTerminal['start']> & {
 };
 type Listening = { forward: string | null; encryption_key: string; webhooks: number[]; events: string[] };
 
-/** Started, and fulfilled when it listens. */
+/** Starts the command; fulfilled when it listens. */
 async function listen(...args: string[]): Promise<Listener & { listening: Listening }> {
   const child = person.start('listen', '--json', ...args);
   const ended = once(child, 'close');
@@ -65,7 +65,7 @@ async function stop(listener: Listener): Promise<void> {
   assert.deepEqual(await listener.ended, [0, null], listener.said());
 }
 
-test('what happens is forwarded as Halcyon would have sent it, answered, and told', async () => {
+test('an event is forwarded as Halcyon would have sent it, answered, and printed', async () => {
   const receiver = await startReceiver(ends);
   receiver.answer(
     (_got, response) => void response.writeHead(receiver.got.length === 1 ? 201 : 500, { 'X-App': 'mine' }).end('seen'),
@@ -114,13 +114,13 @@ test('what happens is forwarded as Halcyon would have sent it, answered, and tol
   for (const { response_body: text, response_headers: headers } of kept)
     assert.deepEqual([text, /^X-App: mine$/m.test(headers)], ['seen', true]);
   await stop(listener);
-  assert.deepEqual(await webhooks(), [], 'it takes its webhook with it');
+  assert.deepEqual(await webhooks(), [], 'the listener deletes its webhook when it stops');
 });
 
-test('an app that is not there is told of', async () => {
-  const nobody = await startReceiver(ends);
-  await nobody.close();
-  const { port } = new URL(nobody.url);
+test('an app that cannot be reached is reported', async () => {
+  const closed = await startReceiver(ends);
+  await closed.close();
+  const { port } = new URL(closed.url);
   const listener = await listen('--forward', `${port}/hook`);
   assert.equal(listener.listening.forward, `http://localhost:${port}/hook`);
   await publish('transaction/created');
@@ -132,7 +132,7 @@ test('an app that is not there is told of', async () => {
   await stop(listener);
 });
 
-test('several resources, some events alone, and a key that stays', async () => {
+test('several resources, selected events, and a key that stays the same', async () => {
   const keyFile = join(person.folder, 'key');
   const listener = await listen(
     '--events',
@@ -157,7 +157,7 @@ test('several resources, some events alone, and a key that stays', async () => {
   await stop(again);
 });
 
-test('what a killed listener left behind is removed by the next, and what a running one has is not', async () => {
+test('the next listener removes the webhook of a killed one, and not that of a running one', async () => {
   const killed = await listen();
   killed.kill('SIGKILL');
   await killed.ended;
@@ -170,10 +170,10 @@ test('what a killed listener left behind is removed by the next, and what a runn
   assert.deepEqual(await readdir(join(person.folder, 'listening')), []);
 });
 
-test('a token that has run out keeps nothing from arriving, and what is under way meanwhile is forwarded once', async () => {
+test('an expired token loses no event, and an event that is in flight meanwhile is forwarded once', async () => {
   const receiver = await startReceiver(ends);
   const answered = Promise.withResolvers<void>();
-  // The app takes its time for the first, until the stream has brought it a second time.
+  // The app delays its first answer until the stream has brought the event a second time.
   receiver.answer((_got, response) => {
     if (receiver.got.length > 1) response.writeHead(204).end();
     else void answered.promise.then(() => response.writeHead(204).end());
@@ -189,7 +189,7 @@ test('a token that has run out keeps nothing from arriving, and what is under wa
   await arrived(first);
   await app.sql`update access_token t set date_expires = ${app.clock.now()} from access_grant g join client c on c.id = g.client
     where g.id = t.grant_id and c.client_id = ${COMMAND_LINE_CLIENT}`;
-  // The server ends the stream when it looks at the token again; what comes before that is answered with a new one.
+  // The server ends the stream when it checks the token again; later events are answered with a new token.
   await until(
     async () => listener.said(),
     (said) => said.includes('Reconnected'),
@@ -208,7 +208,7 @@ test('a token that has run out keeps nothing from arriving, and what is under wa
   await stop(listener);
 });
 
-test('what cannot be listened to is said at once', async () => {
+test('an argument that the command cannot listen to is rejected at once', async () => {
   const unknown = await person.run('listen', '--events', 'transaction/exploded');
   assert.deepEqual(
     [unknown.code, /exploded.*possible: transaction\/created, /.test(unknown.err)],
@@ -222,7 +222,7 @@ test('what cannot be listened to is said at once', async () => {
   assert.match(empty.err, /is empty/);
 });
 
-test('an empty list and a mistyped address are refused, and not taken for something else', async () => {
+test('an empty list and a mistyped address are rejected', async () => {
   const mistyped: [option: string, value: string][] = [
     ['--events', ''],
     ['--resource', ' , '],
@@ -236,9 +236,9 @@ test('an empty list and a mistyped address are refused, and not taken for someth
   }
 });
 
-test('halcyon trigger sends a made-up event to whoever listens, and says what came back', async () => {
-  const nobody = await person.run('trigger', 'transaction/created');
-  assert.deepEqual([nobody.code, /No listener receives transaction\/created/.test(nobody.err)], [1, true], nobody.err);
+test('halcyon trigger sends a sample event to all listeners and prints the answers', async () => {
+  const closed = await person.run('trigger', 'transaction/created');
+  assert.deepEqual([closed.code, /No listener receives transaction\/created/.test(closed.err)], [1, true], closed.err);
   const unknown = await person.run('trigger', 'transaction/exploded');
   assert.deepEqual(
     [unknown.code, /There are:\n(.*\n)* {2}customer\/modified/.test(unknown.err)],
@@ -268,7 +268,7 @@ test('halcyon trigger sends a made-up event to whoever listens, and says what ca
   await stop(listener);
 });
 
-test('a listener whose login is ended says so, and ends', async () => {
+test('a listener whose login has ended says so and exits', async () => {
   const other = await personAtTerminal(app.baseUrl, USER, ends);
   assert.equal((await other.login()).code, 0);
   const listener = other.start('listen');

@@ -1,4 +1,4 @@
-/** `halcyon login`, `whoami` and `logout`: a person at a terminal lets it into a store, in their browser. */
+/** `halcyon login`, `whoami` and `logout`: a person gives a terminal access to a store in their browser. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFile, stat, writeFile } from 'node:fs/promises';
@@ -15,15 +15,15 @@ import { until } from '../setup/until.ts';
 
 const USER = { email: 'owner@example.com', password: 'a long password' };
 
-/** An access token is good for two hours. */
+/** The lifetime of an access token is two hours. */
 const PAST_ACCESS_MS = 3 * 3_600_000;
 
 const ends = endings();
 const app = await startTestApp({ roles: ['serve'] });
-// Of many processes that start at once one makes it.
+// Of many processes that start at once, one creates it.
 await Promise.all(Array.from({ length: 4 }, () => provideCommandLineClient(app.sql, app.clock.now())));
 
-/** The first line that answers a request target which no browser would send. */
+/** Returns the first line of the answer to a request target that no browser would send. */
 async function answerTo(address: string, target: string): Promise<string> {
   const socket = connect(Number(new URL(address).port), '127.0.0.1');
   socket.end(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
@@ -33,12 +33,12 @@ async function answerTo(address: string, target: string): Promise<string> {
 
 type Logins = Record<string, { access_token: string; refresh_token: string }>;
 
-test("the command line's client is not deleted by mistake", async () => {
+test('the client of the command line is not deleted by mistake', async () => {
   const answer = await app.api('DELETE', `/clients/${COMMAND_LINE_CLIENT}`, { token: app.platformToken });
   assert.equal(answer.status, 409);
 });
 
-test('a terminal is let into a store, says who it is, and is let out again', async () => {
+test('a terminal logs in to a store, shows its identity, and logs out again', async () => {
   const person = await personAtTerminal(app.baseUrl, USER, ends);
   const login = await person.login();
   assert.equal(login.code, 0, login.err);
@@ -52,7 +52,7 @@ test('a terminal is let into a store, says who it is, and is let out again', asy
   assert.deepEqual(modes, [0o600, 0o700]);
   const { [app.baseUrl]: kept } = JSON.parse(await readFile(path, 'utf8')) as Logins;
   assert.ok(kept !== undefined);
-  for (const said of [login.out, login.err]) assert.ok(!/hal_[ar]t_/.test(said), 'no token is said');
+  for (const said of [login.out, login.err]) assert.ok(!/hal_[ar]t_/.test(said), 'no token is printed');
 
   const who = await person.run('whoami', '--json', '--server', new URL(app.baseUrl).host);
   const { store, scope } = JSON.parse(who.out) as { store: object; scope: string };
@@ -62,13 +62,13 @@ test('a terminal is let into a store, says who it is, and is let out again', asy
   const logout = await person.run('logout');
   assert.equal(logout.code, 0, logout.err);
   const refused = await app.api('GET', '/', { token: kept.access_token });
-  assert.equal(refused.status, 401, 'what it had is ended at the server, too');
+  assert.equal(refused.status, 401, 'the grant is revoked at the server, too');
   const after = await person.run('whoami');
   assert.equal(after.code, 1);
   assert.ok(after.err.endsWith(`: run halcyon login --server ${app.baseUrl}\n`), after.err);
 });
 
-test('whoever says no in the browser is told so, and nobody waits for ever', async () => {
+test('a denial in the browser ends the login with a message and without further waiting', async () => {
   const person = await personAtTerminal(app.baseUrl, USER, ends);
   const denied = await person.login('deny');
   assert.equal(denied.code, 1);
@@ -78,7 +78,7 @@ test('whoever says no in the browser is told so, and nobody waits for ever', asy
   assert.match(late.err, / 1 s\. .*--timeout/);
 });
 
-test('what comes back from another login, or from another issuer, is not taken', async () => {
+test('an answer of another login or another issuer is ignored', async () => {
   const person = await personAtTerminal(app.baseUrl, USER, ends);
   const child = person.start('login', '--no-browser');
   const said = await until(
@@ -94,14 +94,14 @@ test('what comes back from another login, or from another issuer, is not taken',
   assert.equal((await back({ state, iss: 'https://other.example.com' })).status, 400);
   assert.equal((await back({ state })).status, 400);
   assert.equal(await answerTo(asked.searchParams.get('redirect_uri') ?? '', '//['), 'HTTP/1.1 404 Not Found');
-  assert.equal(child.exitCode, null, 'it goes on waiting for the right one');
+  assert.equal(child.exitCode, null, 'the login goes on waiting for its own answer');
   child.kill('SIGINT');
   const { promise, resolve } = Promise.withResolvers<number | null>();
   child.once('close', resolve);
   assert.equal(await promise, 130);
 });
 
-/** The address of a server that has nothing to do with ours. */
+/** Starts an unrelated server and returns its address. */
 async function foreign(answer: RequestListener): Promise<string> {
   const server = createServer(answer).listen(0, '127.0.0.1');
   ends.after(async () => void server.close());
@@ -109,24 +109,24 @@ async function foreign(answer: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A server that says what it likes of itself: `told` is made of its own address. */
-async function impostor(told: (self: string) => object): Promise<string> {
-  const self = await foreign((_request, response) => response.end(JSON.stringify(told(self))));
+/** Starts a server whose metadata is `claims` of its own address. */
+async function impostor(claims: (self: string) => object): Promise<string> {
+  const self = await foreign((_request, response) => response.end(JSON.stringify(claims(self))));
   return self;
 }
 
-test('nobody is signed in for a server that is not who it says', async () => {
+test('login rejects a server whose metadata names another issuer', async () => {
   const person = await personAtTerminal(app.baseUrl, USER, ends);
   const login = (server: string) => person.run('login', '--no-browser', '--timeout', '1', '--server', server);
   const linksTo = (self: string, issuer: string) => ({
     _links: { self: { href: self }, authorize: { href: `${issuer}/authorize` } },
   });
-  // It would be shown the token that the issuer of another one gives.
+  // Otherwise it would receive the token that another issuer gives.
   const stranger = await impostor((self) => linksTo(self, app.baseUrl));
   const unknown = await login(stranger);
   assert.deepEqual([unknown.code, unknown.err.includes('/authorize?')], [1, false], unknown.err);
   assert.match(unknown.err, new RegExp(`${app.baseUrl} .* ${stranger}: `));
-  // It would put a login of its own in the place of the one at another.
+  // Otherwise it would put its own login in the place of the login at another server.
   const endpoints = (self: string) =>
     Object.fromEntries(['authorization', 'token', 'revocation'].map((name) => [`${name}_endpoint`, `${self}/${name}`]));
   const posing = await impostor((self) => ({
@@ -139,7 +139,7 @@ test('nobody is signed in for a server that is not who it says', async () => {
   assert.ok(led.err.includes(`${app.baseUrl}/authorize?`), led.err);
 });
 
-test('many commands at once renew a token that has run out, and the login stays', async () => {
+test('many commands at once renew an expired token, and the login stays', async () => {
   const person = await personAtTerminal(app.baseUrl, USER, ends);
   assert.equal((await person.login()).code, 0);
   const path = join(person.folder, 'credentials.json');
@@ -153,17 +153,17 @@ test('many commands at once renew a token that has run out, and the login stays'
   );
   const after = await logins();
   assert.ok(after !== undefined && after.refresh_token !== before?.refresh_token);
-  // It is one's last word that counts: what was replaced long ago, presented again, would have ended it.
+  // Ends with the newest token: presenting one that was replaced long ago would revoke the grant.
   app.clock.advance(PAST_ACCESS_MS);
   assert.equal((await person.run('whoami')).code, 0);
-  // A login that was ended elsewhere is over, and says what to do.
+  // A login that was ended elsewhere is reported with what to do.
   await app.sql`update access_grant set date_revoked = ${app.clock.now()} where date_revoked is null`;
   const over = await person.run('whoami');
   assert.deepEqual([over.code, /run halcyon login/.test(over.err)], [1, true], over.err);
   assert.equal(await logins(), undefined);
 });
 
-test('a login stays where whatever answers for the token endpoint does not say that it is over', async () => {
+test('a login stays unless the token endpoint answers that it has ended', async () => {
   const person = await personAtTerminal(app.baseUrl, USER, ends);
   assert.equal((await person.login()).code, 0);
   const path = join(person.folder, 'credentials.json');
@@ -188,7 +188,7 @@ test('a login stays where whatever answers for the token endpoint does not say t
   assert.deepEqual(await logins(), {});
 });
 
-test('a server that is away, is no Halcyon, or may be overheard is told apart', async () => {
+test('a server that is unreachable, is no Halcyon, or has no TLS gets a message of its own', async () => {
   const person = await personAtTerminal(app.baseUrl, USER, ends);
   const away = await person.run('login', '--server', 'http://127.0.0.1:1');
   assert.deepEqual([away.code, /No answer from http:\/\/127\.0\.0\.1:1 /.test(away.err)], [3, true], away.err);

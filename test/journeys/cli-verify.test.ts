@@ -1,4 +1,4 @@
-/** `halcyon verify`: a delivery of the real engine, kept in files, and every mistake that people make with one. */
+/** `halcyon verify`: a delivery of the real engine, kept in files, and each mistake that people make with one. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -47,7 +47,7 @@ async function verify({ key = `${KEY}\n`, headers = linesOf(), body = got.body, 
   return runCommand(['verify', ...options, ...args], {});
 }
 
-test('what the engine has sent is verified, and opened', async () => {
+test('a request that the engine sent is verified and decrypted', async () => {
   const plain = await verify();
   assert.deepEqual([plain.code, plain.err], [0, '']);
   assert.match(
@@ -60,14 +60,14 @@ test('what the engine has sent is verified, and opened', async () => {
   assert.deepEqual([verified, signatures], [true, { 'Service-Webhook-Signature': true, 'webhook-signature': true }]);
 });
 
-test('a terminal is told what stands in a header, and does not do it', async () => {
-  // Over plain http anybody on the way can write there: no signature covers it. C0, C1, and what turns the direction of text.
+test('control characters of a header are printed escaped, so that the terminal does not act on them', async () => {
+  // Over plain http anyone on the path can write headers: no signature covers them. C0, C1, and characters that turn the direction of text.
   const event = 'a\u001b]0;b\u0007\u009b2J\u202ec';
   const plain = await verify({ headers: linesOf({ 'service-webhook-event': event }) });
   assert.match(plain.out, /^Verified: a\\u001b\]0;b\\u0007\\u009b2J\\u202ec, /);
-  const told = await verify({ headers: linesOf({ 'service-webhook-event': event }), args: ['--json'] });
-  assert.match(told.out, /\\u009b2J\\u202ec/);
-  assert.equal((JSON.parse(told.out) as { event: string }).event, event);
+  const result = await verify({ headers: linesOf({ 'service-webhook-event': event }), args: ['--json'] });
+  assert.match(result.out, /\\u009b2J\\u202ec/);
+  assert.equal((JSON.parse(result.out) as { event: string }).event, event);
 });
 
 const long = (ago: number) => String(Math.floor(Date.now() / 1000) - ago);
@@ -80,7 +80,7 @@ const mistakes: readonly (readonly [name: string, changes: Changes, why: RegExp]
   ['a key without its beginning', { key: KEY.replace('whsec_', '') }, /lacks the whsec_/],
   ['a line end at the end', { body: `${got.body.toString()}\n` }, /a line end at its end/],
   [
-    'a body that was written anew',
+    'a body that was serialized again',
     { body: JSON.stringify(JSON.parse(got.body.toString()), null, 2) },
     /parsed and written again/,
   ],
@@ -90,14 +90,14 @@ const mistakes: readonly (readonly [name: string, changes: Changes, why: RegExp]
 ];
 
 for (const [name, changes, why] of mistakes) {
-  test(`it says what is wrong: ${name}`, async () => {
+  test(`it reports the mistake: ${name}`, async () => {
     const { code, out, err } = await verify(changes);
     assert.deepEqual([code, why.test(err), out.includes('Verified')], [1, true, false], err);
-    assert.ok(!`${out}${err}`.includes(KEY.slice(6)), 'the key is not said');
+    assert.ok(!`${out}${err}`.includes(KEY.slice(6)), 'the key is not printed');
   });
 }
 
-test('what is old is told from what is false, and --max-age allows it', async () => {
+test('an old request is distinguished from a forged one, and --max-age allows it', async () => {
   const old = await verify({ args: ['--max-age', '0'] });
   assert.equal(old.code, 1);
   assert.match(old.err, / \d+ seconds .*--max-age/);

@@ -1,4 +1,4 @@
-/** Clients as collections: all of them for the platform, a person's own for that person and for an app of their account. */
+/** Collections of clients: all of them for the platform, a person's own for that person and for an app of their account. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ISSUER, REDIRECT } from '../security/oauth-server.ts';
@@ -21,7 +21,7 @@ test('the platform lists every client, and none of them shows a secret', async (
   assert.deepEqual(new Set(all.map((one) => one['client_secret'])), new Set([null]));
 });
 
-test('a person reads their own apps, by an app of their account, and no app of one store does', async () => {
+test('a person reads their own apps by an app of their account, and an app of one store does not', async () => {
   const mine = await idOf(make({ owner: adaId }));
   const theirs = await idOf(make({ owner: bobId }));
   const listed = await call('GET', `/users/${adaId}/clients`, { token: account });
@@ -38,7 +38,7 @@ test('a person reads their own apps, by an app of their account, and no app of o
   assert.equal(await status(platform, '/users/999999999/clients'), 404);
 });
 
-test('a person reads their own apps in a browser, and a stranger does not', async () => {
+test('a person reads their own apps in a browser, and another person does not', async () => {
   const mine = await idOf(make({ owner: adaId, name: 'Browsed' }));
   const page = (cookie: string) =>
     fetch(`${people.origin}/clients/${mine}`, { headers: { Accept: 'text/html', Cookie: cookie }, redirect: 'manual' });
@@ -48,7 +48,7 @@ test('a person reads their own apps in a browser, and a stranger does not', asyn
   assert.equal((await page('')).status, 303);
 });
 
-test('an app leads to whose it is and to its neighbours', async () => {
+test("an app links to its owner and to the person's other apps", async () => {
   const owned = (await make({ owner: adaId })).body._links;
   assert.equal(owned['svc:user']?.href, `${ISSUER}/users/${adaId}`);
   assert.equal(owned['svc:clients']?.href, `${ISSUER}/users/${adaId}/clients`);
@@ -56,7 +56,7 @@ test('an app leads to whose it is and to its neighbours', async () => {
   assert.deepEqual([ownerless['svc:user'], ownerless['svc:clients']?.href], [undefined, `${ISSUER}/clients`]);
 });
 
-test('a client that is asked for twice under one key is one client, with one secret, kept by no cache', async () => {
+test('a client created twice under one idempotency key is one client, with one secret, which no cache stores', async () => {
   const [first, second] = [
     await make({}, { 'Idempotency-Key': 'one client' }),
     await make({}, { 'Idempotency-Key': 'one client' }),

@@ -27,14 +27,14 @@ async function call(method: string, path: string, options: { token?: string; bod
 const faultsOf = ({ body }: { body: Representation }) =>
   body._embedded?.['svc:errors']?.map(({ field, code }) => `${String(field)} ${String(code)}`);
 
-/** Whether the client proves itself: with a refresh token that is none, it then gets 400 and not 401. */
+/** Whether the client authenticates: with an invalid refresh token it then gets 400 and not 401. */
 async function counts(clientId: unknown, secret: unknown): Promise<boolean> {
   const credentials = { client_id: String(clientId), client_secret: String(secret) };
   const form = { grant_type: 'refresh_token', refresh_token: 'none', ...credentials };
   return (await server.token(form)).status === 400;
 }
 
-test('the platform makes a client, and reads it again without its secret', async () => {
+test('the platform creates a client, and reads it again without its secret', async () => {
   const made = await call('POST', '/clients', { body: { name: 'Made', redirect_uris: [REDIRECT], company: 'Co' } });
   assert.equal(made.status, 201);
   const { client_id: clientId, client_secret: secret } = made.body;
@@ -63,7 +63,7 @@ test('the platform makes a client, and reads it again without its secret', async
   });
 });
 
-test('the platform makes clients of every kind', async () => {
+test('the platform creates clients of every kind', async () => {
   const kinds = [
     { is_public: true, rotates_refresh_tokens: false },
     { is_legacy: '1' },
@@ -86,7 +86,7 @@ test('the platform makes clients of every kind', async () => {
 for (const [what, body, faults] of [
   ['without a name', {}, ['name required', 'redirect_uris required']],
   [
-    'with every fault',
+    'with every error',
     { name: '', contact: 'x', redirect_uris: ['http://x.example'], colour: 'red' },
     ['colour unknown_property', 'name invalid_value', 'contact invalid_value', 'redirect_uris invalid_redirect_uri'],
   ],
@@ -100,22 +100,22 @@ for (const [what, body, faults] of [
     { name: 'X', is_legacy: true, redirect_uris: [REDIRECT, 'https://b.example'] },
     ['is_legacy invalid_value'],
   ],
-  ['whose name turns the reading direction', { name: 'a\u202eb', redirect_uris: [REDIRECT] }, ['name invalid_value']],
+  ['whose name changes the reading direction', { name: 'a\u202eb', redirect_uris: [REDIRECT] }, ['name invalid_value']],
 ] as const) {
-  test(`a client ${what} is refused`, async () => {
+  test(`a client ${what} is rejected`, async () => {
     const refused = await call('POST', '/clients', { body });
     assert.deepEqual([refused.status, faultsOf(refused)], [400, faults]);
   });
 }
 
-test('an owner whom nobody knows is a fault of that field', async () => {
+test('an unknown owner is an error of that field', async () => {
   const body = { name: 'X', redirect_uris: [REDIRECT], owner: 999_999_999 };
   const refused = await call('POST', '/clients', { body });
   assert.deepEqual([refused.status, faultsOf(refused)], [400, ['owner invalid_value']]);
 });
 
-/** What the audit says of a client: who is concerned, from where, and which program it was. */
-async function deedsOn(clientId: unknown) {
+/** Returns the audit entries of a client: the user concerned, the address and the program. */
+async function actionsOn(clientId: unknown) {
   const rows = await sql<{ action: string; userId: number | null; address: string | null; by: number | null }[]>`
     select action, user_id as "userId", address, (detail->>'by_client')::bigint as by from audit
     where detail->>'client_id' = ${String(clientId)} order by id`;
@@ -124,30 +124,30 @@ async function deedsOn(clientId: unknown) {
 const internalId = async (clientId: string) =>
   (await sql`select id from client where client_id = ${clientId}`)[0]?.['id'];
 
-test('what a program does to an app is told to its owner, with the program that did it', async () => {
+test('an action of a program on an app is in the audit of its owner, with the program', async () => {
   const body = { name: 'Watched', redirect_uris: [REDIRECT], owner: adaId };
   const { body: made } = await call('POST', '/clients', { body });
   await call('DELETE', `/clients/${String(made['client_id'])}`);
   const caller = await internalId(server.platform.client_id);
-  assert.deepEqual(await deedsOn(made['client_id']), [
+  assert.deepEqual(await actionsOn(made['client_id']), [
     ['client_created', adaId, '127.0.0.1', caller],
     ['client_deleted', adaId, '127.0.0.1', caller],
   ]);
 });
 
-test('what the operator does to an app is told to its owner', async () => {
+test('an action of the operator on an app is in the audit of its owner', async () => {
   const { client_id: id } = await created('--owner', ada);
   await printed('client', 'verify', String(id));
   await printed('client', 'rotate-secret', String(id));
   await printed('client', 'delete', '--yes', String(id));
-  const deeds = ['client_created', 'client_changed', 'client_secret_rotated', 'client_deleted'];
+  const actions = ['client_created', 'client_changed', 'client_secret_rotated', 'client_deleted'];
   assert.deepEqual(
-    await deedsOn(id),
-    deeds.map((deed) => [deed, adaId, null, null]),
+    await actionsOn(id),
+    actions.map((action) => [action, adaId, null, null]),
   );
 });
 
-test('only the platform makes, lists and deletes clients, and nobody else sees one that is not theirs', async () => {
+test('only the platform creates, lists and deletes clients, and other apps see only their own', async () => {
   const token = String(tokens['access_token']);
   const path = `/clients/${server.client.client_id}`;
   const body = { name: 'X', redirect_uris: [REDIRECT] };
@@ -155,10 +155,10 @@ test('only the platform makes, lists and deletes clients, and nobody else sees o
   assert.equal((await call('GET', '/clients', { token })).status, 403);
   assert.equal((await call('GET', path, { token })).status, 404);
   assert.equal((await call('DELETE', path, { token })).status, 404);
-  assert.equal((await call('GET', '/clients/nobody')).status, 404);
+  assert.equal((await call('GET', '/clients/unknown')).status, 404);
 });
 
-test('the platform makes no client that is the platform, with an owner or without', async () => {
+test('the platform cannot create a client with the role of the platform, with an owner or without', async () => {
   for (const owner of [adaId, null]) {
     const body = { name: 'Heir', redirect_uris: [REDIRECT], is_trusted: true, owner };
     const made = await call('POST', '/clients', { body });
@@ -172,7 +172,7 @@ test('the platform makes no client that is the platform, with an owner or withou
   }
 });
 
-test('no client that is the platform can be given an owner, whatever code tries to', async () => {
+test('a client with the role of the platform can be given no owner, in whichever way it is written', async () => {
   const given = sql`update client set owner = ${adaId} where client_id = ${server.platform.client_id}`;
   await assert.rejects(given, { code: '23514' });
 });
@@ -182,9 +182,9 @@ test('a client that the platform deletes is gone, with its tokens', async () => 
   const credentials = { client_id: String(body['client_id']), client_secret: String(body['client_secret']) };
   const own = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...credentials });
   const token = String(own.body['access_token']);
-  assert.equal((await call('GET', '/clients/nobody', { token })).status, 404);
+  assert.equal((await call('GET', '/clients/unknown', { token })).status, 404);
   assert.equal((await call('DELETE', `/clients/${credentials.client_id}`)).status, 204);
-  assert.equal((await call('GET', '/clients/nobody', { token })).status, 401);
+  assert.equal((await call('GET', '/clients/unknown', { token })).status, 401);
   assert.equal((await call('DELETE', `/clients/${credentials.client_id}`)).status, 404);
 });
 
@@ -203,7 +203,7 @@ async function printed(...args: string[]) {
 const created = (...args: string[]) =>
   printed('client', 'create', '--name', 'Cli', '--redirect-uri', REDIRECT, ...args);
 
-test('the operator makes clients of every kind', async () => {
+test('the operator creates clients of every kind', async () => {
   const owned = await created('--owner', ada.toUpperCase(), '--contact', 'me@example.com', '--description', 'Mails');
   const open = await created('--public');
   const legacy = await created('--legacy', '--rotate-refresh-tokens');
@@ -246,14 +246,14 @@ test('the operator verifies and deletes a client', async () => {
   assert.equal((await call('GET', `/clients/${id}`)).status, 404);
 });
 
-test('nothing is deleted unless somebody says so, at the terminal or by --yes', async () => {
+test('nothing is deleted without confirmation, at the terminal or by --yes', async () => {
   const { client_id: id } = await created();
   const { code, err } = await program('client', 'delete', String(id));
   assert.deepEqual([code, /--yes/.test(err)], [1, true], err);
   assert.equal((await call('GET', `/clients/${String(id)}`)).status, 200);
 });
 
-test('the operator invites a program, which registers a client, and takes that back', async () => {
+test('the operator invites a program, which registers a client, and withdraws the invitation', async () => {
   const { id, registration_token: token, days } = await printed('client', 'registration-token', '--days', '365');
   assert.equal(days, 365);
   server.wait(Date.now() - new Date('2026-07-01T10:00:00Z').getTime());
@@ -269,7 +269,7 @@ test('the operator invites a program, which registers a client, and takes that b
   assert.match((await program(...revoke)).err, /there is no such registration token/);
 });
 
-test('the operator takes a member out of a store, and what they let in ends at once', async () => {
+test('the operator removes a member from a store, and their grants end at once', async () => {
   const token = String(tokens['access_token']);
   assert.equal((await server.read(alpha, token)).status, 200);
   const removed = await printed('store', 'remove-member', String(alpha), String(adaId));
@@ -280,12 +280,12 @@ test('the operator takes a member out of a store, and what they let in ends at o
   assert.deepEqual([again.code, error.code], [1, 'not_found']);
 });
 
-test('one line says what is wrong', async () => {
+test('each error is one line', async () => {
   const wrong = [
     [['create', '--name', 'X', '--owner', 'no@example.com'], /--owner: there is no user with/],
     [['create', '--name', 'X', '--redirect-uri', 'http://x.example'], /must be https:/],
     [['create', '--name', 'X', '--trusted', '--owner', ada], /owner cannot be combined with trusted/],
-    [['rotate-secret', 'nobody'], /There is no such confidential client/],
+    [['rotate-secret', 'unknown'], /There is no such confidential client/],
   ] as const;
   const ends = await Promise.all(wrong.map(([args]) => program('client', ...args)));
   for (const [index, { code, err }] of ends.entries()) {

@@ -1,4 +1,4 @@
-/** The command line as its help tells of it: every command has an example, and every example does what it is there for. */
+/** The command line and its help: every command has an example, and every example works. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -19,7 +19,7 @@ import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { freePort } from '../setup/free-port.ts';
 import { silentTerminal } from '../setup/silent-terminal.ts';
 
-/** These examples need a browser, a server to listen to, or a PostgreSQL with its own programs: they run in these tests. */
+/** These examples need a browser, a server to listen to, or PostgreSQL's own programs: other tests run them. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   login: 'test/journeys/cli-login.test.ts',
   whoami: 'test/journeys/cli-login.test.ts',
@@ -51,7 +51,7 @@ const leavesOf = (command: Command): Command[] =>
 const nameOf = (command: Command): string =>
   command.parent === null ? '' : `${nameOf(command.parent)} ${command.name()}`.trim();
 
-/** What a person reads, with what is added behind it. */
+/** Returns the printed text, with `more` appended. */
 function helpOf(command: Command): string {
   let text = '';
   command.configureOutput({ writeOut: (more) => void (text += more) }).outputHelp();
@@ -64,7 +64,7 @@ function examplesOf(command: Command): string[] {
   return lines.split('\n').flatMap((line) => (line === '' ? [] : [line.trim()]));
 }
 
-test('every command says what it is for, shows an example of itself, and takes --json where it prints something', () => {
+test('every command has a description, an example, and --json if it prints something', () => {
   assert.ok(leaves.length > 20);
   for (const command of leaves) {
     const name = nameOf(command);
@@ -77,10 +77,13 @@ test('every command says what it is for, shows an example of itself, and takes -
   }
 });
 
-test('the handbook has the exit codes that the help has', async () => {
+test('the handbook lists the same exit codes as the help', async () => {
   const handbook = await readFile(join(import.meta.dirname, '../../docs/operating.md'), 'utf8');
-  const told = [...handbook.matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, meaning]) => [Number(code), meaning]);
-  assert.deepEqual(told, EXIT_CODES);
+  const documented = [...handbook.matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, meaning]) => [
+    Number(code),
+    meaning,
+  ]);
+  assert.deepEqual(documented, EXIT_CODES);
   let help = '';
   const program = createProgram(silentTerminal()).configureOutput({ writeOut: (more) => void (help += more) });
   program.outputHelp();
@@ -90,13 +93,13 @@ test('the handbook has the exit codes that the help has', async () => {
 type Ran = { code: number; out: string; err: string };
 
 async function run(args: readonly string[], env: Record<string, string> = {}, input = ''): Promise<Ran> {
-  const { promise: told, resolve } = Promise.withResolvers<string>();
+  const { promise: stopSignal, resolve } = Promise.withResolvers<string>();
   const terminal = silentTerminal({
     env: { ...common, ...env },
     cwd: folder,
     isJson: args.includes('--json'),
     input: () => Readable.from([Buffer.from(input)]),
-    untilStopSignal: () => told,
+    untilStopSignal: () => stopSignal,
   });
   const { warn } = terminal;
   terminal.warn = (text) => {
@@ -114,7 +117,7 @@ async function run(args: readonly string[], env: Record<string, string> = {}, in
   return { code, out: terminal.out.join('\n'), err: [...terminal.err, said ?? ''].join('\n').trim() };
 }
 
-/** What a shell makes of a line: the words, and what stands in the environment. */
+/** Splits a line as a shell does: the words, and the environment. */
 async function readByShell(line: string): Promise<{ args: string[]; env: Record<string, string> }> {
   const names = ['PORT', 'HALCYON_SECRET_KEY', 'HALCYON_SECRET_KEY_OTHER'];
   const print = `halcyon() { printf '%s\\0' ${names.map((name) => `"$${name}"`).join(' ')} "$@"; }; export-orders() { :; }`;
@@ -182,7 +185,7 @@ test('every example works', async () => {
   }
 });
 
-const MISTYPED: readonly (readonly [args: string[], told: RegExp])[] = [
+const MISTYPED: readonly (readonly [args: string[], pattern: RegExp])[] = [
   [['sevre'], /'sevre'.* serve\?.* halcyon --help/],
   [['client', 'vreify', 'x'], /'vreify'.* verify\?.* halcyon client --help/],
   [['user', 'create', '--jsn'], /'--jsn'.* --json\?.* halcyon user create --help/],
@@ -196,19 +199,19 @@ const MISTYPED: readonly (readonly [args: string[], told: RegExp])[] = [
   [['client', 'registration-token', '--days', '0'], /--days must be a whole number/],
 ];
 
-test('who mistypes a command is told the nearest one, where its help is, and gets exit code 2', async () => {
-  for (const [args, told] of MISTYPED) {
+test('a mistyped command gets the nearest one, where its help is, and exit code 2', async () => {
+  for (const [args, pattern] of MISTYPED) {
     const { code, out, err } = await run(args);
     assert.deepEqual([code, out], [2, ''], err);
-    assert.match(err, told);
+    assert.match(err, pattern);
   }
 });
 
-test('with --json an error is one object on stderr, and says by a code what it is', async () => {
+test('with --json an error is one object on stderr with an error code', async () => {
   const nowhere = { DATABASE_URL: 'postgres://u@127.0.0.1:1/x' };
   const cases: readonly (readonly [args: string[], env: Record<string, string>, exit: number, code: string])[] = [
     [['user', 'crate', '--json'], {}, 2, 'usage'],
-    [['client', 'verify', 'nobody', '--json'], {}, 1, 'not_found'],
+    [['client', 'verify', 'unknown', '--json'], {}, 1, 'not_found'],
     [['migrate', '--json'], { PORT: 'http' }, 1, 'configuration'],
     [['listen', '--key-file', folder, '--json'], {}, 1, 'failed'],
     [['listen', '--key-file', join(folder, 'no/such'), '--json'], {}, 1, 'failed'],
@@ -223,7 +226,7 @@ test('with --json an error is one object on stderr, and says by a code what it i
   }
 });
 
-test('a command whose reader has gone, as head does, ends without a word', async () => {
+test('a command whose reader closes the pipe, as head does, ends without output', async () => {
   const child = startCommand(['doctor'], { ...common, PATH: process.env['PATH'] ?? '' });
   const ended = once(child, 'close');
   child.stdout.destroy();
@@ -233,8 +236,8 @@ test('a command whose reader has gone, as head does, ends without a word', async
 
 const errorOf = (code: string, message: string): Error => Object.assign(new Error(message), { code });
 
-test('what a machine or a database refuses is one line that says what to do', () => {
-  const cases: readonly (readonly [error: Error, exit: number, told: RegExp])[] = [
+test('an error of the machine or a database is one line that says what to do', () => {
+  const cases: readonly (readonly [error: Error, exit: number, pattern: RegExp])[] = [
     [errorOf('ENOSPC', 'no space left on device, write'), 1, /^halcyon: no space left.*: free space/],
     [errorOf('EACCES', "permission denied, open '/x'"), 1, /^halcyon: permission denied.* owns the files/],
     [errorOf('53100', 'could not extend file'), 1, /^halcyon: could not extend.* the database /],
@@ -242,9 +245,9 @@ test('what a machine or a database refuses is one line that says what to do', ()
     [errorOf('57P01', 'terminating connection'), 3, /^halcyon: The database became unavailable/],
     [new Error('outer', { cause: errorOf('ENOSPC', 'inner') }), 1, /^halcyon: outer; the disk is full/],
   ];
-  for (const [error, exit, told] of cases) {
+  for (const [error, exit, pattern] of cases) {
     const said = explain(error) ?? '';
-    assert.match(said, told);
+    assert.match(said, pattern);
     assert.equal(said.includes('\n'), false);
     assert.equal(exitCodeOf(error), exit);
   }

@@ -1,4 +1,4 @@
-/** The collections of what the platform published, and what is embedded in it: pages, order, filters, zoom. */
+/** The collections of published resources and of embedded ones: pages, order, filters, zoom. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -53,7 +53,7 @@ for (const total of [1, 2]) await publish('transaction/modified', [{ id: 11, tot
 await publish('customer/created', [{ id: 1, email: 'a@example.com' }]);
 await publish('transaction/created', [{ id: 500, total: 1 }], second.storeId);
 
-test('the latest versions are listed in the order in which people count', async () => {
+test('the latest versions are listed with ids in numeric order', async () => {
   const { body, items: found } = await list();
   assert.deepEqual(
     found.map(({ id, total }) => [id, total]),
@@ -69,7 +69,7 @@ test('the latest versions are listed in the order in which people count', async 
   assert.equal(body._links['svc:store']?.href, `${app.baseUrl}/stores/${storeId}`);
 });
 
-test('each kind has a collection of its own, empty ones too', async () => {
+test('each kind of resource has a collection, also an empty one', async () => {
   assert.deepEqual(
     (await list('', `/stores/${storeId}/customers`)).items.map(({ email }) => email),
     ['a@example.com'],
@@ -77,14 +77,14 @@ test('each kind has a collection of its own, empty ones too', async () => {
   assert.equal((await list('', `/stores/${storeId}/subscription_mrr_snapshots`)).body['total_items'], '0');
 });
 
-test('an item of the collection is the same as the resource itself', async () => {
+test('an item of the collection equals the resource itself', async () => {
   for (const item of (await list('?zoom=items:item_options,customer')).items) {
     const self = item._links['self']?.href ?? '';
     assert.deepEqual(item, (await get(`${self}?zoom=items:item_options,customer`)).body);
   }
 });
 
-test('following next meets each resource once', async () => {
+test('following next visits each resource once', async () => {
   const ids: unknown[] = [];
   for (let at = `${transactions}?limit=2`; ;) {
     const { body } = await get(at);
@@ -141,7 +141,7 @@ for (const [query, ids] of found) {
   });
 }
 
-test('fields keeps what is named, of each item; links stay', async () => {
+test('fields keeps the named properties of each item, and its links', async () => {
   const [first] = (await list('?fields=id,total&limit=1')).items;
   const { _links: links, ...properties } = first ?? { _links: {} };
   assert.deepEqual(properties, { id: 1, total: 3 });
@@ -158,25 +158,25 @@ const refused: readonly (readonly [query: string, fault: string])[] = [
   ['?order=_links', 'order unknown_property'],
 ];
 for (const [query, fault] of refused) {
-  test(`${query} is refused`, async () => {
+  test(`${query} is rejected`, async () => {
     const { status, body } = await get(transactions + query);
     assert.deepEqual([status, ...faultsOf(body)], [400, fault]);
   });
 }
 
-test('a name that would be SQL is only a name', async () => {
+test('a name with SQL in it is only a name', async () => {
   assert.deepEqual(await idsOf("?note='; drop table resource; --"), []);
   assert.equal((await idsOf("?order=note'--")).length, 5);
   assert.equal((await idsOf('')).length, 5);
 });
 
-test('another store’s resources are not there', async () => {
+test('resources of another store are not found', async () => {
   assert.equal((await get(transactions, second.token)).status, 404);
   assert.equal((await get(`${transactions}/9`, second.token)).status, 404);
   assert.equal((await get(`${transactions}/1/items`, second.token)).status, 404);
 });
 
-test('a list has nothing of another store on the same shard', async () => {
+test('a list has no resource of another store on the same shard', async () => {
   const neighbour = storeId + 256;
   await app.sql`
     insert into resource (shard, store_id, type, id, version, modified_at, event_id, time_zone, base_url, body)
@@ -186,13 +186,13 @@ test('a list has nothing of another store on the same shard', async () => {
   assert.equal((await list()).body['total_items'], '5');
 });
 
-test('a collection that there is not, and one of no store, is a 404 for the platform too', async () => {
+test('an unknown collection, and one of no store, is a 404 for the platform too', async () => {
   for (const path of [`/stores/${storeId}/wings`, `/stores/${storeId + 256}/transactions`, '/stores/x/transactions']) {
     assert.equal((await get(path, platformToken)).status, 404, path);
   }
 });
 
-test('a search that takes too long is refused and says what to change', async () => {
+test('a search that takes too long is rejected with what to change', async () => {
   const hold = await app.sql.reserve();
   try {
     await hold`begin`;
@@ -206,7 +206,7 @@ test('a search that takes too long is refused and says what to change', async ()
   }
 });
 
-test('a relation that leads to many is a collection, with zoom, fields, order and filters', async () => {
+test('a relation to many is a collection, with zoom, fields, order and filters', async () => {
   const path = `${transactions}/1/items`;
   const { body, items: all } = await list('', path);
   assert.deepEqual([body['total_items'], all], ['3', items.map(({ name, price }) => ({ name, price }))]);
@@ -221,18 +221,18 @@ test('a relation that leads to many is a collection, with zoom, fields, order an
   assert.deepEqual(faultsOf((await get(`${path}?zoom=customer`)).body), ['zoom unknown_relation']);
 });
 
-test('a relation that leads to one thing is that thing', async () => {
+test('a relation to one resource is that resource', async () => {
   const { body } = await get(`${transactions}/B-7/customer`);
   assert.equal(body['id'], 5);
   assert.equal(body._links['self']?.href, `${app.baseUrl}${transactions}/B-7/customer`);
   assert.deepEqual(faultsOf((await get(`${transactions}/B-7/customer?limit=1`)).body), ['limit unknown_parameter']);
 });
 
-test('every link of a resource leads somewhere, whatever its publisher has embedded', async () => {
+test('every link of a resource can be followed, whatever its publisher has embedded', async () => {
   for (const id of [1, 9, 'B-7']) {
     const { body } = await get(`${transactions}/${id}`);
     for (const [rel, link] of Object.entries(body._links)) {
-      // What is done to a resource takes a POST, and is nothing to read.
+      // Actions on a resource take a POST and cannot be read.
       if (rel !== 'curies') assert.equal((await get(link.href)).status, rel === 'svc:send_webhooks' ? 405 : 200, rel);
     }
   }
@@ -240,7 +240,7 @@ test('every link of a resource leads somewhere, whatever its publisher has embed
   assert.deepEqual(Object.keys(body), ['_links']);
 });
 
-test('what is embedded is answered with the names it was frozen with, after a move as well', async () => {
+test('embedded resources are answered with the names they were stored with, after a move of the store as well', async () => {
   const old = 'https://old.example.com';
   await app.sql`
     update resource set base_url = ${old} where shard = ${storeId % 256} and store_id = ${storeId} and id = 'B-7'`;
@@ -258,6 +258,6 @@ test('a relation that a transaction does not have is a 404', async () => {
   }
 });
 
-test('the tag of a resource has its version', async () => {
+test('the entity tag of a resource has its version', async () => {
   assert.match((await get(`${transactions}/11`)).etag ?? '', /^"2-/);
 });

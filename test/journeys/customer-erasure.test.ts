@@ -1,4 +1,4 @@
-/** A customer is erased: what other resources had copied of them goes as well, and what receivers answered. */
+/** A customer is erased: the copies in other resources and the answers of receivers are erased as well. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
@@ -19,7 +19,7 @@ function announce(...args: Parameters<typeof announceErased>) {
   words += 1;
   return announceErased(...args);
 }
-const [, hunt, answers] = createErasurePurges({
+const [, copyPurge, answers] = createErasurePurges({
   sql,
   log: createLog('silent'),
   caches: { announce, forget: () => {} },
@@ -38,10 +38,10 @@ const textOf = async (path: string): Promise<string> => (await api('GET', at + p
 const etagOf = async (path: string): Promise<string | null> => (await api('GET', at + path)).headers.get('etag');
 const erase = async (path: string): Promise<void> =>
   assert.equal((await api('DELETE', at + path, { token })).status, 204);
-/** Batch after batch, as housekeeping does it. */
+/** Runs the batches as retention does. */
 async function keptFixture(later = 0): Promise<void> {
   const now = new Date(clock.now().getTime() + later);
-  for (const one of [hunt, answers]) while ((await one?.purge(BATCH, now)) === BATCH);
+  for (const one of [copyPurge, answers]) while ((await one?.purge(BATCH, now)) === BATCH);
 }
 const ada = (id: unknown, more: Json = {}): Json => ({ id, email: 'ada@example.com', ...more });
 const withAda = (id: string, relation: string, customer: unknown): Json => ({
@@ -50,7 +50,7 @@ const withAda = (id: string, relation: string, customer: unknown): Json => ({
   _embedded: { [relation]: customer, items: [{ id: 5501, name: 'Brush' }] },
 });
 
-test('copies go from the latest versions and from what events carried, under any prefix and as a number or a text', async () => {
+test('copies are erased from the latest versions and from the events, under any prefix and as a number or a text', async () => {
   await publish('customer/created', ada(5501));
   const copies = [
     await publish('transaction/created', withAda('1', 'customer', ada(5501))),
@@ -78,7 +78,7 @@ test('copies go from the latest versions and from what events carried, under any
   assert.match(await textOf('/transactions/1?zoom=items'), /Brush/);
 });
 
-test('workers are told once of all copies on a page', async () => {
+test('workers are notified once of all copies on a page', async () => {
   await publish('customer/created', ada('many'));
   const body = Array.from({ length: 20 }, (_, n) => ({
     event: 'transaction/created',
@@ -87,11 +87,11 @@ test('workers are told once of all copies on a page', async () => {
   assert.equal((await api('POST', `${at}/events`, { token, body })).status, 200);
   await erase('/customers/many');
   words = 0;
-  while ((await hunt?.purge(100, clock.now())) === 100);
+  while ((await copyPurge?.purge(100, clock.now())) === 100);
   assert.equal(words, 1);
 });
 
-test('copies that stand deep within others go as well', async () => {
+test('copies nested within other members are erased as well', async () => {
   await publish('customer/created', ada('deep'));
   const last = withAda('10', 'customer', ada('deep'));
   await publish('subscription/created', {
@@ -104,7 +104,7 @@ test('copies that stand deep within others go as well', async () => {
   assert.equal(left.length, 0);
 });
 
-test('a customer whose id only begins alike, or who is of another store, stays', async () => {
+test('a customer whose id has the same beginning, or who is of another store, stays', async () => {
   await publish('customer/created', ada(77));
   await publish('transaction/created', withAda('20', 'customer', ada(778)));
   const other = 999_999 * 256 + (storeId % 256);
@@ -118,7 +118,7 @@ test('a customer whose id only begins alike, or who is of another store, stays',
   assert.match(kept?.body ?? '', /ada@/);
 });
 
-test('what was published of them since stays, and the search ends', async () => {
+test('a version published after the erasure stays, and the search ends', async () => {
   await publish('customer/created', ada('again'));
   await publish('transaction/created', withAda('30', 'customer', ada('again')));
   await erase('/customers/again');
@@ -130,7 +130,7 @@ test('what was published of them since stays, and the search ends', async () => 
   assert.equal((await sql`select from erased_customer`).length, 0);
 });
 
-test('what is sent after the search has no copy, though a worker had it in memory', async () => {
+test('a delivery after the search has no copy, though a worker had it in memory', async () => {
   const body = {
     name: 'Hook',
     format: 'json',
@@ -150,7 +150,7 @@ test('what is sent after the search has no copy, though a worker had it in memor
   assert.match(got()[0] ?? '', /ada@/);
   await erase('/customers/sent');
   await keptFixture();
-  assert.match((await attempts())[0]?.body ?? '', /ada@/, 'an exchange may still be under way');
+  assert.match((await attempts())[0]?.body ?? '', /ada@/, 'an attempt may still be in flight');
   await keptFixture(11 * MINUTE_MS);
   assert.deepEqual(
     (await attempts()).map(({ n, body: kept }) => [n, kept]),
@@ -180,7 +180,7 @@ test('answers to events that had ended are emptied as well', async () => {
   assert.equal((await sql`select from erased_event`).length, 0);
 });
 
-test('what a listener answers long after an erasure is emptied as well', async () => {
+test('an answer that a listener sends long after an erasure is emptied as well', async () => {
   const held = { name: 'Laptop', format: 'json', encryption_key: 'k', is_held: '1', events: ['transaction/refunded'] };
   const made = await api('POST', `${at}/webhooks`, { body: held });
   const webhook = `/webhooks/${String(((await made.json()) as { id: number }).id)}`;

@@ -5,7 +5,7 @@ import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import type { Outcome } from '#delivery/attempt/http/outcome.ts';
 import { NO_BACKOFF } from '#delivery/policy/backoff.ts';
-import { decide } from '#delivery/policy/decide.ts';
+import { decide } from '#delivery/policy/entry.ts';
 import { HEALTHY } from '#delivery/policy/policy.ts';
 import { createRecorder } from '#delivery/record/record.ts';
 import type { Worker } from '#delivery/worker.ts';
@@ -45,11 +45,11 @@ const ownerOf = (workers: readonly Worker[], shard: number): Promise<Worker> =>
     (owner) => owner !== undefined,
   ).then((owner) => owner as Worker);
 
-/** Whether failures at these times meet the rule. */
+/** Returns whether failures at these times meet the rule. */
 const isMet = (failures: readonly Date[]): boolean =>
   failures.length >= 12 && (failures.at(-1)?.getTime() ?? 0) - (failures[0]?.getTime() ?? 0) >= HOUR_MS;
 
-test('of three workers that follow each other one switches a webhook off, once, at the attempt that meets the rule', async () => {
+test('of three workers in succession one disables the webhook, once, at the attempt that meets the rule', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   const webhookId = await engine.addWebhook(receiver.url);
@@ -67,7 +67,7 @@ test('of three workers that follow each other one switches a webhook off, once, 
 
   isFailing = true;
   await engine.publish(range(40, 101), await ownerOf(workers, shard));
-  // Each owner finds the breaker of its predecessor open, its probe due, and fails once or a few times more.
+  // Each owner finds its predecessor's breaker open, its probe due, and fails once or a few times more.
   for (let handOver = 0; (await webhookOf(engine, webhookId)).isActive && handOver < 12; handOver += 1) {
     const before = (await attemptsOf(engine)).length;
     engine.clock.advance(20 * 60_000);
@@ -103,11 +103,11 @@ test('of three workers that follow each other one switches a webhook off, once, 
     .slice(attempts.findLastIndex(({ outcome }) => outcome === 'delivered') + 1)
     .map(({ at }) => at);
   assert.ok(isMet(failures), `${failures.length} failures`);
-  assert.equal(isMet(failures.slice(0, -1)), false, 'not one attempt after it');
+  assert.equal(isMet(failures.slice(0, -1)), false, 'no attempt after it');
   assert.equal(receiver.got.length, attempts.length);
 });
 
-test('ten thousand failures within five minutes do not switch off, and a success forgets them', async () => {
+test('ten thousand failures within five minutes do not disable a webhook, and a success resets the count', async () => {
   const engine = await startEngine();
   const webhookId = await engine.addWebhook('http://127.0.0.1:9/');
   const shard = shardOf(webhookId);
@@ -142,7 +142,7 @@ test('ten thousand failures within five minutes do not switch off, and a success
       faults: 0,
       dueAt: now,
     };
-    const judged = decide({
+    const decision = decide({
       ...state,
       shard,
       fence: 1,
@@ -154,8 +154,8 @@ test('ten thousand failures within five minutes do not switch off, and a success
       moment: { now, nowMs: atMs },
       random: 0,
     });
-    state = judged;
-    return new Promise<boolean>((resolve) => recorder.record(judged.entry, resolve));
+    state = decision;
+    return new Promise<boolean>((resolve) => recorder.record(decision.entry, resolve));
   };
   const stateOf = () => engine.sql`
     select consecutive_failures as failures, is_condemned as "isPendingDisable" from webhook_state where webhook_id = ${webhookId}`;
@@ -166,7 +166,7 @@ test('ten thousand failures within five minutes do not switch off, and a success
   assert.deepEqual([...(await stateOf())], [{ failures: 0, isPendingDisable: false }]);
 });
 
-test('410 switches off at once: the rest fails unsent', async () => {
+test('410 disables a webhook at once: its other deliveries fail unsent', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(410).end());
@@ -183,7 +183,7 @@ test('410 switches off at once: the rest fails unsent', async () => {
   assert.equal(receiver.got.length, 1);
 });
 
-test('410 to the only delivery there is switches off too', async () => {
+test('410 to the only delivery disables the webhook, too', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(410).end());
@@ -196,10 +196,10 @@ test('410 to the only delivery there is switches off too', async () => {
   assert.deepEqual(webhook, { isActive: false, epoch: 1, revision: 2 });
 });
 
-test('what an owner did not live to do its successor does, before it sends anything', async () => {
+test('a pending disable of a crashed owner is completed by its successor before it sends anything', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
-  const webhookId = await engine.addWebhook(`${receiver.url}/condemned`);
+  const webhookId = await engine.addWebhook(`${receiver.url}/pending`);
   await engine.publish(range(5, 1));
   await engine.addWebhook(`${receiver.url}/sound`);
   await engine.publish([9]);
@@ -211,7 +211,7 @@ test('what an owner did not live to do its successor does, before it sends anyth
   await holder`select from webhook where id = ${webhookId} for update`;
   await engine.startWorker();
   await receiver.until(1);
-  // The switch-off waits for the row, and whatever else was loaded with it is sent.
+  // The disable waits for the row; the other webhooks loaded with it are sent.
   const waiting = () => engine.sql`
     select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
   await until(waiting, ({ length }) => length === 1);

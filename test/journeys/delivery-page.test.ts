@@ -1,4 +1,4 @@
-/** One delivery at its own address: why it failed, what was sent, what it waits for, and sending it again. */
+/** The page of one delivery: why it failed, what was sent, what it waits for, and how to send it again. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -12,7 +12,7 @@ const app = await startTestApp();
 const receiver = await startReceiver();
 const { storeId, platformToken } = app;
 const store = `/stores/${storeId}`;
-/** What each path answers. */
+/** The status that each path answers with. */
 const answers = new Map<string, number>();
 receiver.answer(({ path }, response) => {
   const status = answers.get(path) ?? 204;
@@ -29,7 +29,7 @@ async function ask(method: string, path: string, options: Options = {}) {
 }
 const faultOf = ({ body }: { body: Partial<Representation> }) => body._embedded?.['svc:errors']?.[0];
 
-/** A webhook at a path of its own, and how to publish something that goes there and nowhere else. */
+/** Creates a webhook with a path of its own, and a function that publishes an event for it alone. */
 async function open(path: string, changes: object = {}) {
   const settings = { name: path, format: 'json', encryption_key: KEY, event_resource: 'customer', ...changes };
   const body = { url: receiver.url + path, ...settings };
@@ -46,7 +46,7 @@ const gotAt = (path: string): Got[] => receiver.got.filter((got) => got.path ===
 
 const selfOf = (delivery: Representation): string => delivery._links['self']?.href ?? '';
 
-/** A delivery of a webhook, at its own address, once there is one as wanted. Which is the newest their ids do not tell. */
+/** Returns the delivery of a webhook with its address, once one matches. Ids do not show which delivery is the newest. */
 async function find(at: string, isWanted: (delivery: Representation) => boolean): Promise<Representation> {
   const found = await until(
     async () => {
@@ -62,7 +62,7 @@ async function find(at: string, isWanted: (delivery: Representation) => boolean)
 const attempted = (count: number) => (delivery: Representation) => delivery['attempts'] === count;
 const is = (status: string) => (delivery: Representation) => delivery['status'] === status;
 const requestOf = (delivery: Representation) => delivery._embedded['svc:request'] as unknown as Representation;
-/** Beside what the connection adds by itself, in the order in which it came. */
+/** Beside the headers that the connection adds, in the order in which they came. */
 const linesOf = ({ headers }: Got): string[] =>
   Object.entries(headers)
     .filter(([name]) => !['host', 'connection', 'content-length'].includes(name))
@@ -72,14 +72,14 @@ const shownLines = (request: Representation): string[] =>
     .split('\n')
     .map((line) => line.replace(/^[^:]+/, (name) => name.toLowerCase()));
 
-test('an endpoint answers 500: its delivery says why, is sent again when that is mended, and arrives', async () => {
+test('a delivery whose endpoint answers 500 shows why, is sent again once the endpoint works, and arrives', async () => {
   answers.set('/mended', 500);
   const at = await open('/mended');
   await publish(1);
   const pending = await find(at, attempted(1));
   assert.match(String(pending['reason']), /^Your endpoint answered 500: .*log/);
   assert.equal(pending['waits_for'], 'The time of attempt 2.');
-  assert.equal(pending._links['svc:resend'], undefined, 'it is tried again anyway');
+  assert.equal(pending._links['svc:resend'], undefined, 'it is retried anyway');
   const refused = await ask('POST', `${selfOf(pending)}/resend`);
   assert.deepEqual([refused.status, faultOf(refused)?.['code']], [409, 'already_pending']);
   assert.ok(String(faultOf(refused)?.['message']).endsWith(String(pending['date_next'])));
@@ -108,7 +108,7 @@ test('an endpoint answers 500: its delivery says why, is sent again when that is
   assert.equal(got.length, 2);
   for (const name of ['webhook-id', 'service-webhook-attempt', 'service-webhook-refeed'])
     assert.equal(got[0]?.[name], got[1]?.[name], name);
-  // What has arrived is sent once more, too, where somebody asks for it.
+  // A delivery that has arrived is sent once more if a person asks for it.
   assert.equal((await ask('POST', `${selfOf(arrived)}/resend`)).status, 202);
   await until(
     async () => gotAt('/mended').length,
@@ -116,14 +116,14 @@ test('an endpoint answers 500: its delivery says why, is sent again when that is
   );
 });
 
-test('who saw the key is shown the request as it was sent, byte for byte, and its attempts oldest first', async () => {
+test('a role that may see the key is shown the request as it was sent, byte for byte, with its attempts oldest first', async () => {
   answers.set('/shown', 410);
   const at = await open('/shown', { query: 'fields=id,first_name', headers: { 'X-Team': 'Ops' } });
   await publish(2);
   await find(at, is('failed'));
   answers.set('/shown', 200);
   await switchTo(at, '1');
-  // Who has just changed a webhook cannot be told by which settings an attempt went.
+  // After a change of the webhook the settings of an earlier attempt are unknown.
   const before = await find(at, is('failed'));
   assert.equal(requestOf(before)['as_sent'], false);
   app.clock.advance(61_000);
@@ -163,7 +163,7 @@ test('who saw the key is shown the request as it was sent, byte for byte, and it
   assert.match(String(changed['note']), /changed since the last attempt/);
 });
 
-test('a token of the platform is shown to nobody, and what travels encrypted is shown as what is inside', async () => {
+test('a token of the platform is never shown, and an encrypted body is shown decrypted', async () => {
   const site = await open('/site', {
     format: 'partner_sitebuilder',
     encryption_key: 'token-of-the-platform',
@@ -181,7 +181,7 @@ test('a token of the platform is shown to nobody, and what travels encrypted is 
   assert.match(String(inside['note']), /sent encrypted/);
 });
 
-test('a long body is cut between two characters, and its whole length is said', async () => {
+test('a long body is cut between two characters, and its whole length is shown', async () => {
   const at = await open('/long');
   await publish(4, { first_name: `a${'é'.repeat(12_000)}` });
   const request = requestOf(await find(at, is('successful')));
@@ -192,7 +192,7 @@ test('a long body is cut between two characters, and its whole length is said', 
   assert.match(String(request['note']), /first 16384 bytes/);
 });
 
-test('what was erased is said to be, and cannot be sent again; a test is sent by another test', async () => {
+test('an erased body is marked as erased and cannot be sent again; a test delivery is repeated by another test', async () => {
   const at = await open('/erased');
   await publish(5);
   const arrived = await find(at, is('successful'));
@@ -210,7 +210,7 @@ test('what was erased is said to be, and cannot be sent again; a test is sent by
   assert.deepEqual([gone.status, faultOf(gone)?.['code']], [409, 'event_gone']);
 });
 
-test('what was never sent says so, and of twelve who send it again at once one does', async () => {
+test('a delivery that was never sent says so, and of twelve concurrent resends one succeeds', async () => {
   answers.set('/paused', 503);
   const at = await open('/paused');
   await publish(6);
@@ -221,12 +221,12 @@ test('what was never sent says so, and of twelve who send it again at once one d
   assert.deepEqual([waiting['reason'], requestOf(waiting)['note']], [null, 'This is the request that will be sent.']);
   await switchTo(at, '0');
   await switchTo(at, '1');
-  // What fails stays pending, so that no second one is right because the first has arrived.
+  // A failing delivery stays pending, so no second resend is allowed because the first has arrived.
   answers.set('/paused', 500);
   const dead = await find(at, (delivery) => is('failed')(delivery) && attempted(0)(delivery));
   assert.match(String(dead['reason']), /^It was never sent: /);
   const resend = () => ask('POST', `${selfOf(dead)}/resend`);
-  // Nothing can be inserted while the first three are let in, so that all of them have read what is pending before one is committed.
+  // The lock stops inserts while the first three are admitted: all of them have read the pending row before one commits.
   const holder = await app.sql.reserve();
   await holder`begin`;
   await holder`lock table delivery in share mode`;
@@ -243,7 +243,7 @@ test('what was never sent says so, and of twelve who send it again at once one d
   assert.equal(gotAt('/paused').length, 2);
 });
 
-test('while nothing happens to a delivery its page stays as it is', async () => {
+test('the page of a delivery stays the same while the delivery does not change', async () => {
   answers.set('/waits', 500);
   const at = await open('/waits');
   await publish(9);
@@ -269,7 +269,7 @@ test('while nothing happens to a delivery its page stays as it is', async () => 
   assert.equal((await look(ended.tag)).status, 304);
 });
 
-test('another store’s delivery, an unknown one and one of another webhook are not there', async () => {
+test('a delivery of another store, an unknown one and one of another webhook are not found', async () => {
   const [at, beside] = [await open('/mine'), await open('/beside')];
   await publish(8);
   const mine = await find(at, is('successful'));

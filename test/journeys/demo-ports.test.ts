@@ -1,4 +1,4 @@
-/** The demo's receiver stands beside PORT, and in nobody's way. */
+/** The demo's receiver listens beside PORT and avoids the other ports in use. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { readConfig } from '#config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
 
-test('the receiver leaves METRICS_PORT alone, on the first start and where an earlier one had taken it', async (t) => {
+test('the receiver leaves METRICS_PORT free, on the first start and if an earlier one had taken it', async (t) => {
   const { sql } = await testDatabase(t);
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-demo-'));
   t.after(() => rm(folder, { recursive: true }));
@@ -39,6 +39,6 @@ test('the receiver leaves METRICS_PORT alone, on the first start and where an ea
   assert.deepEqual(said, []);
   await first.demo.stop();
   const second = await open(first.at);
-  assert.equal(second.at, first.at, 'its address stands in the webhook');
+  assert.equal(second.at, first.at, 'the webhook has this address');
   assert.match(said.join('\n'), new RegExp(`^Port ${first.at} .*$`));
 });

@@ -1,4 +1,4 @@
-/** The files of deploy/, held against what they are about: the metrics that there are, the settings and the commands. */
+/** The files of deploy/ agree with the program: metrics, settings and commands. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { access, copyFile, cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
@@ -43,34 +43,34 @@ const OF_PROMETHEUS: ReadonlySet<string> = new Set(['instance', 'job', 'le']);
 const USES = /\b((?:halcyon|nodejs|process)_[a-z0-9_]+)(?:\{([^}]*)\})?/g;
 const wordsIn = (text: string): string[] => text.split(',').map((word) => word.trim());
 
-/** The labels of each metric, as the handbook has them; metrics.test.ts holds its table against what is served. */
+/** The labels of each metric in the handbook; metrics.test.ts checks its table against a running server. */
 function labelsIn(handbook: string): Map<string, string[]> {
   const rows = handbook.matchAll(/^\| `(halcyon_\w+)(?:\{([\w,]+)\})?` \|/gm);
   return new Map([...rows].map(([, name = '', labels = '']) => [name, labels === '' ? [] : labels.split(',')]));
 }
 
-test('dashboard and alerts name metrics that a process serves, and labels that these have', async () => {
+test('dashboard and alerts name metrics that a process serves, with labels that these have', async () => {
   const port = await freePort();
   await startTestApp({ env: { METRICS_PORT: String(port) } });
   const { types, samples } = await scrape(`http://127.0.0.1:${port}`);
   const handbook = (await read('docs/operating.md')) + (await read('docs/delivery-states.md'));
-  const told = labelsIn(handbook);
+  const documented = labelsIn(handbook);
   for (const { name, labels } of samples) {
     const base = types.has(name) ? name : name.replace(/_(?:bucket|sum|count)$/, '');
     const served = Object.keys(labels).filter((label) => label !== 'le');
-    if (name.startsWith('halcyon_')) assert.deepEqual(served.toSorted(), told.get(base)?.toSorted(), name);
+    if (name.startsWith('halcyon_')) assert.deepEqual(served.toSorted(), documented.get(base)?.toSorted(), name);
   }
-  assert.ok(rules.length >= 10 && dashboard.panels.length >= 15, 'there is something to look at');
+  assert.ok(rules.length >= 10 && dashboard.panels.length >= 15, 'the files are not empty');
   for (const { name, expr, legend } of queries) {
     const uses = [...expr.matchAll(USES)].map(([, metric = '', selector = '']) => {
       const base = types.has(metric) ? metric : metric.replace(/_(?:bucket|sum|count)$/, '');
       assert.ok(types.has(base), `${name}: there is no ${metric}`);
-      return { metric, selector, own: told.get(base) ?? [] };
+      return { metric, selector, own: documented.get(base) ?? [] };
     });
     for (const { metric, selector, own } of uses) {
       for (const [, label = '', how, value = ''] of selector.matchAll(/(\w+)(=~?)"([^"]*)"/g)) {
         assert.ok(own.includes(label) || OF_PROMETHEUS.has(label), `${name}: ${metric} has no label ${label}`);
-        if (how === '=') assert.ok(handbook.includes(value), `${name}: nobody tells of ${label}="${value}"`);
+        if (how === '=') assert.ok(handbook.includes(value), `${name}: ${label}="${value}" is not documented`);
       }
     }
     const labels = new Set([...OF_PROMETHEUS, ...uses.flatMap(({ own }) => own)]);
@@ -81,7 +81,7 @@ test('dashboard and alerts name metrics that a process serves, and labels that t
   }
 });
 
-test('every alert says what is the matter and what to do', () => {
+test('every alert says what is wrong and what to do', () => {
   for (const { alert, annotations } of rules) {
     assert.ok(annotations.summary.length > 10, alert);
     assert.ok(annotations.description.length > 20, alert);
@@ -89,10 +89,10 @@ test('every alert says what is the matter and what to do', () => {
 });
 
 const settings = new Set(SETTING_GROUPS.flatMap(([, group]) => Object.keys(group)));
-/** Node's own. */
+/** Metrics of Node. */
 const OF_NODE: ReadonlySet<string> = new Set(['NODE_ENV', 'NODE_COMPILE_CACHE']);
 
-/** Throws where the program does not know it, without running anything. */
+/** Throws if the program does not know the command, without running it. */
 function demandCommand([name = '', ...options]: readonly string[]): void {
   const command = createProgram(silentTerminal()).commands.find((one) => one.name() === name);
   assert.ok(command, `there is no halcyon ${name}`);
@@ -108,7 +108,7 @@ function demandSettings(names: readonly string[], where: string): void {
   for (const name of names) assert.ok(settings.has(name) || OF_NODE.has(name), `${where} sets ${name}`);
 }
 
-test('the example of settings is read once the key is filled in, and has no other names', async () => {
+test('the example of settings is valid once the key is filled in, and has no unknown names', async () => {
   const lines = (await read('deploy/halcyon.env.example')).matchAll(/^#?([A-Z_]+)=(.*)$/gm);
   const env = Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value]));
   demandSettings(Object.keys(env), 'halcyon.env.example');
@@ -117,14 +117,14 @@ test('the example of settings is read once the key is filled in, and has no othe
   assert.equal(config.baseUrl, 'https://api.example.com');
 });
 
-test('the compose file runs commands that there are, on files that there are', async () => {
+test('the compose file runs existing commands on existing files', async () => {
   const compose = parse(await read('deploy/compose.yaml'), { merge: true }) as { services: Record<string, Service> };
-  const { postgres, ...ours } = compose.services;
-  // Its socket answers before others get in: while the image still makes the database.
+  const { postgres, ...services } = compose.services;
+  // Its socket answers before it accepts other clients: while the image still creates the database.
   assert.ok(postgres?.healthcheck?.test?.includes('--host=127.0.0.1'));
   const ignored = (await read('.gitignore')).split('\n');
-  assert.deepEqual(Object.keys(ours), ['migrate', 'server', 'worker']);
-  for (const { command, env_file: file, depends_on: before = {} } of Object.values(ours)) {
+  assert.deepEqual(Object.keys(services), ['migrate', 'server', 'worker']);
+  for (const { command, env_file: file, depends_on: before = {} } of Object.values(services)) {
     demandCommand(command);
     await access(join(ROOT, 'deploy', `${file}.example`));
     assert.ok(ignored.includes(`deploy/${file}`), `${file} has secrets, and git would take it`);
@@ -133,7 +133,7 @@ test('the compose file runs commands that there are, on files that there are', a
   }
 });
 
-test('the image has what runs, and starts a command that there is', async (t) => {
+test('the image has all files, and starts an existing command', async (t) => {
   const text = await read('deploy/Containerfile');
   const copied = [...text.matchAll(/^COPY (.+) \.\/?\S*$/gm)].flatMap(([, paths = '']) => paths.split(' '));
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-image-'));
@@ -163,7 +163,7 @@ const hasSystemd = await access('/usr/bin/systemd-analyze').then(
   () => false,
 );
 
-test('the units run commands that there are, with settings that there are', async () => {
+test('the units run existing commands with existing settings', async () => {
   for (const unit of UNITS) {
     const text = await read(`deploy/${unit}`);
     demandCommand(/^ExecStart=\S+ src\/main\.ts (.+)$/m.exec(text)?.[1]?.split(' ') ?? []);
@@ -175,12 +175,12 @@ test('the units run commands that there are, with settings that there are', asyn
   }
 });
 
-test('systemd finds nothing wrong with the units', { skip: !hasSystemd && 'there is no systemd' }, async (t) => {
+test('systemd finds no error in the units', { skip: !hasSystemd && 'there is no systemd' }, async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-units-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   for (const unit of UNITS) {
     await copyFile(join(ROOT, 'deploy', unit), join(folder, unit));
-    // Where it is installed to there is nothing here; any program stands for it.
+    // The program is not installed at its place here; any program stands for it.
     const text = (await read(`deploy/${unit}`)).replace(/^ExecStart=\S+/m, 'ExecStart=/bin/true');
     const path = join(folder, unit.replace('@.', '@1.'));
     await writeFile(path, text);

@@ -5,7 +5,7 @@ import { testDatabase } from '../setup/database.ts';
 import { endings } from '../setup/endings.ts';
 import { startEngine } from '../setup/engine.ts';
 
-test('what needs a session takes the direct connection', async () => {
+test('operations that need a session use the direct connection', async () => {
   const ends = endings();
   const { sql, address } = await testDatabase(ends);
   const direct = openPool(address, { connections: 1, applicationName: 'test-direct' });

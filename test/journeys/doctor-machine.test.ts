@@ -1,4 +1,4 @@
-/** What `halcyon doctor` says of settings and of a machine that something is wrong with. */
+/** The findings of `halcyon doctor` about faulty settings and a faulty machine. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
@@ -9,62 +9,62 @@ import { adviceOnPort } from '../../src/cli/port.ts';
 import { checkDisk, checkFolder, checkNames, checkNode } from '../../src/cli/doctor/checks/machine.ts';
 import { checkAddresses, checkMail, checkPorts } from '../../src/cli/doctor/checks/network.ts';
 import { checkSettings } from '../../src/cli/doctor/checks/settings.ts';
-import { demandFinding, saidOf } from '../setup/findings.ts';
+import { assertFinding, saidOf } from '../setup/findings.ts';
 import { freePort } from '../setup/free-port.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { startNameServer } from '../setup/name-server.ts';
 
-test('all settings that are wrong are told at once, and names that are none', () => {
+test('all invalid settings are reported at once, with names that are no settings', () => {
   const { config, findings } = checkSettings(
     { PORT: 'http', LOG_LEVEL: 'loud', DATABASE_URI: 'x', HALCYON_FOO: '1' },
     '/',
   );
   assert.equal(config, undefined);
-  demandFinding(findings, /^fail PORT is "http"/);
-  demandFinding(findings, /^fail LOG_LEVEL is "loud"/);
-  demandFinding(findings, /^warn DATABASE_URI is no setting/);
+  assertFinding(findings, /^fail PORT is "http"/);
+  assertFinding(findings, /^fail LOG_LEVEL is "loud"/);
+  assertFinding(findings, /^warn DATABASE_URI is no setting/);
   assert.match(findings.find(({ message }) => message.startsWith('DATABASE_URI'))?.advice ?? '', /DATABASE_URL/);
-  demandFinding(findings, /^warn HALCYON_FOO is no setting/);
-  demandFinding(checkSettings({ DATABASE_URL: 'postgres:///x' }, '/').findings, /^fail Set HALCYON_SECRET_KEY/);
+  assertFinding(findings, /^warn HALCYON_FOO is no setting/);
+  assertFinding(checkSettings({ DATABASE_URL: 'postgres:///x' }, '/').findings, /^fail Set HALCYON_SECRET_KEY/);
   assert.deepEqual(checkSettings({ HOME: '/', HOSTS: 'x', PGPORT: '1' }, '/').findings.map(saidOf), ['ok none is set']);
-  demandFinding(checkNode('22.3.0'), /^fail Node 22\.3\.0 is too old/);
+  assertFinding(checkNode('22.3.0'), /^fail Node 22\.3\.0 is too old/);
 });
 
-test('a disk without room, and name servers that are silent', async () => {
-  demandFinding(await checkDisk(tmpdir(), { warn: 0, fail: 0 }), /^ok .* GiB free/);
-  demandFinding(await checkDisk(tmpdir(), { warn: Infinity, fail: 0 }), /^warn .* GiB free/);
-  demandFinding(await checkDisk(tmpdir(), { warn: Infinity, fail: Infinity }), /^fail .* GiB free/);
-  demandFinding(await checkDisk('/nowhere/at/all', { warn: 0, fail: 0 }), /^ok .* free in \/$/);
-  demandFinding(await checkDisk(`/${'x'.repeat(300)}`), /^fail .* cannot be read \(ENAMETOOLONG\)/);
+test('a full disk, and name servers that do not answer', async () => {
+  assertFinding(await checkDisk(tmpdir(), { warn: 0, fail: 0 }), /^ok .* GiB free/);
+  assertFinding(await checkDisk(tmpdir(), { warn: Infinity, fail: 0 }), /^warn .* GiB free/);
+  assertFinding(await checkDisk(tmpdir(), { warn: Infinity, fail: Infinity }), /^fail .* GiB free/);
+  assertFinding(await checkDisk('/nowhere/at/all', { warn: 0, fail: 0 }), /^ok .* free in \/$/);
+  assertFinding(await checkDisk(`/${'x'.repeat(300)}`), /^fail .* cannot be read \(ENAMETOOLONG\)/);
   assert.deepEqual(await checkFolder(`${tmpdir()}/to/be/made`), []);
-  demandFinding(await checkFolder('/dev/null/x'), /^fail \/dev\/null\/x .*ENOTDIR/);
+  assertFinding(await checkFolder('/dev/null/x'), /^fail \/dev\/null\/x .*ENOTDIR/);
   const server = await startNameServer();
   server.say(() => ({ code: 'NXDOMAIN' }));
-  demandFinding(await checkNames([server.address]), /^ok name servers answer/);
+  assertFinding(await checkNames([server.address]), /^ok name servers answer/);
   server.say(() => ({ code: 'REFUSED' }));
-  demandFinding(await checkNames([server.address]), /^fail .*EREFUSED/);
+  assertFinding(await checkNames([server.address]), /^fail .*EREFUSED/);
 });
 
-test('ports that somebody else has, addresses where nobody answers, a mail server that is away', async (t) => {
+test('ports in use, addresses that refuse connections, an unreachable mail server', async (t) => {
   const port = await freePort();
   const config = (env: Record<string, string>) => readConfig({ PORT: String(port), ...env }, '/');
-  demandFinding(await checkPorts(config({})), /^ok PORT: 127\.0\.0\.1:\d+ is free/);
+  assertFinding(await checkPorts(config({})), /^ok PORT: 127\.0\.0\.1:\d+ is free/);
   const holder = createServer((socket) => socket.resume().end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi'));
   holder.listen(port, '127.0.0.1');
   await once(holder, 'listening');
   t.after(() => holder.close());
-  demandFinding(await checkPorts(config({})), /^fail PORT: something else .*127/);
-  demandFinding(await checkPorts(config({ HOST: '192.0.2.1' })), /^fail PORT: cannot listen .*192\.0\.2\.1/);
+  assertFinding(await checkPorts(config({})), /^fail PORT: something else .*127/);
+  assertFinding(await checkPorts(config({ HOST: '192.0.2.1' })), /^fail PORT: cannot listen .*192\.0\.2\.1/);
   assert.match(adviceOnPort('EADDRNOTAVAIL', 'PORT'), /address of this machine/);
   assert.match(adviceOnPort('EACCES', 'METRICS_PORT'), /^Set METRICS_PORT to one from 1024 on/);
-  demandFinding(
+  assertFinding(
     await checkAddresses(config({ BASE_URL: 'https://halcyon.invalid' })),
     /^warn BASE_URL .* no Halcyon answers/,
   );
-  demandFinding(await checkAddresses(config({})), /^warn BASE_URL .* 200\)/);
+  assertFinding(await checkAddresses(config({})), /^warn BASE_URL .* 200\)/);
   const mail = await startMailServer();
   t.after(() => mail.stop());
-  demandFinding(await checkMail(config({ SMTP_URL: mail.url, MAIL_FROM: 'a@example.com' })), /^ok the server answers/);
+  assertFinding(await checkMail(config({ SMTP_URL: mail.url, MAIL_FROM: 'a@example.com' })), /^ok the server answers/);
   const away = { SMTP_URL: `smtp://127.0.0.1:${await freePort()}`, MAIL_FROM: 'a@example.com' };
-  demandFinding(await checkMail(config(away)), /^fail .*\((?:ECONNREFUSED|ESOCKET)\)/);
+  assertFinding(await checkMail(config(away)), /^fail .*\((?:ECONNREFUSED|ESOCKET)\)/);
 });

@@ -1,4 +1,4 @@
-/** What `halcyon doctor` says of a Halcyon that is well, and of everything that can be wrong with one, made wrong for real. */
+/** The findings of `halcyon doctor` about a healthy Halcyon and about each fault, caused for real. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { chmod } from 'node:fs/promises';
@@ -23,7 +23,7 @@ import type { DoctorContext } from '../../src/cli/doctor/context.ts';
 import { testClock } from '../setup/clock.ts';
 import { runCommand } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
-import { demandFinding } from '../setup/findings.ts';
+import { assertFinding } from '../setup/findings.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
 import { until } from '../setup/until.ts';
 
@@ -36,7 +36,7 @@ type Changed = DoctorContext & {
   address: DatabaseAddress;
 };
 
-/** A migrated database of its own, which the test makes wrong. */
+/** A migrated database of its own, which the test damages. */
 async function place(t: TestContext, env: Record<string, string> = {}): Promise<Changed> {
   const { sql, address } = await testDatabase(t);
   const config = readConfig({ DELIVERY_LEASE_MS: '500', ...env }, tmpdir());
@@ -45,7 +45,7 @@ async function place(t: TestContext, env: Record<string, string> = {}): Promise<
 
 type Ran = { code: number | null; findings: Finding[]; err: string };
 
-test('beside a running Halcyon all is well; a key that others may read fails; without it that is said', async (t) => {
+test('all is well beside a running Halcyon; a key that other users may read fails; without a process that is said', async (t) => {
   const fixture = await placeForFixture({ DELIVERY_LEASE_MS: '1500' });
   t.after(() => fixture.remove());
   const running = await startFixture(fixture);
@@ -55,7 +55,7 @@ test('beside a running Halcyon all is well; a key that others may read fails; wi
     return { code, err, ...(JSON.parse(out) as { findings: Finding[] }) };
   };
   const well = await doctor();
-  // Whether this machine has name servers is not Halcyon's to say.
+  // Whether this machine has name servers is not Halcyon's concern.
   const checked = well.findings.filter(({ check }) => check !== 'names');
   assert.deepEqual(
     checked.filter(({ state }) => state !== 'ok'),
@@ -69,16 +69,16 @@ test('beside a running Halcyon all is well; a key that others may read fails; wi
   );
   assert.match(checked.find(({ check }) => check === 'workers')?.message ?? '', /^1 worker with 256 of 256 shards$/);
 
-  const toldMs = new Map<string, number>();
-  const onFinding = ({ check }: Finding): void => void toldMs.set(check, performance.now());
+  const reportedMs = new Map<string, number>();
+  const onFinding = ({ check }: Finding): void => void reportedMs.set(check, performance.now());
   await examine({ env: fixture.env, cwd: '/', nodeVersion: process.versions.node, clock: systemClock, onFinding });
-  const waitedMs = (toldMs.get('workers') ?? 0) - (toldMs.get('locks') ?? 0);
-  assert.ok(waitedMs > 500, `each is told when it is known: workers are watched for 600 ms, not ${waitedMs}`);
+  const waitedMs = (reportedMs.get('workers') ?? 0) - (reportedMs.get('locks') ?? 0);
+  assert.ok(waitedMs > 500, `each finding is reported at once: workers are watched for 600 ms, not ${waitedMs}`);
 
   await chmod(join(fixture.dataDir, 'secret-key'), 0o644);
   const readable = await doctor();
   assert.equal(readable.code, 1);
-  demandFinding(readable.findings, /^fail others .*secret-key$/);
+  assertFinding(readable.findings, /^fail others .*secret-key$/);
   assert.match((JSON.parse(readable.err) as { error: { message: string } }).error.message, /checks? failed/);
 
   assert.equal(await running.end('SIGTERM'), 0);
@@ -89,7 +89,7 @@ test('beside a running Halcyon all is well; a key that others may read fails; wi
   assert.match(misplaced.err, /^halcyon: \d checks? failed/);
 });
 
-test('a server that would lose what was accepted, or has no room', async (t) => {
+test('a server that would lose accepted data, or has a full disk', async (t) => {
   const { sql, address, ...rest } = await place(t, { DATABASE_CONNECTIONS: '500' });
   assert.ok(address.kind === 'socket');
   const set = (name: string, value: string) =>
@@ -101,56 +101,56 @@ test('a server that would lose what was accepted, or has no room', async (t) => 
   t.after(() => fresh.end());
   const findings = await checkDatabase({ ...rest, sql: fresh, direct: fresh });
   // The cluster of the tests is one that may lose everything.
-  demandFinding(findings, /^fail fsync is off/);
-  demandFinding(findings, /^warn full_page_writes is off/);
-  demandFinding(findings, /^fail synchronous_commit is off/);
-  demandFinding(findings, /^fail default_transaction_isolation .*serializable/);
-  demandFinding(findings, /^warn work_mem is 64 kB/);
-  demandFinding(findings, /^fail .* 505,/);
+  assertFinding(findings, /^fail fsync is off/);
+  assertFinding(findings, /^warn full_page_writes is off/);
+  assertFinding(findings, /^fail synchronous_commit is off/);
+  assertFinding(findings, /^fail default_transaction_isolation .*serializable/);
+  assertFinding(findings, /^warn work_mem is 64 kB/);
+  assertFinding(findings, /^fail .* 505,/);
 });
 
-test('two addresses that lead to two databases', async (t) => {
+test('two addresses of two databases', async (t) => {
   const [one, other] = [await place(t), await testDatabase(t)];
-  demandFinding(await checkSessions(one), /^ok /);
-  demandFinding(await checkSessions({ ...one, direct: other.sql }), /^fail .* point to different databases/);
+  assertFinding(await checkSessions(one), /^ok /);
+  assertFinding(await checkSessions({ ...one, direct: other.sql }), /^fail .* point to different databases/);
 });
 
-test('migrations that are missing, were changed, or are not known here', async (t) => {
+test('migrations that are missing, changed, or unknown to this version', async (t) => {
   const here = await place(t);
-  demandFinding(await checkMigrations(here), /^ok all \d+ are applied/);
+  assertFinding(await checkMigrations(here), /^ok all \d+ are applied/);
   await here.sql`update schema_migration set hash = 'other' where version = 1`;
   await here.sql`delete from schema_migration where version = 2`;
   await here.sql`insert into schema_migration values (9999, '9999-later.sql', '', now())`;
   const findings = await checkMigrations(here);
-  demandFinding(findings, /^fail changed .*: 0001/);
-  demandFinding(findings, /^fail not applied yet: 0002/);
-  demandFinding(findings, /^fail .* newer .* 9999-later\.sql/);
+  assertFinding(findings, /^fail changed .*: 0001/);
+  assertFinding(findings, /^fail not applied yet: 0002/);
+  assertFinding(findings, /^fail .* newer .* 9999-later\.sql/);
   await here.sql`drop table schema_migration`;
-  demandFinding(await checkMigrations(here), /^fail .* no tables/);
+  assertFinding(await checkMigrations(here), /^fail .* no tables/);
 });
 
-test('days without tables, and days that should be gone', async (t) => {
+test('days without partitions, and days past their retention', async (t) => {
   const here = await place(t, { RETENTION_DAYS: '2' });
-  demandFinding(await checkPartitions(here), /^ok /);
+  assertFinding(await checkPartitions(here), /^ok /);
   const day = dayOf(here.clock.now());
   await here.sql`alter table event detach partition ${here.sql(`event_d${day + 2}`)}`;
   const apart = await checkPartitions(here);
-  demandFinding(apart, /^warn .* next 2 days 1 day /);
-  demandFinding(apart, /^warn 1 table half attached or detached/);
+  assertFinding(apart, /^warn .* next 2 days 1 day /);
+  assertFinding(apart, /^warn 1 table half attached or detached/);
   here.clock.advance(10 * DAY_MS);
   const late = await checkPartitions(here);
-  demandFinding(late, /^fail there is no table for today/);
-  demandFinding(late, /^warn \d+ tables .*RETENTION_DAYS/);
+  assertFinding(late, /^fail there is no table for today/);
+  assertFinding(late, /^warn \d+ tables .*RETENTION_DAYS/);
 });
 
-test('a day whose numbers are nearly used up', async (t) => {
+test('a day whose ids are nearly used up', async (t) => {
   const here = await place(t);
-  demandFinding(await checkNumbers(here), /^ok /);
+  assertFinding(await checkNumbers(here), /^ok /);
   const day = dayOf(here.clock.now());
   await here.sql`select setval(${`delivery_n_d${day}`}::regclass, ${6e8}::bigint)`;
-  demandFinding(await checkNumbers(here), /^warn 55 % .* deliveries /);
+  assertFinding(await checkNumbers(here), /^warn 55 % .* deliveries /);
   await here.sql`select setval(${`event_n_d${day}`}::regclass, ${1_020_000_000}::bigint)`;
-  demandFinding(await checkNumbers(here), /^fail 94 % .* events /);
+  assertFinding(await checkNumbers(here), /^fail 94 % .* events /);
 });
 
 async function addStore(sql: Sql, id = 1_001): Promise<number> {
@@ -170,32 +170,32 @@ async function addWebhook(sql: Sql, storeId: number, number: number, key: Buffer
   return id;
 }
 
-test('a key that is not the one, and a secret that it does not open', async (t) => {
+test('a key other than the first one, and a secret that it does not open', async (t) => {
   const [key, other] = [randomBytes(32), randomBytes(32)];
   const here = await place(t, { HALCYON_SECRET_KEY: key.toString('hex') });
   await here.sql`insert into sealing_key (key_id) values (${keyIdOf(key)})`;
-  demandFinding(await checkKey(here), /^ok HALCYON_SECRET_KEY /);
+  assertFinding(await checkKey(here), /^ok HALCYON_SECRET_KEY /);
   await addWebhook(here.sql, await addStore(here.sql), 1, randomBytes(64));
-  demandFinding(await checkKey(here), /^fail 1 secret .*\(webhook:/);
+  assertFinding(await checkKey(here), /^fail 1 secret .*\(webhook:/);
   const config = readConfig({ HALCYON_SECRET_KEY: other.toString('hex') }, '/');
-  demandFinding(await checkKey({ ...here, config }), /^fail .*another key than HALCYON_SECRET_KEY/);
+  assertFinding(await checkKey({ ...here, config }), /^fail .*another key than HALCYON_SECRET_KEY/);
   const both = { HALCYON_SECRET_KEY: other.toString('hex'), HALCYON_SECRET_KEY_OTHER: key.toString('hex') };
-  demandFinding(await checkKey({ ...here, config: readConfig(both, '/') }), /^warn .*the other key/);
+  assertFinding(await checkKey({ ...here, config: readConfig(both, '/') }), /^warn .*the other key/);
 });
 
-test('clocks that are apart', async (t) => {
+test('clocks that differ', async (t) => {
   const here = await place(t);
-  demandFinding(await checkClocks(here), /^ok /);
+  assertFinding(await checkClocks(here), /^ok /);
   here.clock.advance(10_000);
-  demandFinding(await checkClocks(here), /^warn .* 10\.\d s apart/);
+  assertFinding(await checkClocks(here), /^warn .* 10\.\d s apart/);
   here.clock.advance(HOUR_MS);
-  demandFinding(await checkClocks(here), /^fail .* s apart/);
+  assertFinding(await checkClocks(here), /^fail .* s apart/);
 });
 
-test('a transaction that nobody ends, and who waits for it', async (t) => {
+test('a transaction that stays open, and the sessions that wait for it', async (t) => {
   const here = await place(t);
   const storeId = await addStore(here.sql);
-  demandFinding(await checkTransactions(here, 0), /^ok /);
+  assertFinding(await checkTransactions(here, 0), /^ok /);
   const holder = await here.sql.reserve();
   await holder`begin`;
   await holder`update store set name = 'held' where id = ${storeId}`;
@@ -205,15 +205,15 @@ test('a transaction that nobody ends, and who waits for it', async (t) => {
     ([first]) => first?.state === 'warn',
   );
   const [session] = await holder<{ pid: number }[]>`select pg_backend_pid() as pid`;
-  demandFinding(waits, new RegExp(`^warn "test" .* ${session?.pid} `));
-  demandFinding(await checkTransactions(here, 0), /^warn "test" .*transaction/);
+  assertFinding(waits, new RegExp(`^warn "test" .* ${session?.pid} `));
+  assertFinding(await checkTransactions(here, 0), /^warn "test" .*transaction/);
   await holder`rollback`;
   holder.release();
   await waiter;
-  demandFinding(await checkLocks(here, 0), /^ok /);
+  assertFinding(await checkLocks(here, 0), /^ok /);
 });
 
-test('however long a lease is, two beats of a worker are waited for', () => {
+test('two heartbeats of a worker are awaited, however long a lease is', () => {
   const workers = TABLE_CHECKS.find(({ name }) => name === 'workers');
   assert.ok(workers !== undefined);
   for (const leaseMs of [500, 50_000, 600_000]) {
@@ -222,16 +222,16 @@ test('however long a lease is, two beats of a worker are waited for', () => {
   }
 });
 
-test('nobody delivers; somebody is silent; somebody has no shards', async (t) => {
+test('no worker; a silent worker; a worker without shards', async (t) => {
   const here = await place(t);
-  demandFinding(await checkWorkers(here), /^warn no worker delivers$/);
+  assertFinding(await checkWorkers(here), /^warn no worker delivers$/);
   await beat(here.sql, 7, here.clock.now());
-  demandFinding(await checkWorkers(here), /^warn no worker delivers: 1 worker /);
+  assertFinding(await checkWorkers(here), /^warn no worker delivers: 1 worker /);
   const looking = checkWorkers(here);
   const watch = { isOver: false };
   void looking.finally(() => (watch.isOver = true));
   while (!watch.isOver) await beat(here.sql, 8, here.clock.now());
-  demandFinding(await looking, /^warn 1 worker .* 0 of 256 .* 1 other /);
+  assertFinding(await looking, /^warn 1 worker .* 0 of 256 .* 1 other /);
 });
 
 async function addDue(sql: Sql, webhookId: number, due: Date): Promise<void> {
@@ -241,31 +241,31 @@ async function addDue(sql: Sql, webhookId: number, due: Date): Promise<void> {
     values (${shard}, ${id}, 1001, ${webhookId}, 0, ${id}, ${due})`;
 }
 
-test('what waits for us, what waits for its endpoint, and endpoints that all fail', async (t) => {
+test('deliveries that wait for Halcyon, deliveries that wait for their endpoint, and endpoints that all fail', async (t) => {
   const here = await place(t);
   const storeId = await addStore(here.sql);
   const [one, other] = [await addWebhook(here.sql, storeId, 1), await addWebhook(here.sql, storeId, 2)];
   await addDue(here.sql, one, here.clock.now());
-  demandFinding(await checkBacklog(here), /^ok 1 delivery due/);
+  assertFinding(await checkBacklog(here), /^ok 1 delivery due/);
   here.clock.advance(120_000);
-  demandFinding(await checkBacklog(here), /^warn 1 delivery .* 2 minutes/);
+  assertFinding(await checkBacklog(here), /^warn 1 delivery .* 2 minutes/);
   here.clock.advance(HOUR_MS);
-  demandFinding(await checkBacklog(here), /^fail 1 delivery due/);
-  demandFinding(await checkWebhooks(here), /^ok 2 active, of which 0 fail/);
+  assertFinding(await checkBacklog(here), /^fail 1 delivery due/);
+  assertFinding(await checkWebhooks(here), /^ok 2 active, of which 0 fail/);
   for (const id of [one, other]) {
     await here.sql`
       insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at)
       values (${shardOf(id)}, ${id}, 0, 3, now())`;
   }
-  demandFinding(await checkBacklog(here), /^ok 0 deliveries .* 1 wait/);
-  demandFinding(await checkWebhooks(here), /^warn 2 active, of which 2 fail/);
+  assertFinding(await checkBacklog(here), /^ok 0 deliveries .* 1 wait/);
+  assertFinding(await checkWebhooks(here), /^warn 2 active, of which 2 fail/);
 });
 
-test('what nobody swept away', async (t) => {
+test('rows that retention has not deleted', async (t) => {
   const here = await place(t);
-  demandFinding(await checkRetention(here), /^ok /);
+  assertFinding(await checkRetention(here), /^ok /);
   await here.sql`
     insert into idempotency_key (scope, body_hash, answer, date_created)
     values (${randomBytes(32)}, ${randomBytes(32)}, null, now() - interval '5 days')`;
-  demandFinding(await checkRetention(here), /^warn .* 5 days ago/);
+  assertFinding(await checkRetention(here), /^warn .* 5 days ago/);
 });

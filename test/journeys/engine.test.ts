@@ -57,7 +57,7 @@ test('an event is delivered once, signed in both ways, and recorded', async () =
   );
 });
 
-test('more than a lane holds arrives whole, each once', async () => {
+test('more deliveries than a lane holds are all sent, each once', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   await engine.addWebhook(receiver.url);
@@ -70,7 +70,7 @@ test('more than a lane holds arrives whole, each once', async () => {
   assert.deepEqual(idsOf(receiver.got), range(1_000, 0));
 });
 
-test('what was committed while no worker ran is found in the table', async () => {
+test('a delivery that was committed while no worker ran is found in the table', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   await engine.addWebhook(receiver.url);
@@ -80,12 +80,12 @@ test('what was committed while no worker ran is found in the table', async () =>
   assert.deepEqual(idsOf(receiver.got), range(100));
 });
 
-test('what another process published is announced to the owner of the shard', async () => {
+test('an event that another process publishes is announced to the owner of the shard', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   await engine.addWebhook(receiver.url);
   const worker = await engine.startWorker();
-  // The worker owns its shards once it has sent something.
+  // The worker owns its shards once it has sent a delivery.
   await engine.publish([1], worker);
   await receiver.until(1);
   await engine.publish(range(30, 2));
@@ -93,7 +93,7 @@ test('what another process published is announced to the owner of the shard', as
   assert.deepEqual(idsOf(receiver.got), range(31));
 });
 
-test('a failed attempt is made again when it is due, with the same webhook-id and the next number', async () => {
+test('a failed attempt is retried when it is due, with the same webhook-id and the next number', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(receiver.got.length < 3 ? 500 : 200).end());
@@ -124,7 +124,7 @@ test('a failed attempt is made again when it is due, with the same webhook-id an
   assert.deepEqual({ ...state }, { consecutive_failures: 0, first_failure_at: null });
 });
 
-test('Retry-After pauses the webhook: nothing else is sent to it meanwhile', async () => {
+test('Retry-After pauses the webhook: no other delivery is sent to it meanwhile', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(503, { 'retry-after': '600' }).end());
@@ -148,7 +148,7 @@ test('Retry-After pauses the webhook: nothing else is sent to it meanwhile', asy
   await receiver.until(3);
 });
 
-test('a switch-off ends what is pending, and nothing more is sent', async () => {
+test('a disable ends the pending deliveries, and nothing more is sent', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   const webhookId = await engine.addWebhook(receiver.url);
@@ -168,7 +168,7 @@ test('a switch-off ends what is pending, and nothing more is sent', async () => 
   assert.deepEqual(counts, { pending: 0, successful: 0, failed: 10, attempts: 5 });
 });
 
-test('what was pending before a switch-off is not sent after a switch-on', async () => {
+test('deliveries that were pending before a disable are not sent after an enable', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   const webhookId = await engine.addWebhook(receiver.url);
@@ -184,7 +184,7 @@ test('what was pending before a switch-off is not sent after a switch-on', async
   assert.deepEqual(idsOf(receiver.got), [3]);
 });
 
-test('a switch-off and on again begins the count of failures at zero', async () => {
+test('disabling and enabling a webhook resets the count of failures', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   const webhookId = await engine.addWebhook(receiver.url);
@@ -206,7 +206,7 @@ test('a switch-off and on again begins the count of failures at zero', async () 
   assert.deepEqual({ ...state }, { epoch: 1, consecutive_failures: 1 });
 });
 
-test('a webhook that cannot be used holds back no other', async () => {
+test('a webhook that cannot be used delays no other', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   const broken = await engine.addWebhook(`${receiver.url}/broken`);
@@ -219,10 +219,10 @@ test('a webhook that cannot be used holds back no other', async () => {
     ({ successful }) => successful === 5,
   );
   assert.deepEqual(new Set(receiver.got.map(({ path }) => path)), new Set(['/sound']));
-  assert.equal((await countsOf(engine)).pending, 5, 'what is for it waits until it can be used');
+  assert.equal((await countsOf(engine)).pending, 5, 'its deliveries wait until it can be used');
 });
 
-test('a stop waits for what is in flight and records it', async () => {
+test('a stop waits for the attempts in flight and records them', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   receiver.answer((_got, response) => void setTimeout(() => response.writeHead(200).end(), 50));

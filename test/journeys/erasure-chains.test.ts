@@ -1,4 +1,4 @@
-/** An erasure reaches everything that hangs on the resource: its steps, however many events, and whatever races it. */
+/** An erasure covers everything that belongs to the resource: its steps, any number of events, and concurrent publishes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
@@ -44,7 +44,7 @@ const keyOf = (id: string) => ({ shard, storeId, type: 'transaction' as const, i
 const eraseHere = (id: string, by: EventCaches = caches) =>
   eraseResource({ sql, caches: by }, keyOf(id), { unmodified: () => {}, now: clock.now() });
 
-test('the steps of an erased subscription go with it, and those of another stay', async () => {
+test('the steps of an erased subscription are erased with it, and those of another stay', async () => {
   await publish(version('s1', '1m'), version('s2', '1m'), version('s1', '2m'));
   await publish(version('s1', '3m'));
   await publish(version('s2', '2m'), version('s1', '4m'), version('s1', '5m'));
@@ -62,7 +62,7 @@ test('the steps of an erased subscription go with it, and those of another stay'
   assert.equal((await api('GET', `${at}/events/${others[0]}/payload`)).status, 200);
 });
 
-test('what is published again of an erased subscription is erased with the next erasure', async () => {
+test('a version of an erased subscription that is published again is erased with the next erasure', async () => {
   await publish(version('s3', '1m'));
   await erase('/subscriptions/s3');
   await publish(version('s3', '1m'), version('s3', '2m'));
@@ -71,7 +71,7 @@ test('what is published again of an erased subscription is erased with the next 
   assert.deepEqual([...(await eventsWith('bob@s3.'))], []);
 });
 
-/** One resource with so many events, each after the one before it. */
+/** Creates one resource with this many events, each after the one before it. */
 async function longChain(id: string, count: number): Promise<void> {
   const first = dailyIdOf(dayOf(clock.now()), 2 ** 29, shard);
   await sql`
@@ -90,7 +90,7 @@ async function full(id: string): Promise<number> {
   return rows.length;
 }
 
-test('a resource with very many events is erased in batches, and is gone when that is answered', async () => {
+test('a resource with very many events is erased in batches, before the answer', async () => {
   await longChain('long', 2 * BATCH + 1);
   const sizes: number[] = [];
   await eraseHere('long', { ...caches, forget: ({ ids }) => void sizes.push(ids.length) });
@@ -100,10 +100,10 @@ test('a resource with very many events is erased in batches, and is gone when th
   await sql`delete from event where resource_id = 'long'`;
 });
 
-test('what a process that ended has left of it is erased by housekeeping', async () => {
+test('the rest of an erasure whose process ended is erased by retention', async () => {
   await longChain('left', BATCH + 150);
-  let told = 0;
-  const ends = () => ((told += 1) === 2 ? Promise.reject(new Error('the process ends here')) : Promise.resolve());
+  let batches = 0;
+  const ends = () => ((batches += 1) === 2 ? Promise.reject(new Error('the process ends here')) : Promise.resolve());
   await assert.rejects(eraseHere('left', { ...caches, announce: ends }), /ends here/);
   assert.equal(await full('left'), 150);
   const [rest] = createErasurePurges({ sql, log: createLog('silent'), caches, blankAnswers });
@@ -113,7 +113,7 @@ test('what a process that ended has left of it is erased by housekeeping', async
   assert.equal((await sql`select from erased_chain`).length, 0);
 });
 
-test('a publish that waits for an erasure goes on from the version that was erased', async () => {
+test('a publish that waits for an erasure continues from the version that was erased', async () => {
   for (let n = 0; n < 3; n += 1) await publish(['transaction/modified', { id: 'raced' }]);
   let racing: Promise<Json> | undefined;
   const waiting = () => sql`

@@ -1,4 +1,4 @@
-/** The events of a store, and what became of one over all webhooks. */
+/** The events of a store, and the deliveries of one event over all webhooks. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -36,7 +36,7 @@ async function hook(store = storeId, token = app.token): Promise<number> {
   const made = await app.api('POST', `/stores/${store}/webhooks`, { body, token });
   return Number(((await made.json()) as Json)['id']);
 }
-/** That the webhooks were made is told among the events as well, and left out here. */
+/** Leaves out the events of the changelog about the creation of the webhooks. */
 const PUBLISHED = 'resource_type:not=changelog';
 async function list(query = '', path = events) {
   const narrowed = path === events ? `${query === '' ? '?' : `${query}&`}${PUBLISHED}` : query;
@@ -57,14 +57,14 @@ await publish('transaction/created', 1, second.storeId);
 const [created] = made;
 const statuses = `${created?._links['self']?.href}/statuses`;
 
-test('events are listed newest first, and each is the event itself', async () => {
+test('events are listed newest first, and each equals the event itself', async () => {
   const { body, items } = await list();
   assert.deepEqual(items, made.toReversed());
   assert.equal(body['total_items'], '4');
   assert.equal(body._links['svc:store']?.href, `${app.baseUrl}/stores/${storeId}`);
 });
 
-test('an event leads to its store, its resource, what it carried and its deliveries', async () => {
+test('an event links to its store, its resource, its payload and its deliveries', async () => {
   const links = created?._links ?? {};
   assert.deepEqual(Object.keys(links), [
     'curies',
@@ -80,7 +80,7 @@ test('an event leads to its store, its resource, what it carried and its deliver
   }
 });
 
-test('an event that happened under an older BASE_URL is led from by addresses of today', async () => {
+test("an event of the time of an older BASE_URL has links with today's", async () => {
   const id = Number(made[3]?.['id']);
   await sql`update event set base_url = 'https://old.example.com' where shard = ${shard} and id = ${id}`;
   assert.deepEqual((await list('?resource_id=2')).items, [made[3]]);
@@ -109,13 +109,13 @@ for (const [query, indexes] of found) {
   });
 }
 
-test('what there is not to ask for is refused', async () => {
+test('an unknown parameter is rejected', async () => {
   for (const query of ['?colour=red', '?zoom=resource', '?fields=body', '?date_created=soon']) {
     assert.equal((await get(events + query)).status, 400, query);
   }
 });
 
-test('another store’s events, and what became of them, are not there', async () => {
+test('events of another store, and their deliveries, are not found', async () => {
   for (const path of [events, statuses]) assert.equal((await get(path, second.token)).status, 404);
   const id = String(created?.['id']);
   assert.equal((await get(`/stores/${second.storeId}/events/${id}/statuses`, second.token)).status, 404);
@@ -124,7 +124,7 @@ test('another store’s events, and what became of them, are not there', async (
   }
 });
 
-test('a list of events has nothing of another store on the same shard', async () => {
+test('a list of events has no event of another store on the same shard', async () => {
   await sql`
     insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
       date_created, body)
@@ -134,7 +134,7 @@ test('a list of events has nothing of another store on the same shard', async ()
   assert.deepEqual((await list()).items, made.toReversed());
 });
 
-test('an event has a delivery for each webhook that was to be told of it', async () => {
+test('an event has a delivery for each webhook that matches it', async () => {
   const { body, items } = await list('?order=webhook_id', statuses);
   assert.deepEqual(
     items.map((item) => [item['webhook_id'], item['status'], item['event'], item['resource_id']]),
@@ -155,7 +155,7 @@ test('a delivery is the same among those of its event and those of its webhook',
   assert.ok(all.some((one) => JSON.stringify(one) === JSON.stringify(items[0])));
 });
 
-test('a delivery is not said to come before the pause or the probe of its webhook', async () => {
+test('the next attempt of a delivery is not shown earlier than the pause or the probe of its webhook', async () => {
   await sql`
     insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until, probe_at)
     values (${shard}, ${first}, 0, 5, now(), '2099-01-01T00:00:00Z', '2098-01-01T00:00:00Z'),
@@ -171,7 +171,7 @@ test('a delivery is not said to come before the pause or the probe of its webhoo
   await sql`delete from webhook_state`;
 });
 
-test('the deliveries of an event are found and ordered by what they are', async () => {
+test('the deliveries of an event can be filtered and ordered by all that they show', async () => {
   const idsOf = async (query: string) => (await list(query, statuses)).items.map((item) => item['webhook_id']);
   assert.deepEqual(await idsOf('?order=webhook_id desc'), [other, first]);
   assert.deepEqual(await idsOf('?status=failed'), []);
@@ -179,7 +179,7 @@ test('the deliveries of an event are found and ordered by what they are', async 
   assert.deepEqual(await idsOf('?limit=1&offset=2'), []);
 });
 
-test('deliveries of another store’s row for the same event are not shown', async () => {
+test("deliveries of another store's row for the same event are not shown", async () => {
   const eventId = Number(created?.['id']);
   await sql`
     insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
@@ -187,7 +187,7 @@ test('deliveries of another store’s row for the same event are not shown', asy
   assert.equal((await list('', statuses)).body['total_items'], '2');
 });
 
-test('what has ended stands beside what is pending, and nothing leads to a webhook that was deleted', async () => {
+test('completed deliveries are listed beside pending ones, and no link leads to a deleted webhook', async () => {
   const eventId = Number(created?.['id']);
   await sql`
     with ended as (delete from delivery where webhook_id = ${first} and event_id = ${eventId} returning *)
@@ -204,14 +204,14 @@ test('what has ended stands beside what is pending, and nothing leads to a webho
   );
 });
 
-test('of a store that is gone nothing is read, though its rows are still there', async () => {
+test('nothing is read of an erased store, though its rows are still there', async () => {
   const paths = [events, `${events}/${String(created?.['id'])}`, statuses, `/stores/${storeId}/transactions/1`];
   for (const path of paths) assert.equal((await get(path, platformToken)).status, 200, path);
   assert.equal((await app.api('DELETE', `/stores/${storeId}`, { token: platformToken })).status, 204);
   for (const path of paths) assert.equal((await get(path, platformToken)).status, 404, path);
 });
 
-test('what Halcyon tells itself stands among the events of the platform in the order in which all happened', async () => {
+test('internal events are listed among the events of the platform, in the order in which all happened', async () => {
   const there = { name: 'w', format: 'json', encryption_key: 'k', url: 'http://127.0.0.1:9/' };
   const before = await publish('customer/created', 'between', second.storeId);
   const hooked = await app.api('POST', `/stores/${second.storeId}/webhooks`, { body: there, token: second.token });
@@ -226,7 +226,7 @@ test('what Halcyon tells itself stands among the events of the platform in the o
   assert.deepEqual([listed[0]?.['id'], listed[2]?.['id']], [after['id'], before['id']]);
 });
 
-test('an event that took its number early is listed by when it happened', async () => {
+test('an event that took its number early is listed by the time it happened', async () => {
   const early = await publish('customer/created', 'early', second.storeId);
   await publish('customer/created', 'late', second.storeId);
   await sql`update event set date_created = date_created + interval '1 minute' where id = ${Number(early['id'])}`;

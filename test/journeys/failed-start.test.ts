@@ -1,4 +1,4 @@
-/** A process whose server cannot start stops what has started already: delivery, retention, the metrics' port. */
+/** A process whose server cannot start stops the parts that run already: delivery, retention, the port of the metrics. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

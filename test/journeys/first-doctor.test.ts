@@ -1,11 +1,11 @@
-/** What an operator reads before the first start: of a new database, and of settings that are wrong. */
+/** The findings of doctor before the first start: a new database, and faulty settings. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { runCommand } from '../setup/command.ts';
 import { emptyDatabase } from '../setup/database.ts';
-import { demandFinding } from '../setup/findings.ts';
+import { assertFinding } from '../setup/findings.ts';
 import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { freePort } from '../setup/free-port.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
@@ -22,14 +22,14 @@ test('doctor does not fail on a new database that was migrated and never served'
   assert.equal(migrated.code, 0, migrated.err);
   const { out } = await runCommand(['doctor', '--json'], env);
   const { findings } = JSON.parse(out) as { findings: Finding[] };
-  demandFinding(findings, /^ok all \d+ are applied/);
-  demandFinding(findings, /^ok none yet: the first start creates them/);
+  assertFinding(findings, /^ok all \d+ are applied/);
+  assertFinding(findings, /^ok none yet: the first start creates them/);
   // The server of the tests may lose everything, and this machine may have no name servers.
   const failed = findings.filter(({ state, check }) => state === 'fail' && check !== 'database' && check !== 'names');
   assert.deepEqual(failed, []);
 });
 
-test('serve names every setting that cannot be used, in one line, and every name that is none', async (t) => {
+test('serve names every invalid setting in one line, and every unknown name', async (t) => {
   const place = await placeForFixture({ LOG_LEVEL: 'loud', METRICS_PORT: 'x', DATABASE_URI: 'y', HALCYON_FOO: '1' });
   t.after(() => place.remove());
   const { code, err } = await runCommand(['serve'], { ...place.env, DELIVERY_SLOTS: 'z' });
@@ -42,7 +42,7 @@ test('serve names every setting that cannot be used, in one line, and every name
   for (const name of ['LOG_LEVEL', 'METRICS_PORT', 'DELIVERY_SLOTS']) assert.match(last, new RegExp(`${name} is "`));
 });
 
-test('a name that is no setting is warned of, and does not keep the server from starting', async (t) => {
+test('an unknown name among the settings gets a warning, and does not stop the server from starting', async (t) => {
   const place = await placeForFixture({ HALCYON_FOO: '1' });
   t.after(() => place.remove());
   const fixture = await startFixture(place);

@@ -1,4 +1,4 @@
-/** What a person has let in, over the API: seen and ended by them, by an app of their account and by the platform. */
+/** The grants of a person over the API: read and revoked by them, by an app of their account and by the platform. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createClient } from '#identity/oauth/clients/clients.ts';
@@ -9,7 +9,7 @@ import { itemsOf } from '../setup/caller.ts';
 const people = await startWithPeople();
 const { call, browser, sql, adaId, bobId, alpha, beta, account, platformToken: platform } = people;
 
-/** An app of its own that Ada lets in; `again` lets it in once more. */
+/** Creates an app that Ada gives access to; `again` grants it once more. */
 async function letIn(name: string, changes: Record<string, string> = {}, storeId = alpha) {
   const client = await createClient(sql, { name, redirectUris: [REDIRECT], trusted: false, now: people.now() });
   const again = async (): Promise<string> => {
@@ -29,7 +29,7 @@ async function grantOf(clientId: string) {
 }
 const works = async (token: string): Promise<boolean> => (await call('GET', '/', { token })).status === 200;
 
-test('a grant says what was let in, where and since when, and leads there', async () => {
+test('a grant shows its app, its scope, its store and its date, and links to them', async () => {
   const { clientId } = await letIn('Shown');
   const { _links: links, id, ...properties } = await grantOf(clientId);
   assert.deepEqual(properties, {
@@ -53,10 +53,14 @@ test('a grant says what was let in, where and since when, and leads there', asyn
     ],
   );
   const read = await call('GET', `/grants/${String(id)}`, { token: account });
-  assert.deepEqual([read.body['id'], read.body._links['svc:client']], [id, undefined], 'the app is not theirs');
+  assert.deepEqual(
+    [read.body['id'], read.body._links['svc:client']],
+    [id, undefined],
+    'the app belongs to another person',
+  );
 });
 
-test('an app of one store sees and ends itself and nothing else', async () => {
+test('an app of one store reads and revokes its own grant and no other', async () => {
   const mine = await letIn('Mine');
   const other = await grantOf((await letIn('Other')).clientId);
   const seen = await listed(mine.token);
@@ -70,7 +74,7 @@ test('an app of one store sees and ends itself and nothing else', async () => {
   assert.equal(await works(mine.token), false);
 });
 
-test('an app that is let into two stores by one person sees, from each, the one', async () => {
+test('an app that one person gave access to two stores sees, from each, the grant of that store', async () => {
   const first = await letIn('Two stores');
   const consent = people.asking({ client_id: first.clientId });
   assert.equal((await browser.consent(consent, { store: String(beta) })).status, 303);
@@ -80,7 +84,7 @@ test('an app that is let into two stores by one person sees, from each, the one'
   );
 });
 
-test('what is ended stops at once, however often it was allowed, and stands in the audit', async () => {
+test('a revoked grant stops at once, however often the app was allowed, and is in the audit', async () => {
   const { clientId, token, again } = await letIn('Often');
   const second = await again();
   const grant = await grantOf(clientId);
@@ -89,16 +93,16 @@ test('what is ended stops at once, however often it was allowed, and stands in t
   assert.equal((await listed(platform, `&client_id=${clientId}`)).length, 0);
   for (const method of ['GET', 'DELETE'])
     assert.equal((await call(method, `/grants/${String(grant['id'])}`, { token: platform })).status, 404);
-  const deeds = await sql`
+  const actions = await sql`
     select a.user_id, a.address from audit a join client c on c.id = a.client
     where c.client_id = ${clientId} and a.action = 'grant_revoked'`;
   assert.deepEqual(
-    [...deeds],
+    [...actions],
     Array.from({ length: 2 }, () => ({ user_id: adaId, address: '127.0.0.1' })),
   );
 });
 
-test('a grant of somebody else is not there', async () => {
+test('a grant of another person is not found', async () => {
   const { clientId } = await letIn('Of Ada');
   const grant = await grantOf(clientId);
   await sql`update access_grant set user_id = ${bobId} where id = ${Number(grant['id'])}`;
@@ -109,14 +113,14 @@ test('a grant of somebody else is not there', async () => {
   assert.equal(row?.['date_revoked'], null);
 });
 
-test('grants of nobody are not there, whoever asks', async () => {
+test('grants of an unknown user are not found, with any token', async () => {
   for (const path of ['/grants/999999999', '/grants/x', '/grants/0', '/users/999999999/grants', '/users/x/grants'])
     assert.equal((await call('GET', path, { token: platform })).status, 404, path);
   const [own] = await sql<{ id: number }[]>`select id from access_grant where scope = 'platform' limit 1`;
   assert.equal((await call('DELETE', `/grants/${String(own?.id)}`, { token: platform })).status, 404);
 });
 
-test('a grant is ended only as it was read', async () => {
+test('a grant is revoked only if its entity tag matches', async () => {
   const { clientId } = await letIn('Read');
   const address = `/grants/${String((await grantOf(clientId))['id'])}`;
   const stale = await call('DELETE', address, { token: platform, headers: { 'If-Match': '"1-other"' } });
@@ -125,7 +129,7 @@ test('a grant is ended only as it was read', async () => {
   assert.equal((await call('DELETE', address, { token: platform, headers })).status, 204);
 });
 
-test('grants are found by what they are for', async () => {
+test('grants can be filtered by their scope and store', async () => {
   const { clientId } = await letIn('Whole', { scope: 'user_full_access' });
   const grant = await grantOf(clientId);
   assert.deepEqual(

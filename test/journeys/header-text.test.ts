@@ -1,11 +1,11 @@
-/** Rows that no request of ours would write: whatever stands in them, a delivery has whole headers and a worker goes on. */
+/** Rows that no request of Halcyon would write: whatever they contain, a delivery has well-formed headers and the worker continues. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-test('a store, headers and a token that would split a request or cannot be sent break no delivery but their own', async () => {
+test('a store, headers and a token that would split a request or cannot be sent break only their own delivery', async () => {
   const receiver = await startReceiver();
   const engine = await startEngine();
   const webhookId = await engine.addWebhook(`${receiver.url}/hostile`);
@@ -20,7 +20,7 @@ test('a store, headers and a token that would split a request or cannot be sent 
   const worker = await engine.startWorker();
   await engine.publish([1], worker);
   await receiver.until(1);
-  // A fault of our own: the endpoint is charged no attempt.
+  // An internal fault: the endpoint is charged no attempt.
   await until(
     () => engine.sql<{ attempts: number }[]>`
       select attempts from delivery where webhook_id = ${unsendable} and faults > 0`,

@@ -1,4 +1,4 @@
-/** What a balancer and a supervisor are told: of a process that serves, of one that only delivers, and while they end. */
+/** Liveness and readiness for a balancer and a supervisor: of a process that serves, of one that only delivers, and while both stop. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
@@ -23,14 +23,14 @@ async function ask(address: string, method = 'GET') {
   const text = await response.text();
   return { status, headers, text };
 }
-async function told(origin: string): Promise<string> {
+async function healthOf(origin: string): Promise<string> {
   const { status, text } = await ask(`${origin}/health/ready`);
   return `${status} ${text}`;
 }
 const READY = '200 {"status":"ready"}';
 const unready = (...missing: string[]): string => `503 ${JSON.stringify({ status: 'unready', missing })}`;
 
-/** A process without the API; answers where its metrics are. */
+/** Starts a process without the API, whose metrics port answers. */
 async function startDeliverer(sql: Sql, ends: Endings): Promise<string> {
   const port = await freePort();
   const config = readConfig({ METRICS_PORT: String(port), DELIVERY_LEASE_MS: '1000' }, process.cwd());
@@ -43,12 +43,12 @@ async function startDeliverer(sql: Sql, ends: Endings): Promise<string> {
   return `http://127.0.0.1:${port}`;
 }
 
-test('the API and the port of the metrics tell the same, to anybody and without a version', async () => {
+test('the API and the metrics port report the same health, without authentication and without a version', async () => {
   const port = await freePort();
   const app = await startTestApp({ env: { METRICS_PORT: String(port) } });
   for (const origin of [app.baseUrl, `http://127.0.0.1:${port}`]) {
     await until(
-      () => told(origin),
+      () => healthOf(origin),
       (said) => said === READY,
     );
     for (const [path, body] of [
@@ -70,13 +70,13 @@ test('the API and the port of the metrics tell the same, to anybody and without 
   assert.equal((await ask(`${app.baseUrl}/health/ready`, 'OPTIONS')).status, 200);
 });
 
-test('a process whose tables are older than its code is not ready, and lives', async () => {
+test('a process whose tables are older than its code is not ready, but live', async () => {
   const app = await startTestApp({ roles: ['serve'] });
   const [newest] = await app.sql<{ version: number; name: string; hash: string; date_applied: Date }[]>`
     delete from schema_migration where version = (select max(version) from schema_migration) returning *`;
   assert.ok(newest !== undefined);
   await until(
-    () => told(app.baseUrl),
+    () => healthOf(app.baseUrl),
     (said) => said === unready('migrations'),
   );
   assert.equal((await ask(`${app.baseUrl}/health/live`)).status, 200);
@@ -86,12 +86,12 @@ test('a process whose tables are older than its code is not ready, and lives', a
   // Of a newer version, which is replacing this one.
   await app.sql`insert into schema_migration values (9999, 'newer', 'hash', now())`;
   await until(
-    () => told(app.baseUrl),
+    () => healthOf(app.baseUrl),
     (said) => said === READY,
   );
 });
 
-test('a process that only delivers is ready while the database answers and its lease is sure', async () => {
+test('a process that only delivers is ready while the database answers and its lease is valid', async () => {
   const ends = endings();
   const { address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
@@ -104,14 +104,14 @@ test('a process that only delivers is ready while the database answers and its l
     (seen) => seen.value('halcyon_shards_held') === 256,
   );
   await until(
-    () => told(origin),
+    () => healthOf(origin),
     (said) => said === READY,
   );
 
-  // Nobody closed anything: that it is away shows in nothing but that it does not answer.
+  // No connection was closed: only the missing answers show that the database is away.
   proxy.vanish();
   await until(
-    () => told(origin),
+    () => healthOf(origin),
     (said) => said.startsWith('503') && said.includes('"database"'),
   );
   assert.equal((await ask(`${origin}/health/live`)).status, 200);
@@ -120,12 +120,12 @@ test('a process that only delivers is ready while the database answers and its l
 
   proxy.cut();
   await until(
-    () => told(origin),
+    () => healthOf(origin),
     (said) => said === READY,
   );
 });
 
-test('a process that stops is not ready before anything of it is gone', async () => {
+test('a process that stops is unready before any part of it has stopped', async () => {
   const port = await freePort();
   const origin = `http://127.0.0.1:${port}`;
   const app = await startTestApp({ env: { METRICS_PORT: String(port) } });
@@ -143,13 +143,13 @@ test('a process that stops is not ready before anything of it is gone', async ()
   const body = { event: 'transaction/created', resource: { id: 1, total: 1 } };
   await app.api('POST', `/stores/${app.storeId}/events`, { token: app.platformToken, body });
   await receiver.until(1);
-  assert.equal(await told(origin), READY);
+  assert.equal(await healthOf(origin), READY);
 
   const stopped = app.stop();
-  assert.equal(await told(origin), unready('stopping'));
+  assert.equal(await healthOf(origin), unready('stopping'));
   assert.equal((await ask(`${origin}/health/live`)).status, 200);
   assert.equal((await scrape(origin)).value('halcyon_delivery_in_flight'), 1);
   resolve();
   await stopped;
-  await assert.rejects(told(origin), TypeError, 'nobody listens any more');
+  await assert.rejects(healthOf(origin), TypeError, 'the port is closed');
 });

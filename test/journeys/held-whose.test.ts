@@ -1,4 +1,4 @@
-/** Whose a held webhook is: all people's command lines are one client, and what one of them holds is nobody else's. */
+/** The owner of a pull webhook: the command lines of all people are one client, and each person's webhooks are their own. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createPasswords } from '#identity/accounts/passwords.ts';
@@ -24,7 +24,7 @@ const { id: colleague } = await createUser(sql, createPasswords({ hashesAtOnce: 
   now,
 });
 await addMember(sql, { storeId, userId: colleague, role: 'member', now });
-const [ours, theirs] = [await tokenOf(userId), await tokenOf(colleague)];
+const [own, theirs] = [await tokenOf(userId), await tokenOf(colleague)];
 
 async function call(method: string, path: string, token: string, body?: object) {
   const response = await app.api(method, path, { token, ...(body && { body }) });
@@ -32,36 +32,36 @@ async function call(method: string, path: string, token: string, body?: object) 
 }
 async function make(changes: object): Promise<string> {
   const plain = { name: 'Laptop', format: 'json', encryption_key: KEY, event_resource: 'transaction' };
-  const made = await call('POST', `/stores/${storeId}/webhooks`, ours, { ...plain, ...changes });
+  const made = await call('POST', `/stores/${storeId}/webhooks`, own, { ...plain, ...changes });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   return `/webhooks/${String(made.body['id'])}`;
 }
 
-test('what is held for one person is neither fetched nor answered by another with the same app', async (t) => {
+test('a pull webhook of one person is neither fetched nor answered by another with the same app', async (t) => {
   const path = await make({ is_held: '1' });
-  const listener = await listen(app, path, { token: ours });
+  const listener = await listen(app, path, { token: own });
   t.after(listener.hangUp);
-  await call('POST', `${path}/test`, ours, { event: 'transaction/created' });
-  const [told] = await listener.deliveries(1);
+  await call('POST', `${path}/test`, own, { event: 'transaction/created' });
+  const [message] = await listener.deliveries(1);
   const stranger = await listen(app, path, { token: theirs });
   assert.equal(stranger.response.status, 404);
   const answer = { response_code: 200, duration: 1 };
-  const at = String(told?.data['answer']);
+  const at = String(message?.data['answer']);
   assert.equal((await call('POST', at, theirs, answer)).status, 404);
-  assert.equal(listener.told.filter(({ event }) => event === 'goodbye').length, 0);
-  assert.equal((await call('POST', at, ours, answer)).status, 200);
+  assert.equal(listener.events.filter(({ event }) => event === 'goodbye').length, 0);
+  assert.equal((await call('POST', at, own, answer)).status, 200);
   const later = await listen(app, path, { token: await tokenOf(userId) });
   t.after(later.hangUp);
-  assert.equal(later.response.status, 200, 'a new login of the same person goes on');
+  assert.equal(later.response.status, 200, 'a new login of the same person continues');
   assert.equal(await listener.ended, 'replaced');
 });
 
-test('who may not listen sees no key of it and no way to the stream, and cannot rotate the key', async () => {
+test('a role that may not listen sees neither the key nor a link to the stream, and cannot rotate the key', async () => {
   const path = await make({ is_held: '1' });
-  const [own, other] = [await call('GET', path, ours), await call('GET', path, theirs)];
-  const shown = ({ body }: typeof own) => [body['encryption_key'], 'svc:listen' in body._links];
+  const [mine, foreign] = [await call('GET', path, own), await call('GET', path, theirs)];
+  const shown = ({ body }: typeof mine) => [body['encryption_key'], 'svc:listen' in body._links];
   assert.deepEqual(
-    [shown(own), shown(other)],
+    [shown(mine), shown(foreign)],
     [
       [KEY, true],
       [null, false],
@@ -70,7 +70,7 @@ test('who may not listen sees no key of it and no way to the stream, and cannot 
   assert.equal((await call('POST', `${path}/rotate_key`, theirs, {})).status, 403);
 });
 
-test('the key of a webhook that is not held stays that of the app, whoever it acts for', async () => {
+test('the key of a webhook with a url belongs to the app, for whichever person it acts', async () => {
   const path = await make({ url: 'https://example.com/hook' });
   const { body } = await call('GET', path, theirs);
   assert.deepEqual([body['encryption_key'], 'svc:listen' in body._links], [KEY, false]);

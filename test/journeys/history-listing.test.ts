@@ -1,4 +1,4 @@
-/** What a query may say of statuses and logs: each is made of two tables, and of the events beside them. */
+/** The queries on statuses and logs: each list is composed of two tables and of the events beside them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LOG_PROPERTIES, STATUS_PROPERTIES } from '#webhooks/history/document.ts';
@@ -15,7 +15,7 @@ await event(4, { type: 'customer', resourceId: 'C_4', action: 'modified' });
 await ended(1, 'successful');
 await pending(2);
 await ended(3, 'failed');
-// It died with a switch-off, and waits to be swept.
+// Failed when its webhook was disabled, and waits to be swept.
 await pending(4, { epoch: -1 });
 // Retention has dropped its event.
 await pending(5);
@@ -70,7 +70,7 @@ const statuses: [string, number[]][] = [
   ['status=failed&order=date_created', [3, 4]],
 ];
 for (const [query, expected] of statuses) {
-  test(`statuses: ${query.replace(/\d{9,}/g, 'an id')} finds what it says, and counts it`, async () => {
+  test(`statuses: ${query.replace(/\d{9,}/g, 'an id')} finds the matching ones and counts them`, async () => {
     const { body, items } = await find('statuses', query);
     assert.deepEqual(
       [items.map((item) => numbers.get(item['id'])), body['total_items']],
@@ -104,13 +104,13 @@ const logs: [string, string[]][] = [
   ['order=outcome desc', [third, fourth, first, second]],
 ];
 for (const [query, expected] of logs) {
-  test(`logs: ${query.replace(/\d{9,}/g, 'an id')} finds what it says, and counts it`, async () => {
+  test(`logs: ${query.replace(/\d{9,}/g, 'an id')} finds the matching ones and counts them`, async () => {
     const { body, items } = await find('logs', query);
     assert.deepEqual([items.map((item) => item['id']), body['total_items']], [expected, String(expected.length)]);
   });
 }
 
-test('pages of one status go on where the last one ended', async () => {
+test('each page of one status continues after the one before', async () => {
   const met: unknown[] = [];
   for (let at = 'status=pending&limit=1'; ;) {
     const { body, items } = await find('statuses', at);
@@ -128,7 +128,7 @@ const collections = [
 ] as const;
 const samples = { text: 'x', number: '7', date: '2026-11-20' };
 for (const { part, properties } of collections) {
-  test(`${part} can be narrowed and ordered by whatever an item shows, but for what came back`, async () => {
+  test(`${part} can be filtered and ordered by every property of an item except response data`, async () => {
     const [item] = (await find(part, '')).items;
     const { _links, ...shown } = item ?? {};
     assert.deepEqual(Object.keys(properties), Object.keys(shown));
@@ -142,7 +142,7 @@ for (const { part, properties } of collections) {
   });
 }
 
-test('everything that is wrong with a query is said at once', async () => {
+test('all errors of a query are reported at once', async () => {
   const reply = await call(
     'GET',
     `/webhooks/${webhook}/logs?response_body=*secret*&status=failed&response_code=ok&zoom=event`,

@@ -18,7 +18,7 @@ test('home without a token says how to get one', async () => {
   assert.equal(body._links['svc:authorize']?.href, `${AUTH_URL}/authorize`);
 });
 
-test('home with a token leads to what the token reaches', async () => {
+test('home with a token links to the resources that the token can access', async () => {
   assert.equal((await call('GET', '/')).body._links['svc:store']?.href, `${BASE_URL}/stores/${a}`);
   for (const token of ['user', 'platform'] as const) {
     const { body } = await call('GET', '/', { token });
@@ -27,7 +27,7 @@ test('home with a token leads to what the token reaches', async () => {
   }
 });
 
-test('home leads to the person that a token stands for, and the platform to all it makes things in', async () => {
+test('home links to the person of a token, and for the platform to all that it can create', async () => {
   for (const [token, user] of [
     ['a', 1],
     ['user', 3],
@@ -42,14 +42,14 @@ test('home leads to the person that a token stands for, and the platform to all 
   assert.deepEqual(hrefs, [`${BASE_URL}/stores`, `${BASE_URL}/users`, `${BASE_URL}/clients`]);
 });
 
-test('home leads to the documentation, with a token or without', async () => {
+test('home links to the documentation, with a token or without', async () => {
   for (const token of [null, 'a'] as const) {
     const docs = (await call('GET', '/', { token })).body._links['svc:docs'];
     assert.deepEqual([docs?.href, docs?.type], [`${BASE_URL}/docs`, 'text/html']);
   }
 });
 
-test('home needs the version header, and says which', async () => {
+test('home needs the version header, and names it', async () => {
   const absent = await call('GET', '/', { headers: { 'SERVICE-API-VERSION': null } });
   assert.equal(absent.status, 400);
   assert.deepEqual(faultsIn(absent), ['SERVICE-API-VERSION version_required']);
@@ -58,13 +58,13 @@ test('home needs the version header, and says which', async () => {
   assert.deepEqual([wrong.status, ...faultsIn(wrong)], [400, 'SERVICE-API-VERSION version_unsupported']);
 });
 
-test('an unknown token and an unknown parameter are refused', async () => {
-  const unknown = await call('GET', '/', { headers: { Authorization: 'Bearer nobody' } });
+test('an unknown token and an unknown parameter are rejected', async () => {
+  const unknown = await call('GET', '/', { headers: { Authorization: 'Bearer unknown' } });
   assert.deepEqual([unknown.status, unknown.body['error']], [401, 'invalid_token']);
   assert.deepEqual(faultsIn(await call('GET', '/?zoom=store')), ['zoom unknown_parameter']);
 });
 
-test('a store shows its details, its dates in its own zone', async () => {
+test('a store shows its properties, its dates in its own zone', async () => {
   const { status, body } = await call('GET', `/stores/${a}`);
   assert.equal(status, 200);
   const { _links, ...properties } = body;
@@ -82,7 +82,7 @@ test('a store shows its details, its dates in its own zone', async () => {
   assert.equal(_links['svc:webhooks']?.href, `${BASE_URL}/stores/${a}/webhooks`);
 });
 
-test('another store, none and nonsense are the same 404', async () => {
+test('another store, an unknown one and a malformed id are the same 404', async () => {
   for (const id of [String(b), '999999999', '0', '-1', '1e3', '9007199254740993', 'x']) {
     const reply = await call('GET', `/stores/${id}`);
     assert.deepEqual([id, reply.status, ...faultsIn(reply)], [id, 404, '- not_found']);
@@ -95,7 +95,7 @@ async function ids(token: 'a' | 'user' | 'platform', query = '') {
   return [body['total_items'], ...(body._embedded['svc:stores'] ?? []).map((store) => store['id'])];
 }
 
-test('a token lists the stores it reaches, a page at a time', async () => {
+test('a token lists the stores that it can access, a page at a time', async () => {
   const both = [a, b].toSorted((x, y) => x - y);
   assert.deepEqual(await ids('a'), ['1', a]);
   assert.deepEqual(await ids('user'), ['2', ...both]);
@@ -103,7 +103,7 @@ test('a token lists the stores it reaches, a page at a time', async () => {
   assert.deepEqual(await ids('user', '?limit=1&offset=1'), ['2', both[1]]);
 });
 
-test('stores are made on many shards, and a bad one is refused with every fault', async () => {
+test('stores are created on many shards, and an invalid one is rejected with every error', async () => {
   const now = new Date('2026-01-01T00:00:00Z');
   const details = { name: 'S', domain: 'S.Example.com', email: 's@example.com', timeZone: 'UTC', now };
   const shards = new Set<number>();
@@ -116,7 +116,7 @@ test('stores are made on many shards, and a bad one is refused with every fault'
   });
 });
 
-test('a member is added once, with the latest role; a store or user that is not there is a 404', async () => {
+test('a member is added once, with the latest role; an unknown store or user is a 404', async () => {
   const now = new Date('2026-01-01T00:00:00Z');
   await sql`insert into users (id, email, password_hash, date_created) values (7, 'm@example.com', 'x', ${now})`;
   await addMember(sql, { storeId: a, userId: 7, role: 'owner', now });

@@ -4,7 +4,7 @@ import { startEngine, type Engine } from '../setup/engine.ts';
 import { startReceiver, type Answerer, type Receiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-/** Of 16 slots 4 are for slow lanes, and 8 for those that were never answered. One store and one origin may have them all. */
+/** Of 16 slots 4 are for slow lanes, and 8 for new ones. One store and one origin may have them all. */
 const settings = {
   slots: 16,
   overdraftSlots: 32,
@@ -26,7 +26,7 @@ const opened = (receiver: Receiver, count: number) =>
     (open) => open >= count,
   );
 
-/** Publishes one event after the other, each when the one before it was answered. */
+/** Publishes one event after another, each when the one before it was answered. */
 async function publishInTurn(engine: Engine, worker: Awaited<ReturnType<Engine['startWorker']>>, receiver: Receiver) {
   for (const id of range(10, 100)) {
     const before = receiver.got.length;
@@ -35,7 +35,7 @@ async function publishInTurn(engine: Engine, worker: Awaited<ReturnType<Engine['
   }
 }
 
-test('webhooks that failed before a restart wait for each other, and nobody waits for them', async () => {
+test('webhooks that failed before a restart wait for each other, and no other webhook waits for them', async () => {
   const engine = await startEngine();
   const [hanging, healthy] = [await startReceiver(), await startReceiver()];
   hanging.answer(never);
@@ -49,24 +49,24 @@ test('webhooks that failed before a restart wait for each other, and nobody wait
   assert.equal(hanging.got.length, 4);
 });
 
-test('webhooks that all begin to hang leave the slots of the others', async () => {
+test('webhooks that all begin to hang leave slots for the others', async () => {
   const engine = await startEngine();
   const [hanging, healthy] = [await startReceiver(), await startReceiver()];
   await addWebhooks(engine, hanging, 20);
   await engine.addWebhook(healthy.url);
-  // Whoever answers the first event later than that is slow already, and on a busy machine some took 200 ms.
+  // An endpoint that answers the first event later counts as slow already, and on a busy machine some took 200 ms.
   const worker = await engine.startWorker({ ...settings, slowAfterMs: 2_000 });
   await engine.publish([1], worker);
   await Promise.all([hanging.until(20), healthy.until(1)]);
   hanging.answer(never);
   await engine.publish([2], worker);
-  // More than there are slots, each webhook with one: who turned slow is in overdraft, and gets no second one.
+  // More webhooks than slots, one slot each: a lane that turned slow is over its quota and gets no second one.
   await opened(hanging, 20);
   await publishInTurn(engine, worker, healthy);
   assert.equal(hanging.open(), 20);
 });
 
-test('webhooks that never answered leave the slots of those that did', async () => {
+test('new endpoints that never answer leave slots for fast ones', async () => {
   const engine = await startEngine();
   const [hanging, healthy] = [await startReceiver(), await startReceiver()];
   await engine.addWebhook(healthy.url);
@@ -79,7 +79,7 @@ test('webhooks that never answered leave the slots of those that did', async () 
   assert.equal(hanging.got.length, 8);
 });
 
-test('after a take-over webhooks that answered before wait for none that nobody knows, however many hang', async () => {
+test('after a take-over fast webhooks do not wait for new ones, however many of these hang', async () => {
   const engine = await startEngine();
   const [hanging, healthy] = [await startReceiver(), await startReceiver()];
   hanging.answer(never);
@@ -98,13 +98,13 @@ test('after a take-over webhooks that answered before wait for none that nobody 
     async () => healthy.got.length,
     (count) => count === 2,
   );
-  // All that those may have who turned slow; more of them wait.
+  // The whole quota of slow lanes; more of them wait.
   await opened(hanging, 36);
   await publishInTurn(engine, next, healthy);
   assert.equal(hanging.got.length, 36);
 });
 
-test('a store has its share of the slots, and another store does not wait for it', async () => {
+test('a store is limited to its share of the slots, and another store does not wait for it', async () => {
   const engine = await startEngine();
   const [large, other] = [await startReceiver(), await startReceiver()];
   large.answer(never);
@@ -119,7 +119,7 @@ test('a store has its share of the slots, and another store does not wait for it
   assert.equal(large.got.length, 4);
 });
 
-test('an origin has its share of the slots, whoever sends to it, and the others do not wait for it', async () => {
+test('an origin is limited to its share of the slots over all stores, and other origins do not wait for it', async () => {
   const engine = await startEngine();
   const [origin, other] = [await startReceiver(), await startReceiver()];
   origin.answer(never);
@@ -134,7 +134,7 @@ test('an origin has its share of the slots, whoever sends to it, and the others 
   assert.equal(origin.got.length, 4);
 });
 
-test('a first attempt goes before a flood of retries that waits longer', async () => {
+test('a first attempt goes before many retries that have waited longer', async () => {
   const FLOOD = 60;
   const engine = await startEngine();
   const [retried, fresh] = [await startReceiver(), await startReceiver()];
@@ -148,7 +148,7 @@ test('a first attempt goes before a flood of retries that waits longer', async (
   const worker = await engine.startWorker({ ...settings, slowAfterMs: 600_000 });
   await opened(retried, 8);
   await engine.publish([2], worker, otherStore);
-  // One retry after the other makes room, until the first attempt, whose webhook has to be read before, has taken it.
+  // Retries free slots one by one, until the first attempt takes one: its webhook must be read before.
   const landed = () => retried.got.length + fresh.got.length;
   for (let answered = 0; fresh.got.length === 0; answered += 1) {
     answers[answered]?.();
@@ -160,7 +160,7 @@ test('a first attempt goes before a flood of retries that waits longer', async (
   assert.ok(retried.got.length < FLOOD, `all ${FLOOD} retries went before it`);
 });
 
-test('a webhook has more exchanges at once when it needs them, and no more than one may', async () => {
+test('a webhook gets more concurrent exchanges when it needs them, up to the limit of one webhook', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   let most = 0;

@@ -1,4 +1,4 @@
-/** What a query may say of any collection, shown on webhooks and stores: filters, order, fields, and the links of pages. */
+/** The queries on any collection, shown on webhooks and stores: filters, order, fields, and links to pages. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { STORE_PROPERTIES } from '#stores/document.ts';
@@ -8,7 +8,7 @@ import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 const { call, sql, a, b, clock } = await startWebhookApi();
 const path = `/stores/${a}/webhooks`;
 
-/** The n-th is made in the n-th second after ten o'clock, UTC, and a bit. */
+/** The n-th webhook is created in the n-th second after ten o'clock UTC, plus some milliseconds. */
 const webhooks = [
   { name: 'Orders', url: 'https://one.example.com', event_resource: 'transaction', rate_per_second: 5 },
   { name: 'Refunds', is_active: 0 },
@@ -31,7 +31,7 @@ clock.time = new Date('2026-07-02T10:00:00Z');
 const all = [...numbers.values()];
 const except = (...left: number[]): number[] => all.filter((n) => !left.includes(n));
 
-/** The webhooks that a query finds, by their numbers. */
+/** Returns the webhooks that a query finds, by their numbers. */
 async function find(query: string) {
   const { status, body } = await call('GET', `${path}${query}`);
   assert.equal(status, 200, query);
@@ -83,13 +83,13 @@ const filters: [string, number[]][] = [
   ['name=*order*&is_active=1&rate_per_second:greaterthan=1', [1, 3]],
 ];
 for (const [query, expected] of filters) {
-  test(`${query} finds what it says, and counts it`, async () => {
+  test(`${query} finds the matching ones and counts them`, async () => {
     const { body, found } = await find(`?${query}`);
     assert.deepEqual([found, body['total_items']], [expected, String(expected.length)]);
   });
 }
 
-test('a webhook is found by the state it shows', async () => {
+test('webhooks can be filtered by the state that they show', async () => {
   const troubled = [...numbers].find(([, n]) => n === 3)?.[0];
   await sql`
     insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until)
@@ -110,12 +110,12 @@ const orders: [string, (number | undefined)[]][] = [
   ['is_active desc', [...except(2).toReversed(), 2]],
 ];
 for (const [order, expected] of orders) {
-  test(`order=${order} puts them so, and the id breaks ties in the direction asked for last`, async () => {
+  test(`order=${order} sorts so, and breaks ties by id in the direction of the last property`, async () => {
     assert.deepEqual((await find(`?order=${order}`)).found, expected);
   });
 }
 
-test('pages of an order with ties repeat nothing and leave nothing out', async () => {
+test('the pages of an order with ties repeat no item and skip none', async () => {
   const met: unknown[] = [];
   for (let at = '?order=is_active desc&limit=3'; ;) {
     const { body, found } = await find(at);
@@ -127,7 +127,7 @@ test('pages of an order with ties repeat nothing and leave nothing out', async (
   assert.deepEqual(met, [...except(2).toReversed(), 2]);
 });
 
-test('the links of a page keep whatever else was asked for', async () => {
+test('the links to pages keep all other parameters', async () => {
   const query = 'name=*o*&is_active=1&date_created:greaterthan=2026-07-01T12:00:00+0200&order=name desc&fields=name';
   const { body } = await find(`?${query}&limit=2&offset=2`);
   for (const rel of ['self', 'first', 'prev', 'next', 'last']) {
@@ -137,7 +137,7 @@ test('the links of a page keep whatever else was asked for', async () => {
   }
 });
 
-test('fields leaves out of each item what was not asked for, and never its links', async () => {
+test('fields leaves out the other properties of each item, but not its links', async () => {
   const [whole] = (await find('?limit=1')).body._embedded['svc:webhooks'] ?? [];
   const [part] = (await find('?limit=1&fields=name,url')).body._embedded['svc:webhooks'] ?? [];
   assert.deepEqual(part, { _links: whole?._links, name: 'Orders', url: 'https://one.example.com' });
@@ -163,7 +163,7 @@ const refused: [string, string[]][] = [
   ],
 ];
 for (const [query, faults] of refused) {
-  test(`${query} is refused with everything that is wrong`, async () => {
+  test(`${query} is rejected with every error`, async () => {
     const reply = await call('GET', path + query);
     assert.deepEqual([reply.status, ...faultsIn(reply)], [400, ...faults]);
   });
@@ -181,7 +181,7 @@ const attacks = [
   '\u0000',
 ];
 for (const attack of attacks) {
-  test(`${JSON.stringify(attack)} is a value that nothing has, or no name at all`, async () => {
+  test(`${JSON.stringify(attack)} is a value that no row has, or an unknown name`, async () => {
     const text = encodeURIComponent(attack);
     const asValue = await call('GET', `${path}?name=${text}`);
     assert.ok(asValue.status === 400 || asValue.body['total_items'] === '0');
@@ -205,7 +205,7 @@ const collections = [
 ];
 const samples = { text: 'x', number: '7', boolean: '1', date: '2026-11-20' };
 for (const { address, rel, properties } of collections) {
-  test(`${rel} can be narrowed and ordered by whatever an item shows, but for secrets and objects`, async () => {
+  test(`${rel} can be filtered and ordered by every property of an item except secrets and objects`, async () => {
     const [item] = (await call('GET', address)).body._embedded[rel] ?? [];
     const { _links, _embedded, ...shown } = item ?? {};
     assert.deepEqual(Object.keys(properties), Object.keys(shown));
@@ -219,7 +219,7 @@ for (const { address, rel, properties } of collections) {
   });
 }
 
-test('the list of stores is narrowed within what the caller reaches', async () => {
+test('the list of stores is filtered within those that the caller can access', async () => {
   const found = async (token: 'a' | 'user' | 'platform', query: string) =>
     ((await call('GET', `/stores?${query}`, { token })).body._embedded['svc:stores'] ?? []).map((store) => store['id']);
   assert.deepEqual(await found('user', 'order=name desc'), [b, a]);
@@ -228,7 +228,7 @@ test('the list of stores is narrowed within what the caller reaches', async () =
   assert.deepEqual(await found('a', 'name:not=nothing'), [a]);
 });
 
-test('a filter is no way into the webhooks of another store', async () => {
+test('a filter gives no access to the webhooks of another store', async () => {
   const reply = await call('GET', `/stores/${a}/webhooks?name:not=x`, { token: 'b' });
   assert.equal(reply.status, 404);
 });

@@ -1,4 +1,4 @@
-/** What a publish reads to find the webhooks that match: those of its own store, however many others have. */
+/** A publish reads only the webhooks of its own store to find those that match, however many other stores have. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
@@ -13,12 +13,12 @@ const EVENTS = 10;
 
 const ends = endings();
 const { address } = await testDatabase(ends);
-// One connection: it tells the statistics what it has read when it is asked to.
+// One connection: it reports what it has read to the statistics on request.
 const sql = openPool(address, { connections: 1, applicationName: 'matching' });
 ends.after(() => sql.end({ timeout: 0 }));
 const engine = await startEngine({ sql, ends });
 
-/** Rows of webhooks that were read, by whatever way. */
+/** Returns the rows of webhooks that were read, by any access path. */
 async function rowsRead(): Promise<number> {
   await sql`select pg_stat_force_next_flush()`;
   const [row] = await sql<{ read: number }[]>`

@@ -1,4 +1,4 @@
-/** The people of a store as its owners see and say them, signed in: by the pages and their forms. */
+/** Members of a store as its signed-in owners see and manage them: on the pages and with their forms. */
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { createBrowser } from '../security/oauth-server.ts';
@@ -21,7 +21,7 @@ const takeOut = (userId: number) => call('DELETE', `${MEMBERS}/${userId}`, { tok
 
 beforeEach(() => takeOut(bobId));
 
-test('an owner adds somebody by the address that they sign in with, and both see each other', async () => {
+test('an owner adds a member by e-mail address, and both see each other', async () => {
   const added = await add({ email: ` ${bob.toUpperCase()}`, role: 'member' });
   assert.equal(added.headers.get('location'), `${MEMBERS}/${bobId}?done=created`);
   for (const reader of [owner, stranger]) {
@@ -30,28 +30,28 @@ test('an owner adds somebody by the address that they sign in with, and both see
   }
   const [change] = await sql<{ body: string }[]>`
     select body from event where store_id = ${alpha} and resource_type = 'changelog' order by id desc limit 1`;
-  assert.match(change?.body ?? '', new RegExp(`"user":${adaId},`), 'the changelog says who it was');
+  assert.match(change?.body ?? '', new RegExp(`"user":${adaId},`), 'the changelog names the user');
 });
 
-test('an app is told no address, and finds nobody by one', async () => {
+test('an app sees no e-mail address, and cannot search for one', async () => {
   const { body } = await call('GET', MEMBERS, { token: store });
   assert.doesNotMatch(JSON.stringify(body), /@/);
   assert.equal((await call('GET', `${MEMBERS}?email=${ada}`, { token: store })).status, 400);
 });
 
 for (const [what, changes, message] of [
-  ['nobody', {}, /either email or user/],
-  ['whom nobody knows', { email: 'nobody@example.com' }, /No account has this e-mail address/],
-  ['who is there already', { email: ada }, /is a member of the store already/],
+  ['without a user', {}, /either email or user/],
+  ['with an unknown address', { email: 'unknown@example.com' }, /No account has this e-mail address/],
+  ['who is a member already', { email: ada }, /is a member of the store already/],
 ] as const) {
-  test(`an owner who adds ${what} is told what to mend`, async () => {
+  test(`an owner who adds a member ${what} gets a message with the error`, async () => {
     const refused = await add({ role: 'member', ...changes });
     assert.ok([400, 409].includes(refused.status), String(refused.status));
     assert.match(await refused.text(), message);
   });
 }
 
-test('an owner adds nobody by number, and so is not shown who has an account here', async () => {
+test('an owner cannot add a member by number, and so does not learn which accounts exist', async () => {
   const form = await owner.formFor(MEMBERS, 'POST');
   assert.equal(form.has('user'), false);
   form.set('user', String(bobId));
@@ -65,7 +65,7 @@ test('an owner adds nobody by number, and so is not shown who has an account her
   assert.equal(await roleOf(bobId), undefined);
 });
 
-test('an owner makes an owner of a member, and takes them out again', async () => {
+test('an owner makes a member an owner, and removes them again', async () => {
   await add({ email: bob, role: 'member' });
   const path = `${MEMBERS}/${bobId}`;
   await owner.send(path, filled(await owner.formFor(path, 'PATCH'), { role: 'owner' }));
@@ -77,7 +77,7 @@ test('an owner makes an owner of a member, and takes them out again', async () =
   assert.equal((await stranger.show(MEMBERS)).status, 404);
 });
 
-test('the only owner stays one', async () => {
+test('the only owner of a store cannot be demoted or removed', async () => {
   await add({ email: bob, role: 'member' });
   const path = `${MEMBERS}/${adaId}`;
   for (const form of [
@@ -91,7 +91,7 @@ test('the only owner stays one', async () => {
   assert.equal(await roleOf(adaId), 'owner');
 });
 
-test('of two owners who take each other out at once, one stays', async () => {
+test('of two owners who remove each other at once, one stays', async () => {
   await add({ email: bob, role: 'owner' });
   const [one, other] = [`${MEMBERS}/${adaId}`, `${MEMBERS}/${bobId}`];
   const forms = [await stranger.formFor(one, 'DELETE'), await owner.formFor(other, 'DELETE')] as const;
@@ -101,7 +101,7 @@ test('of two owners who take each other out at once, one stays', async () => {
   await call('POST', MEMBERS, { token: platform, body: { user: adaId, role: 'owner' } });
 });
 
-test('a member has no such forms, and what they send all the same is refused', async () => {
+test('a member has no such forms, and a form that they send all the same is rejected', async () => {
   await add({ email: bob, role: 'owner' });
   const kept = filled(await stranger.formFor(MEMBERS, 'POST'), { email: 'solo@example.com', role: 'owner' });
   await call('PATCH', `${MEMBERS}/${bobId}`, { token: platform, body: { role: 'member' } });

@@ -1,4 +1,4 @@
-/** A store has so many members, however many are added at once. */
+/** The limit of members of a store holds under concurrent requests. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { faultsOf } from '../setup/caller.ts';
@@ -15,7 +15,7 @@ const people = (
 const add = (user: number | undefined) => call('POST', MEMBERS, { token, body: { user, role: 'member' } });
 const members = async (): Promise<unknown> => (await call('GET', MEMBERS, { token })).body['total_items'];
 
-test('of 20 who are added at once to a store with 90 members, 10 are, and who is taken out makes room', async () => {
+test('of 20 concurrent adds to a store with 90 members, 10 succeed, and a removed member frees a place', async () => {
   await sql`
     insert into membership (shard, store_id, user_id, role, date_created)
     select m.shard, m.store_id, added.id, 'member', now()

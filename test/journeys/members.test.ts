@@ -1,4 +1,4 @@
-/** The people of a store over the API: seen by whoever reaches it, said by the platform. */
+/** Members of a store over the API: read by each caller that can access the store, written by the platform. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ISSUER } from '../security/oauth-server.ts';
@@ -13,7 +13,7 @@ const add = (user: unknown, role: unknown = 'member', storeId = alpha) =>
 const remove = (userId: number, headers = {}) =>
   call('DELETE', `/stores/${alpha}/members/${userId}`, { token: platform, headers });
 
-test('whoever reaches a store sees its members, and nobody sees their addresses', async () => {
+test('each caller that can access a store sees its members, without their addresses', async () => {
   const seen = await call('GET', `/stores/${alpha}/members`, { token: store });
   assert.equal(seen.status, 200);
   assert.equal(seen.body['total_items'], '1');
@@ -36,7 +36,7 @@ test('whoever reaches a store sees its members, and nobody sees their addresses'
   assert.deepEqual((await call('GET', self, { token: account })).body, ada);
 });
 
-test('the platform adds a member, whose page only the platform is led to', async () => {
+test('the platform adds a member, and only the platform sees a link to the user', async () => {
   const added = await add(bobId);
   assert.equal(added.status, 201);
   const address = `${ISSUER}/stores/${alpha}/members/${bobId}`;
@@ -47,7 +47,7 @@ test('the platform adds a member, whose page only the platform is led to', async
   await remove(bobId);
 });
 
-test('members are found by what they are, and ordered as asked', async () => {
+test('members can be filtered by their properties, and ordered', async () => {
   await add(bobId);
   const ids = async (query: string) =>
     itemsOf(await call('GET', `/stores/${alpha}/members?${query}`, { token: store }), 'members').map(
@@ -61,14 +61,14 @@ test('members are found by what they are, and ordered as asked', async () => {
   await remove(bobId);
 });
 
-test('a member is not added again, so that no owner is made less by it', async () => {
+test('adding a member again is rejected, so that no owner is demoted by it', async () => {
   const refused = await add(adaId, 'member');
   assert.deepEqual([refused.status, faultsOf(refused)], [409, ['user already_member']]);
   const { body } = await call('GET', `/stores/${alpha}/members/${adaId}`, { token: platform });
   assert.equal(body['role'], 'owner');
 });
 
-test('the platform changes what a member is, unless that was changed meanwhile', async () => {
+test('the platform changes the role of a member, unless the member was changed meanwhile', async () => {
   await add(bobId);
   const address = `/stores/${alpha}/members/${bobId}`;
   const read = await call('GET', address, { token: platform });
@@ -82,7 +82,7 @@ test('the platform changes what a member is, unless that was changed meanwhile',
   await remove(bobId);
 });
 
-test('somebody who is taken out is no member any more, and their apps reach nothing there', async () => {
+test('a removed user is no member any more, and their apps lose access to the store', async () => {
   const token = await people.tokenOf({ scope: 'store_full_access' });
   assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 200);
   assert.equal((await remove(adaId)).status, 204);
@@ -90,27 +90,27 @@ test('somebody who is taken out is no member any more, and their apps reach noth
   assert.equal((await call('GET', `/stores/${alpha}/members/${adaId}`, { token: platform })).status, 404);
   assert.equal((await remove(adaId)).status, 404);
   assert.equal((await add(adaId, 'owner')).status, 201);
-  assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 200, 'they come back with them');
+  assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 200, 'access returns with the membership');
 });
 
 for (const [what, body, faults] of [
   ['without anything', {}, ['role required']],
   ['without a person', { role: 'member' }, ['email required']],
-  ['said twice', { role: 'member', email: 'ada@example.com', user: 1 }, ['email invalid_value']],
+  ['with two identifiers', { role: 'member', email: 'ada@example.com', user: 1 }, ['email invalid_value']],
   [
-    'with every fault',
+    'with every error',
     { user: 'ada', role: 'king', since: 1 },
     ['role invalid_value', 'since unknown_property', 'user invalid_value'],
   ],
-  ['whom nobody knows', { user: 999_999_999, role: 'member' }, ['user invalid_value']],
+  ['who is an unknown user', { user: 999_999_999, role: 'member' }, ['user invalid_value']],
 ] as const) {
-  test(`a member ${what} is refused`, async () => {
+  test(`a member ${what} is rejected`, async () => {
     const refused = await call('POST', `/stores/${alpha}/members`, { token: platform, body });
     assert.deepEqual([refused.status, faultsOf(refused)], [400, faults]);
   });
 }
 
-test('only the platform says who belongs to a store', async () => {
+test('only the platform manages the members of a store', async () => {
   const body = { user: bobId, role: 'owner' };
   for (const token of [store, account]) {
     for (const [method, path, sent] of [
@@ -125,7 +125,7 @@ test('only the platform says who belongs to a store', async () => {
   assert.equal((await call('GET', `/stores/${alpha}/members`, { token: store })).body['total_items'], '1');
 });
 
-test('members of a store that is not theirs are nobody to an app', async () => {
+test('members of a store that an app cannot access are not found', async () => {
   for (const [token, id] of [
     [store, beta],
     [account, foreign],

@@ -1,4 +1,4 @@
-/** What an operator sees of a process under a load that is known to the last attempt. */
+/** The metrics of a process under a load that is known to the last attempt. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ async function publish(...ids: number[]): Promise<void> {
 const recorded = (seen: Exposition): number =>
   seen.value('halcyon_delivery_attempt_phase_seconds_count', { phase: 'record' }) ?? 0;
 
-test('what was published and attempted is counted exactly', async () => {
+test('publishes and attempts are counted exactly', async () => {
   await addWebhook('/good');
   await addWebhook('/bad');
   await publish(1, 2, 3);
@@ -68,7 +68,7 @@ test('what was published and attempted is counted exactly', async () => {
   assert.equal(value('http_request_duration_seconds_count', route), 2);
 });
 
-test('what waits and what is under way is seen while it is so', async () => {
+test('waiting and running attempts are visible as long as they last', async () => {
   const answers: (() => void)[] = [];
   receiver.answer((_got, response) => void answers.push(() => response.writeHead(204).end()));
   const before = receiver.got.length;
@@ -86,7 +86,7 @@ test('what waits and what is under way is seen while it is so', async () => {
   assert.equal(idle.value('halcyon_lanes', { state: 'sending' }), 0);
 });
 
-test('a webhook whose endpoint answers 410 is counted apart from one at which nothing arrives', async () => {
+test('a webhook whose endpoint answers 410 is counted apart from one whose deliveries fail', async () => {
   receiver.answer((got, response) => void response.writeHead(got.path === '/gone' ? 410 : 204).end());
   await addWebhook('/gone');
   await publish(7);
@@ -98,7 +98,7 @@ test('a webhook whose endpoint answers 410 is counted apart from one at which no
   assert.deepEqual([count('gone'), count('failures')], [1, 0]);
 });
 
-test('what is sent again within an attempt is counted, for its receiver may get it twice', async () => {
+test('requests that are sent again within an attempt are counted, because the receiver may get them twice', async () => {
   let requests = 0;
   const { url } = await rawServer((socket) =>
     socket.on('data', () => {
@@ -123,7 +123,7 @@ test('what is sent again within an attempt is counted, for its receiver may get 
   assert.equal(seen.value('halcyon_delivery_repeats_total'), 1);
 });
 
-test('of the database are seen the connections and what holds a transaction open', async () => {
+test('the metrics of the database show its connections and open transactions', async () => {
   const idle = await scrape(at);
   assert.equal(idle.value('halcyon_database_connections_limit'), 10);
   await app.sql.begin(async (tx) => {
@@ -134,29 +134,29 @@ test('of the database are seen the connections and what holds a transaction open
   });
 });
 
-test('the table of the handbook has every metric of ours, with its type, and no other', async () => {
+test('the table of the handbook has every metric of Halcyon, with its type, and no other', async () => {
   const { types } = await scrape(at);
   const served = [...types].filter(([name]) => name.startsWith('halcyon_')).map(([name, type]) => `${name} ${type}`);
   const handbook = await readFile(join(import.meta.dirname, '../../docs/operating.md'), 'utf8');
-  const told = [...handbook.matchAll(/^\| `(halcyon_\w+)(?:\{[\w,]+\})?` \| (\w+) \|/gm)].map(
+  const documented = [...handbook.matchAll(/^\| `(halcyon_\w+)(?:\{[\w,]+\})?` \| (\w+) \|/gm)].map(
     ([, name, type]) => `${name} ${type}`,
   );
-  assert.deepEqual(told.toSorted(), served.toSorted());
+  assert.deepEqual(documented.toSorted(), served.toSorted());
 });
 
-test('names follow the practice of Prometheus: counters end in _total, times in _seconds', async () => {
+test('names follow the conventions of Prometheus: counters end in _total, times in _seconds', async () => {
   const { types, samples } = await scrape(at);
   for (const [name, type] of types) {
     if (name.startsWith('halcyon_')) assert.equal(name.endsWith('_total'), type === 'counter', name);
     assert.ok(!/_(?:ms|milliseconds|minutes|kb|kilobytes)(?:_|$)/.test(name), name);
   }
-  // No label may have a value for each of something that nobody counts, as an id has.
+  // No label may have unbounded values, as an id has.
   const series = Map.groupBy(samples, ({ name }) => name);
   for (const [name, { length }] of series) assert.ok(length < 400, `${name} has ${length} series`);
   assert.ok(types.has('process_resident_memory_bytes') && types.has('nodejs_eventloop_lag_p99_seconds'));
 });
 
-test('a reader that takes everything would have shown nothing', () => {
+test('the parser of this test rejects a malformed exposition', () => {
   const good = '# HELP a_total A.\n# TYPE a_total counter\na_total{of="x"} 1\n';
   assert.equal(readExposition(good).value('a_total', { of: 'x' }), 1);
   for (const bad of [

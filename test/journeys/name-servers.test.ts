@@ -1,4 +1,4 @@
-/** A name server that fails is our own trouble: nobody pays for it, and what waited for it arrives. */
+/** A failing name server is an internal fault: no endpoint is charged, and waiting deliveries arrive later. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { passingClock } from '../setup/clock.ts';
@@ -7,7 +7,7 @@ import { resolverOf, startNameServer } from '../setup/name-server.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-test('while the name server is silent no endpoint is charged, and its deliveries arrive when it speaks again', async () => {
+test('while the name server is silent no endpoint is charged, and its deliveries arrive when it answers again', async () => {
   const server = await startNameServer();
   const clock = passingClock();
   const engine = await startEngine({
@@ -24,7 +24,7 @@ test('while the name server is silent no endpoint is charged, and its deliveries
     Array.from({ length: 6 }, () => ({ faults: 1, attempts: 0 })),
   );
   server.say(() => ({ addresses: ['127.0.0.1'] }));
-  // First what is kept of the failure.
+  // The cached failure must expire first.
   clock.advance(31_000);
   engine.clock.advance(31_000);
   await receiver.until(6);

@@ -1,4 +1,4 @@
-/** What a store is told of a webhook at which nothing arrives: by a real mail server, on a clock on which time passes. */
+/** The mails to a store about a webhook with failing deliveries: by a real mail server, on an advanced clock. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Worker } from '#delivery/worker.ts';
@@ -16,7 +16,7 @@ const OFF = 'Your webhook "hook" was disabled';
 const answering = (receiver: Receiver, code: number) =>
   receiver.answer((_got, response) => response.writeHead(code).end());
 
-/** Deliveries to a receiver that answers 500, and the mails that come of it. */
+/** Sends deliveries to a receiver that answers 500, and returns the mails about it. */
 async function start(t: TestContext) {
   const mails = await startMailServer();
   t.after(() => mails.stop());
@@ -27,7 +27,7 @@ async function start(t: TestContext) {
   const attempts = async () => (await sql<{ n: number }[]>`select count(*) as n from attempt`)[0]?.n ?? 0;
   const failures = async () =>
     (await sql<{ n: number }[]>`select consecutive_failures as n from webhook_state`)[0]?.n ?? 0;
-  /** So many probes fail, each as late as the longest gap of the breaker has it. */
+  /** Lets this many probes fail, each after the longest gap of the breaker. */
   const fail = async (probes: number): Promise<void> => {
     for (let n = 0; n < probes; n += 1) {
       const before = await attempts();
@@ -39,7 +39,7 @@ async function start(t: TestContext) {
   return { ...engine, mails, receiver, attempts, failures, fail, nextSubject };
 }
 
-test('a store is warned once and told of the switch-off; switched on by its owner, all begins anew', async (t) => {
+test('a store is warned once and notified of the disable; after its owner enables the webhook, all counts start at zero', async (t) => {
   const { sql, mails, receiver, failures, fail, nextSubject, ...engine } = await start(t);
   const app = await startTestApp({ roles: ['serve'], sql });
   const webhookId = await engine.addWebhook(receiver.url, { storeId: app.storeId });
@@ -88,7 +88,7 @@ test('a store is warned once and told of the switch-off; switched on by its owne
   assert.equal(mails.tries(), 3);
 });
 
-test('who takes the shard over knows that the store was warned', async (t) => {
+test('a worker that takes the shard over knows that the store was warned', async (t) => {
   const { addWebhook, startWorker, publish, clock, receiver, failures, fail, nextSubject } = await start(t);
   const webhookId = await addWebhook(receiver.url);
   const owns = (worker: Worker) =>
@@ -103,7 +103,7 @@ test('who takes the shard over knows that the store was warned', async (t) => {
   await fail(5);
   assert.equal(await nextSubject(), WARNING);
   await first.stop();
-  // Sooner nobody is mailed of the same again, whoever owns the shard.
+  // Before that no one is mailed about the same webhook again, whichever worker owns the shard.
   clock.advance(60 * MINUTE_MS);
   await owns(await startWorker());
   await until(failures, (count) => count === 11);
@@ -111,7 +111,7 @@ test('who takes the shard over knows that the store was warned', async (t) => {
   assert.equal(await nextSubject(), OFF);
 });
 
-test('the fixture mails what 410 switched off, with words of its own', async (t) => {
+test('the operator is mailed about a webhook that 410 disabled, in a text of its own', async (t) => {
   const mails = await startMailServer();
   t.after(() => mails.stop());
   const receiver = await startReceiver();

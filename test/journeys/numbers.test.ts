@@ -1,4 +1,4 @@
-/** A day whose numbers for ids are used up: publishing is refused until there are others, and no id is given twice. */
+/** A day whose ids are used up: publishing is rejected until there are others, and no id is assigned twice. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPublishFixture } from '../setup/publish-fixture.ts';
@@ -9,7 +9,7 @@ await fixture.addWebhook(app.baseUrl, 'transaction');
 
 type Numbered = 'event' | 'delivery';
 
-/** Puts the sequences of events or of deliveries to this share of their numbers. */
+/** Advances the sequences of events or of deliveries to this share of their range. */
 const use = (what: Numbered, share: number) => sql`
   select setval(sequencename::text::regclass, (max_value * ${share}::float8)::bigint) from pg_sequences
   where sequencename like ${`${what}_n%`}`;
@@ -24,7 +24,7 @@ async function countOf(table: Numbered): Promise<number> {
 }
 
 for (const what of ['delivery', 'event'] as const)
-  test(`without a number for an id (${what}) a publish is refused and leaves nothing`, async () => {
+  test(`without a free id (${what}) a publish is rejected and leaves nothing`, async () => {
     assert.equal((await fixture.publish(app.baseUrl, transactions(1))).status, 200);
     await use(what, 1);
     const before = [await countOf('event'), await countOf('delivery')];

@@ -17,7 +17,7 @@ const addressOf = (changes: Record<string, string | undefined>, more = ''): stri
 const pages: [what: string, address: string, error: string, text: string][] = [
   ['no client_id',           addressOf({ client_id: undefined }),                     'invalid_client',        'No client id supplied'],
   ['an empty client_id',     addressOf({ client_id: '' }),                            'invalid_client',        'No client id supplied'],
-  ['an unknown client_id',   addressOf({ client_id: 'nobody' }),                      'invalid_client',        'The client id supplied is invalid'],
+  ['an unknown client_id',   addressOf({ client_id: 'unknown' }),                    'invalid_client',        'The client id supplied is invalid'],
   ['an impossible client_id', addressOf({ client_id: '\0' }),                         'invalid_client',        'The client id supplied is invalid'],
   ['another redirect_uri',   addressOf({ redirect_uri: 'https://evil.example/cb' }),  'redirect_uri_mismatch', 'not one that is registered'],
   ['no redirect_uri of two', addressOf({ client_id: other.client_id, redirect_uri: undefined }), 'redirect_uri_mismatch', 'not one that is registered'],
@@ -54,7 +54,7 @@ const redirects: [what: string, address: string, error: string, description: str
   ['a malformed challenge', addressOf({ code_challenge: 'short', code_challenge_method: 'S256' }), 'invalid_request', rejections.challenge.description, 'a state'],
 ];
 for (const [what, address, error, description, state] of redirects) {
-  test(`/authorize with ${what} is told to the client`, async () => {
+  test(`/authorize with ${what} redirects to the client with the error`, async () => {
     const { status, location } = await server.browser.open(address);
     assert.equal(status, 303);
     assert.ok(location !== null && location.startsWith(`${REDIRECT}&`));
@@ -69,7 +69,7 @@ for (const [what, address, error, description, state] of redirects) {
   });
 }
 
-test('the checks come in the order of the contract', async () => {
+test('the checks run in the order of the contract', async () => {
   const wrong = { response_type: 'x', scope: undefined, state: undefined };
   const mended = [{}, { response_type: 'code' }, { response_type: 'code', scope: 'x' }];
   const stateless = { response_type: 'code', scope: 'user_full_access', code_challenge: 'x' };
@@ -87,7 +87,7 @@ test('the checks come in the order of the contract', async () => {
   );
 });
 
-test('who says no sends the client access_denied', async () => {
+test('a denial redirects to the client with access_denied', async () => {
   const { status, location } = await server.browser.consent(asking(), { decision: 'deny' });
   assert.equal(status, 303);
   assert.deepEqual(Object.fromEntries(new URL(location ?? '').searchParams), {
@@ -100,7 +100,7 @@ test('who says no sends the client access_denied', async () => {
   });
 });
 
-test('POST checks again what GET checked', async () => {
+test('POST repeats the checks of GET', async () => {
   const { nonce } = readForm(await server.browser.open(addressOf({})));
   const form = { nonce, decision: 'allow', store: String(server.alpha) };
   for (const [, address] of pages) assert.equal((await server.browser.post(address, form)).status, 400);
@@ -110,7 +110,7 @@ test('POST checks again what GET checked', async () => {
   }
 });
 
-test('unknown parameters are ignored, also when they are repeated', async () => {
+test('unknown parameters are ignored, also repeated ones', async () => {
   assert.equal((await server.browser.open(addressOf({}, '&prompt=none&x=1&x=2'))).status, 200);
 });
 
@@ -122,7 +122,7 @@ const form = new URLSearchParams({ ...code, code: 'x', ...client }).toString();
 // oxfmt-ignore
 const tokenRows: [what: string, form: Record<string, string> | string, headers: Record<string, string>, status: number, error: string][] = [
   ['no credentials',             code,                                         {},                               401, 'invalid_client'],
-  ['an unknown client',          { ...code, ...client, client_id: 'nobody' },  {},                               401, 'invalid_client'],
+  ['an unknown client',          { ...code, ...client, client_id: 'unknown' },  {},                               401, 'invalid_client'],
   ['a wrong secret',             { ...code, ...client, client_secret: 'x' },   {},                               401, 'invalid_client'],
   ['a wrong secret by Basic',    code,                                         basicOf(`${client.client_id}:x`), 401, 'invalid_client'],
   ['another client\'s secret',   { ...code, ...client, client_secret: other.client_secret }, {},                 401, 'invalid_client'],
@@ -152,12 +152,12 @@ for (const [what, sent, headers, status, error] of tokenRows) {
   });
 }
 
-test('an unknown client and a wrong secret get the same answer, octet for octet', async () => {
-  const [unknown, wrong] = [basicOf('nobody:x'), basicOf(`${client.client_id}:x`)];
+test('an unknown client and a wrong secret get the same answer, byte for byte', async () => {
+  const [unknown, wrong] = [basicOf('unknown:x'), basicOf(`${client.client_id}:x`)];
   assert.deepEqual((await token(code, unknown)).body, (await token(code, wrong)).body);
 });
 
-test('a NUL or broken UTF-8 in the form is a 400', async () => {
+test('a NUL character or broken UTF-8 in the form is a 400', async () => {
   assert.equal((await token(`${form}%00`)).status, 400);
   assert.equal((await token(`${form}%ff`)).status, 400);
 });

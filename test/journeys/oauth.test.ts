@@ -1,4 +1,4 @@
-/** The whole way of an app into a store, as RFC 6749 §4.1 and the contract draw it. */
+/** The whole authorization code flow of an app, as in RFC 6749 §4.1 and the contract. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hashToken } from '#identity/oauth/tokens.ts';
@@ -14,7 +14,7 @@ const basic = ({ client_id: id, client_secret: secret }: Server['client']) => ({
   Authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`,
 });
 
-test('a person signs in, lets an app into a store, and the app reads that store and no other', async () => {
+test('a person signs in and grants an app access to a store, and the app reads that store and no other', async () => {
   const { asking, alpha, beta, redeem, read, ada } = server;
   const browser = createBrowser(server.origin);
   const sent = await browser.open(`/authorize?${new URLSearchParams(asking()).toString()}`);
@@ -34,7 +34,7 @@ test('a person signs in, lets an app into a store, and the app reads that store 
   assert.equal(consent.status, 200);
   for (const text of ['Mailer', 'app.example.com', ada, 'Alpha', 'Beta', 'Allow', 'Deny'])
     assert.ok(consent.text.includes(text), text);
-  assert.ok(!consent.text.includes('Foreign'), 'a store of others is not offered');
+  assert.ok(!consent.text.includes('Foreign'), 'a store of other people is not offered');
   assert.match(
     consent.headers.get('content-security-policy') ?? '',
     /form-action 'self' https:\/\/app\.example\.com https:;/,
@@ -62,7 +62,7 @@ test('a person signs in, lets an app into a store, and the app reads that store 
   assert.equal((await read(alpha, String(access))).status, 404);
 });
 
-test('credentials by Basic are taken, a client_id beside them too, and the exchange is two statements', async () => {
+test('credentials by Basic are accepted, with a client_id in the body too, and the exchange takes two statements', async () => {
   const { client, newCode, token, statements } = server;
   const form = { grant_type: 'authorization_code', redirect_uri: REDIRECT };
   const [first, second] = [await newCode(), await newCode()];
@@ -72,7 +72,7 @@ test('credentials by Basic are taken, a client_id beside them too, and the excha
   assert.equal((await token({ ...form, code: second, client_id: client.client_id }, basic(client))).status, 200);
 });
 
-test('a refresh gives a new access token and the same refresh token, in one statement', async () => {
+test('a refresh returns a new access token and the same refresh token, in one statement', async () => {
   const { client, newCode, redeem, token, read, alpha, statements } = server;
   const { body: first } = await redeem(await newCode());
   const form = { grant_type: 'refresh_token', refresh_token: String(first['refresh_token']), ...client };
@@ -83,7 +83,11 @@ test('a refresh gives a new access token and the same refresh token, in one stat
   assert.deepEqual({ ...body, access_token: '' }, { ...first, access_token: '' });
   assert.notEqual(body['access_token'], first['access_token']);
   assert.equal((await read(alpha, String(body['access_token']))).status, 200);
-  assert.equal((await read(alpha, String(first['access_token']))).status, 200, 'the old one lives out its time');
+  assert.equal(
+    (await read(alpha, String(first['access_token']))).status,
+    200,
+    'the earlier token stays valid until it expires',
+  );
 });
 
 test('fifty parallel refreshes all succeed', async () => {
@@ -95,7 +99,7 @@ test('fifty parallel refreshes all succeed', async () => {
   assert.equal(new Set(answers.map((answer) => answer.body['access_token'])).size, 50);
 });
 
-test('a scope on refresh may only repeat the granted one, and never drops the store', async () => {
+test('the scope of a refresh may only repeat the granted one, and the store always stays', async () => {
   const { client, newCode, redeem, token, alpha, beta } = server;
   const { body } = await redeem(await newCode());
   const form = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...client };
@@ -110,7 +114,7 @@ test('a scope on refresh may only repeat the granted one, and never drops the st
   }
 });
 
-test('an idle year ends a refresh token, and a use begins the year again', async () => {
+test('a refresh token expires after an unused year, and each use starts the year again', async () => {
   const { client, newCode, redeem, token, wait } = server;
   const { body } = await redeem(await newCode());
   const form = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...client };
@@ -124,7 +128,7 @@ test('an idle year ends a refresh token, and a use begins the year again', async
   wait(-1_094 * day);
 });
 
-test('access to the account reaches all stores of the user and shows no picker', async () => {
+test('access to the account covers all stores of the user and shows no picker', async () => {
   const { asking, browser, redeem, read, alpha, beta, foreign } = server;
   const page = await browser.open(
     `/authorize?${new URLSearchParams(asking({ scope: 'user_full_access' })).toString()}`,
@@ -140,7 +144,7 @@ test('access to the account reaches all stores of the user and shows no picker',
   );
 });
 
-test('a client may ask for the picker to stand on a store, and for nothing more than that', async () => {
+test('a client may preselect a store in the picker, but not change anything else', async () => {
   const { asking, browser, beta, foreign } = server;
   const chosen = async (store: number) => {
     const query = new URLSearchParams(asking({ scope: `store_full_access store_id_${store}` })).toString();
@@ -150,7 +154,7 @@ test('a client may ask for the picker to stand on a store, and for nothing more 
   assert.deepEqual(await chosen(foreign), []);
 });
 
-test('who has no store is told so and can only deny', async () => {
+test('a user without a store sees a message and can only deny', async () => {
   const browser = createBrowser(server.origin);
   await browser.signIn(server.bob);
   const page = await browser.open(`/authorize?${new URLSearchParams(server.asking()).toString()}`);
@@ -159,7 +163,7 @@ test('who has no store is told so and can only deny', async () => {
   assert.match(page.text, /value="deny"/);
 });
 
-test('client_credentials give the platform its token, in two statements, and others nothing', async () => {
+test('client_credentials return a token to the platform, in two statements, and no token to other clients', async () => {
   const { platform, client, token, read, foreign, statements } = server;
   statements.length = 0;
   const answer = await token({ grant_type: 'client_credentials', ...platform });
@@ -170,14 +174,14 @@ test('client_credentials give the platform its token, in two statements, and oth
   assert.equal((await token({ grant_type: 'client_credentials', scope: 'platform', ...platform })).status, 200);
   const [{ count } = { count: 0 }] = await server.sql<{ count: number }[]>`
     select count(*) from access_grant where scope = 'platform'`;
-  assert.equal(count, 1, 'one standing grant carries all its tokens');
+  assert.equal(count, 1, 'all its tokens belong to one permanent grant');
   const others = await token({ grant_type: 'client_credentials', ...client });
   assert.deepEqual([others.status, others.body['error']], [400, 'unauthorized_client']);
   const more = await token({ grant_type: 'client_credentials', scope: 'user_full_access', ...platform });
   assert.deepEqual([more.status, more.body['error']], [400, 'invalid_scope']);
 });
 
-test('of two secrets each works for as long as it is meant to', async () => {
+test('during a rotation both client secrets work until their ends', async () => {
   const { sql, platform, token, wait } = server;
   await sql`
     insert into client_secret (hash, client, date_created, date_expires)

@@ -1,4 +1,4 @@
-/** /openapi.json beside the running server: the statuses and parameters of every operation, as it describes them. */
+/** The running server matches /openapi.json: the statuses and parameters of every operation. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startFurnishedApp } from '../setup/furnished.ts';
@@ -24,7 +24,7 @@ const operations = Object.entries(document.paths)
       .filter(([name]) => METHODS.has(name))
       .map(([method, described]) => ({ method: method.toUpperCase(), path, described })),
   )
-  // What erases comes last: everything else needs something at its address.
+  // Operations that erase come last: all others need an existing resource.
   .toSorted((a, b) => Number(a.method === 'DELETE') - Number(b.method === 'DELETE'));
 
 const addressOf = (path: string): string =>
@@ -83,7 +83,7 @@ function sampleOf({ name, schema: { type, minimum } }: Parameter): string {
 
 for (const { method, path, described } of operations.filter((one) => one.method === 'GET')) {
   const parameters = queryParametersOf(described);
-  // The page of /authorize ignores what it does not know (RFC 6749 §3.1), and a document of errors has no query.
+  // The page of /authorize ignores unknown parameters (RFC 6749 §3.1), and a document of errors has no query.
   if (parameters.length === 0 || path === '/authorize') continue;
   test(`the query of GET ${path} is as described`, async () => {
     const read = (query: string) => ask(method, `${addressOf(path)}?${query}`, { token: app.platformToken });
@@ -121,7 +121,7 @@ test('the id of a published resource is an integer or a text', () => {
   }
 });
 
-test('XML is described by the root that it has', () => {
+test('XML is described with its root element', () => {
   const contents = operations.flatMap(({ described: { requestBody, responses } }) =>
     [requestBody ?? {}, Object.values(responses)].flat().map(({ content = {} }: { content?: Content }) => content),
   );

@@ -1,6 +1,6 @@
 /**
- * A model of the order of delivery: events that are published one after the other, alone, in arrays and derived, through several
- * processes, get rising delivery ids in that order. Those of one resource that the owner of the shard publishes arrive in it.
+ * A model of the order of delivery: events published in sequence, one by one, in arrays and derived, through several
+ * processes, get increasing delivery ids in that order. Those of one resource that the owner of the shard publishes arrive in it.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -21,8 +21,8 @@ async function addWebhook(events: string[]): Promise<void> {
 }
 await addWebhook(['transaction/created', 'transaction/modified', 'transaction/captured', 'transaction/refunded']);
 await addWebhook(['subscription_event/created']);
-const told = await app.api('PATCH', `/stores/${storeId}`, { body: { subscription_events: 'derived' } });
-assert.equal(told.status, 200, await told.text());
+const changed = await app.api('PATCH', `/stores/${storeId}`, { body: { subscription_events: 'derived' } });
+assert.equal(changed.status, 200, await changed.text());
 
 const ACTIONS = ['created', 'modified', 'captured', 'refunded'] as const;
 type Operation = { isElsewhere: boolean; resources: readonly number[] };
@@ -34,13 +34,13 @@ const operation: fc.Arbitrary<Operation> = fc.record({
   ),
 });
 
-/** The attempts at what one run published, in the order of their deliveries' ids; `n` is the place of the event in it. */
+/** Returns the attempts of one run's events, ordered by delivery id; `n` is the position of the event. */
 const attemptsOf = (run: number) => fixture.sql<{ n: number }[]>`
   select (e.body::jsonb->>'n')::int as n
   from attempt a join event e on e.shard = a.shard and e.id = a.event_id
   where e.resource_id like ${`${run}-%`} order by a.delivery_id`;
 
-/** The events of one run as the receiver got them. */
+/** Returns the events of one run as the receiver got them. */
 const arrivals = (run: number): { id: string | number; n: number }[] =>
   receiver.got
     .map(({ body }) => JSON.parse(String(body)) as { id: string | number; n: number })

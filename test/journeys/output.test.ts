@@ -1,4 +1,4 @@
-/** What a process that stands beside others prints. */
+/** The output of a process with its own database. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -9,7 +9,7 @@ import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 
 type Line = Record<string, unknown>;
 
-/** Starts it over a database of its own and stops it as soon as it says that it runs; answers the lines of its log. */
+/** Starts it over a database of its own, stops it as soon as it reports that it runs, and returns the lines of its log. */
 async function stopAtOnce(t: { after: (fn: () => Promise<void>) => void }, command: string): Promise<Line[]> {
   const { address } = await testDatabase(t);
   assert.ok(address.kind === 'socket');
@@ -32,7 +32,7 @@ async function stopAtOnce(t: { after: (fn: () => Promise<void>) => void }, comma
   return lines.map((line) => JSON.parse(line) as Line);
 }
 
-test('the standard output of a process with a database of its own is its log, line by line', async (t) => {
+test('the standard output of a process with a database of its own consists of log lines', async (t) => {
   const lines = await stopAtOnce(t, 'deliver');
   assert.ok(lines.some(({ msg }) => msg === 'stopping'));
 });

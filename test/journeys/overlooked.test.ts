@@ -1,4 +1,4 @@
-/** What no delivery leads to and no word told of. */
+/** Webhooks whose pending deliveries are gone or whose notification was lost are still reconciled. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startEngine, type Engine } from '../setup/engine.ts';
@@ -20,7 +20,7 @@ async function deliveriesOf({ sql }: Engine) {
   return { ...row };
 }
 
-test('a webhook of which nothing is left to send is switched off by the next owner, where the one before did not live to do it', async () => {
+test('a pending disable without deliveries is completed by the next owner if the one before crashed', async () => {
   const engine = await startEngine();
   const { sql } = engine;
   const receiver = await startReceiver();
@@ -55,7 +55,7 @@ test('a webhook of which nothing is left to send is switched off by the next own
   assert.equal(receiver.got.length, 1);
 });
 
-test('a busy lane hears of a switch-off whose word was lost when the table is looked at next', async () => {
+test('a busy lane learns of a disable with a lost notification at the next look at the table', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   const { promise: answered, resolve: answer } = Promise.withResolvers<void>();

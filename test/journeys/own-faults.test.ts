@@ -1,4 +1,4 @@
-/** What fails by our own doing: not charged, not for ever, and seen. */
+/** Internal faults of a delivery: visible, limited in number, and not charged to the webhook. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLog } from '#core/log.ts';
@@ -6,7 +6,7 @@ import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-test('a delivery that cannot be rendered ends as internal at the twelfth time, and costs its webhook nothing', async () => {
+test('a delivery that cannot be rendered ends as internal at the twelfth attempt, and does not affect the health of its webhook', async () => {
   const engine = await startEngine({ log: createLog('silent') });
   const receiver = await startReceiver();
   const webhookId = await engine.addWebhook(receiver.url, { query: 'fields=total' });

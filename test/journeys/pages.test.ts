@@ -1,4 +1,4 @@
-/** The resources of the API as a person sees them who is signed in, and their forms: what a browser sends, without one. */
+/** The resources of the API as pages for a signed-in person, with forms, as a browser requests them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSealer } from '#db/seal.ts';
@@ -28,10 +28,10 @@ async function rowOf(path: string) {
   return row;
 }
 
-test('who is not signed in is sent to do so, and comes back', async () => {
+test('a visitor without a session is redirected to sign in, and returns after it', async () => {
   const stranger = createBrowser(server.origin);
   const sent = await stranger.open(`${WEBHOOKS}?limit=5`);
-  assert.equal(sent.status, 400, 'a program without a version header is told of it');
+  assert.equal(sent.status, 400, 'a program without a version header gets an error about it');
   const response = await fetch(`${server.origin}${WEBHOOKS}?limit=5`, { redirect: 'manual', headers: HTML });
   assert.equal(response.status, 303);
   const back = new URLSearchParams({ return_to: `${WEBHOOKS}?limit=5` }).toString();
@@ -44,13 +44,13 @@ test('who is not signed in is sent to do so, and comes back', async () => {
   assert.equal(signedIn.location, '/stores?limit=5');
 });
 
-test('home is there for everybody, and leads to signing in', async () => {
+test('home is public, and links to the sign-in', async () => {
   const response = await fetch(server.origin, { headers: HTML });
   assert.equal(response.status, 200);
   assert.match(await response.text(), /href="\/sign-in"/);
 });
 
-test('a page is kept from other sites and frames, and needs no version header', async () => {
+test('a page cannot be framed or read by other sites, and needs no version header', async () => {
   const { status, headers } = await show(WEBHOOKS);
   assert.equal(status, 200);
   assert.equal(headers.get('content-type'), 'text/html; charset=utf-8');
@@ -68,7 +68,7 @@ test('a page with a token instead of a session has no forms', async () => {
   assert.doesNotMatch(await response.text(), /name="nonce"/);
 });
 
-test('a webhook is made by a form, with a key made up for it', async () => {
+test('a form creates a webhook, with a generated key', async () => {
   const form = await formFor(WEBHOOKS, 'POST');
   assert.match(form.get('encryption_key') ?? '', /^whsec_[A-Za-z0-9+/]{32}$/);
   const response = await send(WEBHOOKS, filled(form, { name: 'Made by hand', format: 'json' }));
@@ -81,7 +81,7 @@ test('a webhook is made by a form, with a key made up for it', async () => {
   assert.ok(page.includes(form.get('encryption_key') ?? '-'), 'its owner sees the key');
 });
 
-test('a change sends what was changed and nothing else', async () => {
+test('a form sends the changed fields and no others', async () => {
   const path = await create({ event_resource: 'transaction' });
   const before = await rowOf(path);
   const form = await formFor(path, 'PATCH');
@@ -92,7 +92,7 @@ test('a change sends what was changed and nothing else', async () => {
   assert.deepEqual([after?.name, after?.revision], ['Renamed', 2]);
 });
 
-test('a form that was sent as it was changes nothing', async () => {
+test('a form without changes changes nothing', async () => {
   const path = await create();
   const form = await formFor(path, 'PATCH');
   const response = await send(path, form);
@@ -100,7 +100,7 @@ test('a form that was sent as it was changes nothing', async () => {
   assert.equal((await rowOf(path))?.revision, 1);
 });
 
-test('a refused form comes back with all that was typed and what is wrong with it', async () => {
+test('a rejected form comes back with all input and its errors', async () => {
   const form = await formFor(WEBHOOKS, 'POST');
   const response = await send(
     WEBHOOKS,
@@ -111,10 +111,10 @@ test('a refused form comes back with all that was typed and what is wrong with i
   assert.ok(page.includes('value="Typed &quot;long&quot; &amp; well"'));
   assert.ok(page.includes('value="ftp://nowhere"'));
   assert.match(page, /url must be [^<]*https/);
-  assert.ok(page.includes(form.get('encryption_key') ?? '-'), 'the key that was made up stays');
+  assert.ok(page.includes(form.get('encryption_key') ?? '-'), 'the generated key stays');
 });
 
-test('an owner is not asked for what the platform alone decides, and a form that has it keeps what was typed', async () => {
+test('an owner is not asked for what the platform alone decides, and a form that has it keeps its input', async () => {
   const path = `/stores/${alpha}`;
   const form = await formFor(path, 'PATCH');
   assert.deepEqual([form.has('name'), form.has('subscription_events')], [true, false]);
@@ -125,7 +125,7 @@ test('an owner is not asked for what the platform alone decides, and a form that
   assert.match(page, /subscription_events [^<]*platform/);
 });
 
-test('a form that is sent twice makes one thing', async () => {
+test('a form that is sent twice creates one resource', async () => {
   const form = filled(await formFor(WEBHOOKS, 'POST'), { name: 'Twice', format: 'json' });
   const sent = await Promise.all([send(WEBHOOKS, form), send(WEBHOOKS, form)]);
   const [first, second] = sent.map(({ headers }) => headers.get('location'));
@@ -133,7 +133,7 @@ test('a form that is sent twice makes one thing', async () => {
   assert.equal(second, first);
 });
 
-test('a session changes nothing but by a form', async () => {
+test('a session changes resources only by a form', async () => {
   const path = await create();
   for (const method of ['PATCH', 'PUT', 'DELETE']) {
     const response = await fetch(server.origin + path, {
@@ -152,11 +152,11 @@ test('a session changes nothing but by a form', async () => {
   assert.equal((await rowOf(path))?.revision, 1);
 });
 
-test('what was seen does not come back after signing out', async () => {
+test('pages are not shown again after signing out', async () => {
   assert.equal((await show(WEBHOOKS)).headers.get('cache-control'), 'no-store');
 });
 
-test('who changes what somebody else has changed meanwhile is told so', async () => {
+test('a form of a resource that was changed meanwhile is rejected with a message', async () => {
   const path = await create();
   const form = await formFor(path, 'PATCH');
   await send(path, filled(form, { name: 'First' }));
@@ -164,7 +164,7 @@ test('who changes what somebody else has changed meanwhile is told so', async ()
   assert.equal(response.status, 412);
   const page = await response.text();
   assert.match(page, /This was changed since you opened the page/);
-  assert.ok(page.includes('name="_version" value="1"'), 'sent again, it is refused again');
+  assert.ok(page.includes('name="_version" value="1"'), 'sent again, it is rejected again');
   assert.equal((await rowOf(path))?.name, 'First');
 });
 
@@ -178,12 +178,12 @@ test('deleting leads back to the list', async () => {
 
 const refused: [what: string, changes: Record<string, string>, headers: Record<string, string>][] = [
   ['without its nonce', { nonce: '' }, {}],
-  ['with the nonce of another deed', { _method: 'PATCH' }, {}],
+  ['with the nonce of another action', { _method: 'PATCH' }, {}],
   ['from another site', {}, { 'Sec-Fetch-Site': 'cross-site' }],
   ['from a neighbouring host', {}, { 'Sec-Fetch-Site': 'same-site' }],
 ];
 for (const [what, changes, headers] of refused) {
-  test(`a form ${what} is refused`, async () => {
+  test(`a form ${what} is rejected`, async () => {
     const path = await create();
     const response = await send(path, filled(await formFor(path, 'DELETE'), changes), headers);
     assert.equal(response.status, 403);
@@ -192,7 +192,7 @@ for (const [what, changes, headers] of refused) {
   });
 }
 
-test('a method hidden in a POST is for pages alone', async () => {
+test('a method override in a POST works for pages alone', async () => {
   const path = await create();
   const { body } = await server.redeem(await server.newCode());
   for (const Accept of ['application/hal+json', 'text/html']) {
@@ -236,40 +236,40 @@ test('a form of a member who is no owner changes one header, and neither shows n
   assert.deepEqual(secrets, { url: given.url, headers: { 'X-Api-Key': 'of-the-header', 'X-Team': 'returns' } });
 });
 
-test('a browser finds the icon that it asks for on its own', async () => {
+test('a browser finds the icon at its default address', async () => {
   const response = await fetch(`${server.origin}/favicon.ico`, { headers: { Accept: 'image/avif,image/*,*/*;q=0.8' } });
   assert.equal(response.status, 200);
   assert.equal(response.headers.get('content-type'), 'image/svg+xml');
   assert.match(await response.text(), /^<svg /);
 });
 
-/** The hidden fields of the form that is sent to this address. */
-async function deedFor(page: string, path: string): Promise<URLSearchParams> {
+/** Returns the hidden fields of the form for this address. */
+async function actionForm(page: string, path: string): Promise<URLSearchParams> {
   const text = await (await show(page)).text();
   const [, inside = ''] = new RegExp(`<form method="post" action="${path}"[^>]*>([^]*?)</form>`).exec(text) ?? [];
   const hidden = [...inside.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)];
   return new URLSearchParams(hidden.map(([, name = '', value = '']) => [name, unescape(value)]));
 }
 
-test('what is done below a resource has its form on the page, which comes back there or says what is in the way', async () => {
+test('an action below a resource has its form on the page, and ends there or shows what prevents it', async () => {
   const path = await create();
   const rotate = `${path}/rotate_key`;
-  const form = await deedFor(path, rotate);
+  const form = await actionForm(path, rotate);
   for (const twice of [form, form]) {
     const response = await send(rotate, twice);
     assert.deepEqual([response.status, response.headers.get('location')], [303, `${path}?done=rotated`]);
   }
   const page = await (await show(`${path}?done=rotated`)).text();
   assert.match(page, /next key, .*<dt>Next encryption key</s);
-  assert.doesNotMatch(page, /<a href="[^"]*\/(?:rotate_key|test)"/, 'a link would lead to nothing that can be read');
-  const again = await send(rotate, filled(await deedFor(path, rotate), { encryption_key: 'mine' }));
+  assert.doesNotMatch(page, /<a href="[^"]*\/(?:rotate_key|test)"/, 'such a link would lead to an address without GET');
+  const again = await send(rotate, filled(await actionForm(path, rotate), { encryption_key: 'mine' }));
   const conflict = await again.text();
   assert.equal(again.status, 409);
   assert.match(conflict, /finish[^]*<details class="card" open>\s*<summary>Rotate the key[^]*<h1>Orders/);
-  const stale = filled(await deedFor(path, rotate), { _version: '1', finish: '1', _key: 'another' });
+  const stale = filled(await actionForm(path, rotate), { _version: '1', finish: '1', _key: 'another' });
   const late = await send(rotate, stale);
   assert.equal(late.status, 412);
   assert.match(await late.text(), /This was changed since you opened the page/);
-  const tried = await send(`${path}/test`, await deedFor(path, `${path}/test`));
+  const tried = await send(`${path}/test`, await actionForm(path, `${path}/test`));
   assert.match(await tried.text(), /The webhook has no url/);
 });

@@ -1,6 +1,6 @@
 /**
  * The statements of publishing and delivering, after statistics that were collected at the wrong moment: of a table that was
- * empty, nearly empty, or empty with room for many. Whatever PostgreSQL believes of a table, a statement reads as many of its
+ * empty, nearly empty, or empty with many free pages. Whatever PostgreSQL assumes about a table, a statement reads as many of its
  * pages for a batch as before, however many rows came since.
  */
 import assert from 'node:assert/strict';
@@ -24,7 +24,7 @@ import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const { address } = await testDatabase();
-/** One connection, so that plans and statistics are those of the statement just sent; and as it is behind a pooler. */
+/** One connection, so that plans and statistics are those of the statement just sent; and as behind a pooler. */
 const openOne = (isShared: boolean) => openPool(address, { connections: 1, applicationName: 'test-plans', isShared });
 let sql = openOne(false);
 
@@ -34,12 +34,12 @@ const SHARD = 7;
 const WORKER = 77;
 const ROWS = 10_000;
 const BATCH = 20;
-/** Beyond the five executions after which PostgreSQL keeps a plan that knows no parameters. */
+/** Beyond the five executions after which PostgreSQL keeps a generic plan. */
 const EXECUTIONS = 7;
-/** Of tables and indexes: a publish looks at 41 for a row. A whole table has 150 and more. */
+/** Of tables and indexes: a publish reads 41 for a row. A whole table has 150 and more. */
 const PAGES_PER_ROW_MAX = 60;
 
-/** Those that are empty again and again, and those that only grow. */
+/** The tables that are emptied again and again, and those that only grow. */
 const EMPTIED = ['delivery', 'delivery_suspect', 'publish_key'];
 const GROWING = ['attempt', 'delivery_done', 'event', 'resource', 'store', 'webhook', 'webhook_state'];
 
@@ -49,7 +49,7 @@ const series = (from: number, count: number) => sql`generate_series(${from}::int
 const daily = () => sql`${idAt(0)}::bigint + n * 256`;
 const own = () => sql`n::bigint * 256 + ${SHARD}`;
 
-/** Row `n` of every table is about store, webhook, event, resource and delivery `n`. */
+/** Row `n` of every table belongs to store, webhook, event, resource and delivery `n`. */
 async function fill(from: number, count: number): Promise<void> {
   const rows = () => series(from, count);
   await sql`insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
@@ -76,7 +76,7 @@ async function empty(names: readonly string[]): Promise<void> {
   for (const name of names) await sql`delete from ${sql(name)}`;
 }
 
-/** A batch of rows that are there: every statement is asked about one of its own. */
+/** The rows of a batch that exist: every statement is asked about a batch of its own. */
 const taken = { n: 1 };
 function take(): number[] {
   const from = taken.n;
@@ -147,7 +147,7 @@ function publish(rows: readonly number[]) {
 
 const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<readonly unknown[]>>> = {
   'publish, with keys': publish,
-  'lock what was there': (rows) =>
+  'lock existing rows': (rows) =>
     lockPreviousVersions(sql, {
       shard: shards(rows),
       storeId: rows.map(ownIdAt),
@@ -160,7 +160,7 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
     await derivingStores(sql, { shard: shards(rows), storeId: rows.map(ownIdAt) });
     return rows;
   },
-  'read what was announced': (rows) => loadArrivals(sql, shards(rows), rows.map(idAt), 1_000),
+  'read announced events': (rows) => loadArrivals(sql, shards(rows), rows.map(idAt), 1_000),
   'read events': (rows) => loadEvents(sql, SHARD, rows.map(idAt)),
   'read webhooks': (rows) => loadTargets(sql, SHARD, rows.map(ownIdAt)),
   'see which webhooks changed': (rows) =>
@@ -186,11 +186,11 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
     assert.deepEqual(await record(rows, 'successful'), [SHARD]);
     return rows;
   },
-  'record what is tried again': async (rows) => {
+  'record retries': async (rows) => {
     assert.deepEqual(await record(rows, null), [SHARD]);
     return rows;
   },
-  'end what died with a switch-off': async (rows) => {
+  'end deliveries of an older epoch': async (rows) => {
     for (const n of rows) {
       const dead = { webhookId: ownIdAt(n), epoch: 1, from: new Date(NOW.getTime() - 1_000), limit: 10 };
       await endOldEpochs(sql, WORKER, { shard: SHARD, fence: 1 }, dead, NOW);
@@ -206,7 +206,7 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
   },
 };
 
-/** Pages of these tables and of their indexes that were looked at so far. */
+/** Returns the pages of these tables and of their indexes that were read so far. */
 async function pagesRead(): Promise<number> {
   await sql`select pg_stat_force_next_flush()`;
   const [row] = await sql<{ pages: number }[]>`
@@ -215,7 +215,7 @@ async function pagesRead(): Promise<number> {
   return row?.pages ?? Number.NaN;
 }
 
-/** What PostgreSQL believes of the tables when the plans are made: each makes them so, and leaves few rows or none. */
+/** The statistics at the time of planning: each case creates them, and leaves few rows or none. */
 const MOMENTS: Readonly<Record<string, () => Promise<void>>> = {
   'nearly empty': async () => {
     await fill(1, 60);
@@ -226,7 +226,7 @@ const MOMENTS: Readonly<Record<string, () => Promise<void>>> = {
     await empty(EMPTIED);
     await sql`vacuum (truncate false, analyze)`;
   },
-  'emptied and cut off': async () => {
+  'emptied and truncated': async () => {
     await fill(1, ROWS);
     await empty(EMPTIED);
     await sql`vacuum analyze`;
@@ -242,9 +242,9 @@ for (const [where, isShared] of WAYS) {
     sql = openOne(isShared);
     await maintainPartitions(sql, { now: NOW, retentionDays: 30, daysAhead: 3 });
     await sql`update shard_lease set owner = ${WORKER}, fence = 1 where shard = ${SHARD}`;
-    // Numbers that are none of `fill`'s.
+    // Numbers outside those of `fill`.
     await sql`select setval(${`delivery_n_d${dayOf(NOW)}`}::regclass, ${100 * ROWS}::int)`;
-    // Only what stands here is to collect any.
+    // Only this statement collects statistics.
     for (const name of EMPTIED) await sql`alter table ${sql(name)} set (autovacuum_enabled = false)`;
     const tooMany: string[] = [];
     for (const [moment, make] of Object.entries(MOMENTS)) {

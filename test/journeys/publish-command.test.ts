@@ -1,4 +1,4 @@
-/** `halcyon publish`: a file of events reaches a store, whatever happens on the way, each of them once. */
+/** `halcyon publish`: the events of a file are published once each, whatever fails on the way. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, request as send, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -23,7 +23,7 @@ const folder = await mkdtemp(join(tmpdir(), 'halcyon-publish-'));
 after(() => rm(folder, { recursive: true }));
 const platform = await createClient(sql, { name: 'Shop', redirectUris: [], trusted: true, now: app.clock.now() });
 
-/** What happens to a request that publishes, by how many of them came before; nothing where this says nothing. */
+/** What happens to a publishing request, by the number of requests before it; undefined forwards it. */
 let fate: (n: number) => 'busy' | 'paged' | 'lost' | 'held' | undefined = () => undefined;
 let posts: { atMs: number; lines: number }[] = [];
 let held: ServerResponse[] = [];
@@ -31,7 +31,7 @@ let held: ServerResponse[] = [];
 const bodyOf = async (message: IncomingMessage): Promise<Buffer> =>
   Buffer.concat(await Array.fromAsync(message as AsyncIterable<Buffer>));
 
-/** Between the command and Halcyon. What is lost or held is published all the same: its answer does not arrive. */
+/** A proxy between the command and Halcyon. A request whose answer is lost or delayed is published all the same. */
 const gate = createServer((request, response) => {
   const pass = async () => {
     const body = await bodyOf(request);
@@ -58,10 +58,10 @@ const url = `http://127.0.0.1:${(gate.address() as AddressInfo).port}`;
 const client = { HALCYON_CLIENT_ID: platform.client_id, HALCYON_CLIENT_SECRET: platform.client_secret };
 const env = { HALCYON_URL: url, ...client, HALCYON_DATA: join(folder, 'none') };
 
-/** The command in this process, to its end. */
+/** Runs the command in this process, to its end. */
 async function publish(
   args: readonly string[],
-  options: { input?: Readable; env?: Record<string, string>; told?: Promise<string> } = {},
+  options: { input?: Readable; env?: Record<string, string>; stopSignal?: Promise<string> } = {},
 ) {
   const [out, err]: [string[], string[]] = [[], []];
   const terminal = {
@@ -73,7 +73,7 @@ async function publish(
     input: () => options.input ?? Readable.from([]),
     processId: process.pid,
     isRunning: () => true,
-    untilStopSignal: () => options.told ?? new Promise<string>(() => {}),
+    untilStopSignal: () => options.stopSignal ?? new Promise<string>(() => {}),
   };
   const ended = createPublishCommand(terminal).parseAsync(['node', 'publish', ...args]);
   const failure: unknown = await ended.then(
@@ -98,7 +98,7 @@ async function file(lines: readonly string[]): Promise<string> {
   await writeFile(join(folder, 'orders.jsonl'), lines.join('\n'));
   return 'orders.jsonl';
 }
-/** The resources' ids, one an event. */
+/** Returns the resources' ids, one an event. */
 async function published(): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
     select resource_id::int as id from event where store_id = ${storeId} order by 1`;
@@ -106,7 +106,7 @@ async function published(): Promise<number[]> {
 }
 const each = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
 
-test('a file is published, and the same file again publishes nothing', async () => {
+test('a file is published, and publishing the same file again publishes nothing', async () => {
   const lines = [...orders(3), '', order(1, { total: 2 }), order(2), order(2)];
   const name = await file(lines);
   const first = await publish([name, '--store', storeId]);
@@ -115,10 +115,10 @@ test('a file is published, and the same file again publishes nothing', async () 
   assert.deepEqual(await published(), [0, 1, 1, 2, 2, 2]);
   await file(lines.toSpliced(1, 1));
   assert.equal((await publish([name, '--store', storeId])).code, 0);
-  assert.equal((await published()).length, 6, 'not one of those that are left is published again');
+  assert.equal((await published()).length, 6, 'none of the remaining events is published twice');
 });
 
-test('an event whose key is null or empty gets one as if it named none', async () => {
+test('an event whose key is null or empty gets a derived key, as an event without one', async () => {
   const lines = [null, ''].map((none, n) => order(n).replace('{', `{"idempotency_key": ${JSON.stringify(none)},`));
   const name = await file(lines);
   assert.equal((await publish([name, '--store', storeId])).code, 0);
@@ -127,12 +127,12 @@ test('an event whose key is null or empty gets one as if it named none', async (
   assert.deepEqual(await published(), [0, 1]);
 });
 
-test('a file in which nothing is says so', async () => {
+test('an empty file is reported', async () => {
   const { code, out } = await publish([await file(['', ' ']), '--store', storeId]);
   assert.deepEqual([code, out.startsWith('0 events published')], [0, true]);
 });
 
-test('an address at which no Halcyon answers is named, with what to look at', async () => {
+test('an address at which no Halcyon answers is named, with what to check', async () => {
   const page = createServer((_, response) => void response.end('<html>Welcome!</html>')).listen(0, '127.0.0.1');
   await once(page, 'listening');
   after(() => page.close());
@@ -142,7 +142,7 @@ test('an address at which no Halcyon answers is named, with what to look at', as
   assert.match(end, /127\.0\.0\.1:\d+ is no Halcyon.*--url/);
 });
 
-test('an answer that tells of no events publishes none', async () => {
+test('an answer that reports no events counts as no publish', async () => {
   fate = () => 'paged';
   const { code, out, end } = await publish([await file(orders(1)), '--store', storeId]);
   assert.deepEqual([code, out], [1, '']);
@@ -157,7 +157,7 @@ test('of the lines of one resource the last is the latest, however many arrays t
   assert.deepEqual({ ...latest }, { version: 600, n: 599 });
 });
 
-test('what is piped in is published when it is there, and not when there is enough of it', async () => {
+test('piped input is published as it comes, without waiting for a full array', async () => {
   const input = new PassThrough();
   const running = publish(['-', '--store', storeId], { input });
   input.write(`${order(1)}\n`);
@@ -184,7 +184,7 @@ test('after a kill in the middle the same command publishes each event once', as
   assert.deepEqual(await published(), each(1_200));
 });
 
-test('at a line that is refused it stops: all before it is published, nothing after it, and mended it goes on', async () => {
+test('it stops at a rejected line: all lines before it are published, none after it, and the corrected file continues', async () => {
   const lines = orders(6);
   const name = await file(lines.with(3, order(3).replace('created', 'made')));
   const stopped = await publish([name, '--store', storeId]);
@@ -197,7 +197,7 @@ test('at a line that is refused it stops: all before it is published, nothing af
   assert.deepEqual(await published(), each(6));
 });
 
-type Told = { complete: boolean; published: number; refused: number; faults: { line: number }[] };
+type Report = { complete: boolean; published: number; refused: number; faults: { line: number }[] };
 const deep = `{"a":`.repeat(120) + '1' + '}'.repeat(120);
 const faulty: readonly (readonly [line: string, message: RegExp])[] = [
   ['{"event":', /not JSON/],
@@ -212,15 +212,15 @@ const faulty: readonly (readonly [line: string, message: RegExp])[] = [
   [JSON.stringify({ ...JSON.parse(order(0)), idempotency_key: ' ' }), /idempotency_key must be/],
 ];
 
-test('--keep-going publishes all other lines and names each that is refused', async () => {
+test('--keep-going publishes all other lines and names each rejected one', async () => {
   const lines = faulty.flatMap(([line], n) => [order(n), line]);
   const ended = await publish([await file(lines), '--store', storeId, '--keep-going', '--json']);
   assert.equal(ended.code, 2);
   assert.deepEqual(await published(), each(faulty.length));
-  const told = JSON.parse(ended.out) as Told;
-  assert.deepEqual([told.complete, told.published, told.refused], [true, faulty.length, faulty.length]);
+  const report = JSON.parse(ended.out) as Report;
+  assert.deepEqual([report.complete, report.published, report.refused], [true, faulty.length, faulty.length]);
   assert.deepEqual(
-    told.faults.map(({ line }) => line).toSorted((a, b) => a - b),
+    report.faults.map(({ line }) => line).toSorted((a, b) => a - b),
     faulty.map((_, n) => 2 * n + 2),
   );
   for (const [n, [, message]] of faulty.entries()) {
@@ -229,12 +229,12 @@ test('--keep-going publishes all other lines and names each that is refused', as
   }
 });
 
-test('a token that ends in the middle is replaced by another', async () => {
+test('a token that expires in the middle is replaced by another', async () => {
   fate = (n) => {
     if (n === 1) app.clock.advance(3 * 3_600_000);
     return undefined;
   };
-  // With the end of its last line, which would come by itself without one, and too late where reading takes long.
+  // Includes the end of its last line: the end of the stream would come too late if reading takes long.
   assert.equal((await publish([await file([...orders(700), '']), '--store', storeId])).code, 0);
   assert.deepEqual(
     posts.map(({ lines }) => lines),
@@ -243,7 +243,7 @@ test('a token that ends in the middle is replaced by another', async () => {
   assert.deepEqual(await published(), each(700));
 });
 
-test('a server that is busy is asked again when it said, and one whose answer was lost publishes nothing twice', async () => {
+test('a busy server is asked again after the time it named, and a lost answer leads to no second publish', async () => {
   fate = (n) => (['busy', 'lost'] as const)[n];
   const ended = await publish([await file(orders(20)), '--store', storeId]);
   assert.equal(ended.code, 0);
@@ -253,17 +253,17 @@ test('a server that is busy is asked again when it said, and one whose answer wa
   assert.deepEqual(await published(), each(20));
 });
 
-test('where no server is, it ends and says so', async () => {
+test('without a server it ends with a message', async () => {
   const nowhere = { ...env, HALCYON_URL: `http://127.0.0.1:${await freePort()}` };
   const ended = await publish([await file(orders(1)), '--store', storeId, '--retry-for', '0'], { env: nowhere });
   assert.equal(ended.code, 3);
   assert.match(ended.end, /^no answer .*ECONNREFUSED/);
 });
 
-test('told to stop it stops at once, also while it waits, and says how to go on', async () => {
+test('on a stop signal it stops at once, also while it waits, and prints how to continue', async () => {
   const { promise, resolve } = Promise.withResolvers<string>();
   fate = () => 'held';
-  const running = publish([await file(orders(5)), '--store', storeId], { told: promise });
+  const running = publish([await file(orders(5)), '--store', storeId], { stopSignal: promise });
   await until(
     async () => held.length,
     (count) => count === 1,
@@ -274,7 +274,7 @@ test('told to stop it stops at once, also while it waits, and says how to go on'
   assert.match(ended.end, /^SIGINT: 0 .*possibly .*same command/);
 });
 
-test("the demo's file says where and as whom, and its secret goes nowhere else", async () => {
+test("the demo's file names its server and credentials, and its secret is sent nowhere else", async () => {
   const demo = { base_url: url, store_id: Number(storeId), platform };
   await writeFile(join(folder, 'demo.json'), JSON.stringify(demo));
   const name = await file(orders(1));
@@ -284,7 +284,7 @@ test("the demo's file says where and as whom, and its secret goes nowhere else",
   assert.match(elsewhere.end, /^Set the client/);
 });
 
-test('what client create --json printed says as whom; who is not let in reads where to look', async () => {
+test('the output of client create --json works as credentials; rejected credentials get a message with what to check', async () => {
   const name = await file(orders(1));
   const place = [name, '--store', storeId, '--url', url, '--client-secret-file', 'platform.json'];
   await writeFile(join(folder, 'platform.json'), JSON.stringify(platform));

@@ -1,4 +1,4 @@
-/** How long a key of a publish is remembered. */
+/** The lifetime of the idempotency key of a publish. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createClient } from '#identity/oauth/clients/clients.ts';
@@ -11,7 +11,7 @@ const app = await startTestApp({ roles: ['serve'] });
 const { clock, sql, baseUrl, storeId } = app;
 const platform = await createClient(sql, { name: 'Publisher', redirectUris: [], trusted: true, now: clock.now() });
 
-/** With a token of its own each time, because none lives for a day. */
+/** With a new token each time, because none is valid for a day. */
 async function publish(id: number, key: string): Promise<{ status: number; id: unknown }> {
   const body = new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...platform });
   const granted = (await (await fetch(`${baseUrl}/token`, { method: 'POST', body })).json()) as {
@@ -25,7 +25,7 @@ async function publish(id: number, key: string): Promise<{ status: number; id: u
   return { status: response.status, id: ((await response.json()) as { id?: unknown }).id };
 }
 
-test('a key is remembered for 24 hours, and then it is free for something else', async () => {
+test('an idempotency key is kept for 24 hours, and then it can be used again', async () => {
   const first = await publish(1, 'order');
   clock.advance(DAY_MS - MINUTE_MS);
   assert.deepEqual(await publish(1, 'order'), first);

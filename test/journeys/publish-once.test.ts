@@ -1,4 +1,4 @@
-/** Idempotency of publishing: whatever comes twice under one key happened once. */
+/** Idempotency of publishing: requests under one key publish once. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
@@ -20,7 +20,7 @@ async function countOf(): Promise<number> {
   return row?.n ?? 0;
 }
 
-test('the same request again is answered with what became of it, and publishes nothing', async () => {
+test('a repeated request is answered with the first result, and publishes nothing', async () => {
   const event = created();
   const first = await publish(event, 'order-1');
   const before = await countOf();
@@ -38,7 +38,7 @@ test('the member of an event is the same key as the header', async () => {
   assert.deepEqual(await again.json(), await first.json());
 });
 
-test('two keys in the header are refused: one text of both would be a key that nobody names again', async () => {
+test('two keys in the header are rejected: joined they would be a key that no later request names', async () => {
   const before = await countOf();
   const headers = { 'SERVICE-API-VERSION': '1', 'Idempotency-Key': ['order-4', 'order-5'] };
   const asked = request(app.baseUrl + events, {
@@ -47,13 +47,13 @@ test('two keys in the header are refused: one text of both would be a key that n
   });
   asked.end(JSON.stringify(created()));
   const [answer] = (await once(asked, 'response')) as [IncomingMessage];
-  const told = Buffer.concat(await Array.fromAsync(answer as AsyncIterable<Buffer>)).toString();
+  const text = Buffer.concat(await Array.fromAsync(answer as AsyncIterable<Buffer>)).toString();
   assert.equal(answer.statusCode, 400);
-  assert.match(told, /"field":"Idempotency-Key"/);
+  assert.match(text, /"field":"Idempotency-Key"/);
   assert.equal(await countOf(), before);
 });
 
-test('another event under a key that was used is a 422, and an array that has one is refused whole', async () => {
+test('another event under a used key is a 422, and an array that has one is rejected whole', async () => {
   await publish(created(), 'order-3');
   const before = await countOf();
   assert.equal((await publish(created(), 'order-3')).status, 422);
@@ -63,7 +63,7 @@ test('another event under a key that was used is a 422, and an array that has on
   assert.equal(await countOf(), before);
 });
 
-test('of an array, what came before is answered and the rest is published', async () => {
+test('of an array, events published before are answered and the rest is published', async () => {
   const one = { ...created(), idempotency_key: 'order-4' };
   const first = (await (await publish(one)).json()) as Json;
   const before = await countOf();
@@ -75,7 +75,7 @@ test('of an array, what came before is answered and the rest is published', asyn
   assert.equal(await countOf(), before + 2);
 });
 
-test('a hundred at once in one process make one event', async () => {
+test('a hundred concurrent requests in one process publish one event', async () => {
   const event = created();
   const before = await countOf();
   const responses = await Promise.all(Array.from({ length: 100 }, () => publish(event, 'order-6')));
@@ -84,7 +84,7 @@ test('a hundred at once in one process make one event', async () => {
   assert.equal(await countOf(), before + 1);
 });
 
-test('a first version of a subscription is told as a step in its life', async () => {
+test('a first version of a subscription derives a lifecycle event', async () => {
   const response = await publish({
     event: 'subscription/created',
     resource: { id: 's1', is_active: true, frequency: '1m' },
@@ -95,7 +95,7 @@ test('a first version of a subscription is told as a step in its life', async ()
   assert.equal(_embedded['svc:subscription_events'][0]?.['event'], 'activated');
 });
 
-test('a step that Halcyon derives itself is a 409, and what came with it is not published', async () => {
+test('a step that Halcyon derives itself is a 409, and the other events of its request are not published', async () => {
   const before = await countOf();
   const response = await publish([created(), { event: 'subscription_event/created', resource: { id: 'e1' } }]);
   assert.equal(response.status, 409);
@@ -103,7 +103,7 @@ test('a step that Halcyon derives itself is a 409, and what came with it is not 
   assert.equal(await countOf(), before);
 });
 
-test('a step opens no book, refused or not: a store without subscriptions has no days to tell of', async () => {
+test('a step does not start revenue statistics, rejected or not: a store without subscriptions has no days to report', async () => {
   const response = await app.api('POST', '/stores', {
     token: platformToken,
     body: { name: 'Quiet', domain: 'quiet.example.com', email: 'a@example.com', time_zone: 'UTC' },
@@ -112,7 +112,7 @@ test('a step opens no book, refused or not: a store without subscriptions has no
   const step = { event: 'subscription_event/created', resource: { id: 'e1' } };
   const refused = await app.api('POST', `/stores/${id}/events`, { token: platformToken, body: step });
   assert.equal(refused.status, 409);
-  // Nor does one that the platform may publish, where it tells the steps itself.
+  // Neither does a step of a store whose steps the platform publishes itself.
   const setting = { token: platformToken, body: { subscription_events: 'published' } };
   assert.equal((await app.api('PATCH', `/stores/${id}`, setting)).status, 200);
   const taken = await app.api('POST', `/stores/${id}/events`, { token: platformToken, body: step });
@@ -121,7 +121,7 @@ test('a step opens no book, refused or not: a store without subscriptions has no
   assert.equal(books?.n, 0);
 });
 
-test('a store that is erased remembers no key', async () => {
+test('an erased store keeps no idempotency key', async () => {
   const details = { name: 'Short', domain: 'short.example.com', email: 'a@example.com', time_zone: 'UTC' };
   const made = await app.api('POST', '/stores', { token: platformToken, body: details });
   const { id } = (await made.json()) as { id: number };

@@ -1,4 +1,4 @@
-/** Which version is the latest: by date_modified where both have one, else by when they came. */
+/** Which version is the latest: by date_modified if both have one, else by arrival. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -10,7 +10,7 @@ type Event = { resource_version: number };
 
 let id = 0;
 const NONE = undefined;
-/** Publishes versions of a new customer: each is a list of dates that are sent as one array. Answers the versions they got. */
+/** Publishes versions of a new customer, each list of dates as one array, and returns the version numbers. */
 async function publish(...arrays: (string | undefined)[][]): Promise<{ versions: number[]; latest: number }> {
   id += 1;
   const versions: number[] = [];
@@ -34,18 +34,18 @@ test('a version with a date follows one without, however old the date is', async
   assert.deepEqual(await publish([NONE, '2020-01-01T00:00:00+0000']), { versions: [1, 2], latest: 2 });
 });
 
-test('a date is compared with the newest there was, also where one without came between', async () => {
+test('a date is compared with the newest date so far, also if a version without one came between', async () => {
   const [old, new_] = ['2026-01-01T00:00:00+0000', '2026-02-01T00:00:00+0000'];
   assert.deepEqual(await publish([new_], [NONE], [old]), { versions: [1, 2, 0], latest: 2 });
   assert.deepEqual(await publish([new_, NONE, old]), { versions: [1, 2, 0], latest: 2 });
 });
 
-test('one without a date is the latest, though an older one comes with it', async () => {
+test('a version without a date is the latest, though an older one comes with it', async () => {
   const [old, new_] = ['2026-01-01T00:00:00+0000', '2026-02-01T00:00:00+0000'];
   assert.deepEqual(await publish([new_], [NONE, old]), { versions: [1, 2, 0], latest: 2 });
 });
 
-test('of two with the same date the later is the latest', async () => {
+test('of two versions with the same date the later is the latest', async () => {
   const date = '2026-01-01T00:00:00+0000';
   assert.deepEqual(await publish([date], [date]), { versions: [1, 2], latest: 2 });
 });

@@ -1,4 +1,4 @@
-/** A platform that speaks XML publishes: one event a request, all of its values texts. */
+/** A platform that uses XML publishes: one event a request, all of its values texts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -16,7 +16,7 @@ const publish = (body: string) =>
     body,
   });
 
-test('an event is published in XML, with what it embeds', async () => {
+test('an event is published in XML, with its embedded resources', async () => {
   const response = await publish(`<?xml version="1.0" encoding="UTF-8"?>
     <resource>
       <event>transaction/created</event>
@@ -35,7 +35,7 @@ test('an event is published in XML, with what it embeds', async () => {
   assert.deepEqual(_embedded, { 'svc:items': [{ name: 'Brush' }], 'svc:customer': { id: '9' } });
 });
 
-test('several events are members without a name', async () => {
+test('repeated members of several events have no name of their own', async () => {
   const event = (id: number) => `<member><event>customer/created</event><resource><id>${id}</id></resource></member>`;
   const response = await publish(`<resource>${event(1)}${event(2)}</resource>`);
   assert.equal(response.status, 200);
@@ -46,7 +46,7 @@ test('several events are members without a name', async () => {
   );
 });
 
-test('what the platform meant to embed and marked as a representation is not there to be read', async () => {
+test('an embedded representation that the platform marked as such cannot be read', async () => {
   const response = await publish(
     '<resource><event>customer/created</event><resource rel="x"><id>3</id></resource></resource>',
   );

@@ -1,4 +1,4 @@
-/** Publishing over the API, and what follows from it: versions, representations, deliveries. */
+/** Publishing over the API, and its results: versions, representations, deliveries. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -56,7 +56,7 @@ test('a store that does not exist is a 404 and leaves nothing', async () => {
   assert.deepEqual(await countsOf(), before);
 });
 
-test('an array is whole or not at all, and answers one result each', async () => {
+test('an array is published whole or not at all, and answers one result each', async () => {
   const before = await countsOf();
   const half = await publish([created({ id: 10 }), { event: 'transaction/exploded', resource: { id: 11 } }]);
   assert.equal(half.status, 400);
@@ -78,7 +78,7 @@ test('an array is whole or not at all, and answers one result each', async () =>
   );
 });
 
-test('versions rise by one, however many publish the same resource at once', async () => {
+test('versions increase by one under concurrent publishes of the same resource', async () => {
   const responses = await Promise.all(Array.from({ length: 40 }, (_, n) => publish(created({ id: 'same', n }))));
   const versions = await Promise.all(responses.map(async (response) => (await bodyOf(response))['resource_version']));
   assert.deepEqual(
@@ -87,7 +87,7 @@ test('versions rise by one, however many publish the same resource at once', asy
   );
 });
 
-test('an older version is an event and does not overwrite the newer one', async () => {
+test('an older version is an event and does not replace the newer one', async () => {
   await publish(created({ id: 20, total: 2, date_modified: '2026-11-02T00:00:00+0000' }));
   const older = await publish(created({ id: 20, total: 1, date_modified: '2026-11-01T00:00:00+0000' }));
   assert.equal(older.status, 201);
@@ -96,7 +96,7 @@ test('an older version is an event and does not overwrite the newer one', async 
   assert.equal((await bodyOf(await transaction(20)))['total'], 3);
 });
 
-test('the payload of an event stays what it was', async () => {
+test('the payload of an event never changes', async () => {
   const first = await bodyOf(await publish(created({ id: 30, total: 1 })));
   await publish(created({ id: 30, total: 2 }));
   const payload = (first['_links'] as Record<string, { href: string }>)['svc:payload']?.href ?? '';
@@ -112,7 +112,7 @@ test('an id may be any text; its address is encoded', async () => {
   assert.equal((await bodyOf(await app.api('GET', self?.href ?? '')))['total'], 4);
 });
 
-test('an address that no resource can have is a 404, or a 400 in the one shape', async () => {
+test('an address that no resource can have is a 404, or a 400 in the common error format', async () => {
   for (const [path, status] of [
     ['%00', 404],
     ['a'.repeat(65), 404],
@@ -125,7 +125,7 @@ test('an address that no resource can have is a 404, or a 400 in the one shape',
   }
 });
 
-test('zoom embeds what the publisher embedded, and names a relation that there is not', async () => {
+test('zoom embeds what the publisher embedded, and reports an unknown relation', async () => {
   await publish(created({ id: 40, _embedded: { 'svc:items': [{ name: 'Brush' }] } }));
   assert.deepEqual((await bodyOf(await transaction(40, '?zoom=items')))['_embedded'], {
     'svc:items': [{ name: 'Brush' }],
@@ -137,7 +137,7 @@ test('zoom embeds what the publisher embedded, and names a relation that there i
   assert.equal(relation['total_items'], '1');
 });
 
-test('what a webhook receives is what GET answers with its query, byte for byte', async () => {
+test('a webhook receives what GET answers with its query, byte for byte', async () => {
   const receiver = await startReceiver();
   const query = 'zoom=items,items:item_options,customer&fields=id,total,note';
   const webhook = {
@@ -181,12 +181,12 @@ test('a form publishes one event, its resource as JSON text', async () => {
   assert.deepEqual([refused.status, faultsOf(await bodyOf(refused))[0]?.field], [400, 'resource']);
 });
 
-test('a native event cannot be published', async () => {
+test('an internal event cannot be published', async () => {
   const response = await publish({ event: 'changelog/created', resource: { id: 1 } });
   assert.equal(response.status, 409);
 });
 
-test('16 MiB may be published at once, elsewhere 1 MiB', async () => {
+test('16 MiB may be published at once, elsewhere the limit is 1 MiB', async () => {
   const big = Array.from({ length: 100 }, (_, id) => created({ id: 1_000 + id, text: 'x'.repeat(100_000) }));
   assert.equal((await publish(big)).status, 200);
   const tooBig = await app.api('POST', `/stores/${storeId}/webhooks`, { body: { name: 'x'.repeat(1_100_000) } });

@@ -5,7 +5,7 @@ import { startAuthorizationServer } from '../security/oauth-server.ts';
 const server = await startAuthorizationServer({ API_RATE_PER_SECOND: '1' });
 const issue = async (): Promise<string> => String((await server.redeem(await server.newCode())).body['access_token']);
 
-test('every answer says what is left, and an empty bucket is a 429 that says when to come again', async () => {
+test('every answer has the remaining quota, and an exhausted one is a 429 with the time to retry', async () => {
   const token = await issue();
   const answers = [await server.read(server.alpha, token), await server.read(server.alpha, token)];
   assert.deepEqual(
@@ -23,7 +23,7 @@ test('every answer says what is left, and an empty bucket is a 429 that says whe
   assert.match(await refused.text(), /"code":"too_many_requests"/);
 });
 
-test('another grant is not held back by it, nor is the platform', async () => {
+test('the limit of one grant affects neither another grant nor the platform', async () => {
   const other = await issue();
   assert.equal((await server.read(server.alpha, other)).status, 200);
   const { body } = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });

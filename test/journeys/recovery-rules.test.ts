@@ -1,4 +1,4 @@
-/** Which events a recovery brings, and when it may begin: the real API, and rounds of its owners one by one. */
+/** Which events a recovery sends, and when it may begin: the real API, and rounds of its owners one by one. */
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { createEventPurges } from '#events/purges-sql.ts';
@@ -14,7 +14,7 @@ const { sql, clock, ask, publish, refeed, addWebhook, change, stateOf, pending, 
 const owner = ownerOf();
 const runOut = (one = owner): Promise<void> => runOutOf(one);
 
-/** What other tests have published is from before. */
+/** Later than the events of all other tests. */
 let begun = clock.now();
 beforeEach(() => void (begun = clock.now()));
 const recover = (webhook: number) => fixture.recover(webhook, begun);
@@ -24,7 +24,7 @@ async function turnOffAndOn(webhook: number): Promise<void> {
   await change(webhook, { is_active: '1' });
 }
 
-test('what failed, what was lost with a switch-off and what came meanwhile is made again, once', async () => {
+test('failed deliveries, those lost with a disable and those published meanwhile are sent again, once', async () => {
   const webhook = await addWebhook();
   const [arrived, failed, lost] = [await publish(), await publish(), await publish()];
   await finish(webhook, arrived, 'successful');
@@ -50,12 +50,12 @@ test('what failed, what was lost with a switch-off and what came meanwhile is ma
   assert.deepEqual(await pending(webhook), [failed, lost, meanwhile, waits]);
 });
 
-test('what an earlier recovery has brought is not brought again, on whichever day it was', async () => {
+test('a delivery of an earlier recovery is not sent again, on whichever day it was', async () => {
   const webhook = await addWebhook({ is_active: '0' });
   const missed = await publish();
   await change(webhook, { is_active: '1' });
   await recover(webhook);
-  // The owner works at it a day later.
+  // The owner processes it a day later.
   clock.advance(86_400_000);
   await runOut();
   clock.advance(-86_400_000);
@@ -65,7 +65,7 @@ test('what an earlier recovery has brought is not brought again, on whichever da
   assert.deepEqual(await pending(webhook), []);
 });
 
-test('what arrived because somebody sent it again on a later day is not brought once more', async () => {
+test('a delivery that arrived because it was resent on a later day is not sent once more', async () => {
   const webhook = await addWebhook();
   const failed = await publish();
   await finish(webhook, failed, 'failed');
@@ -77,7 +77,7 @@ test('what arrived because somebody sent it again on a later day is not brought 
   assert.deepEqual(await pending(webhook), []);
 });
 
-test('a refeed that died with a switch-off or failed is brought, to whom it was meant for, and none that arrived', async () => {
+test('a resend that failed or was lost with a disable is sent again to its own webhook, and none that arrived', async () => {
   const [webhook, other] = [await addWebhook(), await addWebhook()];
   const [arrived, died] = [await refeed([webhook]), await refeed([webhook])];
   const failed = await refeed([webhook]);
@@ -91,7 +91,7 @@ test('a refeed that died with a switch-off or failed is brought, to whom it was 
   assert.deepEqual(await pending(other), []);
 });
 
-test('a refeed is not brought to a webhook that is for another resource by now', async () => {
+test('a resend does not go to a webhook that by now watches another resource', async () => {
   const webhook = await addWebhook();
   await refeed([webhook]);
   await change(webhook, { is_active: '0' });
@@ -101,7 +101,7 @@ test('a refeed is not brought to a webhook that is for another resource by now',
   assert.deepEqual(await pending(webhook), []);
 });
 
-test('events from before the moment, and erased ones, are left out', async () => {
+test('events before the start of the recovery, and erased ones, are left out', async () => {
   const webhook = await addWebhook({ is_active: '0' });
   const [early, erased, kept] = [await publish(), await publish(), await publish()];
   await sql`update event set date_created = ${begun}::timestamptz - interval '1 ms' where id = ${early}`;
@@ -112,7 +112,7 @@ test('events from before the moment, and erased ones, are left out', async () =>
   assert.deepEqual(await pending(webhook), [kept]);
 });
 
-test('it begins when the publishes that did not know of the switch-on have ended, and brings what they wrote', async () => {
+test('it begins when publishes that started before the enable have ended, and includes their events', async () => {
   const webhook = await addWebhook({ is_active: '0' });
   const held = await holdPublish('halcyon 7');
   await change(webhook, { is_active: '1' });
@@ -128,7 +128,7 @@ test('it begins when the publishes that did not know of the switch-on have ended
   );
 });
 
-test('it waits neither for transactions that began later nor for those of other programs', async () => {
+test('it waits neither for later transactions nor for those of other programs', async () => {
   const webhook = await addWebhook({ is_active: '0' });
   const missed = await publish();
   const dump = await holdPublish('pg_dump');
@@ -138,11 +138,11 @@ test('it waits neither for transactions that began later nor for those of other 
   await runOut();
   assert.deepEqual([await stateOf(asked), await pending(webhook)], ['finished', [missed]]);
   await Promise.all([dump.commit(), later.commit()]);
-  // It knew that the webhook is on.
+  // It knew that the webhook is enabled.
   assert.ok((await pending(webhook)).includes(later.eventId));
 });
 
-test('of two owners who write the same page one is refused', async () => {
+test('of two owners that write the same page one is rejected', async () => {
   const webhook = await addWebhook({ is_active: '0' });
   const missed = [await publish(), await publish()];
   await change(webhook, { is_active: '1' });
@@ -167,7 +167,7 @@ test('of two owners who write the same page one is refused', async () => {
   assert.equal((await ask('GET', asked.location)).body['events_recovered'], 2);
 });
 
-test('while a webhook has enough to do nothing is made for it, and others have their turns', async () => {
+test('while a webhook has enough pending deliveries nothing is added for it, and other recoveries have their turns', async () => {
   const [busy, idle] = [await addWebhook({ is_active: '0' }), await addWebhook({ is_active: '0' })];
   const missed = [await publish(), await publish()];
   for (const webhook of [busy, idle]) await change(webhook, { is_active: '1' });
@@ -183,7 +183,7 @@ test('while a webhook has enough to do nothing is made for it, and others have t
   assert.deepEqual(await pending(busy), missed);
 });
 
-test('a switch-off stops it, an end to it is final, and after a switch-on another one can be asked for', async () => {
+test('a disable stops a recovery, a cancel is final, and after an enable another one can be requested', async () => {
   const webhook = await addWebhook({ is_active: '0' });
   const missed = await publish();
   await change(webhook, { is_active: '1' });
@@ -206,15 +206,15 @@ test('a switch-off stops it, an end to it is final, and after a switch-on anothe
   assert.deepEqual([await stateOf(last), await pending(webhook)], ['stopped', []]);
 
   await change(webhook, { is_active: '1' });
-  const overlooked = await recover(webhook);
+  const unprocessed = await recover(webhook);
   await owner.round();
-  // Off and on again before its owner looks.
+  // Disabled and enabled again before its owner looks.
   await turnOffAndOn(webhook);
   await runOut();
-  assert.deepEqual([await stateOf(overlooked), await pending(webhook)], ['stopped', []]);
+  assert.deepEqual([await stateOf(unprocessed), await pending(webhook)], ['stopped', []]);
 });
 
-test('what ended is kept as long as the deliveries it made, and a day more', async () => {
+test('a finished recovery is kept as long as the deliveries it created, and a day more', async () => {
   const count = async (): Promise<number> => (await sql`select from recovery where state = 'finished'`).length;
   const there = await count();
   assert.ok(there > 0);

@@ -1,4 +1,4 @@
-/** A recovery as its user meets it: asked for, watched, refused, cancelled; and what arrives. */
+/** A recovery as its user sees it: requested, watched, rejected, cancelled; and the deliveries that arrive. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -9,8 +9,8 @@ const receiver = await startReceiver({ after });
 const app = await startTestApp();
 const { storeId, api, clock } = app;
 
-type Told = { status: number; location: string; body: Record<string, unknown>; text: string };
-async function ask(method: string, path: string, options: Parameters<typeof api>[2] = {}): Promise<Told> {
+type Answer = { status: number; location: string; body: Record<string, unknown>; text: string };
+async function ask(method: string, path: string, options: Parameters<typeof api>[2] = {}): Promise<Answer> {
   const response = await api(method, path, options);
   const text = await response.text();
   const body = JSON.parse(text === '' ? '{}' : text) as Record<string, unknown>;
@@ -22,7 +22,7 @@ async function addWebhook(path: string, more: Record<string, unknown> = {}): Pro
   return (await ask('POST', `/stores/${storeId}/webhooks`, { body: hook })).location;
 }
 let resource = 0;
-function publish(): Promise<Told> {
+function publish(): Promise<Answer> {
   const body = { event: 'transaction/created', resource: { id: (resource += 1), total_order: 5 } };
   return ask('POST', `/stores/${storeId}/events`, { token: app.platformToken, body });
 }
@@ -36,11 +36,11 @@ const ended = (location: string) =>
     ({ body }) => body['date_ended'] !== null,
   );
 const gotAt = (path: string) => receiver.got.filter((got) => got.path === path);
-const linksOf = (body: Told['body']) => body['_links'] as Record<string, unknown>;
-const faults = ({ body }: Told) =>
+const linksOf = (body: Answer['body']) => body['_links'] as Record<string, unknown>;
+const faults = ({ body }: Answer) =>
   (body as { _embedded: { 'svc:errors': { code: string; message: string }[] } })._embedded['svc:errors'];
 
-test('what was missed arrives, under the webhook-id that it had, and what arrived does not come again', async () => {
+test('missed events arrive under their former webhook-id, and delivered ones do not come again', async () => {
   const webhook = await addWebhook('/missed');
   receiver.answer(({ headers }, response) => {
     const isRefused = headers['webhook-id'] !== undefined && refused.has(String(headers['service-webhook-event']));
@@ -52,7 +52,7 @@ test('what was missed arrives, under the webhook-id that it had, and what arrive
     async () => gotAt('/missed').length,
     (count) => count === 1,
   );
-  // 410 switches the webhook off, and what it was about has failed.
+  // 410 disables the webhook, and its delivery has failed.
   refused.add('transaction/created');
   await publish();
   await until(
@@ -73,17 +73,17 @@ test('what was missed arrives, under the webhook-id that it had, and what arrive
     (count) => count === 4,
   );
   const [arrived, failed, again, meanwhile] = gotAt('/missed').map(({ headers }) => String(headers['webhook-id']));
-  assert.ok([again, meanwhile].includes(failed), 'the one that failed has the id that it had');
+  assert.ok([again, meanwhile].includes(failed), 'the failed delivery keeps its id');
   assert.ok(![again, meanwhile].includes(arrived));
   assert.equal(new Set([arrived, again, meanwhile]).size, 3);
   assert.deepEqual((await ask('GET', `${webhook}/statuses?status=successful`)).body['total_items'], '3');
 });
 
-test('a moment that is none, is to come or is forgotten is refused with what is possible', async () => {
+test('a start that is malformed, in the future or past retention is rejected with the possible range', async () => {
   const webhook = await addWebhook('/idle');
   const month = 31 * 86_400_000;
   const { status, body } = await ask('POST', `${webhook}/recover`, { body: {} });
-  assert.deepEqual([status, faults({ body } as Told).map(({ code }) => code)], [400, ['required']]);
+  assert.deepEqual([status, faults({ body } as Answer).map(({ code }) => code)], [400, ['required']]);
   const cases: [string, RegExp][] = [
     ['yesterday', /must be a date such as 2026-11-20/],
     [new Date(clock.now().getTime() + 60_000).toISOString(), /must not be in the future: now is \d{4}-/],
@@ -96,7 +96,7 @@ test('a moment that is none, is to come or is forgotten is refused with what is 
   }
 });
 
-test('a webhook that would not be sent anything is refused, with what to change', async () => {
+test('a webhook that could not be sent anything is rejected, with what to change', async () => {
   const cases: [Record<string, unknown>, string, RegExp][] = [
     [{ is_active: '0' }, 'inactive', /set is_active to "1" first/],
     [{ url: null }, 'no_url', /set url/],
@@ -109,9 +109,9 @@ test('a webhook that would not be sent anything is refused, with what to change'
   }
 });
 
-test('one at a time: a second one is told where the first is, which can be cancelled; a repetition is the same one', async () => {
+test('one recovery at a time: a second request gets the address of the first, which can be cancelled; a repeated request returns the same one', async () => {
   const webhook = await addWebhook('/cancelled');
-  // Waits for a transaction that does not end: so it stays open.
+  // Waits for a transaction that does not end, so it stays open.
   const { promise: over, resolve: end } = Promise.withResolvers<void>();
   const { promise: isOpen, resolve: opened } = Promise.withResolvers<void>();
   const held = app.sql.begin(async (tx) => {

@@ -1,4 +1,4 @@
-/** What a store has is sent to its webhooks again: the latest version, as it is read, to those that are meant and nobody else. */
+/** A store's resources are sent to its webhooks again: the latest version, as it is read, to the selected webhooks only. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
@@ -75,7 +75,7 @@ await until(
   (count) => count === 2,
 );
 
-test('a resource is sent again as it is read, as an event of its own, to the webhook that is named alone', async () => {
+test('a resource is sent again as it is read, as an event of its own, to the named webhook only', async () => {
   const before = await api('GET', `${at}/transactions/A%201`);
   const made = await resend('A%201', { webhooks: [all] });
   assert.equal(made.status, 202);
@@ -98,18 +98,18 @@ test('a resource is sent again as it is read, as an event of its own, to the web
   const named = (name: string) => sent?.headers[`service-webhook-${name}`];
   assert.deepEqual([named('event'), named('resource-version'), named('attempt')], ['transaction/refeed', '2', '1']);
   const ids = gotAt('/all').map(({ headers }) => headers['webhook-id']);
-  assert.equal(new Set(ids).size, 3, 'a receiver that drops what it knows takes it');
+  assert.equal(new Set(ids).size, 3, 'a receiver that drops known ids accepts it');
   const statuses = await until(
     async () => (await ask('GET', links['svc:statuses']?.href ?? '')).json,
     ({ _embedded: found }) => (found as Record<string, Json[]>)['svc:statuses']?.[0]?.['status'] === 'successful',
   );
   assert.equal(statuses['total_items'], '1');
   const after = await api('GET', `${at}/transactions/A%201`);
-  assert.equal(after.headers.get('etag'), before.headers.get('etag'), 'it makes no version');
+  assert.equal(after.headers.get('etag'), before.headers.get('etag'), 'it creates no version');
   assert.deepEqual([gotAt('/captured').length, gotAt('/off').length], [0, 0]);
 });
 
-test('without a name it goes to all that are for such resources, which an event narrows', async () => {
+test('without a name it goes to all webhooks for such resources, which an event narrows', async () => {
   const sentTo = async (body: unknown, more: Parameters<typeof api>[2] = {}): Promise<number[]> => {
     const { status, json } = await resend('A%201', body, more);
     assert.equal(status, 202, JSON.stringify(json));
@@ -131,7 +131,7 @@ test('without a name it goes to all that are for such resources, which an event 
   );
 });
 
-test('a repeat under its key sends nothing and is answered as the first', async () => {
+test('a repeated request under its key sends nothing and gets the first answer', async () => {
   const headers = { 'Idempotency-Key': 'again' };
   const first = await resend('A%201', { webhooks: [captured] }, { headers });
   const before = await written();
@@ -156,13 +156,13 @@ test('each webhook that cannot be sent to is named with its reason, and then not
     [captured, 'transaction/voided'],
     [7, 'not a webhook'],
   ];
-  const told = faultsOf(refused);
+  const faults = faultsOf(refused);
   assert.deepEqual(
-    told.map(({ field }) => field),
+    faults.map(({ field }) => field),
     reasons.map(() => 'refeed_hooks'),
   );
   for (const [n, [id, reason]] of reasons.entries())
-    assert.match(told[n]?.message ?? '', new RegExp(`^refeed_hooks: ${id} .*${reason}`));
+    assert.match(faults[n]?.message ?? '', new RegExp(`^refeed_hooks: ${id} .*${reason}`));
   for (const [body, field] of [
     [{ webhooks: [] }, 'webhooks'],
     [{ webhooks: [all], refeed_hooks: [all] }, 'refeed_hooks'],
@@ -175,24 +175,24 @@ test('each webhook that cannot be sent to is named with its reason, and then not
     assert.deepEqual([answer.status, faultsOf(answer)[0]?.field], [400, field]);
   }
   await publish('customer/created', { id: 'c0' });
-  const nobody = await ask('POST', `${at}/customers/c0/send_webhooks`, {
+  const unmatched = await ask('POST', `${at}/customers/c0/send_webhooks`, {
     event: 'customer/modified',
     webhooks: [customers],
   });
-  assert.equal(nobody.status, 202);
+  assert.equal(unmatched.status, 202);
   await ask('PATCH', `/webhooks/${customers}`, { is_active: '0' });
   const none = await ask('POST', `${at}/customers/c0/send_webhooks`, {});
   assert.deepEqual([none.status, faultsOf(none)[0]?.code], [409, 'nothing_to_send']);
   const [events, deliveries] = await written();
-  // The customer's own event and what was sent of it, and the entry of the change of the webhook.
+  // The customer's own event and its resend, and the entry of the change of the webhook.
   assert.deepEqual([events, deliveries], [(before[0] ?? 0) + 3, (before[1] ?? 0) + 2]);
 });
 
-test('of another store nothing is sent, and nothing that is not there', async () => {
+test('resources of another store and unknown ones are not sent', async () => {
   const other = await openSecondStore(app);
   for (const [path, more] of [
     [`${at}/transactions/A%201/send_webhooks`, { token: other.token }],
-    [`${at}/transactions/nobody/send_webhooks`, {}],
+    [`${at}/transactions/unknown/send_webhooks`, {}],
     [`${at}/nothing/A%201/send_webhooks`, {}],
   ] as const) {
     const { status } = await ask('POST', path, {}, more);
@@ -200,7 +200,7 @@ test('of another store nothing is sent, and nothing that is not there', async ()
   }
 });
 
-test('what is sent while its webhook is being switched off is sent before or not at all', async () => {
+test('a resend that races a disable of its webhook is sent before it or not at all', async () => {
   const racing = await addWebhook('/racing', { events: ['transaction/voided'] });
   receiver.answer((_got, response) => void response.writeHead(500).end());
   const { json } = await resend('A%201', { webhooks: [racing] });
@@ -218,7 +218,7 @@ test('what is sent while its webhook is being switched off is sent before or not
   assert.equal(gotAt('/racing').length, 1);
 });
 
-test('an erasure takes what was sent again as well', async () => {
+test('an erasure covers resends as well', async () => {
   const carried = async (text: string): Promise<number> => {
     const [row] = await sql<{ n: number }[]>`
       select ((select count(*) from event where body like ${`%${text}%`})
@@ -242,8 +242,8 @@ test('an erasure takes what was sent again as well', async () => {
   assert.equal(kept.length, 0);
 });
 
-test('copies of an erased customer go from what was sent again since, and stay in what was published since', async () => {
-  const [, hunt] = createErasurePurges({
+test('copies of an erased customer are erased from later resends, and stay in later publishes', async () => {
+  const [, copyPurge] = createErasurePurges({
     sql,
     log: createLog('silent'),
     caches: { announce: announceErased, forget: () => {} },
@@ -256,7 +256,7 @@ test('copies of an erased customer go from what was sent again since, and stay i
   clock.advance(60_000);
   await publish('transaction/created', withCopy('new'));
   for (const id of ['old', 'new', 'old']) assert.equal((await resend(id)).status, 202);
-  while ((await hunt?.purge(100, clock.now())) === 100);
+  while ((await copyPurge?.purge(100, clock.now())) === 100);
   const left = await sql<{ id: string; action: string }[]>`
     select resource_id as id, action from event where body like '%ada@%' order by 1, 2`;
   assert.deepEqual(

@@ -1,10 +1,9 @@
-/** What the API says of itself: every relation in every format, how to begin, and a description that is valid and complete. */
+/** The documentation of the API by itself: every relation in every format, the introduction, and a valid and complete OpenAPI document. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import type { Document } from '#hypermedia/document.ts';
-import { isRegistered } from '#hypermedia/relations.ts';
+import { type Document, isRegistered } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';
 import { referenceChapter } from '#reference/relations.ts';
 import { chaptersOf } from '../../src/server/reference.ts';
@@ -17,7 +16,7 @@ const naming = { baseUrl, relationPrefix: 'svc' };
 const chapters = [...chaptersOf({ baseUrl, authUrl: baseUrl }), referenceChapter(routes, naming)];
 const relations = chapters.flatMap((chapter) => chapter.relations);
 
-/** Neither version nor token. */
+/** Sends neither version nor token. */
 async function ask(path: string, accept?: string, headers: Record<string, string> = {}) {
   const response = await fetch(baseUrl + path, { headers: { ...(accept && { Accept: accept }), ...headers } });
   return { status: response.status, headers: response.headers, text: await response.text() };
@@ -35,14 +34,14 @@ type OpenApi = {
 };
 const described = JSON.parse((await ask('/openapi.json')).text) as OpenApi;
 
-/** Every relation that a document uses, and what it is itself. */
+/** Returns every relation that a document uses, and its own. */
 const usedBy = ({ name, links, embedded }: Document): string[] => [
   name,
   ...links.map(({ rel }) => rel),
   ...embedded.flatMap(({ rel, documents }) => [rel, ...documents.flatMap(usedBy)]),
 ];
 
-test('every relation that a representation uses is explained', () => {
+test('every relation that a representation uses is documented', () => {
   const known = new Set(relations.map(({ rel }) => rel));
   const used = relations.flatMap(({ example }) => (example === undefined ? [] : usedBy(example(naming))));
   assert.deepEqual(
@@ -51,7 +50,7 @@ test('every relation that a representation uses is explained', () => {
   );
 });
 
-test('no relation is explained twice', () => {
+test('no relation is documented twice', () => {
   const names = relations.map(({ rel }) => rel);
   assert.deepEqual(names.toSorted(), [...new Set(names)].toSorted());
 });
@@ -75,7 +74,7 @@ for (const format of formats) {
   });
 }
 
-test('a relation that is not there is a 404 in the one shape', async () => {
+test('an unknown relation is a 404 in the common error format', async () => {
   const { status, text } = await ask('/rels/nothing');
   const body = JSON.parse(text) as { _embedded: Record<string, { code: string }[]> };
   assert.deepEqual([status, body._embedded['svc:errors']?.map(({ code }) => code)], [404, ['not_found']]);
@@ -87,7 +86,7 @@ test('the description is valid OpenAPI 3.1', async () => {
   assert.deepEqual([validator.version, valid, errors ?? []], ['3.1', true, []]);
 });
 
-test('nothing that the description refers to is missing', () => {
+test('every reference of the description resolves', () => {
   const references = [...JSON.stringify(described).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path = '']) => path);
   assert.ok(references.length > 100);
   const found = (path: string): unknown =>
@@ -98,7 +97,7 @@ test('nothing that the description refers to is missing', () => {
   );
 });
 
-test('every example of the default format fits the schema of its relation', () => {
+test('every example of the default format matches the schema of its relation', () => {
   const { schemas, examples } = described.components;
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   let fitting = 0;
@@ -124,11 +123,11 @@ test('every resource is described with its methods, and so is every endpoint of 
       .filter((name) => METHOD.test(name))
       .map((method) => `${method.toUpperCase()} ${path}`),
   );
-  // /authorize is a page, and the one that programs have to know of.
+  // /authorize is a page, but programs must know its parameters.
   assert.deepEqual(present.toSorted(), [...wanted, 'GET /authorize', 'POST /authorize'].toSorted());
 });
 
-test('how to publish is described: what an event is, how many there may be, and under which key', async () => {
+test('the description explains how to publish: the event, the limits, and the idempotency key', async () => {
   const { requestBody, parameters, responses } = described.paths['/stores/{store_id}/events']?.['post'] ?? {};
   assert.ok(requestBody !== undefined && JSON.stringify(parameters).includes('parameters/idempotencyKey'));
   for (const status of ['200', '201', '409', '413', '422', '503']) assert.ok(responses?.[status] !== undefined, status);
@@ -139,17 +138,17 @@ test('how to publish is described: what an event is, how many there may be, and 
   for (const wrong of [{}, [], { ...event, event: 'changelog/created' }, { ...event, resource: {} }])
     assert.equal(fits(wrong), false, JSON.stringify(wrong));
   const page = (await ask('/rels/events', 'text/html')).text;
-  for (const told of ['idempotency_key', '256 KiB', '8 levels', 'up to 1000']) assert.ok(page.includes(told), told);
+  for (const text of ['idempotency_key', '256 KiB', '8 levels', 'up to 1000']) assert.ok(page.includes(text), text);
 });
 
-test('every operation has a name of its own', () => {
+test('every operation has a unique id', () => {
   const names = Object.values(described.paths).flatMap((item) =>
     Object.entries(item).flatMap(([name, { operationId }]) => (METHOD.test(name) ? [operationId] : [])),
   );
   assert.deepEqual(names.toSorted(), [...new Set(names)].toSorted());
 });
 
-test('the description is JSON for whoever asks, from any origin, and is not sent twice', async () => {
+test('the description is JSON for every client, from any origin, and supports conditional requests', async () => {
   const first = await ask('/openapi.json', 'text/html', { Origin: 'https://app.example.com' });
   assert.match(first.headers.get('content-type') ?? '', /^application\/json(;|$)/);
   assert.equal(first.headers.get('access-control-allow-origin'), '*');
@@ -157,7 +156,7 @@ test('the description is JSON for whoever asks, from any origin, and is not sent
   assert.deepEqual([again.status, again.text], [304, '']);
 });
 
-test('how to begin is told to people as a page, and to programs as the way on', async () => {
+test('the introduction is a page for people, and links for programs', async () => {
   const page = await ask('/docs', 'text/html');
   assert.equal(page.status, 200);
   assert.match(page.text, /<h1>Getting started<\/h1>/);
@@ -167,7 +166,7 @@ test('how to begin is told to people as a page, and to programs as the way on', 
   assert.equal(links['svc:openapi']?.href, `${baseUrl}/openapi.json`);
 });
 
-test('the names that the operator has set stand everywhere', async () => {
+test('the names that the operator has set are used everywhere', async () => {
   const env = { RELATION_PREFIX: 'acme', VERSION_HEADER: 'ACME-VERSION', WEBHOOK_HEADER_PREFIX: 'Acme' };
   const other = await startTestApp({ roles: ['serve'], env });
   const read = async (path: string, accept: string) =>
@@ -188,17 +187,17 @@ test('the names that the operator has set stand everywhere', async () => {
   assert.match(openApi, /"name":"ACME-VERSION","in":"header"/);
 });
 
-test('it says which bodies may be left out, and keeps the hints for forms to itself', () => {
+test('it states which bodies are optional, and does not contain the hints for forms', () => {
   const isRequired = (path: string): unknown =>
     (described.paths[path]?.['post']?.requestBody as { required: boolean } | undefined)?.required;
   assert.equal(isRequired('/webhooks/{webhook_id}/rotate_key'), false);
   assert.equal(isRequired('/stores/{store_id}/{collection}/{id}/send_webhooks'), false);
   assert.equal(isRequired('/webhooks/{webhook_id}/recover'), true);
   assert.equal(isRequired('/stores/{store_id}/events'), true);
-  const wish = described.components.schemas['post_stores_store_id_collection_id_send_webhooks'] as {
+  const schema = described.components.schemas['post_stores_store_id_collection_id_send_webhooks'] as {
     properties: Record<string, object>;
   };
-  assert.deepEqual(Object.keys(wish.properties['refeed_hooks'] ?? {}).toSorted(), [
+  assert.deepEqual(Object.keys(schema.properties['refeed_hooks'] ?? {}).toSorted(), [
     'description',
     'items',
     'maxItems',
@@ -206,18 +205,18 @@ test('it says which bodies may be left out, and keeps the hints for forms to its
   ]);
 });
 
-test('If-Match and 412 are told of wherever a version is asked for, and nowhere else', () => {
-  const told = Object.entries(described.paths).flatMap(([path, methods]) =>
+test('If-Match and 412 are documented for each operation that asks for a version, and for no other', () => {
+  const documented = Object.entries(described.paths).flatMap(([path, methods]) =>
     Object.entries(methods).flatMap(([method, { parameters, responses }]) => {
-      const isTold = parameters?.some?.(({ $ref }) => $ref === '#/components/parameters/ifMatch') === true;
-      assert.equal(Object.hasOwn(responses ?? {}, '412'), isTold, `${method} ${path}`);
-      return isTold ? [`${method} ${path}`] : [];
+      const isDocumented = parameters?.some?.(({ $ref }) => $ref === '#/components/parameters/ifMatch') === true;
+      assert.equal(Object.hasOwn(responses ?? {}, '412'), isDocumented, `${method} ${path}`);
+      return isDocumented ? [`${method} ${path}`] : [];
     }),
   );
   const asking = operationTable(baseUrl).flatMap(({ path, method, operation }) =>
     operation.isConditional ? [`${method.toLowerCase()} ${path.replaceAll(/:(\w+)/g, '{$1}')}`] : [],
   );
-  assert.deepEqual(told.toSorted(), asking.toSorted());
-  for (const deed of ['rotate_key', 'recoveries/{recovery_id}/cancel'])
-    assert.ok(told.includes(`post /webhooks/{webhook_id}/${deed}`), deed);
+  assert.deepEqual(documented.toSorted(), asking.toSorted());
+  for (const action of ['rotate_key', 'recoveries/{recovery_id}/cancel'])
+    assert.ok(documented.includes(`post /webhooks/{webhook_id}/${action}`), action);
 });

@@ -1,4 +1,4 @@
-/** `halcyon rekey`: what is sealed with one key is sealed with another, beside whoever reads and writes it. */
+/** `halcyon rekey`: secrets sealed with one key are sealed with another, while other processes read and write them. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
@@ -20,7 +20,7 @@ type Context = { after: (fn: () => Promise<void>) => void };
 const SHOP = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.com', timeZone: 'UTC' };
 const REFUSED = / is another key than /;
 
-/** A database that was in use with one key for long: webhooks in a rotation, and an answer that is kept. */
+/** A database that was in use with one key for long: webhooks in a rotation, and a stored answer. */
 async function openSealed(t: Context, count: number) {
   const { sql, address } = await testDatabase(t);
   const [old, fresh] = [randomBytes(32), randomBytes(32)];
@@ -52,7 +52,7 @@ function openAll(rows: readonly Row[], key: Buffer): string[] {
   );
 }
 
-/** What `halcyon rekey` does, with `between` in place of the pauses. */
+/** Runs `halcyon rekey`, with `between` in place of the pauses. */
 function renew(sql: Sql, keys: Keys, between = async (): Promise<void> => {}, stopAfter = Number.POSITIVE_INFINITY) {
   let pages = 0;
   return resealAll(sql, keys, {
@@ -74,7 +74,7 @@ test('the command seals everything with the new key, which is then the one that 
     return runCommand(args, { ...databaseEnvOf(address), ...hex });
   };
   const alone = await run(['rekey'], { [KEY]: fresh });
-  assert.deepEqual([alone.code, REFUSED.test(alone.err)], [1, true], 'nobody starts with the new key alone yet');
+  assert.deepEqual([alone.code, REFUSED.test(alone.err)], [1, true], 'no process starts with the new key alone yet');
 
   const { code, out, err } = await run(['rekey', '--json'], { [KEY]: fresh, [OTHER]: old });
   assert.deepEqual([code, err], [0, '']);
@@ -89,7 +89,7 @@ test('the command seals everything with the new key, which is then the one that 
   );
   assert.equal(await openAnswer(fresh), '{"status":201}');
   const untouched = ({ id, revision, modified }: Row) => ({ id, revision, modified });
-  assert.deepEqual(after.map(untouched), before.map(untouched), 'no webhook is another than it was');
+  assert.deepEqual(after.map(untouched), before.map(untouched), 'no webhook has changed otherwise');
 
   const again = await run(['rekey'], { [KEY]: fresh, [OTHER]: old });
   assert.match(again.out, /^0 webhooks and 0 stored .*\nNext: .*HALCYON_SECRET_KEY_OTHER/);
@@ -101,7 +101,7 @@ test('the command seals everything with the new key, which is then the one that 
   assert.deepEqual(key?.id, keyIdOf(fresh));
 });
 
-test('the secrets of the request of a webhook that has no key are sealed anew', async (t) => {
+test('the secrets of the request of a webhook without a key are sealed again', async (t) => {
   const { sql, old, fresh, ids, rows } = await openSealed(t, 1);
   await sql`update webhook set format = 'partner_automation', encryption_key = null, next_encryption_key = null,
     rotation_ends_at = null`;
@@ -112,7 +112,7 @@ test('the secrets of the request of a webhook that has no key are sealed anew', 
   assert.equal(createSealer(fresh).open(row?.request ?? Buffer.alloc(0), `webhook:${id}`), requestOf(id));
 });
 
-test('what changes under its hands stays as it was changed', async (t) => {
+test('a row that changes meanwhile stays as it was changed', async (t) => {
   const { sql, old, fresh, ids, rows } = await openSealed(t, 3);
   const vault = createKeyVault(sql);
   const page = await vault.page({ keyId: keyIdOf(fresh), after: undefined, limitRows: 10 });
@@ -131,7 +131,7 @@ test('what changes under its hands stays as it was changed', async (t) => {
   assert.equal(sealer.open(first?.key ?? Buffer.alloc(0), `webhook:${changed}`), 'set meanwhile');
 });
 
-test('a row that somebody holds is waited for by nobody, and the key of the database changes after the last one', async (t) => {
+test('rekey skips a locked row, and the key of the database changes after the last row', async (t) => {
   const { sql, old, fresh, ids, rows } = await openSealed(t, 5);
   const held = ids[2] ?? 0;
   const done = await sql.begin(async (tx) => {
@@ -141,7 +141,7 @@ test('a row that somebody holds is waited for by nobody, and the key of the data
   assert.deepEqual([done.end, done.isAdopted, done.counts.get('webhooks'), done.late], ['incomplete', false, 4, 0]);
   assert.equal(await startsWith(sql, old), true);
   await assert.rejects(startsWith(sql, fresh), REFUSED);
-  assert.equal(await startsWith(sql, fresh, old), false, 'with both it starts, and is told that rekey is to be run');
+  assert.equal(await startsWith(sql, fresh, old), false, 'with both keys it starts, and is asked to run rekey');
 
   const rest = await renew(sql, [fresh, old]);
   assert.deepEqual([rest.end, rest.isAdopted, rest.counts.get('webhooks')], ['done', true, 1]);
@@ -150,17 +150,17 @@ test('a row that somebody holds is waited for by nobody, and the key of the data
   await assert.rejects(startsWith(sql, old), REFUSED);
 });
 
-test('a run that was broken off is gone on with', async (t) => {
+test('an interrupted run is continued', async (t) => {
   const { sql, old, fresh, rows } = await openSealed(t, 450);
   const first = await renew(sql, [fresh, old], undefined, 1);
   assert.deepEqual([first.end, first.isAdopted, first.counts.get('webhooks')], ['stopped', false, 200]);
   const kept = (await rows()).slice(0, 200);
   const second = await renew(sql, [fresh, old]);
   assert.deepEqual([second.end, second.isAdopted, second.counts.get('webhooks')], ['done', true, 250]);
-  assert.deepEqual((await rows()).slice(0, 200), kept, 'what is done is not done again');
+  assert.deepEqual((await rows()).slice(0, 200), kept, 'completed rows are not sealed again');
 });
 
-test('as long as a process seals with the old key, the database keeps it, and the operator is told', async (t) => {
+test('as long as a process seals with the old key, the database keeps it, and the operator gets a message', async (t) => {
   const { sql, old, fresh, storeId } = await openSealed(t, 3);
   let next = 5_000;
   const late = () => sealWebhooks(sql, createSealer(old), { storeId, first: (next += 1), count: 1 }).then(() => {});
@@ -173,7 +173,7 @@ test('as long as a process seals with the old key, the database keeps it, and th
   assert.equal(await startsWith(sql, old), true);
 });
 
-test('what neither key opens is named, left as it is, and keeps nothing else from being changed', async (t) => {
+test('a row that neither key opens is named and left as it is, and the others are still changed', async (t) => {
   const { sql, address, old, fresh, ids, rows } = await openSealed(t, 3);
   assert.ok(address.kind === 'socket');
   const [first = 0, second = 0, third = 0] = ids;

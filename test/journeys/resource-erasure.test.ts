@@ -1,4 +1,4 @@
-/** The platform erases one resource: with the answer nobody reads or is sent any of it, and its copies follow. */
+/** The platform erases one resource: from the answer on it can be neither read nor sent, and its copies follow. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
@@ -35,7 +35,7 @@ async function addWebhook(events: string[], url: string): Promise<number> {
   return ((await (await api('POST', `${at}/webhooks`, { body })).json()) as { id: number }).id;
 }
 
-test('an erased resource cannot be read, nor what its events carried, and its events stay in the list', async () => {
+test('an erased resource cannot be read, nor the payloads of its events, which stay in the list', async () => {
   const first = await publish('transaction/created', { id: 't1', email: 'ada@example.com' });
   const second = await publish('transaction/modified', { id: 't1', email: 'ada@example.com' });
   assert.equal(await erase('/transactions/t1'), 204);
@@ -47,7 +47,7 @@ test('an erased resource cannot be read, nor what its events carried, and its ev
   assert.equal(kept.length, 0);
 });
 
-test('older versions and those that came in one batch are found as well, and nothing of another resource', async () => {
+test('older versions and those of the same batch are found as well, and no other resource', async () => {
   const dated = (day: number) => ({ id: 't2', date_modified: `2026-01-0${day}T00:00:00Z` });
   await publish('transaction/created', dated(5));
   const stale = await publish('transaction/modified', dated(2));
@@ -68,10 +68,10 @@ test('older versions and those that came in one batch are found as well, and not
   assert.equal((await get(`/events/${other.id}/payload`)).status, 200);
 });
 
-test('only the platform erases, and only what is there, as it was read', async () => {
+test('only the platform erases, only an existing resource, and only if its entity tag matches', async () => {
   await publish('customer/created', { id: 'c1' });
   assert.equal((await api('DELETE', `${at}/customers/c1`)).status, 403);
-  assert.equal(await erase('/customers/nobody'), 404);
+  assert.equal(await erase('/customers/unknown'), 404);
   const etag = (await api('GET', `${at}/customers/c1`)).headers.get('etag') ?? '';
   await publish('customer/modified', { id: 'c1' });
   assert.equal(await erase('/customers/c1', { 'If-Match': etag }), 412);
@@ -80,7 +80,7 @@ test('only the platform erases, and only what is there, as it was read', async (
   assert.equal(await erase('/customers/c1'), 404);
 });
 
-test('a repeat of an old key is answered with the event as before', async () => {
+test('a repeated request of an old key is answered with the event as before', async () => {
   const key = { 'Idempotency-Key': 'k1' };
   const first = await publish('transaction/created', { id: 't5' }, key);
   await erase('/transactions/t5');
@@ -88,7 +88,7 @@ test('a repeat of an old key is answered with the event as before', async () => 
   assert.equal((await get('/transactions/t5')).status, 404);
 });
 
-test('the versions of what is published again after its erasure go on rising', async () => {
+test('the version numbers of a resource continue to increase after its erasure', async () => {
   await publish('transaction/created', { id: 't6' });
   await publish('transaction/modified', { id: 't6' });
   const versions = [];
@@ -101,7 +101,7 @@ test('the versions of what is published again after its erasure go on rising', a
   assert.equal((await publish('transaction/created', { id: 't7' })).resource_version, 1);
 });
 
-test('a second erasure takes what was published since the first', async () => {
+test('a second erasure covers versions published since the first', async () => {
   await publish('transaction/created', { id: 't8' });
   await erase('/transactions/t8');
   const again = await publish('transaction/created', { id: 't8' });
@@ -128,7 +128,7 @@ test('a worker of another process does not send what it has in memory', async (t
   const engine = await startEngine({ sql, ends: t });
   await engine.addWebhook(`${receiver.url}/memory`);
   let answers = 0;
-  // The first one asks for a pause, so that what comes behind it waits in memory.
+  // The first answer asks for a pause, so that the later delivery waits in memory.
   receiver.answer((_got, response) => {
     answers += 1;
     if (answers === 1) response.writeHead(429, { 'retry-after': '600' }).end();
@@ -149,13 +149,13 @@ test('a worker of another process does not send what it has in memory', async (t
   const caches = { announce: announceErased, forget: () => {} };
   const key = { shard: engine.storeId % 256, storeId: engine.storeId, type: 'transaction' as const, id: waiting };
   await eraseResource({ sql, caches }, key, { unmodified: () => {}, now: engine.clock.now() });
-  // On the line on which it hears of work it has heard of the erasure before.
+  // The connection that announces this delivery has announced the erasure before.
   const otherStoreId = await engine.addStore();
-  await engine.addWebhook(`${receiver.url}/heard`, { storeId: otherStoreId });
+  await engine.addWebhook(`${receiver.url}/later`, { storeId: otherStoreId });
   await engine.publish([3], undefined, otherStoreId);
   await until(
-    async () => receiver.got.filter(({ path }) => path === '/heard'),
-    (heard) => heard.length === 1,
+    async () => receiver.got.filter(({ path }) => path === '/later'),
+    (arrived) => arrived.length === 1,
   );
   engine.clock.advance(HOUR_MS);
   await until(pending, (deliveries) => deliveries.length === 0);

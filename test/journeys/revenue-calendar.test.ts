@@ -1,4 +1,4 @@
-/** Days as stores have them: of 23 and 25 hours, without a midnight, with two, and in a zone that changes. */
+/** Days of stores: of 23 and 25 hours, without a midnight, with two, and in a zone that changes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { euros, snapshotsOf, startRevenue } from '../setup/revenue.ts';
@@ -6,18 +6,18 @@ import { euros, snapshotsOf, startRevenue } from '../setup/revenue.ts';
 const revenue = await startRevenue();
 const { addStore, publish, round } = revenue;
 
-/** Days and what they amount to: `2027-03-28 10`. */
+/** Returns days with their sums: `2027-03-28 10`. */
 const daysOf = async (storeId: number): Promise<string[]> =>
   (await snapshotsOf(revenue, storeId)).map(({ date, currencies: [one] }) => `${date} ${one?.mrr ?? 0}`);
 
-/** When it becomes due, to the minute: none a minute before and one then. */
+/** Asserts when a day becomes due, to the minute: none a minute before and one then. */
 async function isDueAt(storeId: number, text: string): Promise<void> {
   const before = new Date(new Date(text).getTime() - 60_000).toISOString();
   assert.equal(await round(storeId, before), 0, `at ${before}`);
   assert.equal(await round(storeId, text), 1, `at ${text}`);
 }
 
-test('a day of 23 hours ends an hour sooner', async () => {
+test('a day of 23 hours ends an hour earlier', async () => {
   const store = await addStore('Europe/Berlin');
   await publish(store, '2027-03-27T22:59:00Z', euros('a', 1));
   await publish(store, '2027-03-27T23:00:00Z', euros('a', 2));
@@ -37,7 +37,7 @@ test('a day of 25 hours ends an hour later', async () => {
   assert.deepEqual(await daysOf(store), ['2027-10-31 2']);
 });
 
-test('a day that begins at one, because midnight is left out, begins then', async () => {
+test("a day whose midnight is skipped begins at one o'clock", async () => {
   const store = await addStore('America/Havana');
   await publish(store, '2027-03-14T04:59:59Z', euros('a', 1));
   await publish(store, '2027-03-14T05:00:00Z', euros('a', 2));
@@ -46,7 +46,7 @@ test('a day that begins at one, because midnight is left out, begins then', asyn
   assert.deepEqual(await daysOf(store), ['2027-03-13 1', '2027-03-14 2']);
 });
 
-test('a day that has its first hour twice is told of once', async () => {
+test('a day that has its first hour twice is reported once', async () => {
   const store = await addStore('America/Havana');
   await publish(store, '2027-11-07T03:59:59Z', euros('a', 1));
   await publish(store, '2027-11-07T04:30:00Z', euros('a', 2));
@@ -56,7 +56,7 @@ test('a day that has its first hour twice is told of once', async () => {
   assert.deepEqual(await daysOf(store), ['2027-11-06 1', '2027-11-07 3']);
 });
 
-test('months and years end as they do', async () => {
+test('months and years end at their calendar boundaries', async () => {
   const [store, other] = [await addStore('Asia/Kolkata'), await addStore('Asia/Kolkata')];
   await publish(store, '2028-02-28T12:00:00Z', euros('a', 1, { end_date: '2028-03-01' }));
   await round(store, '2028-03-01T18:40:00Z');
@@ -71,7 +71,7 @@ test('a store that moves east has a snapshot of each day of its calendar', async
   const store = await addStore('Pacific/Honolulu');
   await publish(store, '2027-05-02T09:00:00Z', euros('a', 1));
   await revenue.moveStore(store, 'Pacific/Kiritimati');
-  assert.equal(await round(store, '2027-05-02T09:01:00Z'), 1, 'the first of May is over where it is now');
+  assert.equal(await round(store, '2027-05-02T09:01:00Z'), 1, 'the first of May has ended in the new zone');
   await publish(store, '2027-05-02T09:30:00Z', euros('a', 2));
   await publish(store, '2027-05-02T11:00:00Z', euros('a', 3));
   await round(store, '2027-05-02T10:10:00Z');
@@ -79,13 +79,13 @@ test('a store that moves east has a snapshot of each day of its calendar', async
   assert.deepEqual(await daysOf(store), ['2027-05-01 1', '2027-05-02 2', '2027-05-03 3']);
 });
 
-test('a store that moves west waits until its day is over there, and a day that was told of stays as it was', async () => {
+test('a store that moves west waits until its day has ended there, and a reported day stays as it was', async () => {
   const store = await addStore('Pacific/Kiritimati');
   await publish(store, '2027-06-01T09:00:00Z', euros('a', 1));
   assert.equal(await round(store, '2027-06-01T10:10:00Z'), 1);
   await revenue.moveStore(store, 'Pacific/Honolulu');
   await publish(store, '2027-06-01T11:00:00Z', euros('a', 2), euros('b', 5));
-  assert.equal(await round(store, '2027-06-02T10:10:00Z'), 0, 'the second of June is over where it was');
+  assert.equal(await round(store, '2027-06-02T10:10:00Z'), 0, 'the second of June has ended in the old zone');
   await publish(store, '2027-06-03T09:59:00Z', euros('a', 3));
   await isDueAt(store, '2027-06-03T10:10:00Z');
   assert.deepEqual(await daysOf(store), ['2027-06-01 1', '2027-06-02 8']);

@@ -1,4 +1,4 @@
-/** The pages of snapshots draw the curve that leads up to them; programs neither get it nor wait for it. */
+/** The pages of snapshots show the curve of the days before; JSON and XML neither have it nor wait for it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
@@ -39,11 +39,11 @@ test("a snapshot's page draws the ninety days up to it", async () => {
   assert.match(page, /€95\.00 .*5 Apr 2027.*€89\.00 more .*6 Jan 2027/);
 });
 
-test('the page of the collection draws the days that are on it', async () => {
+test('the page of the collection draws the days that it lists', async () => {
   assert.deepEqual(daysOf(await pageOf(`${snapshots}?limit=3&offset=10`)), [dayOf(13), dayOf(12), dayOf(11)]);
 });
 
-test('a property that no snapshot has is refused instead of finding nothing', async () => {
+test('a property that no snapshot has is rejected instead of finding nothing', async () => {
   for (const [query, status] of [
     ['date:greaterthan=2027-02-01', 200],
     ['day=2027-02-01', 400],
@@ -56,9 +56,9 @@ test('other resources have no curve', async () => {
   assert.doesNotMatch(await pageOf(`/stores/${storeId}/changelogs`), /<svg/);
 });
 
-test('what programs read does not wait for the curve', async () => {
+test('JSON and XML do not wait for the curve', async () => {
   await add(101, textOf(101));
-  // Whoever draws the curve of the last one stumbles over the one before it.
+  // Drawing the curve of the last snapshot would fail at the one before it.
   await sql`update resource set body = '' where type = 'subscription_mrr_snapshot' and id = '100'`;
   for (const accept of ['application/hal+json', 'application/hal+xml', 'application/vnd.siren+json']) {
     assert.equal((await get(`${snapshots}/101`, accept)).status, 200, accept);
@@ -66,7 +66,7 @@ test('what programs read does not wait for the curve', async () => {
   assert.equal((await get(`${snapshots}/101`, 'text/html')).status, 500);
 });
 
-test('the curve ends where its days would be more than a page may carry', async () => {
+test('the curve ends where its days would exceed the size of a page', async () => {
   const pad = 'x'.repeat(4_500_000);
   for (const n of [102, 103]) await add(n, JSON.stringify({ ...(JSON.parse(textOf(n)) as object), pad }));
   for (const n of [104, 105]) await add(n, textOf(n));

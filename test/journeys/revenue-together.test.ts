@@ -1,4 +1,4 @@
-/** Daily snapshots while others work: publishes, other processes, and what is left when one of them dies. */
+/** Daily snapshots with concurrency: publishes, other processes, and the leftovers of a crashed process. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { closeDay } from '#events/snapshots/snapshots-sql.ts';
@@ -16,7 +16,7 @@ const { addStore, publish, round, sql } = revenue;
 const sumsOf = async (storeId: number): Promise<string[]> =>
   (await snapshotsOf(revenue, storeId)).map(({ date, currencies: [one] }) => `${date} ${one?.mrr ?? 0}`);
 
-/** What holds the book as a publish does, until it is told to go on. */
+/** Locks the book as a publish does, until `end` is called. */
 async function holdBook(storeId: number, how: 'share' | 'update') {
   const held = await sql.reserve();
   await held`begin`;
@@ -37,7 +37,7 @@ const someWait = (count: number) =>
     (waiting) => waiting >= count,
   );
 
-test('two processes that tell of a day at the same moment tell of it once', async () => {
+test('two processes that report a day at the same moment report it once', async () => {
   const store = await addStore('UTC');
   await publish(store, '2027-02-01T10:00:00Z', euros('a', 10));
   revenue.at('2027-02-02T00:10:00Z');
@@ -50,7 +50,7 @@ test('two processes that tell of a day at the same moment tell of it once', asyn
   assert.deepEqual(await sumsOf(store), ['2027-02-01 10']);
 });
 
-test('a second snapshot of a day is refused by the database', async () => {
+test('a second snapshot of a day is rejected by the database', async () => {
   const store = await addStore('UTC');
   await publish(store, '2027-02-01T10:00:00Z', euros('a', 10));
   await round(store, '2027-02-02T00:10:00Z');
@@ -59,21 +59,21 @@ test('a second snapshot of a day is refused by the database', async () => {
   assert.deepEqual(await sumsOf(store), ['2027-02-01 10']);
 });
 
-test('a publish that is under way when its day ends belongs to it', async () => {
+test('a publish that is in progress when its day ends belongs to it', async () => {
   const store = await addStore('UTC');
   await publish(store, '2027-02-01T10:00:00Z', euros('a', 10));
   const { held, end } = await holdBook(store, 'share');
-  const told = round(store, '2027-02-02T00:10:00Z');
+  const reported = round(store, '2027-02-02T00:10:00Z');
   await someWait(1);
   await held`
     insert into subscription_term (shard, store_id, subscription_id, day, currency, monthly, is_active)
     values (${shardOf(store)}, ${store}, 'late', '2027-02-01', 'EUR', 5, true)`;
   await end();
-  assert.equal(await told, 1);
+  assert.equal(await reported, 1);
   assert.deepEqual(await sumsOf(store), ['2027-02-01 15']);
 });
 
-test('a publish that meets its day being closed belongs to the next', async () => {
+test('a publish that races the closing of its day belongs to the next day', async () => {
   const store = await addStore('UTC');
   await publish(store, '2027-02-01T10:00:00Z', euros('a', 10));
   const { held, end } = await holdBook(store, 'update');
@@ -87,7 +87,7 @@ test('a publish that meets its day being closed belongs to the next', async () =
   assert.deepEqual(await sumsOf(store), ['2027-02-01 10', '2027-02-02 20']);
 });
 
-test('a day that was closed by somebody who died then is told of by the next', async () => {
+test('a day closed by a process that crashed is reported by the next process', async () => {
   const store = await addStore('UTC');
   await publish(store, '2027-02-01T10:00:00Z', euros('a', 10));
   const book = { shard: shardOf(store), storeId: store, day: '2027-02-01' };
@@ -97,15 +97,15 @@ test('a day that was closed by somebody who died then is told of by the next', a
   assert.deepEqual(await sumsOf(store), ['2027-02-01 10', '2027-02-02 20']);
 });
 
-test('a store whose book somebody holds for long keeps no other waiting, and is told of later', async () => {
+test('a store whose book is locked for long delays no other, and is reported later', async () => {
   const [store, other] = [await addStore('UTC'), await addStore('UTC')];
   for (const one of [store, other]) await publish(one, '2027-02-01T10:00:00Z', euros('a', 10));
   const settings = { ...revenue.settings, statementMs: 50 };
   const shards = () => [shardOf(store), shardOf(other)];
   const { end } = await holdBook(store, 'share');
-  const told = await round(store, '2027-02-02T00:10:00Z', { settings, shards });
+  const reported = await round(store, '2027-02-02T00:10:00Z', { settings, shards });
   await end();
-  assert.equal(told, 1);
+  assert.equal(reported, 1);
   assert.deepEqual([await sumsOf(store), await sumsOf(other)], [[], ['2027-02-01 10']]);
   assert.equal(await round(store, '2027-02-02T00:11:00Z'), 1);
   assert.deepEqual(await sumsOf(store), ['2027-02-01 10']);

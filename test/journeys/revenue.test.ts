@@ -1,4 +1,4 @@
-/** Recurring revenue, day by day: what came, what grew, what shrank and what went. */
+/** Recurring revenue, day by day: new, expansion, contraction and churn. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { internalProperties } from '#catalog/internal-types.ts';
@@ -21,7 +21,7 @@ const currency = (currency_code: string, active_count: number, mrr: number, move
   ...moves,
 });
 
-test('a day is told of when it is over in the store, and once', async () => {
+test("a day is reported when it has ended in the store's zone, and once", async () => {
   const store = await addStore('Europe/Berlin');
   await publish(store, '2027-03-01T10:00:00Z', euros('a', '19.99'));
   assert.equal(await round(store, '2027-03-01T23:09:59Z'), 0);
@@ -35,7 +35,7 @@ test('a day is told of when it is over in the store, and once', async () => {
   ]);
 });
 
-test('what a snapshot has is what it can be asked for', async () => {
+test('snapshots can be filtered by all their properties', async () => {
   const store = await addStore('UTC');
   await publish(store, '2027-03-01T10:00:00Z', euros('a', 1));
   await round(store, '2027-03-02T00:10:00Z');
@@ -43,13 +43,13 @@ test('what a snapshot has is what it can be asked for', async () => {
   assert.deepEqual(Object.keys(snapshot), Object.keys(internalProperties('subscription_mrr_snapshot') ?? {}));
 });
 
-test('a store without a subscription is not counted', async () => {
+test('a store without a subscription has no snapshots', async () => {
   const store = await addStore('UTC');
   assert.equal(await round(store, '2027-03-10T12:00:00Z'), 0);
   assert.deepEqual(await texts(store), []);
 });
 
-test('who comes, grows, shrinks, goes and comes again is told apart', async () => {
+test('new, growing, shrinking, ending and returning subscriptions are counted apart', async () => {
   const store = await addStore('UTC');
   const day = async (n: number, ...changes: Parameters<typeof euros>[]) => {
     await publish(store, `2027-04-0${n}T10:00:00Z`, ...changes.map((change) => euros(...change)));
@@ -101,7 +101,7 @@ test('of the versions of a day the last one counts', async () => {
   assert.deepEqual(await last(store), [currency('EUR', 1, 12, { new: 12 })]);
 });
 
-test('a subscription that is erased goes that day, and may come again', async () => {
+test('an erased subscription counts as ended that day, and may return', async () => {
   const store = await addStore('UTC');
   await publish(store, '2027-10-01T10:00:00Z', euros('a', 10), euros('b', 5));
   const key = { shard: shardOf(store), storeId: store, type: 'subscription' as const, id: 'a' };
@@ -115,7 +115,7 @@ test('a subscription that is erased goes that day, and may come again', async ()
   assert.deepEqual(await last(store), [currency('EUR', 2, 12, { reactivation: 7 })]);
 });
 
-test('a missed week is caught up with, each day as it was', async () => {
+test('a missed week is reported later, each day as it was', async () => {
   const store = await addStore('UTC');
   for (const n of [1, 2, 5]) await publish(store, `2027-08-0${n}T12:00:00Z`, euros('a', n));
   await round(store, '2027-08-08T00:10:00Z');
@@ -131,7 +131,7 @@ test('a missed week is caught up with, each day as it was', async () => {
   ]);
 });
 
-test('sums have all their digits, also where numbers in JavaScript have not', async () => {
+test('sums have all their digits, also beyond the precision of JavaScript numbers', async () => {
   const store = await addStore('UTC');
   const many = Array.from({ length: 3 }, (_, n) => euros(`s${n}`, '999999999999999.000001'));
   await publish(store, '2027-09-01T10:00:00Z', ...many, euros('tenth', 0.1), euros('fifth', 0.2));

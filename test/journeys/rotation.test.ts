@@ -1,4 +1,4 @@
-/** A key takes over from another: what arrives is verified, and decrypted, by other people's packages all the while. */
+/** A key replaces another: independent packages verify and decrypt each delivery meanwhile. */
 import assert from 'node:assert/strict';
 import { createHash, createHmac } from 'node:crypto';
 import { test } from 'node:test';
@@ -12,10 +12,10 @@ import { resolverOf, startNameServer } from '../setup/name-server.ts';
 import { startReceiver, type Got, type Receiver } from '../setup/receiver.ts';
 
 const NEXT = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
-/** Short, since receivers refuse what is five minutes off. */
+/** Short, since receivers reject timestamps that are five minutes off. */
 const OVERLAP_MS = 60_000;
 
-/** Publishes one event before, during and after a rotation; answers what arrived of each. */
+/** Publishes one event before, during and after a rotation, and returns the requests received for each. */
 async function rotate(engine: Engine, receiver: Receiver, url: string): Promise<[Got, Got, Got]> {
   const webhookId = await engine.addWebhook(url);
   const worker: Worker = await engine.startWorker();
@@ -33,14 +33,14 @@ async function rotate(engine: Engine, receiver: Receiver, url: string): Promise<
     where id = ${webhookId}`;
   worker.webhookChanged({ shard: shardOf(webhookId), webhookId });
   const during = await send(2);
-  // Nobody tells the worker that the time is over.
+  // The end of the rotation sends no notification to the worker.
   engine.clock.advance(OVERLAP_MS);
   return [before, during, await send(3)];
 }
 
 const hexOf = (key: string, { body }: Got): string => createHmac('sha256', key).update(body).digest('hex');
 
-/** By both packages; the body may be no JSON. */
+/** Verifies by both packages; the body may be other than JSON. */
 function isVerified(key: string, { headers, body }: Got): boolean {
   const sent = headers as Record<string, string>;
   const answers = [
@@ -65,7 +65,7 @@ const signaturesOf = (got: Got) => ({
   nextHex: got.headers['service-webhook-signature-next'],
 });
 
-test('before, during and after a rotation what arrives is verified by standardwebhooks, svix and a plain HMAC', async () => {
+test('deliveries before, during and after a rotation are verified by standardwebhooks, svix and a plain HMAC', async () => {
   const receiver = await startReceiver();
   const [before, during, after] = await rotate(await startEngine(), receiver, receiver.url);
   assert.deepEqual([before, during, after].map(signaturesOf), [
@@ -76,9 +76,9 @@ test('before, during and after a rotation what arrives is verified by standardwe
   assert.equal(during.headers['content-type'], 'application/hal+json');
 });
 
-test('over plain http it is encrypted: jose decrypts it with the old key until the rotation ends, then with the new', async () => {
+test('over plain http deliveries are encrypted: jose decrypts them with the old key until the rotation ends, then with the new', async () => {
   const server = await startNameServer();
-  // The name leads to loopback, and yet nothing says so for ever.
+  // The name resolves to loopback, but could resolve elsewhere later.
   server.say(() => ({ addresses: ['127.0.0.1'] }));
   const receiver = await startReceiver();
   const engine = await startEngine({ resolve: resolverOf(server) });

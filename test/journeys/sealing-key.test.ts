@@ -19,7 +19,7 @@ import { freePort } from '../setup/free-port.ts';
 const from = 'HALCYON_SECRET_KEY';
 const REFUSAL = /^halcyon: HALCYON_SECRET_KEY is another key.*\n$/;
 
-test('a process with another key than the first one had does not start, whatever it is to do', async (t) => {
+test('a process with another key than the first one had does not start, whatever its role', async (t) => {
   const { address } = await testDatabase(t);
   assert.ok(address.kind === 'socket');
   const env = { ...databaseEnvOf(address), PORT: String(await freePort()) };
@@ -35,7 +35,7 @@ test('a process with another key than the first one had does not start, whatever
   }
 });
 
-test('a database that was in use keeps the key it was sealed with, whoever migrates it', async (t) => {
+test('a database that was in use keeps the key it was sealed with, whichever process migrates it', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-migrations-'));
   t.after(() => rm(folder, { recursive: true }));
   const older = (await readdir(MIGRATIONS)).filter((name) => /^000[1-4]-/.test(name));
@@ -57,11 +57,11 @@ test('a database that was in use keeps the key it was sealed with, whoever migra
   await checkSealingKey(sql, { keys: [key], from });
 });
 
-test('of two processes that start first at once with two keys one is refused', async (t) => {
+test('of two first processes that start at once with two keys one is rejected', async (t) => {
   const { sql } = await testDatabase(t);
   const keys = Array.from({ length: 8 }, () => randomBytes(32));
   const settled = await Promise.allSettled(keys.map((key) => checkSealingKey(sql, { keys: [key], from })));
   assert.equal(settled.filter(({ status }) => status === 'fulfilled').length, 1);
-  // And nobody who comes later changes that.
+  // Later processes do not change that.
   await assert.rejects(checkSealingKey(sql, { keys: [randomBytes(32)], from }), DatabaseError);
 });

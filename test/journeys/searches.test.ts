@@ -1,4 +1,4 @@
-/** What costs much is not given to one store for all of the fixture, and not to anybody without end. */
+/** Expensive queries are limited per store, in size and in time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -20,7 +20,7 @@ async function publish(resources: readonly object[]) {
   assert.equal(status, 200);
 }
 
-/** Nobody reads the table while this runs. */
+/** Locks the table against reads while `run` runs. */
 async function whileLocked(table: string, run: () => Promise<void>): Promise<void> {
   const hold = await sql.reserve();
   try {
@@ -40,7 +40,7 @@ test('of twenty searches of a store ten wait for one, and another store is read 
     searches.push(...Array.from({ length: 20 }, search));
     let refused = 0;
     for (const answer of searches) void answer.then(() => (refused += 1));
-    // All have come: eleven stay, and the others are told at once.
+    // All have arrived: eleven stay, and the others are rejected at once.
     await until(
       async () => refused,
       (count) => count === 9,
@@ -57,7 +57,7 @@ test('of twenty searches of a store ten wait for one, and another store is read 
 
 const LARGE_BYTES = 200_000;
 
-test('a page that would be too large says how many items fit, and so many are answered', async () => {
+test('a page that would be too large names the number of items that fit, and that many are answered', async () => {
   const note = 'x'.repeat(LARGE_BYTES);
   for (const tens of [0, 1, 2, 3, 4]) {
     await publish(Array.from({ length: 10 }, (_, n) => ({ id: 10 * tens + n, note })));
@@ -76,7 +76,7 @@ for (const [part, table] of [
   ['statuses', 'delivery_done'],
   ['logs', 'attempt'],
 ] as const) {
-  test(`the ${part} of a webhook are not looked for without end`, async () => {
+  test(`a search for the ${part} of a webhook ends at its time limit`, async () => {
     await whileLocked(table, async () => {
       let answer: Response | undefined;
       void app.api('GET', `${webhook}/${part}`).then((response) => (answer = response));

@@ -1,4 +1,4 @@
-/** What a shard that is lost, or on its way back, and ours again has to do with before. */
+/** A shard that is lost or being handed back, and that the same worker owns again before that is complete. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startEngine, type Engine } from '../setup/engine.ts';
@@ -9,13 +9,13 @@ import { shardOf } from '#core/ids.ts';
 const pendingOf = async ({ sql }: Engine): Promise<number | undefined> =>
   (await sql<{ n: number }[]>`select count(*) as n from delivery`)[0]?.n;
 
-test('what waited for its event while its shard was lost is sent by whoever has the shard, and not twice', async () => {
+test('a delivery that waited for its event while its shard was lost is sent by the current owner, and not twice', async () => {
   const engine = await startEngine();
   const { sql } = engine;
   const receiver = await startReceiver();
   const webhookId = await engine.addWebhook(receiver.url);
   const shard = shardOf(webhookId);
-  // No event is kept in memory, and nothing is sent before the pause is over.
+  // No event is kept in memory, and nothing is sent before the pause has ended.
   const worker = await engine.startWorker({ bodyCacheBytes: 1 });
   await sql`
     insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, paused_until)
@@ -47,7 +47,7 @@ test('what waited for its event while its shard was lost is sent by whoever has 
   assert.equal(receiver.got.length, 1);
 });
 
-test('a webhook that was switched on while its shard was on its way back is sent to where the shard is kept', async () => {
+test('a webhook that was enabled while its shard was being handed back receives deliveries from the worker that keeps the shard', async () => {
   const engine = await startEngine();
   const { sql } = engine;
   const receiver = await startReceiver();
@@ -55,17 +55,17 @@ test('a webhook that was switched on while its shard was on its way back is sent
   receiver.answer(({ path }, response) => {
     void (path === '/held' ? answered : Promise.resolve()).then(() => response.writeHead(204).end());
   });
-  // What is held keeps its shard from being handed back.
+  // A running attempt keeps its shard from being handed back.
   const shard = shardOf(await engine.addWebhook(`${receiver.url}/held`));
   const webhookId = await engine.addWebhook(`${receiver.url}/on`, { isActive: false });
   const worker = await engine.startWorker();
   const owns = async () => worker.ownedShards().includes(shard);
   await until(owns, Boolean);
-  // From here on its lane knows that it is off.
+  // From here on its lane knows that the webhook is disabled.
   worker.webhookChanged({ shard, webhookId });
   await engine.publish([1], worker);
   await receiver.until(1);
-  // A hand-back waits for a lock that we have, and fails.
+  // The hand-back waits for a lock of the test, and fails.
   await sql.unsafe(`
     create function refuses() returns trigger language plpgsql as
       $$ begin perform pg_advisory_xact_lock(7); raise exception 'it stays'; end $$;
@@ -75,10 +75,10 @@ test('a webhook that was switched on while its shard was on its way back is sent
   await gate`select pg_advisory_lock(7)`;
   // More workers than shards, so that this one has no share.
   await sql`insert into worker (id, beat, date_started) select n, 1, now() from generate_series(1, 300) as n`;
-  await until(owns, (isOurs) => !isOurs);
+  await until(owns, (isOwned) => !isOwned);
   await sql`update webhook set is_active = true, revision = revision + 1 where id = ${webhookId}`;
   worker.webhookChanged({ shard, webhookId });
-  assert.equal(await owns(), false, 'the word was not heeded');
+  assert.equal(await owns(), false, 'the notification was ignored');
   await sql`delete from worker where id <= 300`;
   await gate`select pg_advisory_unlock(7)`;
   gate.release();

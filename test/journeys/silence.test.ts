@@ -28,11 +28,11 @@ async function hold(sql: Sql, lock: (on: Awaited<ReturnType<Sql['reserve']>>) =>
 const beatsOf = async (sql: Sql): Promise<number> =>
   (await sql<{ beat: number }[]>`select beat from worker`)[0]?.beat ?? 0;
 
-/** Looks at the table that surely began meanwhile: one after each beat. */
+/** Waits for looks at the table that began meanwhile: one after each heartbeat. */
 const BEATS = 3;
 
 for (const first of ['the record', 'the heartbeat'] as const)
-  test(`outcomes that a silence finds unrecorded are recorded after it (${first} goes on first)`, async () => {
+  test(`outcomes unrecorded at the end of a silence are recorded after it (${first} continues first)`, async () => {
     const engine = await startEngine();
     const { sql } = engine;
     const receiver = await startReceiver();

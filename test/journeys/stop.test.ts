@@ -1,4 +1,4 @@
-/** What a stop says when it is over. */
+/** The log line at the end of a stop. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLog } from '#core/log.ts';
@@ -9,7 +9,7 @@ import { until } from '../setup/until.ts';
 const EXCHANGES_MS = 50;
 const stopping = { exchangesMs: EXCHANGES_MS, recordsMs: 1_000, handBackMs: 5_000 };
 
-test('a stop ends with a line: what was broken off, what is not recorded, what was handed back', async () => {
+test('a stop ends with a log line: aborted attempts, unrecorded outcomes, returned shards', async () => {
   const lines: string[] = [];
   const engine = await startEngine({ log: createLog('info', { write: (line) => void lines.push(line) }) });
   const receiver = await startReceiver();

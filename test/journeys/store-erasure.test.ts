@@ -1,4 +1,4 @@
-/** A store is erased: with the answer nobody reaches any of it, and housekeeping leaves nothing of what it held. */
+/** A store is erased: from the answer on it cannot be accessed, and retention deletes all its rows. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createErasedStorePurges, TABLES_OF_STORES } from '#events/purges-sql.ts';
@@ -18,7 +18,7 @@ const { api, sql, clock, userId, platformToken: platform } = app;
 
 const HOUR_MS = 3_600_000;
 
-/** A store of the one user, with an app that was let in. */
+/** Creates a store of the one user, with an app that has access to it. */
 async function newStore() {
   const now = clock.now();
   const details = { name: 'Doomed', domain: 'doomed.example.com', email: 'd@example.com', timeZone: 'UTC' };
@@ -42,7 +42,7 @@ async function publish({ storeId }: Made, id: number): Promise<number> {
   const answer = await api('POST', `/stores/${storeId}/events`, { token: platform, body });
   return ((await answer.json()) as { id: number }).id;
 }
-/** Something in every table that a store may leave anything in. */
+/** Writes rows to every table that has rows of stores. */
 async function fill(store: Made): Promise<void> {
   const { storeId } = store;
   const shard = shardOf(storeId);
@@ -83,7 +83,7 @@ test('no address of an erased store answers, not to the platform either', async 
   assert.equal((await api('POST', `${at}/events`, { token: platform, body })).status, 404);
 });
 
-test('what people have let into an erased store stops at once, and that stands in the audit', async () => {
+test('grants of an erased store end at once, and the audit has an entry for each', async () => {
   const store = await newStore();
   const reads = async () => (await api('GET', '/', { token: store.token })).status;
   assert.equal(await reads(), 200);
@@ -91,19 +91,19 @@ test('what people have let into an erased store stops at once, and that stands i
   assert.equal(await reads(), 401);
   const [grant] = await sql`select date_revoked from access_grant where store_id = ${store.storeId}`;
   assert.ok(grant?.['date_revoked'] instanceof Date);
-  const [deed] = await sql`
+  const [entry] = await sql`
     select user_id, address from audit where action = 'grant_revoked' and store_id = ${store.storeId}`;
-  assert.deepEqual({ ...deed }, { user_id: userId, address: '127.0.0.1' });
+  assert.deepEqual({ ...entry }, { user_id: userId, address: '127.0.0.1' });
 });
 
-test('nobody is a member of an erased store', async () => {
+test('an erased store has no members', async () => {
   const store = await newStore();
   await erase(store);
   const rows = await sql`select from membership where store_id = ${store.storeId}`;
   assert.equal(rows.length, 0);
 });
 
-test('what is pending for an erased store is not attempted any more', async () => {
+test('pending deliveries of an erased store are not attempted any more', async () => {
   const store = await newStore();
   await addWebhook(store);
   receiver.answer((_got, response) => void response.writeHead(500).end());
@@ -116,23 +116,23 @@ test('what is pending for an erased store is not attempted any more', async () =
   assert.equal(attemptsAt(store.storeId), 1);
 });
 
-test('workers are told of every webhook of a store that is erased', async (t) => {
+test('workers are notified of every webhook of an erased store', async (t) => {
   const store = await newStore();
   const ids = [await addWebhook(store), await addWebhook(store)];
-  const told = new Set<number>();
+  const notified = new Set<number>();
   const ignore = (): void => undefined;
-  const onWebhook = ({ webhookId }: { webhookId: number }): void => void told.add(webhookId);
+  const onWebhook = ({ webhookId }: { webhookId: number }): void => void notified.add(webhookId);
   const handlers = { onWebhook, onWork: ignore, onEvents: ignore, onMissed: ignore };
   const listening = await listenForChanges(sql, handlers, HOUR_MS);
   t.after(() => listening.stop());
   assert.equal(await erase(store), 204);
   await until(
-    async () => ids.every((id) => told.has(id)),
+    async () => ids.every((id) => notified.has(id)),
     (all) => all,
   );
 });
 
-test('what an erased store held is deleted by and by, nothing of another, and its name last', async () => {
+test('the rows of an erased store are deleted in steps, none of another, and its name last', async () => {
   for (const { purge } of createErasedStorePurges({ sql })) await purge(100, clock.now());
   const [store, other] = [await newStore(), await newStore()];
   for (const id of [1, 2, 3]) {
@@ -152,7 +152,7 @@ test('what an erased store held is deleted by and by, nothing of another, and it
   const later = new Date(clock.now().getTime() + HOUR_MS);
   const isNamed = async () => (await sql`select from erased_store where id = ${store.storeId}`).length === 1;
   const counts = [await resources?.purge(2, later), await resources?.purge(2, later), await events?.purge(100, later)];
-  // One of each is the entry of the changelog that says which app was let in.
+  // One of each is the entry of the changelog that names the app with access.
   assert.deepEqual(counts, [2, 2, 4]);
   assert.deepEqual(
     [await left(store), await left(other)],
@@ -162,16 +162,16 @@ test('what an erased store held is deleted by and by, nothing of another, and it
     ],
   );
   await names?.purge(100, clock.now());
-  assert.equal(await isNamed(), true, 'while a publish may still be under way');
+  assert.equal(await isNamed(), true, 'while a publish may still be in progress');
   await names?.purge(100, later);
   assert.equal(await isNamed(), false);
 });
 
-test('the name of an erased store stays while anything of it is left', async () => {
+test('the name of an erased store stays while any row of it is left', async () => {
   const [names] = createStorePurges({ sql, tables: TABLES_OF_STORES });
   const ofErased = createErasedStorePurges({ sql });
   for (const one of ofErased) await one.purge(1_000, clock.now());
-  // Of everything but the last: each in turn is the only one that still has something.
+  // All tables but the last: each in turn is the only one that still has rows.
   for (const kept of ofErased) {
     const store = await newStore();
     await fill(store);
@@ -187,7 +187,7 @@ test('the name of an erased store stays while anything of it is left', async () 
   }
 });
 
-test('workers learn of another domain of the store', async () => {
+test('workers are notified of another domain of the store', async () => {
   const store = await newStore();
   await addWebhook(store);
   receiver.answer((_got, response) => void response.writeHead(204).end());

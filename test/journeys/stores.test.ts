@@ -1,4 +1,4 @@
-/** Stores over the API: made and erased by the platform, changed by whoever reaches them. */
+/** Stores over the API: created and erased by the platform, changed by each caller that can access them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ISSUER } from '../security/oauth-server.ts';
@@ -11,7 +11,7 @@ const { call, sql, alpha, beta, foreign, store, account, platformToken: platform
 const shop = { name: 'New', domain: 'New.example.com', email: 'new@example.com', time_zone: 'europe/berlin' };
 const made = () => call('POST', '/stores', { token: platform, body: shop });
 
-test('the platform makes a store, which is read where its answer says', async () => {
+test('the platform creates a store, which is read at the address of the answer', async () => {
   const { status, headers, body } = await made();
   assert.equal(status, 201);
   const address = `${ISSUER}/stores/${String(body['id'])}`;
@@ -29,7 +29,7 @@ test('the platform makes a store, which is read where its answer says', async ()
   assert.deepEqual((await call('GET', address, { token: platform })).body, { ...body, id, _links });
 });
 
-test('a store leads to everything that is in it', async () => {
+test('a store links to all its collections', async () => {
   const { body } = await call('GET', `/stores/${alpha}`, { token: store });
   const below = Object.entries(body._links).flatMap(([rel, { href }]) =>
     rel.startsWith('svc:') ? [[rel.slice(4), href]] : [],
@@ -44,7 +44,7 @@ test('a store leads to everything that is in it', async () => {
   assert.match(snapshots?.title ?? '', / MRR /);
 });
 
-test('everything that is in a store leads back to it', async () => {
+test('all collections of a store link back to it', async () => {
   const { _links: links } = (await call('GET', `/stores/${alpha}`, { token: store })).body;
   const lists = Object.entries(links).filter(([rel]) => rel.startsWith('svc:'));
   assert.equal(lists.length, 11);
@@ -54,7 +54,7 @@ test('everything that is in a store leads back to it', async () => {
   }
 });
 
-test('a store that is asked for twice under one key is made once', async () => {
+test('a store created twice under one idempotency key is created once', async () => {
   const headers = { 'Idempotency-Key': 'one store' };
   const [first, second] = [
     await call('POST', '/stores', { token: platform, body: shop, headers }),
@@ -66,7 +66,7 @@ test('a store that is asked for twice under one key is made once', async () => {
 for (const [what, body, faults] of [
   ['without anything', {}, ['domain required', 'email required', 'name required', 'time_zone required']],
   [
-    'with every fault',
+    'with every error',
     { name: '', domain: 'https://x', email: 'x', time_zone: 'Mars/Olympus', colour: 'red' },
     [
       'colour unknown_property',
@@ -77,13 +77,13 @@ for (const [what, body, faults] of [
     ],
   ],
 ] as const) {
-  test(`a store ${what} is refused, everything that is wrong with it at once`, async () => {
+  test(`a store ${what} is rejected with all its errors at once`, async () => {
     const refused = await call('POST', '/stores', { token: platform, body });
     assert.deepEqual([refused.status, faultsOf(refused)], [400, faults]);
   });
 }
 
-test('only the platform makes and erases stores', async () => {
+test('only the platform creates and erases stores', async () => {
   for (const token of [store, account]) {
     for (const [method, path, body] of [
       ['POST', '/stores', shop],
@@ -96,7 +96,7 @@ test('only the platform makes and erases stores', async () => {
   assert.equal((await call('GET', `/stores/${alpha}`, { token: store })).status, 200);
 });
 
-test('an app changes its store, what it does not name stays, and the dates follow the zone', async () => {
+test('an app changes its store, other properties stay, and the dates follow the zone', async () => {
   people.wait(60_000);
   const before = (await call('GET', `/stores/${alpha}`, { token: store })).body;
   const { status, body } = await call('PATCH', `/stores/${alpha}`, {
@@ -109,7 +109,7 @@ test('an app changes its store, what it does not name stays, and the dates follo
   assert.deepEqual((await call('GET', `/stores/${alpha}`, { token: account })).body, body);
 });
 
-test('with its time zone a store moves the end of the day on which its revenue is counted', async () => {
+test("a change of its time zone moves the end of the store's day of revenue", async () => {
   const path = `/stores/${beta}`;
   const resource = { id: 1, is_active: true };
   const body = { event: 'subscription/created', resource };
@@ -118,19 +118,19 @@ test('with its time zone a store moves the end of the day on which its revenue i
     assert.equal((await call('PATCH', path, { token: account, body: { time_zone } })).status, 200);
     const [row] = await sql<{ at: string }[]>`
       select to_char(due_at at time zone ${time_zone}, 'HH24:MI') as at from revenue_book where store_id = ${beta}`;
-    return row?.at ?? 'nobody knows';
+    return row?.at ?? 'no schedule';
   };
   assert.deepEqual([await endsAt('Pacific/Kiritimati'), await endsAt('Pacific/Honolulu')], ['00:10', '00:10']);
 });
 
-test('what was read can be sent back', async () => {
+test('a representation that was read can be sent back', async () => {
   const { body } = await call('GET', `/stores/${beta}`, { token: account });
   const answer = await call('PATCH', `/stores/${beta}`, { token: account, body });
   assert.equal(answer.status, 200);
   assert.equal(answer.body['name'], body['name']);
 });
 
-test('who publishes the steps in the lives of subscriptions is the decision of the platform', async () => {
+test('only the platform decides which side publishes the lifecycle events of subscriptions', async () => {
   const path = `/stores/${beta}`;
   const read = await call('GET', path, { token: account });
   const refused = await call('PATCH', path, { token: account, body: { subscription_events: 'published', name: 'No' } });
@@ -145,13 +145,13 @@ test('who publishes the steps in the lives of subscriptions is the decision of t
   assert.deepEqual([neither.status, faultsOf(neither)], [400, ['subscription_events invalid_value']]);
 });
 
-test('a store can be made that gets the steps in the lives of its subscriptions published', async () => {
+test('a store can be created whose subscription lifecycle events are published', async () => {
   const body = { ...shop, subscription_events: 'published' };
   const answer = await call('POST', '/stores', { token: platform, body });
   assert.deepEqual([answer.status, answer.body['subscription_events']], [201, 'published']);
 });
 
-test('a change with faults changes nothing, and names them all', async () => {
+test('a change with errors changes nothing, and names them all', async () => {
   const before = (await call('GET', `/stores/${alpha}`, { token: store })).body;
   const body = { name: 7, domain: '-x', email: 'x', time_zone: '' };
   const refused = await call('PATCH', `/stores/${alpha}`, { token: store, body });
@@ -165,7 +165,7 @@ test('a change with faults changes nothing, and names them all', async () => {
   assert.deepEqual((await call('GET', `/stores/${alpha}`, { token: store })).body, before);
 });
 
-test('a change of a store that somebody else has changed meanwhile is refused', async () => {
+test('a change of a store that was changed meanwhile is rejected', async () => {
   const read = await call('GET', `/stores/${alpha}`, { token: store });
   const headers = { 'If-Match': String(read.headers.get('etag')) };
   const change = (name: string) =>
@@ -175,14 +175,14 @@ test('a change of a store that somebody else has changed meanwhile is refused', 
   assert.equal((await call('GET', `/stores/${alpha}`, { token: store })).body['name'], 'First');
 });
 
-test('of changes at the same moment none is lost', async () => {
+test('of concurrent changes none is lost', async () => {
   const changes = [{ name: 'Both' }, { email: 'both@example.com' }, { domain: 'both.example.com' }];
   await Promise.all(changes.map((body) => call('PATCH', `/stores/${beta}`, { token: account, body })));
   const { body } = await call('GET', `/stores/${beta}`, { token: account });
   assert.deepEqual([body['name'], body['email'], body['domain']], ['Both', 'both@example.com', 'both.example.com']);
 });
 
-test('a store of somebody else is not there, whatever is asked of it', async () => {
+test('a store that the caller cannot access is not found, with any method', async () => {
   for (const [token, id] of [
     [store, beta],
     [store, foreign],
@@ -197,7 +197,7 @@ test('a store of somebody else is not there, whatever is asked of it', async () 
   assert.equal(row?.['name'], 'Foreign');
 });
 
-test('every store is among the stores of the platform', async () => {
+test("every store is in the platform's list of stores", async () => {
   const { body } = await call('GET', '/stores?limit=300', { token: platform });
   const [row] = await sql`select count(*) from store`;
   assert.equal(body['total_items'], String(row?.['count']));

@@ -1,4 +1,4 @@
-/** The life of a subscription as it is told: versions are published, steps are derived, delivered and read. */
+/** The lifecycle events of a subscription: versions are published, steps are derived, delivered and read. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -29,12 +29,12 @@ const version = (id: number | string, changes: Json, action = 'modified') => ({
   resource: { id, ...running, ...changes },
 });
 
-/** The steps of one subscription, in the order in which they were told. */
+/** Returns the steps of one subscription, in the order in which they were derived. */
 async function stepsOf(id: number | string): Promise<Reply[]> {
   const list = await replyOf(await get(`/subscription_events?limit=300&order=id&subscription_id=${id}`));
   return list._embedded['svc:subscription_events'] ?? [];
 }
-const told = async (id: number | string): Promise<unknown[]> => (await stepsOf(id)).map(({ event }) => event);
+const eventsOf = async (id: number | string): Promise<unknown[]> => (await stepsOf(id)).map(({ event }) => event);
 
 const NEXT = { next_transaction_date: '2026-09-01T00:00:00+0200' };
 const OWING = { ...NEXT, past_due_amount: '19.00', error_message: 'declined' };
@@ -60,23 +60,23 @@ const LIFE = [
   'modified',
 ];
 
-test('a life is told in order, a request a version', async () => {
+test('the steps of versions published one by one are derived in order', async () => {
   for (const one of life(100)) assert.equal((await publish(one)).status, 201);
-  assert.deepEqual(await told(100), LIFE);
+  assert.deepEqual(await eventsOf(100), LIFE);
 });
 
-test('a life that comes in one array is told in the same way', async () => {
+test('the steps of versions in one array are derived in the same order', async () => {
   assert.equal((await publish(life(101))).status, 200);
-  assert.deepEqual(await told(101), LIFE);
+  assert.deepEqual(await eventsOf(101), LIFE);
 });
 
-test('several steps of one version are told in one order', async () => {
+test('several steps of one version have a fixed order', async () => {
   await publish(version(102, OWING, 'created'));
   await publish(version(102, { ...PAID, next_transaction_date: '2026-10-01T00:00:00+0200', frequency: '1y' }));
-  assert.deepEqual(await told(102), ['activated', 'recovered', 'billing_success', 'modified']);
+  assert.deepEqual(await eventsOf(102), ['activated', 'recovered', 'billing_success', 'modified']);
 });
 
-test('an older version tells nothing, whether it comes alone or in an array', async () => {
+test('an older version derives no step, whether it comes alone or in an array', async () => {
   const at = (date: string, changes: Json) => version(103, { ...changes, date_modified: `${date}T12:00:00+0000` });
   await publish(at('2026-06-10', { is_active: false }));
   await publish([
@@ -84,12 +84,12 @@ test('an older version tells nothing, whether it comes alone or in an array', as
     at('2026-06-11', { is_active: false, note: 'b' }),
     at('2026-06-10', { note: 'a' }),
   ]);
-  assert.deepEqual(await told(103), ['modified']);
+  assert.deepEqual(await eventsOf(103), ['modified']);
   await publish(at('2026-06-08', {}));
-  assert.deepEqual(await told(103), ['modified']);
+  assert.deepEqual(await eventsOf(103), ['modified']);
 });
 
-test('a step names the subscription as its publisher does, and says what is owed and what differs', async () => {
+test("a step uses the publisher's names, and shows the amount owed and the differences", async () => {
   const template = { _embedded: { 'svc:transaction_template': { total_order: 19, currency_code: 'EUR' } } };
   await publish(version('S-104', template, 'created'));
   await publish(version('S-104', { ...template, ...NEXT, past_due_amount: '19.00' }));
@@ -111,7 +111,7 @@ test('a step names the subscription as its publisher does, and says what is owed
   assert.equal((await stepsOf(104))[0]?.['subscription_id'], 104);
 });
 
-test('the subscription after the step is embedded, without what was embedded in it, and not without end', async () => {
+test('the subscription after the step is embedded, without its own embedded resources and without recursion', async () => {
   const notes = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`note_${n}`, 'x'.repeat(1_000)]));
   const _embedded = { 'svc:customer': { email: 'ada@example.com' } };
   await publish([
@@ -127,7 +127,7 @@ test('the subscription after the step is embedded, without what was embedded in 
   assert.deepEqual(await embeddedOf(106), { id: 106, ...running, note: 'short' });
 });
 
-test('a webhook gets the step, byte for byte as GET and the payload of its event show it', async () => {
+test('a webhook receives the step, byte for byte as GET and the payload of its event show it', async () => {
   const webhook = {
     name: 'Steps',
     format: 'json',
@@ -157,7 +157,7 @@ test('a webhook gets the step, byte for byte as GET and the payload of its event
   );
 });
 
-test('fifty that come at once follow one another, none is lost and none told twice', async () => {
+test('of fifty concurrent versions each follows another, none is lost and none derives its step twice', async () => {
   await publish(version(108, { n: 0 }, 'created'));
   const requests = Array.from({ length: 50 }, (_, n) => publish(version(108, { n: n + 1 })));
   for (const { status } of await Promise.all(requests)) assert.equal(status, 201);
@@ -171,13 +171,13 @@ test('fifty that come at once follow one another, none is lost and none told twi
   assert.equal(new Set(rest.map((step) => of(step, 'after'))).size, 50);
 });
 
-test('a subscription that was erased and is published again begins a new life', async () => {
+test('a subscription that was erased and is published again begins a new lifecycle', async () => {
   await publish([version(112, {}, 'created'), version(112, { note: 'a' })]);
   const path = `/stores/${storeId}/subscriptions/112`;
   assert.equal((await app.api('DELETE', path, { token: platformToken })).status, 204);
-  const before = (await told(112)).length;
+  const before = (await eventsOf(112)).length;
   assert.equal((await publish(version(112, { note: 'b' }))).status, 201);
-  assert.deepEqual((await told(112)).slice(before), ['activated']);
+  assert.deepEqual((await eventsOf(112)).slice(before), ['activated']);
 });
 
 test('while steps are derived, publishing one is a 409 that names its place', async () => {
@@ -192,10 +192,10 @@ test('while steps are derived, publishing one is a 409 that names its place', as
   assert.equal(await fieldOf(step), 'event');
   assert.equal(await fieldOf([step]), '0.event');
   assert.equal(await fieldOf([version(109, {}), step]), '1.event');
-  assert.deepEqual(await told(109), []);
+  assert.deepEqual(await eventsOf(109), []);
 });
 
-test('what is refused for one does not disturb what others publish at the same moment', async () => {
+test('a rejected version does not disturb concurrent publishes of others', async () => {
   const step = { event: 'subscription_event/created', resource: { id: 'mine' } };
   const statuses = await Promise.all(
     Array.from(
@@ -205,12 +205,12 @@ test('what is refused for one does not disturb what others publish at the same m
     ),
   );
   assert.deepEqual(new Set(statuses), new Set([201, 409]));
-  const steps = await told(110);
+  const steps = await eventsOf(110);
   assert.deepEqual([steps[0], new Set(steps.slice(1))], ['activated', new Set(['modified'])]);
   assert.equal(steps.length, 10);
 });
 
-test('a store whose steps are published takes them, and derives none', async () => {
+test('a store whose steps are published accepts them, and derives none', async () => {
   const body = { name: 'Own', domain: 'own.example.com', email: 'own@example.com', time_zone: 'UTC' };
   const asked = { token: platformToken, body: { ...body, subscription_events: 'published' } };
   const store = Number((await replyOf(await app.api('POST', '/stores', asked)))['id']);

@@ -1,4 +1,4 @@
-/** The statements that sweep a lane by the thousand look at the rows of their batch, and at nothing behind it. */
+/** The statements that sweep a lane by the thousand read the rows of their batch, and none after it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { maintainPartitions } from '#db/partitions.ts';
@@ -16,7 +16,7 @@ const FIRST = dailyIdOf(dayOf(NOW), 0, SHARD);
 const ROWS = 10_000;
 const DEAD = 3;
 const BATCH = 20;
-/** Beyond the five executions after which PostgreSQL keeps a plan that knows no parameters. */
+/** Beyond the five executions after which PostgreSQL keeps a generic plan. */
 const EXECUTIONS = 7;
 
 const WAYS = [
@@ -32,7 +32,7 @@ for (const [where, isShared] of WAYS) {
     // Statistics of an empty table.
     await sql`alter table delivery set (autovacuum_enabled = false)`;
     await sql`vacuum analyze delivery`;
-    // Due one after the other: a few that died with a switch-off, then many of the living epoch.
+    // Due one after the other: a few of a disabled epoch, then many of the current one.
     await sql`
       insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
       select ${SHARD}, ${FIRST}::bigint + n * 256, ${WEBHOOK}, ${WEBHOOK}, (n > ${DEAD}::int)::int, ${FIRST}::bigint + n * 256,
@@ -57,7 +57,7 @@ for (const [where, isShared] of WAYS) {
         const before = await rowsRead();
         swept.push(await sweep());
         const read = (await rowsRead()) - before;
-        // Each row twice: where it is looked for, and where it is changed.
+        // Each row twice: where it is found, and where it is changed.
         assert.ok(read <= 2 * BATCH, `${what}: ${read} rows`);
       }
       assert.deepEqual(swept, what === 'dead' ? [DEAD, 0, 0, 0, 0, 0, 0] : swept.map(() => BATCH));

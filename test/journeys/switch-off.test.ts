@@ -1,4 +1,4 @@
-/** Who may switch a webhook off, and when it is too late for that. */
+/** Which worker may disable a webhook, and when it is too late for that. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { transaction } from '#db/pool.ts';
@@ -13,7 +13,7 @@ import { BASE_URL, startEngine } from '../setup/engine.ts';
 
 const FENCE = 5;
 
-/** A webhook of a shard that worker 7 holds, and what switches it off as whoever believes to have this fence. */
+/** A webhook of a shard that worker 7 owns, and a function that disables it as a worker with this fencing token. */
 async function start() {
   const engine = await startEngine();
   const { sql, clock } = engine;
@@ -21,7 +21,7 @@ async function start() {
   const shard = shardOf(webhookId);
   await sql`update shard_lease set owner = 7, fence = ${FENCE} where shard = ${shard}`;
   const native = createDisableWebhook(openInternalEvents({ baseUrl: BASE_URL }).changelog);
-  const told: Notice[] = [];
+  const notices: Notice[] = [];
   const demand = (fence: number, epoch: number, switchOff: DisableWebhook = native) => {
     const { promise: done, resolve } = Promise.withResolvers<number[]>();
     const lost: number[] = [];
@@ -34,7 +34,7 @@ async function start() {
       fenceOf: () => fence,
       onLost: (one) => lost.push(one),
       metrics: { deactivated: () => {} },
-      notify: (notice) => void told.push(notice),
+      notify: (notice) => void notices.push(notice),
       settings: { leaseMs: 1_000, deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
       disableWebhook: switchOff,
       onDone: () => resolve(lost),
@@ -48,17 +48,17 @@ async function start() {
       from webhook where id = ${webhookId}`;
     return { ...row };
   };
-  return { sql, shard, webhookId, demand, told, trace };
+  return { sql, shard, webhookId, demand, notices, trace };
 }
 
-test('who holds the shard switches off, and the store is told', async () => {
-  const { shard, webhookId, demand, told, trace } = await start();
+test('the owner of the shard disables the webhook, and the store is notified', async () => {
+  const { shard, webhookId, demand, notices, trace } = await start();
   assert.deepEqual(await demand(FENCE, 0), []);
   assert.deepEqual(await trace(), { isActive: false, epoch: 1, entries: 1 });
-  assert.deepEqual(told, [{ shard, webhookId, epoch: 0, about: 'failures' }]);
+  assert.deepEqual(notices, [{ shard, webhookId, epoch: 0, about: 'failures' }]);
 });
 
-test('who is frozen in the middle of it keeps the shard from its next owner for a lease at most', async () => {
+test('a worker that is frozen while it disables a webhook keeps the shard from its next owner for one lease at most', async () => {
   const { sql, shard, demand } = await start();
   const holds = Promise.withResolvers<void>();
   const thaws = Promise.withResolvers<boolean>();
@@ -75,24 +75,24 @@ test('who is frozen in the middle of it keeps the shard from its next owner for 
   assert.deepEqual([...taken], [{ owner: 8 }]);
 });
 
-test('who has lost the shard switches nothing off, and hears of it', async () => {
-  const { shard, demand, told, trace } = await start();
+test('a worker that has lost the shard disables nothing, and learns of the loss', async () => {
+  const { shard, demand, notices, trace } = await start();
   assert.deepEqual(await demand(FENCE - 1, 0), [shard]);
-  assert.deepEqual(told, []);
+  assert.deepEqual(notices, []);
   assert.deepEqual(await trace(), { isActive: true, epoch: 0, entries: 0 });
 });
 
-test('a webhook that was switched off and on again since it failed stays on', async () => {
+test('a webhook that was disabled and enabled since the failures stays enabled', async () => {
   const { sql, webhookId, demand, trace } = await start();
   await sql`update webhook set epoch = 1 where id = ${webhookId}`;
   assert.deepEqual(await demand(FENCE, 0), []);
   assert.deepEqual(await trace(), { isActive: true, epoch: 1, entries: 0 });
 });
 
-test('a webhook that is off already is not switched off twice, and nobody is told of it', async () => {
-  const { sql, webhookId, demand, told, trace } = await start();
+test('a disabled webhook is not disabled twice, and no notice is sent', async () => {
+  const { sql, webhookId, demand, notices, trace } = await start();
   await sql`update webhook set is_active = false where id = ${webhookId}`;
   assert.deepEqual(await demand(FENCE, 0), []);
   assert.deepEqual(await trace(), { isActive: false, epoch: 0, entries: 0 });
-  assert.deepEqual(told, []);
+  assert.deepEqual(notices, []);
 });

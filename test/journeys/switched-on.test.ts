@@ -1,4 +1,4 @@
-/** A webhook is on again while much of what was pending before is still to be ended. */
+/** A webhook is enabled again while many deliveries of the time before are still to be ended. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLog } from '#core/log.ts';
@@ -7,14 +7,14 @@ import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-/** More than memory holds of a webhook, and than one statement ends. */
+/** More than the memory holds of a webhook, and than one statement ends. */
 const DEAD = 2_500;
 
-test('what died with a switch-off takes no turns of what comes after the switch-on', async () => {
+test('deliveries that a disable failed delay no delivery after the enable', async () => {
   const engine = await startEngine();
   const { sql } = engine;
   const receiver = await startReceiver();
-  // One a second: as turns they would take forty minutes.
+  // One a second: as attempts they would take forty minutes.
   const webhookId = await engine.addWebhook(receiver.url, { ratePerSecond: 1 });
   await engine.publish(Array.from({ length: DEAD }, (_, n) => n));
   await sql`update webhook set epoch = epoch + 1 where shard = ${shardOf(webhookId)} and id = ${webhookId}`;
@@ -27,17 +27,17 @@ test('what died with a switch-off takes no turns of what comes after the switch-
     receiver.got.map(({ body }) => (JSON.parse(body.toString()) as { id: number }).id),
     [DEAD],
   );
-  const ended = await sql<{ told: string }[]>`
-    select state || ' ' || attempts || ' ' || count(*) as told from delivery_done where webhook_id = ${webhookId}
+  const ended = await sql<{ summary: string }[]>`
+    select state || ' ' || attempts || ' ' || count(*) as summary from delivery_done where webhook_id = ${webhookId}
     group by state, attempts order by 1`;
   assert.deepEqual(
-    ended.map(({ told }) => told),
+    ended.map(({ summary }) => summary),
     [`failed 0 ${DEAD}`, 'successful 1 1'],
   );
 });
 
-test('what is so old that its day is gone is ended as well, however much of it there is', async () => {
-  // Each of them is told in the log.
+test('deliveries whose day was dropped are ended as well, however many', async () => {
+  // Each of them is logged.
   const engine = await startEngine({ log: createLog('silent') });
   const { sql, storeId } = engine;
   const receiver = await startReceiver();

@@ -1,4 +1,4 @@
-/** What the database cannot read any more holds up itself and nothing else. */
+/** A row that the database cannot read blocks its own webhook and no other. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLog } from '#core/log.ts';
@@ -12,11 +12,11 @@ const SOUND = 5;
 const DAMAGED = `create function damaged(id bigint, bad bigint) returns boolean language plpgsql immutable as
   $$ begin if id = bad then raise exception 'invalid page' using errcode = 'XX001'; end if; return true; end $$`;
 
-test('one event that cannot be read stops no other webhook of its shard', async () => {
+test('one event that cannot be read delays no other webhook of its shard', async () => {
   const engine = await startEngine();
   const { sql } = engine;
   const receiver = await startReceiver();
-  // The first is fetched alone, and all that follow together.
+  // The first is fetched alone, and all others together.
   await engine.addWebhook(`${receiver.url}/first`);
   const id = await engine.addWebhook(`${receiver.url}/damaged`);
   await engine.publish([1]);
@@ -35,7 +35,7 @@ test('one event that cannot be read stops no other webhook of its shard', async 
   assert.equal(new Set(receiver.got.map(({ path }) => path)).size, SOUND + 2);
 });
 
-test('one webhook that cannot be read stops no other of its shard', async () => {
+test('one webhook that cannot be read delays no other of its shard', async () => {
   const again: unknown[] = [];
   const write = (line: string): void => {
     const { lanes } = JSON.parse(line) as { lanes?: number };
@@ -44,7 +44,7 @@ test('one webhook that cannot be read stops no other of its shard', async () => 
   const engine = await startEngine({ log: createLog('warn', { write }) });
   const { sql } = engine;
   const receiver = await startReceiver();
-  // The first is fetched alone, and all that follow together.
+  // The first is fetched alone, and all others together.
   await engine.addWebhook(`${receiver.url}/first`);
   const id = await engine.addWebhook(`${receiver.url}/damaged`);
   for (let n = 0; n < SOUND; n += 1) await engine.addWebhook(`${receiver.url}/${n}`);
@@ -58,5 +58,5 @@ test('one webhook that cannot be read stops no other of its shard', async () => 
     (count) => count >= SOUND + 1,
   );
   assert.equal(new Set(receiver.got.map(({ path }) => path)).size, SOUND + 1);
-  assert.deepEqual(new Set(again), new Set([1]), 'nobody is tried again but the one');
+  assert.deepEqual(new Set(again), new Set([1]), 'only the unreadable webhook is tried again');
 });

@@ -7,10 +7,10 @@ import { until } from '../setup/until.ts';
 
 const UNRECORDED = 20;
 const AT_ONCE = 8;
-/** Times that it is asked, 5 ms apart, whether it goes on; unhindered all 500 arrive in less. */
+/** The number of checks, 5 ms apart, whether it continues; without the limit all 500 arrive in less. */
 const PATIENCE = 100;
 
-test('sending stops while too much is unrecorded, and goes on by itself', async () => {
+test('sending pauses while too many outcomes are unrecorded, and resumes by itself', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   const webhookId = await engine.addWebhook(receiver.url);

@@ -7,10 +7,10 @@ import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-/** Far more than calls may stand on the stack of each other. */
+/** Far more than the maximum depth of the call stack. */
 const BACKLOG = 5_000;
 
-test('a queue of what ends without being sent is worked off, however long', async () => {
+test('a queue of deliveries that end without being sent is processed, however long', async () => {
   const engine = await startEngine({ log: createLog('silent') });
   const receiver = await startReceiver();
   // With a query, so that the body is read before it is sent.

@@ -1,4 +1,4 @@
-/** Webhooks whose row cannot be used: what they have waits, is sent when they can be used again, and ends after 72 hours. */
+/** Webhooks whose row cannot be used: deliveries wait, are sent when it can be used again, and end after 72 hours. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
@@ -12,7 +12,7 @@ const FAULTS_AN_HOUR = 120;
 
 type Broken = { encryption_key?: Buffer | null; url?: string | null };
 
-/** The ways in which a row cannot be used, as SQL breaks it behind the API. */
+/** The ways in which a row cannot be used, as SQL damages it behind the API. */
 const BROKEN = {
   'a key that does not open': { encryption_key: Buffer.from('sealed with a key that is lost') },
   'a url that is no URL': { url: 'no url' },
@@ -41,9 +41,9 @@ async function start(broken: Broken) {
   await set(broken);
   await engine.publish([0]);
   const worker = await work();
-  /** As discovery does every half a minute. */
+  /** Runs the reconciliation that runs every half a minute. */
   const look = (by = worker) => by.webhookChanged({ shard: shardOf(webhookId), webhookId });
-  /** Of the deliveries that are not about to end. */
+  /** Returns the fault counts of the deliveries that are not about to end. */
   const faults = async (): Promise<number[]> => {
     const rows = await sql<{ faults: number }[]>`
       select faults from delivery where faults < ${72 * FAULTS_AN_HOUR} order by event_id`;
@@ -61,7 +61,7 @@ async function start(broken: Broken) {
       await set({ ...sound });
       look();
     },
-    /** Passes hours, one after the other, after each of which the deliveries have so many faults. */
+    /** Advances the clock by hours; after each of them the deliveries have this many faults. */
     pass: async (hours: number, expected: (hour: number) => readonly number[]) => {
       for (let hour = 1; hour <= hours; hour += 1) {
         const before = String(await faults());
@@ -74,7 +74,7 @@ async function start(broken: Broken) {
 }
 
 for (const [what, broken] of Object.entries(BROKEN)) {
-  test(`what waits for ${what} ends as internal after 72 hours, and not what came later`, async () => {
+  test(`deliveries for ${what} end as internal after 72 hours, and later ones do not`, async () => {
     const { sql, publish, pass, receiver } = await start(broken);
     await pass(70, (hour) => [hour * FAULTS_AN_HOUR]);
     await publish();
@@ -89,7 +89,7 @@ for (const [what, broken] of Object.entries(BROKEN)) {
   });
 }
 
-test('what waited for a webhook that can be used again is sent at once', async () => {
+test('deliveries of a webhook that can be used again are sent at once', async () => {
   const { publish, pass, mend, receiver } = await start(BROKEN['a key that does not open']);
   await publish();
   await pass(71, (hour) => [hour * FAULTS_AN_HOUR, hour * FAULTS_AN_HOUR]);
@@ -97,7 +97,7 @@ test('what waited for a webhook that can be used again is sent at once', async (
   await receiver.until(2);
 });
 
-test('a worker that starts begins an hour of its own, so that starts end nothing', async () => {
+test('a worker that starts begins a new hour, so that restarts end no delivery', async () => {
   const { worker, work, clock, faults, look, pass } = await start(BROKEN['a key that does not open']);
   await pass(1, () => [FAULTS_AN_HOUR]);
   await worker.stop();

@@ -1,4 +1,4 @@
-/** A user is erased: with the answer nothing opens any more that was opened in their name. */
+/** A user is erased: from the answer on none of their sessions, tokens and links works. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createPasswords } from '#identity/accounts/passwords.ts';
@@ -12,7 +12,7 @@ const { call, sql, alpha, adaId, platformToken: platform } = people;
 const passwords = createPasswords({ hashesAtOnce: 1 });
 
 let n = 0;
-/** Somebody who is signed in, belongs to a store, has let an app into it and has made one. */
+/** Creates a signed-in user who belongs to a store, has given an app access to it and has created one. */
 async function newPerson() {
   const email = `person${(n += 1)}@example.com`;
   const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: people.now() });
@@ -28,7 +28,7 @@ async function newPerson() {
 }
 const erase = (id: number, headers = {}) => call('DELETE', `/users/${id}`, { token: platform, headers });
 
-test('whoever is erased is gone: their session, membership, tokens and password', async () => {
+test('an erased user has no session, membership, token or password any more', async () => {
   const { id, email, browser, tokens } = await newPerson();
   const token = String(tokens['access_token']);
   const refresh = { grant_type: 'refresh_token', refresh_token: String(tokens['refresh_token']), ...people.client };
@@ -44,7 +44,7 @@ test('whoever is erased is gone: their session, membership, tokens and password'
   assert.equal((await call('GET', `/users/${adaId}`, { token: platform })).status, 200);
 });
 
-test('the apps of whoever is erased go with them, as nobody else could look after them', async () => {
+test('the apps of an erased user are deleted with them, because no one else could manage them', async () => {
   const { id, app } = await newPerson();
   const clientId = String(app['client_id']);
   assert.equal((await call('GET', `/clients/${clientId}`, { token: platform })).status, 200);
@@ -55,13 +55,13 @@ test('the apps of whoever is erased go with them, as nobody else could look afte
   assert.deepEqual([refused.status, refused.body['error']], [401, 'invalid_client']);
 });
 
-test('the audit says by number who was erased and what ended with it', async () => {
+test('the audit has the number of the erased user and the grants that ended', async () => {
   const { id } = await newPerson();
   await erase(id);
-  const deeds = await sql<{ action: string; address: string | null }[]>`
+  const entries = await sql<{ action: string; address: string | null }[]>`
     select action, address from audit where user_id = ${id} order by id desc limit 3`;
   assert.deepEqual(
-    deeds.map(({ action, address }) => [action, address]),
+    entries.map(({ action, address }) => [action, address]),
     [
       ['user_erased', '127.0.0.1'],
       ['client_deleted', '127.0.0.1'],
@@ -79,7 +79,7 @@ test('an address is free again once its user is erased', async () => {
   assert.notEqual(made.body['id'], id);
 });
 
-test('only the platform erases users, and only as it read them', async () => {
+test('only the platform erases users, and only if the entity tag matches', async () => {
   const { id, tokens } = await newPerson();
   const refused = await call('DELETE', `/users/${id}`, { token: String(tokens['access_token']) });
   assert.deepEqual([refused.status, refused.body['error']], [403, 'insufficient_scope']);
@@ -88,14 +88,14 @@ test('only the platform erases users, and only as it read them', async () => {
   assert.equal((await erase(id, { 'If-Match': String(read.headers.get('etag')) })).status, 204);
 });
 
-test('a refresh that meets the erasure ends with it, and neither waits for the other', async () => {
+test('a refresh that races the erasure ends with it, and neither waits for the other', async () => {
   for (let round = 0; round < 5; round += 1) {
     const { id, tokens } = await newPerson();
     const form = { grant_type: 'refresh_token', refresh_token: String(tokens['refresh_token']), ...people.client };
     const [erased, ...refreshed] = await Promise.all([erase(id), people.token(form), people.token(form)]);
     assert.equal(erased.status, 204);
     for (const { status, body } of refreshed) {
-      assert.ok(status === 200 || status === 400, `a refresh answered ${status}`);
+      assert.ok(status === 200 || status === 400, `the refresh answered ${status}`);
       if (status === 200) assert.equal((await call('GET', '/', { token: String(body['access_token']) })).status, 401);
     }
   }

@@ -38,7 +38,7 @@ const actionRoutesOf = (userId: unknown, action: string) => sql<{ address: strin
   select address, client from audit where user_id = ${Number(userId)} and action = ${action}
 `;
 
-test('the platform makes a user with a password, who signs in with it', async () => {
+test('the platform creates a user with a password, who signs in with it', async () => {
   const made = await call('POST', '/users', platform, { email: 'New@example.com', password: PASSWORD });
   const { id, email, date_created: created, _links: links, ...rest } = made.body;
   assert.equal(made.status, 201);
@@ -47,9 +47,9 @@ test('the platform makes a user with a password, who signs in with it', async ()
   assert.equal(links['self']?.href, `${ISSUER}/users/${String(id)}`);
   assert.equal((await createBrowser(server.origin).signIn('new@example.com')).status, 303);
   assert.equal(mails.unread().length, 0);
-  const [deed, ...more] = await actionRoutesOf(id, 'user_created');
-  assert.deepEqual([deed?.address, more.length], ['127.0.0.1', 0]);
-  assert.ok(deed?.client);
+  const [entry, ...more] = await actionRoutesOf(id, 'user_created');
+  assert.deepEqual([entry?.address, more.length], ['127.0.0.1', 0]);
+  assert.ok(entry?.client);
 });
 
 test('a user without a password is mailed a link by which they choose one', async () => {
@@ -65,7 +65,7 @@ test('a user without a password is mailed a link by which they choose one', asyn
 
 for (const [what, body, faults] of [
   ['without an address', {}, ['email required']],
-  ['with every fault', { email: 'x', password: 'short' }, ['password too_short', 'email invalid_value']],
+  ['with every error', { email: 'x', password: 'short' }, ['password too_short', 'email invalid_value']],
   ['with an unknown property', { email: 'y@example.com', is_admin: true }, ['is_admin unknown_property']],
   [
     'whose password is the address',
@@ -73,13 +73,13 @@ for (const [what, body, faults] of [
     ['password invalid_value'],
   ],
 ] as const) {
-  test(`a user ${what} is refused`, async () => {
+  test(`a user ${what} is rejected`, async () => {
     const refused = await call('POST', '/users', platform, body);
     assert.deepEqual([refused.status, faultsOf(refused)], [400, faults]);
   });
 }
 
-test('where no mail is sent a user needs a password, since nobody else could give them one', async () => {
+test('without a mail server a user needs a password, since there is no other way to set one', async () => {
   const mute = await startAuthorizationServer();
   const asked = await mute.token({ grant_type: 'client_credentials', scope: 'platform', ...mute.platform });
   const token = String(asked.body['access_token']);
@@ -93,19 +93,19 @@ test('where no mail is sent a user needs a password, since nobody else could giv
   assert.equal((await call('POST', '/users', token, made, mute.origin)).status, 201);
 });
 
-test('an address is taken in whatever case it is written', async () => {
+test('an address is accepted in any case of letters', async () => {
   const refused = await call('POST', '/users', platform, { email: ada.toUpperCase(), password: PASSWORD });
   assert.deepEqual([refused.status, faultsOf(refused)], [409, ['email email_taken']]);
 });
 
-test('only the platform makes users', async () => {
+test('only the platform creates users', async () => {
   for (const scope of ['store_full_access', 'user_full_access'] as const) {
     const refused = await call('POST', '/users', await tokenOf(scope), { email: 'z@example.com', password: PASSWORD });
     assert.deepEqual([refused.status, refused.body['error']], [403, 'insufficient_scope']);
   }
 });
 
-test('the platform sees all users, whoever else the one that they act for', async () => {
+test('the platform sees all users, an app only the one that it acts for', async () => {
   const [user, store] = [await tokenOf('user_full_access'), await tokenOf('store_full_access')];
   const status = async (token: string, id: number) => (await call('GET', `/users/${id}`, token)).status;
   const seen = [platform, user, store].map((token) => Promise.all([status(token, adaId), status(token, bobId)]));
@@ -117,7 +117,7 @@ test('the platform sees all users, whoever else the one that they act for', asyn
   assert.equal(await status(platform, 999_999_999), 404);
 });
 
-test('an e-mail address is for the platform and for whom it is about, and no app is told it', async () => {
+test('an e-mail address is shown to the platform and to its own user, and to no app', async () => {
   const email = async (token: string) => (await call('GET', `/users/${adaId}`, token)).body['email'];
   assert.equal(await email(platform), ada);
   for (const scope of ['store_full_access', 'user_full_access'] as const)
@@ -133,7 +133,7 @@ test('an e-mail address is for the platform and for whom it is about, and no app
   assert.equal((await page(bob)).status, 404);
 });
 
-test('a user leads to stores and connected apps, and to their own apps unless an app of one store asks', async () => {
+test('a user links to stores and connected apps, and to their own apps unless an app of one store asks', async () => {
   const links = async (token: string) => {
     const { _links: found } = (await call('GET', `/users/${adaId}`, token)).body;
     return ['svc:stores', 'svc:grants', 'svc:clients'].map((rel) => found[rel]?.href);
@@ -145,7 +145,7 @@ test('a user leads to stores and connected apps, and to their own apps unless an
   assert.deepEqual(await links(await tokenOf('store_full_access')), [stores, grants, undefined]);
 });
 
-test('the platform lists users, found by their address', async () => {
+test('the platform lists users, filtered by their address', async () => {
   const listed = async (query: string) => {
     const { body } = await call('GET', `/users?${query}`, platform);
     return body._embedded?.['svc:users']?.map((user) => user['id']);
@@ -156,7 +156,7 @@ test('the platform lists users, found by their address', async () => {
     assert.equal((await call('GET', '/users', await tokenOf(scope))).status, 403);
 });
 
-test('a user who is asked for twice under one key is made once, and mailed once', async () => {
+test('a user created twice under one idempotency key is created once, and mailed once', async () => {
   const ask = () =>
     fetch(`${server.origin}/users`, {
       method: 'POST',
@@ -195,7 +195,7 @@ async function printed(...args: string[]) {
   return JSON.parse(out) as Record<string, unknown>;
 }
 
-test('the operator makes a user, gives them another password and ends their sessions with it', async () => {
+test('the operator creates a user, gives them another password and ends their sessions with it', async () => {
   const made = await printed('create', 'cli@example.com');
   const browser = createBrowser(server.origin);
   assert.equal((await browser.signIn('cli@example.com', String(made['password']))).status, 303);
@@ -207,7 +207,7 @@ test('the operator makes a user, gives them another password and ends their sess
     assert.deepEqual([...(await actionRoutesOf(made['id'], action))], [{ address: null, client: null }], action);
 });
 
-test('apps stay connected when the operator gives another password, unless told', async () => {
+test('apps stay connected when the operator sets another password, unless requested otherwise', async () => {
   const token = await tokenOf('user_full_access');
   await printed('set-password', ada);
   assert.equal((await call('GET', `/users/${adaId}`, token)).status, 200);
@@ -216,7 +216,7 @@ test('apps stay connected when the operator gives another password, unless told'
   assert.equal((await server.browser.signIn(ada, String(password))).status, 303);
 });
 
-test('the operator keeps a user out and lets them in again, each written down once', async () => {
+test('the operator disables a user and enables them again, each with one audit entry', async () => {
   const browser = createBrowser(server.origin);
   await browser.signIn(server.bob);
   await printed('disable', server.bob);
@@ -229,20 +229,20 @@ test('the operator keeps a user out and lets them in again, each written down on
     assert.equal((await actionRoutesOf(bobId, action)).length, 1, action);
 });
 
-test('the operator hands out a link to a new password', async () => {
+test('the operator creates a link to a new password', async () => {
   const { code, out } = await program('reset-link', server.bob);
   assert.equal(code, 0);
   const [, token = ''] =
     /^https:\/\/auth\.example\.com\/reset-password\?token=(hal_pr_[A-Za-z0-9_-]{43})\n$/.exec(out) ?? [];
-  // The program goes by the clock of the machine, the server by the test's.
+  // The program uses the clock of the machine, the server that of the test.
   server.wait(Date.now() - server.now().getTime());
   const browser = createBrowser(server.origin);
   assert.equal((await browser.post('/reset-password', { token, password: 'another password' })).status, 303);
 });
 
-test('somebody who does not exist is named', async () => {
-  const { code, err } = await program('disable', 'nobody@example.com');
-  assert.deepEqual([code, / no user .* nobody@example\.com\n$/.test(err)], [1, true], err);
+test('an unknown user is named in the error', async () => {
+  const { code, err } = await program('disable', 'unknown@example.com');
+  assert.deepEqual([code, / no user .* unknown@example\.com\n$/.test(err)], [1, true], err);
 });
 
 test('the help of every command has an example', () => {

@@ -1,4 +1,4 @@
-/** Whoever opens the page of a webhook that does not work reads there why, and what to do next. */
+/** The page of a webhook that does not work shows the reason and the next step. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -41,7 +41,7 @@ const says = (path: string, words: RegExp) =>
   );
 const set = (path: string, is_active: '0' | '1') => app.api('PATCH', path, { body: { is_active } });
 
-test('the page of a webhook says why nothing arrives, that it was switched off, by whom, and how to go on', async () => {
+test('the page of a webhook shows why deliveries fail, that it was disabled, by which actor, and how to continue', async () => {
   const at = await make();
   assert.equal(await adviceAt(at), '');
   await publish(1);

@@ -1,4 +1,4 @@
-/** Many at once: the limit of a store is exact, and no change is lost. */
+/** Concurrent requests: the limit of a store is exact, and no change is lost. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
@@ -6,7 +6,7 @@ import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 const { call, sql, a, b, changed } = await startWebhookApi();
 const path = `/stores/${a}/webhooks`;
 
-test('of 20 creates at once on a store with 90 webhooks, 10 succeed and 10 are told of the limit', async () => {
+test('of 20 concurrent creates on a store with 90 webhooks, 10 succeed and 10 report the limit', async () => {
   for (let i = 0; i < 90; i += 1) await call('POST', path, { body: minimal });
   changed.length = 0;
   const replies = await Promise.all(Array.from({ length: 20 }, () => call('POST', path, { body: minimal })));
@@ -18,7 +18,7 @@ test('of 20 creates at once on a store with 90 webhooks, 10 succeed and 10 are t
   assert.deepEqual([row?.['total'], changed.length], [100, 10]);
 });
 
-test('the limit is a store’s own, and a deleted webhook makes room', async () => {
+test('each store has its own limit, and a deleted webhook frees a place', async () => {
   assert.equal((await call('POST', `/stores/${b}/webhooks`, { token: 'b', body: minimal })).status, 201);
   assert.equal((await call('POST', path, { body: minimal })).status, 409);
   const { body } = await call('GET', `${path}?limit=1`);
@@ -26,7 +26,7 @@ test('the limit is a store’s own, and a deleted webhook makes room', async () 
   assert.equal((await call('POST', path, { body: minimal })).status, 201);
 });
 
-test('changes of different properties at once all arrive, each counted', async () => {
+test('concurrent changes of different properties all take effect, each counted', async () => {
   const { body } = await call('POST', `/stores/${b}/webhooks`, { token: 'b', body: minimal });
   const id = Number(body['id']);
   const changes: Record<string, unknown> = {
@@ -51,7 +51,7 @@ test('changes of different properties at once all arrive, each counted', async (
   assert.deepEqual([row?.['revision'], row?.['epoch']], [1 + replies.length, 1]);
 });
 
-test('of several deletes at once one succeeds, and a change beside them is whole or a 404', async () => {
+test('of several concurrent deletes one succeeds, and a concurrent change is complete or a 404', async () => {
   const { body } = await call('POST', `/stores/${b}/webhooks`, { token: 'b', body: minimal });
   const at = `/webhooks/${String(body['id'])}`;
   const [patch, ...deletes] = await Promise.all([

@@ -1,4 +1,4 @@
-/** Every constraint and default of a webhook's fields, as the specification's table and the contract have them. */
+/** Every constraint and default of a webhook's fields, as in the specification's table and the contract. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { resourceTypes } from '#catalog/catalog.ts';
@@ -35,7 +35,7 @@ const accepted: [string, object, object][] = [
     { is_active: v },
     { is_active: '0', state: 'inactive' },
   ]),
-  ['is_active "", which PHP makes of false', { is_active: '' }, { is_active: '0', state: 'inactive' }],
+  ['is_active "", which PHP sends for false', { is_active: '' }, { is_active: '0', state: 'inactive' }],
   ['query before events', { query: 'zoom=items,subscription&fields=id' }, { event_resource: null }],
   ['encryption_key that is no base64 after whsec_', { encryption_key: 'whsec_%%%' }, {}],
   ['20 headers', { headers: Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`X-${i}`, 'v'])) }, {}],
@@ -117,7 +117,7 @@ const refused: [string, object, string[]][] = [
   ['__proto__', JSON.parse('{"__proto__":1}') as object, ['__proto__ unknown_property']],
 ];
 for (const [title, change, faults] of refused) {
-  test(`refused: ${title}`, async () => {
+  test(`rejected: ${title}`, async () => {
     const body = { ...minimal, ...change };
     if (Object.hasOwn(change, '__proto__')) Object.defineProperty(body, '__proto__', { value: 1, enumerable: true });
     const reply = await call('POST', collection, { body });
@@ -125,7 +125,7 @@ for (const [title, change, faults] of refused) {
   });
 }
 
-test('all faults of a body leave together, those of the schema and those of the rules', async () => {
+test('all errors of a body are reported together, those of the schema and those of the rules', async () => {
   const body = { format: 'json', url: 'x', colour: 1, events: ['a/b'], rate_per_second: 0, headers: { Host: 'x' } };
   const reply = await call('POST', collection, { body });
   const expected = [
@@ -144,14 +144,14 @@ test('all faults of a body leave together, those of the schema and those of the 
   assert.deepEqual(faultsIn(patched), ['name invalid_value', 'encryption_key required']);
 });
 
-test('a form without a value for is_active switches a webhook off', async () => {
+test('a form without a value for is_active disables a webhook', async () => {
   const { body: made } = await post({});
   const at = `/webhooks/${String(made['id'])}`;
   const { status, body } = await call('PATCH', at, { body: new URLSearchParams({ is_active: '' }) });
   assert.deepEqual([status, body['is_active']], [200, '0']);
 });
 
-test('a query that was set before the events is read again when they are chosen', async () => {
+test('a query that was set before the events is validated again when the events are set', async () => {
   const { body: made } = await post({ query: 'zoom=items' });
   const at = `/webhooks/${String(made['id'])}`;
   assert.deepEqual(faultsIn(await call('PATCH', at, { body: { event_resource: 'customer' } })), [
@@ -161,7 +161,7 @@ test('a query that was set before the events is read again when they are chosen'
   assert.deepEqual([status, body['query'], body['event_resource']], [200, 'zoom=items', 'transaction']);
 });
 
-test('fields of one webhook means what it means of the collection', async () => {
+test('the fields parameter works on one webhook as on the collection', async () => {
   const { body: made } = await post({});
   const at = `/webhooks/${String(made['id'])}`;
   const { _links: links, ...rest } = (await call('GET', `${at}?fields=name,url`)).body;
@@ -178,7 +178,7 @@ test('fields of one webhook means what it means of the collection', async () => 
   }
 });
 
-test('the messages say what is possible, without the second spellings', async () => {
+test('the messages name the allowed values, without alternative spellings', async () => {
   const reply = await post({ format: 'x', version: 'x', is_active: 'x', event_resource: 'x', retry_profile: 'x' });
   const messages = (reply.body._embedded['svc:errors'] ?? []).map((fault) => String(fault['message']));
   assert.deepEqual(
@@ -193,7 +193,7 @@ test('the messages say what is possible, without the second spellings', async ()
   );
 });
 
-test('the operator’s setting allows further versions', async () => {
+test('a setting of the operator allows further versions', async () => {
   const { call: other, a: store } = await startWebhookApi({ versions: ['2', '3', 'beta'] });
   for (const [version, read] of [
     [3, '3'],

@@ -1,4 +1,4 @@
-/** What a store owner reads of webhooks at one look is what happened: counted by a worker, told by the API. */
+/** The health of webhooks, counted by a worker and shown by the API, matches what happened. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -14,7 +14,7 @@ type Resource = Record<string, unknown> & {
 
 const [DELIVERED, FAILED] = [7, 3];
 
-test('after a stop the health of a webhook says exactly what was delivered and what failed, and why', async () => {
+test('after a stop the health of a webhook shows exactly what was delivered and what failed, and why', async () => {
   const { sql } = await testDatabase();
   const app = await startTestApp({ roles: ['serve'], sql });
   const engine = await startEngine({ sql });
@@ -36,7 +36,7 @@ test('after a stop the health of a webhook says exactly what was delivered and w
     () => sql`select outcome from attempt`,
     (attempts) => attempts.length === DELIVERED + FAILED,
   );
-  // The hours are added every few seconds; a worker that stops adds what it has at once.
+  // Hourly statistics are written every few seconds; a worker that stops writes them at once.
   await worker.stop();
 
   const read = async (path: string): Promise<Resource> => {
@@ -45,10 +45,10 @@ test('after a stop the health of a webhook says exactly what was delivered and w
     return (await response.json()) as Resource;
   };
   const healthOf = (id: number) => read(`/webhooks/${id}/health`);
-  const told = ({ state, attempts, delivered, success_rate, pending, consecutive_failures }: Resource) => {
+  const summary = ({ state, attempts, delivered, success_rate, pending, consecutive_failures }: Resource) => {
     return { state, attempts, delivered, success_rate, pending, consecutive_failures };
   };
-  assert.deepEqual(told(await healthOf(works)), {
+  assert.deepEqual(summary(await healthOf(works)), {
     state: 'ok',
     attempts: DELIVERED,
     delivered: DELIVERED,
@@ -57,7 +57,7 @@ test('after a stop the health of a webhook says exactly what was delivered and w
     consecutive_failures: 0,
   });
   const failing = await healthOf(fails);
-  assert.deepEqual(told(failing), {
+  assert.deepEqual(summary(failing), {
     state: 'failing',
     attempts: FAILED,
     delivered: 0,

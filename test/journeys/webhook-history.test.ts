@@ -1,4 +1,4 @@
-/** What was sent: the deliveries and attempts of a webhook, from rows as publish and the delivery room write them. */
+/** The deliveries and attempts of a webhook, from rows as publish and the delivery module write them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHistory } from '../setup/history.ts';
@@ -37,7 +37,7 @@ async function list(part: 'statuses' | 'logs', query = '') {
   return { body, items: body._embedded[`svc:${part}`] ?? [] };
 }
 
-test('deliveries are listed newest first, pending and ended in one line', async () => {
+test('deliveries are listed newest first, pending and completed ones together', async () => {
   const { body, items } = await list('statuses');
   assert.deepEqual(
     items.map((item) => [item['id'], item['status']]),
@@ -53,7 +53,7 @@ test('deliveries are listed newest first, pending and ended in one line', async 
   assert.equal(body._links['svc:webhook']?.href, `${BASE_URL}/webhooks/${webhook}`);
 });
 
-test('a delivery says what it is about, its dates in the store’s zone, and links to it', async () => {
+test("a delivery shows its event, its dates in the store's zone, and links to it", async () => {
   const { items } = await list('statuses', '?offset=3&limit=1');
   const { _links: links, ...properties } = items[0] ?? {};
   assert.deepEqual(properties, {
@@ -80,7 +80,7 @@ test('a delivery whose event retention has dropped is still listed', async () =>
   assert.deepEqual(Object.keys(first?._links ?? {}), ['curies', 'self', 'svc:webhook']);
 });
 
-test('attempts are listed newest first with what came back', async () => {
+test('attempts are listed newest first with their responses', async () => {
   const { body, items } = await list('logs');
   assert.deepEqual(
     items.map((item) => item['id']),
@@ -127,7 +127,7 @@ test('both are paged like every collection', async () => {
   }
 });
 
-test('a delivery that waits comes no sooner than the pause and the probe of its webhook, also where it is looked for', async () => {
+test('the next attempt of a delivery is never before the pause or the probe of its webhook, also in a filter', async () => {
   const holdUntil = (paused: Date | null, probe: Date | null) => sql`
     insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until, probe_at)
     values (${shard}, ${webhook}, 0, 5, ${now}, ${paused}, ${probe})
@@ -136,11 +136,11 @@ test('a delivery that waits comes no sooner than the pause and the probe of its 
     (await list('statuses', query)).items.map((item) => item['date_next']);
   // They are due 32, 34 and 35 seconds after ten.
   const at = (seconds: number) => new Date(Date.UTC(2026, 6, 1, 10, 0, seconds));
-  const told = (seconds: number) => `2026-07-01T12:00:${seconds}+0200`;
+  const dateAt = (seconds: number) => `2026-07-01T12:00:${seconds}+0200`;
   await holdUntil(at(34), at(33));
-  assert.deepEqual(await nexts(), [told(35), told(34), told(34)]);
+  assert.deepEqual(await nexts(), [dateAt(35), dateAt(34), dateAt(34)]);
   await holdUntil(null, at(59));
-  assert.deepEqual(await nexts(), [told(59), told(59), told(59)]);
+  assert.deepEqual(await nexts(), [dateAt(59), dateAt(59), dateAt(59)]);
   const waits = async () => (await call('GET', `/webhooks/${webhook}/statuses/${id(4)}`)).body['waits_for'];
   assert.match(String(await waits()), / after 5 consecutive failures /);
   await holdUntil(at(59), at(33));
@@ -149,7 +149,7 @@ test('a delivery that waits comes no sooner than the pause and the probe of its 
   assert.deepEqual(await nexts('?date_next:lessthan=2026-07-01T10:00:59Z'), []);
 });
 
-test('after a switch-off, and after the switch-on that follows, what was pending reads as failed', async () => {
+test('after a disable, and after the enable that follows, earlier pending deliveries read as failed', async () => {
   for (const is_active of [0, 1]) {
     await call('PATCH', `/webhooks/${webhook}`, { body: { is_active } });
     const { items } = await list('statuses');
@@ -167,7 +167,7 @@ const setState = (failures: number, paused: Date | null) => sql`
     first_failure_at = excluded.first_failure_at, paused_until = excluded.paused_until`;
 const stateNow = async () => (await call('GET', `/webhooks/${other}`)).body['state'];
 
-test('a webhook says how it fares, by the clock of now', async () => {
+test('a webhook shows its current state, by the present time', async () => {
   const states = [await stateNow()];
   await setState(3, null);
   states.push(await stateNow());
@@ -178,7 +178,7 @@ test('a webhook says how it fares, by the clock of now', async () => {
   assert.deepEqual(states, ['ok', 'failing', 'paused', 'ok']);
 });
 
-test('another store’s history is not there', async () => {
+test('the history of another store is not found', async () => {
   for (const part of ['statuses', 'logs']) {
     const reply = await call('GET', `/webhooks/${webhook}/${part}`, { token: 'b' });
     assert.equal(reply.status, 404);

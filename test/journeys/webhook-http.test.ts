@@ -1,4 +1,4 @@
-/** How the API is spoken to: versions, tokens, methods, content types. The webhook stands for every resource. */
+/** HTTP of the API: versions, tokens, methods, content types. The webhook stands for every resource. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BASE_URL, faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
@@ -33,7 +33,7 @@ for (const at of paths) {
       assert.equal(head.headers.get(name), get.headers.get(name), name);
     }
   });
-  test(`${shown}: an unknown method is a 405 that says what is possible`, async () => {
+  test(`${shown}: an unknown method is a 405 that lists the allowed ones`, async () => {
     const allowed = at === path ? 'GET, POST, HEAD, OPTIONS' : 'GET, PATCH, PUT, DELETE, HEAD, OPTIONS';
     const allow = at === path || at === item ? allowed : 'GET, HEAD, OPTIONS';
     const refused = await call(at === path ? 'DELETE' : 'POST', at, { body: {} });
@@ -75,7 +75,7 @@ for (const [title, bytes, fault] of malformed) {
   });
 }
 
-test('a form with repeated events makes a webhook, in each of the three spellings', async () => {
+test('a form with repeated events creates a webhook, in each of the three spellings', async () => {
   for (const [first, second] of [
     ['events', 'events'],
     ['events[]', 'events[]'],
@@ -110,14 +110,14 @@ test('a form changes a webhook, and clears a number with an empty text', async (
   assert.deepEqual(faultsIn(await call('PATCH', item, { body: twice })), ['name duplicate_parameter']);
 });
 
-test('application/hal+json is taken, another content type is a 415', async () => {
+test('application/hal+json is accepted, another content type is a 415', async () => {
   const hal = await call('PATCH', item, { body: { name: 'h' }, headers: { 'Content-Type': 'application/hal+json' } });
   assert.equal(hal.status, 200);
   const csv = await call('PATCH', item, { body: '{}', headers: { 'Content-Type': 'text/csv' } });
   assert.deepEqual([csv.status, ...faultsIn(csv)], [415, 'Content-Type unsupported_media_type']);
 });
 
-test('the text/plain of a string body of fetch is read as JSON', async () => {
+test('a string body of fetch, sent as text/plain, is read as JSON', async () => {
   const { headers } = new Request(BASE_URL, { method: 'POST', body: '{}' });
   const type = { 'Content-Type': headers.get('content-type') };
   const changed = await call('PATCH', item, { body: '{"name":"By fetch"}', headers: type });
@@ -126,7 +126,7 @@ test('the text/plain of a string body of fetch is read as JSON', async () => {
   assert.deepEqual([broken.status, ...faultsIn(broken)], [400, '- malformed_body']);
 });
 
-test('a token in the address is refused', async () => {
+test('a token in the address is rejected', async () => {
   const reply = await call('GET', `${item}?access_token=a`);
   assert.deepEqual([reply.status, ...faultsIn(reply)], [400, 'access_token invalid_request']);
 });
@@ -142,7 +142,7 @@ test('the answer is HAL, also under the plain name, or a 406', async () => {
   assert.equal((await call('GET', item, { headers: { Accept: 'image/png' } })).status, 406);
 });
 
-test('the collection and its items name their relations with our prefix', async () => {
+test('the collection and its items use our prefix in their relations', async () => {
   const { body } = await call('GET', path);
   assert.deepEqual(Object.keys(body._embedded), ['svc:webhooks']);
   assert.equal(webhook._links['svc:store']?.href, `${BASE_URL}/stores/${a}`);

@@ -1,4 +1,4 @@
-/** A key of a webhook that nobody can read any more, because the secret key that it was sealed with is lost. */
+/** A key of a webhook that cannot be opened any more, because the secret key that it was sealed with is lost. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
@@ -7,7 +7,7 @@ import { minimal, startWebhookApi } from '../setup/webhook-api.ts';
 
 const { call, sql, a } = await startWebhookApi();
 
-test('a webhook whose key is lost is shown without it, keeps no other from being listed, and takes a new one', async () => {
+test('a webhook whose key is lost is shown without it, does not break lists, and takes a new one', async () => {
   const path = `/stores/${a}/webhooks`;
   const [lost, sound] = await Promise.all(
     ['lost', 'sound'].map(async (encryption_key) => {
@@ -28,7 +28,7 @@ test('a webhook whose key is lost is shown without it, keeps no other from being
   const renamed = await call('PATCH', at, { body: { name: 'Renamed' } });
   assert.deepEqual([renamed.status, renamed.body['encryption_key']], [200, null]);
   const [row] = await sql<{ key: Buffer }[]>`select encryption_key as key from webhook where id = ${Number(lost)}`;
-  assert.deepEqual(row?.key, sealed, 'who brings the secret key back has it again');
+  assert.deepEqual(row?.key, sealed, 'with the former secret key it can be opened again');
   const mended = await call('PATCH', at, { body: { encryption_key: 'new' } });
   assert.deepEqual([mended.status, mended.body['encryption_key']], [200, 'new']);
 });

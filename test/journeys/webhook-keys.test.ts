@@ -1,4 +1,4 @@
-/** The encryption key: sealed at rest, shown to the client that set it, kept by those who cannot see it. */
+/** The encryption key: sealed at rest, shown to the client that set it, kept by clients that cannot see it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { faultsIn, minimal, startWebhookApi, type Token } from '../setup/webhook-api.ts';
@@ -15,7 +15,7 @@ const keySeenBy = async (token: Token, at: string) => (await call('GET', at, { t
 
 test('the key is nowhere in the row', async () => {
   await create();
-  // A row as text writes its bytes as hex.
+  // The text of a row has its bytes as hex.
   const [row] = await sql<{ text: string }[]>`select w::text as text from webhook w`;
   const text = row?.text ?? '';
   assert.ok(text.includes('Orders'));
@@ -34,7 +34,7 @@ test('two webhooks with one key do not show it, and a sealed key does not open i
   assert.deepEqual([stolen.status, stolen.body['encryption_key']], [200, null]);
 });
 
-test('the client that made the webhook sees the key, nobody else', async () => {
+test('the client that created the webhook sees the key, and no other does', async () => {
   const at = await create();
   assert.equal(await keySeenBy('a', at), KEY);
   for (const token of ['a-other', 'user', 'platform'] as const) assert.equal(await keySeenBy(token, at), null, token);
@@ -42,7 +42,7 @@ test('the client that made the webhook sees the key, nobody else', async () => {
   assert.ok(!JSON.stringify(body).includes(KEY));
 });
 
-test('null from one who cannot see it keeps the key, also in what was read and put back', async () => {
+test('null from a client that cannot see the key keeps it, also in a representation that was read and put back', async () => {
   const at = await create();
   const { body: read } = await call('GET', at, { token: 'a-other' });
   const put = await call('PUT', at, { token: 'a-other', body: { ...read, name: 'By the other' } });
@@ -52,7 +52,7 @@ test('null from one who cannot see it keeps the key, also in what was read and p
   assert.equal(await keySeenBy('a', at), KEY);
 });
 
-test('null from the one who sees it clears the key, where the format can do without', async () => {
+test('null from the client that sees the key clears it, if the format works without', async () => {
   const at = await create();
   const cleared = { encryption_key: null };
   assert.deepEqual(faultsIn(await call('PATCH', at, { body: cleared })), ['encryption_key required']);
@@ -69,7 +69,7 @@ test('another client may set a new key, which it then does not see', async () =>
   assert.equal(await keySeenBy('a', at), 'another');
 });
 
-test('a change of something else leaves the sealed bytes as they are', async () => {
+test('a change of another property leaves the sealed bytes as they are', async () => {
   const at = await create();
   const id = Number(at.slice('/webhooks/'.length));
   const [before] = await sql`select encryption_key from webhook where id = ${id}`;

@@ -1,4 +1,4 @@
-/** A store's webhooks, page by page: the members, the five links, and what the query may say. */
+/** A store's webhooks, page by page: the members, the five links, and the query parameters. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BASE_URL, faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
@@ -23,7 +23,7 @@ test('an empty store has one empty page whose links all lead to itself', async (
   for (const link of [first, prev, next, last]) assert.equal(link?.href, `${BASE_URL}${path}?offset=0`);
 });
 
-test(`${TOTAL} webhooks are made`, async () => {
+test(`${TOTAL} webhooks are created`, async () => {
   for (let i = 0; i < TOTAL; i += 1) {
     assert.equal((await call('POST', path, { body: { ...minimal, name: `Hook ${i}` } })).status, 201);
   }
@@ -91,7 +91,7 @@ for (const [query, expected] of pages) {
   });
 }
 
-test('following next until it is the page itself meets every webhook once, in the order of their ids', async () => {
+test('following next until a page links to itself visits every webhook once, in the order of their ids', async () => {
   const ids: unknown[] = [];
   let at = `${path}?limit=7`;
   for (;;) {
@@ -108,7 +108,7 @@ test('following next until it is the page itself meets every webhook once, in th
   );
 });
 
-test('an item of the collection is the same as the webhook itself', async () => {
+test('an item of the collection equals the webhook itself', async () => {
   const { body } = await call('GET', `${path}?limit=1`);
   const [item] = body._embedded['svc:webhooks'] ?? [];
   assert.deepEqual(item, (await call('GET', item?._links['self']?.href ?? '')).body);
@@ -129,13 +129,13 @@ const refused: [string, string[]][] = [
   ],
 ];
 for (const [query, faults] of refused) {
-  test(`${query} is refused`, async () => {
+  test(`${query} is rejected`, async () => {
     const reply = await call('GET', path + query);
     assert.deepEqual([reply.status, ...faultsIn(reply)], [400, ...faults]);
   });
 }
 
-test('a webhook has nothing to zoom into', async () => {
+test('a webhook has nothing to embed by zoom', async () => {
   const { body } = await call('GET', `${path}?limit=1`);
   const self = body._embedded['svc:webhooks']?.[0]?._links['self']?.href ?? '';
   const reply = await call('GET', `${self}?zoom=store`);

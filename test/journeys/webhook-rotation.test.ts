@@ -1,4 +1,4 @@
-/** A key that takes over from another on the webhook resource: who may, what is shown, and what ends it. */
+/** A key replaces another on the webhook resource: which roles may rotate, what is shown, and what ends a rotation. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createWebhookPurges } from '#webhooks/purges-sql.ts';
@@ -20,7 +20,7 @@ const keysIn = ({ body }: Reply) => [body['encryption_key'], body['next_encrypti
 const pass = (hours: number) => void (clock.time = new Date(clock.time.getTime() + hours * HOUR_MS));
 const ALONE = (key: string | null) => [key, null, null];
 
-test('a rotation shows two keys for 24 hours, and then the new one alone, whoever has tidied up by then', async () => {
+test('a rotation shows two keys for 24 hours, and then the new one alone, whether or not retention has run', async () => {
   const at = await create();
   changed.length = 0;
   const begun = await rotate(at);
@@ -28,7 +28,7 @@ test('a rotation shows two keys for 24 hours, and then the new one alone, whoeve
   assert.match(next, GENERATED);
   assert.deepEqual([begun.status, ...keysIn(begun)], [200, 'old', next, '2026-07-02T12:00:00+0200']);
   assert.deepEqual((await call('GET', at)).body, begun.body);
-  assert.equal(changed.length, 1, 'whoever sends is told');
+  assert.equal(changed.length, 1, 'the workers are notified');
   const ending = `${path}?rotation_ends:greaterthan=2026-07-02T11:59:00%2B0200`;
   assert.equal((await call('GET', ending)).body['total_items'], '1');
   pass(24);
@@ -44,7 +44,7 @@ test('a rotation shows two keys for 24 hours, and then the new one alone, whoeve
   assert.deepEqual(row, { next: null, ends: null });
 });
 
-test('nothing is tidied up before its time', async () => {
+test('retention removes no key before its time', async () => {
   const at = await create();
   await rotate(at);
   pass(23.99);
@@ -53,7 +53,7 @@ test('nothing is tidied up before its time', async () => {
   assert.equal((await call('GET', at)).body['encryption_key'], 'old');
 });
 
-test('a rotation that is finished is over at once', async () => {
+test('a rotation that is finished ends at once', async () => {
   const at = await create();
   const next = (await rotate(at, { encryption_key: 'new' })).body['next_encryption_key'];
   assert.equal(next, 'new');
@@ -62,7 +62,7 @@ test('a rotation that is finished is over at once', async () => {
   assert.deepEqual(keysIn(await call('GET', at)), ALONE('new'));
 });
 
-test('what stands there may be in the way: no key, a rotation under way, none to finish', async () => {
+test('a rotation is rejected without a key and during another one, and so is a finish without a rotation', async () => {
   const bare = await create({ format: 'partner_automation', encryption_key: null });
   assert.deepEqual(faultsIn(await rotate(bare)), ['- no_key']);
   const at = await create();
@@ -79,7 +79,7 @@ test('what stands there may be in the way: no key, a rotation under way, none to
   assert.equal((await rotate(at)).status, 200, 'so the next one may begin');
 });
 
-test('a POST that needs to be told nothing goes without a body, and nothing else does', async () => {
+test('a POST without required input accepts an empty body, and no other does', async () => {
   for (const headers of [{}, { 'Content-Type': 'application/json' }]) {
     const at = await create();
     const bare = await call('POST', `${at}/rotate_key`, { headers });
@@ -92,10 +92,10 @@ test('a POST that needs to be told nothing goes without a body, and nothing else
     body: '{',
     headers: { 'Content-Type': 'text/csv' },
   });
-  assert.equal(typed.status, 415, 'what is sent is read all the same');
+  assert.equal(typed.status, 415, 'a body is read all the same');
 });
 
-test('a key of one’s own is judged as on the webhook', async () => {
+test('a given key is validated as on the webhook', async () => {
   const at = await create();
   const cases: [body: object, faults: string[]][] = [
     [{ encryption_key: 'x'.repeat(1_001) }, ['encryption_key too_long']],
@@ -114,7 +114,7 @@ test('a key of one’s own is judged as on the webhook', async () => {
   assert.deepEqual(keysIn(await call('GET', at)), ALONE('old'));
 });
 
-test('who does not see the key cannot rotate it, and sees nothing of the next one', async () => {
+test('a role that does not see the key cannot rotate it, and does not see the next one', async () => {
   const at = await create();
   await rotate(at, { encryption_key: 'the next key' });
   for (const token of ['a-other', 'user', 'platform'] as const) {
@@ -130,7 +130,7 @@ test('who does not see the key cannot rotate it, and sees nothing of the next on
   assert.equal((await call('GET', at)).body['next_encryption_key'], 'the next key');
 });
 
-test('what was read and is put back changes nothing of a rotation, nor does a change of something else', async () => {
+test('a representation put back changes nothing of a rotation, nor does a change of another property', async () => {
   const at = await create();
   const begun = await rotate(at);
   const { body: read } = await call('GET', at);
@@ -142,8 +142,8 @@ test('what was read and is put back changes nothing of a rotation, nor does a ch
   assert.deepEqual(keysIn(await call('GET', at)), keysIn(begun));
 });
 
-test('what was read in a rotation is stale when its time is over, so that no old key comes back with it', async () => {
-  // Back to a day whose partition is there.
+test('a representation read in a rotation is stale after its end, so that putting it back does not restore the old key', async () => {
+  // Back to a day whose partition exists.
   pass(-24);
   const at = await create();
   await rotate(at, { encryption_key: 'new' });
@@ -160,14 +160,14 @@ test('what was read in a rotation is stale when its time is over, so that no old
   }
   const [purge] = createWebhookPurges({ sql });
   assert.ok(((await purge?.purge(100, clock.time)) ?? 0) > 0);
-  assert.equal((await call('PATCH', at, { body: read.body, headers })).status, 412, 'nor when somebody has tidied up');
+  assert.equal((await call('PATCH', at, { body: read.body, headers })).status, 412, 'nor when retention has run');
   const again = await call('GET', at);
   assert.deepEqual(keysIn(again), ALONE('new'));
   const renamed = { body: { name: 'Renamed' }, headers: { 'If-Match': again.headers.get('etag') ?? '' } };
   assert.equal((await call('PATCH', at, renamed)).status, 200);
 });
 
-test('a change of the key or of the format ends a rotation, and the first key is gone by it', async () => {
+test('a change of the key or of the format ends a rotation, and the first key is gone', async () => {
   const cases: [change: object, key: string | null][] = [
     [{ encryption_key: 'a third' }, 'a third'],
     [{ encryption_key: 'new' }, 'new'],
@@ -184,7 +184,7 @@ test('a change of the key or of the format ends a rotation, and the first key is
   }
 });
 
-test('a rotation that is asked for twice under one Idempotency-Key happens once, and a stale one not at all', async () => {
+test('a rotation requested twice under one Idempotency-Key happens once, and a stale one not at all', async () => {
   const at = await create();
   const stale = (await call('GET', at)).headers.get('etag') ?? '';
   await call('PATCH', at, { body: { name: 'Renamed' } });
@@ -200,17 +200,17 @@ test('a rotation that is asked for twice under one Idempotency-Key happens once,
   assert.deepEqual([other.status, ...faultsIn(other)], [422, 'Idempotency-Key idempotency_key_reused']);
 });
 
-test('the changelog tells of a rotation, and no key', async () => {
+test('the changelog has a rotation, and no key', async () => {
   const at = await create();
   await rotate(at, { encryption_key: 'the next key' });
   await rotate(at, { finish: true });
   const rows = await sql<{ body: string }[]>`
     select body from event where resource_type = 'changelog' and body::jsonb ->> 'resource_id' = ${at.slice(10)} order by id`;
-  const told = rows.map(({ body }) => JSON.parse(body) as { before: object; after: object });
-  const ends = told[1]?.after && (told[1].after as { rotation_ends: string }).rotation_ends;
+  const entries = rows.map(({ body }) => JSON.parse(body) as { before: object; after: object });
+  const ends = entries[1]?.after && (entries[1].after as { rotation_ends: string }).rotation_ends;
   assert.match(String(ends), /^2026-07-/);
   assert.deepEqual(
-    told.slice(1).map(({ before, after }) => ({ before, after })),
+    entries.slice(1).map(({ before, after }) => ({ before, after })),
     [
       {
         before: { next_encryption_key: null, rotation_ends: null },

@@ -25,7 +25,7 @@ async function seenBy(token: Token, at: string) {
   const { body } = await call('GET', at, { token });
   return { url: body['url'], headers: body['headers'] };
 }
-/** The whole row, whose bytes are in it as hex. */
+/** Returns the whole row as text, whose bytes are in it as hex. */
 async function rowOf(at: string): Promise<string> {
   const [row] = await sql<{ text: string }[]>`select w::text as text from webhook w where id = ${idOf(at)}`;
   return row?.text ?? '';
@@ -43,7 +43,7 @@ test('neither a value of a header nor the query of the url is in the row', async
   assert.ok(!isClear(await rowOf(at)));
 });
 
-test('the client that made the webhook and the owner are shown the values, and no other role, also in lists', async () => {
+test('the client that created the webhook and the owner see the values, and no other role does, also in lists', async () => {
   const at = await create();
   for (const token of ['a', 'owner'] as const)
     assert.deepEqual(await seenBy(token, at), { url: URL, headers: HEADERS });
@@ -58,7 +58,7 @@ test('the client that made the webhook and the owner are shown the values, and n
   }
 });
 
-test('no filter finds out what the query is', async () => {
+test('no filter reveals the query', async () => {
   const at = await create({ name: 'Filtered' });
   const found = async (filter: string) => {
     const { status, body } = await call('GET', `${path}?name=Filtered&${filter}`, { token: 'a-other' });
@@ -72,13 +72,13 @@ test('no filter finds out what the query is', async () => {
 });
 
 const KEEPING: readonly (readonly [what: string, body: (shown: Record<string, unknown>) => object])[] = [
-  ['both left out', () => ({ name: 'By another' })],
+  ['omitted', () => ({ name: 'By another' })],
   ['both as shown', ({ url, headers }) => ({ url, headers })],
   ['null for each header', () => ({ headers: { 'x-api-key': null, 'X-TEAM': null } })],
   ['an empty text, as a form and XML have it', () => ({ headers: { 'X-Api-Key': '', 'X-Team': '' } })],
 ];
 for (const [what, body] of KEEPING) {
-  test(`a role that is not shown the values keeps them: ${what}`, async () => {
+  test(`a role that does not see the values keeps them: ${what}`, async () => {
     const at = await create();
     const { body: shown } = await call('GET', at, { token: 'a-other' });
     const changed = await call('PATCH', at, { token: 'a-other', body: body(shown) });
@@ -91,14 +91,14 @@ for (const [what, body] of KEEPING) {
 }
 
 for (const token of ['a', ...OTHERS] as const) {
-  test(`${token}: what was shown changes nothing when it is sent back, in JSON and in XML`, async () => {
+  test(`${token}: sending back what was shown changes nothing, in JSON and in XML`, async () => {
     const at = await create();
     const row = await sql`select url, headers, request_secrets from webhook where id = ${idOf(at)}`;
     const { body } = await call('GET', at, { token });
     const put = await call('PUT', at, { token, body });
     assert.equal(put.status, 200, put.text);
     const xml = (await call('GET', at, { token, headers: { Accept: 'application/xml' } })).text;
-    // XML has no null, and an empty key is none.
+    // XML has no null, and an empty key means none.
     const withoutKey = xml.replace(/<encryption_key>.*?<\/encryption_key>/, '');
     const type = { 'Content-Type': 'application/xml' };
     const again = await call('PATCH', at, { token, body: withoutKey, headers: type });
@@ -109,7 +109,7 @@ for (const token of ['a', ...OTHERS] as const) {
   });
 }
 
-test('a form that was not touched changes nothing, and one value can be changed alone', async () => {
+test('an unchanged form changes nothing, and one value can be changed alone', async () => {
   const at = await create();
   const form = new URLSearchParams({ url: SHOWN, headers: 'X-Api-Key:\nX-Team: returns' });
   const type = { 'Content-Type': 'application/x-www-form-urlencoded' };
@@ -118,7 +118,7 @@ test('a form that was not touched changes nothing, and one value can be changed 
   assert.deepEqual(await seenBy('a', at), { url: URL, headers: { ...HEADERS, 'X-Team': 'returns' } });
 });
 
-test('null for a header that is not there is a 400 that names it', async () => {
+test('null for an unknown header is a 400 that names it', async () => {
   const at = await create();
   const headers = { 'X-Team': null, 'X-New': null };
   for (const token of ['a', 'a-other'] as const)
@@ -127,14 +127,14 @@ test('null for a header that is not there is a 400 that names it', async () => {
   assert.deepEqual([made.status, ...faultsIn(made)], [400, 'headers.X-Team required', 'headers.X-New required']);
 });
 
-test('a role that is shown the values keeps one by null, and an empty value is a value', async () => {
+test('a role that sees the values keeps one by null, and an empty value is a value', async () => {
   const at = await create();
   const { status } = await call('PATCH', at, { body: { headers: { 'X-Api-Key': null, 'X-Team': '' } } });
   assert.equal(status, 200);
   assert.deepEqual((await seenBy('a', at)).headers, { 'X-Api-Key': HEADERS['X-Api-Key'], 'X-Team': '' });
 });
 
-test('a url with a hidden value that is not the one shown is refused', async () => {
+test('a url with a hidden value other than the one shown is rejected', async () => {
   const at = await create();
   for (const url of [`${SHOWN}&more=1`, SHOWN.replace('/hook', '/other'), 'https://example.com/?token=***']) {
     assert.deepEqual(
@@ -150,7 +150,7 @@ test('a url with a hidden value that is not the one shown is refused', async () 
   assert.deepEqual([replaced.status, replaced.body['url']], [200, 'https://example.com/other?token=***']);
 });
 
-test('rows that were written before are sealed in batches, and are shown and sent as they were', async () => {
+test('rows of earlier versions are sealed in batches, and are shown and sent as before', async () => {
   const before = await Promise.all([create(), create(), create({ url: null }), create({ headers: {} })]);
   const seen = await Promise.all(before.map((at) => seenBy('a', at)));
   for (const [index, at] of before.entries()) {
@@ -172,11 +172,11 @@ test('rows that were written before are sealed in batches, and are shown and sen
   assert.equal(await purge(10, new Date()), 1);
   for (const at of before) assert.ok(!isClear(await rowOf(at)), at);
   assert.deepEqual(await Promise.all(before.map((at) => seenBy('a', at))), seen);
-  assert.deepEqual(await Promise.all([shownTo('a'), shownTo('a-other')]), shown, 'no webhook is another than it was');
+  assert.deepEqual(await Promise.all([shownTo('a'), shownTo('a-other')]), shown, 'no webhook has changed otherwise');
   assert.equal(await purge(10, new Date()), 0);
 });
 
-test('a row that is changed while it is sealed stays as it was changed', async () => {
+test('a row that changes while it is sealed stays as it was changed', async () => {
   const at = await create();
   const inClear = () => sql`
     update webhook set url = ${URL}, headers = ${sql.json(HEADERS)}, request_secrets = null where id = ${idOf(at)}`;
@@ -187,7 +187,7 @@ test('a row that is changed while it is sealed stays as it was changed', async (
   ];
   const steps = [
     ...changes.map((body) => async () => assert.equal((await call('PATCH', at, { body })).status, 200)),
-    // As a process of the version before changes it.
+    // As a process of the earlier version changes it.
     async () => void (await sql`update webhook set headers = '{"X-Changed":"x"}' where id = ${idOf(at)}`),
   ];
   for (const change of steps) {

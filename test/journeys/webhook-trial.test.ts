@@ -1,4 +1,4 @@
-/** A sample event that is sent to a webhook at once: what arrives, what is answered and kept, and what it leaves alone. */
+/** A test delivery of a sample event: what arrives, what is answered and kept, and what stays unaffected. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
@@ -10,7 +10,7 @@ import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
 const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';
-/** Nobody delivers in this process. */
+/** This process has no worker. */
 const app = await startTestApp({ roles: ['serve'] });
 const store = `/stores/${app.storeId}`;
 
@@ -30,7 +30,7 @@ const trial = (at: string) => read(`${at}/test`, 'POST');
 const itemsOf = async (path: string, rel: string) => (await read(path)).body._embedded[`svc:${rel}`] ?? [];
 const faultOf = ({ body }: { body: Representation }) => body._embedded['svc:errors']?.[0]?.['code'];
 
-test('a sample is sent as every delivery is, by a process without a worker, and shows wherever deliveries show', async (t) => {
+test('a sample is sent like every delivery, by a process without a worker, and is shown in all lists of deliveries', async (t) => {
   const receiver = await startReceiver(t);
   receiver.answer((_got, response) => void response.writeHead(201, { 'X-Shelf': '7' }).end('thank you'));
   const at = await create(`${receiver.url}/hook`, { query: 'zoom=items&fields=id,is_sample,total_order' });
@@ -70,7 +70,7 @@ test('a sample is sent as every delivery is, by a process without a worker, and 
   }
 });
 
-test('two samples have two webhook-ids, and make no version of anything', async (t) => {
+test('two samples have two webhook-ids, and create no version of a resource', async (t) => {
   const receiver = await startReceiver(t);
   const at = await create(receiver.url);
   await trial(at);
@@ -80,7 +80,7 @@ test('two samples have two webhook-ids, and make no version of anything', async 
   assert.equal((await read(`${store}/transactions`)).body['total_items'], '0');
 });
 
-test('whatever the endpoint does, it is told, and counts towards nothing', async (t) => {
+test('each outcome at the endpoint is reported, and counts towards no health', async (t) => {
   const receiver = await startReceiver(t);
   const answers: [path: string, outcome: string][] = [
     ['/500', 'refused'],
@@ -100,17 +100,17 @@ test('whatever the endpoint does, it is told, and counts towards nothing', async
   }
   const [left] = await app.sql`
     select (select count(*) from webhook_state) as states, (select count(*) from delivery) as pending`;
-  assert.deepEqual(left, { states: 0, pending: 0 }, 'and nothing is tried again');
+  assert.deepEqual(left, { states: 0, pending: 0 }, 'and no retry is scheduled');
 });
 
-test('the guard judges where a sample goes', async () => {
+test('the address guard applies to samples', async () => {
   const at = await create('https://example.com');
   await app.sql`update webhook set url = 'http://169.254.169.254/latest' where id = ${Number(at.slice('/webhooks/'.length))}`;
   const { status, body } = await trial(at);
   assert.deepEqual([status, body['outcome'], body['response_code']], [200, 'blocked', null]);
 });
 
-test('a webhook that is off, or is told to pause, is tested all the same', async (t) => {
+test('a webhook that is disabled or paused can be tested all the same', async (t) => {
   const receiver = await startReceiver(t);
   const at = await create(receiver.url, { is_active: '0' });
   assert.equal((await trial(at)).body['outcome'], 'delivered');
@@ -122,7 +122,7 @@ test('a webhook that is off, or is told to pause, is tested all the same', async
   assert.equal((await trial(at)).body['outcome'], 'delivered');
 });
 
-test('none begins once the deletion of its webhook is committed', async (t) => {
+test('no test begins once the deletion of its webhook is committed', async (t) => {
   const receiver = await startReceiver(t);
   const at = await create(receiver.url);
   const reply = await app.sql.begin(async (tx) => {
@@ -138,7 +138,7 @@ test('none begins once the deletion of its webhook is committed', async (t) => {
   assert.equal(receiver.got.length, 0);
 });
 
-test('where nothing could be sent it is said what is missing', async () => {
+test('a webhook that could be sent nothing is rejected with what is missing', async () => {
   for (const [at, code] of [
     [await create(null), 'no_url'],
     [await create('https://example.com', { event_resource: null }), 'no_events'],
@@ -149,7 +149,7 @@ test('where nothing could be sent it is said what is missing', async () => {
   assert.equal((await trial('/webhooks/256')).status, 404);
 });
 
-test('there is a sample of every resource, in every format, that looks as a real one', async (t) => {
+test('every resource has a sample, in every format, that has the form of a real one', async (t) => {
   const receiver = await startReceiver(t);
   for (const type of resourceTypes) {
     for (const format of ['json', 'partner_automation']) {
@@ -166,7 +166,7 @@ test('there is a sample of every resource, in every format, that looks as a real
   }
 });
 
-test('one webhook is tested once at a time, a process tests eight, and whoever stops says so', async (t) => {
+test('one webhook has one test at a time, a process eight, and a stopping process rejects tests', async (t) => {
   const receiver = await startReceiver(t);
   const held: (() => void)[] = [];
   receiver.answer((_got, response) => void held.push(() => response.end()));

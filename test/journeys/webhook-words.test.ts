@@ -1,4 +1,4 @@
-/** Whoever sends hears of each change to a webhook, with its commit, wherever the request was answered. */
+/** Workers are notified of each change to a webhook, with its commit, whichever process answered the request. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { listenForChanges } from '#delivery/announce.ts';
@@ -15,33 +15,33 @@ async function create(): Promise<number> {
   return ((await made.json()) as { id: number }).id;
 }
 
-test('a change of a webhook, its end, and a new domain or the end of its store are told of once each', async () => {
-  const heard: number[] = [];
-  const news = await listenForChanges(
+test('each change of a webhook, its deletion, and a new domain or the deletion of its store is notified once', async () => {
+  const notified: number[] = [];
+  const changes = await listenForChanges(
     sql,
     {
       onWork: () => {},
-      onWebhook: ({ webhookId }) => void heard.push(webhookId),
+      onWebhook: ({ webhookId }) => void notified.push(webhookId),
       onEvents: () => {},
-      onMissed: () => assert.fail('the line held'),
+      onMissed: () => assert.fail('the connection was not lost'),
     },
     60_000,
   );
-  after(() => news.stop());
+  after(() => changes.stop());
   const [one, other] = [await create(), await create()];
   const expected: number[] = [];
-  const tells = async (status: number, ids: number[], ...request: Parameters<typeof api>) => {
+  const notifies = async (status: number, ids: number[], ...request: Parameters<typeof api>) => {
     assert.equal((await api(...request)).status, status);
     expected.push(...ids);
     await until(
-      async () => heard,
+      async () => notified,
       ({ length }) => length >= expected.length,
     );
-    assert.deepEqual(heard, expected);
+    assert.deepEqual(notified, expected);
   };
-  await tells(400, [], 'PATCH', `/webhooks/${one}`, { body: { rate_per_second: 'many' } });
-  await tells(200, [one], 'PATCH', `/webhooks/${one}`, { body: { is_active: false } });
-  await tells(200, [one, other], 'PATCH', `/stores/${storeId}`, { body: { domain: 'moved.example.com' } });
-  await tells(204, [one], 'DELETE', `/webhooks/${one}`);
-  await tells(204, [other], 'DELETE', `/stores/${storeId}`, { token: platformToken });
+  await notifies(400, [], 'PATCH', `/webhooks/${one}`, { body: { rate_per_second: 'many' } });
+  await notifies(200, [one], 'PATCH', `/webhooks/${one}`, { body: { is_active: false } });
+  await notifies(200, [one, other], 'PATCH', `/stores/${storeId}`, { body: { domain: 'moved.example.com' } });
+  await notifies(204, [one], 'DELETE', `/webhooks/${one}`);
+  await notifies(204, [other], 'DELETE', `/stores/${storeId}`, { token: platformToken });
 });

@@ -40,7 +40,7 @@ async function create(body: object = minimal) {
   return { webhook, path: `/webhooks/${String(webhook['id'])}`, id: Number(webhook['id']) };
 }
 
-test('a new webhook has what was sent, the defaults, and the exact links', async () => {
+test('a new webhook has the sent values, the defaults, and the exact links', async () => {
   const { status, headers, body } = await call('POST', collection, { body: minimal });
   assert.equal(status, 201);
   const self = `${BASE_URL}/webhooks/${String(body['id'])}`;
@@ -90,14 +90,14 @@ test('a new webhook has what was sent, the defaults, and the exact links', async
   );
 });
 
-test('every property comes back as it was sent, and GET answers the same bytes as POST', async () => {
+test('every property is answered as it was sent, and GET answers the same bytes as POST', async () => {
   const { webhook, path } = await create(full);
   assert.deepEqual(Object.fromEntries(Object.keys(full).map((name) => [name, webhook[name]])), full);
   assert.equal(webhook['state'], 'inactive');
   assert.deepEqual((await call('GET', path)).body, webhook);
 });
 
-test('PATCH changes what is sent and nothing else', async () => {
+test('PATCH changes the sent properties and nothing else', async () => {
   const { webhook, path } = await create({ ...full, is_active: 1 });
   clock.time = new Date('2026-07-02T10:00:00Z');
   const { status, body } = await call('PATCH', path, { body: { name: 'Renamed', url: '' } });
@@ -120,7 +120,7 @@ test('PATCH of event_resource or events alone recomputes the other', async () =>
   assert.deepEqual(await both({ events: [] }), [null, []]);
 });
 
-test('PUT returns what is not sent to its default', async () => {
+test('PUT sets omitted properties to their defaults', async () => {
   const { webhook, path } = await create(full);
   const { status, body } = await call('PUT', path, { body: { ...minimal, name: 'Replaced' } });
   assert.equal(status, 200);
@@ -129,7 +129,7 @@ test('PUT returns what is not sent to its default', async () => {
   assert.deepEqual(body, { ...fresh, id, _links, date_created, date_modified: body['date_modified'] });
 });
 
-test('what was read can be put back: read-only members, links and embedded things are ignored', async () => {
+test('a representation can be put back: read-only members, links and embedded resources are ignored', async () => {
   const { webhook, path } = await create(full);
   const { status, body } = await call('PUT', path, { body: { ...webhook, _embedded: {}, id: 1, state: 'nonsense' } });
   assert.equal(status, 200);
@@ -138,14 +138,14 @@ test('what was read can be put back: read-only members, links and embedded thing
   assert.deepEqual([patched.status, patched.body['date_created']], [200, webhook['date_created']]);
 });
 
-test('PUT needs what POST needs', async () => {
+test('PUT requires the same properties as POST', async () => {
   const { path } = await create(full);
   assert.deepEqual(faultsIn(await call('PUT', path, { body: {} })), ['name required', 'format required']);
   const keyless = await call('PUT', path, { body: { name: 'x', format: 'json' } });
   assert.deepEqual(faultsIn(keyless), ['encryption_key required']);
 });
 
-test('DELETE answers 204 once, and then nothing is there', async () => {
+test('DELETE answers 204 once, and 404 afterwards', async () => {
   const { path } = await create();
   const { status, headers, body } = await call('DELETE', path);
   assert.deepEqual([status, headers.get('content-type'), body], [204, null, {}]);
@@ -154,7 +154,7 @@ test('DELETE answers 204 once, and then nothing is there', async () => {
   assert.equal((await call('GET', `${path}/statuses`)).status, 404);
 });
 
-test('each change is told after its commit, before the answer', async () => {
+test('each change is notified after its commit, before the answer', async () => {
   changed.length = 0;
   const { path, id } = await create();
   await call('PATCH', path, { body: { name: 'x' } });
@@ -167,7 +167,7 @@ test('each change is told after its commit, before the answer', async () => {
   );
 });
 
-test('a switch-off and the loss of the url raise the epoch once, each change raises the revision', async () => {
+test('a disable and the removal of the url increase the epoch once, each change increases the revision', async () => {
   const { path, id } = await create({ ...full, is_active: true });
   const after = async (body: object) => {
     assert.equal((await call('PATCH', path, { body })).status, 200);
@@ -181,7 +181,7 @@ test('a switch-off and the loss of the url raise the epoch once, each change rai
   assert.deepEqual(await after({ url: '' }), [2, 6]);
 });
 
-test('another store’s webhook is a 404 to every method, and stays as it was', async () => {
+test("another store's webhook is a 404 to every method, and stays as it was", async () => {
   const { webhook, path } = await create(full);
   for (const [method, body] of [['GET'], ['PATCH', { name: 'x' }], ['PUT', minimal], ['DELETE']] as const) {
     const reply = await call(method, path, { token: 'b', ...(body && { body }) });
@@ -196,7 +196,7 @@ test('another store’s webhook is a 404 to every method, and stays as it was', 
   assert.deepEqual((await call('GET', path)).body, webhook);
 });
 
-test('ids that are none are a 404', async () => {
+test('malformed ids are a 404', async () => {
   for (const id of ['0', '-5', '1.5', 'abc', '99999999999999999999', '%00']) {
     assert.equal((await call('GET', `/webhooks/${id}`)).status, 404, id);
   }

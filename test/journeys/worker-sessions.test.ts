@@ -1,4 +1,4 @@
-/** What an operator sees of a worker in pg_stat_activity. */
+/** The sessions of a worker in pg_stat_activity. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
@@ -7,7 +7,7 @@ import { testDatabase } from '../setup/database.ts';
 import { endings } from '../setup/endings.ts';
 import { until } from '../setup/until.ts';
 
-test('the connections of a worker are called by the id that its leases have', async () => {
+test('the connections of a worker are named by the id in its leases', async () => {
   const ends = endings();
   const { sql, address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');

@@ -1,4 +1,4 @@
-/** A program that speaks XML only: it reads, changes what it read, and sends it back. */
+/** A client that uses only XML: it reads, changes what it read, and sends it back. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { XMLParser } from 'fast-xml-parser';
@@ -8,7 +8,7 @@ const { call, a } = await startWebhookApi();
 const path = `/stores/${a}/webhooks`;
 const types = ['application/hal+xml', 'application/xml'] as const;
 
-/** Every character and every emptiness that a webhook may have. */
+/** Every kind of character and every empty value that a webhook may have. */
 const rich = {
   ...minimal,
   name: ' <b>&amp; ]]>\r\n\t\u{1f680} ',
@@ -29,7 +29,7 @@ async function made(body: object): Promise<string> {
 
 for (const [what, body] of Object.entries({ rich, poor })) {
   for (const type of types) {
-    test(`what is read as ${type} can be put back and changes nothing: a webhook with ${what} properties`, async () => {
+    test(`a representation read as ${type} can be put back and changes nothing: a webhook with ${what} properties`, async () => {
       const item = await made(body);
       const { body: before } = await call('GET', item);
       const { text, headers } = await call('GET', item, { headers: { Accept: type } });
@@ -42,7 +42,7 @@ for (const [what, body] of Object.entries({ rich, poor })) {
   }
 }
 
-test('a webhook is made in XML, and answered in it', async () => {
+test('a webhook is created in XML, and answered in it', async () => {
   const body = `<resource><name>Orders</name><format>json</format><encryption_key>k</encryption_key>
     <events>transaction/created</events><events>transaction/voided</events><is_active>0</is_active>
     <headers><X-A>1</X-A></headers><rate_per_second>7</rate_per_second><url/></resource>`;
@@ -57,7 +57,7 @@ test('a webhook is made in XML, and answered in it', async () => {
   assert.deepEqual([is_active, headers, rate_per_second, url], ['0', { 'X-A': '1' }, '7', '']);
 });
 
-test('a change in XML names what is changed, and one element of an array is an array', async () => {
+test('a change in XML names the changed members, and one element of an array is an array', async () => {
   const item = await made(rich);
   const body = '<resource><events>transaction/voided</events><rate_per_second/></resource>';
   const reply = await call('PATCH', item, { body, headers: { 'Content-Type': types[0] } });
@@ -65,13 +65,13 @@ test('a change in XML names what is changed, and one element of an array is an a
   assert.equal(reply.body['rate_per_second'], null);
 });
 
-test('a collection counts in numbers, and embeds its items with their relation and address', async () => {
+test('a collection has its counts as numbers, and embeds its items with their relation and address', async () => {
   const { text } = await call('GET', `${path}?limit=1`, { headers: { Accept: types[0] } });
   assert.match(text, /<total_items>\d+<\/total_items><returned_items>1<\/returned_items><limit>1<\/limit>/);
   assert.match(text, /<resource rel="svc:webhooks" href="http:\/\/api\.example\.test\/webhooks\/\d+">/);
 });
 
-test('a fault is told in XML', async () => {
+test('an error is answered in XML', async () => {
   const headers = { 'Content-Type': types[0], Accept: types[0] };
   const { status, text } = await call('POST', path, { body: '<resource><nmae>x</nmae></resource>', headers });
   assert.equal(status, 400);
@@ -79,7 +79,7 @@ test('a fault is told in XML', async () => {
   assert.match(text, /<resource rel="svc:errors"><logref>id-[^<]+<\/logref><code>unknown_property<\/code>/);
 });
 
-test('what is no XML is a 400, and the 415 names what may be sent', async () => {
+test('malformed XML is a 400, and the 415 names the accepted types', async () => {
   const broken = await call('POST', path, { body: '<resource>', headers: { 'Content-Type': types[0] } });
   assert.deepEqual([broken.status, ...faultsIn(broken)], [400, '- malformed_body']);
   const plain = await call('POST', path, { body: '<resource/>', headers: { 'Content-Type': 'text/xml' } });
@@ -95,7 +95,7 @@ test('a form sends an object as lines', async () => {
   assert.deepEqual([status, changed['headers']], [200, { 'X-A': '1', 'X-B': 'a: b' }]);
 });
 
-test('where no body is wanted, an empty one is taken under any type', async () => {
+test('where no body is needed, an empty one is accepted under any type', async () => {
   const item = await made(poor);
   const headers = { 'Content-Type': 'text/x-anything' };
   assert.equal((await call('DELETE', item, { body: '', headers })).status, 204);

@@ -1,4 +1,4 @@
-/** docs/verify: the programs of six languages, each run with what the engine delivered, and with what it did not. */
+/** docs/verify: the programs in six languages, each run with deliveries of the engine, and with forged ones. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -26,7 +26,7 @@ ends.after(() => rm(folder, { recursive: true, force: true }));
 
 type Language = {
   name: string;
-  /** What it is started with, and first asked its version with. */
+  /** The command to start it, and the one to print its version. */
   program: readonly string[];
   version: readonly string[];
   debianPackage: string;
@@ -74,7 +74,7 @@ const languages: readonly Language[] = [
   },
 ];
 
-/** What arrived before a rotation, during one, encrypted, ten minutes ago, and signed with the keys of `NOT_DECODED`. */
+/** Deliveries from before a rotation, during one, encrypted, ten minutes old, and signed with the keys of `NOT_DECODED`. */
 async function deliveries(): Promise<
   Record<'plain' | 'rotating' | 'encrypted' | 'old', Got> & { notDecoded: readonly Got[] }
 > {
@@ -124,8 +124,8 @@ const SIGNATURE = 'service-webhook-signature';
 
 type Case = readonly [what: string, got: Got, keys: readonly string[], answer: RegExp];
 const cases: readonly Case[] = [
-  ['what was delivered', plain, [KEY], /^verified msg_/],
-  ['what was encrypted', encrypted, [KEY], /^verified msg_/],
+  ['a delivery', plain, [KEY], /^verified msg_/],
+  ['an encrypted delivery', encrypted, [KEY], /^verified msg_/],
   ['during a rotation the old key', rotating, [KEY], /^verified msg_/],
   ['during a rotation the new key', rotating, [NEXT], /^verified msg_/],
   ['both keys, after the rotation too', plain, [NEXT, KEY], /^verified msg_/],
@@ -139,20 +139,20 @@ const cases: readonly Case[] = [
   ['another id', having(plain, { 'webhook-id': 'msg_1_1_1' }), [KEY], /^refused: webhook-signature/],
   ['no Standard Webhooks signature', having(plain, { 'webhook-signature': undefined }), [KEY], /^refused: webhook-sig/],
   [
-    'the hex signature of another',
+    'the hex signature of another body',
     having(plain, { [SIGNATURE]: String(old.headers[SIGNATURE]) }),
     [KEY],
     /^refused: Ser/,
   ],
   ['no hex signature', having(plain, { [SIGNATURE]: undefined }), [KEY], /^refused: Service-Webhook-Signature/],
-  ['what is ten minutes old', old, [KEY], /^refused: too old/],
+  ['a delivery of ten minutes ago', old, [KEY], /^refused: too old/],
   ...notDecoded.map((got, index): Case => {
     const key = NOT_DECODED[index] ?? assert.fail();
     return [`the key "${key}", whose base64 is not canonical`, got, [key], /^verified msg_/];
   }),
 ];
 
-/** The files of a case: keys a line each, headers as `name: value`, the body as it arrived. */
+/** Writes the files of a case: keys a line each, headers as `name: value`, the body as it arrived. */
 async function filesOf([, got, keys]: Case, index: number): Promise<string[]> {
   const place = join(folder, `case-${index}`);
   await mkdir(place, { recursive: true });
@@ -174,11 +174,11 @@ const start = ([command = '', ...args]: readonly string[]): Promise<Ended> =>
 
 suite('docs/verify', () => {
   for (const { name, program, version, debianPackage, compile } of languages) {
-    test(`the program in ${name} verifies what was delivered and refuses all else`, async (t) => {
+    test(`the program in ${name} accepts deliveries and rejects all others`, async (t) => {
       const found = await start(version);
       if (found.code !== 0) {
         const sentence = `${version[0]} is missing: apt-get install --no-install-recommends ${debianPackage}`;
-        // On a machine of one's own a language may be missing, and where things land none may.
+        // On a developer's machine a language may be missing, and in CI none may.
         assert.equal(process.env['CI'], undefined, sentence);
         return t.skip(sentence.toUpperCase());
       }

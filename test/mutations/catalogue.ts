@@ -1,4 +1,4 @@
-/** All mutations of this folder, and which of them the recorded run of the whole set no longer speaks for. */
+/** All mutations of this folder, and which of them have changed since the recorded run of the whole set. */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -8,10 +8,10 @@ import { mutate, readPatch, type Mutation } from './patch.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const RECORD = join(import.meta.dirname, 'caught.json');
 
-/** `hash`: of the patch, the file that it changes and the file of its test. `fault`: why it cannot be tried. */
+/** `hash`: of the patch, the file that it changes and the file of its test. `fault`: why it cannot be run. */
 export type Entry = { name: string; hash: string; mutation?: Mutation; fault?: string };
 
-/** The commit at which all mutations were caught, and what each was then. */
+/** The commit at which all mutations were caught, and the hash of each at that time. */
 type CaughtRecord = { commit: string; harness: string; mutations: Record<string, string> };
 
 function hashOf(...parts: readonly (string | Buffer)[]): string {
@@ -58,7 +58,7 @@ export function changedSince(entries: readonly Entry[]): Entry[] {
   return entries.filter(({ name, hash }) => harness !== hashOfHarness() || mutations[name] !== hash);
 }
 
-/** Records that all of these were caught as the tree is now. */
+/** Records that all of these were caught with the tree as it is now. */
 export function recordCaught(entries: readonly Entry[]): void {
   const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: ROOT, encoding: 'utf8' }).trim();
   const mutations = Object.fromEntries(entries.map(({ name, hash }) => [name, hash]));

@@ -4,18 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { readCatalogue } from './catalogue.ts';
-import { greenFault, redFault, runTasks, type Judge, type Try } from './prove.ts';
+import { baselineFault, mutationFault, runTasks, type FaultOf, type Try } from './prove.ts';
 import type { Task } from './task.ts';
 
-const TEST_FILE = 'src/delivery/attempt/sign.test.ts';
+const TEST_FILE = 'src/delivery/attempt/request.test.ts';
 const TEST_NAME = 'a webhook-id differs by event, by webhook and by the random part';
-const GREEN: Task = { testFile: TEST_FILE, testName: TEST_NAME };
+const BASELINE: Task = { testFile: TEST_FILE, testName: TEST_NAME };
 
 const folder = await mkdtemp(join(tmpdir(), 'halcyon-mutations-'));
 after(() => rm(folder, { recursive: true }));
 
 let made = 0;
-/** A mutation that replaces a line of the unit by another. */
+/** A mutation that replaces a line of the unit by another one. */
 async function replacing(line: string, instead: string, testName = TEST_NAME): Promise<Task> {
   const patch = join(folder, `${(made += 1)}.patch`);
   const text = [
@@ -39,9 +39,9 @@ const ID_LINE = '  return `msg_${eventId.toString(36)}_${nonce.toString(36)}_${w
 const noticed = () => replacing(ID_LINE, '  return `msg_${eventId.toString(36)}_${nonce.toString(36)}`;');
 const unnoticed = () => replacing(COMMENT_LINE, '/** Changed. */');
 
-async function triesOf(tasks: readonly Task[], judge: Judge = redFault): Promise<(readonly Try[])[]> {
+async function triesOf(tasks: readonly Task[], faultOf: FaultOf = mutationFault): Promise<(readonly Try[])[]> {
   const tries = new Map<Task, readonly Try[]>();
-  await runTasks(tasks, judge, (task, all) => tries.set(task, all));
+  await runTasks(tasks, faultOf, (task, all) => tries.set(task, all));
   return tasks.map((task) => tries.get(task) ?? []);
 }
 const faultsOf = (tries: readonly Try[] | undefined) => tries?.map(({ fault }) => fault);
@@ -51,7 +51,7 @@ test('every mutation can be applied', () => {
   assert.deepEqual(faults, []);
 });
 
-test('a mutation is caught where its test fails by itself; any other is tried twice and refused', async () => {
+test('a mutation is caught if its test fails by its own assertion; any other is tried twice and refused', async () => {
   const cases: readonly (readonly [Task, RegExp])[] = [
     [await unnoticed(), /passes \(passed\): nothing guards/],
     [await replacing(COMMENT_LINE, 'const = 1;'), /alone and was "src/],
@@ -68,15 +68,19 @@ test('a mutation is caught where its test fails by itself; any other is tried tw
   }
 });
 
-test('tests that share a process have the code of their own task', async () => {
-  const tasks = [await noticed(), { ...GREEN }, await noticed(), { ...GREEN }];
-  const judge: Judge = (task, observed) => (task.patch === undefined ? greenFault : redFault)(task, observed);
-  const tries = await triesOf(tasks, judge);
+test('tests that share a process get the code of their own task', async () => {
+  const tasks = [await noticed(), { ...BASELINE }, await noticed(), { ...BASELINE }];
+  const faultOf: FaultOf = (task, observed) =>
+    (task.patch === undefined ? baselineFault : mutationFault)(task, observed);
+  const tries = await triesOf(tasks, faultOf);
   assert.deepEqual(tries.map(faultsOf), [[undefined], [undefined], [undefined], [undefined]]);
 });
 
-test('a test is a witness where it runs alone and passes', async () => {
-  const [passing, unknown] = await triesOf([GREEN, { testFile: TEST_FILE, testName: 'no such test' }], greenFault);
+test('a test counts as passing only if it runs alone and passes', async () => {
+  const [passing, unknown] = await triesOf(
+    [BASELINE, { testFile: TEST_FILE, testName: 'no such test' }],
+    baselineFault,
+  );
   assert.deepEqual(faultsOf(passing), [undefined]);
   assert.match(faultsOf(unknown)?.at(-1) ?? '', /alone and was empty/);
 });

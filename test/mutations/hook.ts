@@ -2,8 +2,8 @@
  * Mutates code while Node.js loads it (`node --import`), so that no copy of the tree is needed.
  *
  * A process with one task mutates what it loads, and so do the programs that it starts. With several tasks each has module
- * instances of its own: the query `?task=<index>` of a test file's URL is passed on to all that it imports from this tree.
- * `node:test` is replaced by only.ts, which runs the test that the task names and leaves out the others.
+ * instances of its own: the query `?task=<index>` of a test file's URL is passed on to all its imports from this tree.
+ * `node:test` is replaced by only.ts, which runs the test that the task names and skips the others.
  */
 import { readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
@@ -22,7 +22,7 @@ const mutations = tasks.map(({ patch }): Mutation | undefined =>
   patch === undefined ? undefined : readPatch(readFileSync(resolve(import.meta.dirname, patch), 'utf8')),
 );
 
-function isOurs(url: string | undefined): url is string {
+function isProjectFile(url: string | undefined): url is string {
   return url !== undefined && url.startsWith(ROOT) && !url.startsWith(INSTALLED);
 }
 
@@ -33,14 +33,14 @@ function taskIndexOf(url: string): string | null {
 registerHooks({
   resolve: (specifier, context, next) => {
     const { parentURL } = context;
-    if (!isOurs(parentURL) || parentURL.startsWith(HERE)) return next(specifier, context);
+    if (!isProjectFile(parentURL) || parentURL.startsWith(HERE)) return next(specifier, context);
     const resolved = specifier === 'node:test' ? { url: ONLY, shortCircuit: true } : next(specifier, context);
     const task = taskIndexOf(parentURL);
-    if (task === null || !isOurs(resolved.url)) return resolved;
+    if (task === null || !isProjectFile(resolved.url)) return resolved;
     return { ...resolved, url: `${resolved.url}?task=${task}` };
   },
   load: (url, context, next) => {
-    if (!isOurs(url)) return next(url, context);
+    if (!isProjectFile(url)) return next(url, context);
     const mutation = mutations[Number(taskIndexOf(url) ?? 0)];
     const path = fileURLToPath(url);
     if (mutation === undefined || path !== fileURLToPath(ROOT + mutation.target)) return next(url, context);

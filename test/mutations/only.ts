@@ -1,4 +1,4 @@
-/** node:test without any test but the one that the task names: what hook.ts gives to files of a mutation run. */
+/** node:test without any test but the one that the task names: hook.ts loads it for the files of a mutation run. */
 import { test as allTests } from 'node:test';
 import { readTasks } from './task.ts';
 

@@ -1,15 +1,15 @@
 /** A mutation: a patch that changes one line of code, with the test that must fail because of it. */
 
 export type Mutation = {
-  /** The file that is changed. */
+  /** The changed file. */
   target: string;
   testFile: string;
   testName: string;
   guards: string;
-  /** The lines of the target that are replaced, their surroundings included, and what replaces them. */
+  /** The replaced lines of the target with their context, and their replacement. */
   before: readonly string[];
   after: readonly string[];
-  /** Where `before` stood in the target when the patch was made, counted from 0. */
+  /** The position of `before` in the target when the patch was made, counted from 0. */
   line: number;
 };
 
@@ -24,12 +24,12 @@ function countOf(lines: readonly string[], sign: string): number {
   return lines.filter((line) => line.startsWith(sign)).length;
 }
 
-/** The lines of a hunk that start with a blank or this sign, without it. */
+/** Returns the lines of a hunk that start with a blank or this sign, without it. */
 function side(lines: readonly string[], sign: string): string[] {
   return lines.filter((line) => line.startsWith(' ') || line.startsWith(sign)).map((line) => line.slice(1));
 }
 
-/** Throws a `MutationError` where the patch lacks its header or does more than change one line of code. */
+/** Throws a `MutationError` if the patch lacks its header or changes more than one line of code. */
 export function readPatch(text: string): Mutation {
   const [header, testFile = '', testName = '', guards = ''] = HEADER.exec(text) ?? [];
   if (header === undefined)
@@ -42,7 +42,7 @@ export function readPatch(text: string): Mutation {
   if (!CODE.test(target) || target.endsWith('.test.ts'))
     throw new MutationError(`it changes ${target}: only code in src can be mutated`);
   const hunk = HUNK.exec(text);
-  // Counted from the first hunk on, because the names of the files begin with the same signs.
+  // Counted from the first hunk, because the names of the files begin with the same signs.
   const lines =
     hunk === null
       ? []
@@ -58,8 +58,8 @@ export function readPatch(text: string): Mutation {
 }
 
 /**
- * Returns the source with the mutation in it, wherever its surroundings have moved to; of several places the one nearest
- * to the original. Throws a `MutationError` where they are gone.
+ * Returns the source with the mutation applied where its context is now; of several places, at the nearest
+ * to the original one. Throws a `MutationError` if the context is gone.
  */
 export function mutate(source: string, { before, after, line }: Mutation): string {
   const lines = source.split('\n');

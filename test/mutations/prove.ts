@@ -1,10 +1,10 @@
-/** Runs the tests of tasks in processes of their own, and once more what did not prove what it was to prove. */
+/** Runs the tests of tasks in their own processes, and repeats those that did not prove what they should. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { faultOfProof, faultOfWitness, type Observation } from './judge.ts';
+import { faultOfProof, faultOfWitness, type Observation } from './proof.ts';
 import { TASK_TIMEOUT_MS, tasksEnvironment, type Task } from './task.ts';
 import { unitFiles } from './units.ts';
 import type { Observed } from './witness.ts';
@@ -12,11 +12,11 @@ import type { Observed } from './witness.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const PROCESSES = availableParallelism() + 1;
 const UNITS_PER_PROCESS = 20;
-/** A process that says nothing for longer than a test may take is blocked. */
+/** A process without output for longer than a test may take is blocked. */
 const SILENCE_MS = TASK_TIMEOUT_MS + 30_000;
 const UNFINISHED = 'its process ended, or was blocked, before the test was over';
 
-/** Without what node:test told this process of itself, the child would take itself for one of our test files. */
+/** Without node:test's environment of this process, which would make the child take itself for a test file. */
 function childEnvironment(tasks: readonly Task[]): NodeJS.ProcessEnv {
   const { NODE_TEST_CONTEXT: _context, ...env } = process.env;
   return { ...env, NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/compiled'), ...tasksEnvironment(tasks) };
@@ -30,9 +30,9 @@ function killGroup(pid: number | undefined): void {
   }
 }
 
-/** Returns what was observed of each task that ended; a task during which the process died or blocked is missing. */
+/** Returns the observations of each finished task; a task during which the process died or blocked is missing. */
 export async function observe(tasks: readonly Task[]): Promise<ReadonlyMap<Task, readonly Observation[]>> {
-  // A group of its own, which ends together with the programs that a test started.
+  // Its own process group, which ends together with the programs that a test started.
   const child = spawn(process.execPath, ['test/mutations/witness.ts'], {
     cwd: ROOT,
     env: childEnvironment(tasks),
@@ -50,7 +50,7 @@ export async function observe(tasks: readonly Task[]): Promise<ReadonlyMap<Task,
     if (task === undefined || list === undefined) throw new Error(`There is no task ${index}`);
     if (observation !== undefined) list.push(observation);
     else if (ended.set(task, list).size === tasks.length) {
-      // What a failed test left open would keep the process until its silence is noticed.
+      // Open handles of a failed test would keep the process alive until it counts as blocked.
       killGroup(child.pid);
     }
   });
@@ -60,15 +60,15 @@ export async function observe(tasks: readonly Task[]): Promise<ReadonlyMap<Task,
   return ended;
 }
 
-/** Says what is wrong with what was observed of a task; undefined where it proves what it is to prove. */
-export type Judge = (task: Task, observed: readonly Observation[] | undefined) => string | undefined;
+/** Returns what is wrong with the observations of a task; undefined if they prove what they should. */
+export type FaultOf = (task: Task, observed: readonly Observation[] | undefined) => string | undefined;
 
 /** The test runs, alone, and passes. */
-export const greenFault: Judge = ({ testName }, observed) =>
+export const baselineFault: FaultOf = ({ testName }, observed) =>
   observed === undefined ? UNFINISHED : faultOfWitness(observed, testName);
 
 /** The test, and it alone, fails because of the mutation. */
-export const redFault: Judge = ({ testName }, observed) =>
+export const mutationFault: FaultOf = ({ testName }, observed) =>
   observed === undefined ? UNFINISHED : faultOfProof(observed, testName);
 
 export type Try = { fault: string | undefined; seconds: number };
@@ -81,7 +81,7 @@ async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<voi
   await Promise.all(workers);
 }
 
-/** Units together, because starting a process takes longer than most of them run; each other task alone. */
+/** Units run together, because starting a process takes longer than most of them run; each other task runs alone. */
 async function grouped(tasks: readonly Task[]): Promise<Task[][]> {
   const isUnit = await unitFiles();
   const units = tasks.filter(({ testFile }) => isUnit(testFile));
@@ -93,10 +93,10 @@ async function grouped(tasks: readonly Task[]): Promise<Task[][]> {
 
 const TRIES_MAX = 2;
 
-/** Runs the tasks; one that has a fault is run once more, alone. `onEnd` gets the one or two tries of each when it has ended. */
+/** Runs the tasks; one with a fault is repeated once, alone. `onEnd` gets the one or two tries of each when it has ended. */
 export async function runTasks(
   tasks: readonly Task[],
-  judge: Judge,
+  faultOf: FaultOf,
   onEnd: (task: Task, tries: readonly Try[]) => void,
 ): Promise<void> {
   const tries = new Map<Task, Try[]>(tasks.map((task) => [task, []]));
@@ -105,9 +105,9 @@ export async function runTasks(
     const observed = await observe(group);
     const seconds = (performance.now() - startedMs) / 1_000 / group.length;
     for (const task of group) {
-      // One task that ends the process takes the others along: no try of theirs.
+      // A task that ends the process takes the others along: this is no try of theirs.
       if (observed.has(task) || group.length === 1)
-        tries.get(task)?.push({ fault: judge(task, observed.get(task)), seconds });
+        tries.get(task)?.push({ fault: faultOf(task, observed.get(task)), seconds });
     }
   };
   const endOrReturn = (task: Task): Task[] => {

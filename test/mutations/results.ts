@@ -1,4 +1,4 @@
-/** What came of each mutation: kept in a file, so that a stopped run is continued and tries what changed since. */
+/** The result of each mutation, kept in a file, so that a stopped run continues and tries changed mutations again. */
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Entry } from './catalogue.ts';
@@ -16,10 +16,10 @@ const faultOf = ({ tries }: Result): string => tries.find(({ fault }) => fault !
 const lineOf = (result: Result): string =>
   `${result.verdict.padEnd(8)} ${result.name} (${secondsOf(result)})${result.verdict === 'caught' ? '' : `: ${faultOf(result)}`}`;
 
-/** With the hash of the mutation as it was tried. */
+/** With the hash of the mutation as it was run. */
 type Line = Result & { hash: string };
 
-/** Results count for the mutations that are as they were; `isFresh`: none of them does. */
+/** Results count for unchanged mutations; `isFresh`: for none. */
 export function openResults(entries: readonly Entry[], isFresh: boolean) {
   mkdirSync(dirname(FILE), { recursive: true });
   if (isFresh) rmSync(FILE, { force: true });
@@ -28,7 +28,7 @@ export function openResults(entries: readonly Entry[], isFresh: boolean) {
   const known = lines.map((line) => JSON.parse(line) as Line).filter(({ name, hash }) => hashes.get(name) === hash);
   const kept = new Map<string, Result>(known.map(({ hash: _, ...result }) => [result.name, result]));
   return {
-    /** Whether it was caught before; what was missed or flickered is tried again. */
+    /** Returns whether it was caught before; missed and flickering ones are tried again. */
     has: (name: string): boolean => kept.get(name)?.verdict === 'caught',
     add: (result: Result): void => {
       kept.set(result.name, result);
@@ -42,7 +42,7 @@ export function openResults(entries: readonly Entry[], isFresh: boolean) {
 const SLOWEST = 5;
 const timeOf = ({ tries }: Result): number => tries.reduce((sum, { seconds }) => sum + seconds, 0);
 
-/** Prints how many came to what, the slowest, and each that was not simply caught. */
+/** Prints the number of mutations per result, the slowest, and each that was not simply caught. */
 export function printTable(results: readonly Result[]): void {
   const rows = (['caught', 'flickers', 'missed'] as const).map((verdict) => {
     const those = results.filter((result) => result.verdict === verdict);

@@ -1,20 +1,20 @@
 /**
- * Tries mutations and says which were not caught: `npm run test:mutations`.
+ * Runs mutations and prints which were not caught: `npm run test:mutations`.
  *
- *     npm run test:mutations                          the whole set, without what was caught before and is as it was
+ *     npm run test:mutations                          the whole set, except unchanged ones that were caught before
  *     npm run test:mutations -- --fresh               the whole set
  *     npm run test:mutations -- --shard 1/4           a quarter of it
- *     npm run test:mutations -- --changed             what changed since the recorded run, and a twelfth of the others
+ *     npm run test:mutations -- --changed             those changed since the recorded run, and a twelfth of the others
  *     npm run test:mutations -- fence-dropped         these
  *
- * That a test passes without the mutation is known from the last `npm test` on the same tree. A test of which that is not
- * known, and with `--changed` one whose file or mutation changed, is run alone first. What is not caught is tried once more.
+ * That a test passes without the mutation is known from the last `npm test` on the same tree. Any other test,
+ * and with `--changed` one whose file or mutation changed, is run alone first. A mutation that is not caught is tried once more.
  */
 import { parseArgs } from 'node:util';
 import { readPassed } from '../runner/passed.ts';
 import { globalSetup, globalTeardown } from '../setup/global.ts';
 import { changedSince, readCatalogue, recordCaught, type Entry } from './catalogue.ts';
-import { greenFault, redFault, runTasks, type Try } from './prove.ts';
+import { baselineFault, mutationFault, runTasks, type Try } from './prove.ts';
 import { openResults, printTable } from './results.ts';
 import type { Task } from './task.ts';
 
@@ -33,7 +33,7 @@ const { values: options, positionals } = parseArgs({
 
 const names = positionals.map((name) => (name.endsWith('.patch') ? name : `${name}.patch`));
 
-/** Every `of`-th entry, beginning with the one at `index`. */
+/** Returns every `of`-th entry, starting with the one at `index`. */
 function part(entries: readonly Entry[], index: number, of: number): Entry[] {
   return entries.filter((_, at) => at % of === index);
 }
@@ -50,7 +50,7 @@ function choose(all: readonly Entry[], changed: ReadonlySet<Entry>): readonly En
     return part(all, index - 1, of);
   }
   if (!options.changed) return all;
-  // It moves on with the day: two runs of a day agree, and twelve days try everything.
+  // The part changes daily: two runs of a day agree, and twelve days try everything.
   const slice = Number(options.slice ?? Math.floor(Date.now() / DAY_MS) % SLICES);
   console.log(`${changed.size} mutations changed since the recorded run. With them: slice ${slice} of ${SLICES}.`);
   return [...new Set([...changed, ...part(all, slice, SLICES)])];
@@ -58,8 +58,8 @@ function choose(all: readonly Entry[], changed: ReadonlySet<Entry>): readonly En
 
 const keyOf = ({ testFile, testName }: Task): string => `${testFile} > ${testName}`;
 
-/** Returns the tests that are not known to pass as things stand, each once. */
-function unproven(entries: readonly Entry[], changed: ReadonlySet<Entry>): Task[] {
+/** Returns the tests that are not known to pass on this tree, each once. */
+function withoutBaseline(entries: readonly Entry[], changed: ReadonlySet<Entry>): Task[] {
   const passed = readPassed();
   const tasks = entries.flatMap((entry) => {
     if (entry.mutation === undefined) return [];
@@ -76,21 +76,21 @@ const results = openResults(all, options.fresh || options.changed);
 const chosen = choose(all, changed).filter(({ name }) => names.length > 0 || !results.has(name));
 console.log(`${chosen.length} of ${all.length} mutations to try`);
 
-const greens = new Map<string, readonly Try[]>();
+const baselines = new Map<string, readonly Try[]>();
 
-/** Without a mutation the test failed twice: it can prove nothing. */
-const greenFaultOf = (task: Task): string | undefined => greens.get(keyOf(task))?.at(-1)?.fault;
+/** The test failed twice without a mutation, so it cannot prove anything. */
+const baselineFaultOf = (task: Task): string | undefined => baselines.get(keyOf(task))?.at(-1)?.fault;
 
-function report(name: string, tries: readonly Try[], green: readonly Try[] = []): void {
+function report(name: string, tries: readonly Try[], baseline: readonly Try[] = []): void {
   const isCaught = tries.at(-1)?.fault === undefined;
-  const faulty = [...green, ...tries].filter(({ fault }) => fault !== undefined);
+  const faulty = [...baseline, ...tries].filter(({ fault }) => fault !== undefined);
   const verdict = !isCaught ? 'missed' : faulty.length > 0 ? 'flickers' : 'caught';
-  results.add({ name, verdict, tries: verdict === 'flickers' ? [...green, ...tries] : tries });
+  results.add({ name, verdict, tries: verdict === 'flickers' ? [...baseline, ...tries] : tries });
 }
 
 await globalSetup();
 try {
-  await runTasks(unproven(chosen, changed), greenFault, (task, tries) => greens.set(keyOf(task), tries));
+  await runTasks(withoutBaseline(chosen, changed), baselineFault, (task, tries) => baselines.set(keyOf(task), tries));
   const tasks = new Map<Task, Entry>();
   for (const entry of chosen) {
     const { name, mutation, fault } = entry;
@@ -99,12 +99,12 @@ try {
       continue;
     }
     const task = { testFile: mutation.testFile, testName: mutation.testName, patch: name };
-    const isGreen = greenFaultOf(task) === undefined;
-    if (isGreen) tasks.set(task, entry);
-    else report(name, greens.get(keyOf(task)) ?? []);
+    const passesUnchanged = baselineFaultOf(task) === undefined;
+    if (passesUnchanged) tasks.set(task, entry);
+    else report(name, baselines.get(keyOf(task)) ?? []);
   }
-  await runTasks([...tasks.keys()], redFault, (task, tries) =>
-    report(tasks.get(task)?.name ?? '', tries, greens.get(keyOf(task))),
+  await runTasks([...tasks.keys()], mutationFault, (task, tries) =>
+    report(tasks.get(task)?.name ?? '', tries, baselines.get(keyOf(task))),
   );
 } finally {
   await globalTeardown();

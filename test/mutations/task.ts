@@ -1,22 +1,22 @@
-/** What a process of witness.ts is to run: one test each, with a mutation or without. */
+/** The tests that a process of witness.ts runs, with a mutation or without. */
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-/** `patch`: path of a patch, from this folder; without it the test runs on the code as it is. */
+/** `patch`: path of a patch, from this folder; without it the test runs on the unchanged code. */
 export type Task = { testFile: string; testName: string; patch?: string };
 
-/** A test that takes longer does not end. */
+/** The time limit of a test. */
 export const TASK_TIMEOUT_MS = 60_000;
 
 const NAME = 'HALCYON_MUTATION_TASKS';
 const HOOK = pathToFileURL(join(import.meta.dirname, 'hook.ts')).href;
 
-/** Returns the environment of a process that is to run these tasks, and of the programs that it starts. */
+/** Returns the environment of a process that runs these tests, and of the programs that it starts. */
 export function tasksEnvironment(tasks: readonly Task[]): Record<string, string> {
   return { [NAME]: JSON.stringify(tasks), NODE_OPTIONS: `--import=${HOOK}` };
 }
 
-/** Returns the tasks of this process; none where it is no process of a mutation run. */
+/** Returns the tasks of this process; none outside of a mutation run. */
 export function readTasks(): readonly Task[] {
   const text = process.env[NAME];
   return text === undefined ? [] : (JSON.parse(text) as Task[]);

@@ -1,13 +1,13 @@
-/** Which tests need nothing but the modules that they import, so that many of them may share a process. */
+/** Finds tests that need only the modules they import, so that many of them may share a process. */
 import { join } from 'node:path';
 import { readTree } from '../architecture/tree.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const FOLDERS = ['src', 'packages', 'test'];
-/** The database is shared by all; programs that a test starts load modules by themselves. */
+/** All use one database; programs that a test starts load modules by themselves. */
 const SHARED_STATE = new Set(['pg', 'node:child_process', 'node:worker_threads']);
 
-/** Returns a predicate of test files: whether no module that the file imports, however far away, is or starts a process. */
+/** Returns a predicate of test files: whether no direct or indirect import of the file is or starts a process. */
 export async function unitFiles(): Promise<(testFile: string) => boolean> {
   const trees = await Promise.all(FOLDERS.map((folder) => readTree(ROOT, folder)));
   const imports = new Map(

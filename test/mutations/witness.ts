@@ -1,9 +1,9 @@
 /**
- * Runs the test of each task of this process and prints what became of it, a line of JSON each. A program, because
+ * Runs the test of each task of this process and prints its results, one line of JSON each. A program, because
  * node:test refuses to run tests inside of a test.
  */
 import { run } from 'node:test';
-import type { Observation } from './judge.ts';
+import type { Observation } from './proof.ts';
 
 /** `task`: index among the tasks of the process. Without an observation: the task has ended. */
 export type Observed = { task: number; observation?: Observation };
@@ -20,7 +20,7 @@ function print(observed: Observed): void {
 }
 
 let task = 0;
-/** Each task is a test of tasks.ts, named after its file; what it runs is nested in that. */
+/** Each task is a test of tasks.ts, named after its file; the tests that it runs are nested in it. */
 function report(observation: Observation): void {
   const { nesting, failure } = observation;
   if (nesting > 0) return print({ task, observation: { ...observation, nesting: nesting - 1 } });
@@ -30,7 +30,7 @@ function report(observation: Observation): void {
   task += 1;
 }
 
-// This program is a process of its own already.
+// This program is its own process already.
 const events = run({ files: ['test/mutations/tasks.ts'], isolation: 'none' });
 for await (const { type, data } of events) {
   if (type === 'test:pass') {

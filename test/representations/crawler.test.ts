@@ -1,4 +1,4 @@
-/** From home, by links alone: everything is found, nothing is broken, and each relation is explained. */
+/** From home, by links alone: every resource is found, no link is broken, and each relation is documented. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inhabit } from '../setup/inhabited.ts';
@@ -16,13 +16,13 @@ const met = new Map<string, Met>();
 const metIn = (reader: Reader): Met => met.get(reader.name) ?? { pages: new Map(), rels: new Set() };
 
 for (const reader of readers) {
-  test(`${reader.name}: every link from home leads somewhere`, async () => {
+  test(`${reader.name}: every link from home has a target`, async () => {
     met.set(reader.name, await walk(fixture, reader, callerOf(reader)));
   });
 }
 
 for (const [who, token] of Object.entries({ user: fixture.tokens.user, platform: fixture.tokens.platform })) {
-  test(`every link that the token of a ${who} sees leads somewhere`, async () => {
+  test(`every link visible to the token of a ${who} has a target`, async () => {
     met.set(who, await walk(fixture, hal, { token }));
   });
 }
@@ -46,7 +46,7 @@ const EXPECTED = [
   /^\/stores\/\d+\/transactions\/1002\/items$/,
 ];
 for (const reader of readers) {
-  test(`${reader.name}: nothing that the API has is hidden`, () => {
+  test(`${reader.name}: every resource of the API can be reached`, () => {
     const pages = [...metIn(reader).pages.keys()];
     for (const pattern of EXPECTED)
       assert.ok(
@@ -56,12 +56,12 @@ for (const reader of readers) {
   });
 }
 
-test('every relation that was met is explained, for people and for programs', async () => {
+test('every relation in use is documented, for people and for programs', async () => {
   const rels = [...met.values()].reduce((all, { rels: some }) => all.union(some), new Set<string>());
   const registered = new Set(['self', 'first', 'prev', 'next', 'last', 'curies']);
-  const ours = [...rels].filter((rel) => !registered.has(rel));
-  assert.ok(ours.length > 30, ours.join());
-  for (const rel of ours) {
+  const ownRels = [...rels].filter((rel) => !registered.has(rel));
+  assert.ok(ownRels.length > 30, ownRels.join());
+  for (const rel of ownRels) {
     for (const accept of ['text/html', 'application/hal+json']) {
       const response = await fetch(`${fixture.origin}/rels/${rel}`, { headers: { Accept: accept } });
       assert.equal(response.status, 200, `/rels/${rel}`);
@@ -70,9 +70,9 @@ test('every relation that was met is explained, for people and for programs', as
   }
 });
 
-/** The hidden fields of the form for an action: what proves that a page of this session has sent it. */
+/** The hidden fields of the form for an action, which prove that a page of this session sent it. */
 async function hiddenFields(path: string, { name, method }: SirenAction): Promise<Record<string, string>> {
-  // What is done at an address of its own stands on the page above.
+  // An action with its own address is on the page of the resource above.
   const page = path.endsWith(`/${name}`) ? path.slice(0, -name.length - 1) : path;
   const text = await (await fixture.call('GET', page, { accept: 'text/html', ...session })).text();
   const forms = [...text.matchAll(/<form method="post" action="([^"]*)"[^>]*>([^]*?)<\/form>/g)];
@@ -88,7 +88,7 @@ async function hiddenFields(path: string, { name, method }: SirenAction): Promis
   throw new Error(`No form for ${method} on ${path}`);
 }
 
-/** Sends what the action asks for as a client of the format would, and answers the status and where it leads. */
+/** Sends the action as a client of the format would, and returns the status and the location. */
 async function act(reader: Reader, action: SirenAction, all: boolean) {
   const path = new URL(action.href, fixture.origin).pathname;
   const values = fill(action, all);
@@ -111,16 +111,16 @@ async function act(reader: Reader, action: SirenAction, all: boolean) {
 const actionsAt = async (path: string): Promise<readonly SirenAction[]> =>
   actionsIn(await (await fixture.call('GET', path, { accept: siren.accept })).text());
 
-/** Done at an address of its own, below the resource. */
+/** Actions with their own address, below the resource. */
 const isActionRoute = ({ href, name }: SirenAction): boolean => href.endsWith(`/${name}`);
 
 const readAgain = (path: string) => new URL(path, fixture.origin).pathname;
 
 for (const reader of readers) {
-  test(`${reader.name}: every action takes what its fields ask for`, async () => {
+  test(`${reader.name}: every action accepts values for its fields`, async () => {
     const pages = [...metIn(siren).pages].filter(([href]) => !href.includes('?'));
     const found = pages.flatMap(([, text]) => (text.startsWith('{') ? actionsIn(text) : []));
-    // First what is done below a resource: a change may take away what that needs.
+    // First the actions below a resource: a change may remove their preconditions.
     const todo = [...found.filter(isActionRoute), ...found.filter((action) => !isActionRoute(action))];
     assert.ok(todo.some(({ method }) => method === 'POST') && todo.some(({ method }) => method === 'PATCH'));
     const made: string[] = [];
@@ -129,10 +129,10 @@ for (const reader of readers) {
       ({ method }) => method !== 'DELETE' && (reader.name !== 'HTML' || method !== 'PUT'),
     )) {
       for (const all of [false, true]) {
-        // A change of nothing is none.
+        // An empty change is no change.
         if (action.method === 'PATCH' && !all) continue;
         const { status, location, says } = await act(reader, action, all);
-        // What is done below a resource may have something in its way there: no url, nobody who would get it.
+        // An action below a resource may be impossible at present: without a url, or without a recipient.
         const isHindered = status === 409 && isActionRoute(action);
         assert.ok([200, 201, 202, 303].includes(status) || isHindered, says);
         if (!isHindered) done.add(action.name);

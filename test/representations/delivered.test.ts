@@ -1,6 +1,6 @@
 /**
- * A webhook's body is byte for byte what GET of the resource answers with the webhook's query, while that version is the
- * latest; and what `svc:payload` of the event answers with it for ever. Over resources and queries made at random.
+ * A webhook's body equals GET of the resource with the webhook's query, byte for byte, while that version is the
+ * latest; and it always equals `svc:payload` of the event. With random resources and queries.
  */
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
@@ -17,7 +17,7 @@ const QUERIES = 8;
 const RESOURCES = 10;
 const SEED = randomInt(2 ** 31);
 
-/** Names that publishers give, names that mean something to JavaScript, and any text that JSON of ours may hold. */
+/** Names that publishers use, names with a meaning in JavaScript, and any text that JSON may contain. */
 const names = fc.oneof(
   fc.constantFrom('total_order', 'currency_code', 'date_created', 'constructor', 'toString', 'is_active', 'url', ''),
   fc.string({ unit: 'binary', maxLength: 6 }).filter((text) => !text.includes('\0')),
@@ -30,7 +30,7 @@ const objects = fc.dictionary(names, valueWith(names), { maxKeys: 6 }).filter(is
 
 type Resource = Record<string, unknown>;
 
-/** A resource that has, under some of the relations, one copy or several, each with copies of its own. */
+/** A resource with one or several embedded copies under some relations, each with its own embedded copies. */
 function embedding(relations: Relations): fc.Arbitrary<Resource> {
   const copies = Object.entries(relations).map(([rel, below]) => {
     const one = embedding(below);
@@ -68,7 +68,7 @@ async function bytesOf(address: string, query: string): Promise<string> {
 }
 
 for (const type of TYPES) {
-  test(`what a webhook receives of a ${type} is what GET and the event's payload answer with its query`, async (t) => {
+  test(`the body delivered for a ${type} equals GET and the event's payload with the webhook's query`, async (t) => {
     t.diagnostic(`seed ${SEED}`);
     const receiver = await startReceiver(t);
     const wanted = fc.sample(queries(type), { numRuns: QUERIES, seed: SEED });

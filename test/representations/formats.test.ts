@@ -1,6 +1,6 @@
 /**
- * What arrives in each format, as it was looked at and found right: golden/delivered-*.golden. `UPDATE_GOLDEN=1` writes them
- * anew, as in golden.test.ts.
+ * The delivered body in each format, as reviewed: golden/delivered-*.golden. `UPDATE_GOLDEN=1` rewrites
+ * them, as in golden.test.ts.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -21,7 +21,7 @@ const isUpdate = process.env['UPDATE_GOLDEN'] === '1';
 
 const authority = createAuthority();
 after(authority.remove);
-// As NODE_EXTRA_CA_CERTS does it when a process starts.
+// As NODE_EXTRA_CA_CERTS does when a process starts.
 setDefaultCACertificates([...getCACertificates('default'), authority.cert]);
 
 const got: { path: string; headers: IncomingHttpHeaders; body: string }[] = [];
@@ -94,10 +94,10 @@ await publish(transaction);
 const first = await arrived(Object.keys(hooks).length);
 
 for (const name of Object.keys(hooks)) {
-  test(`${name} arrives as it was found right`, async () => {
+  test(`${name} is delivered as reviewed`, async () => {
     const found = first[name];
     assert.ok(found !== undefined);
-    // Member by member as it was sent: read and written again, names that are numbers would come first.
+    // Compared as text: parsing and serializing would move numeric names to the front.
     const answer = `${found.headers['content-type']}\n\n${found.body.replaceAll(/,(?=["{])/g, ',\n')}\n`;
     const file = join(FOLDER, `delivered-${name}.golden`);
     if (isUpdate) await writeFile(file, answer);
@@ -106,7 +106,7 @@ for (const name of Object.keys(hooks)) {
   });
 }
 
-test('an automation platform gets its own object signed, and a site builder its token and no signature', () => {
+test('an automation platform gets its own object with a signature, and a site builder its token without one', () => {
   const { automation, sitebuilder } = first;
   assert.ok(automation !== undefined && sitebuilder !== undefined);
   new Webhook(KEY).verify(automation.body, automation.headers as Record<string, string>);
@@ -118,7 +118,7 @@ test('an automation platform gets its own object signed, and a site builder its 
   );
 });
 
-test('an item of a site has a name and a slug of its own, also where the resource has none that can be', async () => {
+test('an item of a site has its own name and slug, even if the resource has none that is usable', async () => {
   await publish({ id: 'a/b', name: ' ', slug: 'no slug!' });
   await publish({ id: 'a b', name: 'Sale', slug: 'sale_2' });
   const { length } = Object.keys(hooks);

@@ -1,7 +1,7 @@
 /**
- * Every resource in every format, as reviewed: test/representations/golden/. Wording stands apart from structure, in
+ * Every resource in every format, as reviewed: test/representations/golden/. Wording is separate from structure, in
  * api.words.golden and pages.words.golden, so that a changed sentence changes one line of one file. After an intended
- * change `UPDATE_GOLDEN=1` with the command for one file writes them anew; review the difference before you commit it.
+ * change `UPDATE_GOLDEN=1` with the command for one file rewrites them; review the difference before you commit it.
  */
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -26,7 +26,7 @@ const [grants] = await fixture.sql<{ id: number }[]>`select min(id) as id from a
 const [entry] = await fixture.sql<{ id: string }[]>`
   select id from resource where type = 'changelog' and store_id = ${alpha} order by event_id desc limit 1`;
 
-/** The one delivery of the first two webhooks each: one that has arrived, and one that is pending. */
+/** The one delivery of each of the first two webhooks: a successful and a pending one. */
 async function deliveryTo(webhook: number | undefined): Promise<string> {
   const [row] = await fixture.sql<{ id: number }[]>`
     select delivery_id as id from attempt where webhook_id = ${webhook ?? 0} order by date_started, delivery_id limit 1`;
@@ -34,7 +34,7 @@ async function deliveryTo(webhook: number | undefined): Promise<string> {
 }
 const [arrived, pending] = [await deliveryTo(webhooks[0]), await deliveryTo(webhooks[1])];
 
-// What was attempted is added to its hour every few seconds, by how long it took: here as if all took the same.
+// Attempts are added to their hour every few seconds, with their duration: here all have the same.
 await until(
   () => fixture.sql<{ isWhole: boolean }[]>`
     select (select sum(attempts) from webhook_hour) = (select count(*) from attempt) as "isWhole"`,
@@ -106,7 +106,7 @@ const resources: Readonly<Record<string, Asked>> = {
   'error-of-query': { path: `/stores/${alpha}/webhooks?limit=0&order=colour&x=1` },
 };
 
-/** What differs from run to run stands for itself. */
+/** Values that differ from run to run become placeholders. */
 const settled = (text: string): string =>
   text
     .replaceAll(fixture.receiver.url, 'http://receiver.example.test')
@@ -116,10 +116,10 @@ const settled = (text: string): string =>
     .replaceAll(/id-[\w-]{12}/g, 'id-LOGREF')
     .replaceAll(/("duration":|<duration>|<dt>Duration<\/dt>\s*<dd[^>]*>)\d+/g, '$10')
     .replaceAll(/>\d+ ms</g, '>0 ms<')
-    // The number in it that comes only once, and what is signed with it.
+    // The number that occurs only once, and signed values.
     .replaceAll(/msg_[a-z0-9_]+/g, 'msg_ONCE')
     .replaceAll(/v1,[\w+/]{43}=/g, 'v1,SIGNATURE')
-    // A retry comes up to a fifth later, at random.
+    // A retry is delayed by up to a fifth, at random.
     .replaceAll(/2026-07-01T10:01:\d\d/g, '2026-07-01T10:01:00')
     .replaceAll(/(name="(?:nonce|_key)" value=")[^"]*/g, '$1NONCE')
     .replaceAll(/whsec_(?!MfKQ)[\w+/=]+/g, 'whsec_MADE_UP')
@@ -136,7 +136,7 @@ async function assertGolden(name: string, text: string): Promise<void> {
   assert.equal(text, await readFile(file, 'utf8'));
 }
 
-/** Two words with a blank between them, and not a list of identifiers such as a scope. */
+/** Two words with a blank between them that are not a list of identifiers such as a scope. */
 const isWording = (text: string): boolean =>
   /\p{L}[\p{L},;:.’']* [“(]?\p{L}/u.test(text) && !/^[a-z_\d ]+_[a-z_\d ]*$/.test(text);
 
@@ -185,7 +185,7 @@ async function answerApart({ path, method = 'GET', token, body }: Asked, accept:
 
 const answers = new Map<string, Promise<{ structure: string; words: string[] }>>();
 
-/** The answer with an ellipsis for each piece of wording, and the wording in the order of its places. */
+/** Returns the response with an ellipsis for each piece of wording, and the wording in document order. */
 function answerIn(name: string, asked: Asked, accept: string) {
   const key = `${name} ${accept}`;
   const answered = answers.get(key) ?? answerApart(asked, accept);

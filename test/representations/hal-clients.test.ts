@@ -1,4 +1,4 @@
-/** HAL as other people's clients read it: they know the address of home and the names of relations, and nothing else. */
+/** HAL as read by third-party clients: they know only the address of home and the names of relations. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import halson from 'halson';
@@ -29,7 +29,7 @@ for (const name of NAMES) {
 }
 assert.deepEqual(statuses, [201, 201, 201]);
 
-test('ketting finds from home every webhook of the store', async () => {
+test('ketting finds every webhook of the store from home', async () => {
   const webhooks = await webhooksBy(startKetting());
   const found = await webhooks.followAll<{ name: string }>('svc:webhooks');
   const states = await Promise.all(found.map((webhook) => webhook.refresh()));
@@ -50,7 +50,7 @@ test('ketting walks a collection page by page', async () => {
   assert.equal((await third.follow('first')).uri, first.uri);
 });
 
-/** What halson makes of an answer; it leaves asking to whoever uses it. */
+/** halson parses a response; requests are left to its caller. */
 async function readBy(href: string) {
   const response = await fetch(href, { headers: { ...version, Authorization: `Bearer ${app.token}` } });
   return halson(await response.text());
@@ -62,7 +62,7 @@ function hrefOf(resource: Awaited<ReturnType<typeof readBy>>, rel: string): stri
   return link.href;
 }
 
-test('halson reads a page: its links, what is embedded, and the links of that', async () => {
+test('halson reads a page: its links, embedded resources, and their links', async () => {
   const store = await readBy(hrefOf(await readBy(home), 'svc:store'));
   const page = await readBy(hrefOf(store, 'svc:webhooks'));
   assert.deepEqual(
@@ -82,19 +82,19 @@ test('halson reads a page: its links, what is embedded, and the links of that', 
   assert.equal(hrefOf(alone, 'svc:webhooks'), hrefOf(page, 'self'));
 });
 
-test('halson finds by a curie where a relation is explained', async () => {
+test('halson resolves a curie to the documentation of a relation', async () => {
   const explained = await fetch((await readBy(home)).expandCurie('svc:webhooks'), { headers: version });
   assert.deepEqual([explained.status, explained.url], [200, `${app.baseUrl}/rels/webhooks`]);
 });
 
-test('ketting creates a webhook, changes it, puts back what it read, and deletes it', async () => {
+test('ketting creates a webhook, changes it, puts it back unchanged, and deletes it', async () => {
   const webhooks = await webhooksBy(startKetting());
   const made = await webhooks.postFollow({ data: { name: 'Made', format: 'partner_automation' } });
   const changed = await made.patch({ data: { name: 'Changed' } });
   assert.deepEqual([changed?.data.name, changed?.data.format], ['Changed', 'partner_automation']);
   const state = await made.refresh();
   assert.equal(state.data.name, 'Changed');
-  // Its `put(state)` repeats the headers of the answer, `Keep-Alive` among them, which Node's fetch refuses.
+  // Its `put(state)` repeats the headers of the response, `Keep-Alive` among them, which Node's fetch refuses.
   await made.put({ data: { ...state.data, name: 'Put back' } });
   assert.equal((await made.refresh()).data.name, 'Put back');
   const total = async () => (await webhooks.refresh()).data.total_items;

@@ -1,4 +1,4 @@
-/** Pages are HTML as the standard wants it, by somebody else's validator. */
+/** Pages are valid HTML according to an independent validator. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HtmlValidate } from 'html-validate';
@@ -7,8 +7,8 @@ import { pages } from '../setup/pages.ts';
 const validator = new HtmlValidate({
   extends: ['html-validate:recommended'],
   rules: {
-    // How the source is written, which no browser sees: the formatter of our templates writes `<!doctype` small and closes
-    // void elements by themselves, and where a part of a template is left out its line stays, empty.
+    // Source style that no browser sees: the formatter of the templates writes `<!doctype` in lower case and closes
+    // void elements, and an omitted part of a template leaves an empty line.
     'doctype-style': 'off',
     'void-style': 'off',
     'no-trailing-whitespace': 'off',
@@ -16,7 +16,7 @@ const validator = new HtmlValidate({
 });
 
 for (const [name, page] of pages) {
-  test(`the validator finds nothing: ${name}`, async () => {
+  test(`the validator accepts ${name}`, async () => {
     const { results } = await validator.validateString(page);
     const found = results.flatMap(({ messages }) =>
       messages.map(({ ruleId, message, line }) => `${line} ${ruleId}: ${message}`),
@@ -25,7 +25,7 @@ for (const [name, page] of pages) {
   });
 }
 
-test('the validator would find something', async () => {
+test('the validator detects an error', async () => {
   const { valid } = await validator.validateString('<p id="a"><p id="a"><img>');
   assert.equal(valid, false);
 });

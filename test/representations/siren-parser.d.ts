@@ -1,4 +1,4 @@
-/** The package comes without types: what the tests use of it. */
+/** The package has no types: these are the ones that the tests use. */
 declare module 'siren-parser' {
   export type SirenField = {
     name: string;

@@ -1,7 +1,7 @@
 /**
- * What Siren allows, as JSON Schema: what its specification (github.com/kevinswiber/siren, README.md) says, in our own words,
- * and stricter where we promise more: nothing but what Siren knows, no relation that is neither registered nor an address, and
- * choices wherever something is to be chosen.
+ * The Siren specification (github.com/kevinswiber/siren, README.md) as JSON Schema,
+ * and stricter where the API promises more: no unknown members, no relation that is neither registered nor an address, and
+ * choices for every field with a fixed set of values.
  */
 import { Ajv } from 'ajv';
 
@@ -17,7 +17,7 @@ const only = (properties: Record<string, object>, required: string[]) => ({
   additionalProperties: false,
 });
 
-/** Those of the IANA registry that we use. */
+/** The relations of the IANA registry in use. */
 const REGISTERED = ['self', 'first', 'prev', 'next', 'last'];
 
 const ANY_TEXT = ['hidden', 'text', 'search', 'tel', 'url', 'email', 'password', 'color', 'file'];
@@ -41,7 +41,7 @@ const schema = {
   definitions: {
     rel: { type: 'array', minItems: 1, items: { anyOf: [uri, { enum: REGISTERED }] } },
     link: only({ rel: { $ref: '#/definitions/rel' }, href: uri, title: text, type: text }, ['rel', 'href']),
-    // One with `href` would be a link, and what else it has would be lost.
+    // An entity with `href` would be a link, and its other members would be lost.
     embedded: only({ ...entity, rel: { $ref: '#/definitions/rel' } }, ['class', 'rel', 'properties']),
     action: {
       ...only(
@@ -90,7 +90,7 @@ const validate = new Ajv({
   formats: { uri: isUri },
 }).compile(schema);
 
-/** Everything that is wrong with it, by place. */
+/** Returns every fault, by place. */
 export function sirenFaults(value: unknown): string[] {
   validate(value);
   return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message ?? ''}`);

@@ -1,4 +1,4 @@
-/** Siren as its specification has it, read by a parser of other people's. */
+/** Siren as specified, read by a third-party parser. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import sirenParser, { type SirenEntity } from 'siren-parser';
@@ -74,7 +74,7 @@ function fieldOf(kind: Kind, at: number, isMultiple: boolean, choices: readonly 
   };
 }
 
-/** A field of every kind, with every sort of value, alone and several, with and without choices. */
+/** A field of every kind, with every type of value, single and multiple, with and without choices. */
 const fields = (Object.keys(kinds) as Kind[]).flatMap((kind) =>
   [...VALUES.keys()].flatMap((at) =>
     [false, true].flatMap((isMultiple) =>
@@ -99,21 +99,21 @@ const documents: Readonly<Record<string, Document>> = {
   'a page': collectionOf('webhooks', 'Webhooks', [webhook(0), webhook(2), webhook(3)]),
   'a page with an action': list,
   'an empty page': emptyList,
-  'a page of what has no address': collectionOf('logs', 'Attempts', [attempt(0), attempt(1)]),
-  'what was published': transaction,
-  'what can be done': optionsDocument(resource(HREF, {}), HREF, 'GET, HEAD, OPTIONS'),
-  'every sort of field': doing({ fields }),
+  'a page of resources without an address': collectionOf('logs', 'Attempts', [attempt(0), attempt(1)]),
+  'a published resource': transaction,
+  'an OPTIONS document': optionsDocument(resource(HREF, {}), HREF, 'GET, HEAD, OPTIONS'),
+  'every kind of field': doing({ fields }),
 };
 
 for (const [name, document] of Object.entries(documents)) {
-  test(`is what Siren allows: ${name}`, () => {
+  test(`valid Siren: ${name}`, () => {
     const { actions = [], entities = [] } = rendered(document);
     assert.equal(actions.length, document.actions?.length ?? 0);
     assert.equal(entities.length, document.embedded.flatMap(({ documents: some }) => some).length);
   });
 }
 
-test('links have the name that IANA registers, or the address where the relation is explained', () => {
+test('a link relation is an IANA name or the address of its documentation', () => {
   const entity = rendered(webhook(0));
   assert.deepEqual(
     entity.links?.map(({ rel: rels }) => rels),
@@ -127,7 +127,7 @@ test('a template is no link', () => {
   assert.deepEqual(rendered({ ...home, links }).links, []);
 });
 
-test('what is embedded has its properties, its links and its relation, and no actions', () => {
+test('an embedded resource has its properties, its links and its relation, and no actions', () => {
   const page = rendered(list);
   const items = page.getSubEntities(rel('webhooks'));
   assert.equal(items.length, list.embedded[0]?.documents.length);
@@ -138,7 +138,7 @@ test('what is embedded has its properties, its links and its relation, and no ac
   assert.equal(first?.getSubEntities(rel('item_options')).length, 2);
 });
 
-test('a page of a collection says that it is one, and a count is a number', () => {
+test('a page of a collection is marked as such, and a count is a number', () => {
   const page = rendered(list);
   assert.deepEqual(page.class, ['webhooks', 'collection']);
   assert.equal(page.properties['total_items'], 45);
@@ -147,24 +147,24 @@ test('a page of a collection says that it is one, and a count is a number', () =
   assert.deepEqual(rendered(webhook(0)).class, ['webhook']);
 });
 
-test('properties are as they are, what is null included', () => {
+test('properties are unchanged, including null', () => {
   const { properties } = rendered(webhook(0));
   assert.deepEqual(properties, Object.fromEntries(webhook(0).properties.map(({ name, value }) => [name, value])));
   assert.equal(rendered(webhook(3)).properties['url'], null);
 });
 
-test('the title is what people call it, else what its own link says', () => {
+test('the title is that of the document, else that of its self link', () => {
   assert.equal(rendered(webhook(0)).title, 'Orders to the warehouse');
   assert.equal(rendered(list).title, 'The webhooks of this store');
 });
 
-test('an action without fields has no type, because no body is wanted', () => {
+test('an action without fields has no type, because it has no body', () => {
   const text = renderSiren(doing({ method: 'DELETE', name: 'delete' }), naming);
   const { actions } = JSON.parse(text) as { actions: object[] };
   assert.deepEqual(actions, [{ name: 'delete', title: 'Change it', method: 'DELETE', href: HREF }]);
 });
 
-test('a field tells its type, its limits, what may be chosen and what stands there now', () => {
+test('a field has its type, its limits, its choices and its current value', () => {
   const change = rendered(changeable(webhook(0))).getAction('change');
   assert.deepEqual([change?.method, change?.type], ['PATCH', 'application/json']);
   const field = (name: string) => ({ ...change?.getField(name) });
@@ -201,12 +201,12 @@ test('over HTTP, from home to a webhook by links and actions alone', async () =>
     assert.equal(response.headers.get('content-type'), 'application/vnd.siren+json');
     return { status: response.status, entity: read(await response.text()) };
   };
-  const ours = (name: string): string => `${app.baseUrl}/rels/${name}`;
+  const relOf = (name: string): string => `${app.baseUrl}/rels/${name}`;
   const follow = async (from: SirenEntity, name: string) => ask(from.getLink(name)?.href ?? '');
 
   const start = await ask(`${app.baseUrl}/`);
-  const store = await follow(start.entity, ours('store'));
-  const empty = await follow(store.entity, ours('webhooks'));
+  const store = await follow(start.entity, relOf('store'));
+  const empty = await follow(store.entity, relOf('webhooks'));
   assert.equal(empty.entity.properties['total_items'], 0);
   const create = empty.entity.getAction('create');
   assert.ok(create !== undefined);
@@ -216,8 +216,8 @@ test('over HTTP, from home to a webhook by links and actions alone', async () =>
     body: { name: 'Orders', format: 'partner_automation' },
   });
   assert.equal(made.status, 201);
-  const page = await follow(store.entity, ours('webhooks'));
-  const found = await follow(page.entity.getSubEntities(ours('webhooks'))[0] ?? page.entity, 'self');
+  const page = await follow(store.entity, relOf('webhooks'));
+  const found = await follow(page.entity.getSubEntities(relOf('webhooks'))[0] ?? page.entity, 'self');
   assert.deepEqual(
     found.entity.actions?.map(({ name, method }) => [name, method]),
     [
@@ -229,11 +229,11 @@ test('over HTTP, from home to a webhook by links and actions alone', async () =>
       ['recover', 'POST'],
     ],
   );
-  assert.equal(found.entity.getAction('test')?.href, found.entity.getLink(ours('test'))?.href);
+  assert.equal(found.entity.getAction('test')?.href, found.entity.getLink(relOf('test'))?.href);
   const change = found.entity.getAction('change');
   assert.ok(change !== undefined);
   assert.equal(change.getField('name')?.value, 'Orders');
   const refused = await ask(change.href, { method: change.method, body: { name: '' } });
   assert.equal(refused.status, 400);
-  assert.equal(refused.entity.getSubEntities(ours('errors'))[0]?.properties['field'], 'name');
+  assert.equal(refused.entity.getSubEntities(relOf('errors'))[0]?.properties['field'], 'name');
 });

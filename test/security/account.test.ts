@@ -1,4 +1,4 @@
-/** The account page: what it shows, to whom, and that nothing of it is markup that came from outside. */
+/** The account page: its content, its readers, and that no input from outside appears in it as markup. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '#identity/accounts/account.ts';
@@ -25,12 +25,12 @@ const rowsOf = (text: string): string[] =>
       .trim(),
   );
 
-test('nobody who is not signed in sees an account, and whoever signs in comes back to it', async () => {
+test('the account page needs a session, and a sign-in returns to it', async () => {
   const { status, location } = await newBrowser().open('/account?x=1');
   assert.deepEqual([status, location], [303, '/sign-in?return_to=%2Faccount%3Fx%3D1']);
 });
 
-test('the latest activity stands there in words, with where and by what', async () => {
+test('the latest activity is shown in words, with its place and device', async () => {
   const browser = newBrowser();
   const agent = { 'User-Agent': 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0' };
   await browser.post('/sign-in', { email: bob, password: 'wrong password' }, agent);
@@ -41,7 +41,7 @@ test('the latest activity stands there in words, with where and by what', async 
   assert.match(made ?? '', /^Account created .* 10:00 UTC the operator$/);
 });
 
-/** Somebody signed in who has done nothing else. */
+/** Creates a signed-in user without other activity. */
 async function newPerson(email: string) {
   const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   const browser = newBrowser();
@@ -50,10 +50,10 @@ async function newPerson(email: string) {
 }
 const origin = { address: '198.51.100.7', userAgent: null };
 
-test('twenty rows are shown, the latest first, nobody else’s, and the older ones on further pages', async () => {
+test("twenty rows are shown, the latest first, no other user's, and older ones on further pages", async () => {
   const { id, browser } = await newPerson('busy@example.com');
-  const deed = { action: 'signed_out', userId: id, origin, now: server.now() } as const;
-  for (let i = 0; i < 25; i += 1) await recordAuditEntry(sql, deed);
+  const entry = { action: 'signed_out', userId: id, origin, now: server.now() } as const;
+  for (let i = 0; i < 25; i += 1) await recordAuditEntry(sql, entry);
   const { text } = await browser.open('/account');
   assert.equal(rowsOf(text).length, 21, 'with the heading');
   assert.ok(!text.includes(ada));
@@ -65,7 +65,7 @@ test('twenty rows are shown, the latest first, nobody else’s, and the older on
   assert.match(further, /href="\/account#activity"/);
 });
 
-test('no number of wrong passwords and asked links pushes a sign-in out; they are counted', async () => {
+test('any number of wrong passwords and requested links pushes no sign-in out of the list; they are counted', async () => {
   const { id, browser } = await newPerson('guessed@example.com');
   for (let i = 0; i < 20; i += 1) {
     await recordAuditEntry(sql, { action: 'sign_in_failed', userId: id, origin, now: server.now() });
@@ -84,7 +84,7 @@ test('no number of wrong passwords and asked links pushes a sign-in out; they ar
     );
 });
 
-test('what was tried more than thirty days ago is counted no longer', async () => {
+test('attempts of more than thirty days ago are not counted', async () => {
   const { id, browser } = await newPerson('once@example.com');
   const ago = (ms: number) => new Date(server.now().getTime() - 30 * 86_400_000 + ms);
   await recordAuditEntry(sql, { action: 'sign_in_failed', userId: id, origin, now: ago(0) });
@@ -93,20 +93,20 @@ test('what was tried more than thirty days ago is counted no longer', async () =
   assert.match((await browser.open('/account')).text, /Wrong password entered once/);
 });
 
-test('a link that the operator handed out is a row of its own', async () => {
+test('a link that the operator created is a row of its own', async () => {
   const { id, browser } = await newPerson('helped@example.com');
   await recordAuditEntry(sql, { action: 'password_reset_requested', userId: id, origin: null, now: server.now() });
   const [, row] = rowsOf((await browser.open('/account')).text);
   assert.match(row ?? '', /^Password reset link .* 10:00 UTC the operator$/);
 });
 
-test('a row names the app that it is about', async () => {
+test('a row names its app', async () => {
   const { id, browser } = await newPerson('apps@example.com');
   const [client] = await sql<{ id: number }[]>`select id from client where name = 'Mailer'`;
-  const deed = { userId: id, origin, now: server.now() } as const;
-  await recordAuditEntry(sql, { ...deed, action: 'grant_given', client: 1, detail: { client: 'As it was called' } });
-  await recordAuditEntry(sql, { ...deed, action: 'client_deleted', client: 2, detail: { name: 'Gone' } });
-  await recordAuditEntry(sql, { ...deed, action: 'grant_revoked', client: client?.id ?? null });
+  const entry = { userId: id, origin, now: server.now() } as const;
+  await recordAuditEntry(sql, { ...entry, action: 'grant_given', client: 1, detail: { client: 'As it was called' } });
+  await recordAuditEntry(sql, { ...entry, action: 'client_deleted', client: 2, detail: { name: 'Gone' } });
+  await recordAuditEntry(sql, { ...entry, action: 'grant_revoked', client: client?.id ?? null });
   const [, ...rows] = rowsOf((await browser.open('/account')).text).map((row) => row.replace(/ 1 July.*/, ''));
   assert.deepEqual(rows.slice(0, 3), [
     'App disconnected: Mailer',
@@ -115,13 +115,13 @@ test('a row names the app that it is about', async () => {
   ]);
 });
 
-test('a page of older activity that no row can begin is the first', async () => {
+test('a page of older activity with an invalid position is the first', async () => {
   const { browser } = await newPerson('typing@example.com');
   for (const before of ['x', '-1', '', '9'.repeat(40), '%00'])
     assert.equal(rowsOf((await browser.open(`/account?before=${before}`)).text).length, 3, before);
 });
 
-test('what somebody is called and what their browser says of itself is text', async () => {
+test('the names of users and the User-Agent are shown as text', async () => {
   const email = '"><script>alert(1)</script>@example.com';
   await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   const browser = newBrowser();
@@ -138,7 +138,7 @@ test('what somebody is called and what their browser says of itself is text', as
 
 const HOME = '<a href="/account">Your account</a>';
 
-test('a page that could not be shown leads home, whoever sees it', async () => {
+test('a page that could not be shown has a link to the home page, for every visitor', async () => {
   const { browser } = await newPerson('lost@example.com');
   const elsewhere = { 'Sec-Fetch-Site': 'cross-site' };
   const pages = [
@@ -152,7 +152,7 @@ test('a page that could not be shown leads home, whoever sees it', async () => {
   }
 });
 
-test('whoever is told to wait or to look again has somewhere to go', async () => {
+test('a page that asks the visitor to wait or to check the input has a link to continue', async () => {
   const { browser } = await newPerson('waits@example.com');
   const stale = await browser.post('/account/password', { nonce: 'x' });
   assert.equal(stale.status, 403);
@@ -164,7 +164,7 @@ test('whoever is told to wait or to look again has somewhere to go', async () =>
   assert.ok(refused.text.includes(HOME), refused.text);
 });
 
-test('the pages may not be framed, cached, sent on or scripted', async () => {
+test('the pages cannot be framed, cached, scripted, and send no referrer', async () => {
   const browser = newBrowser();
   await browser.signIn(bob);
   for (const path of [
@@ -185,7 +185,7 @@ test('the pages may not be framed, cached, sent on or scripted', async () => {
   }
 });
 
-test('other handlers say their part in the order they were given, with nonces of this session', async () => {
+test('sections of other handlers are shown in the given order, with nonces of this session', async () => {
   const sessions = createSessions({ sql, authUrl: server.origin, lifetimeDays: 30 });
   const signedIn = createSignedIn({ sessions, authUrl: server.origin, nonceKeys: [Buffer.alloc(32, 3)] });
   const part = (name: string) => async (visit: { nonce: (bound: readonly string[]) => string; root: string }) =>

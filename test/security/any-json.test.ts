@@ -1,4 +1,4 @@
-/** Any JSON to any operation that takes a body: it is taken, or refused in the one shape. The table of routes is walked. */
+/** Any JSON to any operation with a body is accepted, or rejected in the common error format. Walks the table of routes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
@@ -15,7 +15,7 @@ const takers = operationTable(app.baseUrl).flatMap(({ operation, ...at }) =>
   operation.input === undefined ? [] : [{ ...at, input: operation.input }],
 );
 
-/** An operation that judges its body by itself takes events. */
+/** An operation that validates its body itself takes events. */
 const EVENT = Type.Object({ event: Type.String(), resource: Type.Object({}) });
 const schemaOf = (input: TSchema): TSchema => ('properties' in input ? input : EVENT);
 
@@ -35,10 +35,10 @@ const ask = (method: string, address: string, token: string, body?: string): Pro
     ...(body === undefined ? {} : { body }),
   });
 
-/** What one body made is taken away again, so that no limit is met and the next one gets as far. */
+/** Deletes the resource that one body created, so that no limit is reached and the next body is processed as far. */
 async function assertMade(response: Response, token: string): Promise<void> {
   const location = response.headers.get('location') ?? '';
-  assert.equal((await ask('GET', location, token)).status, 200, `${location} was made`);
+  assert.equal((await ask('GET', location, token)).status, 200, `${location} was created`);
   const removed = await ask('DELETE', location, token);
   assert.ok([202, 204, 403, 404, 405].includes(removed.status), `${removed.status} to DELETE ${location}`);
 }
@@ -48,13 +48,13 @@ function assertRefused(status: number, answer: string, body: string): void {
   assert.equal(wrongInError(status, answer), undefined, answer);
   if (status !== 400 || !isObject(body)) return;
   const nameless = faultsOf(answer).find(({ code, field }) => code !== 'malformed_body' && field === undefined);
-  assert.equal(nameless, undefined, 'a fault of a member that is not named');
+  assert.equal(nameless, undefined, 'an error about a member that is not named');
 }
 
 test('there are operations that take a body', () => assert.ok(takers.length >= 6, String(takers.length)));
 
 for (const { method, path, input } of takers) {
-  test(`any JSON is taken or refused in the one shape: ${method} ${path}`, async () => {
+  test(`any JSON is accepted or rejected in the common error format: ${method} ${path}`, async () => {
     const address = app.baseUrl + fillIn({ path }, app.named);
     const callers = fc.oneof(
       { weight: 1, arbitrary: fc.constant(app.token) },
@@ -71,7 +71,7 @@ for (const { method, path, input } of takers) {
       }),
       { numRuns: RUNS },
     );
-    // Whoever is always sent away has had no body looked at.
+    // If every request were rejected before its body, no body would have been validated.
     assert.ok(statuses.has(400), `only ${[...statuses].join(', ')}`);
   });
 }

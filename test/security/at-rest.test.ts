@@ -1,6 +1,6 @@
 /**
- * Everything that has a secret happens once, rightly and wrongly; then every row of every table and every line of the log
- * is searched for every secret there was.
+ * Everything that has a secret happens once, successfully and with errors; then every row of every table and every line of the log
+ * is searched for every secret used.
  */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
@@ -29,7 +29,7 @@ const server = await startAuthorizationServer(
 const { sql, origin, browser, client, other, platform, bob, alpha, token, newCode, redeem, read, wait } = server;
 
 const secrets = new Map<string, string>();
-/** Notes a secret under what it is called, and hands it on. */
+/** Records a secret under its name and returns it. */
 function keep(name: string, value: unknown): string {
   assert.ok(typeof value === 'string' && value.length >= 16, `There is no secret: ${name}`);
   secrets.set(name, value);
@@ -97,7 +97,7 @@ async function passwords(): Promise<void> {
 
 async function clients(): Promise<void> {
   const { clientId, secret, path } = await newApp(browser);
-  keep('the secret made on the pages', secret);
+  keep('the secret created on the pages', secret);
   await saveApp(browser, clientId, { rotates: '1' });
   const rotated = credentialsIn(await submit(browser, path, `${path}/secret`)).secret;
   const own = { client_id: clientId, client_secret: keep('the second secret', rotated) };
@@ -115,10 +115,10 @@ async function clients(): Promise<void> {
   const registered = await postJson('/register', metadata, bearer(invitation));
   keep('the registered secret', registered.body['client_secret']);
   await postJson('/register', { ...metadata, redirect_uris: invitation }, bearer(invitation));
-  const trusted = bearer(await platformToken('the token that makes clients'));
+  const trusted = bearer(await platformToken('the token of a registration'));
   const details = { name: 'Made by the platform', redirect_uris: [REGISTERED] };
-  keep('the secret made by the platform', (await postJson('/clients', details, trusted)).body['client_secret']);
-  const user = { email: 'made@example.com', password: keep('the password of a user made', 'a password of theirs') };
+  keep('the secret created by the platform', (await postJson('/clients', details, trusted)).body['client_secret']);
+  const user = { email: 'made@example.com', password: keep('the password of a created user', 'a password of theirs') };
   assert.equal((await postJson('/users', user, trusted)).status, 201);
   await postJson('/users', { email: user.password, password: [user.password] }, trusted);
 }
@@ -127,9 +127,12 @@ async function codesAndTokens(): Promise<string> {
   keep('the unused code', await newCode());
   const verifier = keep('the verifier', `${'verifier-'.repeat(5)}~`);
   const challenge = createHash('sha256').update(verifier).digest('base64url');
-  const proven = keep('the proven code', await newCode({ code_challenge: challenge, code_challenge_method: 'S256' }));
-  await redeem(proven, { code_verifier: keep('a wrong verifier', `${'reifiver-'.repeat(5)}~`) });
-  keepPair('proven', await redeem(proven, { code_verifier: verifier }));
+  const codeWithChallenge = keep(
+    'the code with a challenge',
+    await newCode({ code_challenge: challenge, code_challenge_method: 'S256' }),
+  );
+  await redeem(codeWithChallenge, { code_verifier: keep('a wrong verifier', `${'reifiver-'.repeat(5)}~`) });
+  keepPair('with a challenge', await redeem(codeWithChallenge, { code_verifier: verifier }));
 
   const reused = keep('the reused code', await newCode());
   keepPair('of the reused code', await redeem(reused));
@@ -154,7 +157,7 @@ async function codesAndTokens(): Promise<string> {
   return stable.access;
 }
 
-/** A key that takes over from another stands in the row and in the answer that is kept; both are sealed anew on the way. */
+/** The key of a running rotation is in the row and in the stored answer; both are sealed again on the way. */
 async function rotation(hook: object, access: string): Promise<void> {
   const ask = (path: string, body: object, key: string) =>
     postJson(path, body, { ...bearer(access), 'Idempotency-Key': key });
@@ -164,7 +167,7 @@ async function rotation(hook: object, access: string): Promise<void> {
   const chosen = keep('the next key', 'another phrase that a person chose, for later');
   assert.equal((await ask(at, { encryption_key: chosen }, 'chosen')).status, 200);
   assert.equal((await ask(at, { finish: '1' }, 'finished')).status, 200);
-  keep('the next key, made up', (await ask(at, {}, 'made up')).body['next_encryption_key']);
+  keep('the generated next key', (await ask(at, {}, 'made up')).body['next_encryption_key']);
   const rekeyed = await resealAll(sql, [NEW_KEY, SECRET_KEYS[0]], {
     pause: async () => {},
     isStopped: () => false,
@@ -202,7 +205,7 @@ async function delivery(access: string): Promise<void> {
   );
 }
 
-/** What goes wrong with a secret in the hand; the statuses of the answers. */
+/** Sends requests that fail with a secret in them; returns the statuses of the answers. */
 async function misuse(access: string): Promise<number[]> {
   const [code, link] = [secrets.get('the unused code') ?? '', secrets.get('the unused link') ?? ''];
   const get = async (path: string, headers = {}) =>
@@ -229,7 +232,7 @@ async function misuse(access: string): Promise<number[]> {
   return [...statuses, await get(`/stores/${alpha}`, { ...API, ...bearer(access) })];
 }
 
-test('no secret stands in the database, in the log or in what the process prints', async () => {
+test('no secret is in the database, in the log or in the output of the process', async () => {
   await passwords();
   await clients();
   const access = await codesAndTokens();
@@ -248,9 +251,9 @@ test('no secret stands in the database, in the log or in what the process prints
     ['the id of a client', client.client_id],
     ['a redirect', REDIRECT],
   ]);
-  assert.equal(findSecrets(tables, seen).length, seen.size, 'the search sees what stands in the tables');
+  assert.equal(findSecrets(tables, seen).length, seen.size, 'the search finds secrets in the tables');
   const message = new Map([['a message', 'The access token provided has expired']]);
-  assert.equal(findSecrets(said, message).length, 1, 'the search sees what stands in the log');
+  assert.equal(findSecrets(said, message).length, 1, 'the search finds secrets in the log');
   assert.ok(secrets.size > 50, String(secrets.size));
   assert.deepEqual(findSecrets(tables, secrets), []);
   assert.deepEqual(findSecrets(said, secrets), []);

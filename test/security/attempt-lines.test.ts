@@ -1,4 +1,4 @@
-/** The line that an attempt leaves in the log: what an operator needs, and nothing that a url, a header or an answer hides. */
+/** The log line of an attempt has what an operator needs, and no secret of a url, a header or an answer. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
@@ -26,11 +26,11 @@ const secrets = new Map([
   ['a query', 'sig-9f8e7d6c5b4a-in-a-query'],
   ['a header that is sent', 'Bearer-of-the-receiver-abcdef'],
   ['a header of an answer', 'session=of-an-answer-123456'],
-  ['a body of an answer', 'customer-4711-told-in-a-body'],
+  ['a body of an answer', 'customer-4711-in-a-body'],
 ]);
 const secret = (name: string): string => secrets.get(name) ?? '';
 
-test('the line of an attempt has its ids, times and what follows, and no secret', async () => {
+test('the log line of an attempt has its ids, times and outcome, and no secret', async () => {
   receiver.answer(({ headers, path }, response) => {
     assert.equal(headers['x-receiver'], secret('a header that is sent'));
     response.writeHead(path.startsWith('/good') ? 200 : 500, { 'set-cookie': secret('a header of an answer') });
@@ -69,12 +69,12 @@ test('the line of an attempt has its ids, times and what follows, and no secret'
   for (const line of lines) {
     for (const name of ['delivery', 'worker', 'requestBytes', 'waitMs', 'exchangeMs', 'recordMs'])
       assert.equal(typeof line[name], 'number', name);
-    // Both have one origin: the second may find the connection of the first.
+    // Both have one origin: the second may use the connection of the first.
     assert.equal(line['isRepeated'], false);
     assert.equal(typeof line['connectMs'], line['isReused'] === true ? 'undefined' : 'number');
   }
 
   assert.deepEqual(findSecrets(logs.text(), secrets), []);
   const [row] = await engine.sql<{ body: string }[]>`select response_body as body from attempt limit 1`;
-  assert.equal(findSecrets(row?.body ?? '', secrets).length, 1, 'the search sees what stands in the row');
+  assert.equal(findSecrets(row?.body ?? '', secrets).length, 1, 'the search finds secrets in the row');
 });

@@ -1,4 +1,4 @@
-/** Every way in and out is written down with its deed: who, what, from where, when. */
+/** Each sign-in, sign-out and change of access has an audit entry with actor, action, address and time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createPasswords } from '#identity/accounts/passwords.ts';
@@ -45,8 +45,8 @@ test('a sign-in, a failed one and a sign-out have a row each, with address, brow
   );
 });
 
-test('a failed sign-in with an unknown address names nobody, and the address stands nowhere', async () => {
-  const email = 'somebody.unknown@example.com';
+test('a failed sign-in with an unknown address has no user, and the address is stored nowhere', async () => {
+  const email = 'unknown.person@example.com';
   await createBrowser(server.origin).post('/sign-in', { email, password: 'wrong password' }, AGENT);
   const rows = await sql`select id from audit where action = 'sign_in_failed' and user_id is null`;
   assert.equal(rows.length, 1);
@@ -54,7 +54,7 @@ test('a failed sign-in with an unknown address names nobody, and the address sta
   assert.ok(all.every(({ row }) => !row.includes(email)));
 });
 
-test('signing out of nothing is no deed', async () => {
+test('signing out without a session has no audit entry', async () => {
   const before = await sql`select id from audit`;
   await createBrowser(server.origin).post('/sign-out', {});
   assert.equal((await sql`select id from audit`).length, before.length);
@@ -68,7 +68,7 @@ test('a change of the password has its row', async () => {
   assert.deepEqual(await actionsOf(id), ['user_created', 'signed_in', 'password_changed']);
 });
 
-test('no user is there without the row, nor the row without the user', async () => {
+test('a user is created with its audit entry or not at all', async () => {
   const user = await prepareUser(passwords, { email: 'undone@example.com', password: PASSWORD });
   const undone = transaction(sql, async (tx) => {
     await addUser(tx, user, { origin: null, now: server.now() });
@@ -80,7 +80,7 @@ test('no user is there without the row, nor the row without the user', async () 
   assert.equal(rows.length, 0);
 });
 
-test('no password stands in the audit', async () => {
+test('no password is in the audit', async () => {
   const all = await sql<{ row: string }[]>`select audit::text as row from audit`;
   for (const secret of [PASSWORD, 'wrong password', 'a battery, stapled'])
     assert.ok(
@@ -89,7 +89,7 @@ test('no password stands in the audit', async () => {
     );
 });
 
-test('a browser that says too much or in other letters is kept short and plain', async () => {
+test('a long User-Agent, or one in other scripts, is shortened and reduced to plain characters', async () => {
   const { id, email, browser } = await newPerson();
   await browser.post('/sign-in', { email, password: PASSWORD }, { 'User-Agent': `é${'x'.repeat(600)}` });
   const [, row] = await actionRoutesOf(id);
@@ -117,9 +117,8 @@ for (const [userAgent, words] of [
   [`unheard/${'1'.repeat(60)}`, `unheard/${'1'.repeat(32)}…`],
   [null, ''],
 ] as const) {
-  test(`people read ${JSON.stringify(words)} where the browser says ${JSON.stringify(userAgent)?.slice(0, 60)}`, () =>
+  test(`the device is shown as ${JSON.stringify(words)} for ${JSON.stringify(userAgent)?.slice(0, 60)}`, () =>
     assert.equal(browserOf(userAgent), words));
 }
 
-test('an action that a later version writes is shown by its name', () =>
-  assert.equal(describeAction('moved'), 'moved'));
+test('an action of a later version is shown by its name', () => assert.equal(describeAction('moved'), 'moved'));

@@ -1,4 +1,4 @@
-/** Where /authorize sends a person without a session: to the sign-in page, whatever is wrong with the request (RFC 9700 §4.11.2). */
+/** /authorize without a session redirects to the sign-in page, whatever is wrong with the request (RFC 9700 §4.11.2). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';

@@ -1,4 +1,4 @@
-/** What /authorize asks of public clients, writes down, and tells about a request that it refuses. */
+/** /authorize: requirements for public clients, audit entries, and the page about a rejected request. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -29,7 +29,7 @@ const fromDesk = (changes: Record<string, string | undefined> = {}) =>
 const parametersOf = (location: string | null) => new URL(location ?? '').searchParams;
 
 type AuditEntry = { action: string; userId: number; storeId: number | null; address: string; detail: unknown };
-const deeds = (): Promise<AuditEntry[]> => sql<AuditEntry[]>`
+const grantEntries = (): Promise<AuditEntry[]> => sql<AuditEntry[]>`
   select action, user_id as "userId", store_id as "storeId", address, detail from audit
   where action like 'grant%' order by id
 `;
@@ -38,7 +38,7 @@ const countGrants = async (): Promise<unknown> =>
   sql`select (select count(*) from access_grant) as grants, (select count(*) from authorization_code) as codes`;
 const countRows = async (): Promise<unknown> => [
   await countGrants(),
-  await sql`select (select count(*) from audit) as deeds, (select count(*) from session) as sessions`,
+  await sql`select (select count(*) from audit) as entries, (select count(*) from session) as sessions`,
 ];
 
 test('a public client must send a challenge', async () => {
@@ -50,14 +50,14 @@ test('a public client must send a challenge', async () => {
   assert.equal(parametersOf(location).get('state'), 'a state');
 });
 
-test('a missing state is told before a missing challenge', async () => {
+test('a missing state is reported before a missing challenge', async () => {
   const changes = { state: undefined, code_challenge: undefined, code_challenge_method: undefined };
   const { location } = await browser.open(`/authorize?${new URLSearchParams(fromDesk(changes)).toString()}`);
   assert.equal(parametersOf(location).get('error_description'), 'The state parameter is required');
 });
 
 for (const redirect_uri of ['http://127.0.0.1:49152/cb', 'http://[::1]:49152/cb', 'http://[::1]/cb']) {
-  test(`a public client is answered on the port it listens on, and redeems with it: ${redirect_uri}`, async () => {
+  test(`a public client receives the answer on the port it listens on, and redeems with it: ${redirect_uri}`, async () => {
     const { location } = await browser.consent(fromDesk({ redirect_uri }));
     assert.ok(location?.startsWith(`${redirect_uri}?code=`), `${location}`);
     const code = parametersOf(location).get('code') ?? '';
@@ -68,24 +68,24 @@ for (const redirect_uri of ['http://127.0.0.1:49152/cb', 'http://[::1]:49152/cb'
   });
 }
 
-test('an approval is written down with who, which client and which store', async () => {
-  const before = await deeds();
+test('an approval has an audit entry with its user, client and store', async () => {
+  const before = await grantEntries();
   await browser.consent(asking());
-  const [deed, ...others] = (await deeds()).slice(before.length);
+  const [entry, ...others] = (await grantEntries()).slice(before.length);
   assert.deepEqual(others, []);
   const detail = { client: 'Mailer', scope: 'store_full_access', store: 'Alpha' };
-  assert.deepEqual(deed, { action: 'grant_given', userId: adaId, storeId: alpha, address: '127.0.0.1', detail });
+  assert.deepEqual(entry, { action: 'grant_given', userId: adaId, storeId: alpha, address: '127.0.0.1', detail });
 });
 
-test('a denial is written down', async () => {
-  const before = await deeds();
+test('a denial has an audit entry', async () => {
+  const before = await grantEntries();
   await browser.consent(asking(), { decision: 'deny' });
   const detail = { client: 'Mailer', scope: 'store_full_access' };
-  const deed = { action: 'grant_denied', userId: adaId, storeId: null, address: '127.0.0.1', detail };
-  assert.deepEqual((await deeds()).slice(before.length), [deed]);
+  const entry = { action: 'grant_denied', userId: adaId, storeId: null, address: '127.0.0.1', detail };
+  assert.deepEqual((await grantEntries()).slice(before.length), [entry]);
 });
 
-/** Allows while `removal` is under way: it has begun when the page's form is looked at and is over when a grant is written. */
+/** Allows while `removal` runs: it has begun when the page's form is checked and has ended when a grant is written. */
 async function allowDuring(removal: (tx: Queryable) => Promise<unknown>): Promise<Page> {
   const { action, nonce } = readForm(await browser.open(addressOf()));
   const before = await countGrants();
@@ -106,7 +106,7 @@ async function allowDuring(removal: (tx: Queryable) => Promise<unknown>): Promis
   return page;
 }
 
-test('who left the store while the approval was under way grants nothing', async () => {
+test('a user who left the store during the approval grants nothing', async () => {
   const page = await allowDuring((tx) => tx`delete from membership where store_id = ${alpha} and user_id = ${adaId}`);
   assert.equal(page.status, 409);
   assert.match(page.text, /Access was not granted/);
@@ -116,7 +116,7 @@ test('who left the store while the approval was under way grants nothing', async
   `;
 });
 
-test('a session that a new password ended while the approval was under way grants nothing', async () => {
+test('a session that a new password ended during the approval grants nothing', async () => {
   await createBrowser(server.origin).signIn(server.ada);
   const own = createHash('sha256')
     .update(browser.jar.get('halcyon') ?? '')
@@ -126,7 +126,7 @@ test('a session that a new password ended while the approval was under way grant
   await browser.signIn(server.ada);
 });
 
-test('a look changes nothing: GET, HEAD, prefetch', async () => {
+test('GET, HEAD and prefetch change nothing', async () => {
   const before = await countRows();
   const prefetch = await fetch(server.origin + addressOf(), {
     headers: { Cookie: browser.cookie() ?? '', 'Sec-Purpose': 'prefetch', Purpose: 'prefetch' },
@@ -138,7 +138,7 @@ test('a look changes nothing: GET, HEAD, prefetch', async () => {
 
 const misdirected = { client_id: owned.client_id, redirect_uri: 'https://evil.example/<x>/"\u202e' };
 
-test('a refused address is shown with what differs, and what is registered is not', async () => {
+test('a rejected address is shown with the differences, and the registered addresses are not', async () => {
   for (const stranger of [createBrowser(server.origin), createBrowser(server.origin)]) {
     const { text, location } = await stranger.open(addressOf(misdirected));
     assert.equal(location, null);
@@ -149,25 +149,25 @@ test('a refused address is shown with what differs, and what is registered is no
   }
 });
 
-test('the owner of the client sees what is registered', async () => {
+test('the owner of the client sees the registered addresses', async () => {
   const { text } = await browser.open(addressOf(misdirected));
   assert.ok(text.includes('<code>https://secret-staging.example.com/some/where</code>'));
 });
 
-test('a refused address is shortened', async () => {
+test('a rejected address is shortened', async () => {
   const { text } = await browser.open(addressOf({ redirect_uri: `https://evil.example/${'x'.repeat(1_000)}` }));
   assert.match(text, /x{150,200}…/);
   assert.doesNotMatch(text, /x{201}/);
 });
 
-test('a client that nobody looked at is called unverified, and no other is', async () => {
+test('a client that the platform has not checked is called unverified, and no other is', async () => {
   const stranger = await createClient(sql, { ...details, redirectUris: [LOOPBACK], isVerified: false });
   const unverified = await browser.open(addressOf({ client_id: stranger.client_id, redirect_uri: LOOPBACK }));
   assert.match(unverified.text, /Unverified/);
   assert.doesNotMatch((await browser.open(addressOf())).text, /Unverified/);
 });
 
-test('the store that the client names stands first and is chosen', async () => {
+test('the store that the client names is first and selected', async () => {
   const { stores } = readForm(await browser.open(addressOf({ scope: `store_full_access store_id_${server.beta}` })));
   assert.deepEqual(stores, [
     { id: server.beta, isChosen: true },

@@ -1,4 +1,4 @@
-/** The bearer check: the exact answers, and that it looks anew at each request. */
+/** The bearer check: its exact answers, and that it reads the database at each request. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hashToken } from '#identity/oauth/tokens.ts';
@@ -8,7 +8,7 @@ import { startAuthorizationServer } from './oauth-server.ts';
 const server = await startAuthorizationServer();
 const { newCode, redeem, read, wait, alpha, foreign, sql, statements } = server;
 
-// Somebody else's membership must never count for Ada's grants.
+// Another person's membership must never count for Ada's grants.
 for (const storeId of [alpha, foreign]) {
   await addMember(sql, { storeId, userId: server.bobId, role: 'owner', now: new Date() });
 }
@@ -28,7 +28,7 @@ async function assertRefused(response: Response, message: string): Promise<void>
 const INVALID = 'The access token provided is invalid';
 const EXPIRED = 'The access token provided has expired';
 
-test('an access token works for 7200 seconds and says that it has expired afterwards', async () => {
+test('an access token works for 7200 seconds, and is reported as expired afterwards', async () => {
   const token = await accessToken();
   wait(7_199_000);
   assert.equal((await read(alpha, token)).status, 200);
@@ -36,13 +36,13 @@ test('an access token works for 7200 seconds and says that it has expired afterw
   await assertRefused(await read(alpha, token), EXPIRED);
 });
 
-test('what is not a token of ours is invalid', async () => {
+test('a text that is no token of Halcyon is an invalid token', async () => {
   const { body } = await redeem(await newCode());
   const others = ['x', `hal_at_${'a'.repeat(43)}`, String(body['refresh_token']), await newCode(), 'a'.repeat(9_000)];
   for (const token of others) await assertRefused(await read(alpha, token), INVALID);
 });
 
-test('the check is one statement, and none for what cannot be a token', async () => {
+test('the check takes one statement, and none for a malformed token', async () => {
   const token = await accessToken();
   statements.length = 0;
   await read(alpha, token);
@@ -52,7 +52,7 @@ test('the check is one statement, and none for what cannot be a token', async ()
   assert.deepEqual(statements, []);
 });
 
-test('a revoked grant counts at the next request, also for an expired token', async () => {
+test('a revoked grant is rejected at the next request, also for an expired token', async () => {
   const { body } = await redeem(await newCode());
   const token = String(body['access_token']);
   assert.equal((await read(alpha, token)).status, 200);
@@ -62,7 +62,7 @@ test('a revoked grant counts at the next request, also for an expired token', as
   await assertRefused(await read(alpha, token), INVALID);
 });
 
-test('who is no longer a member of the store is shut out at the next request, and so is a refresh', async () => {
+test('a user who leaves the store loses access at the next request, and so does a refresh', async () => {
   const { body } = await redeem(await newCode());
   const token = String(body['access_token']);
   const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...server.client };
@@ -72,11 +72,11 @@ test('who is no longer a member of the store is shut out at the next request, an
   await assertRefused(await read(alpha, token), INVALID);
   assert.equal((await server.token(refresh)).body['error'], 'invalid_grant');
   await sql`insert into membership select * from jsonb_populate_record(null::membership, ${sql.json(member)})`;
-  assert.equal((await read(alpha, token)).status, 200, 'and is let in again with the membership');
+  assert.equal((await read(alpha, token)).status, 200, 'access returns with the membership');
   assert.equal((await server.token(refresh)).status, 200);
 });
 
-test('a user who is disabled is shut out at the next request, and let in again', async () => {
+test('a user who is disabled loses access at the next request, and regains it when enabled', async () => {
   const token = await accessToken();
   assert.equal((await read(alpha, token)).status, 200);
   await sql`update users set date_disabled = now() where id = ${server.adaId}`;
@@ -85,7 +85,7 @@ test('a user who is disabled is shut out at the next request, and let in again',
   assert.equal((await read(alpha, token)).status, 200);
 });
 
-test('that a grant is in use is noted once an hour, by one statement more', async () => {
+test('the last use of a grant is stored once an hour, by one more statement', async () => {
   const token = await accessToken();
   const notesOf = async (): Promise<number> => {
     statements.length = 0;
@@ -100,7 +100,7 @@ test('that a grant is in use is noted once an hour, by one statement more', asyn
   assert.deepEqual(used, [1, 0, 0, 1, 0]);
 });
 
-test('a token that is refused notes nothing', async () => {
+test('a rejected token stores no last use', async () => {
   const token = await accessToken();
   wait(7_201_000);
   await assertRefused(await read(alpha, token), EXPIRED);
@@ -110,14 +110,14 @@ test('a token that is refused notes nothing', async () => {
   assert.equal(grant?.['date_used'], null);
 });
 
-test('access to the account ends at the stores of others', async () => {
+test('access to the account excludes stores of other people', async () => {
   const { location } = await server.browser.consent(server.asking({ scope: 'user_full_access' }));
   const { body } = await redeem(new URL(location ?? '').searchParams.get('code') ?? '');
   assert.equal((await read(server.beta, String(body['access_token']))).status, 200);
   assert.equal((await read(foreign, String(body['access_token']))).status, 404);
 });
 
-test('a platform token ends with the trust in its client', async () => {
+test('a platform token ends when its client is no longer trusted', async () => {
   const { platform } = server;
   const { body } = await server.token({ grant_type: 'client_credentials', ...platform });
   const token = String(body['access_token']);
@@ -126,7 +126,7 @@ test('a platform token ends with the trust in its client', async () => {
   await assertRefused(await read(foreign, token), INVALID);
 });
 
-test('a client that is deleted takes its tokens with it', async () => {
+test('the deletion of a client ends its tokens', async () => {
   const token = await accessToken();
   await sql`delete from client where client_id = ${server.client.client_id}`;
   await assertRefused(await read(alpha, token), INVALID);

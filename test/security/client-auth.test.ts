@@ -1,4 +1,4 @@
-/** Who the token endpoint takes a caller for, what it costs, and how guessing is slowed. */
+/** Client authentication at the token endpoint, its cost, and the throttle against guessing. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { transaction } from '#db/pool.ts';
@@ -10,10 +10,10 @@ import { REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' });
 const { sql, client, other, platform, token, newCode, redeem, wait, statements } = server;
 
-// The other client is public from now on; no way to register one is needed for what is shown here.
+// The other client is public from here on; these tests need no registration for that.
 await sql`delete from client_secret where client = (select id from client where client_id = ${other.client_id})`;
 await sql`update client set is_public = true, rotates_refresh_tokens = true where client_id = ${other.client_id}`;
-// And the client had another secret before this one.
+// The client had another secret before this one.
 const ended = 'a secret that has been replaced';
 await sql`
   insert into client_secret (hash, client, date_created, date_expires)
@@ -22,7 +22,7 @@ await sql`
 const basicOf = (id: string, secret: string) => ({
   Authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`,
 });
-/** Authenticates, and then asks for something that is refused for another reason. */
+/** Authenticates, and then makes a request that fails for another reason. */
 const probe = { grant_type: 'refresh_token' };
 const AUTHENTICATED = [400, 'invalid_request'];
 const REFUSED = [401, 'invalid_client'];
@@ -44,10 +44,10 @@ const rows: [what: string, form: Record<string, string>, headers: Record<string,
   ['a confidential client in the body',            { ...client },                           {},                                    AUTHENTICATED],
   ['a confidential client by Basic',               {},                                      basicOf(client.client_id, client.client_secret), AUTHENTICATED],
   ['a confidential client by Basic, form-encoded', {},                                      basicOf(client.client_id.replace(/^./, (first) => `%${first.charCodeAt(0).toString(16)}`), client.client_secret), AUTHENTICATED],
-  ['the same client_id beside Basic',              confidentialId,                          basicOf(client.client_id, client.client_secret), AUTHENTICATED],
+  ['Basic with the same client_id in the body',   confidentialId,                          basicOf(client.client_id, client.client_secret), AUTHENTICATED],
   ['a confidential client without its secret',     confidentialId,                          {},                                    REFUSED],
   ['a confidential client by Basic without it',    {},                                      basicOf(client.client_id, ''),         REFUSED],
-  ['an unknown client without a secret',           { client_id: 'nobody' },                 {},                                    REFUSED],
+  ['an unknown client without a secret',           { client_id: 'unknown' },                {},                                    REFUSED],
 ];
 for (const [what, form, headers, expected] of rows) {
   test(`${what} is ${expected === AUTHENTICATED ? 'taken' : 'refused'}`, async () => {
@@ -55,7 +55,7 @@ for (const [what, form, headers, expected] of rows) {
   });
 }
 
-test('the right client costs one statement, whoever guesses beside it', async () => {
+test('the right client costs one statement, also during guesses', async () => {
   statements.length = 0;
   await token({ ...probe, ...client });
   assert.equal(statements.length, 1);
@@ -69,23 +69,23 @@ test('an unknown client and a wrong secret cost the same statements and get the 
   };
   const wrong = await costOf({ ...client, client_secret: 'x' });
   assert.equal(wrong.statements.length, 2);
-  assert.deepEqual(await costOf({ client_id: 'nobody', client_secret: 'x' }), wrong);
+  assert.deepEqual(await costOf({ client_id: 'unknown', client_secret: 'x' }), wrong);
   assert.deepEqual(await costOf({ ...publicId, client_secret: 'x' }), wrong);
 });
 
 const guess = (address: string, form: Record<string, string> = { ...client, client_secret: 'x' }) =>
   token({ ...probe, ...form }, from(address));
 
-/** Guesses until the answer is a 429; how many were answered by a 401 before. */
+/** Guesses until the answer is a 429; returns the number of 401 before. */
 async function exhaust(address: string): Promise<number> {
   for (let guesses = 0; guesses < 100; guesses += 1) {
     const [status] = outcome(await guess(address));
     if (status === 429) return guesses;
   }
-  throw new Error('Nobody ever stopped the guessing');
+  throw new Error('No guess was throttled');
 }
 
-test('after twenty wrong secrets the guesser is told to wait, and may go on after that', async () => {
+test('after twenty wrong secrets the client gets a 429, and may continue after that time', async () => {
   assert.equal(await exhaust('192.0.2.2'), 20);
   const slowed = await guess('192.0.2.2');
   assert.deepEqual(outcome(slowed), SLOWED);
@@ -98,10 +98,10 @@ test('after twenty wrong secrets the guesser is told to wait, and may go on afte
 test('the right secret works from an address that has guessed too often', async () => {
   await exhaust('192.0.2.3');
   assert.deepEqual(outcome(await token({ ...probe, ...client }, from('192.0.2.3'))), AUTHENTICATED);
-  assert.deepEqual(outcome(await guess('192.0.2.3')), SLOWED, 'and gives the guesser nothing back');
+  assert.deepEqual(outcome(await guess('192.0.2.3')), SLOWED, 'and does not reset the throttle');
 });
 
-test('a guesser is one client from one address: another address and another client are not slowed', async () => {
+test('the throttle counts per client and address: another address and another client are not slowed', async () => {
   await exhaust('192.0.2.4');
   assert.deepEqual(outcome(await guess('192.0.2.5')), REFUSED);
   assert.deepEqual(outcome(await guess('192.0.2.4', { ...platform, client_secret: 'x' })), REFUSED);
@@ -112,13 +112,13 @@ test('all addresses of an IPv6 network count as one', async () => {
   assert.deepEqual(outcome(await guess('2001:db8:1:2:ffff::9')), SLOWED);
 });
 
-test('unknown clients are slowed in the same way', async () => {
-  const unknown = { client_id: 'nobody', client_secret: 'x' };
+test('guesses at unknown clients are slowed in the same way', async () => {
+  const unknown = { client_id: 'unknown', client_secret: 'x' };
   for (let guesses = 0; guesses < 20; guesses += 1) await guess('192.0.2.6', unknown);
   assert.deepEqual((await guess('192.0.2.6', unknown)).body, (await guess('192.0.2.2')).body);
 });
 
-test('another process knows of the guesses, and so does one that starts later', async () => {
+test('the throttle is shared with other processes, also with later ones', async () => {
   await exhaust('192.0.2.7');
   const second = await server.startSecond();
   const response = await fetch(`${second}/token`, {
@@ -129,7 +129,7 @@ test('another process knows of the guesses, and so does one that starts later', 
   assert.equal(response.status, 429);
 });
 
-test('what a caller says of its address counts for nothing without a trusted proxy', async () => {
+test('a forwarded address is ignored without a trusted proxy', async () => {
   const plain = await startAuthorizationServer();
   const send = (address: string) =>
     plain.token({ ...probe, ...plain.client, client_secret: 'x' }, { 'X-Forwarded-For': address });
@@ -139,14 +139,14 @@ test('what a caller says of its address counts for nothing without a trusted pro
 
 // oxfmt-ignore
 const impostors: [who: string, credentials: Record<string, string>][] = [
-  ['who knows the client_id',       confidentialId                                         ],
-  ['who guesses a secret',          { ...client, client_secret: 'x' }                      ],
-  ['another client as this one',    { ...client, client_secret: platform.client_secret }   ],
-  ['who has a secret that ended',   { ...client, client_secret: ended }                    ],
-  ['a public client with a secret', { ...publicId, client_secret: client.client_secret }   ],
+  ['a caller without the secret',    confidentialId                                         ],
+  ['a caller with a wrong secret',   { ...client, client_secret: 'x' }                      ],
+  ["another client's secret",        { ...client, client_secret: platform.client_secret }   ],
+  ['a caller with an old secret',    { ...client, client_secret: ended }                    ],
+  ['a public client with a secret',  { ...publicId, client_secret: client.client_secret }   ],
 ];
 for (const [who, credentials] of impostors) {
-  test(`${who} gets nothing for a good code or refresh token, and uses neither up`, async () => {
+  test(`${who} gets no token for a valid code or refresh token, and uses neither up`, async () => {
     await sql`update client set rotates_refresh_tokens = true where client_id = ${client.client_id}`;
     const code = await newCode();
     const { body } = await redeem(await newCode());
@@ -163,7 +163,7 @@ for (const [who, credentials] of impostors) {
   });
 }
 
-test('a client that is deleted while it asks is told so, and no token is left behind', async () => {
+test('a client that is deleted during its request gets an error, and no token is left', async () => {
   const { asked } = await transaction(sql, async (tx) => {
     await tx`delete from client where client_id = ${platform.client_id}`;
     const answer = token({ grant_type: 'client_credentials', ...platform });

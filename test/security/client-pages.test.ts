@@ -1,4 +1,4 @@
-/** The pages of a person's own apps: what its owner, a stranger and an attacker can do there. */
+/** The pages of a person's own apps: for the owner, another person and an attacker. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createClient } from '#identity/oauth/clients/clients.ts';
@@ -17,7 +17,7 @@ async function rowOf(clientId: string) {
   return row;
 }
 
-test("an app of one's own has an owner, is unverified and not trusted, whatever the form says", async () => {
+test('a new app has its creator as owner, is unverified and not trusted, whatever the form contains', async () => {
   const { clientId } = await newApp(browser, { owner: '1', is_verified: '1', trusted: '1', is_legacy: '1' });
   const [row] = await sql`
     select owner, is_verified, trusted, is_legacy, redirect_uris from client where client_id = ${clientId}`;
@@ -40,30 +40,30 @@ test('a public app has no secret, and its refresh tokens rotate', async () => {
   assert.equal(secrets.length, 0);
 });
 
-test("the list shows one's own apps and nobody else's", async () => {
+test("the list shows the user's own apps and no others", async () => {
   await newApp(browser, { name: 'Listed' });
   assert.match((await browser.open('/account/clients')).text, /Listed/);
   assert.match((await browser.open('/account')).text, /Listed/);
   assert.doesNotMatch((await bob.open('/account/clients')).text, /Listed/);
 });
 
-test('whoever is not signed in is sent to do so, and comes back', async () => {
+test('a visitor without a session is redirected to sign in, and returns after it', async () => {
   const stranger = createBrowser(server.origin);
   for (const path of ['/account/clients', '/account/clients/new', '/account/clients/x'])
     assert.equal((await stranger.open(path)).location, `/sign-in?return_to=${encodeURIComponent(path)}`);
 });
 
-test('an app of somebody else, of the operator and of nobody are the same 404', async () => {
+test('an app of another person, of the operator and an unknown one are the same 404', async () => {
   const { path } = await newApp(browser);
   const operators = `/account/clients/${server.client.client_id}`;
   const pages = [];
-  for (const at of [path, operators, '/account/clients/nobody', '/account/clients/%00'])
+  for (const at of [path, operators, '/account/clients/unknown', '/account/clients/%00'])
     pages.push(await bob.open(at), await bob.open(`${at}/delete`));
   for (const { status } of pages) assert.equal(status, 404);
   assert.equal(new Set(pages.map(({ text }) => text)).size, 1);
 });
 
-test("a form of somebody else's app changes nothing, also with a nonce of one's own", async () => {
+test("a form of another person's app changes nothing, also with the sender's own nonce", async () => {
   const mine = await newApp(bob);
   const { clientId, path } = await newApp(browser);
   const page = await bob.open(mine.path);
@@ -84,10 +84,10 @@ test('a post from another site, or without the nonce, changes nothing', async ()
   assert.equal((await rowOf(clientId))?.['name'], 'My app');
 });
 
-test('what is refused stays in the form, each fault at its field', async () => {
+test('a rejected form keeps its input, each error at its field', async () => {
   const fields = {
     name: ' ',
-    contact: 'nobody',
+    contact: 'unknown',
     redirect_uris: `${REGISTERED}\nhttp://x.example/cb`,
     company: 'Mine & "Co"',
   };
@@ -105,7 +105,7 @@ test('what is refused stays in the form, each fault at its field', async () => {
   assert.ok(text.includes(`\n${REGISTERED}\nhttp://x.example/cb</textarea>`));
 });
 
-test('a changed form that is refused saves nothing', async () => {
+test('a rejected change saves nothing', async () => {
   const { clientId } = await newApp(browser);
   const { status, text } = await saveApp(browser, clientId, { name: 'Better', redirect_uris: 'javascript:alert(1)' });
   assert.equal(status, 422);
@@ -113,7 +113,7 @@ test('a changed form that is refused saves nothing', async () => {
   assert.equal((await rowOf(clientId))?.['name'], 'My app');
 });
 
-test('settings are saved, and the page says so', async () => {
+test('settings are saved, and the page confirms it', async () => {
   const { clientId } = await newApp(browser);
   const { status, location } = await saveApp(browser, clientId, { name: 'Better', description: 'Two\r\nlines' });
   assert.deepEqual([status, location], [303, `/account/clients/${clientId}?done=saved`]);
@@ -122,7 +122,7 @@ test('settings are saved, and the page says so', async () => {
   assert.equal((await browser.open(`/account/clients/${clientId}?done=constructor`)).status, 200);
 });
 
-test('of two tabs the second overwrites nothing unknowingly', async () => {
+test('a form of an older version overwrites nothing without confirmation', async () => {
   const { clientId, path } = await newApp(browser);
   const stale = hiddenIn(await browser.open(path), path);
   await saveApp(browser, clientId, { name: 'First', company: 'Co' });
@@ -136,12 +136,12 @@ test('of two tabs the second overwrites nothing unknowingly', async () => {
   assert.equal((await rowOf(clientId))?.['name'], 'Second');
 });
 
-test('a mistake in a form that is out of date does not bring it up to date', async () => {
+test('an error in an outdated form does not make it current', async () => {
   const { clientId, path } = await newApp(browser);
   const stale = hiddenIn(await browser.open(path), path);
   await saveApp(browser, clientId, { name: 'First' });
   const fields = { name: 'Second', redirect_uris: REGISTERED };
-  const mistaken = await browser.post(path, { ...stale, ...fields, contact: 'nobody' });
+  const mistaken = await browser.post(path, { ...stale, ...fields, contact: 'unknown' });
   assert.equal(mistaken.status, 422);
   assert.equal((await browser.post(path, { ...hiddenIn(mistaken, path), ...fields })).status, 409);
   assert.equal((await rowOf(clientId))?.['name'], 'First');
@@ -155,12 +155,12 @@ test('settings that are sent twice are saved once, and are no error', async () =
     answers.map(({ status }) => status),
     [303, 303],
   );
-  const deeds = await sql`
+  const actions = await sql`
     select from audit where action = 'client_changed' and detail->>'client_id' = ${clientId}`;
-  assert.equal(deeds.length, 1);
+  assert.equal(actions.length, 1);
 });
 
-test('a logo or a secret that was made meanwhile does not hold up the settings', async () => {
+test('a logo or a secret that was created meanwhile does not block the settings', async () => {
   const { clientId, path } = await newApp(browser);
   const hidden = hiddenIn(await browser.open(path), path);
   await submit(browser, path, `${path}/secret`);
@@ -175,17 +175,17 @@ async function verifiedAfter(fields: Record<string, string>): Promise<unknown> {
   return (await rowOf(clientId))?.['is_verified'];
 }
 
-test('an owner who changes what people recognise an app by makes it unverified', async () => {
+test('an owner who changes the name, logo or addresses of an app makes it unverified', async () => {
   assert.equal(await verifiedAfter({ redirect_uris: 'https://evil.example/cb' }), false);
   assert.equal(await verifiedAfter({ name: 'Your bank' }), false);
   assert.equal(await verifiedAfter({ company: 'Your bank' }), false);
 });
 
-test('an owner who changes anything else leaves it verified', async () => {
+test('an owner who changes other settings leaves it verified', async () => {
   assert.equal(await verifiedAfter({ contact: 'me@example.com', description: 'Mails', rotates: '1' }), true);
 });
 
-test('a form that is sent twice makes one app, and its second answer leads there', async () => {
+test('a form that is sent twice creates one app, and the second answer leads to it', async () => {
   const hidden = hiddenIn(await browser.open('/account/clients/new'), '/account/clients');
   const fields = { ...hidden, name: 'Twice', redirect_uris: REGISTERED, kind: 'confidential' };
   const answers = await Promise.all([
@@ -202,13 +202,13 @@ test('a form that is sent twice makes one app, and its second answer leads there
   assert.equal((await sql`select from client where name = 'Twice'`).length, 1);
 });
 
-test("a client_id of one's own choice is refused: the nonce stands for it", async () => {
+test('a client_id chosen by the caller is rejected: the nonce stands for it', async () => {
   const hidden = hiddenIn(await browser.open('/account/clients/new'), '/account/clients');
   const fields = { ...hidden, client_id: 'paypal', name: 'X', redirect_uris: REGISTERED };
   assert.equal((await browser.post('/account/clients', fields)).status, 403);
 });
 
-test('a person has at most fifty apps, also when two are asked for at once', async () => {
+test('a person has at most fifty apps, also with concurrent requests', async () => {
   const owner = { userId: server.bobId, clientsPerUser: 50 };
   const [present] = await sql<{ count: number }[]>`select count(*) from client where owner = ${owner.userId}`;
   const details = { name: 'Many', redirectUris: [REDIRECT], trusted: false, owner, now: new Date() };
@@ -221,7 +221,7 @@ test('a person has at most fifty apps, also when two are asked for at once', asy
   assert.match(answers.find(({ status }) => status === 409)?.text ?? '', /at most 50 apps/);
 });
 
-test('what an app calls itself is text and nothing else, on every page that shows it', async () => {
+test('the name of an app is shown as text on every page', async () => {
   const name = `<script>alert(1)</script>"><img src=x onerror=alert(1)>`;
   const { clientId, path } = await newApp(browser, { name, company: name, description: name });
   await browser.consent(server.asking({ client_id: clientId, redirect_uri: REGISTERED }));
@@ -235,7 +235,7 @@ test('what an app calls itself is text and nothing else, on every page that show
   }
 });
 
-test('the page of an app says how many have let it in, and where it may work, but not who they are', async () => {
+test('the page of an app shows the number of its users and its scopes, but not the users', async () => {
   const { clientId, path } = await newApp(browser);
   assert.match((await browser.open(path)).text, /No users yet/);
   const asking = { client_id: clientId, redirect_uri: REGISTERED };
@@ -247,7 +247,7 @@ test('the page of an app says how many have let it in, and where it may work, bu
   assert.match((await browser.open(path)).text, /No users yet/);
 });
 
-test('what is deleted ends at once: its codes, tokens and page', async () => {
+test('a deleted app ends at once: its codes, tokens and page', async () => {
   const { clientId, secret, path } = await newApp(browser);
   const credentials = { client_id: clientId, client_secret: secret };
   const asking = { client_id: clientId, redirect_uri: REGISTERED };
@@ -262,7 +262,7 @@ test('what is deleted ends at once: its codes, tokens and page', async () => {
   assert.match((await browser.open('/account/clients?done=deleted')).text, /role="status">App deleted/);
 });
 
-test('refreshes at the moment of deletion are refused, and nothing deadlocks', async () => {
+test('refreshes during a deletion are rejected, without deadlocks', async () => {
   const { clientId, secret, path } = await newApp(browser);
   const credentials = { client_id: clientId, client_secret: secret };
   const code = await server.newCode({ client_id: clientId, redirect_uri: REGISTERED });
@@ -276,7 +276,7 @@ test('refreshes at the moment of deletion are refused, and nothing deadlocks', a
   for (const { status } of await Promise.all([...refreshes, ...more])) assert.ok(status < 500, String(status));
 });
 
-test('each deed stands in the audit with who and where from', async () => {
+test('each action is in the audit with its actor and address', async () => {
   const { clientId, path } = await newApp(browser);
   const [{ id } = { id: 0 }] = await sql<{ id: number }[]>`select id from client where client_id = ${clientId}`;
   await saveApp(browser, clientId, { name: 'Renamed' });

@@ -1,4 +1,4 @@
-/** Secrets of clients: shown once, stored nowhere, replaced with an overlap that nobody has to hurry for. */
+/** Secrets of clients: shown once, stored as a hash, and replaced with an overlap. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rotateSecret } from '#identity/oauth/clients/secrets/secrets.ts';
@@ -9,7 +9,7 @@ const server = await startAuthorizationServer();
 const { browser, sql } = server;
 const HOUR_MS = 3_600_000;
 
-/** Whether the secret counts at /token: with it a refresh token that is none gets 400, without it the client 401. */
+/** Returns whether /token accepts the secret: with it an invalid refresh token gets 400, without it the client 401. */
 async function counts(clientId: string, secret: string): Promise<boolean> {
   const form = { grant_type: 'refresh_token', refresh_token: 'none', client_id: clientId, client_secret: secret };
   const { status } = await server.token(form);
@@ -23,7 +23,7 @@ async function rotate(path: string, fields: Record<string, string> = {}) {
   return credentialsIn(page).secret;
 }
 
-test('a secret stands in the one answer that makes it, which nobody keeps', async () => {
+test('a secret is in one answer only, which may not be cached', async () => {
   const hidden = hiddenIn(await browser.open('/account/clients/new'), '/account/clients');
   const answer = await browser.post('/account/clients', { ...hidden, name: 'Once', redirect_uris: REGISTERED });
   const { clientId, secret } = credentialsIn(answer);
@@ -40,7 +40,7 @@ test('a secret is nowhere in the database', async () => {
   const tables = await sql<{ name: string }[]>`select tablename as name from pg_tables where schemaname = 'public'`;
   const rows = await Promise.all(tables.map(({ name }) => sql`select t::text from ${sql(name)} t`));
   const text = JSON.stringify(rows);
-  assert.ok(text.includes(path.slice(-24)), 'the search sees what is there');
+  assert.ok(text.includes(path.slice(-24)), 'the search finds what is stored');
   for (const value of [secret, newer]) {
     const random = value.slice('hal_cs_'.length);
     assert.ok(!text.includes(random));
@@ -48,7 +48,7 @@ test('a secret is nowhere in the database', async () => {
   }
 });
 
-test('after a rotation old and new both count, then only the new', async () => {
+test('after a rotation the old and the new secret work, later only the new one', async () => {
   const { clientId, path, secret } = await newApp(browser);
   const newer = await rotate(path);
   assert.deepEqual([await counts(clientId, secret), await counts(clientId, newer)], [true, true]);
@@ -73,7 +73,7 @@ test('a further rotation ends no secret before its time, whichever of them the a
   server.wait(-25 * HOUR_MS);
 });
 
-test('a secret that others have seen ends at once with all before it', async () => {
+test('a leaked secret ends at once with all before it', async () => {
   const { clientId, path, secret } = await newApp(browser);
   const second = await rotate(path);
   const third = await rotate(path, { at_once: '1' });
@@ -81,7 +81,7 @@ test('a secret that others have seen ends at once with all before it', async () 
   assert.deepEqual(all, [false, false, true]);
 });
 
-test('at most five secrets count, and the page says how to make another one', async () => {
+test('at most five secrets are valid, and the page explains how to create another one', async () => {
   const { clientId, path, secret } = await newApp(browser);
   for (let made = 1; made < 5; made += 1) await rotate(path);
   const refused = await submit(browser, path, `${path}/secret`);
@@ -92,13 +92,13 @@ test('at most five secrets count, and the page says how to make another one', as
   assert.equal(await counts(clientId, secret), false);
 });
 
-test('the old one ends at once where its owner says so', async () => {
+test('the old secret ends at once if the owner asks for it', async () => {
   const { clientId, path, secret } = await newApp(browser);
   const newer = await rotate(path, { at_once: '1' });
   assert.deepEqual([await counts(clientId, secret), await counts(clientId, newer)], [false, true]);
 });
 
-test('the older one can be ended before its time', async () => {
+test('the older secret can be ended before its time', async () => {
   const { clientId, path, secret } = await newApp(browser);
   const newer = await rotate(path);
   const { location } = await submit(browser, path, `${path}/end-older-secret`);
@@ -107,7 +107,7 @@ test('the older one can be ended before its time', async () => {
   assert.doesNotMatch((await browser.open(path)).text, /end-older-secret/);
 });
 
-test('a double click makes one new secret, and the old one goes on', async () => {
+test('a double click creates one new secret, and the old one stays valid', async () => {
   const { clientId, path, secret } = await newApp(browser);
   const hidden = hiddenIn(await browser.open(path), `${path}/secret`);
   const answers = await Promise.all([browser.post(`${path}/secret`, hidden), browser.post(`${path}/secret`, hidden)]);
@@ -119,7 +119,7 @@ test('a double click makes one new secret, and the old one goes on', async () =>
   assert.match(answers.find(({ status }) => status === 409)?.text ?? '', /create another/);
 });
 
-test('whoever saw no secret after a double click makes another, and the old one still goes on for its day', async () => {
+test('after a double click without the new secret the owner creates another, and the old one stays valid for its day', async () => {
   const { clientId, path, secret } = await newApp(browser);
   const hidden = hiddenIn(await browser.open(path), `${path}/secret`);
   await browser.post(`${path}/secret`, hidden);
@@ -130,7 +130,7 @@ test('whoever saw no secret after a double click makes another, and the old one 
   server.wait(1_000 - 24 * HOUR_MS);
 });
 
-test('of many rotations at once no more than five secrets are left', async () => {
+test('after concurrent rotations no more than five secrets are left', async () => {
   const { clientId } = await newApp(browser);
   const now = new Date('2026-07-01T12:00:00Z');
   const doer = { userId: null, origin: null, now };
@@ -142,7 +142,7 @@ test('of many rotations at once no more than five secrets are left', async () =>
   assert.equal(live.length, 5);
 });
 
-test('the page says when secrets were made and when they end', async () => {
+test('the page shows when secrets were created and when they end', async () => {
   const { path } = await newApp(browser);
   await rotate(path);
   const { text } = await browser.open(path);
@@ -150,7 +150,7 @@ test('the page says when secrets were made and when they end', async () => {
   assert.match(text, /expires\s+<time datetime="2026-07-02T10:00:00\.000Z">/);
 });
 
-test('a public app has no secret to be made', async () => {
+test('a public app cannot create a secret', async () => {
   const { path } = await newApp(browser, { kind: 'public' });
   assert.doesNotMatch((await browser.open(path)).text, /Create a new secret/);
   await assert.rejects(

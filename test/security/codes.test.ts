@@ -1,4 +1,4 @@
-/** Authorization codes: thirty seconds, once, for one client, one address and one verifier. */
+/** Authorization codes: valid for thirty seconds, once, for one client, one address and one verifier. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -17,8 +17,8 @@ const INVALID_GRANT = [400, 'invalid_grant'];
 test('fifty parallel redemptions of one code give exactly one 200', async () => {
   const code = await newCode();
   const hash = createHash('sha256').update(code).digest();
-  // The row is held until every connection of the server has found the code unused and waits to use it: so it is a race
-  // each time, and not only when the machine is in the mood.
+  // The row is locked until every connection of the server has found the code unused and waits to use it: so it is a race
+  // each time, whatever the load of the machine.
   const answers = await transaction(server.sql, async (tx) => {
     await tx`select from authorization_code where hash = ${hash} for update`;
     const asked = Promise.all(Array.from({ length: 50 }, () => redeem(code)));
@@ -34,8 +34,8 @@ test('fifty parallel redemptions of one code give exactly one 200', async () => 
   const [{ tokens } = { tokens: 0 }] = await server.sql<{ tokens: number }[]>`
     select count(*) as tokens from access_token t join authorization_code c on c.grant_id = t.grant_id
     where c.hash = ${hash}`;
-  assert.equal(tokens, 1, 'the losers left no token behind');
-  // The contract: a code that comes again ends what was made from it, because nobody can tell which of the two is the thief.
+  assert.equal(tokens, 1, 'the losers left no token');
+  // The contract: a reused code ends its grant, because the server cannot know which of the two clients is the thief.
   const [winner] = winners;
   assert.equal((await read(alpha, String(winner?.body['access_token']))).status, 401);
 });
@@ -61,7 +61,7 @@ test('a code that its client presents again ends both tokens, also after the 30 
   }
 });
 
-test('a code presented by another client works neither for it nor against its owner', async () => {
+test('a code presented by another client is rejected, and still works for its own', async () => {
   const code = await newCode();
   assert.deepEqual(outcome(await redeem(code, other)), INVALID_GRANT);
   const first = await redeem(code);
@@ -70,7 +70,7 @@ test('a code presented by another client works neither for it nor against its ow
   assert.equal((await read(alpha, String(first.body['access_token']))).status, 200);
 });
 
-test('a used code with another redirect_uri or a verifier is refused without ending anything', async () => {
+test('a used code with another redirect_uri or verifier is rejected without ending anything', async () => {
   const code = await newCode();
   const { body } = await redeem(code);
   await redeem(code, { redirect_uri: 'https://evil.example/cb' });
@@ -82,14 +82,14 @@ test('redirect_uri is required at the token endpoint and is the same octet for o
   const code = await newCode();
   assert.deepEqual(outcome(await redeem(code, { redirect_uri: '' })), [400, 'invalid_request']);
   assert.deepEqual(outcome(await redeem(code, { redirect_uri: 'https://app.example.com/cb' })), INVALID_GRANT);
-  assert.deepEqual(outcome(await redeem(code)), OK, 'none of it burned the code');
+  assert.deepEqual(outcome(await redeem(code)), OK, 'none of the attempts used up the code');
 });
 
-test('a code asked for without redirect_uri went to the only registered one', async () => {
+test('a code requested without redirect_uri went to the only registered one', async () => {
   assert.deepEqual(outcome(await redeem(await newCode({ redirect_uri: undefined }))), OK);
 });
 
-test('a code with a challenge is redeemed by its verifier and by nothing else', async () => {
+test('a code with a challenge is redeemed by its verifier only', async () => {
   const verifier = 'v'.repeat(64);
   const challenge = createHash('sha256').update(verifier).digest('base64url');
   const code = await newCode({ code_challenge: challenge, code_challenge_method: 'S256' });
@@ -99,13 +99,13 @@ test('a code with a challenge is redeemed by its verifier and by nothing else', 
   assert.deepEqual(outcome(await redeem(code, { code_verifier: verifier })), OK);
 });
 
-test('a verifier for a code without a challenge is refused', async () => {
+test('a verifier for a code without a challenge is rejected', async () => {
   const code = await newCode();
   assert.deepEqual(outcome(await redeem(code, { code_verifier: 'v'.repeat(43) })), INVALID_GRANT);
   assert.deepEqual(outcome(await redeem(code)), OK);
 });
 
-test('a refresh token is worth nothing to another client', async () => {
+test('a refresh token is rejected for another client', async () => {
   const { body } = await redeem(await newCode());
   const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']) };
   assert.deepEqual(outcome(await token({ ...refresh, ...other })), INVALID_GRANT);
@@ -113,7 +113,7 @@ test('a refresh token is worth nothing to another client', async () => {
   assert.deepEqual(outcome(await token({ ...refresh, ...server.client })), OK);
 });
 
-test('a code that comes again is in the audit once, with whose grant it ended', async () => {
+test('a reused code is in the audit once, with the grant that it ended', async () => {
   const code = await newCode();
   await redeem(code);
   await server.sql`delete from audit`;
@@ -122,12 +122,12 @@ test('a code that comes again is in the audit once, with whose grant it ended', 
   const [row, ...others] = await server.sql`
     select a.action, a.user_id, c.client_id, a.store_id, a.address from audit a join client c on c.id = a.client`;
   const { adaId, client } = server;
-  const deed = { action: 'code_reused', user_id: adaId, client_id: client.client_id, store_id: alpha };
-  assert.deepEqual({ ...row }, { ...deed, address: '127.0.0.1' });
+  const entry = { action: 'code_reused', user_id: adaId, client_id: client.client_id, store_id: alpha };
+  assert.deepEqual({ ...row }, { ...entry, address: '127.0.0.1' });
   assert.deepEqual(others, []);
 });
 
-test('the code of a user who is disabled meanwhile is worth nothing', async () => {
+test('the code of a user who is disabled meanwhile is rejected', async () => {
   const code = await newCode();
   await server.sql`update users set date_disabled = now() where id = ${server.adaId}`;
   assert.deepEqual(outcome(await redeem(code)), INVALID_GRANT);
@@ -135,7 +135,7 @@ test('the code of a user who is disabled meanwhile is worth nothing', async () =
   assert.deepEqual(outcome(await redeem(code)), OK);
 });
 
-test('a legacy client may leave redirect_uri out, which then means its only registered one', async () => {
+test('a legacy client may omit redirect_uri, which then means its only registered one', async () => {
   const { sql, client } = server;
   await sql`update client set is_legacy = true where client_id = ${client.client_id}`;
   assert.deepEqual(outcome(await redeem(await newCode(), { redirect_uri: '' })), OK);
@@ -143,20 +143,24 @@ test('a legacy client may leave redirect_uri out, which then means its only regi
   assert.deepEqual(outcome(await redeem(code, { redirect_uri: 'https://app.example.com/cb' })), INVALID_GRANT);
   const moved = ['https://app.example.com/moved'];
   await sql`update client set redirect_uris = ${moved} where client_id = ${client.client_id}`;
-  assert.deepEqual(outcome(await redeem(code, { redirect_uri: '' })), INVALID_GRANT, 'the code went elsewhere');
+  assert.deepEqual(
+    outcome(await redeem(code, { redirect_uri: '' })),
+    INVALID_GRANT,
+    'the code went to another address',
+  );
   await sql`update client set redirect_uris = ${[REDIRECT]}, is_legacy = false where client_id = ${client.client_id}`;
 });
 
-test('a public client redeems a code with its verifier, and one without a challenge not at all', async () => {
+test('a public client redeems a code with its verifier, and never one without a challenge', async () => {
   const { sql, client } = server;
   const verifier = 'v'.repeat(64);
   const challenge = createHash('sha256').update(verifier).digest('base64url');
-  const proven = await newCode({ code_challenge: challenge, code_challenge_method: 'S256' });
+  const withChallenge = await newCode({ code_challenge: challenge, code_challenge_method: 'S256' });
   const bare = await newCode();
   const { client_id } = client;
   await sql`update client set is_public = true, rotates_refresh_tokens = true where client_id = ${client_id}`;
   const form = { grant_type: 'authorization_code', redirect_uri: REDIRECT, client_id };
   assert.deepEqual(outcome(await token({ ...form, code: bare })), INVALID_GRANT);
-  assert.deepEqual(outcome(await token({ ...form, code: proven })), INVALID_GRANT);
-  assert.deepEqual(outcome(await token({ ...form, code: proven, code_verifier: verifier })), OK);
+  assert.deepEqual(outcome(await token({ ...form, code: withChallenge })), INVALID_GRANT);
+  assert.deepEqual(outcome(await token({ ...form, code: withChallenge, code_verifier: verifier })), OK);
 });

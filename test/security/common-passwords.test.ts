@@ -1,4 +1,4 @@
-/** Passwords that are guessed early are refused wherever a person chooses one. */
+/** Common passwords are rejected wherever a person chooses one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createPasswords } from '#identity/accounts/passwords.ts';
@@ -11,13 +11,13 @@ const { call, platformToken, sql, origin, ada, now } = await startWithPeople();
 const COMMON = 'Password123!';
 const EASY = /password is easy to guess: it differs little from a common password/;
 
-test('the platform makes no user with a common password', async () => {
+test('the platform cannot create a user with a common password', async () => {
   const body = { email: 'new@example.com', password: COMMON };
   const refused = await call('POST', '/users', { token: platformToken, body });
   assert.deepEqual([refused.status, faultsOf(refused)], [400, ['password too_common']]);
 });
 
-test('a person who knows the old password cannot choose a common one', async () => {
+test('a person who changes the password cannot choose a common one', async () => {
   const browser = createBrowser(origin);
   await browser.signIn(ada);
   const { nonce } = readForm(await browser.open('/account/password'));
@@ -27,7 +27,7 @@ test('a person who knows the old password cannot choose a common one', async () 
   assert.equal((await createBrowser(origin).signIn(ada)).status, 303);
 });
 
-test('a password from before the check keeps working', async () => {
+test('a password set before the check keeps working', async () => {
   const email = 'earlier@example.com';
   await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password: COMMON, now: now() });
   assert.equal((await createBrowser(origin).signIn(email, COMMON)).status, 303);

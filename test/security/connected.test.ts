@@ -1,4 +1,4 @@
-/** Connected apps: what somebody has let in is seen by them alone, and ends at the next request in every process. */
+/** Connected apps: only their user sees them, and a revoked one ends at the next request in every process. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
@@ -12,7 +12,7 @@ const server = await startAuthorizationServer();
 const { browser, sql, alpha, beta, adaId } = server;
 const second = await server.startSecond();
 
-/** A client of its own, let in by Ada with the given scope and store. */
+/** Creates a client that Ada gives access with this scope and store. */
 async function letIn(changes: Record<string, string> = {}, store = alpha, name = 'Connector') {
   const client = await createClient(sql, { name, redirectUris: [REDIRECT], trusted: false, now: new Date() });
   const allow = async () => {
@@ -37,7 +37,7 @@ async function revoke(clientId: string) {
   return browser.post(action, hiddenIn(await browser.open('/account'), action));
 }
 
-/** The entry of an app in the list, as text. */
+/** Returns the entry of an app in the list, as text. */
 async function entryOf(name: string, from = browser): Promise<string> {
   const [text = ''] = (await from.open('/account')).text.split('id="activity"');
   return text.split('<div role="listitem">').find((entry) => entry.includes(`<strong>${name}</strong>`)) ?? '';
@@ -48,7 +48,7 @@ async function reads(origin: string, token: string): Promise<number> {
   return (await fetch(`${origin}/stores/${alpha}`, { headers })).status;
 }
 
-test('the list says what was let in, where, since when and when it was last used', async () => {
+test('the list shows the scope, the store, the date and the last use of each app', async () => {
   const { token } = await letIn({}, alpha, 'Shown');
   const unused = await entryOf('Shown');
   assert.match(unused, /Alpha/);
@@ -59,12 +59,12 @@ test('the list says what was let in, where, since when and when it was last used
   assert.match(await entryOf('Shown'), /<dt>Last used<\/dt>\s*<dd><time datetime="2026-07-01T10:01:00\.000Z">/);
 });
 
-test('access to the whole account is called that', async () => {
+test('access to the whole account is named as such', async () => {
   await letIn({ scope: 'user_full_access' }, alpha, 'Whole');
   assert.match(await entryOf('Whole'), /Your account and all your stores/);
 });
 
-test('an app whose store somebody has left may work in nothing, and can be revoked all the same', async () => {
+test('an app for a store that its user has left has no access, and can be revoked all the same', async () => {
   const { client } = await letIn({}, beta, 'Left behind');
   const member = sql`store_id = ${beta} and user_id = ${adaId}`;
   const [row] = await sql`delete from membership where ${member} returning *`;
@@ -74,7 +74,7 @@ test('an app whose store somebody has left may work in nothing, and can be revok
   await revoke(client.client_id);
 });
 
-test('nobody sees what somebody else has let in', async () => {
+test('each user sees only their own connected apps', async () => {
   await letIn({}, alpha, 'Private');
   const bob = createBrowser(server.origin);
   await bob.signIn(server.bob);
@@ -82,7 +82,7 @@ test('nobody sees what somebody else has let in', async () => {
   assert.equal(await entryOf('Private', bob), '');
 });
 
-test('what is revoked ends at the next request, in every process, and leaves the list', async () => {
+test('a revoked app ends at the next request, in every process, and leaves the list', async () => {
   const { client, token } = await letIn({}, alpha, 'Ended');
   assert.deepEqual([await reads(server.origin, token), await reads(second, token)], [200, 200]);
   assert.equal((await revoke(client.client_id)).location, '/account?done=revoked#connected');
@@ -108,7 +108,7 @@ test('revoking an app in one store leaves it in another', async () => {
   assert.match(await entryOf('Two stores'), /Alpha/);
 });
 
-test('a stranger, a forged post and a made-up grant end nothing', async () => {
+test('another user, a forged post and an invented grant end nothing', async () => {
   const { client, token } = await letIn();
   const action = `/account/connected/${await grantOf(client.client_id)}/revoke`;
   const hidden = hiddenIn(await browser.open('/account'), action);
@@ -136,7 +136,7 @@ test('a second click is no error', async () => {
   assert.equal(row?.['count'], 1);
 });
 
-test("all of a person's grants end together, each in the audit, and nobody else's", async () => {
+test('all grants of one user end together, each in the audit, and no grant of another user', async () => {
   const { token } = await letIn();
   const [{ live } = { live: 0 }] = await sql<{ live: number }[]>`
     select count(*) as live from access_grant where user_id = ${adaId} and date_revoked is null`;

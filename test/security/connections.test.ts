@@ -1,4 +1,4 @@
-/** Several requests on one connection, some of them broken: each answer belongs to its request, and comes once. */
+/** Several requests on one connection, some of them malformed: each answer belongs to its request, and is sent once. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
@@ -37,10 +37,10 @@ async function names(): Promise<string[]> {
 }
 
 for (const [what, garbage] of Object.entries({
-  'what is not HTTP': 'nonsense\r\n\r\n',
+  'a request that is not HTTP': 'nonsense\r\n\r\n',
   'headers that are too large': head('GET', '/', `X: ${'a'.repeat(100_000)}`),
 })) {
-  test(`${what} is refused after the answers that are under way: nobody takes it for theirs`, async () => {
+  test(`${what} is rejected after the answers in progress, so that no client takes the error for theirs`, async () => {
     const before = await names();
     const answers = await send([webhook('One'), webhook('Two'), garbage]);
     assert.deepEqual(statusesOf(answers).slice(0, 2), [201, 201]);
@@ -50,18 +50,18 @@ for (const [what, garbage] of Object.entries({
   });
 }
 
-test('a body that breaks off is refused once, and after what came before', async () => {
+test('an incomplete body is rejected once, after the earlier answers', async () => {
   const chunked = head('POST', webhooks, 'Transfer-Encoding: chunked');
   const before = await names();
   assert.deepEqual(statusesOf(await send([chunked, 'zz\r\n'])), [400]);
   assert.deepEqual(statusesOf(await send([head('POST', webhooks, 'Content-Length: 99'), '{}'], { ends: true })), [400]);
   assert.deepEqual(statusesOf(await send([head('GET', webhooks), chunked, 'zz\r\n'])), [200, 400]);
-  // Whether it is the body or the caller that is refused: there is one answer.
+  // The body or the caller may be rejected: there is one answer.
   assert.equal((await send([chunked.replace(app.token, 'x'), 'zz\r\n'])).length, 1);
   assert.deepEqual(await names(), before);
 });
 
-test('whoever asks whether to go on is told so, and never in the middle of an answer', async () => {
+test('a request with Expect gets "100 Continue", and never in the middle of an answer', async () => {
   const asking = head('GET', webhooks, 'Expect: 100-continue');
   for (const count of [1, 2, 5]) {
     const answers = await send([asking.repeat(count)], { wanted: count });
@@ -73,7 +73,7 @@ test('whoever asks whether to go on is told so, and never in the middle of an an
   }
 });
 
-test('an answer that is complete before the one that it waits for has no "100 Continue" inside', async () => {
+test('an answer that waits for an earlier one contains no "100 Continue"', async () => {
   const ask = (path: string) => head('GET', path, 'Expect: 100-continue');
   const answers = await app.sql.begin(async (sql) => {
     await sql`lock table webhook`;
@@ -82,7 +82,7 @@ test('an answer that is complete before the one that it waits for has no "100 Co
       () => waitingForLocks(app.sql),
       (waiting) => waiting > 0,
     );
-    // The first of the two waits for the table. The second came with it, and is complete before what is asked now.
+    // The first of the two waits for the table. The second came with it, and completes before the request that follows.
     assert.deepEqual(statusesOf(await send([head('GET', '/')], { wanted: 1 })), [200]);
     return { both };
   });

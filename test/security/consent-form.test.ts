@@ -1,4 +1,4 @@
-/** The consent form and the session behind it, as a browser and those who would misuse one see them. */
+/** The consent form and its session, for a browser and for attackers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createClient } from '#identity/oauth/clients/clients.ts';
@@ -40,7 +40,7 @@ test('a form without the nonce of this session and this request gives no code', 
   });
 });
 
-test('a post from another site is refused, and one that does not say where it is from', async () => {
+test('a post from another site is rejected, and one without an origin', async () => {
   const { nonce } = readForm(await browser.open(addressOf()));
   const form = { nonce, decision: 'allow', store: String(alpha) };
   const hostile = [
@@ -65,10 +65,10 @@ test('a post from another site is refused, and one that does not say where it is
     headers: { Cookie: browser.cookie() ?? '', Origin: ISSUER },
     body: new URLSearchParams(form),
   });
-  assert.equal(old.status, 303, 'a browser without Sec-Fetch-Site is known by its Origin');
+  assert.equal(old.status, 303, 'a browser without Sec-Fetch-Site is recognized by its Origin');
 });
 
-test('a store of somebody else, no store, and no decision give no code', async () => {
+test('a foreign store, no store, and no decision give no code', async () => {
   const { nonce } = readForm(await browser.open(addressOf()));
   await assertNoCode(async () => {
     for (const store of [String(foreign), '', '0', `${alpha} `, `0${alpha}`]) {
@@ -102,15 +102,15 @@ test('two tabs, two clients and a double click each get a code of their own', as
   assert.equal(new Set(reached.map(({ searchParams }) => searchParams.get('code'))).size, 3);
 });
 
-test('looking changes nothing: GET, HEAD', async () => {
+test('GET and HEAD change nothing', async () => {
   await assertNoCode(async () => {
     assert.equal((await browser.open(addressOf())).status, 200);
     assert.equal((await browser.head(addressOf())).status, 200);
   });
 });
 
-test('pages cannot be framed, cached or sniffed, and send others no referrer', async () => {
-  for (const path of [addressOf(), addressOf({ client_id: 'nobody' }), '/sign-in?return_to=/']) {
+test('pages cannot be framed, cached or sniffed, and send no referrer to other sites', async () => {
+  for (const path of [addressOf(), addressOf({ client_id: 'unknown' }), '/sign-in?return_to=/']) {
     const { headers } = await browser.open(path);
     assert.match(headers.get('content-security-policy') ?? '', /frame-ancestors 'none'/);
     assert.equal(headers.get('x-content-type-options'), 'nosniff');
@@ -120,13 +120,13 @@ test('pages cannot be framed, cached or sniffed, and send others no referrer', a
   }
 });
 
-test('form-action lists where the answer goes: without it the button is dead in Chromium', async () => {
+test('form-action lists the target of the answer: without it the button does nothing in Chromium', async () => {
   const { headers } = await browser.open(addressOf());
   const [, sources] = /form-action ([^;]*)/.exec(headers.get('content-security-policy') ?? '') ?? [];
   assert.equal(sources, "'self' https://app.example.com https:");
 });
 
-test('what a client calls itself is text and nothing else', async () => {
+test('the name of a client is shown as text', async () => {
   const name = `<script>alert(1)</script>"'&`;
   const details = { name, company: name, description: name, redirectUris: [REDIRECT], trusted: false };
   const { client_id } = await createClient(sql, { ...details, now: new Date() });

@@ -1,4 +1,4 @@
-/** Deleting what an erased store left reads no big table from end to end, however much of it was that store's. */
+/** Deleting the rows of an erased store scans no large table, however many rows that store has. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { maintainPartitions } from '#db/partitions.ts';
@@ -11,7 +11,7 @@ import { testDatabase } from '../setup/database.ts';
 const database = await testDatabase();
 /** One connection, so that the statistics are those of the statement just sent. */
 const sql = openPool(database.address, { connections: 1, applicationName: 'test-plans' });
-// A table that is read whole is counted, and one whose index is read whole is not.
+// A scan of a whole table is counted, and one of a whole index is not.
 await sql`select set_config('enable_seqscan', 'on', false), set_config('plan_cache_mode', 'auto', false)`;
 
 const NOW = new Date('2026-07-01T10:00:00.000Z');
@@ -20,7 +20,7 @@ const NEXT_DAY = new Date('2026-07-02T10:00:00.001Z');
 const SHARD = 7;
 const [ERASED, LIVING, EMPTY] = [1_000, 2_000, 3_000].map((n) => n * 256 + SHARD) as [number, number, number];
 const ROWS = 5_000;
-/** Beyond the five executions after which PostgreSQL may take a plan that knows no parameters. */
+/** Beyond the five executions after which PostgreSQL may use a generic plan. */
 const EXECUTIONS = 7;
 
 async function fill(): Promise<void> {
@@ -64,7 +64,7 @@ async function fill(): Promise<void> {
   await sql`analyze`;
 }
 
-/** An empty partition may be read whole: there is nothing in it. */
+/** An empty partition may be scanned. */
 const TABLES = [
   'resource',
   `event_d${dayOf(NOW)}`,
@@ -75,7 +75,7 @@ const TABLES = [
   'revenue_book',
 ];
 
-/** How often each table was read from end to end since the database was made. */
+/** Returns how often each table was scanned since the database was created. */
 async function wholeReads(): Promise<Record<string, number>> {
   await sql`select pg_stat_force_next_flush()`;
   const rows = await sql<{ name: string; reads: number }[]>`
@@ -83,7 +83,7 @@ async function wholeReads(): Promise<Record<string, number>> {
   return Object.fromEntries(rows.map(({ name, reads }) => [name, reads]));
 }
 
-test('every batch goes by an index, and takes the erased store alone', async () => {
+test('every batch uses an index, and deletes rows of the erased store only', async () => {
   await fill();
   const before = await wholeReads();
   assert.deepEqual(Object.keys(before).toSorted(), TABLES.toSorted());

@@ -1,4 +1,4 @@
-/** Whatever comes in, what goes out as an error stays inside the characters of RFC 6749 §5.2, and is no 500. */
+/** For any input, errors stay inside the characters of RFC 6749 §5.2, and none is a 500. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
@@ -13,7 +13,7 @@ const RUNS = 150;
 const DESCRIPTION = /^[\x20-\x21\x23-\x5b\x5d-\x7e]+$/;
 const CODE = /^[a-z_]+$/;
 
-/** Texts that somebody would try: quotes, ends of lines, bytes that are no text, what looks like markup. */
+/** Texts that an attacker would try: quotes, line ends, invalid bytes, markup. */
 const hostile = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 40 }),
   fc.string({ unit: 'grapheme', maxLength: 40 }),
@@ -67,11 +67,11 @@ async function assertRefusedWell(response: Response, what: string): Promise<void
 }
 
 for (const path of ['/token', '/revoke', '/introspect']) {
-  test(`the errors of ${path} stay inside their characters`, async () => {
+  test(`the errors of ${path} contain only permitted characters`, async () => {
     const grant = fc.constantFrom('authorization_code', 'refresh_token', 'client_credentials', 'x');
     await fc.assert(
       fc.asyncProperty(form, fc.boolean(), grant, async (fields, isKnown, grantType) => {
-        // Half of them are a client that has proved itself, and so come further.
+        // Half of them authenticate as a client, and so are processed further.
         const own: [string, string][] = isKnown ? [['grant_type', grantType], ...Object.entries(client)] : [];
         const rest = fields.filter(([name]) => !own.some(([taken]) => taken === name));
         const body = encoded([...own, ...rest]);
@@ -83,7 +83,7 @@ for (const path of ['/token', '/revoke', '/introspect']) {
   });
 }
 
-test('the errors of /register stay inside their characters', async () => {
+test('the errors of /register contain only permitted characters', async () => {
   const metadata = fc.dictionary(
     fc.oneof(fc.constantFrom('redirect_uris', 'client_name', 'contacts', 'scope', 'grant_types'), hostile),
     fc.oneof(hostile, fc.array(hostile, { maxLength: 3 }), fc.integer(), fc.constant(null)),
@@ -101,10 +101,10 @@ test('the errors of /register stay inside their characters', async () => {
   );
 });
 
-test('the errors that /authorize sends to a client stay inside their characters', async () => {
+test('the errors that /authorize sends to a client contain only permitted characters', async () => {
   const names = ['response_type', 'scope', 'state', 'code_challenge', 'code_challenge_method', 'prompt'];
   const changes = fc.dictionary(fc.constantFrom(...names), hostile, { minKeys: 1 });
-  let told = 0;
+  let reported = 0;
   await fc.assert(
     fc.asyncProperty(changes, async (given) => {
       const query = encoded(Object.entries({ ...asking(), ...given }));
@@ -114,15 +114,15 @@ test('the errors that /authorize sends to a client stay inside their characters'
       const { searchParams } = new URL(location);
       assertDescribed(searchParams.get('error'), searchParams.get('error_description'), query);
       assert.equal(searchParams.get('error_message'), searchParams.get('error_description'));
-      told += 1;
+      reported += 1;
     }),
     { numRuns: RUNS },
   );
-  assert.ok(told > RUNS / 10, `${told} were told`);
+  assert.ok(reported > RUNS / 10, `${reported} were reported`);
 });
 
-test('the errors of the API that speak of a token stay inside their characters', async () => {
-  // What a header may hold: no control characters, which no client could send.
+test('the errors of the API about a token contain only permitted characters', async () => {
+  // Valid header values: without control characters, which no client could send.
   const character = fc.oneof(fc.integer({ min: 0x21, max: 0x7e }), fc.integer({ min: 0xa0, max: 0xff }));
   const printable = fc.string({ unit: character.map((code) => String.fromCodePoint(code)), minLength: 1 });
   await fc.assert(

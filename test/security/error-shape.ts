@@ -1,7 +1,7 @@
-/** Whether an answer is the one error document (contract, section 3), as HAL JSON says it. */
+/** Checks that an answer is the common error document (contract, section 3) as HAL JSON. */
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Codes that are about a member of what was sent, and have to say which. */
+/** Codes about a member of the input, which must name it. */
 const OF_A_MEMBER = new Set([
   'required',
   'unknown_property',
@@ -40,7 +40,7 @@ function wrongInFault(fault: unknown): string | undefined {
   return field === undefined && OF_A_MEMBER.has(code) ? `${code} without a field` : undefined;
 }
 
-/** The faults of an error document; empty where it is none. */
+/** Returns the errors of an error document; empty for another document. */
 export function faultsOf(text: string): readonly Fields[] {
   const document = readJson(text);
   const embedded = isFields(document) ? document['_embedded'] : undefined;
@@ -48,7 +48,7 @@ export function faultsOf(text: string): readonly Fields[] {
   return Array.isArray(faults) ? (faults as Fields[]) : [];
 }
 
-/** What is wrong with the body of a 4xx; undefined where it is in the one shape. */
+/** Returns what is wrong with the body of a 4xx; undefined if it has the common format. */
 export function wrongInError(status: number, text: string): string | undefined {
   const document = readJson(text);
   if (!isFields(document)) return 'no JSON object';

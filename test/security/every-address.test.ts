@@ -1,4 +1,4 @@
-/** HTTP as every address of the table speaks it, resources, pages and endpoints of protocols alike. */
+/** HTTP at every address of the table: resources, pages and endpoints of protocols alike. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { askAlone } from '../setup/wire.ts';
@@ -37,7 +37,7 @@ for (const path of ['/', '/sign-in', '/token', '/nowhere']) {
     'authorization: Basic eDp5',
     'host: auth.example.test',
   ]) {
-    test(`a header that names one thing is sent once: ${again} beside another at ${path}`, async () => {
+    test(`a header with one value may be sent once only: ${again} beside another at ${path}`, async () => {
       const { status, body } = await statusOf(path, [...once, again]);
       assert.equal(status, 400);
       assert.match(body, new RegExp(`${again.split(':')[0] ?? ''} is sent more than once`, 'i'));
@@ -46,7 +46,7 @@ for (const path of ['/', '/sign-in', '/token', '/nowhere']) {
   }
 }
 
-test('where the authorization server is https, every answer says that browsers come over https', async () => {
+test('with an https issuer, every answer has Strict-Transport-Security', async () => {
   for (const path of [...routes, '/nowhere']) {
     const read = async ({ origin }: { origin: string }) => {
       const response = await fetch(origin + path, { redirect: 'manual' });

@@ -1,4 +1,4 @@
-/** What ends a token ends it at the next request, whichever process is asked: each has just taken the token. */
+/** A token that ends is rejected at the next request by every process, though each has just accepted it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addMember } from '#stores/store.ts';
@@ -33,25 +33,25 @@ async function assertEnded({ access, refresh }: Pair, end: () => Promise<unknown
   for (const status of await refreshes(refresh, by)) assert.ok(status === 400 || status === 401, String(status));
 }
 
-test('what is revoked ends at the next request in every process', async () => {
+test('a revoked token is rejected at the next request in every process', async () => {
   const pair = pairOf(await redeem(await newCode()));
   const body = new URLSearchParams({ token: pair.refresh, ...client });
   await assertEnded(pair, () => fetch(`${origin}/revoke`, { method: 'POST', body }));
 });
 
-test('a user who is disabled is shut out at the next request in every process', async () => {
+test('the token of a user who is disabled is rejected at the next request in every process', async () => {
   const pair = pairOf(await redeem(await newCode()));
   await assertEnded(pair, () => sql`update users set date_disabled = now() where id = ${adaId}`);
   await sql`update users set date_disabled = null where id = ${adaId}`;
 });
 
-test('who is taken out of the store is shut out at the next request in every process', async () => {
+test('the token of a user who is removed from the store is rejected at the next request in every process', async () => {
   const pair = pairOf(await redeem(await newCode()));
   await assertEnded(pair, () => sql`delete from membership where store_id = ${alpha} and user_id = ${adaId}`);
   await addMember(sql, { storeId: alpha, userId: adaId, role: 'owner', now: server.now() });
 });
 
-test('a client that is deleted ends at the next request in every process', async () => {
+test('the token of a deleted client is rejected at the next request in every process', async () => {
   const { clientId, secret, path } = await newApp(browser);
   const own = { client_id: clientId, client_secret: secret };
   const code = await newCode({ client_id: clientId, redirect_uri: REGISTERED });
@@ -59,8 +59,8 @@ test('a client that is deleted ends at the next request in every process', async
   await assertEnded(pair, () => submit(browser, `${path}/delete`, `${path}/delete`), own);
 });
 
-// Last, because Ada has another password afterwards.
-test('apps that are to go with the old password end at the next request in every process', async () => {
+// Runs last, because Ada has another password afterwards.
+test('apps that a new password disconnects are rejected at the next request in every process', async () => {
   const pair = pairOf(await redeem(await newCode()));
   const at = '/account/password';
   const hidden = hiddenIn(await browser.open(at), at);

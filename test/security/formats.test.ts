@@ -1,4 +1,4 @@
-/** Which format an answer takes, for every resource of the table and every format there is. */
+/** Content negotiation for every resource of the table and every format. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { XMLValidator } from 'fast-xml-parser';
@@ -34,9 +34,9 @@ function assertIn({ headers, body }: Answer, { mediaType, contentType, isPage }:
 test('there is more than one format', () => assert.ok(formats.length >= 2));
 
 for (const { path, at, bearer } of readable) {
-  test(`each format comes under its own name, and is what it says: ${path}`, async () => {
+  test(`each format is answered under its own media type: ${path}`, async () => {
     for (const offer of offers) {
-      // People's browsers send no version header.
+      // Browsers send no version header.
       const version = offer.isPage ? { 'SERVICE-API-VERSION': null } : {};
       const answer = await ask('GET', at, { ...bearer('GET'), ...version, Accept: offer.mediaType });
       assert.equal(answer.status, 200, answer.body);
@@ -44,7 +44,7 @@ for (const { path, at, bearer } of readable) {
     }
   });
 
-  test(`without a wish the answer is in the first format: ${path}`, async () => {
+  test(`without an Accept header the answer is in the first format: ${path}`, async () => {
     for (const accept of [null, '', '*/*']) {
       const answer = await ask('GET', at, { ...bearer('GET'), Accept: accept });
       assert.equal(answer.headers['content-type'], first.contentType, String(accept));
@@ -53,7 +53,7 @@ for (const { path, at, bearer } of readable) {
 }
 
 for (const { route, path, at, methods, bearer } of places) {
-  test(`an error comes in the format that was asked for: ${path}`, async () => {
+  test(`an error is in the requested format: ${path}`, async () => {
     for (const offer of offers) {
       const answer = await ask('TRACE', at, { Accept: offer.mediaType });
       assert.equal(answer.status, 405);
@@ -62,7 +62,7 @@ for (const { route, path, at, methods, bearer } of places) {
     }
   });
 
-  test(`OPTIONS speaks every format: ${path}`, async () => {
+  test(`OPTIONS answers in every format: ${path}`, async () => {
     for (const offer of offers) {
       const answer = await ask('OPTIONS', at, { Accept: offer.mediaType });
       assert.equal(answer.status, 200);
@@ -70,7 +70,7 @@ for (const { route, path, at, methods, bearer } of places) {
     }
   });
 
-  test(`where nothing is acceptable, a 406 lists what is, and nothing is done: ${path}`, async () => {
+  test(`if no format is acceptable, a 406 lists the available ones, and nothing is done: ${path}`, async () => {
     for (const method of [...methods, 'OPTIONS']) {
       for (const accept of [
         'image/png',

@@ -1,4 +1,4 @@
-/** What every page, form and endpoint answers with and refuses, taken from the table of routes: a new one is tried, too. */
+/** Headers and checks of every page, form and endpoint in the table of routes, including new ones. */
 import assert from 'node:assert/strict';
 import { request, type IncomingHttpHeaders } from 'node:http';
 import { test } from 'node:test';
@@ -36,7 +36,7 @@ function ask(method: string, path: string, headers: Record<string, string>, body
     resolve({ status: response.statusCode ?? 0, headers: response.headers });
     response.resume();
   });
-  // Whoever sends too much may have the door shut before everything is said.
+  // The server may close the connection before a too large request is sent completely.
   asked.on('error', reject);
   asked.end(body);
   return promise;
@@ -59,7 +59,7 @@ function assertGuarded({ status, headers }: Answer, what: string): void {
 test('there are pages', () => assert.ok(pages.length >= 15, String(pages.length)));
 
 for (const route of pages.filter(({ path }) => !PICTURES.has(path))) {
-  test(`no answer of a page can be framed, kept, sniffed, scripted or sent on: ${route.path}`, async () => {
+  test(`no answer of a page can be framed, cached, sniffed or scripted, or sends a referrer: ${route.path}`, async () => {
     const path = pathOf(route);
     for (const headers of [{ Cookie: cookie }, {}]) {
       for (const method of ['GET', 'HEAD', 'PUT']) assertGuarded(await ask(method, path, headers), method);
@@ -70,7 +70,7 @@ for (const route of pages.filter(({ path }) => !PICTURES.has(path))) {
   });
 }
 
-/** By what a browser sends: from where a post comes, and that it does not say. */
+/** By what a browser sends: a post from another origin, and one without an origin. */
 const elsewhere: readonly Record<string, string>[] = [
   { 'Sec-Fetch-Site': 'cross-site' },
   { 'Sec-Fetch-Site': 'same-site' },
@@ -81,7 +81,7 @@ const elsewhere: readonly Record<string, string>[] = [
   {},
 ];
 for (const route of pages.filter(({ operations }) => 'POST' in operations)) {
-  test(`a post from elsewhere is refused before anything is read: ${route.path}`, async () => {
+  test(`a post from another origin is rejected before its body is read: ${route.path}`, async () => {
     for (const from of elsewhere) {
       const headers = { Cookie: cookie, 'Content-Type': 'application/x-www-form-urlencoded', ...from };
       const { status } = await ask('POST', pathOf(route), headers, 'decision=allow');
@@ -90,7 +90,7 @@ for (const route of pages.filter(({ operations }) => 'POST' in operations)) {
   });
 }
 
-test('after a post that held a secret the browser is sent on by 303, which sends nothing on', async () => {
+test('after a post with a secret the browser is redirected by 303, which repeats no body', async () => {
   const person = createBrowser(origin);
   const signedIn = await person.post('/sign-in', { email: ada, password: PASSWORD, return_to: ownApp });
   assert.deepEqual([signedIn.status, signedIn.location], [303, ownApp]);

@@ -1,4 +1,4 @@
-/** Where API and pages have hosts of their own, in one process: pages, forms and the cookie are the second one's alone. */
+/** API and pages with separate hosts in one process: pages, forms and the cookie belong to the second host only. */
 import assert from 'node:assert/strict';
 import { request, type IncomingMessage } from 'node:http';
 import { test } from 'node:test';
@@ -25,21 +25,21 @@ function ask(
 }
 const signIn = new URLSearchParams({ email: ada, password: PASSWORD }).toString();
 
-test('a page that is asked of the API is looked at where pages are', async () => {
+test('a page requested at the host of the API redirects to the host of the pages', async () => {
   for (const path of ['/sign-in?return_to=%2Faccount', '/authorize?state=a+b', '/account']) {
     const { statusCode, headers } = await ask('GET', path, API);
     assert.deepEqual([statusCode, headers.location], [302, AUTH + path]);
   }
 });
 
-test('nobody signs in on the host of the API', async () => {
+test('the host of the API has no sign-in', async () => {
   const refused = await ask('POST', '/sign-in', API, signIn);
   assert.deepEqual([refused.statusCode, refused.headers['set-cookie']], [403, undefined]);
   const taken = await ask('POST', '/sign-in', AUTH, signIn);
   assert.deepEqual([taken.statusCode, taken.headers['set-cookie']?.length], [303, 2]);
 });
 
-test('a resource is shown to a browser where pages are, and to a program where the API is', async () => {
+test('a resource is shown to a browser at the host of the pages, and to a program at the host of the API', async () => {
   const page = { Accept: 'text/html' };
   const sent = await ask('GET', '/stores?limit=5', API, '', page);
   assert.deepEqual([sent.statusCode, sent.headers.location], [302, `${AUTH}/stores?limit=5`]);
@@ -48,7 +48,7 @@ test('a resource is shown to a browser where pages are, and to a program where t
   assert.equal(program.statusCode, 200);
 });
 
-test('an API that lives below a path leads to itself', async () => {
+test('an API below a path links to itself', async () => {
   const below = await startAuthorizationServer({ BASE_URL: `${AUTH}/v1`, AUTH_URL: AUTH });
   const read = (path: string) => fetch(below.origin + path, { headers: { 'SERVICE-API-VERSION': '1' } });
   const home = (await (await read('/v1')).json()) as { _links: { self: { href: string } } };
@@ -56,7 +56,7 @@ test('an API that lives below a path leads to itself', async () => {
   assert.equal((await read(new URL(home._links.self.href).pathname)).status, 200);
 });
 
-test('a target that is no path is no fault of the server', async () => {
+test('an invalid request target is no server error', async () => {
   for (const target of ['*', 'http://elsewhere.example.test/stores?limit=5']) {
     const { statusCode } = await ask('GET', target, AUTH, '', { Accept: 'text/html' });
     assert.ok(statusCode !== undefined && statusCode < 500, `${target}: ${statusCode}`);

@@ -38,7 +38,7 @@ async function webhooks(): Promise<number> {
   return row?.n ?? NaN;
 }
 
-test('the same request under one key makes one thing and answers the same bytes', async () => {
+test('a repeated request under one key creates one resource and gets the same bytes', async () => {
   const present = await webhooks();
   const first = await post({ key: 'one' });
   const again = await post({ key: 'one' });
@@ -49,14 +49,14 @@ test('the same request under one key makes one thing and answers the same bytes'
   assert.equal(await webhooks(), present + 1);
 });
 
-test('without a key, each request makes its own', async () => {
+test('without a key, each request creates a resource', async () => {
   const present = await webhooks();
   await post({});
   await post({});
   assert.equal(await webhooks(), present + 2);
 });
 
-test('fifty at once over two processes make one thing, and all hear of it', async () => {
+test('fifty concurrent requests over two processes create one resource, and each gets it', async () => {
   const present = await webhooks();
   const answers = await Promise.all(
     Array.from({ length: 50 }, (_, i) => post({ key: 'at once', origin: i % 2 === 0 ? server.origin : second })),
@@ -75,20 +75,20 @@ test('another body under the same key is a 422 and changes nothing', async () =>
   assert.equal(await webhooks(), present);
 });
 
-test('a refused request leaves the key free', async () => {
+test('a rejected request leaves the key free', async () => {
   const refused = await post({ key: 'three', body: { name: 'No format' } });
   assert.equal(refused.status, 400);
   assert.equal((await post({ key: 'three' })).status, 201);
 });
 
-test('keys are each client’s own', async () => {
+test('each client has its own keys', async () => {
   const mine = await post({ key: 'four' });
   const theirs = await post({ key: 'four', token: other });
   assert.equal(theirs.status, 201);
   assert.notEqual(theirs.headers.get('location'), mine.headers.get('location'));
 });
 
-test('an answer is not given again to who no longer reaches the store', async () => {
+test('a stored answer is not repeated to a client that has lost access to the store', async () => {
   const asked = {
     key: 'five',
     token: await issue({ scope: 'user_full_access' }),
@@ -99,7 +99,7 @@ test('an answer is not given again to who no longer reaches the store', async ()
   assert.equal((await post(asked)).status, 404);
 });
 
-test('an answer is not given again for a store that was erased', async () => {
+test('a stored answer is not repeated for an erased store', async () => {
   const platform = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });
   const asPlatform = { key: 'erased', token: String(platform.body['access_token']) };
   const shop = { name: 'Short-lived', domain: 'short.example.com', email: 'a@example.com', time_zone: 'UTC' };
@@ -112,7 +112,7 @@ test('an answer is not given again for a store that was erased', async () => {
   assert.equal((await post(asked)).status, 404);
 });
 
-test('repeats that wait leave the others their connections', async () => {
+test('waiting repeats leave connections to other requests', async () => {
   const [holder, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const held = server.sql.begin(async (tx) => {
     await tx`select from store where id = ${server.alpha} for update`;
@@ -148,7 +148,7 @@ test('repeats that wait leave the others their connections', async () => {
   );
 });
 
-test('the answer comes again in the format that is asked for', async () => {
+test('a stored answer is repeated in the requested format', async () => {
   const first = await post({ key: 'six' });
   const again = await post({ key: 'six', accept: 'application/json' });
   assert.equal(again.headers.get('content-type'), 'application/json');
@@ -156,12 +156,12 @@ test('the answer comes again in the format that is asked for', async () => {
 });
 
 for (const key of ['', 'ä', 'x'.repeat(256)]) {
-  test(`a key of ${key.length} characters such as "${key.slice(0, 3)}" is refused`, async () => {
+  test(`a key of ${key.length} characters such as "${key.slice(0, 3)}" is rejected`, async () => {
     assert.equal((await post({ key })).status, 400);
   });
 }
 
-test('a key says nothing to what makes nothing', async () => {
+test('a key is ignored by requests that create nothing', async () => {
   const { status } = await fetch(`${server.origin}/stores/${server.alpha}`, {
     headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}`, 'Idempotency-Key': 'x'.repeat(256) },
   });
@@ -177,7 +177,7 @@ test('after a day the key is free again, whether or not it was purged', async ()
   assert.notEqual(later.headers.get('location'), first.headers.get('location'));
 });
 
-test('what is kept of an answer is sealed', async () => {
+test('the stored answer is sealed', async () => {
   await post({ key: 'sealed' });
   const rows = await server.sql<{ row: string }[]>`
     select encode(scope, 'escape') || encode(body_hash, 'escape') || encode(answer, 'escape') as row from idempotency_key`;

@@ -1,4 +1,4 @@
-/** POST /introspect (RFC 7662): what a token is worth, told to whom it belongs and to the platform. */
+/** POST /introspect (RFC 7662): the state of a token, for its client and for the platform. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
@@ -28,7 +28,7 @@ const granted = {
   iss: ISSUER,
 };
 
-test('an access token says whose it is, for what, and until when', async () => {
+test('an access token shows its user, its scope and its expiry', async () => {
   const { access } = await newPair();
   const { status, headers, body } = await introspect({ token: access, ...client });
   assert.equal(status, 200);
@@ -36,19 +36,19 @@ test('an access token says whose it is, for what, and until when', async () => {
   assert.deepEqual(body, { ...granted, exp: START_SECONDS + 7_200, token_type: 'Bearer' });
 });
 
-test('a refresh token says the same, and does not pass for an access token', async () => {
+test('a refresh token shows the same, and is not accepted as an access token', async () => {
   const { refresh } = await newPair();
   const { body } = await introspect({ token: refresh, token_type_hint: 'access_token', ...client });
   assert.deepEqual(body, { ...granted, exp: START_SECONDS + 365 * 86_400 });
 });
 
-test('a client sees nothing of the tokens of another', async () => {
+test('a client sees no token of another client', async () => {
   const { access, refresh } = await newPair();
   for (const value of [access, refresh])
     assert.deepEqual((await introspect({ token: value, ...other })).body, INACTIVE);
 });
 
-test('the platform sees all, its own token too, which has no user', async () => {
+test('the platform sees all tokens, its own too, which has no user', async () => {
   const { access } = await newPair();
   const own = await platformToken();
   assert.deepEqual((await introspect({ token: access }, bearer(own))).body, {
@@ -66,7 +66,7 @@ test('the platform sees all, its own token too, which has no user', async () => 
   });
 });
 
-test('what is unknown, a code or a secret is inactive and nothing more', async () => {
+test('an unknown token, a code or a secret is inactive, without further members', async () => {
   for (const value of ['x', `hal_at_${'a'.repeat(43)}`, await newCode(), client.client_secret])
     assert.deepEqual((await introspect({ token: value, ...client })).body, INACTIVE);
 });
@@ -80,7 +80,7 @@ test('a token is inactive the moment it expires', async () => {
   wait(-7_200_000);
 });
 
-// Each is undone, so that none of them rests on another.
+// Each change is undone, so that no case depends on another.
 const ends: [what: string, end: () => Promise<unknown>, undo: () => Promise<unknown>][] = [
   [
     'the grant is revoked',
@@ -116,7 +116,7 @@ test('a refresh token that was rotated is inactive', async () => {
   assert.deepEqual((await introspect({ token: refresh, ...client })).body, INACTIVE);
 });
 
-test('who has no secret and no token of the platform asks in vain', async () => {
+test('a caller without a secret or a token of the platform is rejected', async () => {
   const { access } = await newPair();
   const errorOf = async (form: Record<string, string>, headers = {}) => {
     const { status, body } = await introspect({ token: access, ...form }, headers);
@@ -128,7 +128,7 @@ test('who has no secret and no token of the platform asks in vain', async () => 
   assert.deepEqual(await errorOf({}, bearer(access)), [403, 'insufficient_scope']);
 });
 
-test('a public client may not ask', async () => {
+test('a public client is rejected', async () => {
   const { client_id } = other;
   await sql`update client set is_public = true, rotates_refresh_tokens = true where client_id = ${client_id}`;
   const { status, body } = await introspect({ token: 'x', client_id });
@@ -138,7 +138,7 @@ test('a public client may not ask', async () => {
   assert.match(headers.get('www-authenticate') ?? '', /^Basic /);
 });
 
-test('a refused bearer token is told how to be right', async () => {
+test('the answer to a rejected bearer token has WWW-Authenticate', async () => {
   const { access } = await newPair();
   const { headers } = await introspect({ token: access }, bearer(access));
   assert.match(headers.get('www-authenticate') ?? '', /^Bearer .*error="insufficient_scope"/);

@@ -1,4 +1,4 @@
-/** Registration tokens: what one can do is counted, can be taken back, and can be found out afterwards. */
+/** Registration tokens: their use is limited, revocable and audited. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { verifyClient } from '#identity/oauth/clients/change.ts';
@@ -31,23 +31,23 @@ async function invite() {
 }
 
 for (const by of ['id', 'token'] as const) {
-  test(`a registration token can be taken back, by the ${by}`, async () => {
+  test(`a registration token can be revoked, by the ${by}`, async () => {
     const [invitation, other] = [await invite(), await invite()];
     assert.equal((await register(minimal, invitation.bearer)).status, 201);
     assert.equal(await revokeRegistrationToken(sql, invitation[by], START), invitation.id);
     assert.equal((await register(minimal, invitation.bearer)).status, 401);
-    assert.equal((await register(minimal, other.bearer)).status, 201, 'the other one goes on');
+    assert.equal((await register(minimal, other.bearer)).status, 201, 'the other one stays valid');
     assert.equal(await revokeRegistrationToken(sql, invitation[by], START), undefined);
   });
 }
 
-test('nothing but a whole id takes a token back', async () => {
+test('only a whole id revokes a token', async () => {
   const { id } = await invite();
   for (const text of ['', id.slice(0, 2), id.slice(0, -1), `${id}00`, '%', '\ud83d'])
     assert.equal(await revokeRegistrationToken(sql, text, START), undefined, text);
 });
 
-test('the audit tells which token was made, which client it made, and that it ended', async () => {
+test('the audit shows which token was created, which client it created, and its end', async () => {
   const { id, bearer } = await invite();
   const { body } = await register(minimal, bearer);
   await revokeRegistrationToken(sql, id, START);
@@ -63,7 +63,7 @@ test('the audit tells which token was made, which client it made, and that it en
   );
 });
 
-test('the audit tells which client of the platform registered another', async () => {
+test('the audit shows which client of the platform registered another', async () => {
   const granted = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });
   const { body } = await register(minimal, { Authorization: `Bearer ${String(granted.body['access_token'])}` });
   const rows = await sql`
@@ -72,22 +72,22 @@ test('the audit tells which client of the platform registered another', async ()
   assert.deepEqual([...rows], [{ client_id: server.platform.client_id }]);
 });
 
-test('a token that has leaked makes a hundred clients and no more, refused ones not counted', async () => {
+test('a leaked token creates a hundred clients at most, rejected ones not counted', async () => {
   const leaked = (await invite()).bearer;
   for (let tries = 0; tries < 5; tries += 1) assert.equal((await register({}, leaked)).status, 400);
   for (let made = 0; made < 100; made += 1) assert.equal((await register(minimal, leaked)).status, 201);
   const refused = await register(minimal, leaked);
   assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '180']);
-  assert.equal((await register(minimal, (await invite()).bearer)).status, 201, 'another token is not held up');
+  assert.equal((await register(minimal, (await invite()).bearer)).status, 201, 'another token is not limited');
 });
 
-/** When a client is deleted unless somebody has let it in; null where it stays. */
+/** Returns when a client is deleted unless it gets a grant before; null if it stays. */
 async function unusedUntil(clientId: unknown) {
   const [row] = await sql`select unused_until from client where client_id = ${String(clientId)}`;
   return row?.['unused_until'] as Date | null;
 }
 
-test('a client that nobody answers for waits thirty days for its first grant, or for the operator', async () => {
+test('a client without an owner waits thirty days for its first grant, or for the operator', async () => {
   const { body } = await register(minimal, (await invite()).bearer);
   assert.deepEqual(await unusedUntil(body['client_id']), new Date(START.getTime() + 30 * DAY_MS));
   await verifyClient(sql, String(body['client_id']), { userId: null, origin: null, now: START });

@@ -1,4 +1,4 @@
-/** JSON as text, made at random: noise, and what is nearly what a schema wants. Text can say what no value can: a name twice. */
+/** Random JSON texts: arbitrary ones, and near matches of a schema. A text can have what no value can: a name twice. */
 import * as fc from 'fast-check';
 import type { TSchema } from 'typebox';
 
@@ -21,7 +21,7 @@ const quote = (text: string): string => JSON.stringify(text);
 const object = (members: readonly (readonly [name: string, value: string])[]): string =>
   `{${members.map(([name, value]) => `${quote(name)}:${value}`).join(',')}}`;
 
-/** Characters that somebody will treat otherwise, and texts that look like something else. */
+/** Characters with a special meaning elsewhere, and texts that look like something else. */
 const odd = fc.oneof(
   fc.constantFrom('', ' ', '\0', '\ud800', 'a\udc00b', '\u202e', '\ufeff', 'é', 'e\u0301', '💳', 'a'.repeat(1_001)),
   fc.constantFrom('1', '-1', 'true', 'null', '{}', '__proto__', 'toString', '../../etc', '%00', "' or 1=1 --", '<b>&'),
@@ -37,7 +37,7 @@ const names = fc.oneof(texts, fc.constantFrom('__proto__', 'constructor', 'proto
 const nested = (levels: number): Text =>
   fc.constantFrom(`${'['.repeat(levels)}${']'.repeat(levels)}`, `${'{"a":'.repeat(levels)}0${'}'.repeat(levels)}`);
 
-/** Any JSON at all. */
+/** Any JSON. */
 export const noise: Text = fc.letrec<{ value: string }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 3, depthSize: 'small' },
@@ -49,7 +49,7 @@ export const noise: Text = fc.letrec<{ value: string }>((tie) => ({
   ),
 })).value;
 
-/** What a schema cannot say of a member: values with which a request gets on. */
+/** Values for members whose format is not in the schema, with which a request is accepted. */
 const plausible: Readonly<Record<string, readonly unknown[]>> = {
   url: ['http://127.0.0.1:9/a', 'https://127.0.0.1:9/b?c=d', null],
   query: ['zoom=items', 'fields=id,total', null],
@@ -68,7 +68,7 @@ const plausible: Readonly<Record<string, readonly unknown[]>> = {
   time_zone: ['Europe/Berlin', 'UTC'],
   redirect_uris: [['https://app.example.com/cb']],
   company: ['A company', null],
-  contact: ['somebody@example.com', null],
+  contact: ['person@example.com', null],
   owner: [null],
   role: ['member', 'owner'],
   since: ['2026-11-20T16:05:03+0000'],
@@ -95,7 +95,7 @@ function byType(schema: Schema, type: string): Text {
   }
 }
 
-/** What a schema wants, as far as it says so. */
+/** Values that match a schema. */
 function wanted(schema: Schema): Text {
   if (schema.enum !== undefined) return fc.constantFrom(...schema.enum.map((value) => JSON.stringify(value)));
   if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map(wanted));
@@ -120,7 +120,7 @@ const member = (name: string, schema: Schema, isRequired: boolean) =>
     { weight: 2, arbitrary: valueOf(name, schema).map((value) => [name, value] as const) },
   );
 
-/** What the schema wants, with up to three members spoilt, added or given twice. */
+/** Values that match the schema, with up to three members damaged, added or given twice. */
 function nearly(schema: Schema): Text {
   const known = Object.keys(schema.properties ?? {});
   const name = known.length === 0 ? names : fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...known) }, names);
@@ -133,7 +133,7 @@ function nearly(schema: Schema): Text {
     );
 }
 
-/** Bodies for an operation that takes `input`: what it wants, nearly that, its names with anything, and anything. */
+/** Bodies for an operation with this `input`: matching, nearly matching, its names with any values, and any JSON. */
 export function bodiesFor(input: TSchema): Text {
   const schema: Schema = input;
   const known = Object.keys(schema.properties ?? {});

@@ -1,4 +1,4 @@
-/** The table of what must hold is true of this tree: its tests exist, and what it says is guarded has mutations. */
+/** The table of security requirements matches this tree: its tests exist, and its guarded clauses have mutations. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import { lines } from './lines.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const clauses = lines.flatMap(({ line, clauses: all }) => all.map((clause) => ({ line, ...clause })));
 
-/** A name in the source, between its quotes: a test of node:test at the top level of its file, or in a loop there. */
+/** A title in the source, between its quotes: a test of node:test at the top level of its file, or in a loop there. */
 const TEST = /(?<![\w.])test\(\s*(['"`])((?:\\.|(?!\1)[^\\])*)\1/g;
 
 const namesIn = (source: string): string[] =>
@@ -23,13 +23,13 @@ function namesOf(file: string): Promise<string[]> {
   return there;
 }
 
-/** `<file> > <name>` in its two halves. */
+/** Splits `<file> > <title>`. */
 function halves(named: string): [file: string, name: string] {
   const at = named.indexOf(' > ');
   return [named.slice(0, at), named.slice(at + 3)];
 }
 
-/** Whether a test that runs under this name comes from this one in the source, which may leave something open. */
+/** Whether a test with this title comes from this literal in the source, which may be a template. */
 function canBe(inSource: string, name: string): boolean {
   const parts = inSource.split(/\$\{[^}]*\}/).map((part) => RegExp.escape(part));
   return new RegExp(`^${parts.join('.+')}$`, 's').test(name);
@@ -37,24 +37,24 @@ function canBe(inSource: string, name: string): boolean {
 
 for (const { line, clause, tests, mutations = [], guards, later } of clauses) {
   test(`${line}: ${clause}`, async () => {
-    assert.ok(tests.length > 0 || later !== undefined, 'a test shows it, or it says when one will');
+    assert.ok(tests.length > 0 || later !== undefined, 'a test proves it, or `later` names the place');
     for (const named of tests) {
       const [file, name] = halves(named);
       assert.ok((await namesOf(file)).includes(name), `There is no test ${named}`);
     }
-    if (guards !== undefined) assert.notEqual(mutations.length, 0, `it guards a ${guards}: a mutation must be caught`);
+    if (guards !== undefined) assert.notEqual(mutations.length, 0, `it guards a ${guards}: a mutation test must exist`);
     for (const patch of mutations) {
       const { testFile, testName } = readPatch(await readFile(join(ROOT, `test/mutations/${patch}.patch`), 'utf8'));
       const names = await namesOf(testFile);
       assert.ok(
         names.some((name) => canBe(name, testName)),
-        `${patch} names a test that is not there: ${testName}`,
+        `${patch} names a test that does not exist: ${testName}`,
       );
     }
   });
 }
 
-test('the clauses are all there, none of them twice', () => {
+test('the table has all clauses, each once', () => {
   assert.deepEqual(
     lines.map(({ line, clauses: all }) => [line, all.length]),
     [
@@ -69,7 +69,7 @@ test('the clauses are all there, none of them twice', () => {
   assert.equal(new Set(clauses.map(({ clause }) => clause)).size, clauses.length);
 });
 
-test('what is proved later or elsewhere is counted, and says where', () => {
+test('clauses proved elsewhere are counted, and name the place', () => {
   const later = clauses.flatMap((clause) => clause.later ?? []);
   assert.deepEqual(
     later.map((text) => text.split(':', 1)[0]),
@@ -79,7 +79,7 @@ test('what is proved later or elsewhere is counted, and says where', () => {
     assert.ok(existsSync(join(ROOT, file ?? '')));
 });
 
-test('a name of a template is every name that it can become, and no other', () => {
+test('a template title matches all its expansions, and no other title', () => {
   const source = "test(`${path} with ${what} is refused`, async () => {});\n  test('it isn\\'t', () => {});";
   assert.deepEqual(namesIn(source), ['${path} with ${what} is refused', "it isn't"]);
   assert.deepEqual(namesIn("await t.test('inside of another', () => {});"), []);

@@ -1,4 +1,4 @@
-/** "Authorization server" of what must hold, clause by clause in its own words and order, with what shows each. */
+/** "Authorization server" of the security requirements, clause by clause in its words and order, with the tests of each. */
 import { browser } from './lines/browser.ts';
 import type { Line } from './lines/clause.ts';
 import { clients } from './lines/clients.ts';

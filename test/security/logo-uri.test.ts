@@ -1,4 +1,4 @@
-/** A client may say where its logo lies: nobody goes there, neither we nor the browser of a person who is asked. */
+/** A client may state the address of its logo: neither the server nor the browser at the consent page requests it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
@@ -26,7 +26,7 @@ async function register(): Promise<string> {
   return ((await response.json()) as { client_id: string }).client_id;
 }
 
-test('the address of a logo is asked for by nobody', async () => {
+test('the address of a logo is never requested', async () => {
   const clientId = await register();
   const asked = server.asking({ client_id: clientId, redirect_uri: CALLBACK });
   const consent = await browser.open(`/authorize?${new URLSearchParams(asked).toString()}`);
@@ -40,7 +40,7 @@ test('the address of a logo is asked for by nobody', async () => {
   }
   assert.equal((await fetch(`${origin}/clients/${clientId}/logo`)).status, 404);
   assert.deepEqual(elsewhere.got, []);
-  // It would have been reached.
+  // Proves that the address can be reached.
   assert.equal((await fetch(metadata.logo_uri)).status, 204);
   assert.equal(elsewhere.got.length, 1);
 });
@@ -52,7 +52,7 @@ test('no table has a logo that was not uploaded, nor the address of one', async 
   const rows = await sql<{ row: string }[]>`select client::text as row from client`;
   assert.ok(
     rows.some(({ row }) => row.includes(CALLBACK)),
-    'the search sees what is there',
+    'the search finds what is stored',
   );
   for (const { row } of rows) assert.ok(!row.includes('logo.png') && !row.includes('/sector'), row);
 });

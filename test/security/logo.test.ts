@@ -1,4 +1,4 @@
-/** Logos: what may be uploaded, how it is served, and what it cannot do. */
+/** Logos: which files may be uploaded, how they are served, and what they cannot do. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
@@ -46,7 +46,7 @@ async function upload(path: string, bytes: Uint8Array, options: { type?: string;
 const logoOf = (clientId: string): Promise<Response> => fetch(`${server.origin}/clients/${clientId}/logo`);
 
 for (const [type, bytes] of Object.entries({ gif: GIF, png: PNG, jpeg: JPEG, webp: WEBP })) {
-  test(`a picture is served as what its bytes are, whatever its sender says: ${type}`, async () => {
+  test(`a logo is served with the type of its bytes, whatever its sender states: ${type}`, async () => {
     const { clientId, path } = await newApp(browser);
     assert.equal((await upload(path, bytes, { type: 'text/html' })).status, 303);
     const response = await logoOf(clientId);
@@ -56,7 +56,7 @@ for (const [type, bytes] of Object.entries({ gif: GIF, png: PNG, jpeg: JPEG, web
   });
 }
 
-test('a logo opened by itself can do nothing', async () => {
+test('a logo opened as a page can run nothing', async () => {
   const { clientId, path } = await newApp(browser);
   await upload(path, GIF);
   const { headers } = await logoOf(clientId);
@@ -76,9 +76,9 @@ test('the address of a logo changes with the picture, so that it may be cached',
   assert.notEqual(await addressIn(), first);
 });
 
-test('no logo, no client and nonsense are 404', async () => {
+test('a missing logo, an unknown client and a malformed id are 404', async () => {
   const { clientId, path } = await newApp(browser);
-  for (const id of [clientId, 'nobody', '%00', '..%2f']) assert.equal((await logoOf(id)).status, 404, id);
+  for (const id of [clientId, 'unknown', '%00', '..%2f']) assert.equal((await logoOf(id)).status, 404, id);
   await upload(path, GIF);
   assert.equal((await logoOf(clientId)).status, 200);
   assert.equal((await submit(browser, path, `${path}/remove-logo`)).status, 303);
@@ -99,12 +99,7 @@ const REFUSED: Readonly<Record<string, Buffer>> = {
   'a JPEG of nothing but a page': hex(`ffd8ff${page.toString('hex')}504b0304ffd9`),
   'a JPEG of 60,000 pixels a side': Buffer.from(JPEG.toString('hex').replace(JPEG_SIDES, '08ea60ea60'), 'hex'),
   'a WebP of 16,384 pixels a side': Buffer.from(WEBP.toString('hex').replace('2f00000010', '2fffffff1f'), 'hex'),
-  'a WebP with a chunk that nobody knows': webp(
-    WEBP.subarray(12),
-    Buffer.from('HTML'),
-    hex('04000000'),
-    page.subarray(0, 4),
-  ),
+  'a WebP with an unknown chunk': webp(WEBP.subarray(12), Buffer.from('HTML'), hex('04000000'), page.subarray(0, 4)),
   'a JPEG with a page behind it': Buffer.concat([JPEG, page]),
   'a WebP with a page behind it': Buffer.concat([WEBP, page]),
   'a script that begins and ends like a GIF': Buffer.from('GIF89a=1;alert(1);'),
@@ -117,7 +112,7 @@ const REFUSED: Readonly<Record<string, Buffer>> = {
   'more than 256 KiB': Buffer.concat([PNG.subarray(0, -12), Buffer.alloc(256 * 1024), PNG.subarray(-12)]),
 };
 for (const [what, bytes] of Object.entries(REFUSED)) {
-  test(`refused, with the reason at the field: ${what}`, async () => {
+  test(`rejected, with the reason at the field: ${what}`, async () => {
     const { clientId, path } = await newApp(browser);
     const { status, text } = await upload(path, bytes);
     assert.equal(status, 422);
@@ -126,7 +121,7 @@ for (const [what, bytes] of Object.entries(REFUSED)) {
   });
 }
 
-test('256 KiB are not too much', async () => {
+test('256 KiB are accepted', async () => {
   const { path } = await newApp(browser);
   const filler = Buffer.alloc(256 * 1024 - PNG.length);
   filler.writeUInt32BE(filler.length - 12, 0);
@@ -134,7 +129,7 @@ test('256 KiB are not too much', async () => {
   assert.equal((await upload(path, Buffer.concat([PNG.subarray(0, -12), filler, PNG.subarray(-12)]))).status, 303);
 });
 
-test('a body that is no form, or too large for one, is refused', async () => {
+test('a body that is no form, or too large for one, is rejected', async () => {
   const { path } = await newApp(browser);
   const headers = { Cookie: browser.cookie() ?? '', 'Sec-Fetch-Site': 'same-origin' };
   const send = async (body: string | Buffer, type: string) =>
@@ -150,7 +145,7 @@ test('a body that is no form, or too large for one, is refused', async () => {
   assert.equal(await send(Buffer.alloc(1024 * 1024 + 1), 'multipart/form-data; boundary=y'), 413);
 });
 
-test('a body of whoever may not upload is not even read', async () => {
+test('the body of a caller who may not upload is not read', async () => {
   const { path } = await newApp(browser);
   const send = async (cookie: string | undefined) => {
     const headers = { 'Sec-Fetch-Site': 'same-origin', 'Content-Type': 'multipart/form-data; boundary=y' };
@@ -170,7 +165,7 @@ test('a body of whoever may not upload is not even read', async () => {
   assert.equal((await send(browser.cookie())).status, 400);
 });
 
-test('a picture from another site, or without the nonce, is not taken', async () => {
+test('a picture from another site, or without the nonce, is rejected', async () => {
   const { clientId, path } = await newApp(browser);
   assert.equal((await upload(path, GIF, { site: 'cross-site' })).status, 403);
   assert.equal((await upload(path, GIF, { nonce: 'x' })).status, 403);

@@ -1,4 +1,4 @@
-/** An owner who adds members by their addresses is not shown whose addresses have an account. */
+/** An owner who adds members by e-mail address cannot find out which addresses have an account. */
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { createFiller, filled } from '../setup/filler.ts';
@@ -34,23 +34,23 @@ let platform = '';
 
 beforeEach(async () => {
   people.wait(HOUR_MS);
-  // The one before has run out by now.
+  // The one before has expired by now.
   const granted = await people.token({ grant_type: 'client_credentials', scope: 'platform', ...people.platform });
   platform = String(granted.body['access_token']);
   await call('DELETE', `${MEMBERS}/${bobId}`, { token: platform });
 });
 
-test('of many guesses at once 20 are answered, and more after an hour', async () => {
+test('of many concurrent guesses 20 are answered, and more after an hour', async () => {
   assert.deepEqual(await guesses(30), { 400: 20, 429: 10 });
   const refused = await add(bob);
-  assert.equal(refused.status, 429, 'whoever has an account is not told apart');
+  assert.equal(refused.status, 429, 'an address with an account gets the same answer');
   assert.equal(refused.headers.get('retry-after'), '180');
   assert.match(await refused.text(), /\b180 s\b/);
   people.wait(HOUR_MS);
   assert.deepEqual(await guesses(21), { 400: 20, 429: 1 });
 });
 
-test('whoever is found uses up nothing', async () => {
+test('adding an existing account is not counted as a guess', async () => {
   for (let i = 0; i < 22; i += 1) {
     assert.equal((await add(bob)).status, 303);
     assert.equal((await add(bob)).status, 409);
@@ -59,14 +59,14 @@ test('whoever is found uses up nothing', async () => {
   assert.deepEqual(await guesses(21), { 400: 20, 429: 1 });
 });
 
-test('the count is of the person, in whichever store, and of nobody else', async () => {
+test('guesses are counted per person over all stores, and for no other person', async () => {
   const two = `/stores/${beta}/members`;
   await sql`update membership set role = 'owner' where store_id = ${beta} and user_id = ${adaId}`;
   assert.deepEqual(await guesses(20), { 400: 20 });
   assert.deepEqual(await guesses(1, two), { 429: 1 });
   await call('POST', MEMBERS, { token: platform, body: { user: bobId, role: 'owner' } });
-  const unknown = { email: 'nobody@example.com', role: 'member' };
+  const unknown = { email: 'unknown@example.com', role: 'member' };
   const his = await other.send(MEMBERS, filled(await other.formFor(MEMBERS, 'POST'), unknown));
   assert.equal(his.status, 400);
-  assert.equal((await call('POST', MEMBERS, { token: platform, body: unknown })).status, 400, 'nor of the platform');
+  assert.equal((await call('POST', MEMBERS, { token: platform, body: unknown })).status, 400, 'nor for the platform');
 });

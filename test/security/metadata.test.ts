@@ -25,14 +25,14 @@ const described = (api: string, auth: string) => ({
   protected_resources: [api],
 });
 
-test('the metadata says where everything is and what it can do', async () => {
+test('the metadata lists the endpoints and their capabilities', async () => {
   const response = await fetch(server.origin + PATH);
   assert.equal(response.status, 200);
   assert.match(response.headers.get('content-type') ?? '', /^application\/json(;|$)/);
   assert.deepEqual(await response.json(), described(ISSUER, ISSUER));
 });
 
-test('any origin may read it, and nobody may post to it', async () => {
+test('any origin may read the metadata, and a POST is a 405', async () => {
   const response = await fetch(server.origin + PATH);
   assert.equal(response.headers.get('access-control-allow-origin'), '*');
   assert.equal((await fetch(server.origin + PATH, { method: 'HEAD' })).status, 200);
@@ -41,7 +41,7 @@ test('any origin may read it, and nobody may post to it', async () => {
   assert.equal(post.headers.get('allow'), 'GET, HEAD, OPTIONS');
 });
 
-test('every address that it names answers', async () => {
+test('every address in the metadata answers', async () => {
   const metadata = Object.entries((await (await fetch(server.origin + PATH)).json()) as Record<string, string>);
   for (const [name, address] of metadata.filter(([key]) => key.endsWith('_endpoint'))) {
     const response = await fetch(server.origin + new URL(address).pathname, { method: 'OPTIONS' });

@@ -1,4 +1,4 @@
-/** HTTP as every resource of the table speaks it: methods, the version header, where a token belongs, other origins. */
+/** HTTP at every resource of the table: methods, the version header, where a token belongs, other origins. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { faultsOf, wrongInError } from './error-shape.ts';
@@ -9,7 +9,7 @@ const { ask, places, readable } = await startWalk();
 const OTHER_METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'TRACE', 'PROPFIND', 'LINK', 'QUERY', 'SEARCH'];
 const EXPOSED = ['Location', 'ETag', 'Link', 'Retry-After', 'RateLimit', 'RateLimit-Policy'];
 
-/** Other in each answer, or no part of what GET and HEAD share. */
+/** Headers that differ in each answer, or that GET and HEAD do not share. */
 function shared({ headers }: Answer) {
   const { date, connection, ...rest } = headers;
   assert.ok(date !== undefined && connection === 'close');
@@ -30,7 +30,7 @@ function assertReadableElsewhere({ headers }: Answer): void {
   assert.deepEqual(listOf(headers['access-control-expose-headers']), EXPOSED.toSorted());
 }
 
-test('the walk meets the resources', () => assert.ok(readable.length >= 12, String(readable.length)));
+test('the walk covers the resources', () => assert.ok(readable.length >= 12, String(readable.length)));
 
 for (const { path, at, bearer } of readable) {
   test(`HEAD answers the headers of GET and no body: ${path}`, async () => {
@@ -44,7 +44,7 @@ for (const { path, at, bearer } of readable) {
 }
 
 for (const { path, at, allow } of places) {
-  test(`OPTIONS says to anybody what can be done: ${path}`, async () => {
+  test(`OPTIONS lists the methods without authentication: ${path}`, async () => {
     const answer = await ask('OPTIONS', at, { 'SERVICE-API-VERSION': null });
     assert.equal(answer.status, 200, answer.body);
     assert.deepEqual(listOf(answer.headers['allow']), allow);
@@ -53,7 +53,7 @@ for (const { path, at, allow } of places) {
     for (const [method, says] of Object.entries(methods)) assert.match(says, /\w{3,}/, method);
   });
 
-  test(`a method that is not there is a 405 that says which are: ${path}`, async () => {
+  test(`an unsupported method is a 405 that lists the others: ${path}`, async () => {
     for (const method of OTHER_METHODS.filter((name) => !allow.includes(name))) {
       const answer = await ask(method, at);
       assert.equal(answer.status, 405, `${method}: ${answer.body}`);
@@ -63,7 +63,7 @@ for (const { path, at, allow } of places) {
     }
   });
 
-  test(`a script of another site may ask and read: ${path}`, async () => {
+  test(`a script of another site may send requests and read the answers: ${path}`, async () => {
     const origin = { Origin: 'https://elsewhere.example', 'SERVICE-API-VERSION': null };
     const preflight = await ask('OPTIONS', at, { ...origin, 'Access-Control-Request-Method': 'GET' });
     assert.deepEqual([preflight.status, preflight.body], [204, '']);
@@ -72,14 +72,14 @@ for (const { path, at, allow } of places) {
     const allowed = listOf(preflight.headers['access-control-allow-headers']);
     for (const name of [...wanted, 'SERVICE-API-VERSION']) assert.ok(allowed.includes(name), name);
     assertReadableElsewhere(preflight);
-    // An error, too: else the script learns nothing but that something failed.
+    // Errors too: otherwise the script would learn only that something failed.
     assertReadableElsewhere(await ask('TRACE', at, origin));
   });
 }
 
 for (const { path, at, methods, route, bearer } of places) {
   if (!route.isDocumentation) {
-    test(`the version header is demanded: ${path}`, async () => {
+    test(`the version header is required: ${path}`, async () => {
       const field = 'SERVICE-API-VERSION';
       for (const method of methods) {
         const none = await ask(method, at, { ...bearer(method), [field]: null });
@@ -92,7 +92,7 @@ for (const { path, at, methods, route, bearer } of places) {
     });
   }
 
-  test(`a token in the address is refused, whatever the header says: ${path}`, async () => {
+  test(`a token in the address is rejected, whatever the header contains: ${path}`, async () => {
     for (const method of methods) {
       const { Authorization: header } = bearer(method);
       const address = `${at}?access_token=${header.slice('Bearer '.length)}`;
@@ -103,7 +103,7 @@ for (const { path, at, methods, route, bearer } of places) {
     }
   });
 
-  test(`who shows no token is told how to, unless anybody may ask: ${path}`, async () => {
+  test(`a request without a token gets WWW-Authenticate, unless the resource is public: ${path}`, async () => {
     for (const method of methods) {
       const answer = await ask(method, at);
       if (route.operations[method]?.access === 'anyone') {

@@ -1,6 +1,6 @@
 /**
- * A secret in every place where it does not belong, at every address: no error says it again, and the log does not have
- * it. Somebody's client is always wrong, and what it gets wrong is read by more people than it thinks.
+ * A secret in every place where it does not belong, at every address: no error repeats it, and the log does not contain
+ * it. Clients misplace secrets by mistake, and errors and logs have more readers than the secret.
  */
 import assert from 'node:assert/strict';
 import { Agent, request } from 'node:http';
@@ -36,7 +36,7 @@ const places: Readonly<Record<string, Place>> = {
   'the query, as a value':          (secret, path) => ({ path: `${path}?limit=${secret}&zoom=${secret}&fields=${secret}`, headers: {} }),
   'the query, as a name':           (secret, path) => ({ path: `${path}?${secret}=1&${secret}=2`, headers: {} }),
   'an address that cannot be decoded': (secret, path) => ({ path: `${path}/${secret}%zz`, headers: {} }),
-  'an address that there is not':   (secret, path) => ({ path: `${path}/${secret}/${secret}`, headers: {} }),
+  'an unknown address':             (secret, path) => ({ path: `${path}/${secret}/${secret}`, headers: {} }),
   'an address of another host':     (secret, path) => ({ path: `http://${secret}.example${path}`, headers: {} }),
   'the version header':             (secret, path) => ({ path, headers: { 'SERVICE-API-VERSION': secret } }),
   'Accept':                         (secret, path) => ({ path, headers: { Accept: secret } }),
@@ -47,21 +47,21 @@ const places: Readonly<Record<string, Place>> = {
   'a cookie of another name':       (secret, path) => ({ path, headers: { Cookie: `${secret}=${secret}; halcyon=${secret}` } }),
   'Origin':                         (secret, path) => ({ path, headers: { Origin: `https://${secret}.example`, 'Sec-Fetch-Site': secret } }),
   'a header of its own':            (secret, path) => ({ path, headers: { [secret]: secret, 'X-Api-Key': secret } }),
-  'a body that is nothing else':    (secret, path) => withBody(path, JSON_TYPE, secret),
-  'a body of JSON that breaks off': (secret, path) => withBody(path, JSON_TYPE, `{"name":"${secret}`),
+  'a body with the secret only':    (secret, path) => withBody(path, JSON_TYPE, secret),
+  'an incomplete body of JSON':     (secret, path) => withBody(path, JSON_TYPE, `{"name":"${secret}`),
   'the name of a member':           (secret, path) => withBody(path, JSON_TYPE, JSON.stringify({ [secret]: { [secret]: 1 } })),
-  'a member that is there twice':   (secret, path) => withBody(path, JSON_TYPE, `{"${secret}":1,"${secret}":2}`),
+  'a repeated member':              (secret, path) => withBody(path, JSON_TYPE, `{"${secret}":1,"${secret}":2}`),
   'a member with a NUL':            (secret, path) => withBody(path, JSON_TYPE, `{"${secret}":"\\u0000"}`),
   'members of every wrong type':    (secret, path) => withBody(path, JSON_TYPE, JSON.stringify({ name: [secret], url: secret, events: [secret], format: secret, email: { [secret]: secret }, headers: { [secret]: secret }, event: secret, resource: secret, redirect_uris: [secret], query: `zoom=${secret}`, contacts: [secret], scope: secret })),
   'an array':                       (secret, path) => withBody(path, JSON_TYPE, JSON.stringify([secret, [secret]])),
   'a form of one word':             (secret, path) => withBody(path, FORM_TYPE, secret),
-  'a field that is there twice':    (secret, path) => withBody(path, FORM_TYPE, `${secret}=1&${secret}=2`),
-  'fields of another meaning':      (secret, path) => withBody(path, FORM_TYPE, new URLSearchParams({ grant_type: secret, client_id: secret, code: secret, token: secret, nonce: secret, decision: secret, name: secret }).toString()),
+  'a repeated field':               (secret, path) => withBody(path, FORM_TYPE, `${secret}=1&${secret}=2`),
+  'fields of the protocol':         (secret, path) => withBody(path, FORM_TYPE, new URLSearchParams({ grant_type: secret, client_id: secret, code: secret, token: secret, nonce: secret, decision: secret, name: secret }).toString()),
   'a broken escape':                (secret, path) => withBody(path, FORM_TYPE, `a=${secret}%zz`),
   'text':                           (secret, path) => withBody(path, { 'Content-Type': 'text/plain' }, secret),
 };
 
-/** Raw, because fetch mends addresses. Headers and body of the answer, as text, where it is an error. */
+/** Raw, because fetch normalizes addresses. Returns headers and body of the answer as text, if it is an error. */
 async function errorTo(method: string, { path, headers, body }: Sent): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const { hostname, port } = new URL(origin);
@@ -90,14 +90,14 @@ const named = {
 const commerce = { collection: 'transactions', id: '1', relation: 'items', grant_id: '1', rel: 'webhooks' };
 const routes = routeTable(origin);
 
-/** Whoever may call most of it, so that more is looked at than the token. */
+/** A token with as many scopes as possible, so that more is validated than the token. */
 const headersOf = (kind: 'resource' | 'raw'): Record<string, string> =>
   kind === 'resource'
     ? { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${String(ofPlatform['access_token'])}` }
     : { Cookie: browser.cookie() ?? '', 'Sec-Fetch-Site': 'same-origin' };
 
 for (const [place, at] of Object.entries(places)) {
-  test(`a secret is not said again, neither by an error nor in the log: ${place}`, async () => {
+  test(`a secret is repeated neither by an error nor in the log: ${place}`, async () => {
     logs.clear();
     let errors = 0;
     for (const [name, secret] of secrets) {
@@ -112,13 +112,13 @@ for (const [place, at] of Object.entries(places)) {
         }
       }
     }
-    assert.ok(errors > 0, 'something was refused');
-    assert.ok(logs.text().includes('/token') || logs.text().includes('logref'), 'the log says something');
+    assert.ok(errors > 0, 'some requests were rejected');
+    assert.ok(logs.text().includes('/token') || logs.text().includes('logref'), 'the log has lines');
     assert.deepEqual(findSecrets(logs.text(), secrets), []);
   });
 }
 
-test('a secret in place of an id is not said again', async () => {
+test('a secret in place of an id is not repeated', async () => {
   logs.clear();
   for (const [name, secret] of secrets) {
     for (const route of routes.filter(({ path }) => path.includes(':'))) {
@@ -129,11 +129,11 @@ test('a secret in place of an id is not said again', async () => {
       }
     }
   }
-  assert.ok(logs.text().includes('/stores/:store_id'), 'the log says which address it was');
+  assert.ok(logs.text().includes('/stores/:store_id'), 'the log has the route');
   assert.deepEqual(findSecrets(logs.text(), secrets), []);
 });
 
-test('what is no HTTP at all is not said again', async () => {
+test('a malformed HTTP request is not repeated', async () => {
   logs.clear();
   for (const [name, secret] of secrets) {
     const answer = await errorTo('GET', { path: '/', headers: { 'X-Large': secret.repeat(2_000) } });
@@ -143,7 +143,7 @@ test('what is no HTTP at all is not said again', async () => {
   assert.deepEqual(findSecrets(logs.text(), secrets), []);
 });
 
-test('the page about an address that is not registered does not show a secret in it', async () => {
+test('the page about an unregistered address does not show a secret in it', async () => {
   const secret = client.client_secret;
   const misplaced = [{ client_id: secret }, { redirect_uri: `https://app.example.com/cb?secret=${secret}` }];
   for (const changes of misplaced) {

@@ -1,7 +1,7 @@
 /**
- * Random sequences of what clients and people can do (approve, deny, redeem, refresh, revoke, leave a store, be disabled,
- * time that passes), by several of them, against a model: after each step every access token ever issued answers exactly
- * as the model says.
+ * Random sequences of actions of clients and people (approve, deny, redeem, refresh, revoke, leave a store, be disabled,
+ * elapsed time), by several of them, against a model: after each step every access token ever issued answers exactly
+ * as in the model.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -39,7 +39,7 @@ async function authorize(user: UserName, client: ClientName, scope: string, fiel
   const pkce = client === 'public' ? { code_challenge: CHALLENGE, code_challenge_method: 'S256' } : {};
   const { client_id: clientId } = credentials[client];
   const asking = { ...server.asking({ client_id: clientId, redirect_uri: redirectUri, scope }), ...pkce };
-  // Whoever was disabled in between has to sign in again.
+  // A user who was disabled meanwhile has to sign in again.
   if ((await browser.open(`/authorize?${new URLSearchParams(asking).toString()}`)).status !== 200)
     await browser.signIn(email);
   const { location } = await browser.consent(asking, fields);
@@ -90,10 +90,10 @@ async function reset(): Promise<void> {
 const user = fc.constantFrom(...USERS);
 const client = fc.constantFrom(...CLIENTS);
 const store = fc.constantFrom(...STORES);
-/** Mostly the client itself: otherwise nearly everything is refused, and nothing is learned. */
+/** Mostly the client itself: otherwise nearly everything is rejected, and the run proves nothing. */
 const by = fc.oneof({ weight: 6, arbitrary: fc.constant('its own' as const) }, { weight: 1, arbitrary: client });
 const few = fc.constantFrom(0, 0, 1, 1, 2);
-/** A code that comes twice ends everything, so mostly it is the newest. */
+/** A reused code ends everything, so mostly it is the newest. */
 const newest = fc.constantFrom(0, 0, 0, 0, 0, 1);
 // No sum of the short ones is 10 or 30 seconds to the millisecond.
 const pause = fc.constantFrom(100, 4_100, 7_300, 7_300, 7_300, 31_000, 7_201_000);
@@ -105,7 +105,7 @@ const kind = fc.constantFrom('access' as const, 'refresh' as const);
 
 const possible = fc.commands(
   [
-    // The way to a token is long, so its steps are likelier than what ends one.
+    // Getting a token takes many steps, so these are likelier than those that end one.
     ...Array.from({ length: 3 }, () => approve),
     ...Array.from({ length: 3 }, () => redeem),
     ...Array.from({ length: 6 }, () => refresh),
@@ -122,7 +122,7 @@ const possible = fc.commands(
 /** Each run begins with two grants, so that there is something to use and to end. */
 const own = commands.redeem(0, 'its own');
 
-test('whatever clients and people do, in whatever order, every token opens what it should and nothing else', async () => {
+test('after any sequence of actions of clients and people every token gives the access of the model and no other', async () => {
   const seen = new Set<string>();
   await fc.assert(
     fc.asyncProperty(approve, approve, possible, async (first, second, sequence) => {

@@ -1,6 +1,6 @@
 /**
  * The authorization server behind a real socket and a real database, two clients, two people and their stores, and a
- * browser that keeps cookies, reads forms and follows nothing by itself. Time stands still unless a test moves it.
+ * browser that keeps cookies, reads forms and follows no redirect by itself. The clock stands still unless a test moves it.
  */
 import { after } from 'node:test';
 import { createPasswords } from '#identity/accounts/passwords.ts';
@@ -18,7 +18,7 @@ import { freePort } from '../setup/free-port.ts';
 export const ISSUER = 'http://auth.example.test';
 export const REDIRECT = 'https://app.example.com/cb?keep=1';
 export const PASSWORD = 'correct horse battery';
-/** Of the server to its database. */
+/** Connections of the server to its database. */
 export const CONNECTIONS = 10;
 const START = new Date('2026-07-01T10:00:00.000Z');
 
@@ -27,7 +27,7 @@ const unescape = (text: string): string =>
 
 export type Page = { status: number; headers: Headers; text: string; location: string | null };
 
-/** What a form's one field holds, and where the form goes. */
+/** The value of one field of a form, and the form's action. */
 export function readForm({ text }: Page) {
   const [, action = ''] = /<form method="post" action="([^"]*)"/.exec(text) ?? [];
   const [, nonce = ''] = /name="nonce" value="([^"]*)"/.exec(text) ?? [];
@@ -40,7 +40,7 @@ export function readForm({ text }: Page) {
 
 export function createBrowser(origin: string) {
   const jar = new Map<string, string>();
-  /** The `Cookie` header; undefined where there is none to send. */
+  /** The `Cookie` header; undefined without cookies. */
   const cookie = () => (jar.size === 0 ? undefined : [...jar].map((pair) => pair.join('=')).join('; '));
   const keep = (set: string): void => {
     const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(set) ?? [];
@@ -82,25 +82,25 @@ function shop(name: string) {
 }
 
 type Options = {
-  /** The issuer is the address of the socket, for clients that look for it themselves. */
+  /** The issuer is the address of the socket, for clients that discover it. */
   isResolvable?: boolean;
-  /** Where the server logs; nowhere unless it is given. */
+  /** The destination of the server's log; nowhere by default. */
   log?: Log;
   roles?: readonly Role[];
   secretKeys?: Keys;
 };
 
-/** Everything that `halcyon serve` serves, over a database of its own; `env` as the operator would set it. */
+/** Starts all that `halcyon serve` serves, over a database of its own; `env` as the operator would set it. */
 async function openServer(env: Readonly<Record<string, string>>, options: Options) {
   const { isResolvable = false, log = createLog('silent'), roles = ['serve'] } = options;
   const secretKeys = options.secretKeys ?? [Buffer.alloc(32, 7)];
   const closers: (() => Promise<unknown>)[] = [];
-  // Registered before the first await, while node:test still knows whose hook it is.
+  // Registered before the first await, while node:test still assigns the hook to its test.
   after(async () => {
     for (const close of closers.toReversed()) await close();
   });
   const { sql: admin, address } = await testDatabase({ after: (drop) => void closers.push(drop) });
-  // The hours that a test lets pass go by unnoticed by whoever makes the partitions of the days to come.
+  // The job that creates the partitions of future days does not see the hours that a test skips.
   await admin`create table event_some_day partition of event default`;
   const statements: string[] = [];
   const onQuery = (statement: string) => void statements.push(statement);
@@ -154,7 +154,7 @@ export async function startAuthorizationServer(env: Readonly<Record<string, stri
   const other = await createClient(sql, { name: 'Other', redirectUris, trusted: false, now });
   const platform = await createClient(sql, { name: 'Platform', redirectUris: [], trusted: true, now });
 
-  /** What a sound request to /authorize says; a member of `changes` that is undefined is left out. */
+  /** A valid request to /authorize; a member of `changes` that is undefined is left out. */
   const asking = (changes: Record<string, string | undefined> = {}): Record<string, string> => {
     const all = {
       response_type: 'code',
@@ -175,7 +175,7 @@ export async function startAuthorizationServer(env: Readonly<Record<string, stri
   };
   const browser = createBrowser(origin);
   await browser.signIn(ada.email);
-  /** A fresh code of Ada's for her first store. */
+  /** A new code of Ada's for her first store. */
   const newCode = async (changes: Record<string, string | undefined> = {}): Promise<string> => {
     const { location } = await browser.consent(asking(changes));
     const code = new URL(location ?? '').searchParams.get('code');
@@ -195,7 +195,7 @@ export async function startAuthorizationServer(env: Readonly<Record<string, stri
   const clients = { client, other, platform };
   return {
     origin,
-    /** Another server over the same database, with the same settings and clock, by default with the same keys; its origin. */
+    /** Another server over the same database, with the same settings and clock, by default with the same keys; returns its origin. */
     startSecond,
     sql,
     address,

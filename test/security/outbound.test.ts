@@ -1,6 +1,6 @@
 /**
- * Where deliveries may not go, in every spelling: refused when a webhook is written, and again when something is sent, for
- * whatever was written before the rule, or past the API.
+ * Addresses that deliveries may not reach, in every spelling: rejected when a webhook is written, and again when a delivery is sent,
+ * because a row may be older than the rule or written past the API.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -28,7 +28,7 @@ async function write(app: typeof strict, url: string, method = 'POST', path = `/
 const { send } = openFixture({}, { guard: createGuard({}, resolverOf()) });
 
 for (const [what, hosts] of Object.entries(FORBIDDEN_HOSTS)) {
-  test(`refused when it is written and when it is sent: ${what}`, async () => {
+  test(`rejected when it is written and when it is sent: ${what}`, async () => {
     for (const host of hosts) {
       assert.deepEqual([host, await write(strict, `https://${host}/hook`)], [host, '400 url forbidden_address']);
       for (const url of [`http://${host}:8443/hook`, `https://${host}/hook`])
@@ -37,12 +37,12 @@ for (const [what, hosts] of Object.entries(FORBIDDEN_HOSTS)) {
   });
 }
 
-test('a host that only some programs understand is no host', async () => {
+test('a host that only some programs understand is invalid', async () => {
   for (const host of UNSOUND_HOSTS)
     assert.deepEqual([host, await write(strict, `http://${host}/hook`)], [host, '400 url invalid_value']);
 });
 
-test('a webhook cannot be led to a forbidden address by a change either', async () => {
+test('a change of a webhook cannot set a forbidden address either', async () => {
   const made = await strict.api('POST', `/stores/${strict.storeId}/webhooks`, {
     body: { name: 'Orders', format: 'json', encryption_key: 'key', url: 'https://1.1.1.1/hook' },
   });
@@ -58,7 +58,7 @@ test('a webhook cannot be led to a forbidden address by a change either', async 
   }
 });
 
-test('what the operator allows does not open our own ports', async () => {
+test("the operator's allowed addresses do not include Halcyon's own ports", async () => {
   const { port } = new URL(lenient.baseUrl);
   const own = [port, String(metricsPort)].flatMap((one) =>
     ['127.0.0.1', 'localhost', '0x7f.1', 'shop.localhost'].map((host) => `http://${host}:${one}/hook`),

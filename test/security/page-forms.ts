@@ -1,10 +1,10 @@
-/** The forms of a page as a browser would send them, and an app of one's own made through them. */
+/** The forms of a page as a browser would send them, and an app created with them. */
 import type { Browser, Page } from './oauth-server.ts';
 
 const unescape = (text: string): string =>
   text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
 
-/** The hidden fields of the form that goes to `action`; throws where the page has no such form. */
+/** Returns the hidden fields of the form for `action`; throws if the page has no such form. */
 export function hiddenIn({ text }: Page, action: string): Record<string, string> {
   const forms = [...text.matchAll(/<form method="post" action="([^"]*)"[^>]*>(.*?)<\/form>/gs)];
   const found = forms.find(([, goesTo = '']) => unescape(goesTo) === action);
@@ -16,7 +16,7 @@ export function hiddenIn({ text }: Page, action: string): Record<string, string>
 export const REGISTERED = 'https://mine.example.com/callback';
 const SETTINGS = { name: 'My app', company: '', description: '', contact: '', redirect_uris: REGISTERED };
 
-/** Sends the form at `action` of the page at `at` with these fields. */
+/** Sends the form for `action` of the page at `at` with these fields. */
 export async function submit(
   browser: Browser,
   at: string,
@@ -30,13 +30,13 @@ export function makeApp(browser: Browser, fields: Record<string, string> = {}): 
   return submit(browser, '/account/clients/new', '/account/clients', { ...SETTINGS, kind: 'confidential', ...fields });
 }
 
-/** Saves the settings of an app, with these changes to what a new one has. */
+/** Saves the settings of an app, with these changes to those of a new one. */
 export function saveApp(browser: Browser, clientId: string, fields: Record<string, string>): Promise<Page> {
   const path = `/account/clients/${clientId}`;
   return submit(browser, path, path, { ...SETTINGS, ...fields });
 }
 
-/** What the answer to a form shows: the id, and the secret where there is one. */
+/** Returns what the answer to a form shows: the id, and the secret if there is one. */
 export function credentialsIn({ text }: Page): { clientId: string; secret: string } {
   return {
     clientId: /<code>([0-9a-f]{24})<\/code>/.exec(text)?.[1] ?? '',
@@ -44,10 +44,10 @@ export function credentialsIn({ text }: Page): { clientId: string; secret: strin
   };
 }
 
-/** A new app of whoever is signed in. */
+/** Creates an app of the signed-in user. */
 export async function newApp(browser: Browser, fields: Record<string, string> = {}) {
   const page = await makeApp(browser, fields);
   const made = credentialsIn(page);
-  if (made.clientId === '') throw new Error(`No app was made: ${page.status} ${page.text}`);
+  if (made.clientId === '') throw new Error(`No app was created: ${page.status} ${page.text}`);
   return { ...made, path: `/account/clients/${made.clientId}` };
 }

@@ -1,4 +1,4 @@
-/** A new password by somebody who knows the old one, and what ends with it. */
+/** The change of a password with the current one, and what it ends. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createPasswords } from '#identity/accounts/passwords.ts';
@@ -17,7 +17,7 @@ const passwords = createPasswords({ hashesAtOnce: 1 });
 const newBrowser = (origin = server.origin) => createBrowser(origin);
 
 let people = 0;
-/** Somebody of their own for a test, signed in here and in a second process. */
+/** Creates a user for one test, signed in here and in a second process. */
 async function newPerson() {
   people += 1;
   const email = `person${people}@example.com`;
@@ -32,7 +32,7 @@ async function change(browser: Browser, fields: Record<string, string> = {}) {
   return browser.post('/account/password', { nonce, current: PASSWORD, password: NEW, ...fields });
 }
 
-test('the new password counts at once, and the old one no longer', async () => {
+test('the new password works at once, and the old one no longer', async () => {
   const { email, browser } = await newPerson();
   const { status, location } = await change(browser);
   assert.deepEqual([status, location], [303, '/account?done=password']);
@@ -41,7 +41,7 @@ test('the new password counts at once, and the old one no longer', async () => {
   assert.equal((await newBrowser(second).signIn(email, NEW)).status, 303);
 });
 
-test('a password manager learns whose password is changed', async () => {
+test('a password manager can read the user name of the form', async () => {
   const { email, browser } = await newPerson();
   const { text } = await browser.open('/account/password');
   const [field = ''] = /<input[^>]*autocomplete="username"[^>]*>/.exec(text) ?? [];
@@ -59,7 +59,7 @@ test('every other session ends at the next request in every process, and this on
   assert.equal((await browser.open('/account')).status, 303);
 });
 
-test('a wrong current password changes nothing, says so at its field and is written down', async () => {
+test('a wrong current password changes nothing, is reported at its field and audited', async () => {
   const { id, email, browser, elsewhere } = await newPerson();
   const page = await change(browser, { current: 'wrong password' });
   assert.equal(page.status, 422);
@@ -70,7 +70,7 @@ test('a wrong current password changes nothing, says so at its field and is writ
   assert.equal(rows.length, 1);
 });
 
-test('guessing the current password is refused after ten tries', async () => {
+test('guesses at the current password are rejected after ten attempts', async () => {
   const { browser } = await newPerson();
   const statuses: number[] = [];
   for (let i = 0; i < 11; i += 1) statuses.push((await change(browser, { current: 'wrong password' })).status);
@@ -81,16 +81,16 @@ for (const [what, password] of [
   ['too short', '🐎'.repeat(9)],
   ['too long', 'a'.repeat(1_001)],
 ] as const) {
-  test(`a password that is ${what} is refused at its field`, async () => {
+  test(`a password that is ${what} is rejected at its field`, async () => {
     const { browser } = await newPerson();
     const page = await change(browser, { password });
     assert.equal(page.status, 422);
     assert.match(page.text, /id="password"[^>]*aria-invalid="true"[^>]*aria-describedby="password-hint form-alert"/);
-    assert.ok(!page.text.includes(password), 'what was typed is not shown again');
+    assert.ok(!page.text.includes(password), 'the typed password is not shown again');
   });
 }
 
-test('the e-mail address is refused as a password, in whatever case', async () => {
+test('the e-mail address is rejected as a password, in any case of letters', async () => {
   const { email, browser } = await newPerson();
   assert.equal((await change(browser, { password: email.toUpperCase() })).status, 422);
 });
@@ -113,7 +113,7 @@ test('a post from another site changes nothing', async () => {
   assert.equal(page.status, 403);
 });
 
-test('of two changes at once one counts', async () => {
+test('of two concurrent changes one succeeds', async () => {
   const { email, browser, elsewhere } = await newPerson();
   const forms = await Promise.all([browser, elsewhere].map((each) => each.open('/account/password')));
   const pages = await Promise.all(
@@ -128,13 +128,13 @@ test('of two changes at once one counts', async () => {
   assert.equal((await newBrowser().signIn(email, `${NEW} ${winner}`)).status, 303);
 });
 
-test('a sign-in whose password is changed while it is under way is refused', async () => {
+test('a sign-in is rejected if the password changes meanwhile', async () => {
   const { id, email } = await newPerson();
   const { promise: committed, resolve: commit } = Promise.withResolvers<void>();
-  const { promise: changed, resolve: tellChanged } = Promise.withResolvers<void>();
+  const { promise: changed, resolve: confirmChanged } = Promise.withResolvers<void>();
   const changing = transaction(sql, async (tx) => {
     await tx`update users set password_hash = ${await passwords.hash(NEW)} where id = ${id}`;
-    tellChanged();
+    confirmChanged();
     await committed;
   });
   await changed;
@@ -149,7 +149,7 @@ test('a sign-in whose password is changed while it is under way is refused', asy
   assert.equal((await signingIn).status, 422);
 });
 
-test('connected apps stay unless the box is ticked, and go at the next request in every process', async () => {
+test('connected apps stay unless the box is ticked, and otherwise end at the next request in every process', async () => {
   const { body } = await server.redeem(await server.newCode());
   const token = String(body['access_token']);
   const readAt = (origin: string) =>

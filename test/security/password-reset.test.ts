@@ -36,7 +36,7 @@ const openLink = (token: string) => newBrowser().open(`/reset-password?token=${t
 const reset = (token: string, fields: Record<string, string> = {}, browser = newBrowser()) =>
   browser.post('/reset-password', { token, password: NEW, ...fields });
 
-test('the link goes to the owner, leads in once, signs in and ends every session', async () => {
+test('the link is mailed to the owner, works once, signs in and ends every session', async () => {
   const { email } = await newPerson();
   const before = newBrowser(second);
   await before.signIn(email);
@@ -50,34 +50,34 @@ test('the link goes to the owner, leads in once, signs in and ends every session
   assert.deepEqual([status, location], [303, '/account?done=password']);
   assert.match((await browser.open('/account')).text, new RegExp(email));
   assert.equal((await before.open('/account')).status, 303, 'the other session ended');
-  assert.equal((await newBrowser().signIn(email)).status, 422, 'the old password is gone');
+  assert.equal((await newBrowser().signIn(email)).status, 422, 'the old password is invalid');
   assert.equal((await reset(token)).status, 410, 'the link is used up');
 });
 
-test('the browser that reset the password is known from then on', async () => {
+test('the browser that reset the password is a known device from then on', async () => {
   const { email } = await newPerson();
   const browser = newBrowser();
   await reset(await askForToken(email), {}, browser);
   for (let i = 0; i < 11; i += 1) await newBrowser().signIn(email, 'wrong password');
   const refused = await newBrowser().signIn(email, NEW);
   assert.equal(refused.status, 429);
-  assert.match(refused.text, /<a href="\/forgot-password">/, 'a mail leads in at once');
+  assert.match(refused.text, /<a href="\/forgot-password">/, 'a mailed link works at once');
   assert.equal((await browser.signIn(email, NEW)).status, 303);
   server.wait(60 * MINUTE);
 });
 
-test('an address that browsers do not know as one can be typed', async () => {
+test('an address that browsers reject as an e-mail address can be typed', async () => {
   assert.match((await newBrowser().open('/forgot-password')).text, /<input\s+type="text"\s+id="email"/);
 });
 
-test('a password manager learns whose password is chosen', async () => {
+test('a password manager can read the user name of the form', async () => {
   const { email } = await newPerson();
   const { text } = await openLink(await askForToken(email));
   const [field = ''] = /<input[^>]*autocomplete="username"[^>]*>/.exec(text) ?? [];
   assert.ok(field.includes(`value="${email}"`) && field.includes('hidden'), field);
 });
 
-test('a common password is refused, and the link stays usable', async () => {
+test('a common password is rejected, and the link stays usable', async () => {
   const { email } = await newPerson();
   const token = await askForToken(email);
   const refused = await reset(token, { password: 'Password123!' });
@@ -86,7 +86,7 @@ test('a common password is refused, and the link stays usable', async () => {
   assert.equal((await reset(token)).status, 303);
 });
 
-test('opening the link, and HEAD as mail scanners send it, use nothing up', async () => {
+test('opening the link, and HEAD as mail scanners send it, do not use it up', async () => {
   const { email } = await newPerson();
   const token = await askForToken(email);
   for (let i = 0; i < 3; i += 1) {
@@ -96,7 +96,7 @@ test('opening the link, and HEAD as mail scanners send it, use nothing up', asyn
   assert.equal((await reset(token)).status, 303);
 });
 
-test('of fifty uses of a link at once, in two processes, one succeeds', async () => {
+test('of fifty concurrent uses of a link, in two processes, one succeeds', async () => {
   const { email } = await newPerson();
   const token = await askForToken(email);
   const uses = Array.from({ length: 50 }, (_, at) =>
@@ -109,7 +109,7 @@ test('of fifty uses of a link at once, in two processes, one succeeds', async ()
   assert.equal((await newBrowser().signIn(email, `${NEW} ${winner}`)).status, 303);
 });
 
-test('a link works for its hour and not a second longer', async () => {
+test('a link works for an hour and not a second longer', async () => {
   const [early, late] = [await newPerson(), await newPerson()];
   const [first, other] = [await askForToken(early.email), await askForToken(late.email)];
   server.wait(59 * MINUTE + 59_000);
@@ -119,7 +119,7 @@ test('a link works for its hour and not a second longer', async () => {
   assert.equal((await reset(other)).status, 410);
 });
 
-test('whoever asks for links does not end the one that the owner is about to use', async () => {
+test('further requested links do not end the one that the owner is about to use', async () => {
   const { email } = await newPerson();
   const own = await askForToken(email);
   for (let i = 0; i < 2; i += 1) await askForToken(email);
@@ -141,7 +141,7 @@ test('the newest three links work, the one before them no longer, and none after
   assert.deepEqual(await statuses([third, newest]), [410, 410]);
 });
 
-test('however often a stranger asks, mails are few and a link that works is always in the last one', async () => {
+test('however often an attacker requests links, mails are few and the link of the last one always works', async () => {
   const { email } = await newPerson();
   let [sent, latest] = [0, ''];
   for (let i = 0; i < 12 * 12; i += 1) {
@@ -169,17 +169,17 @@ test('a change of the password ends the links', async () => {
 test('an address without an account gets the same answer, and no mail', async () => {
   const { email } = await newPerson();
   const known = await ask(email);
-  const unknown = await ask('nobody@example.com');
+  const unknown = await ask('unknown@example.com');
   assert.deepEqual([known.status, unknown.status], [200, 200]);
-  assert.equal(unknown.text, known.text.replace(email, 'nobody@example.com'));
+  assert.equal(unknown.text, known.text.replace(email, 'unknown@example.com'));
   assert.deepEqual((await mails.next()).to, [email]);
-  // What was asked for after it has arrived: had there been a mail for nobody, it would have come before.
+  // A link requested after it has arrived: a mail for the unknown address would have come before.
   const { email: last } = await newPerson();
   await ask(last);
   assert.deepEqual((await mails.next()).to, [last]);
 });
 
-test('who is disabled gets no mail, and a link from before is dead', async () => {
+test('a disabled user gets no mail, and an earlier link is invalid', async () => {
   const [disabled, next] = [await newPerson(), await newPerson()];
   const token = await askForToken(disabled.email);
   await sql`update users set date_disabled = now() where id = ${disabled.id}`;
@@ -190,7 +190,7 @@ test('who is disabled gets no mail, and a link from before is dead', async () =>
   assert.deepEqual((await mails.next()).to, [next.email]);
 });
 
-test('a password that cannot be is refused, and the link still works', async () => {
+test('an invalid password is rejected, and the link still works', async () => {
   const { email } = await newPerson();
   const token = await askForToken(email);
   for (const password of ['short', email, 'a'.repeat(1_001)]) {
@@ -201,14 +201,14 @@ test('a password that cannot be is refused, and the link still works', async () 
   assert.equal((await reset(token)).status, 303);
 });
 
-test('what is no link is a dead one', async () => {
+test('a malformed link is an invalid one', async () => {
   for (const token of ['', 'x', 'hal_pr_', `hal_pr_${'A'.repeat(43)}`, `hal_pr_${'A'.repeat(44)}`, '%00']) {
     assert.equal((await openLink(token)).status, 410, token);
     assert.equal((await reset(token)).status, 410, token);
   }
 });
 
-test('whoever was signed in in this browser is so no longer', async () => {
+test('a reset ends the session of another user in this browser', async () => {
   const [owner, guest] = [await newPerson(), await newPerson()];
   const browser = newBrowser();
   await browser.signIn(guest.email);
@@ -219,7 +219,7 @@ test('whoever was signed in in this browser is so no longer', async () => {
   assert.equal((await browser.open('/account')).status, 303);
 });
 
-test('a post from another site asks for nothing and resets nothing', async () => {
+test('a post from another site requests nothing and resets nothing', async () => {
   const { email } = await newPerson();
   const token = await askForToken(email);
   const headers = { 'Sec-Fetch-Site': 'cross-site' };
@@ -228,9 +228,9 @@ test('a post from another site asks for nothing and resets nothing', async () =>
   assert.equal((await reset(token)).status, 303);
 });
 
-test('one account gets three mails, then one every twenty minutes, whether it exists or not', async () => {
+test('one account gets three mails, then one every twenty minutes, whether or not it exists', async () => {
   const { email } = await newPerson();
-  for (const each of [email, 'nobody.at.all@example.com']) {
+  for (const each of [email, 'unknown.at.all@example.com']) {
     for (let i = 0; i < 3; i += 1) assert.equal((await ask(each)).status, 200);
     const refused = await ask(each);
     assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '1200']);
@@ -250,7 +250,7 @@ test('connected apps stay unless the box is ticked', async () => {
   assert.equal(await live(), 0);
 });
 
-test('neither the database nor a page after it holds the link', async () => {
+test('neither the database nor a later page contains the link', async () => {
   const { email } = await newPerson();
   const token = await askForToken(email);
   const rows = await sql<{ row: string }[]>`select password_reset::text as row from password_reset`;
@@ -262,7 +262,7 @@ test('neither the database nor a page after it holds the link', async () => {
   assert.equal((await openLink(token)).headers.get('referrer-policy'), 'same-origin');
 });
 
-test('where no mail is set up the page says whom to ask', async () => {
+test('without a mail server the page names the contact', async () => {
   const bare = await startAuthorizationServer();
   const browser = newBrowser(bare.origin);
   for (const page of [

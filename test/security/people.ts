@@ -1,4 +1,4 @@
-/** The authorization server with everybody who asks the API for something: apps of every scope, and the platform. */
+/** The authorization server with all kinds of callers of the API: apps of every scope, and the platform. */
 import { createCaller } from '../setup/caller.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
@@ -10,11 +10,11 @@ export async function startWithPeople(env: Readonly<Record<string, string>> = {}
   return {
     ...server,
     call: createCaller(server.origin, ISSUER),
-    /** A fresh token of Ada's, by the app that is called Mailer. */
+    /** A new token of Ada's, by the app with the name Mailer. */
     tokenOf,
-    /** Of an app that Ada let into her first store. */
+    /** Of an app with access to Ada's first store. */
     store: await tokenOf({ scope: 'store_full_access' }),
-    /** Of an app that Ada let into her account. */
+    /** Of an app with access to Ada's account. */
     account: await tokenOf({ scope: 'user_full_access' }),
     platformToken: String(granted.body['access_token']),
   };

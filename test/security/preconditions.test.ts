@@ -1,4 +1,4 @@
-/** Conditional requests (RFC 9110 §13) to every resource of the table: nothing is sent twice, and no change meets another. */
+/** Conditional requests (RFC 9110 §13) to every resource of the table: no body is sent twice, and no change overwrites another. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Method } from '#http/route.ts';
@@ -16,7 +16,7 @@ const read = ({ at, bearer }: Place, headers: Readonly<Record<string, string>> =
 const tagOf = ({ headers }: Answer): string => headers['etag'] ?? '';
 
 for (const place of readable) {
-  test(`each format has a tag of its own, which stays: ${place.path}`, async () => {
+  test(`each format has an entity tag of its own, which is stable: ${place.path}`, async () => {
     const tags = new Set<string>();
     for (const accept of mediaTypes) {
       const [once, again] = [await read(place, { Accept: accept }), await read(place, { Accept: accept })];
@@ -27,7 +27,7 @@ for (const place of readable) {
     assert.equal(tags.size, mediaTypes.length);
   });
 
-  test(`what the reader has is not sent again, in any format: ${place.path}`, async () => {
+  test(`an unmodified representation is not sent again, in any format: ${place.path}`, async () => {
     for (const accept of mediaTypes) {
       const { etag = '', vary, 'cache-control': caching } = (await read(place, { Accept: accept })).headers;
       for (const method of ['GET', 'HEAD']) {
@@ -52,17 +52,17 @@ for (const place of readable) {
 const changing = (place: Place) => place.methods.filter((method) => ['PATCH', 'PUT', 'DELETE'].includes(method));
 const changeable = readable.filter((place) => changing(place).length > 0);
 
-/** What was read may be sent back: what is only read is ignored. */
+/** A representation may be sent back: read-only members are ignored. */
 async function change(place: Place, method: Method, ifMatch: string): Promise<Answer> {
   const body = method === 'DELETE' ? '' : (await read(place)).body;
   return ask(method, place.at, { ...place.bearer(method), 'If-Match': ifMatch }, body);
 }
 
-const deeds = places.filter(({ route }) => route.operations.POST?.isConditional === true);
+const conditionalActions = places.filter(({ route }) => route.operations.POST?.isConditional === true);
 
-test('something can be done to a version', () => assert.ok(deeds.length >= 2));
+test('there are conditional actions', () => assert.ok(conditionalActions.length >= 2));
 
-for (const { at, bearer, path } of deeds) {
+for (const { at, bearer, path } of conditionalActions) {
   test(`a stale If-Match is a 412: POST ${path}`, async () => {
     const answer = await ask('POST', at, { ...bearer('POST'), 'If-Match': '"stale"' });
     const [fault] = faultsOf(answer.body);
@@ -70,7 +70,7 @@ for (const { at, bearer, path } of deeds) {
   });
 }
 
-test('something can be changed', () => assert.ok(changeable.length >= 3));
+test('there are resources that can be changed', () => assert.ok(changeable.length >= 3));
 
 for (const place of changeable) {
   for (const method of changing(place)) {
@@ -90,13 +90,13 @@ for (const place of changeable) {
   }
 
   for (const method of changing(place).filter((name) => name !== 'DELETE')) {
-    test(`the tag of any format lets a change through, and is stale then: ${method} ${place.path}`, async () => {
+    test(`the tag of any format allows a change, and is stale then: ${method} ${place.path}`, async () => {
       for (const accept of mediaTypes) {
         const tag = tagOf(await read(place, { Accept: accept }));
         const changed = await change(place, method, tag);
         assert.equal(changed.status, 200, changed.body);
         const isOther = tagOf(await read(place, { Accept: accept })) !== tag;
-        // Where what was sent back changed nothing at all, it is still what was read.
+        // If sending back changed nothing, the representation is still the same.
         assert.equal((await change(place, method, tag)).status, isOther ? 412 : 200);
       }
       assert.equal((await change(place, method, '*')).status, 200);
@@ -105,14 +105,14 @@ for (const place of changeable) {
   }
 }
 
-// A store and a person take along what is theirs, so they are last.
+// The deletion of a store or a person deletes other resources with it, so they are last.
 const isOwner = ({ path }: Place): boolean => ['/stores/:store_id', '/users/:user_id'].includes(path);
 const removable = changeable
   .filter(({ methods }) => methods.includes('DELETE'))
   .toSorted((a, b) => Number(isOwner(a)) - Number(isOwner(b)));
 for (const { path, at } of removable) {
-  test(`a DELETE with the tag that was read goes through, and it is gone: ${path}`, async () => {
-    // Of the platform: the store's own app may have lost its place there by the last one.
+  test(`a DELETE with the current tag succeeds, and the resource is gone: ${path}`, async () => {
+    // By the platform: the store's own app may have lost access by the DELETE before.
     const platform = { Authorization: `Bearer ${app.platformToken}` };
     const { headers } = await ask('GET', at, platform);
     const removed = await ask('DELETE', at, { ...platform, 'If-Match': headers['etag'] ?? null });

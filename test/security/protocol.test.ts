@@ -1,4 +1,4 @@
-/** What no sound client sends: /token, /revoke and /introspect answer it in the protocol's own shape. */
+/** Malformed requests to /token, /revoke and /introspect are answered in the protocol's own error format. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startAuthorizationServer } from './oauth-server.ts';
@@ -46,7 +46,7 @@ for (const path of ['/token', '/revoke', '/introspect']) {
     assert.equal(response.status, 431);
   });
 
-  test(`${path} with an endless client_id, token or secret is refused`, async () => {
+  test(`${path} with an endless client_id, token or secret is rejected`, async () => {
     const long = 'a'.repeat(100_000);
     for (const name of ['client_id', 'client_secret', 'token', 'refresh_token']) {
       const body = new URLSearchParams({ grant_type: 'refresh_token', token: 'x', ...client, [name]: long });
@@ -56,7 +56,7 @@ for (const path of ['/token', '/revoke', '/introspect']) {
   });
 }
 
-test('no refusal repeats what was sent', async () => {
+test('no error repeats its input', async () => {
   const secret = `hal_cs_${'s'.repeat(43)}`;
   const bodies = [
     { ...client, client_secret: secret },

@@ -1,4 +1,4 @@
-/** Purging reads no table from end to end, whether there is nothing to delete or much. */
+/** Purging scans no table, whether few or many rows are to be deleted. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccountPurges } from '#identity/accounts/purges.ts';
@@ -14,7 +14,7 @@ import { testDatabase } from '../setup/database.ts';
 const database = await testDatabase();
 /** One connection, so that the statistics are those of the statement just sent. */
 const sql = openPool(database.address, { connections: 1, applicationName: 'test-plans' });
-// A table that is read whole is counted, and one whose index is read whole is not.
+// A scan of a whole table is counted, and one of a whole index is not.
 await sql`select set_config('enable_seqscan', 'on', false), set_config('plan_cache_mode', 'auto', false)`;
 const { housekeeping } = readConfig({}, process.cwd());
 const purges = [
@@ -29,7 +29,7 @@ const purges = [
 const ROWS = 10_000;
 const NOW = new Date('2026-07-01T10:00:00.000Z');
 const LONG_AGO = new Date('2020-01-01T00:00:00.000Z');
-/** Beyond the five executions after which PostgreSQL may take a plan that knows no parameters. */
+/** Beyond the five executions after which PostgreSQL may use a generic plan. */
 const EXECUTIONS = 7;
 const TABLES = [
   'access_grant',
@@ -48,7 +48,7 @@ const TABLES = [
   'webhook_hour',
 ];
 
-/** A tenth of the rows of each table has had its time. */
+/** A tenth of the rows of each table has expired. */
 async function fill(): Promise<void> {
   const hash = (kind: string) => sql`sha256((${kind} || n)::bytea)`;
   const until = () => sql`${NOW}::timestamptz + make_interval(mins => n) - interval '1000 minutes' - interval '2 years'
@@ -58,7 +58,7 @@ async function fill(): Promise<void> {
   await sql`
     insert into client (id, client_id, name, redirect_uris, trusted, date_created)
     values (1, 'mailer', 'Mailer', array['https://app.example.com/'], false, ${NOW})`;
-  // Of those that were deleted, and of those that nobody used, every second one still has a grant.
+  // Every second one of the deleted and of the unused clients still has a grant.
   await sql`
     insert into client (id, client_id, name, redirect_uris, trusted, is_verified, date_created, date_deleted, unused_until)
     select n + 1, 'app' || n, 'App', array['https://app.example.com/'], false, false, ${NOW},
@@ -89,7 +89,7 @@ async function fill(): Promise<void> {
   await sql`analyze`;
 }
 
-/** How often each table was read from end to end since the database was made. */
+/** Returns how often each table was scanned since the database was created. */
 async function wholeReads(): Promise<Record<string, number>> {
   await sql`select pg_stat_force_next_flush()`;
   const rows = await sql<{ name: string; reads: number }[]>`
@@ -115,7 +115,7 @@ test('webhooks that are not sealed yet are found and sealed by an index', async 
   assert.deepEqual(await wholeReads(), before);
 });
 
-test('every batch of every purge goes by an index', async () => {
+test('every batch of every purge uses an index', async () => {
   await fill();
   assert.equal(Object.keys(await wholeReads()).length, TABLES.length);
   for (const { name, purge } of purges) {

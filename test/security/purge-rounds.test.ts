@@ -1,4 +1,4 @@
-/** When housekeeping runs, who runs it, how it stops, and what /metrics says of it. */
+/** When retention runs, in which process, how it stops, and its metrics. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
@@ -32,7 +32,7 @@ function start(purges: readonly Purge[], options: { everyMs?: number; pauseMs?: 
   return { stop: fixture.stop, metrics: () => registry.metrics() };
 }
 
-test('a purge goes on until a batch is not full, and the next one has its turn', async () => {
+test('a purge continues until a batch is not full, then the next purge runs', async () => {
   const [many, few] = [scripted('many', [BATCH, BATCH, 1]), scripted('few', [1])];
   const fixture = start([many, few]);
   await until(fixture.metrics, (text) => /duration_seconds_count [1-9]/.test(text));
@@ -43,7 +43,7 @@ test('a purge goes on until a batch is not full, and the next one has its turn',
   assert.deepEqual(many.limits.slice(0, 3), [BATCH, BATCH, BATCH]);
 });
 
-test('one that fails keeps neither the others from their turn nor itself from the next round', async () => {
+test('a failing purge blocks neither the others nor its own next round', async () => {
   let failures = 0;
   const broken: Purge = {
     name: 'broken',
@@ -59,7 +59,7 @@ test('one that fails keeps neither the others from their turn nor itself from th
   await fixture.stop();
 });
 
-test('of two processes one purges, and the other does when that one has stopped', async () => {
+test('of two processes one purges, and the other one takes over when it has stopped', async () => {
   const { promise: isReleased, resolve: release } = Promise.withResolvers<void>();
   let isBusy = false;
   const slow: Purge = { name: 'slow', keptMs: 0, purge: () => ((isBusy = true), isReleased.then(() => 0)) };
@@ -73,7 +73,7 @@ test('of two processes one purges, and the other does when that one has stopped'
   const onQuery = (statement: string) => void (tries += Number(statement.includes('pg_try_advisory_lock')));
   const pool = openPool(address, { connections: 2, applicationName: 'test-second', onQuery });
   const second = start([waiting], { on: pool });
-  // When it tries again, the try before has ended.
+  // When it tries again, the attempt before has ended.
   await until(
     async () => tries,
     (count) => count >= 2,
@@ -89,7 +89,7 @@ test('of two processes one purges, and the other does when that one has stopped'
   await pool.end();
 });
 
-test('stop ends a pause and waits for nothing but the batch under way', { timeout: 10_000 }, async () => {
+test('stop ends a pause and waits only for the batch in progress', { timeout: 10_000 }, async () => {
   const endless = scripted('endless', [BATCH, BATCH]);
   const fixture = start([endless], { pauseMs: HOUR_MS });
   await until(
@@ -101,7 +101,7 @@ test('stop ends a pause and waits for nothing but the batch under way', { timeou
   await start([], { everyMs: HOUR_MS }).stop();
 });
 
-test('/metrics stands on its own port and nothing else does', async () => {
+test('/metrics has its own port, which serves nothing else', async () => {
   const port = await freePort();
   const server = await startAuthorizationServer({ METRICS_PORT: String(port) });
   const response = await fetch(`http://127.0.0.1:${port}/metrics`);

@@ -1,4 +1,4 @@
-/** What has had its time is deleted, and nothing a moment before: each kind on both sides of its line. */
+/** Expired rows are deleted, and none before its time: each kind on both sides of its limit. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { beforeEach, test } from 'node:test';
@@ -54,7 +54,7 @@ async function newRefreshToken(grant: number, expires: Date, rotated: Date | nul
     insert into refresh_token (hash, grant_id, date_expires, rotated_at)
     values (${randomBytes(32)}, ${grant}, ${expires}, ${rotated})`;
 }
-/** The grants that rows of this table hang on, or, of access_grant, the grants. */
+/** The grants of the rows of this table, or, of access_grant, the grants. */
 async function grantsIn(table: string): Promise<number[]> {
   const column = table === 'access_grant' ? 'id' : 'grant_id';
   const rows = await sql<{ id: number }[]>`select ${sql(column)} as id from ${sql(table)} order by 1`;
@@ -71,7 +71,7 @@ test('a code is kept for thirty minutes after it expired', async () => {
   assert.deepEqual(await grantsIn('authorization_code'), [2]);
 });
 
-test('a code that was never redeemed takes its grant along, one that was redeemed does not', async () => {
+test('the grant of a code that was never redeemed is deleted with it, that of a redeemed code is not', async () => {
   for (const grant of [1, 2]) await newGrant(grant);
   await newCode(1, ago(HOUR_MS), null);
   await newCode(2, ago(HOUR_MS), ago(HOUR_MS));
@@ -90,7 +90,7 @@ test('an access token is kept for a day after it expired', async () => {
   assert.deepEqual(await grantsIn('access_grant'), [1, 2]);
 });
 
-test('a refresh token that nobody used for its year takes its grant along', async () => {
+test('a refresh token that was unused for a year is deleted with its grant', async () => {
   for (const grant of [1, 2]) await newGrant(grant);
   await newRefreshToken(1, NOW);
   await newRefreshToken(2, new Date(NOW.getTime() + SECOND_MS));
@@ -99,7 +99,7 @@ test('a refresh token that nobody used for its year takes its grant along', asyn
   assert.deepEqual(await grantsIn('access_grant'), [2]);
 });
 
-test('a refresh token that was rotated goes alone', async () => {
+test('a rotated refresh token is deleted without its grant', async () => {
   await newGrant(1);
   await newRefreshToken(1, NOW, ago(30 * DAY_MS));
   await newRefreshToken(1, new Date(NOW.getTime() + DAY_MS));
@@ -107,7 +107,7 @@ test('a refresh token that was rotated goes alone', async () => {
   assert.deepEqual(await grantsIn('refresh_token'), [1]);
 });
 
-test('a revoked grant goes after thirty days with everything that hangs on it', async () => {
+test('a revoked grant is deleted after thirty days with all its tokens', async () => {
   await newGrant(1, ago(30 * DAY_MS));
   await newGrant(2, ago(30 * DAY_MS - SECOND_MS));
   await newGrant(3);
@@ -117,7 +117,7 @@ test('a revoked grant goes after thirty days with everything that hangs on it', 
   assert.deepEqual(await grantsIn('refresh_token'), [2, 3]);
 });
 
-test('a client secret goes when its overlap has ended, and one without an end stays', async () => {
+test('a client secret is deleted when its overlap has ended, and one without an end stays', async () => {
   const ends = [NOW, new Date(NOW.getTime() + SECOND_MS), null];
   for (const ended of ends)
     await sql`insert into client_secret (hash, client, date_created, date_expires)
@@ -139,7 +139,7 @@ const simple: [name: string, keptMs: number, insert: (until: Date, n: number) =>
   ['audit_entries', 365 * DAY_MS, (until, n) => sql`insert into audit (id, action, detail, date_created) values (${n}, 'signed_in', '{}', ${until})`, () => sql`select from audit`],
 ];
 for (const [name, keptMs, insert, count] of simple) {
-  test(`${name} go when their time is over and not a second before`, async () => {
+  test(`${name} are deleted when they have expired and not a second before`, async () => {
     await insert(ago(keptMs), 1);
     await insert(ago(keptMs - SECOND_MS), 2);
     assert.equal(await purge(name), 1);
@@ -148,7 +148,7 @@ for (const [name, keptMs, insert, count] of simple) {
   });
 }
 
-test('a client that registered itself goes when nobody has let it in by then, and stays for good when somebody has', async () => {
+test('a client that registered itself is deleted unless it has had a grant by then, and stays for good after one', async () => {
   await sql`
     insert into client (id, client_id, name, redirect_uris, trusted, is_verified, unused_until, date_created)
     select id, 'c' || id, 'C', array['https://app.example.com/'], false, false, until, ${NOW}
@@ -174,7 +174,7 @@ test('each kind has one purge', () => {
   assert.equal(names.length, 13);
 });
 
-test('a batch is as large as it may be and takes the oldest first', async () => {
+test('a batch has its maximum size and deletes the oldest rows first', async () => {
   for (const grant of [1, 2, 3, 4, 5]) {
     await newGrant(grant);
     await newAccessToken(grant, ago(grant * 2 * DAY_MS));
@@ -185,7 +185,7 @@ test('a batch is as large as it may be and takes the oldest first', async () => 
   assert.equal(await purge('access_tokens', 2), 1);
 });
 
-test('a row that somebody holds is left for the next time, without waiting', async () => {
+test('a locked row is left for the next round, without waiting', async () => {
   for (const grant of [1, 2]) {
     await newGrant(grant);
     await newRefreshToken(grant, ago(DAY_MS));
@@ -198,11 +198,11 @@ test('a row that somebody holds is left for the next time, without waiting', asy
   assert.equal(await purge('refresh_tokens'), 1);
 });
 
-test('what a deleted client leaves behind goes grant by grant, and then the client', async () => {
+test('the rows of a deleted client are deleted grant by grant, and then the client', async () => {
   for (const id of [1, 2, 3]) await newGrant(id);
   assert.equal(await purge('grants_of_deleted_clients'), 0);
   await sql`update client set date_deleted = ${ago(MINUTE_MS - SECOND_MS)} where id = 1`;
-  assert.equal(await purge('grants_of_deleted_clients'), 0, 'not while what was under way may still go on');
+  assert.equal(await purge('grants_of_deleted_clients'), 0, 'not while requests may still be in progress');
   await sql`update client set date_deleted = ${ago(MINUTE_MS)} where id = 1`;
   assert.equal(await purge('deleted_clients'), 0, 'not before its grants');
   assert.equal(await purge('grants_of_deleted_clients', 2), 2);

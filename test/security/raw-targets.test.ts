@@ -1,6 +1,6 @@
 /**
- * Whatever stands behind the method of a request, each listener that we open answers it and goes on: the API with sign-in and
- * pages, the metrics, the demo's receiver, and where the browser comes back to in `halcyon login`.
+ * For any request target, each listener of Halcyon answers and continues: the API with sign-in and
+ * pages, the metrics, the demo's receiver, and the callback of `halcyon login`.
  */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
@@ -30,7 +30,7 @@ const LISTENERS: readonly (readonly [name: string, port: number, soundPath: stri
   ['the login', Number(new URL(login.redirectUri).port), '/callback', 400],
 ];
 
-/** No address at all for some parser, or another one than it looks like. */
+/** Invalid for some parser, or different from what they look like. */
 const ODD = [
   ...'// /// //@ //[ /\\ \\\\ * ? # % /% /%00 /%ff /%c0%ae /.. /./ /a//b : :: a http:// http:/// http://[ http://%'.split(
     ' ',
@@ -51,7 +51,7 @@ const target = fc.oneof(
 );
 const method = fc.constantFrom('GET', 'POST', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'TRACE');
 
-/** The status of the first answer; undefined where the connection ends without one, or nothing comes. */
+/** Returns the status of the first answer; undefined if the connection ends without one, or times out. */
 async function send(port: number, text: string): Promise<number | undefined> {
   const socket = connect({ port, host: '127.0.0.1' });
   const { promise, resolve } = Promise.withResolvers<number | undefined>();
@@ -83,7 +83,7 @@ for (const [name, port, soundPath, sound] of LISTENERS) {
   });
 }
 
-test('the demo receiver is asked by its own name alone', async () => {
+test('the demo receiver answers to its own host name only', async () => {
   for (const host of ['evil.example.com', `evil.example.com:${demo.port}`, '', '[', '10.0.0.1']) {
     const status = await send(demo.port, `GET /last HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
     assert.equal(status, 421, host);

@@ -1,7 +1,7 @@
 /**
- * No role has a secret that it may not see sent to an address of its choosing: all roles, all ways to change where and how a
- * webhook sends. In the format partner_sitebuilder the key goes out in a header, in the others nothing but its signatures; the
- * values of `headers` and the query of `url` go out in all of them.
+ * No role can have a secret that it may not see sent to an address of its choice: all roles, all ways to change where and how a
+ * webhook sends. In the format partner_sitebuilder the key is sent in a header, in the others only its signatures; the
+ * values of `headers` and the query of `url` are sent in all of them.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,7 +14,7 @@ const KEY = 'the token of the other platform';
 const HOME = 'https://cms.example.com/items';
 const ELSEWHERE = 'https://collector.example.net/';
 
-/** Whoever reaches the webhook; the first two see its key. */
+/** The roles with access to the webhook; the first two see its key. */
 const ROLES = ['a', 'owner', 'a-other', 'user', 'member', 'platform'] as const satisfies readonly Token[];
 const sees = (role: Token): boolean => role === 'a' || role === 'owner';
 
@@ -27,7 +27,7 @@ async function create(webhook: Webhook): Promise<string> {
   return `/webhooks/${String(made.body['id'])}`;
 }
 
-/** As who made it sees it. */
+/** As the creator sees it. */
 async function read(at: string) {
   const { body } = await call('GET', at);
   const { format, url, headers, encryption_key: key } = body;
@@ -37,7 +37,7 @@ const remove = (at: string) => call('DELETE', at);
 
 const originOf = (url: string | null): string | undefined => (url === null ? undefined : new URL(url).origin);
 
-/** Where the key goes: to an origin, or nowhere. */
+/** Where the key is sent: to an origin, or nowhere. */
 const goesTo = ({ format, url, key }: Webhook & { key: unknown }): string | undefined =>
   format === 'partner_sitebuilder' && key === KEY ? originOf(url) : undefined;
 
@@ -50,7 +50,7 @@ const BEFORE: readonly Webhook[] = [
 
 type Change = { method: 'PATCH' | 'PUT'; body: Record<string, unknown> };
 const patch = (body: Record<string, unknown>): Change => ({ method: 'PATCH', body });
-/** A whole webhook, as a form sends it: what is not seen is null. */
+/** A whole webhook, as a form sends it: hidden values are null. */
 const put = (body: Record<string, unknown>): Change => ({
   method: 'PUT',
   body: { name: 'Orders', format: 'partner_sitebuilder', ...body },
@@ -69,7 +69,7 @@ const CHANGES: readonly (readonly [what: string, change: Change])[] = [
 ];
 
 for (const role of ROLES) {
-  test(`${role}: the key ${sees(role) ? 'goes where they like, since they see it' : 'goes where it went before, or nowhere'}`, async (t) => {
+  test(`${role}: the key ${sees(role) ? 'can be sent anywhere, since the role sees it' : 'is sent to the same origin as before, or nowhere'}`, async (t) => {
     const rows: string[] = [];
     for (const before of BEFORE) {
       for (const [what, { method, body }] of CHANGES) {
@@ -102,7 +102,7 @@ const step = fc.record({
   body: change,
 });
 
-test('however many changes they make one after the other', async () => {
+test('the key stays at its origin after any sequence of changes', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(...BEFORE),
@@ -138,7 +138,7 @@ const NAMES = { 'X-Api-Key': null, 'X-Team': null };
 const THEIRS = { 'X-Api-Key': 'theirs', 'X-Team': 'theirs' };
 const FORMATS = ['json', 'partner_sitebuilder'] as const;
 
-/** Where the secrets of the request go: each to an origin, or nowhere. */
+/** Where the secrets of the request are sent: each to an origin, or nowhere. */
 const goTo = ({ url, headers }: Awaited<ReturnType<typeof read>>) => ({
   value: Object.values(headers).includes(VALUE) ? originOf(url) : undefined,
   query: url?.includes(QUERY) === true ? originOf(url) : undefined,
@@ -172,7 +172,7 @@ const MOVES: readonly (readonly [what: string, change: Change, faults: readonly 
 ];
 
 for (const role of ROLES.filter((one) => !sees(one))) {
-  test(`${role}: values of headers and the query go where they went before, or nowhere`, async (t) => {
+  test(`${role}: values of headers and the query are sent to the same origin as before, or nowhere`, async (t) => {
     const rows: string[] = [];
     for (const [what, { method, body }, faults] of MOVES) {
       for (const format of FORMATS) {
@@ -193,14 +193,14 @@ for (const role of ROLES.filter((one) => !sees(one))) {
   });
 }
 
-test('values of headers go nowhere else when the url was removed first', async () => {
+test('values of headers are sent to no other origin if the url was removed first', async () => {
   const at = await create({ format: 'json', url: SECRET_HOME, headers: HEADERS });
   assert.equal((await call('PATCH', at, { token: 'member', body: { url: null } })).status, 200);
   const moved = await call('PATCH', at, { token: 'member', body: { url: ELSEWHERE } });
   assert.deepEqual([moved.status, ...faultsIn(moved)], [400, 'headers required']);
 });
 
-test('roles that are shown the values may send them anywhere', async () => {
+test('roles that see the values may send them anywhere', async () => {
   for (const role of ['a', 'owner'] as const) {
     const at = await create({ format: 'json', url: SECRET_HOME, headers: HEADERS });
     const { status } = await call('PATCH', at, { token: role, body: { url: `${ELSEWHERE}?${QUERY}`, headers: NAMES } });
@@ -244,7 +244,7 @@ const move = fc.record(
   { noNullPrototype: true },
 );
 
-test('values of headers and the query stay at their origin however many changes they make one after the other', async () => {
+test('values of headers and the query stay at their origin after any sequence of changes', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(...FORMATS),

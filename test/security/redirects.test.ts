@@ -1,4 +1,4 @@
-/** Where /authorize sends people: octet for octet where the client said it would be, with what it sent. */
+/** Redirects of /authorize: to exactly the registered address, with the state as it was sent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
@@ -56,7 +56,7 @@ const lookAlikes = [
   'javascript:alert(1)//https://app.example.com/cb?keep=1',
 ];
 
-test('the address itself is taken', async () => {
+test('the registered address itself is accepted', async () => {
   assert.equal((await browser.open(`/authorize?${new URLSearchParams(asking()).toString()}`)).status, 200);
   assert.equal(asking()['redirect_uri'], REGISTERED);
 });
@@ -132,7 +132,7 @@ for (const uri of loopbackLookAlikes) {
   });
 }
 
-test('of a confidential client the loopback port is not free', async () => {
+test('the loopback port of a confidential client must match', async () => {
   const at = (redirect_uri: string) =>
     browser.open(`/authorize?${new URLSearchParams(asking({ client_id: confidentialId, redirect_uri })).toString()}`);
   const other = await at(LOOPBACK.replace('8000', '9000'));
@@ -169,7 +169,7 @@ const queryOf = (raw: string): string => `${new URLSearchParams(asking({ state: 
 const brokenStates = ['%ff', '%C3', '%ED%A0%80', '%C0%80', 'a%EF%BF%BD%ff', '%EF%BF', '%00', 'a%00b', '%F5%80%80%80'];
 
 for (const raw of brokenStates) {
-  test(`a state that is no text is an error and does not come back: ${raw}`, async () => {
+  test(`an invalid state is an error and is not sent back: ${raw}`, async () => {
     const { status, location } = await browser.open(`/authorize?${queryOf(`state=${raw}`)}`);
     assert.equal(status, 303);
     const read = new URL(location ?? '').searchParams;
@@ -179,13 +179,13 @@ for (const raw of brokenStates) {
   });
 }
 
-test('a percent sign that begins no sequence is a percent sign', async () => {
+test('a percent sign that begins no sequence is a literal percent sign', async () => {
   const { action, nonce } = readForm(await browser.open(`/authorize?${queryOf('state=100%&x=%zz')}`));
   const { location } = await browser.post(action, { nonce, decision: 'deny' });
   assert.equal(new URL(location ?? '').searchParams.get('state'), '100%');
 });
 
-test('broken text before the address is trusted is a page', async () => {
+test('invalid text before the address is trusted is shown on a page', async () => {
   for (const name of ['client_id', 'redirect_uri']) {
     const query = `${new URLSearchParams(asking({ [name]: undefined })).toString()}&${name}=%ff`;
     const { status, location } = await browser.open(`/authorize?${query}`);
@@ -193,7 +193,7 @@ test('broken text before the address is trusted is a page', async () => {
   }
 });
 
-test('a long state survives the way through sign-in', async () => {
+test('a long state is kept through the sign-in', async () => {
   const stranger = createBrowser(server.origin);
   const state = 'ž'.repeat(1_024);
   const { location } = await stranger.open(`/authorize?${new URLSearchParams(asking({ state })).toString()}`);
@@ -208,7 +208,7 @@ test('a long state survives the way through sign-in', async () => {
   assert.equal((await stranger.open(returnTo)).status, 200);
 });
 
-test('registration refuses addresses that could not be trusted', async () => {
+test('registration rejects addresses that could not be trusted', async () => {
   const details = { name: 'App', trusted: false, now: new Date() };
   const bad = [
     'http://app.example.com/',

@@ -45,7 +45,7 @@ test('a rotating client gets a successor, in one statement, and the successor wo
   assert.equal(new Set([first, next, third].map(refreshOf)).size, 3);
 });
 
-test('a retry after nine seconds gets the same successor and a fresh access token', async () => {
+test('a retry after nine seconds gets the same successor and a new access token', async () => {
   const first = await newPair();
   const next = await refresh(refreshOf(first));
   wait(9_000);
@@ -56,7 +56,7 @@ test('a retry after nine seconds gets the same successor and a fresh access toke
   assert.equal((await read(alpha, accessOf(retry))).status, 200);
 });
 
-test('a rotated token that comes back after eleven seconds ends the grant', async () => {
+test('a rotated token that is reused after eleven seconds ends the grant', async () => {
   const first = await newPair();
   const next = await refresh(refreshOf(first));
   wait(11_000);
@@ -74,7 +74,7 @@ test('the ten seconds count from the rotation and not from the last retry', asyn
   assert.deepEqual(outcome(await refresh(refreshOf(first))), INVALID_GRANT);
 });
 
-test('the end by reuse stands in the audit, once, with its grant', async () => {
+test('the end by reuse is in the audit, once, with its grant', async () => {
   const first = await newPair();
   await refresh(refreshOf(first));
   wait(11_000);
@@ -112,7 +112,7 @@ test('fifty parallel refreshes over two servers all succeed with one and the sam
     const response = await fetch(`${origin}/token`, { method: 'POST', body: form });
     return { status: response.status, body: (await response.json()) as Record<string, string> };
   };
-  // The row is held until every connection of both servers waits for it, so that it is a race each time.
+  // The row is locked until every connection of both servers waits for it, so that it is a race each time.
   const { asked } = await transaction(sql, async (tx) => {
     await tx`select from refresh_token where hash = ${hash} for update`;
     const all = Promise.all(Array.from({ length: 50 }, (_, at) => post(at % 2 === 0 ? server.origin : second)));
@@ -128,7 +128,7 @@ test('fifty parallel refreshes over two servers all succeed with one and the sam
   assert.equal(new Set(answers.map(({ body }) => body['access_token'])).size, 50);
 });
 
-test('a rotated token is known for thirty days, and its reuse noticed', async () => {
+test('a rotated token is kept for thirty days, and its reuse detected', async () => {
   const [one, two] = [await newPair(), await newPair()];
   const [afterOne, afterTwo] = [await refresh(refreshOf(one)), await refresh(refreshOf(two))];
   wait(29 * DAY_MS);
@@ -140,7 +140,7 @@ test('a rotated token is known for thirty days, and its reuse noticed', async ()
   wait(-31 * DAY_MS);
 });
 
-test('a successor expires when it is idle for a year', async () => {
+test('a successor expires when it is unused for a year', async () => {
   const first = await refresh(refreshOf(await newPair()));
   wait(364 * DAY_MS);
   const next = await refresh(refreshOf(first));
@@ -150,7 +150,7 @@ test('a successor expires when it is idle for a year', async () => {
   wait(-730 * DAY_MS);
 });
 
-test('a token of a client that turns from stable to rotating rotates at its next use', async () => {
+test('a token of a client that changes from stable to rotating rotates at its next use', async () => {
   const code = await newCode({ client_id: other.client_id, redirect_uri: OTHER_REDIRECT });
   const first = await redeem(code, { ...other, redirect_uri: OTHER_REDIRECT });
   const stable = await refresh(refreshOf(first), other);
@@ -161,12 +161,12 @@ test('a token of a client that turns from stable to rotating rotates at its next
   assert.notEqual(refreshOf(rotated), refreshOf(first));
   await setRotation(other, false);
   const retry = await refresh(refreshOf(first), other);
-  assert.equal(refreshOf(retry), refreshOf(rotated), 'what has rotated stays so when the client turns back');
+  assert.equal(refreshOf(retry), refreshOf(rotated), 'a rotated token stays rotated when the client changes back');
   const kept = await refresh(refreshOf(rotated), other);
   assert.equal(refreshOf(kept), refreshOf(rotated));
 });
 
-test('a user who is disabled is refused, and let in again with the same token', async () => {
+test('the token of a disabled user is rejected, and works again when the user is enabled', async () => {
   const first = await newPair();
   await sql`update users set date_disabled = now() where id = ${server.adaId}`;
   assert.deepEqual(outcome(await refresh(refreshOf(first))), INVALID_GRANT);
@@ -174,7 +174,7 @@ test('a user who is disabled is refused, and let in again with the same token', 
   assert.deepEqual(outcome(await refresh(refreshOf(first))), OK);
 });
 
-test('a scope that is refused rotates nothing', async () => {
+test('a rejected scope rotates nothing', async () => {
   const first = await newPair();
   const wider = await refresh(refreshOf(first), { scope: 'user_full_access' });
   assert.deepEqual(outcome(wider), [400, 'invalid_scope']);

@@ -1,4 +1,4 @@
-/** POST /register where the operator has opened it: anybody may, and nobody without end. */
+/** POST /register with open registration: without authentication, but limited. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startAuthorizationServer } from './oauth-server.ts';
@@ -11,7 +11,7 @@ const register = (uri: string): Promise<Response> =>
     body: JSON.stringify({ redirect_uris: [uri] }),
   });
 
-test('anybody may register twenty clients, refused ones not counted, and then one each three minutes', async () => {
+test('any caller may register twenty clients, rejected ones not counted, and then one each three minutes', async () => {
   for (let tries = 0; tries < 25; tries += 1) assert.equal((await register('http://x.example')).status, 400);
   for (let made = 0; made < 20; made += 1) assert.equal((await register('https://x.example/cb')).status, 201);
   const refused = await register('https://x.example/cb');

@@ -1,4 +1,4 @@
-/** POST /register: closed to strangers, open to those we know, and what is wrong is told at once (RFC 7591). */
+/** POST /register: closed to unknown callers, open to authorized ones, and all errors are reported at once (RFC 7591). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
@@ -33,7 +33,7 @@ async function rowOf(clientId: unknown) {
 
 const countClients = async (): Promise<unknown> => (await sql`select count(*) from client`)[0]?.['count'];
 
-test('strangers are refused, and told how to prove that they are none', async () => {
+test('unknown callers are rejected, with how to authenticate', async () => {
   const before = await countClients();
   for (const headers of [{}, { Authorization: 'Basic eDp5' }, { Authorization: 'Bearer hal_it_nonsense' }]) {
     const answer = await register(minimal, headers);
@@ -43,7 +43,7 @@ test('strangers are refused, and told how to prove that they are none', async ()
   assert.equal(await countClients(), before);
 });
 
-test('a registration token makes clients that nobody owns and nobody has looked at', async () => {
+test('a registration token creates clients without owner and unverified', async () => {
   const { status, headers, body } = await register(
     { ...minimal, client_name: 'New', contacts: ['dev@x.example'] },
     invited,
@@ -73,7 +73,7 @@ test('a registration token makes clients that nobody owns and nobody has looked 
   });
 });
 
-test('a client that was registered can be used at once', async () => {
+test('a registered client can be used at once', async () => {
   const { body } = await register(minimal, invited);
   const credentials = { client_id: String(body['client_id']), client_secret: String(body['client_secret']) };
   const code = await server.newCode({ client_id: credentials.client_id, redirect_uri: CALLBACK });
@@ -89,10 +89,10 @@ test('a public client gets no secret', async () => {
   assert.deepEqual([row?.['is_public'], row?.['rotates_refresh_tokens']], [true, true]);
 });
 
-test('a registration token ends with its days, and is stored as a hash', async () => {
+test('a registration token expires after its days, and is stored as a hash', async () => {
   const rows = await sql`select t::text from registration_token t`;
   assert.ok(!JSON.stringify(rows).includes(invitation.slice('hal_it_'.length)));
-  // Its own, since time goes back afterwards, and what was counted in the future stays counted.
+  // A server of its own, since the clock goes back afterwards, and what was counted in the future stays counted.
   const short = { Authorization: `Bearer ${await createRegistrationToken(sql, { days: 7, now: START })}` };
   server.wait(7 * DAY_MS - 1_000);
   assert.equal((await register(minimal, short)).status, 201);
@@ -122,7 +122,7 @@ test('a session on our own pages registers an app of its own', async () => {
   }
 });
 
-test('a session is worth nothing to another site', async () => {
+test('a session is rejected from another site', async () => {
   const cookie = { Cookie: browser.cookie() ?? '' };
   const before = await countClients();
   for (const foreign of [
@@ -145,7 +145,7 @@ test('no other origin may read the answer', async () => {
   assert.equal(response.headers.get('access-control-allow-origin'), null);
 });
 
-test('every fault is told at once; one of an address is invalid_redirect_uri', async () => {
+test('all errors are reported at once; one of an address is invalid_redirect_uri', async () => {
   const { status, body } = await register(
     {
       redirect_uris: ['http://x.example/cb', 'javascript:alert(1)'],
@@ -154,7 +154,7 @@ test('every fault is told at once; one of an address is invalid_redirect_uri', a
       grant_types: ['implicit'],
       response_types: 'code',
       scope: 'platform',
-      contacts: ['nobody'],
+      contacts: ['unknown'],
     },
     invited,
   );
@@ -172,7 +172,7 @@ test('every fault is told at once; one of an address is invalid_redirect_uri', a
     assert.match(String(body['error_description']), part);
 });
 
-test('metadata that cannot be read are invalid_client_metadata', async () => {
+test('malformed metadata are invalid_client_metadata', async () => {
   const hostile = [
     '',
     '[]',
@@ -192,7 +192,7 @@ test('metadata that cannot be read are invalid_client_metadata', async () => {
   assert.match(String(form.body['error_description']), /application\/json/);
 });
 
-test('a client has a name that people can see, and all of it', async () => {
+test('the name of a client must be fully visible', async () => {
   for (const name of ['\u200b', '\u3164', '\u2800', 'Pay\u200bPal', 'Pay\u00adPal']) {
     const { status, body } = await register({ ...minimal, client_name: name }, invited);
     assert.deepEqual([status, body['error']], [400, 'invalid_client_metadata'], JSON.stringify(name));
@@ -200,7 +200,7 @@ test('a client has a name that people can see, and all of it', async () => {
   }
 });
 
-test('what we do not know is ignored, and nothing is fetched', async () => {
+test('unknown metadata are ignored, and nothing is fetched', async () => {
   const unknown = {
     client_uri: 'https://new.example.com',
     logo_uri: 'https://new.example.com/logo.svg',

@@ -1,4 +1,4 @@
-/** Every resource of the table with something at its address, and requests to it as they stand on the wire. */
+/** Every resource of the table with an existing object, and raw requests to it. */
 import { connect } from 'node:net';
 import { METHODS, type Method, type Resource } from '#http/route.ts';
 import { testClock } from '../setup/clock.ts';
@@ -8,7 +8,7 @@ import { fillIn, resourceTable } from './route-table.ts';
 export type Answer = {
   status: number;
   headers: Readonly<Record<string, string>>;
-  /** Whatever came behind the head until the connection was closed. */
+  /** The bytes after the head until the connection was closed. */
   body: string;
 };
 /** A header of null is not sent. */
@@ -28,7 +28,7 @@ function readAnswer(text: string): Answer {
   return { status: Number(statusLine.split(' ')[1]), headers: all, body: text.slice(end + 4) };
 }
 
-/** One request on a connection of its own, without anything that a client library adds. */
+/** Sends one request on a connection of its own, without the headers that a client library adds. */
 function exchange(port: number, text: string): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const chunks: Buffer[] = [];
@@ -60,17 +60,17 @@ const createAsk =
 
 export type Place = {
   route: Resource;
-  /** As the table writes it. */
+  /** As in the table. */
   path: string;
-  /** With ids that lead to something. */
+  /** With ids of existing objects. */
   at: string;
   methods: readonly Method[];
   allow: readonly string[];
-  /** Of somebody who may do this here. */
+  /** A token that may do this here. */
   bearer: (method: Method) => { Authorization: string };
 };
 
-/** Of the two kinds of tokens the one that reads what is there. */
+/** Of the two kinds of tokens the one that may read this. */
 async function readerOf(app: FurnishedApp, ask: Ask, at: string): Promise<string> {
   for (const token of [app.token, app.platformToken]) {
     const { status } = await ask('GET', at, { Authorization: `Bearer ${token}` });
@@ -79,7 +79,7 @@ async function readerOf(app: FurnishedApp, ask: Ask, at: string): Promise<string
   throw new Error(`Neither the store's token nor the platform's finds anything at ${at}`);
 }
 
-/** What goes on without end has one form and no end to wait for: test/journeys/held.test.ts reads it. */
+/** Endless responses have one format: test/journeys/held.test.ts reads them. */
 export function isStream({ operations }: Resource): boolean {
   return operations.GET?.isStream === true;
 }
@@ -97,7 +97,7 @@ async function placeOf(app: FurnishedApp, ask: Ask, route: Resource): Promise<Pl
 }
 
 export async function startWalk() {
-  // The request that a pending delivery would be sent with tells the time, so its tag lasts no longer than a second.
+  // The preview of a pending delivery contains the present time, so its tag lasts no longer than a second.
   const now = new Date();
   const clock = { ...testClock(), now: () => now };
   const app = await startFurnishedApp({ env: { API_RATE_PER_SECOND: '0' }, clock });
@@ -108,7 +108,7 @@ export async function startWalk() {
   return { app, ask, places, readable };
 }
 
-/** The entries of a header that is a list, in order of the alphabet. */
+/** Returns the entries of a header that is a list, sorted. */
 export function listOf(header: string | undefined): string[] {
   return (header ?? '')
     .split(',')

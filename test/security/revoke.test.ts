@@ -1,4 +1,4 @@
-/** POST /revoke (RFC 7009): a client ends what is its own, and nothing else. */
+/** POST /revoke (RFC 7009): a client revokes its own tokens, and no others. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startAuthorizationServer } from './oauth-server.ts';
@@ -24,7 +24,7 @@ async function assertWorks({ access, refresh: refreshToken }: { access: string; 
   assert.equal((await refresh(refreshToken)).status, 200);
 }
 
-test('a refresh token that is revoked ends the grant: all its tokens, at the next request', async () => {
+test('a revoked refresh token ends the grant: all its tokens, at the next request', async () => {
   const { access, refresh: refreshToken } = await newPair();
   const { body } = await refresh(refreshToken);
   const answer = await revoke({ token: refreshToken, ...client });
@@ -33,7 +33,7 @@ test('a refresh token that is revoked ends the grant: all its tokens, at the nex
   assert.equal((await refresh(refreshToken)).body['error'], 'invalid_grant');
 });
 
-test('an access token that is revoked ends alone', async () => {
+test('a revoked access token ends alone', async () => {
   const pair = await newPair();
   const { body } = await refresh(pair.refresh);
   assert.equal((await revoke({ token: pair.access, ...client })).status, 200);
@@ -41,24 +41,24 @@ test('an access token that is revoked ends alone', async () => {
   await assertWorks({ ...pair, access: String(body['access_token']) });
 });
 
-test("another client's refresh token is answered like one that was revoked, and stays", async () => {
+test("another client's refresh token is answered like a revoked one, and stays valid", async () => {
   const pair = await newPair();
   assert.equal((await revoke({ token: pair.refresh, ...other })).status, 200);
   await assertWorks(pair);
 });
 
-test("another client's access token is answered like one that was revoked, and stays", async () => {
+test("another client's access token is answered like a revoked one, and stays valid", async () => {
   const pair = await newPair();
   assert.equal((await revoke({ token: pair.access, ...other })).status, 200);
   await assertWorks(pair);
 });
 
-test('what is no token at all is answered like one that was revoked', async () => {
+test('a malformed token is answered like a revoked one', async () => {
   const unknown = [`hal_at_${'a'.repeat(43)}`, `hal_rt_${'a'.repeat(43)}`, 'x', client.client_secret];
   for (const text of unknown) assert.equal((await revoke({ token: text, ...client })).status, 200, text);
 });
 
-test('the hint does not matter, whatever it says', async () => {
+test('the token_type_hint is ignored', async () => {
   for (const hint of ['access_token', 'refresh_token', 'nonsense']) {
     const pair = await newPair();
     assert.equal((await revoke({ token: pair.refresh, token_type_hint: hint, ...client })).status, 200);
@@ -66,7 +66,7 @@ test('the hint does not matter, whatever it says', async () => {
   }
 });
 
-test('a token that was rotated ends the grant as well', async () => {
+test('a rotated token ends the grant as well', async () => {
   await sql`update client set rotates_refresh_tokens = true where client_id = ${client.client_id}`;
   const pair = await newPair();
   const { body } = await refresh(pair.refresh);
@@ -74,7 +74,7 @@ test('a token that was rotated ends the grant as well', async () => {
   assert.equal((await refresh(String(body['refresh_token']))).body['error'], 'invalid_grant');
 });
 
-test('each revocation stands in the audit once', async () => {
+test('each revocation is in the audit once', async () => {
   const pair = await newPair();
   await sql`delete from audit`;
   for (const given of [pair.access, pair.access, pair.refresh, pair.refresh]) await revoke({ token: given, ...client });
@@ -82,12 +82,12 @@ test('each revocation stands in the audit once', async () => {
     select a.action, a.user_id, c.client_id, a.store_id, a.address from audit a join client c on c.id = a.client
     order by a.id`;
   const { client_id } = client;
-  const deed = { user_id: server.adaId, client_id, store_id: alpha, address: '127.0.0.1' };
+  const entry = { user_id: server.adaId, client_id, store_id: alpha, address: '127.0.0.1' };
   assert.deepEqual(
     [...rows],
     [
-      { action: 'access_token_revoked', ...deed },
-      { action: 'grant_revoked', ...deed },
+      { action: 'access_token_revoked', ...entry },
+      { action: 'grant_revoked', ...entry },
     ],
   );
 });
@@ -110,7 +110,7 @@ test('a request without a token, with two, or of another type is invalid_request
   assert.deepEqual(await errorOf(await revoke({ token: 'a', ...client }, json)), invalid);
 });
 
-test('any origin may call it, and reads nothing of a person by it', async () => {
+test('any origin may call it, and reads no data of a person by it', async () => {
   const preflight = await fetch(`${origin}/revoke`, {
     method: 'OPTIONS',
     headers: { 'Access-Control-Request-Method': 'POST' },

@@ -22,11 +22,11 @@ test('an unknown address and a wrong password get the same page, with the addres
   assert.equal(browser.cookie(), undefined);
 });
 
-test('whoever has an address that browsers do not know as one can type it, and signs in with it', async () => {
+test('an address that browsers reject as an e-mail address can be typed, and signs in', async () => {
   const email = 'jörg@bücher.example';
   await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password: PASSWORD, now: server.now() });
   const browser = newBrowser();
-  // A browser checks and rewrites what stands in a field of the type email.
+  // A browser checks and rewrites the value of a field of the type email.
   assert.match((await browser.open('/sign-in')).text, /<input\s+type="text"\s+id="email"/);
   assert.equal((await browser.signIn(email)).status, 303);
   assert.match((await browser.open('/account')).text, /jörg@bücher\.example/);
@@ -53,7 +53,7 @@ test('on https the cookie is bound to the host', async () => {
   assert.ok(cookie.includes('Secure') && cookie.includes('Path=/') && !cookie.includes('Domain'));
 });
 
-test('sign-out ends the session everywhere, and the browser forgets it', async () => {
+test('sign-out ends the session everywhere, and the browser deletes its cookie', async () => {
   const browser = newBrowser();
   await browser.signIn(ada);
   const session = browser.jar.get('halcyon') ?? '';
@@ -64,12 +64,12 @@ test('sign-out ends the session everywhere, and the browser forgets it', async (
   assert.equal((await browser.open('/account')).status, 303);
 });
 
-test('without somewhere to return to, sign-in leads to where somebody begins', async () => {
+test('without return_to, sign-in leads to the start page', async () => {
   const browser = newBrowser();
   assert.equal((await browser.signIn(ada)).location, '/home');
   const { status, location } = await browser.open('/sign-in');
   assert.deepEqual([status, location], [303, '/home']);
-  assert.equal((await browser.open('/sign-in?return_to=/authorize')).status, 200, 'to sign in as somebody else');
+  assert.equal((await browser.open('/sign-in?return_to=/authorize')).status, 200, 'to sign in as another user');
 });
 
 test('a session ends after its thirty days', async () => {
@@ -98,7 +98,7 @@ test('return_to leads to paths of this site only', async () => {
   assert.deepEqual([status, location], [303, '/authorize?x=1']);
 });
 
-test('a post from another site signs nobody in or out', async () => {
+test('a post from another site can sign a user neither in nor out', async () => {
   const browser = newBrowser();
   const headers = { 'Sec-Fetch-Site': 'cross-site' };
   assert.equal((await browser.post('/sign-in', { email: ada, password: PASSWORD }, headers)).status, 403);
@@ -106,12 +106,12 @@ test('a post from another site signs nobody in or out', async () => {
   assert.equal((await browser.post('/sign-out', {}, headers)).status, 403);
 });
 
-test('a form behind the sign-in, sent by nobody, leads to the sign-in and then to the account', async () => {
+test('a form that requires a session, sent without one, leads to the sign-in and then to the account', async () => {
   const { status, location } = await newBrowser().post('/account/password', { current: PASSWORD, password: 'x' });
   assert.deepEqual([status, location], [303, '/sign-in?return_to=%2Faccount']);
 });
 
-test('who is disabled has a wrong password, and signed in already is so no longer, in every process', async () => {
+test('the password of a disabled user is wrong, and their sessions end, in every process', async () => {
   const second = createBrowser(await server.startSecond());
   const browser = newBrowser();
   for (const each of [browser, second]) assert.equal((await each.signIn(server.bob)).status, 303);
@@ -121,10 +121,10 @@ test('who is disabled has a wrong password, and signed in already is so no longe
   const refused = await newBrowser().signIn(server.bob);
   assert.deepEqual([refused.status, refused.text], [422, wrong.text]);
   await sql`update users set date_disabled = null where id = ${server.bobId}`;
-  assert.equal((await browser.open('/account')).status, 200, 'what was kept out comes back');
+  assert.equal((await browser.open('/account')).status, 200, 'the session works again once the user is enabled');
 });
 
-test('a user needs an address, a password of ten characters, and an address of their own', async () => {
+test('a user needs an address, a password of ten characters, and a unique address', async () => {
   const passwords = createPasswords({ hashesAtOnce: 1 });
   const user = { email: 'new@example.com', password: '🐎'.repeat(10), now: new Date() };
   const status = (changes: Partial<typeof user>) =>
@@ -148,7 +148,7 @@ test('a user needs an address, a password of ten characters, and an address of t
   assert.equal(await status({ email: 'NEW@example.com' }), 409);
 });
 
-test('the e-mail address itself is no password', async () => {
+test('the e-mail address is rejected as a password', async () => {
   const passwords = createPasswords({ hashesAtOnce: 1 });
   const user = { email: 'Long.Enough@example.com', now: new Date() };
   for (const password of ['Long.Enough@example.com', ' long.enough@EXAMPLE.com '])

@@ -1,4 +1,4 @@
-/** Whoever comes from another store meets nothing: every link of one store's graph, with every method, by another's token. */
+/** A token of another store gives no access: every link of one store's graph, with every method. */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { actionsIn, fill } from '../representations/crawl/actions.ts';
@@ -7,16 +7,16 @@ import { walk } from '../representations/crawl/walk.ts';
 import { inhabit } from '../setup/inhabited.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
-/** Everybody's, or everybody's own under one address. */
+/** Shared by all stores, or different for each caller under one address. */
 const SHARED = /^\/(?:$|stores$|users$|clients$|token$|rels(?:\/|$)|docs$|openapi\.json$|register$|authorize$)/;
 
 const fixture = await inhabit();
 const [hal, , siren] = readers;
 assert.ok(hal !== undefined && siren !== undefined);
-/** The addresses of Ada's graph, and what can be done there. */
+/** The addresses of Ada's graph, and the actions there. */
 const graph = new Map<string, ReturnType<typeof actionsIn>>();
-/** What is done at addresses of its own, where nothing is to be read. */
-const deeds = new Map<string, ReturnType<typeof actionsIn>[number]>();
+/** Actions at addresses of their own, which cannot be read. */
+const actionsByPath = new Map<string, ReturnType<typeof actionsIn>[number]>();
 
 before(async () => {
   for (const token of [fixture.tokens.store, fixture.tokens.user]) {
@@ -26,7 +26,8 @@ before(async () => {
       if (SHARED.test(pathname) || !text.startsWith('{')) continue;
       const actions = Map.groupBy(actionsIn(text), (action) => new URL(action.href).pathname);
       graph.set(pathname, actions.get(pathname) ?? []);
-      for (const [place, [action]] of actions) if (place !== pathname && action !== undefined) deeds.set(place, action);
+      for (const [place, [action]] of actions)
+        if (place !== pathname && action !== undefined) actionsByPath.set(place, action);
     }
   }
 });
@@ -43,7 +44,7 @@ async function tables(): Promise<string> {
   return row?.all ?? '';
 }
 
-test('the graph is worth walking', () => {
+test('the graph is large enough', () => {
   assert.ok(graph.size > 40, `${graph.size} addresses`);
   for (const kind of [
     /^\/webhooks\/\d+$/,
@@ -75,15 +76,15 @@ for (const method of METHODS) {
   });
 }
 
-test('nothing is done to what is another store’s, at the addresses of deeds', async () => {
+test('actions on resources of another store are rejected, at the addresses of actions', async () => {
   for (const kind of ['rotate_key', 'test', 'recover', 'resend', 'send_webhooks']) {
     assert.ok(
-      [...deeds.keys()].some((path) => path.endsWith(`/${kind}`)),
+      [...actionsByPath.keys()].some((path) => path.endsWith(`/${kind}`)),
       kind,
     );
   }
   const present = await tables();
-  for (const [path, action] of deeds) {
+  for (const [path, action] of actionsByPath) {
     for (const all of [false, true]) {
       const response = await fixture.call('POST', path, { token: fixture.tokens.foreign, body: fill(action, all) });
       assert.equal(response.status, 404, `${path}: ${await response.text()}`);
@@ -95,7 +96,7 @@ test('nothing is done to what is another store’s, at the addresses of deeds', 
   assert.equal(await tables(), present);
 });
 
-test('a person of another store who is signed in meets nothing either', async () => {
+test('a signed-in person of another store has no access either', async () => {
   const headers = { Cookie: fixture.bobsBrowser.cookie() ?? '' };
   for (const path of graph.keys()) {
     const response = await fixture.call('GET', path, { accept: 'text/html', headers });
@@ -104,7 +105,7 @@ test('a person of another store who is signed in meets nothing either', async ()
   }
 });
 
-test('at the addresses that everybody has, each sees their own', async () => {
+test('at shared addresses each caller sees their own resources', async () => {
   for (const path of ['/', '/stores']) {
     const text = await (await fixture.call('GET', path, { token: fixture.tokens.foreign })).text();
     assert.ok(text.includes(`/stores/${fixture.foreign}`), path);
@@ -113,7 +114,7 @@ test('at the addresses that everybody has, each sees their own', async () => {
   }
 });
 
-test('without a token, nothing of the graph is to be had', async () => {
+test('without a token, no part of the graph can be read', async () => {
   for (const path of graph.keys()) {
     const response = await fetch(fixture.origin + path, { headers: { 'SERVICE-API-VERSION': '1' } });
     await response.arrayBuffer();

@@ -1,4 +1,4 @@
-/** Sign-in under attack: guessing is slow from anywhere, and the owner always gets in. */
+/** Sign-in under attack: guessing is slow from anywhere, and the owner can always sign in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAttempts } from '#identity/accounts/attempts.ts';
@@ -12,7 +12,7 @@ const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' });
 const { ada, bob, sql } = server;
 const HOUR = 3_600_000;
 
-/** Each test has an address of its own; the server trusts the proxy that the tests are. */
+/** Each test has an address of its own; the server trusts the tests as its proxy. */
 let places = 0;
 function newPlace() {
   places += 1;
@@ -22,23 +22,24 @@ const guess = (browser: Browser, email: string, from = newPlace(), password = 'w
   browser.post('/sign-in', { email, password }, from);
 const newBrowser = (origin = server.origin) => createBrowser(origin);
 
-/** Guesses at an account, each from another address, until one is refused; how many were judged. */
+/** Guesses at an account, each from another address, until one is rejected; returns how many were checked. */
 async function exhaust(email: string): Promise<number> {
-  for (let judged = 0; judged < 100; judged += 1) if ((await guess(newBrowser(), email)).status === 429) return judged;
-  throw new Error('Guessing was never refused');
+  for (let checked = 0; checked < 100; checked += 1)
+    if ((await guess(newBrowser(), email)).status === 429) return checked;
+  throw new Error('No guess was rejected');
 }
-/** The device cookies that a browser has: name and value. */
+/** The device cookies of a browser: name and value. */
 const devicesOf = ({ jar }: Browser) => [...jar].filter(([name]) => name.startsWith('halcyon-device-'));
 const assertRefused = async (email: string) => assert.equal((await guess(newBrowser(), email)).status, 429);
 
-test('guessing at an account from ever new addresses is refused after ten, for the right password too', async () => {
+test('guesses at an account from ever new addresses are rejected after ten, for the right password too', async () => {
   assert.equal(await exhaust(ada), 10);
   assert.equal((await guess(newBrowser(), ada, newPlace(), PASSWORD)).status, 429);
-  assert.equal((await guess(newBrowser(), ada.toUpperCase())).status, 429, 'in whatever case it is written');
+  assert.equal((await guess(newBrowser(), ada.toUpperCase())).status, 429, 'in any case of letters');
   server.wait(HOUR);
 });
 
-test('the page of a refusal says how long it takes, and promises no mail where none is sent', async () => {
+test('the page of a rejection says how long it lasts, and offers a mail only if a mail server is set up', async () => {
   await exhaust(ada);
   const page = await guess(newBrowser(), ada);
   assert.equal(page.headers.get('retry-after'), '60');
@@ -48,7 +49,7 @@ test('the page of a refusal says how long it takes, and promises no mail where n
   server.wait(HOUR);
 });
 
-test('the owner gets in from a browser that has signed in before, whatever strangers do', async () => {
+test('the owner can sign in from a browser that has signed in before, whatever others do', async () => {
   const own = newBrowser();
   await own.signIn(ada);
   await own.post('/sign-out', {});
@@ -58,7 +59,7 @@ test('the owner gets in from a browser that has signed in before, whatever stran
   server.wait(HOUR);
 });
 
-test("guessing from the owner's own browser is slow as well, and holds up no other browser of theirs", async () => {
+test("guesses from the owner's own browser are slowed as well, and do not affect their other browsers", async () => {
   const [stolen, own] = [newBrowser(), newBrowser()];
   for (const browser of [stolen, own]) await browser.signIn(ada);
   for (let i = 0; i < 10; i += 1) assert.equal((await guess(stolen, ada)).status, 422);
@@ -76,7 +77,7 @@ test('a device that signed in to one account has no tries of its own for another
   server.wait(HOUR);
 });
 
-test('a browser in which two people sign in is known to both', async () => {
+test('a browser in which two people sign in is a known device of both', async () => {
   const shared = newBrowser();
   for (const email of [ada, bob]) await shared.signIn(email);
   for (const email of [ada, bob]) {
@@ -86,7 +87,7 @@ test('a browser in which two people sign in is known to both', async () => {
   server.wait(HOUR);
 });
 
-test('a browser is known to five accounts, those it signed in to last', async () => {
+test('a browser is a known device of five accounts, those it signed in to last', async () => {
   await sql`
     insert into users (id, email, password_hash, date_created)
     select 100 + n, 'shared' || n || '@example.com', password_hash, now()
@@ -131,14 +132,14 @@ test('a device cookie gives no tries after its year', async () => {
   server.wait(HOUR);
 });
 
-test('whoever collects the cookies of four browsers has thirty guesses, not forty', async () => {
-  let judged = 0;
+test('the cookies of four browsers give thirty guesses, not forty', async () => {
+  let checked = 0;
   for (let n = 0; n < 4; n += 1) {
     const browser = newBrowser();
     await browser.signIn(ada);
-    for (let i = 0; i < 10; i += 1) if ((await guess(browser, ada)).status === 422) judged += 1;
+    for (let i = 0; i < 10; i += 1) if ((await guess(browser, ada)).status === 422) checked += 1;
   }
-  assert.equal(judged, 30);
+  assert.equal(checked, 30);
   server.wait(HOUR);
 });
 
@@ -163,27 +164,27 @@ test('a forged device cookie gives no tries', async () => {
   server.wait(HOUR);
 });
 
-test('one address has fifty guesses at whomever it tries, and takes none from the accounts afterwards', async () => {
+test('one address has fifty guesses over all accounts, and uses up no tries of the accounts afterwards', async () => {
   const here = newPlace();
   const subject = here['X-Forwarded-For'];
   for (let i = 0; i < 49; i += 1)
     await createThrottle({ sql }).take([{ limit: 'sign-in from address', subject }], server.now());
-  assert.equal((await guess(newBrowser(), 'nobody@example.com', here)).status, 422);
+  assert.equal((await guess(newBrowser(), 'unknown@example.com', here)).status, 422);
   for (let i = 0; i < 12; i += 1) assert.equal((await guess(newBrowser(), bob, here)).status, 429);
-  assert.equal((await guess(newBrowser(), bob)).status, 422, 'from elsewhere it is judged');
+  assert.equal((await guess(newBrowser(), bob)).status, 422, 'from another address it is checked');
   server.wait(HOUR);
 });
 
-test('who gives the right password uses up nothing', async () => {
+test('the right password uses up no tries', async () => {
   const here = newPlace();
   for (let i = 0; i < 30; i += 1) assert.equal((await guess(newBrowser(), bob, here, PASSWORD)).status, 303);
 });
 
-test('a refused try computes no hash', async () => {
+test('a rejected try computes no hash', async () => {
   const real = createPasswords({ hashesAtOnce: 2 });
-  let judged = 0;
+  let checked = 0;
   const verify: typeof real.verify = (...given) => {
-    judged += 1;
+    checked += 1;
     return real.verify(...given);
   };
   const devices = createDevices({ keys: [Buffer.alloc(32, 1)], authUrl: server.origin });
@@ -194,11 +195,11 @@ test('a refused try computes no hash', async () => {
     Array.from({ length: 30 }, () => attempt(request, { email: ada, password: 'wrong' })),
   );
   assert.equal(kinds.filter(({ kind }) => kind === 'wrong').length, 10);
-  assert.equal(judged, 10);
+  assert.equal(checked, 10);
   server.wait(HOUR);
 });
 
-test('a try that nobody had the time to judge uses up nothing', async () => {
+test('a try that was not checked for lack of capacity uses up nothing', async () => {
   const devices = createDevices({ keys: [Buffer.alloc(32, 1)], authUrl: server.origin });
   const busy = createPasswords({ hashesAtOnce: 0, hashesWaiting: 0 });
   const attempt = createAttempts({ sql, throttle: createThrottle({ sql }), devices, passwords: busy });
@@ -208,19 +209,19 @@ test('a try that nobody had the time to judge uses up nothing', async () => {
   assert.equal((await newBrowser().signIn(ada)).status, 303);
 });
 
-test('an account that does not exist is refused as one that does', async () => {
-  assert.equal(await exhaust('nobody@example.com'), 10);
+test('an unknown account is rejected like an existing one', async () => {
+  assert.equal(await exhaust('unknown@example.com'), 10);
   server.wait(HOUR);
 });
 
-test('what one process has counted counts in another', async () => {
+test('the count is shared by all processes', async () => {
   await exhaust(ada);
   const second = await server.startSecond();
   assert.equal((await guess(newBrowser(second), ada)).status, 429);
   server.wait(HOUR);
 });
 
-test('the device cookie is for this host alone, out of reach of scripts, and lasts a year', async () => {
+test('the device cookie is for this host alone, hidden from scripts, and lasts a year', async () => {
   const [, plain = ''] = (await newBrowser().signIn(ada)).headers.getSetCookie();
   assert.match(plain, /^halcyon-device-[A-Za-z0-9_-]{12}=[A-Za-z0-9_-]{22}\.[0-9]{10}\.[A-Za-z0-9_-]{43}; /);
   for (const part of ['Path=/', 'HttpOnly', 'SameSite=Lax', 'Max-Age=31536000']) assert.ok(plain.includes(part), part);
@@ -233,7 +234,7 @@ test('the device cookie is for this host alone, out of reach of scripts, and las
   assert.equal(devices.recognize(request, { ...account, email: 'ADA@example.com' }), value.split('.')[0]);
 });
 
-test('two spellings that the database takes for one account are one account to guess at', async () => {
+test('two spellings that the database considers one account are counted as one', async () => {
   await sql`insert into users (id, email, password_hash, date_created) select 9, 'ida@example.com', password_hash, now() from users limit 1`;
   const [found] = await sql<{ one: boolean }[]>`select lower('İda@example.com') = lower('ida@example.com') as one`;
   for (let i = 0; i < 10; i += 1) await guess(newBrowser(), i % 2 === 0 ? 'ida@example.com' : 'IDA@example.com');

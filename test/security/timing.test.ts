@@ -1,4 +1,4 @@
-/** What does not exist takes as long as what is wrong: an answer's time tells nobody who has an account or a client. */
+/** An unknown subject takes as long as a wrong secret: response times do not reveal which accounts and clients exist. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
@@ -6,7 +6,7 @@ import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
 const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' });
 const { origin, client, ada } = server;
 
-/** So that neither slows down, each question comes from an address of its own. */
+/** Each request comes from an address of its own, so that neither is throttled. */
 let places = 0;
 function newPlace() {
   places += 1;
@@ -20,10 +20,10 @@ async function timeOf(work: () => Promise<unknown>): Promise<number> {
   await work();
   return performance.now() - start;
 }
-/** Of the quicker half the middle: what a busy machine adds is mostly left out. */
+/** The median of the quicker half: leaves out most of the noise of a busy machine. */
 const quartile = (times: readonly number[]): number => times.toSorted((a, b) => a - b)[times.length >> 2] ?? NaN;
 
-/** How much longer the first takes: asked in turn, so that a busy machine is busy for both. */
+/** Returns how much longer the first takes: alternating, so that load affects both. */
 async function ratioOf(rounds: number, one: () => Promise<unknown>, other: () => Promise<unknown>): Promise<number> {
   const times: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round += 1) {
@@ -37,9 +37,9 @@ test('an unknown address takes as long at sign-in as a wrong password', async ()
   let people = 0;
   const signIn = (email: string) => createBrowser(origin).post('/sign-in', { email, password: 'wrong' }, newPlace());
   const unknown = () => signIn(`nobody${(people += 1)}@example.com`);
-  // An account has ten tries before it is refused without any work.
+  // An account has ten tries before it is rejected without a hash.
   const ratio = await ratioOf(9, unknown, () => signIn(ada));
-  // Without the hash, which is most of the work, it is a sixth.
+  // Without the hash, which is most of the work, it takes a sixth.
   assert.ok(ratio > 0.5 && ratio < 2, `${ratio.toFixed(2)} times as long`);
 });
 
@@ -51,6 +51,6 @@ test('an unknown client takes as long as a wrong secret', async () => {
   let strangers = 0;
   const unknown = () => ask((strangers += 1).toString(16).padStart(24, '0'));
   const ratio = await ratioOf(201, unknown, () => ask(client.client_id));
-  // Coarse: that both cost the same statements is shown in client-auth.test.ts.
+  // Coarse: client-auth.test.ts proves that both cost the same statements.
   assert.ok(ratio > 0.5 && ratio < 2, `${ratio.toFixed(2)} times as long`);
 });

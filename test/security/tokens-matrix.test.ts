@@ -1,6 +1,6 @@
 /**
- * Every address of src/server/routes.ts that leads into a store, with every method, asked by everybody whom that store does not
- * concern: nothing of it is told, nothing in it changes. A new route is in the matrix as soon as it is in the table.
+ * Every address of src/server/routes.ts within a store, with every method, requested by all callers without access to that store:
+ * nothing of it is shown, nothing in it changes. A new route is in the matrix as soon as it is in the table.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,14 +13,14 @@ import { startFurnishedApp } from '../setup/furnished.ts';
 import { letAppIn } from '../setup/let-in.ts';
 import { fillIn, resourceTable, routeTable } from './route-table.ts';
 
-/** Stands in every name of the other store, so that whatever shows one of them shows this. */
+/** Part of every name of the other store, so that each answer that shows one of them contains it. */
 const MARK = 'quetzal';
 
 const app = await startFurnishedApp();
 const { sql, baseUrl, clock, platformToken } = app;
 const now = clock.now();
 
-// Ada's app was let into her store A. Bob has store B and an app in it.
+// Ada's app has access to her store A. Bob has store B and an app in it.
 const password = 'correct horse battery';
 const email = `bob@${MARK}.example`;
 const { id: bob } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password, now });
@@ -34,7 +34,7 @@ const newToken = async (grant: { userId: number; storeId: number }): Promise<str
   (await letAppIn(app, { ...grant, clientId, now })).access_token;
 const own = await newToken({ userId: bob, storeId });
 
-/** Lets Ada's app, and it alone, into her account instead of one store. */
+/** Gives Ada's app, and it alone, access to her account instead of one store. */
 const accountToken = await newToken({ userId: app.userId, storeId: app.storeId });
 await sql`
   update access_grant set scope = 'user_full_access', store_id = null
@@ -65,18 +65,18 @@ const url = `https://${MARK}.example/hook`;
 const webhook = { name: `Hook ${MARK}`, format: 'json', url, encryption_key: MARK, event_resource: 'transaction' };
 const event = { event: 'transaction/created', resource: { id: 77, text: MARK, _embedded: { 'svc:items': [{}] } } };
 const { id: webhookId } = await made(`/stores/${storeId}/webhooks`, own, webhook);
-// A listener's, with something that waits for it.
+// A pull webhook, with a pending delivery.
 const { id: heldId } = await made(`/stores/${storeId}/webhooks`, own, { ...webhook, url: null, is_held: '1' });
 const { id: sampleId } = await made(`/webhooks/${String(heldId)}/test`, own, {}, 202);
 const listened = { ...webhook, name: 'Own', url: null, encryption_key: 'a key of mine', is_held: '1' };
 const { id: ownHeldId } = await made(`/stores/${app.storeId}/webhooks`, app.token, listened);
 const { id: eventId } = await made(`/stores/${storeId}/events`, platformToken, event);
-// Cancelled, so that another may be begun.
+// Cancelled, so that another may be started.
 const recoveries = `/webhooks/${String(webhookId)}/recover`;
 const { id: recoveryId } = await made(recoveries, own, { since: now.toISOString() }, 202);
 await made(`/webhooks/${String(webhookId)}/recoveries/${String(recoveryId)}/cancel`, own, {}, 200);
 
-// Over, so that it may be sent again.
+// Completed, so that it may be resent.
 const [delivery] = await sql<{ id: number }[]>`
   with over as (
     delete from delivery where webhook_id = ${Number(webhookId)} and event_id = ${Number(eventId)} returning *
@@ -87,7 +87,7 @@ const [delivery] = await sql<{ id: number }[]>`
 
 const [grant] = await sql<{ id: number }[]>`select min(id) as id from access_grant where user_id = ${bob}`;
 
-/** What of Bob's an address may name. */
+/** The ids of Bob's objects that an address may have. */
 const named: Readonly<Record<string, string>> = {
   store_id: String(storeId),
   webhook_id: String(webhookId),
@@ -106,13 +106,13 @@ const held = { ...named, webhook_id: String(heldId), delivery_id: String(sampleI
 const isHeld = (path: string) => /\/(?:stream|answer)$/.test(path);
 type Named = Readonly<Record<string, string>>;
 const namedIn = (path: string): Named => (isHeld(path) ? held : named);
-/** The same of Ada's, whose tokens the strangers have. */
+/** The ids of Ada's objects, whose tokens the callers have. */
 const ownIn = (path: string): Named => (isHeld(path) ? { ...app.named, webhook_id: String(ownHeldId) } : app.named);
 
 const routes = routeTable(baseUrl);
 const resources = routes.filter((route) => route.kind === 'resource');
 
-/** As good a body as there can be, so that nothing but the token is in the way. */
+/** A body as valid as possible, so that only the token is rejected. */
 function bodyOf(method: string, path: string): unknown {
   if (method === 'GET' || method === 'HEAD' || method === 'DELETE') return undefined;
   if (path.endsWith('/members')) return { user: app.userId, role: 'owner' };
@@ -124,7 +124,7 @@ function bodyOf(method: string, path: string): unknown {
   return path.includes('/webhooks') ? { ...webhook, name: 'Taken over' } : { name: 'Taken over' };
 }
 
-/** All that there is, of everybody. */
+/** All rows, of all stores. */
 const rows = (): Promise<unknown> => sql`
   select
     (select json_agg(t order by id) from store t)::text as stores,
@@ -146,12 +146,12 @@ async function assertNothingSaid(response: Response, what: string): Promise<void
 }
 
 const inside = resources.filter(({ path, isDocumentation }) => path.includes(':') && !isDocumentation);
-test('there are addresses that lead into a store', () => assert.ok(inside.length >= 12, String(inside.length)));
+test('there are addresses within a store', () => assert.ok(inside.length >= 12, String(inside.length)));
 
 for (const route of inside) {
   for (const method of ['HEAD', ...METHODS]) {
     const isServed = method === 'HEAD' ? 'GET' in route.operations : method in route.operations;
-    test(`${method} ${route.path} is nothing to who is not of the store`, async () => {
+    test(`${method} ${route.path} is rejected for callers without access to the store`, async () => {
       const path = fillIn(route, namedIn(route.path));
       const before = await rows();
       for (const [who, token] of Object.entries(strangers)) {
@@ -178,7 +178,7 @@ const missing: Readonly<Record<string, string>> = Object.fromEntries(
   }),
 );
 
-/** The status and the body, without the `logref` that each error has of its own. */
+/** The status and the body, without the `logref` that differs in each error. */
 async function answered(method: string, path: string, token: string): Promise<string> {
   const response = await sent(method, path, token, bodyOf(method, path));
   return `${response.status} ${(await response.text()).replaceAll(/"logref":"[^"]*"/g, '')}`;
@@ -204,7 +204,7 @@ for (const { method, path } of operationsAt) {
   });
 }
 
-// Below an object of the caller 403 is right where the whole operation needs another scope: it is the same for every id.
+// Below an object of the caller 403 is right if the whole operation needs another scope: it is the same for every id.
 for (const { method, path, access } of operationsAt) {
   const [, ...below] = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
   for (const name of below.filter((one) => missing[one] !== named[one])) {
@@ -225,7 +225,7 @@ for (const { method, path, access } of operationsAt) {
 
 for (const { path, operations } of resources.filter((route) => !route.path.includes(':'))) {
   for (const method of METHODS.filter((name) => name in operations)) {
-    test(`${method} ${path} shows and takes nothing of a store that the token is not for`, async () => {
+    test(`${method} ${path} shows and changes nothing of a store that the token is not for`, async () => {
       const before = await rows();
       for (const [who, token] of Object.entries({ ...strangers, ...nobodies })) {
         const response = await sent(method, path, token, bodyOf(method, path));
@@ -248,13 +248,13 @@ for (const { path } of pages.filter((route) => route.path.startsWith('/account')
   });
 }
 
-/** With these everything else ends: they come last. */
+/** These end all others: they come last. */
 const ENDS = ['/stores/:store_id', '/users/:user_id'];
 const inItsTurn = (method: string) =>
   method === 'DELETE' ? inside.toSorted((a, b) => ENDS.indexOf(a.path) - ENDS.indexOf(b.path)) : inside;
 
-// Last, because it leaves nothing of the store: the same addresses do lead somewhere.
-test('the same addresses are something to who is of the store, or to the platform', async () => {
+// Last, because it deletes the whole store: proves that the same addresses do exist.
+test('the same addresses answer a member of the store, or the platform', async () => {
   for (const method of ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const) {
     for (const route of inItsTurn(method)) {
       if (!(method === 'HEAD' ? 'GET' in route.operations : method in route.operations)) continue;

@@ -1,6 +1,6 @@
 /**
  * Two processes while HALCYON_SECRET_KEY changes: each has both keys, the one seals with the old and the other with the new
- * one. Whoever talks to one of them and then to the other notices nothing.
+ * one. A client that uses one and then the other sees no difference.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -36,7 +36,7 @@ async function ask(origin: string, form: Record<string, string>) {
 
 const WEBHOOK = { name: 'Orders', format: 'json', encryption_key: 'a secret that must not lie around' };
 
-test('what was made under an Idempotency-Key is not made again by the process with the other key', async () => {
+test('a resource created under an Idempotency-Key is not created again by the process with the other key', async () => {
   const path = `/stores/${alpha}/webhooks`;
   const body = JSON.stringify(WEBHOOK);
   for (const [first, second] of [
@@ -57,7 +57,7 @@ test('what was made under an Idempotency-Key is not made again by the process wi
   }
 });
 
-test('what was published under a key is not published again by the process with the other key', async () => {
+test('an event published under a key is not published again by the process with the other key', async () => {
   const bearer = (await ask(here, { grant_type: 'client_credentials', ...platform })).body['access_token'] ?? '';
   const path = `/stores/${alpha}/events`;
   const event = (id: number) => JSON.stringify({ event: 'transaction/created', resource: { id } });
@@ -65,7 +65,7 @@ test('what was published under a key is not published again by the process with 
   assert.equal(first.status, 201, first.text);
   assert.deepEqual(await post(there, path, { body: event(1), key: 'one', bearer }), first);
   assert.equal((await post(there, path, { body: event(2), key: 'one', bearer })).status, 422);
-  // Who has the new key alone cannot tell: that is why the old one is kept for a day.
+  // A process with the new key alone cannot know it: that is why the old one is kept for a day.
   assert.equal((await post(afterwards, path, { body: event(1), key: 'one', bearer })).status, 422);
 });
 
@@ -84,14 +84,14 @@ test('a refresh token that is presented again at the process with the other key 
   assert.equal(next.status, 200, JSON.stringify(next.body));
 });
 
-/** The same browser at another process, which stands behind the same address in life. */
+/** The same browser at another process, which has the same address in production. */
 function moved(from: Browser, origin: string): Browser {
   const to = createBrowser(origin);
   for (const [name, value] of from.jar) to.jar.set(name, value);
   return to;
 }
 
-test('a form that one process gave counts at the process with the other key', async () => {
+test('a form of one process is accepted by the process with the other key', async () => {
   const query = new URLSearchParams(asking()).toString();
   const page = await browser.open(`/authorize?${query}`);
   const action = /<form method="post" action="([^"]*)"/.exec(page.text)?.[1]?.replaceAll('&amp;', '&') ?? '';
@@ -106,7 +106,7 @@ test('a form that one process gave counts at the process with the other key', as
   assert.equal((await moved(browser, afterwards).post('/account/password', wrong)).status, 403);
 });
 
-test('a browser that signed in to one process is known to the process with the other key', () => {
+test('a browser that signed in to one process is a known device at the process with the other key', () => {
   const account = { email: ada, passwordHash: 'a hash' };
   const devicesWith = (...keys: [Buffer, ...Buffer[]]) => createDevices({ keys, authUrl: here });
   const [set = ''] = devicesWith(old).remember({ cookies: {}, now: server.now() }, account);

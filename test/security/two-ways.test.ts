@@ -1,4 +1,4 @@
-/** Who proves what they are in two ways at once is confused or is being used, and is refused (RFC 6749 §2.3, RFC 6750 §2). */
+/** A caller that authenticates in two ways at once is rejected (RFC 6749 §2.3, RFC 6750 §2). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startAuthorizationServer } from './oauth-server.ts';
@@ -13,7 +13,7 @@ const bearer = { Authorization: `Bearer ${access}` };
 const basic = { Authorization: `Basic ${btoa(`${client.client_id}:${client.client_secret}`)}` };
 const webhooks = `/stores/${alpha}/webhooks`;
 
-/** The status, and the code of the only fault or the error of the protocol. */
+/** Returns the status, and the code of the only error or the error of the protocol. */
 async function refusal(method: string, path: string, headers: Record<string, string>, form?: Record<string, string>) {
   const body = form === undefined ? null : new URLSearchParams(form).toString();
   const all = { 'SERVICE-API-VERSION': '1', ...headers, ...(form === undefined ? {} : FORM) };
@@ -32,7 +32,7 @@ test('an access token in the header and in the body is invalid_request', async (
     headers: { 'SERVICE-API-VERSION': '1', ...bearer, ...FORM },
     body: new URLSearchParams(webhook).toString(),
   });
-  assert.equal(status, 201, 'without the second it is taken');
+  assert.equal(status, 201, 'without the second it is accepted');
 });
 
 test('an access token in the query is invalid_request, with one in the header and without', async () => {
@@ -40,18 +40,18 @@ test('an access token in the query is invalid_request, with one in the header an
     assert.deepEqual(await refusal('GET', `${webhooks}?access_token=${access}`, headers), INVALID);
 });
 
-test('an access token in the body alone is nobody', async () => {
+test('an access token in the body alone does not authenticate', async () => {
   assert.deepEqual(await refusal('POST', webhooks, {}, { access_token: access }), [401, 'invalid_token']);
 });
 
 for (const path of ['/token', '/revoke', '/introspect']) {
-  test(`two secrets of one client are refused at ${path}`, async () => {
+  test(`two secrets of one client are rejected at ${path}`, async () => {
     const form = { ...client, token: access, grant_type: 'refresh_token', refresh_token: 'x' };
     assert.deepEqual(await refusal('POST', path, basic, form), INVALID);
   });
 }
 
-test('a token of the platform beside a secret is refused at /introspect', async () => {
+test('a token of the platform beside a secret is rejected at /introspect', async () => {
   const { body } = await token({ grant_type: 'client_credentials', ...platform });
   const headers = { Authorization: `Bearer ${String(body['access_token'])}` };
   assert.deepEqual(await refusal('POST', '/introspect', headers, { token: access, ...client }), INVALID);

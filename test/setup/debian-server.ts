@@ -9,7 +9,7 @@ import { startPostmaster, type Postmaster } from '#db/postmaster.ts';
 import type { Endings } from './endings.ts';
 
 const FOLDER = '/usr/lib/postgresql/15';
-const NOBODY = { uid: 65_534, gid: 65_534 };
+const UNPRIVILEGED = { uid: 65_534, gid: 65_534 };
 const USER = 'halcyon';
 
 export type DebianServer = {
@@ -25,7 +25,7 @@ export type DebianServer = {
 
 /** Starts a new cluster in a temporary folder, removed with the test. Clusters of the machine are not touched. */
 export async function startDebianServer(ends: Endings, { durable = false } = {}): Promise<DebianServer> {
-  const account = process.getuid?.() === 0 ? NOBODY : undefined;
+  const account = process.getuid?.() === 0 ? UNPRIVILEGED : undefined;
   const home = await mkdtemp(join(tmpdir(), 'halcyon-debian-'));
   ends.after(() => rm(home, { recursive: true, force: true }));
   await chmod(home, 0o755);

@@ -155,7 +155,7 @@ export const transaction: Document = {
     money('total_tax', '197.10'),
     json('is_test', false),
     date('transaction_date', '2026-11-20T16:05:03-0330'),
-    json('note', 'Leave it at the door.\nThe bell is broken, and \u202Ethe dog\u202C barks.'),
+    json('note', 'Leave it at the gate.\nThe bell is broken, and \u202Ethe dog\u202C barks.'),
     json('custom', { gift: true, wrapping: 'red' }),
     json('history', [
       { at: '2026-11-20', what: 'created' },

@@ -12,7 +12,7 @@ export async function endAll(ends: readonly (() => Promise<void>)[]): Promise<vo
       errors.push(error);
     }
   }
-  if (errors.length > 0) throw new AggregateError(errors, 'What a test set up could not be taken down');
+  if (errors.length > 0) throw new AggregateError(errors, 'the cleanup of a test failed');
 }
 
 /** Runs cleanups in reverse order; node:test runs its hooks in the order of registration. */

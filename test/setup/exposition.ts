@@ -28,7 +28,7 @@ function labelsOf(text: string, line: string): Record<string, string> {
     const found = LABEL.exec(text);
     if (found === null) throw new SyntaxError(`broken labels: ${line}`);
     const [, name = '', value = ''] = found;
-    demand(!Object.hasOwn(labels, name), line, 'a label that is there twice');
+    demand(!Object.hasOwn(labels, name), line, 'a duplicate label');
     labels[name] = value;
   }
   return labels;
@@ -49,17 +49,17 @@ function demandHistogram(name: string, samples: readonly Sample[]): void {
   for (const [labels, members] of series) {
     const buckets = members.filter((sample) => sample.name === `${name}_bucket`);
     const [sums, counts] = ['sum', 'count'].map((part) => members.filter((one) => one.name === `${name}_${part}`));
-    demand(sums?.length === 1 && counts?.length === 1, `${name}${labels}`, 'not one sum and one count');
+    demand(sums?.length === 1 && counts?.length === 1, `${name}${labels}`, 'not exactly one sum and one count');
     const bounds = buckets.map(({ labels: { le = '' } }) => numberOf(le, name));
     const grows = (values: readonly number[]) =>
       values.every((value, at) => at === 0 || value >= (values[at - 1] ?? 0));
-    demand(grows(bounds) && grows(buckets.map(({ value }) => value)), `${name}${labels}`, 'buckets that shrink');
-    demand(bounds.at(-1) === Infinity && buckets.at(-1)?.value === counts?.[0]?.value, name, 'no whole +Inf bucket');
+    demand(grows(bounds) && grows(buckets.map(({ value }) => value)), `${name}${labels}`, 'buckets that decrease');
+    demand(bounds.at(-1) === Infinity && buckets.at(-1)?.value === counts?.[0]?.value, name, 'no complete +Inf bucket');
   }
 }
 
 export function readExposition(text: string): Exposition {
-  demand(text.endsWith('\n'), '', 'the last line has no end');
+  demand(text.endsWith('\n'), '', 'the last line has no line end');
   const types = new Map<string, string>();
   const helped = new Set<string>();
   const samples: Sample[] = [];
@@ -70,18 +70,22 @@ export function readExposition(text: string): Exposition {
       demand(NAME.test(name), line, 'no name');
       if (keyword === 'HELP') demand(helped.size !== helped.add(name).size, line, 'explained twice');
       else {
-        demand(/^(?:counter|gauge|histogram|summary|untyped)$/.test(rest) && !types.has(name), line, 'no one type');
+        demand(
+          /^(?:counter|gauge|histogram|summary|untyped)$/.test(rest) && !types.has(name),
+          line,
+          'not exactly one type',
+        );
         types.set(name, rest);
       }
       continue;
     }
     const [, sampled = '', inBraces = '', value = ''] = SAMPLE.exec(line) ?? [];
     const metric = types.has(sampled) ? sampled : sampled.replace(SUFFIXES, '');
-    demand(types.has(metric) && helped.has(metric), line, 'a sample of nothing that was declared before it');
+    demand(types.has(metric) && helped.has(metric), line, 'a sample without a preceding declaration');
     const labels = labelsOf(inBraces, line);
     const named = Object.entries(labels).map(([label, is]) => `${label}=${JSON.stringify(is)}`);
     const key = [sampled, ...named.toSorted()].join(' ');
-    demand(seen.size !== seen.add(key).size, line, 'a series that is there twice');
+    demand(seen.size !== seen.add(key).size, line, 'a duplicate series');
     samples.push({ name: sampled, labels, value: numberOf(value, line) });
   }
   for (const [name, type] of types) if (type === 'histogram') demandHistogram(name, samples);

@@ -7,11 +7,11 @@ export function saidOf({ state, message }: Finding): string {
 }
 
 /** Asserts that one finding matches, and that each problem says how to fix it. */
-export function demandFinding(findings: readonly Finding[], told: RegExp): void {
+export function assertFinding(findings: readonly Finding[], expected: RegExp): void {
   assert.ok(
-    findings.some((finding) => told.test(saidOf(finding))),
+    findings.some((finding) => expected.test(saidOf(finding))),
     findings.map(saidOf).join('\n'),
   );
   for (const { state, advice = '' } of findings)
-    assert.equal(state === 'ok', advice === '', 'advice where it is needed');
+    assert.equal(state === 'ok', advice === '', 'every problem has a remedy, and only problems have one');
 }

@@ -22,7 +22,7 @@ export type FixturePlace = { dataDir: string; env: Record<string, string>; remov
 
 /** A data folder and a port, for several starts. */
 export async function placeForFixture(env: Record<string, string> = {}): Promise<FixturePlace> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'halcyon-house-'));
+  const dataDir = await mkdtemp(join(tmpdir(), 'halcyon-test-'));
   await chmod(dataDir, 0o755);
   const port = await freePort();
   return {

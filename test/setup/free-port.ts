@@ -5,13 +5,15 @@ import { createServer, type Server } from 'node:net';
 
 /** Below the ephemeral ports of the kernel, and above 10080, which `fetch` refuses. */
 const FIRST = 10_100;
-const PORTS = 22_000;
+const PORTS = 21_999;
+/** A server with demo data takes the next two ports for itself and its receiver. */
+const PORTS_OF_SERVER = 3;
 /** Processes start in different places, so that they seldom ask for the same port. */
 const PORTS_OF_PROCESS = 20;
 
 let taken = 0;
 
-const nextPort = (): number => FIRST + ((process.pid * PORTS_OF_PROCESS + (taken += 1)) % PORTS);
+const nextPort = (): number => FIRST + ((PORTS_OF_SERVER * (process.pid * PORTS_OF_PROCESS + (taken += 1))) % PORTS);
 
 async function opens(opening: Server | Socket): Promise<boolean> {
   try {

@@ -14,13 +14,13 @@ import { until } from './until.ts';
 type Context = { after: (fn: () => Promise<void>) => void };
 type Said = { address?: DatabaseAddress; exited?: string; interrupted?: boolean; error?: string };
 
-export const NOBODY = { uid: 65_534, gid: 65_534 };
+export const UNPRIVILEGED = { uid: 65_534, gid: 65_534 };
 export const isRoot = process.getuid?.() === 0;
 
 /** Creates a folder, removed at the end with the target of its database link. The default mode is 0755. */
 export async function temporaryFolder(
   t: Context,
-  options: { mode?: number; owner?: typeof NOBODY } = {},
+  options: { mode?: number; owner?: typeof UNPRIVILEGED } = {},
 ): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-fault-'));
   await chmod(folder, options.mode ?? 0o755);
@@ -55,7 +55,7 @@ export async function postmasterOf(dataDir: string): Promise<number> {
 }
 
 export async function ask(address: DatabaseAddress | undefined, statement: string): Promise<unknown[]> {
-  if (address === undefined) throw new Error('There is no server to ask');
+  if (address === undefined) throw new Error('No server is running');
   const sql = openPool(address, { connections: 1, applicationName: 'test' });
   try {
     return [...(await sql.unsafe(statement))];
@@ -65,7 +65,7 @@ export async function ask(address: DatabaseAddress | undefined, statement: strin
 }
 
 /** Starts the program in its own process group, as `user` if given. `next` returns its next line of output. */
-export function hold(t: Context, dataDir: string, user?: typeof NOBODY) {
+export function hold(t: Context, dataDir: string, user?: typeof UNPRIVILEGED) {
   const program = join(import.meta.dirname, 'hold-database.ts');
   const child = spawn(process.execPath, [program, dataDir], { stdio: 'pipe', detached: true, cwd: '/', ...user });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();

@@ -2,14 +2,14 @@
 import type { TestApp } from './app.ts';
 import { until } from './until.ts';
 
-export type Told = { id: string | null; event: string; data: Record<string, unknown> };
+export type StreamEvent = { id: string | null; event: string; data: Record<string, unknown> };
 
 export type Listener = {
   response: Response;
   /** All deliveries received so far. */
-  told: Told[];
+  events: StreamEvent[];
   /** Resolves when this many deliveries were received. */
-  deliveries: (count: number) => Promise<Told[]>;
+  deliveries: (count: number) => Promise<StreamEvent[]>;
   /** Resolves with the reason of the closing event; null if the stream ended without one. */
   ended: Promise<string | null>;
   hangUp: () => void;
@@ -26,33 +26,33 @@ export async function listen(
 ): Promise<Listener> {
   const headers = { Accept: 'text/event-stream', ...asked.headers };
   const response = await app.api('GET', `${path}/stream`, { headers, ...(token !== undefined && { token }) });
-  const told: Told[] = [];
+  const events: StreamEvent[] = [];
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   const read = async (): Promise<string | null> => {
     if (response.status !== 200) return null;
     let text = '';
     for (;;) {
       const { done = true, value = '' } = (await reader?.read()) ?? {};
-      if (done) return told.findLast(({ event }) => event === 'goodbye')?.data['reason'] as string | null;
+      if (done) return events.findLast(({ event }) => event === 'goodbye')?.data['reason'] as string | null;
       text += value;
       const blocks = text.split('\n\n');
       text = blocks.pop() ?? '';
       for (const block of blocks) {
         const event = fieldOf(block, 'event');
         if (event === null) continue;
-        told.push({
+        events.push({
           id: fieldOf(block, 'id'),
           event,
-          data: JSON.parse(fieldOf(block, 'data') ?? '{}') as Told['data'],
+          data: JSON.parse(fieldOf(block, 'data') ?? '{}') as StreamEvent['data'],
         });
       }
     }
   };
   const ended = read().catch(() => null);
-  const found = () => told.filter(({ event }) => event === 'delivery');
+  const found = () => events.filter(({ event }) => event === 'delivery');
   return {
     response,
-    told,
+    events,
     deliveries: (count) =>
       until(
         async () => found(),

@@ -83,7 +83,7 @@ export async function startMailServer(
       if (there !== undefined) return there;
       const { promise, resolve, reject } = Promise.withResolvers<ReceivedMail>();
       waiting.push(resolve);
-      const late = setTimeout(() => reject(new Error('No mail came')), PATIENCE_MS);
+      const late = setTimeout(() => reject(new Error('No mail arrived')), PATIENCE_MS);
       return promise.finally(() => clearTimeout(late));
     },
     tries: () => tries,

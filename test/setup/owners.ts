@@ -34,7 +34,7 @@ export async function startWithOwners() {
     await browser.signIn(email);
     return { userId, email, storeId, browser };
   };
-  type Somebody = Awaited<ReturnType<typeof newOwner>>;
+  type NewOwner = Awaited<ReturnType<typeof newOwner>>;
 
   /** An app with its internal and public id. */
   const newApp = async (owner?: number, rotatesRefreshTokens = false) => {
@@ -44,13 +44,13 @@ export async function startWithOwners() {
     const [row] = await sql<{ id: number }[]>`select id from client where client_id = ${credentials.client_id}`;
     return { id: row?.id ?? NaN, credentials };
   };
-  type Something = Awaited<ReturnType<typeof newApp>>;
+  type NewApp = Awaited<ReturnType<typeof newApp>>;
 
-  const consent = async ({ browser }: Somebody, { credentials }: Something, changes: Record<string, string> = {}) => {
+  const consent = async ({ browser }: NewOwner, { credentials }: NewApp, changes: Record<string, string> = {}) => {
     const { location } = await browser.consent(people.asking({ client_id: credentials.client_id, ...changes }));
     return new URL(location ?? '').searchParams.get('code') ?? '';
   };
-  const letIn = async (owner: Somebody, app: Something, changes: Record<string, string> = {}) => {
+  const letIn = async (owner: NewOwner, app: NewApp, changes: Record<string, string> = {}) => {
     const code = await consent(owner, app, changes);
     const { body } = await people.redeem(code, app.credentials);
     return { code, access: String(body['access_token']), refresh: String(body['refresh_token']) };
@@ -62,7 +62,7 @@ export async function startWithOwners() {
       select body from event where resource_type = 'changelog' and store_id = ${storeId} order by id`;
     return rows.map(({ body }) => JSON.parse(body) as Entry);
   };
-  const grantOf = async ({ userId }: Somebody): Promise<number> => {
+  const grantOf = async ({ userId }: NewOwner): Promise<number> => {
     const [row] = await sql<{ id: number }[]>`select max(id) as id from access_grant where user_id = ${userId}`;
     return row?.id ?? NaN;
   };

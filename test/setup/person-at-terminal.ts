@@ -72,7 +72,7 @@ export async function personAtTerminal(server: string, user: User, ends: Endings
         decision,
         ...(store === undefined ? {} : { store: String(store) }),
       });
-      if (location === null) throw new Error(`Nobody is sent back from ${page.text}`);
+      if (location === null) throw new Error(`No redirect from ${page.text}`);
       const cameBack = await fetch(location);
       const [code] = await closed;
       return { code, out, err: child.said().replace(out, ''), address, cameBack };

@@ -67,7 +67,7 @@ export async function startRecoveryFixture() {
       const resourceId = `held-${(resource += 1)}`;
       const event = { type: 'transaction' as const, action: 'created', resourceId, modifiedAt: null, body: '{}' };
       const n = await nextEventBlock(tx, dayOf(now));
-      assert.ok(n !== undefined, 'today has no numbers');
+      assert.ok(n !== undefined, 'no id is left for today');
       const row = rowOf(event, storeId, { n, at: 0, now });
       const batch = { claims: null, terms: null, staleAt: now, day: dayOf(now), now, baseUrl: app.baseUrl };
       await publishBatch(tx, { columns: toColumns([row], now), ...batch });

@@ -50,7 +50,7 @@ async function addNumbers(sql: Sql, day: number): Promise<void> {
 }
 
 /** Allocates ids for the days of `event_years`. */
-function createDailyMint(sql: Sql): IdAllocator {
+function createDailyAllocator(sql: Sql): IdAllocator {
   const allocateIds = createIdAllocator();
   const numbered = new Map<number, Promise<void>>();
   return async (on, wanted, inTransaction) => {
@@ -68,7 +68,7 @@ export async function startRevenue() {
   let now: Date = YEARS[0];
   const clock = { now: () => now, monotonicMs: () => performance.now() };
   const log = createLog('silent');
-  const allocateIds = createDailyMint(sql);
+  const allocateIds = createDailyAllocator(sql);
   const common = { sql, allocateIds, baseUrl };
   const publisher = createPublisher({
     ...common,

@@ -1,5 +1,5 @@
 /**
- * The time limit of waiting, long enough for a machine ten times slower than ours. Mutation runs have a shorter one, because a
+ * The time limit of waiting, long enough for a machine ten times slower than CI. Mutation runs have a shorter one, because a
  * mutation often makes a test wait in vain.
  */
 export const PATIENCE_MS = process.env['HALCYON_MUTATION_TASKS'] === undefined ? 60_000 : 10_000;

@@ -155,18 +155,13 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
       sealer,
       log: createLog('error'),
       baseUrl: BASE_URL,
-      settings: {
-        headerPrefix: 'Service',
-        userAgent: 'Halcyon/test',
-        relationPrefix: 'svc',
-        bodyCacheBytes: 1_000_000,
-      },
+      settings: { headerPrefix: 'Service', userAgent: 'Halcyon/test', relationPrefix: 'svc' },
     }),
     onResent: () => {},
     sendSample: async () => ({ kind: 'stopping' }),
     held: { open: () => ({ kind: 'stopping' }), answer: async () => ({ kind: 'unknown' }) },
     authenticate: async () => {
-      throw new Error('nobody listens here');
+      throw new Error('no listener in this test');
     },
     checkUrl: async (url) => (new URL(url).hostname === '10.0.0.1' ? '10.0.0.1 may not be reached' : null),
     announce: async () => {},

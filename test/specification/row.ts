@@ -1,4 +1,4 @@
-/** One row of the specification's tables, or one of its sentences, with what shows that it holds. */
+/** One row of the specification's tables, or one of its sentences, with the test of it. */
 import { startAuthorizationServer } from '../security/oauth-server.ts';
 
 export interface Representation {
@@ -15,10 +15,10 @@ type Ask = { body?: unknown; headers?: Record<string, string>; token?: string | 
 
 export type Row = { row: string; holds: (world: World) => Promise<void> };
 
-/** What a webhook must have at least. */
+/** The required properties of a webhook. */
 export const MINIMAL = { name: 'Orders', format: 'json', encryption_key: 'a key of mine' } as const;
 
-/** The server with a token for the first store of Ada's; `api` calls it and `refused` says what was wrong, as `field code`. */
+/** The server with a token for Ada's first store; `api` sends a request to it. */
 export async function startWorld() {
   const server = await startAuthorizationServer({ OUTBOUND_ALLOW: '127.0.0.0/8' });
   const redeemed = await server.redeem(await server.newCode());
@@ -56,12 +56,12 @@ export async function startWorld() {
 
 export type World = Awaited<ReturnType<typeof startWorld>>;
 
-/** The faults of an answer as `field code`. */
+/** Returns the faults of a response as `field code`. */
 export function faultsIn({ body }: Reply): string[] {
   return (body._embedded?.['svc:errors'] ?? []).map(({ field = '-', code }) => [field, code].join(' '));
 }
 
-/** The path of a representation's own address. */
+/** Returns the path of a representation's own address. */
 export function selfOf({ body }: Reply): string {
   return new URL(body._links['self']?.href ?? '').pathname;
 }

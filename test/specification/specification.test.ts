@@ -1,6 +1,6 @@
 /**
- * The specification, row by row. Three of its sentences are shown elsewhere: the signature and the encryption of what is
- * sent (src/delivery), the payload that mirrors the API (test/journeys/engine.test.ts), and the switch-off after too many
+ * The specification, row by row. Three of its sentences are tested elsewhere: the signature and the encryption of
+ * deliveries (src/delivery), the payload that mirrors the API (test/journeys/engine.test.ts), and the disabling after too many
  * failures, which the delivery engine does not do yet.
  */
 import assert from 'node:assert/strict';
@@ -12,14 +12,14 @@ import { oauth } from './rows/oauth.ts';
 import { webhookFields } from './rows/webhook-fields.ts';
 import { webhookLinks } from './rows/webhook-links.ts';
 
-/** The ways of OAuth move the clock, so they come last. */
+/** The OAuth rows move the clock, so they come last. */
 const rows = [...webhookFields, ...webhookLinks, ...endpoints, ...events, ...oauth];
 
 const world = await startWorld();
 
 for (const { row, holds } of rows) test(row, () => holds(world));
 
-test('each row stands there once', () => {
+test('each row is listed once', () => {
   const names = rows.map(({ row }) => row);
   assert.equal(new Set(names).size, names.length);
 });

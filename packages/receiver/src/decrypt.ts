@@ -23,8 +23,8 @@ function headOf(part: string): Record<string, unknown> {
   }
 }
 
-/** Whoever lets the sender choose among algorithms lets an attacker choose (RFC 8725 §3.1): there is one. */
-function judge({ alg, enc, zip, crit }: Record<string, unknown>): void {
+/** One algorithm: if the sender could choose among several, so could an attacker (RFC 8725 §3.1). */
+function checkHeader({ alg, enc, zip, crit }: Record<string, unknown>): void {
   if (alg !== 'dir' || enc !== 'A256GCM') throw refused('only alg dir with enc A256GCM is known here');
   if (zip !== undefined || crit !== undefined) throw refused('zip and crit are not known here');
 }
@@ -38,7 +38,7 @@ export async function decrypted(
   const [head = '', wrappedKey, nonce = '', text = '', tag = ''] = parts;
   if (parts.length !== 5 || wrappedKey !== '') throw refused('it is no compact JWE with a direct key');
   const { cty, ...rest } = headOf(head);
-  judge(rest);
+  checkHeader(rest);
   const [iv, end] = [fromBase64url(nonce), fromBase64url(tag)];
   if (iv.length !== NONCE_BYTES || end.length !== TAG_BYTES) throw refused('nonce or tag have another length');
   const sealed = joined(fromBase64url(text), end);
@@ -46,7 +46,7 @@ export async function decrypted(
     const hash = await crypto.subtle.digest('SHA-256', utf8(key));
     const imported = await crypto.subtle.importKey('raw', hash, 'AES-GCM', false, ['decrypt']);
     const algorithm = { name: 'AES-GCM', iv, additionalData: utf8(head) };
-    // Refused means another key, or bytes that were changed; WebCrypto does not tell which.
+    // Another key, or changed bytes; WebCrypto does not report which.
     const opened = await crypto.subtle.decrypt(algorithm, imported, sealed).catch(() => undefined);
     if (opened === undefined) continue;
     const type = typeof cty === 'string' ? cty : 'octet-stream';

@@ -1,6 +1,6 @@
 /**
- * Receives what Halcyon delivers. WebCrypto and nothing else, so it runs in Node from 20, Deno, Bun, browsers and the
- * workers of others, and every comparison of a signature is one in constant time that is not ours.
+ * Receives deliveries of Halcyon. It uses WebCrypto alone, so it runs in Node from 20, Deno, Bun, browsers and edge workers, and
+ * WebCrypto compares signatures in constant time.
  */
 import { joined, utf8, type Bytes } from './bytes.ts';
 import { decrypted } from './decrypt.ts';
@@ -8,7 +8,7 @@ import { WebhookError } from './error.ts';
 import { readerOf, type HeadersLike } from './headers.ts';
 import { hexSignatures, isSigned, standardKey, standardSignatures } from './signature.ts';
 
-// The one door of the package: whoever uses it imports from its name.
+// The package's only entry point; applications import it by the package's name.
 export { rememberIds } from './duplicates.ts';
 export { WebhookError, type WebhookErrorCode } from './error.ts';
 export type { HeadersLike } from './headers.ts';
@@ -28,8 +28,8 @@ export type Arrival = {
 };
 
 /**
- * Signed are `id`, `timestamp` and `body`. The rest stands in headers that no signature covers: over https nobody changes
- * them on the way, over plain http believe the body.
+ * The signature covers `id`, `timestamp` and `body`. The other members come from headers without a signature: https protects them on
+ * the way, with plain http trust the body alone.
  */
 export type Delivery = {
   /** The same in every attempt of one event at one webhook: drop what you have seen. */
@@ -44,7 +44,7 @@ export type Delivery = {
   attempt: number;
   /** Rises with each version of the resource: a lower one than you have is old. */
   resourceVersion: number;
-  /** Whether somebody had it sent again by hand. */
+  /** Whether it was resent by hand. */
   isRefeed: boolean;
   /** Of `body`: after decryption what was inside. */
   contentType: string;
@@ -71,7 +71,7 @@ function keysOf(keys: Arrival['keys']): string[] {
   return given;
 }
 
-function judgeAge(sentAt: number, now: Date, toleranceSeconds: number): void {
+function checkAge(sentAt: number, now: Date, toleranceSeconds: number): void {
   const ageSeconds = Math.floor(now.getTime() / 1000) - sentAt;
   // Written so that a clock or a tolerance that is NaN refuses.
   if (Math.abs(ageSeconds) <= toleranceSeconds) return;
@@ -100,7 +100,7 @@ export async function verifyDelivery(arrival: Arrival): Promise<Delivery> {
     throw new WebhookError('bad_signature', 'No key fits. Is it the key of this webhook, and is the body raw?');
   }
   // After the signature, because before it the time is what anybody writes there.
-  judgeAge(number('webhook-timestamp'), now(), toleranceSeconds);
+  checkAge(number('webhook-timestamp'), now(), toleranceSeconds);
 
   const contentType = text('content-type') ?? '';
   const isEncrypted = contentType.split(';', 1)[0]?.trim().toLowerCase() === ENCRYPTED_TYPE;

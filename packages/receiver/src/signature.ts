@@ -3,7 +3,7 @@ import { fromBase64, fromHex, utf8, type Bytes } from './bytes.ts';
 
 const HMAC = { name: 'HMAC', hash: 'SHA-256' } as const;
 const SECRET_PREFIX = 'whsec_';
-/** During a rotation there are two. Each costs a hash of the body, so a header full of them would cost whoever sends it nothing. */
+/** During a rotation there are two. Each costs a hash of the body, so a header full of them would cost an attacker nothing and the receiver much. */
 const SIGNATURES_READ = 8;
 
 /** Standard Webhooks 1.0, "Signature scheme": the decoded bytes of `whsec_` + base64 with its padding; any other key is its own UTF-8 bytes. */

@@ -4,7 +4,7 @@ import type { JsonObject } from '../document.ts';
 import { differencesBetween } from './difference.ts';
 import { changesBetween } from './described.ts';
 
-const told = (before: JsonObject, after: JsonObject) =>
+const changeOf = (before: JsonObject, after: JsonObject) =>
   changesBetween(before, after, differencesBetween(before, after));
 const withTemplate = (template: JsonObject): JsonObject => ({
   id: 1,
@@ -21,9 +21,9 @@ const cases: readonly (readonly [
   after: JsonObject,
 ])[] = [
   ['properties, one of them new', { a: 1, b: 2 }, { a: 1, b: 3, c: 'x' }, { b: 2, c: null }, { b: 3, c: 'x' }],
-  ['nothing of what is no short value', { a: { b: 1 }, c: 'x' }, { a: { b: 2 }, c: 'y'.repeat(201) }, {}, {}],
+  ['no nested or long values', { a: { b: 1 }, c: 'x' }, { a: { b: 2 }, c: 'y'.repeat(201) }, {}, {}],
   [
-    'what a template takes',
+    'the totals of a template',
     withTemplate({ total_item_price: 19, total_order: 21, note: null, date_modified: '1' }),
     withTemplate({ total_item_price: 24, total_order: 21, date_modified: '2' }),
     { transaction_template: { total_item_price: 19 } },
@@ -36,7 +36,13 @@ const cases: readonly (readonly [
     { transaction_template: { items: [item(19), item(5)] } },
     { transaction_template: { items: [item(24), item(5)] } },
   ],
-  ['nothing of what no short form shows', withItems(item(1, { weight: 1 })), withItems(item(1, { weight: 2 })), {}, {}],
+  [
+    'no properties outside the short form',
+    withItems(item(1, { weight: 1 })),
+    withItems(item(1, { weight: 2 })),
+    {},
+    {},
+  ],
   [
     'an attribute',
     { _embedded: { attributes: [{ name: 'gift', value: 'no' }] } },
@@ -47,15 +53,15 @@ const cases: readonly (readonly [
 ];
 
 for (const [what, was, is, before, after] of cases) {
-  test(`told is ${what}`, () => assert.deepEqual(told(was, is), { before, after }));
+  test(`a change describes ${what}`, () => assert.deepEqual(changeOf(was, is), { before, after }));
 }
 
-test('however much differs, so much is told of', () => {
+test('a description is bounded, however many properties differ', () => {
   const many = (value: number) => Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`p${n}`, value]));
   const items = (price: number) => Array.from({ length: 100 }, () => item(price));
-  assert.equal(Object.keys(told(many(1), many(2)).after).length, 20);
-  const { transaction_template: template } = told(withItems(...items(1)), withItems(...items(2))).after;
+  assert.equal(Object.keys(changeOf(many(1), many(2)).after).length, 20);
+  const { transaction_template: template } = changeOf(withItems(...items(1)), withItems(...items(2))).after;
   assert.equal((template as { items: unknown[] }).items.length, 20);
   const wordy = Array.from({ length: 20 }, () => item(2, { name: 'x'.repeat(200), code: 'y'.repeat(200) }));
-  assert.ok(JSON.stringify(told(withItems(...items(1)), withItems(...wordy)).after).length < 2_200);
+  assert.ok(JSON.stringify(changeOf(withItems(...items(1)), withItems(...wordy)).after).length < 2_200);
 });

@@ -1,4 +1,4 @@
-/** The rules, one example each, and that no JSON breaks them. The table of docs/subscriptions.md has the same rows. */
+/** One example per rule, and a property test with arbitrary JSON. The table of docs/subscriptions.md has the same rows. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
@@ -23,7 +23,7 @@ const OWING = { past_due_amount: 19, error_message: 'declined' };
 const OFF = { is_active: false };
 
 type Part = { readonly [name: string]: Value };
-/** Both parts are laid over a subscription that runs; null: there was none before. */
+/** Both parts are merged over an active subscription; null: there was none before. */
 const stepsOf = (before: Part | null, after: Part, action = 'modified') =>
   stepsBetween(before === null ? undefined : { ...running, ...before }, { ...running, ...after }, { action }).steps;
 
@@ -31,74 +31,74 @@ const embedding = (relation: string, value: Value) => ({ _embedded: { [`svc:${re
 
 const cases: [what: string, before: Part | null, after: Part, steps: string[], action?: string][] = [
   ['a first version that is active', null, {}, ['activated'], 'created'],
-  ['a first version that is not', null, OFF, [], 'created'],
+  ['a first version that is inactive', null, OFF, [], 'created'],
   ['a first version that starts later', null, { start_date: '2027-01-01' }, ['activated'], 'created'],
   ['a first version with an end', null, ENDING, ['activated', 'cancelled'], 'created'],
-  ['a first version that owes', null, OWING, ['activated'], 'created'],
-  ['a first version of one that was cancelled', null, { ...OFF, ...ENDING }, ['cancelled'], 'cancelled'],
+  ['a first version with an overdue amount', null, OWING, ['activated'], 'created'],
+  ['a first version that is cancelled', null, { ...OFF, ...ENDING }, ['cancelled'], 'cancelled'],
   ['switched on', OFF, {}, ['activated']],
-  ['switched on as a text', { is_active: '0' }, { is_active: '1' }, ['activated']],
-  ['switched on again, with a new date', OFF, NEXT, ['activated']],
-  ['an end taken back', ENDING, {}, ['activated']],
-  ['an end to come', {}, ENDING, ['cancelled']],
-  ['switched off', {}, OFF, ['cancelled']],
-  ['ended at once', {}, { ...OFF, ...ENDING }, ['cancelled']],
-  ['switched off when its end has come', ENDING, { ...ENDING, ...OFF }, ['modified']],
+  ['activated, with the flag as a text', { is_active: '0' }, { is_active: '1' }, ['activated']],
+  ['activated again, with a new date', OFF, NEXT, ['activated']],
+  ['an end date removed', ENDING, {}, ['activated']],
+  ['an end date in the future', {}, ENDING, ['cancelled']],
+  ['deactivated', {}, OFF, ['cancelled']],
+  ['an end date of today', {}, { ...OFF, ...ENDING }, ['cancelled']],
+  ['deactivated on its end date', ENDING, { ...ENDING, ...OFF }, ['modified']],
   ['another end', ENDING, { end_date: '2027-01-31' }, ['modified']],
-  ['said to be cancelled', {}, { note: 'by phone' }, ['cancelled', 'modified'], 'cancelled'],
-  ['said to be cancelled once more', ENDING, { ...ENDING, note: 'by phone' }, ['modified'], 'cancelled'],
-  ['said to be cancelled, with nothing new', {}, DATED, [], 'cancelled'],
+  ['marked as cancelled', {}, { note: 'by phone' }, ['cancelled', 'modified'], 'cancelled'],
+  ['marked as cancelled again', ENDING, { ...ENDING, note: 'by phone' }, ['modified'], 'cancelled'],
+  ['marked as cancelled, unchanged', {}, DATED, [], 'cancelled'],
   ['billed', {}, { ...NEXT, ...DATED }, ['billing_success']],
-  ['billed, without a date of its own', {}, NEXT, ['billing_success']],
+  ['billed, without its own date', {}, NEXT, ['billing_success']],
   ['billed for the last time', ENDING, { ...ENDING, ...NEXT }, ['billing_success']],
   ['postponed before it was due', {}, { ...NEXT, date_modified: '2026-10-05T00:00:00Z' }, ['modified']],
   ['brought forward', NEXT, {}, ['modified']],
-  ['billed while it is switched off', OFF, { ...OFF, ...NEXT }, ['modified']],
+  ['billed while it is inactive', OFF, { ...OFF, ...NEXT }, ['modified']],
   ['not billed', {}, { ...OWING, ...NEXT }, ['billing_failure']],
   [
-    'not billed, with the amount as a text',
+    'billing failed, with the amount as a text',
     { past_due_amount: '0.00' },
     { past_due_amount: '19.00' },
     ['billing_failure'],
   ],
-  ['not billed, without an amount', {}, { first_failed_transaction_date: '2026-11-01' }, ['billing_failure']],
+  ['billing failed, without an amount', {}, { first_failed_transaction_date: '2026-11-01' }, ['billing_failure']],
   [
-    'the amount of a failure that was told',
+    'the amount of a failure that was reported',
     { first_failed_transaction_date: '2026-11-01' },
     { past_due_amount: 19, first_failed_transaction_date: '2026-11-01' },
     ['modified'],
   ],
-  ['the next period not billed either', OWING, { ...OWING, ...NEXT, past_due_amount: 38 }, ['billing_failure']],
+  ['billing of the next period failed too', OWING, { ...OWING, ...NEXT, past_due_amount: 38 }, ['billing_failure']],
   ['tried again, with another error', OWING, { ...OWING, error_message: 'expired' }, ['dunning']],
-  ['tried again, and more is owed', OWING, { ...OWING, past_due_amount: '24' }, ['dunning']],
+  ['tried again, and more is overdue', OWING, { ...OWING, past_due_amount: '24' }, ['dunning']],
   ['paid late', OWING, {}, ['recovered']],
   ['paid late as the text 0.00', OWING, { past_due_amount: '0.00' }, ['recovered']],
-  ['paid late and billed anew', OWING, NEXT, ['recovered', 'billing_success']],
-  ['cancelled because nobody pays', OWING, { ...OWING, ...OFF, error_message: 'gone' }, ['dunning', 'cancelled']],
+  ['paid late and billed again', OWING, NEXT, ['recovered', 'billing_success']],
+  ['cancelled after failed payments', OWING, { ...OWING, ...OFF, error_message: 'gone' }, ['dunning', 'cancelled']],
   ['another frequency', {}, { frequency: '1y' }, ['modified']],
   ['billed and changed', {}, { ...NEXT, frequency: '1y' }, ['billing_success', 'modified']],
   [
-    'another frequency and another amount of what is embedded',
+    'another frequency and another amount in embedded resources',
     embedding('transaction_template', { total_order: 19 }),
     embedding('transaction_template', { total_order: 24 }),
     ['modified'],
   ],
-  ['a new date of change alone', {}, DATED, []],
-  ['the same in other words', { is_active: 1, note: null }, { past_due_amount: '0.00', end_date: '' }, []],
-  ['a customer who changed', embedding('customer', { last_name: 'A' }), embedding('customer', { last_name: 'B' }), []],
-  ['something that is embedded now and was not before', {}, embedding('attributes', [{ name: 'a' }]), []],
+  ['only a new date_modified', {}, DATED, []],
+  ['the same values in another notation', { is_active: 1, note: null }, { past_due_amount: '0.00', end_date: '' }, []],
+  ['a changed customer', embedding('customer', { last_name: 'A' }), embedding('customer', { last_name: 'B' }), []],
+  ['a newly embedded resource', {}, embedding('attributes', [{ name: 'a' }]), []],
 ];
 
 for (const [what, before, after, steps, action] of cases)
   test(`${what}: ${steps.join(', ') || 'no step'}`, () => assert.deepEqual(stepsOf(before, after, action), steps));
 
-test('the next date alone is no billing where the last transaction is the same', () => {
+test('a changed next date alone is no billing if the last transaction is the same', () => {
   const last = (id: number) => embedding('last_transaction', { id });
   assert.deepEqual(stepsOf(last(1), { ...NEXT, ...last(1) }), ['modified']);
   assert.deepEqual(stepsOf(last(1), { ...NEXT, ...last(2) }), ['billing_success']);
 });
 
-/** Any JSON, and often the names and nearly the values that mean something. */
+/** Arbitrary JSON that often has the known names and values close to the known ones. */
 const anyWord = fc.constantFrom<Value[]>(true, 1, '1', false, 0, '0', '', null, '19.00', 38, -1, 1e300, '0000-00-00');
 const anyDay = fc.constantFrom(
   '2026-02-30',
@@ -132,7 +132,7 @@ const anySubscription = fc
   .map((parts): Subscription => Object.assign({}, ...parts) as Subscription);
 const anyAction = fc.constantFrom('created', 'modified', 'cancelled');
 
-test('whatever JSON comes, known steps are told, each once and in one order, and the same again', () => {
+test('arbitrary JSON gives only known steps, each at most once, in one order, and the same each time', () => {
   const before = fc.option(anySubscription, { nil: undefined });
   fc.assert(
     fc.property(before, anySubscription, anyAction, (was, is, action) => {
@@ -147,7 +147,7 @@ test('whatever JSON comes, known steps are told, each once and in one order, and
   );
 });
 
-test('two versions that say the same are no step', () => {
+test('two equal versions are no step', () => {
   fc.assert(
     fc.property(anySubscription, anyAction, (one, action) => {
       assert.deepEqual(stepsBetween(one, structuredClone(one), { action }), { steps: [], differing: [] });
@@ -156,7 +156,7 @@ test('two versions that say the same are no step', () => {
   );
 });
 
-test('two versions that do not say the same are a step', () => {
+test('two different versions are a step', () => {
   fc.assert(
     fc.property(anySubscription, anySubscription, anyAction, (was, is, action) => {
       const { steps, differing } = stepsBetween(was, is, { action });

@@ -9,12 +9,12 @@ function snapshot(date: string, amounts: Amounts): string {
   return JSON.stringify({ date, currencies });
 }
 
-test('what has no currency says so', () => {
+test('revenue without a currency is labelled as such', () => {
   const { curves } = revenueCharts([snapshot('2027-03-01', { XXX: { mrr: 1, active_count: 1 } })]);
   assert.match(curves[0]?.title ?? '', /^(?!.*XXX).*currency/);
 });
 
-test('each currency has a curve of its own, in the order of the days', () => {
+test('each currency has its own curve, ordered by day', () => {
   const bodies = [
     snapshot('2027-03-02', { USD: { mrr: 5, active_count: 3 }, EUR: { mrr: 2, active_count: 1 } }),
     snapshot('2027-03-01', { EUR: { mrr: 1, active_count: 1 } }),
@@ -41,7 +41,7 @@ const counted = (currencies: number, countOf: (n: number) => number): Amounts =>
     Array.from({ length: currencies }, (_, n) => [codeOf(n), { mrr: 100 - n, active_count: countOf(n) }]),
   );
 
-test('of many currencies those with the most subscriptions are drawn, and a sentence counts the others', () => {
+test('of many currencies, those with the most subscriptions are drawn and a sentence counts the others', () => {
   const rising = counted(40, (n) => n);
   const third = counted(40, (n) => (n === 3 ? 50 : 0));
   const { curves, note } = revenueCharts([snapshot('2027-03-01', rising), snapshot('2027-03-02', third)]);
@@ -52,7 +52,7 @@ test('of many currencies those with the most subscriptions are drawn, and a sent
   assert.match(note ?? '', /\b30 currencies/);
 });
 
-test('ten currencies are all drawn, of eleven one is not', () => {
+test('ten currencies are all drawn; of eleven, one is left out', () => {
   const noteOf = (count: number) =>
     revenueCharts([
       snapshot(

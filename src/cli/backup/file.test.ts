@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { writeAtomically } from './file.ts';
 
-test('of two back-ups at once under one name one counts, whole, and the other is refused', async (t) => {
+test('of two simultaneous back-ups under one name, one is complete and the other is refused', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-file-'));
   t.after(() => rm(folder, { recursive: true }));
   const path = join(folder, 'halcyon.dump');

@@ -14,9 +14,9 @@ const api = { open: (address: string, asked = {}) => send(address, asked) };
 
 for (const [what, first] of [
   ['that never answers', ''],
-  ['that never ends its refusal', HALF_A_REFUSAL],
+  ['that never ends its error response', HALF_A_REFUSAL],
 ] as const)
-  test(`a server ${what} is asked again`, async (t) => {
+  test(`the client reconnects to a server ${what}`, async (t) => {
     const server = await rawServer((socket, n) => void socket.on('data', () => socket.write(n === 1 ? first : STREAM)));
     const stop = new AbortController();
     t.after(() => stop.abort());

@@ -15,13 +15,13 @@ function piecesOf(size: number): Uint8Array<ArrayBuffer>[] {
 }
 
 for (const size of [1, 7, 1000]) {
-  test(`events are the same however they come in: ${size} bytes at once`, async () => {
+  test(`events are the same for any chunk size: ${size} bytes`, async () => {
     const body = ReadableStream.from<Uint8Array<ArrayBuffer>>(piecesOf(size));
     assert.deepEqual(await Array.fromAsync(eventsIn(body, 5_000)), EVENTS);
   });
 }
 
-test('a connection on which nothing is heard any more is given up', async () => {
+test('a connection without any data for too long is closed', async () => {
   let late: NodeJS.Timeout;
   const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
     start: (controller) => {

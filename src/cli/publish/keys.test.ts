@@ -6,18 +6,18 @@ import { createKeys } from './keys.ts';
 
 const keysOf = (events: readonly unknown[], secret = 'secret'): string[] => events.map(createKeys(secret));
 
-test('the same event again in one input has another key, and the same keys in the next run', () => {
+test('a repeated event in one input gets another key, and the next run gives the same keys', () => {
   const keys = keysOf([{ id: 1 }, { id: 2 }, { id: 1 }, { id: 1 }]);
   assert.equal(new Set(keys).size, 4);
   assert.deepEqual(keysOf([{ id: 1 }, { id: 2 }, { id: 1 }, { id: 1 }]), keys);
 });
 
-test('a line that is put in or taken out changes the keys of no other', () => {
+test('inserting or removing a line does not change the keys of other lines', () => {
   const [first, , third] = keysOf([{ id: 1 }, { id: 2 }, { id: 3 }]);
   assert.deepEqual(keysOf([{ id: 1 }, { id: 3 }]), [first, third]);
 });
 
-test('whoever does not have the secret cannot find out by trying what a key was made of', () => {
+test('without the secret, the content behind a key cannot be found by guessing', () => {
   const [mine] = keysOf([{ id: 1 }], 'mine');
   const [yours] = keysOf([{ id: 1 }], 'your');
   assert.notEqual(mine?.split('.')[0], yours?.split('.')[0]);
@@ -26,7 +26,7 @@ test('whoever does not have the secret cannot find out by trying what a key was 
 const MANY = 60_000;
 const GROWTH_MAX_BYTES = 2 * 1024 * 1024;
 
-test('lines that all repeat take no memory', () => {
+test('an input of identical lines needs constant memory', () => {
   setFlagsFromString('--expose-gc');
   const sweep = runInNewContext('gc') as () => void;
   const heldBytes = (): number => {

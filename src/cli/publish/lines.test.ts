@@ -12,7 +12,7 @@ async function read(bytes: Buffer, chunkBytes: number) {
 const text = '\uFEFFone\r\n\n  \nzwölf\n123456789\nlast';
 
 for (const chunkBytes of [1, 2, 5, 100]) {
-  test(`lines are the same however they come in: ${chunkBytes} bytes at once`, async () => {
+  test(`lines are the same for any chunk size: ${chunkBytes} bytes`, async () => {
     const lines = await read(Buffer.from(text), chunkBytes);
     assert.deepEqual(
       lines.map((line) => [line.number, 'text' in line ? line.text : 'fault']),
@@ -27,7 +27,7 @@ for (const chunkBytes of [1, 2, 5, 100]) {
   });
 }
 
-test('what is no UTF-8 is a fault of its line alone', async () => {
+test('invalid UTF-8 is a fault of its own line only', async () => {
   const lines = await read(Buffer.from([0x61, 0x0a, 0xff, 0x0a, 0x62]), 100);
   assert.deepEqual(
     lines.map((line) => 'text' in line),

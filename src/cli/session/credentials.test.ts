@@ -22,7 +22,7 @@ async function place(t: TestContext) {
   return { env: { XDG_CONFIG_HOME: home }, folder: join(home, 'halcyon') };
 }
 
-/** What each of eight who change something at once has found there; each with an opening of its own, as processes have it. */
+/** What each of eight concurrent writers finds in the file; each has its own opening, as separate processes do. */
 async function changedAtOnce(env: Record<string, string>): Promise<Set<string | undefined>> {
   const seen = new Set<string | undefined>();
   const all = Array.from({ length: 8 }, (_, n) =>
@@ -35,13 +35,13 @@ async function changedAtOnce(env: Record<string, string>): Promise<Set<string | 
   return seen;
 }
 
-test('of many who change something at once each sees what the one before has made', async (t) => {
+test('concurrent writers each see the change of the one before', async (t) => {
   const { env, folder } = await place(t);
-  assert.equal((await changedAtOnce(env)).size, 8, 'no one begins with what another has replaced');
+  assert.equal((await changedAtOnce(env)).size, 8, 'no writer starts from a replaced version');
   assert.deepEqual(await readdir(folder), ['credentials.json']);
 });
 
-test('what somebody who was killed has locked is free again after a while, for one after the other', async (t) => {
+test('a lock left by a killed process expires, and then admits one process after the other', async (t) => {
   const { env, folder } = await place(t);
   await mkdir(folder, { recursive: true });
   const [old, young] = ['credentials.json.lock.old', 'credentials.json.lock.young'].map((name) => join(folder, name));
@@ -54,13 +54,13 @@ test('what somebody who was killed has locked is free again after a while, for o
     () => readdir(folder),
     (names) => !names.includes(basename(old)),
   );
-  assert.deepEqual(await openCredentials({ env }).read(), {}, 'who may still live is waited for');
+  assert.deepEqual(await openCredentials({ env }).read(), {}, 'the lock of a process that may be alive is respected');
   await rm(young);
-  assert.equal((await changed).size, 8, 'of all who find it free at once one goes on');
+  assert.equal((await changed).size, 8, 'of all processes that find it free at once, one continues');
   assert.deepEqual(await readdir(folder), ['credentials.json']);
 });
 
-test('a file that is broken is said to be, and not overwritten', async (t) => {
+test('a damaged file is reported and not overwritten', async (t) => {
   const { env, folder } = await place(t);
   await mkdir(folder, { recursive: true });
   await writeFile(join(folder, 'credentials.json'), '{"https://');

@@ -1,22 +1,8 @@
-/**
- * Bodies of deliveries: caches events by id, within a byte limit, and renders the bytes that a webhook receives.
- *
- * A cache of events, each for as long as a delivery of it is in memory, within a byte limit.
- */
-import type { FormatName } from './formats/formats.ts';
-import { type EventRow, loadEvents } from './event-sql.ts';
+/** Caches events, each for as long as a delivery of it is in memory, within a byte limit. */
 import { LRUCache } from 'lru-cache';
 import type { Sql } from '#db/pool.ts';
-import type { ActiveTarget } from './target.ts';
-import { Representations } from './representation.ts';
-
-/**
- * An event and its last rendering. Webhooks of a store mostly use the same query; a separate cache by event and query
- * took 6 % of the worker's time, because most events go to one webhook, once.
- */
-export type Body = { readonly event: EventRow; rendered: Rendered | null };
-
-type Rendered = { format: FormatName; query: string; bytes: Uint8Array };
+import { type EventRow, loadEvents } from './event-sql.ts';
+import type { Body } from './request.ts';
 
 /** Approximate size of an entry without its text: keys, map, row. */
 const ENTRY_BYTES = 512;
@@ -102,14 +88,13 @@ export class EventCache {
 /** Number of events whose erasure is remembered, to reject outdated reads of them; a few bytes each. */
 const FORGOTTEN_MAX = 100_000;
 /**
- * Share of the cache size that one load may read. A text takes four times its bytes in memory (event-cache.ts): 4 MiB
+ * Share of the cache size that one load may read. A text takes four times its bytes in memory: 4 MiB
  * of 64.
  */
 const LOAD_SHARE = 1 / 16;
 
 export class Bodies {
   readonly #sql: Sql;
-  readonly #representations: Representations;
   readonly #cache: EventCache;
   /** Limit of text bytes per statement; several statements run at once. */
   readonly #loadBytes: number;
@@ -119,9 +104,8 @@ export class Bodies {
   /** The value of `#forgetCount` when notifications may last have been missed, which may concern any event. */
   #allForgotten = 0;
 
-  constructor(deps: { sql: Sql; bodyCacheBytes: number; relationPrefix: string }) {
+  constructor(deps: { sql: Sql; bodyCacheBytes: number }) {
     this.#sql = deps.sql;
-    this.#representations = new Representations(deps.relationPrefix);
     this.#cache = new EventCache(deps.bodyCacheBytes);
     this.#loadBytes = Math.ceil(deps.bodyCacheBytes * LOAD_SHARE);
   }
@@ -192,20 +176,5 @@ export class Bodies {
     if (!this.put(event, readAt)) return this.find(shard, eventId);
     // An event larger than the whole cache is not cached.
     return this.peek(eventId) ?? { event, rendered: null };
-  }
-
-  /**
-   * Returns the body: for `json` byte for byte the representation that GET returns with the webhook's query, otherwise
-   * that of the format.
-   */
-  shape(body: Body, { format, query, shape }: Pick<ActiveTarget, 'format' | 'query' | 'shape'>): Uint8Array {
-    const { event } = body;
-    const spliced = query === '' && format === 'json' ? this.#representations.spliced(event) : undefined;
-    if (spliced !== undefined) return spliced;
-    const { rendered } = body;
-    if (rendered?.query === query && rendered.format === format) return rendered.bytes;
-    const bytes = this.#representations.rendered(event, shape, format);
-    body.rendered = { format, query, bytes };
-    return bytes;
   }
 }

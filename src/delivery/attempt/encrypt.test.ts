@@ -8,7 +8,7 @@ const keyOf = (text: string): Buffer => createHash('sha256').update(text).digest
 const KEY = 'schlüssel';
 const body = Buffer.from('{"id":1,"name":"Zoë"}');
 
-test('what was encrypted is decrypted by jose, and its head says with which key and what is inside', async () => {
+test('jose decrypts the encrypted body, and its header names the key and the content type', async () => {
   const jwe = encryptBody(body, 'application/hal+json', KEY);
   const { plaintext, protectedHeader } = await compactDecrypt(jwe, keyOf(KEY));
   assert.deepEqual(Buffer.from(plaintext), body);
@@ -18,7 +18,7 @@ test('what was encrypted is decrypted by jose, and its head says with which key 
   await assert.rejects(compactDecrypt(jwe, keyOf('another')), { code: 'ERR_JWE_DECRYPTION_FAILED' });
 });
 
-test('the same body is never encrypted to the same bytes, and another key has another kid', () => {
+test('the same body never encrypts to the same bytes, and another key has another kid', () => {
   const headOf = (jwe: Uint8Array): string => Buffer.from(jwe).toString().split('.')[0] ?? '';
   const [one, two] = [encryptBody(body, 'application/hal+json', KEY), encryptBody(body, 'application/hal+json', KEY)];
   assert.notDeepEqual(one, two);
@@ -33,9 +33,9 @@ for (const url of [
   'http://LOCALHOST:80/',
   'https://a.test/',
 ]) {
-  test(`nobody reads on the way what goes to ${url}`, () => assert.equal(isReadable(new URL(url)), false));
+  test(`a request to ${url} cannot be read in transit`, () => assert.equal(isReadable(new URL(url)), false));
 }
 for (const host of ['a.test', '10.0.0.1', '127.0.0.1.a.test', 'localhost.a.test', '[::ffff:127.0.0.1]', '0.0.0.0']) {
-  test(`what goes to http://${host} could be read on the way`, () =>
+  test(`a request to http://${host} can be read in transit`, () =>
     assert.equal(isReadable(new URL(`http://${host}/`)), true));
 }

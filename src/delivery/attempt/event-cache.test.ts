@@ -15,7 +15,7 @@ const eventOf = (id: number, characters = 2): EventRow => ({
   body: 'x'.repeat(characters),
 });
 
-test('an event is let go with the last delivery of it, and not before', () => {
+test('an event is evicted with its last delivery, and not before', () => {
   const cache = new EventCache(1_000_000);
   cache.add(eventOf(1));
   cache.retain(1);
@@ -26,7 +26,7 @@ test('an event is let go with the last delivery of it, and not before', () => {
   assert.equal(cache.has(1), false);
 });
 
-test('beyond its bytes those go that came first, whoever holds them, and some more', () => {
+test('above its byte limit the cache evicts the oldest events, in use or not, and some more', () => {
   const cache = new EventCache(20 * 4_512);
   for (let id = 1; id <= 21; id += 1) {
     cache.add(eventOf(id, 1_000));
@@ -38,7 +38,7 @@ test('beyond its bytes those go that came first, whoever holds them, and some mo
   );
 });
 
-test('what was let go leaves its bytes to others', () => {
+test('an evicted event frees its bytes for others', () => {
   const cache = new EventCache(10_000);
   for (let id = 1; id <= 100; id += 1) {
     cache.add(eventOf(id, 1_000));

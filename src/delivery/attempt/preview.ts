@@ -2,25 +2,23 @@
  * Composes the request of a delivery for display, with the code that sends it: as it was sent, or would be. Without
  * permission to see the key, parts made with the key are omitted.
  */
-import { sentAction } from '#catalog/sample.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Log } from '#core/log.ts';
 import { keysAt } from '#core/rotation.ts';
 import { loadTargets } from './target-sql.ts';
 import { activeTarget, type ActiveTarget } from './target.ts';
-import { Bodies } from './bodies.ts';
-import { compose, type MessageSettings } from './request.ts';
+import { bodyOf, Composer, type Body, type ComposerSettings } from './request.ts';
 import { ENCRYPTED_TYPE } from './encrypt.ts';
 import { formats } from './formats/formats.ts';
-import { loadEvents, type EventRow } from './event-sql.ts';
+import { loadEvents } from './event-sql.ts';
 
 type PreviewDeps = {
   sql: Sql;
   sealer: Sealer;
   log: Log;
   baseUrl: string;
-  settings: MessageSettings & { bodyCacheBytes: number; relationPrefix: string };
+  settings: ComposerSettings;
 };
 
 /** `now`: when it went out, or would. `seesKey`: the reader may see the secrets of the request and what is made with the key. */
@@ -82,15 +80,15 @@ const withContentType = (headers: readonly string[], contentType: string): strin
 function makeRequest(
   { webhookId, attempt, now, seesKey }: PreviewRequest,
   target: ActiveTarget,
-  event: EventRow,
-  { bodies, settings }: { bodies: Bodies; settings: MessageSettings },
+  event: Body,
+  composer: Composer,
 ): Omit<MadeRequest, 'kind' | 'revision' | 'isHidden'> {
   const hasKey = keysAt(target, now).current !== null;
   const isToken = hasKey && formats[target.format].key === 'opens';
   const isEncrypted = hasKey && target.isEncrypted;
   const isWhole = !hasKey || (seesKey && !isToken && !isEncrypted);
   const context = { webhookId, target: isWhole ? target : withoutKeys(target), attempt, now };
-  const { headers, body } = compose(context, { event, rendered: null }, { bodies, settings });
+  const { headers, body } = composer.compose(context, event);
   if (isToken) headers.push('authorization', MASKED);
   return { headers: isEncrypted ? withContentType(headers, ENCRYPTED_TYPE) : headers, body, isEncrypted, isWhole };
 }
@@ -98,16 +96,15 @@ function makeRequest(
 export type Preview = (request: PreviewRequest) => Promise<Previewed>;
 
 export function createPreview({ sql, sealer, log, baseUrl, settings }: PreviewDeps): Preview {
-  const bodies = new Bodies({ sql, ...settings });
+  const composer = new Composer(settings);
   return async (request) => {
     const { shard, webhookId, eventId } = request;
     const [row] = await loadTargets(sql, shard, [webhookId]);
     if (row === undefined || (row.url === null && !row.isHeld)) return { kind: 'nowhere' };
-    const [stored] = await loadEvents(sql, shard, [eventId]);
-    if (stored === undefined) return { kind: 'gone' };
-    const event = { ...stored, action: sentAction(stored.action) };
+    const [event] = await loadEvents(sql, shard, [eventId]);
+    if (event === undefined) return { kind: 'gone' };
     try {
-      // Also what is off has a request that went out; what is held is fetched where the API is.
+      // A disabled webhook has requests that were sent; those of a pull webhook are fetched from `baseUrl`.
       const target = activeTarget(row, sealer, baseUrl);
       const isHidden = !request.seesKey && (Object.keys(target.headers).length > 0 || target.url.search !== '');
       const shown = isHidden ? withoutValues(target) : target;
@@ -115,7 +112,7 @@ export function createPreview({ sql, sealer, log, baseUrl, settings }: PreviewDe
         kind: 'made',
         revision: row.revision,
         isHidden,
-        ...makeRequest(request, shown, event, { bodies, settings }),
+        ...makeRequest(request, shown, bodyOf(event), composer),
       };
     } catch (error) {
       log.warn({ err: error, webhook: webhookId, event: eventId }, 'composing a request preview failed');

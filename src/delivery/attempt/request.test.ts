@@ -1,9 +1,22 @@
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { headersOf, type Sending } from './request.ts';
+import { Webhook } from 'standardwebhooks';
+import { resourceTypes } from '#catalog/catalog.ts';
+import { readShape } from '#catalog/shape.ts';
+import type { EventRow } from './event-sql.ts';
+import {
+  bodyOf,
+  headersOf,
+  hexSignature,
+  Representations,
+  standardSignature,
+  webhookMessageId,
+  type Sending,
+} from './request.ts';
 
-const event: Sending['event'] = {
+const event: EventRow = {
   id: 1,
   storeId: 1001,
   type: 'transaction',
@@ -14,6 +27,126 @@ const event: Sending['event'] = {
   baseUrl: 'https://api.example.com',
   body: '{"id":5}',
 };
+
+const representations = new Representations('svc');
+
+const memberNames = fc.oneof(
+  fc.constantFrom('id', '7', '07', '-1', '', '_links', '_embedded', 'a"b', '\u2028', 'toString'),
+  fc.string({ unit: 'binary', maxLength: 6 }),
+);
+const values = fc.oneof(
+  fc.jsonValue(),
+  fc.constantFrom('_links', 1e21, -0, '\ud800'),
+  fc.dictionary(memberNames, fc.jsonValue({ maxDepth: 1 }), { maxKeys: 3 }),
+);
+const eventWith = (resource: object, given: Partial<EventRow> = {}): EventRow => ({
+  ...event,
+  body: JSON.stringify(resource),
+  ...given,
+});
+const events = fc
+  .tuple(
+    fc.dictionary(memberNames, values, { maxKeys: 5 }).filter((resource) => !Object.hasOwn(resource, '__proto__')),
+    fc.constantFrom(...resourceTypes),
+    fc.string({ unit: 'binary', minLength: 1, maxLength: 8 }).filter((id) => id.isWellFormed()),
+    fc.constantFrom('https://api.example.com', 'http://[::1]:8080'),
+    fc.nat(),
+  )
+  .map(([resource, type, resourceId, baseUrl, storeId]) => eventWith(resource, { type, resourceId, baseUrl, storeId }));
+
+test('a spliced text equals the rendered one, byte for byte', () => {
+  fc.assert(
+    fc.property(events, (one) => {
+      const spliced = representations.spliced(one);
+      if (spliced !== undefined) assert.deepEqual(spliced, representations.rendered(one, readShape('', null), 'json'));
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test('typical published JSON is spliced', () => {
+  assert.ok(representations.spliced(eventWith({ id: 5, total: 9.5, customer: { first_name: 'Ada' } })));
+});
+
+for (const resource of [{ id: 5, _embedded: {} }, { id: 5, _links: {} }, { 7: 'first', id: 5 }, {}]) {
+  test(`a text that must be parsed is not spliced: ${JSON.stringify(resource)}`, () => {
+    assert.equal(representations.spliced(eventWith(resource)), undefined);
+  });
+}
+
+test('two webhooks with the same query and different formats get different bodies', () => {
+  const body = bodyOf(event);
+  const shape = readShape('fields=id', null);
+  const [json, automation, again] = (['json', 'partner_automation', 'json'] as const).map((format) =>
+    Buffer.from(representations.of(body, { format, query: 'fields=id', shape })).toString(),
+  );
+  assert.equal(automation, '{"id":5,"event":"transaction/created"}');
+  assert.match(json ?? '', /"_links"/);
+  assert.equal(again, json);
+});
+
+const body = Buffer.from('{"id":1,"name":"Zoë"}');
+const id = 'msg_abc';
+const timestamp = Math.floor(Date.now() / 1000);
+
+const signatureHeaders = (signature: string) => ({
+  'webhook-id': id,
+  'webhook-timestamp': String(timestamp),
+  'webhook-signature': signature,
+});
+
+test('the standardwebhooks package verifies a signature under a key with the prefix whsec_', () => {
+  const key = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+  const signature = standardSignature(body, id, timestamp, key);
+  assert.deepEqual(new Webhook(key).verify(body.toString(), signatureHeaders(signature)), { id: 1, name: 'Zoë' });
+});
+
+test('any other key signs with its UTF-8 bytes', () => {
+  const key = 'schlüssel';
+  const signature = standardSignature(body, id, timestamp, key);
+  assert.doesNotThrow(() =>
+    new Webhook(Buffer.from(key), { format: 'raw' }).verify(body.toString(), signatureHeaders(signature)),
+  );
+});
+
+for (const key of [
+  'whsec_not base64!',
+  'whsec_',
+  'whsec_c2VjcmV',
+  'whsec_c2VjcmV0\n',
+  'whsec_c2VjcmV1=',
+  'whsec_-_-_',
+]) {
+  test(`whsec_ followed by invalid base64 is a key like any other: ${JSON.stringify(key)}`, () => {
+    const signature = standardSignature(body, id, timestamp, key);
+    assert.doesNotThrow(() =>
+      new Webhook(Buffer.from(key), { format: 'raw' }).verify(body.toString(), signatureHeaders(signature)),
+    );
+  });
+}
+
+test('a signature does not verify another body', () => {
+  const key = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+  const signature = standardSignature(body, id, timestamp, key);
+  assert.throws(() => new Webhook(key).verify('{"id":2}', signatureHeaders(signature)));
+});
+
+test('the hex signature is HMAC-SHA256 under the whole key string', () => {
+  const key = 'whsec_AAAA';
+  assert.equal(hexSignature(body, key), createHmac('sha256', key).update(body).digest('hex'));
+});
+
+test('a webhook-id differs by event, by webhook and by the random part', () => {
+  const ids = [
+    webhookMessageId(1, 2, 3),
+    webhookMessageId(9, 2, 3),
+    webhookMessageId(1, 9, 3),
+    webhookMessageId(1, 2, 9),
+  ];
+  assert.equal(new Set(ids).size, 4);
+  assert.equal(webhookMessageId(1, 2, 3), ids[0]);
+});
+
 const target = {
   storeDomain: 'store.example.com',
   headers: {},
@@ -40,7 +173,7 @@ function sent(own: Partial<Sending> = {}): Map<string, string> {
 }
 const sitebuilder = { ...target, format: 'partner_sitebuilder' } as const;
 
-test('whatever the extra headers and the event are called, no header is split, forged or set twice', () => {
+test('for any extra headers and event names, no header is split, forged or set twice', () => {
   const text = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.constantFrom('a\r\nX-Forged: 1', 'ü', '\ud800', 'Webhook-ID', 'content-type', 'Service-Store-ID', 'x-team'),
@@ -61,14 +194,14 @@ test('whatever the extra headers and the event are called, no header is split, f
   );
 });
 
-test('an extra header that was allowed under another prefix cannot forge what a delivery says of itself', () => {
+test("an extra header allowed under an earlier prefix cannot forge the delivery's own headers", () => {
   const headers = { 'Acme-Webhook-Signature-Next': 'forged', 'Service-Store-ID': '1' };
   const found = sent({ target: { ...target, headers }, headerPrefix: 'Acme' });
   assert.equal(found.has('acme-webhook-signature-next'), false);
   assert.equal(found.get('service-store-id'), '1');
 });
 
-test('the key of a site builder is the token that it wants, and signs nothing', () => {
+test('the key of a site builder is sent as its token and signs nothing', () => {
   const found = sent({ target: sitebuilder, keys: { current: 'token', next: 'later' } });
   assert.equal(found.get('authorization'), 'Bearer token');
   assert.deepEqual(

@@ -1,12 +1,105 @@
-/** Composes the request of one attempt: body, headers, and signatures over the exact bytes that are sent. */
+/**
+ * Composes the request of an attempt: the representation of the event, its encryption, signatures over the exact bytes
+ * that are sent, and headers.
+ */
 import { createHmac } from 'node:crypto';
+import { isInternal, type ResourceType } from '#catalog/catalog.ts';
+import { resourceDocument, resourceHead } from '#catalog/document.ts';
+import { sentAction } from '#catalog/sample.ts';
+import type { Shape } from '#catalog/shape.ts';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
 import { keysAt } from '#core/rotation.ts';
-import type { ActiveTarget } from './target.ts';
-import { formats } from './formats/formats.ts';
-import type { EventRow } from './event-sql.ts';
-import type { Bodies, Body } from './bodies.ts';
+import { renderHal } from '#hypermedia/hal.ts';
 import { encryptBody, ENCRYPTED_TYPE } from './encrypt.ts';
+import type { EventRow } from './event-sql.ts';
+import { formats, type FormatName } from './formats/formats.ts';
+import type { ActiveTarget } from './target.ts';
+
+/**
+ * An event and its last rendering. Webhooks of a store mostly use the same query; a separate cache by event and query
+ * took 6 % of the worker's time, because most events go to one webhook, once.
+ */
+export type Body = { readonly event: EventRow; rendered: Rendered | null };
+
+type Rendered = { format: FormatName; query: string; bytes: Uint8Array };
+
+/** Returns an event that no cache contains, with the action under which it is sent. */
+export function bodyOf(event: EventRow): Body {
+  return { event: { ...event, action: sentAction(event.action) }, rendered: null };
+}
+
+/** Placeholders of the store's and the resource's id in a cached head; no origin contains them. */
+const STORE = Number.NEGATIVE_INFINITY;
+const ID = '(id)';
+
+/** The text before the resource's own members, split at each resource id and within that at each store id. */
+type Head = readonly (readonly string[])[];
+
+/** One per type and base URL: there are seven types, and the operator may change the base URL. */
+const HEADS_MAX = 100;
+
+/**
+ * Returns whether the stored text equals what its members would be serialised as. It was written by `JSON.stringify`,
+ * so only omitted members (`_links`, `_embedded`) and integer-like names, which come first in an object, matter. A
+ * value that begins with `_` is mistaken for such a name, which only costs time.
+ */
+const isAsWritten = (text: string): boolean => /^\{"(?!\d)/.test(text) && !text.includes('"_');
+
+/** Renders representations: the bytes that GET returns, and those of the other formats. */
+export class Representations {
+  readonly #relationPrefix: string;
+  readonly #heads = new Map<string, Head>();
+
+  constructor(relationPrefix: string) {
+    this.#relationPrefix = relationPrefix;
+  }
+
+  /**
+   * Returns the body: for `json` byte for byte the representation that GET returns with the webhook's query, otherwise
+   * that of the format.
+   */
+  of(body: Body, { format, query, shape }: Pick<ActiveTarget, 'format' | 'query' | 'shape'>): Uint8Array {
+    const { event, rendered } = body;
+    const spliced = query === '' && format === 'json' ? this.spliced(event) : undefined;
+    if (spliced !== undefined) return spliced;
+    if (rendered?.query === query && rendered.format === format) return rendered.bytes;
+    const bytes = this.rendered(event, shape, format);
+    body.rendered = { format, query, bytes };
+    return bytes;
+  }
+
+  /**
+   * Returns the whole resource without embedded ones: the links, then the stored text without parsing. 1 KB takes 0.7
+   * µs instead of 4.3 µs, 30 members 2 µs instead of 16 µs. Undefined if the text has to be parsed.
+   */
+  spliced({ type, storeId, resourceId, baseUrl, body }: EventRow): Uint8Array | undefined {
+    if (isInternal(type) || !isAsWritten(body)) return undefined;
+    const id = encodeURIComponent(resourceId);
+    const head = this.#headOf(type, baseUrl).map((pieces) => pieces.join(String(storeId)));
+    return Buffer.from(`${head.join(id)},${body.slice(1)}`);
+  }
+
+  /** Renders the requested part of the resource. */
+  rendered(event: EventRow, { zoom, fields }: Shape, format: FormatName): Uint8Array {
+    const { storeId, type, resourceId: id, baseUrl, body } = event;
+    const { needs, write } = formats[format];
+    const requestedFields = fields === null || needs.length === 0 ? fields : new Set([...fields, ...needs]);
+    const document = resourceDocument({ storeId, type, id, baseUrl, body }, { zoom, fields: requestedFields });
+    return Buffer.from(write(document, event, { baseUrl, relationPrefix: this.#relationPrefix }));
+  }
+
+  #headOf(type: ResourceType, baseUrl: string): Head {
+    const key = `${type} ${baseUrl}`;
+    const present = this.#heads.get(key);
+    if (present !== undefined) return present;
+    const document = resourceHead({ storeId: STORE, type, id: ID, baseUrl });
+    const text = renderHal(document, { baseUrl, relationPrefix: this.#relationPrefix }).slice(0, -1);
+    const head = text.split(ID).map((piece) => piece.split(String(STORE)));
+    if (this.#heads.size >= HEADS_MAX) this.#heads.clear();
+    this.#heads.set(key, head);
+    return head;
+  }
+}
 
 export const SECRET_PREFIX = 'whsec_';
 
@@ -160,38 +253,45 @@ export function headersOf(sending: Sending): string[] {
   return headers;
 }
 
-export type MessageSettings = { headerPrefix: string; userAgent: string };
-
 /** `headers`: names and values alternate. */
 export type Message = { headers: string[]; body: Uint8Array };
 
 /** The time selects the key and is part of what is signed. */
-export type AttemptContext = { webhookId: number; target: ActiveTarget; attempt: number; now: Date };
+export type RequestContext = { webhookId: number; target: ActiveTarget; attempt: number; now: Date };
 
-/** Throws if the event cannot be rendered or encrypted, or if a header value is invalid. */
-export function compose(
-  { webhookId, target, attempt, now }: AttemptContext,
-  event: Body,
-  { bodies, settings: { headerPrefix, userAgent } }: { bodies: Bodies; settings: MessageSettings },
-): Message {
-  const keys = keysAt(target, now);
-  let contentType: string = formats[target.format].contentType;
-  let body = bodies.shape(event, target);
-  if (target.isEncrypted && keys.current !== null) {
-    body = encryptBody(body, contentType, keys.current);
-    contentType = ENCRYPTED_TYPE;
+export type ComposerSettings = { headerPrefix: string; userAgent: string; relationPrefix: string };
+
+export class Composer {
+  readonly #settings: ComposerSettings;
+  readonly #representations: Representations;
+
+  constructor(settings: ComposerSettings) {
+    this.#settings = settings;
+    this.#representations = new Representations(settings.relationPrefix);
   }
-  const headers = headersOf({
-    event: event.event,
-    target,
-    keys,
-    webhookId,
-    attempt,
-    body,
-    contentType,
-    now,
-    headerPrefix,
-    userAgent,
-  });
-  return { headers, body };
+
+  /** Throws if the event cannot be rendered or encrypted, or if a header value is invalid. */
+  compose({ webhookId, target, attempt, now }: RequestContext, body: Body): Message {
+    const keys = keysAt(target, now);
+    let contentType: string = formats[target.format].contentType;
+    let bytes = this.#representations.of(body, target);
+    if (target.isEncrypted && keys.current !== null) {
+      bytes = encryptBody(bytes, contentType, keys.current);
+      contentType = ENCRYPTED_TYPE;
+    }
+    const { headerPrefix, userAgent } = this.#settings;
+    const headers = headersOf({
+      event: body.event,
+      target,
+      keys,
+      webhookId,
+      attempt,
+      body: bytes,
+      contentType,
+      now,
+      headerPrefix,
+      userAgent,
+    });
+    return { headers, body: bytes };
+  }
 }

@@ -1,20 +1,14 @@
 /** Statements of test deliveries, which bypass the lanes. */
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
+import type { AttemptRow } from './attempt.ts';
 
-export type TestAttemptRow = {
+export type TestAttemptRow = AttemptRow & {
   shard: number;
   day: number;
   storeId: number;
   webhookId: number;
   eventId: number;
-  state: 'successful' | 'failed';
-  startedAt: Date;
-  durationMs: number;
-  outcome: string;
-  responseCode: number | null;
-  responseHeaders: string | null;
-  responseBody: string | null;
   now: Date;
 };
 

@@ -1,4 +1,4 @@
-/** Wall clocks are stepped, by minutes and in either direction; nothing about leases may notice. */
+/** Wall clocks are stepped, by minutes and in either direction; leases must not be affected. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
@@ -14,7 +14,7 @@ import { Ownership } from './ownership.ts';
 const settings = { leaseMs: 1_000, leaseMarginMs: 250, beatMs: 50, workerId: 1 };
 const STEP_MS = 5 * 60_000;
 
-/** Its clock on the wall is stepped each time somebody looks at it, and only `advance` makes time pass. */
+/** Its wall clock is stepped each time it is read, and only `advance` makes time pass. */
 function steppedBy(stepMs: number): TestClock {
   const clock = standingClock();
   let steppedMs = 0;
@@ -45,7 +45,7 @@ const owns = (ownership: Ownership, shards: number) =>
     (count) => count === shards,
   );
 
-test('a rival is not taken for dead because our wall clock is stepped forward', async () => {
+test('a worker is not considered dead because our wall clock is stepped forward', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   await sql`insert into worker (id, beat, date_started) values (9, 1, now())`;
@@ -61,7 +61,7 @@ test('a rival is not taken for dead because our wall clock is stepped forward', 
   await owns(ownership, 256);
 });
 
-test('a worker gives up in time though its wall clock is stepped back', async () => {
+test('a worker gives up its shards in time although its wall clock is stepped back', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const clock = steppedBy(-STEP_MS);

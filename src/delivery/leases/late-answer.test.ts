@@ -9,10 +9,10 @@ import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../metrics/shards.ts';
 import { Ownership } from './ownership.ts';
 
-/** A beat is good for 200 ms, and an answer is waited for much longer. */
+/** A heartbeat is valid for 200 ms; the worker waits much longer for its confirmation. */
 const settings = { workerId: 1, leaseMs: 10_000, leaseMarginMs: 9_800, beatMs: 40 };
 
-test('shards that were taken before a silence are not believed after it: a rival may have had them meanwhile', async () => {
+test('shards taken before a silence are not used after it: another worker may have owned them meanwhile', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const held = new Set<number>();
@@ -29,17 +29,17 @@ test('shards that were taken before a silence are not believed after it: a rival
     isRecording: () => false,
   });
   await sql`update shard_lease set owner = 1, fence = 7 where shard = 3`;
-  // Whoever takes waits for a lock that we have.
+  // The take-over waits for a lock that this test holds.
   await sql.unsafe(`
     create function waits() returns trigger language plpgsql as
       $$ begin perform pg_advisory_xact_lock(7); return null; end $$;
     create trigger waits before update on shard_lease for each statement execute function waits()`);
-  const gate = await sql.reserve();
-  await gate`select pg_advisory_lock(7)`;
+  const advisory = await sql.reserve();
+  await advisory`select pg_advisory_lock(7)`;
   ends.after(() => ownership.stop());
   ownership.start();
   await until(
-    () => gate`select from pg_locks where locktype = 'advisory' and not granted`,
+    () => advisory`select from pg_locks where locktype = 'advisory' and not granted`,
     ({ length }) => length === 1,
   );
   const blocker = await sql.reserve();
@@ -52,8 +52,8 @@ test('shards that were taken before a silence are not believed after it: a rival
   await blocker`rollback`;
   blocker.release();
   await until(async () => ownership.mayAct(), Boolean);
-  await gate`select pg_advisory_unlock(7)`;
-  gate.release();
+  await advisory`select pg_advisory_unlock(7)`;
+  advisory.release();
   await until(async () => held.has(3), Boolean);
-  assert.ok((ownership.fenceOf(3) ?? 0) > 8, 'the one that was taken before the silence is 8');
+  assert.ok((ownership.fenceOf(3) ?? 0) > 8, 'the fencing token from before the silence is 8');
 });

@@ -11,7 +11,7 @@ const both = (beat: number): WorkerRow[] => [
 ];
 const at = (ms: number) => ({ requestedAtMs: ms, nowMs: ms });
 
-test('a rival is dead when its counter stood still for a lease on our own clock', () => {
+test('a worker is dead when its counter has not moved for a lease on our own clock', () => {
   const rivals = new OtherWorkers(1, LEASE_MS);
   rivals.observe(both(5), noLeases, at(0));
   rivals.observe(both(5), noLeases, at(1_000));
@@ -24,14 +24,14 @@ test('a rival is dead when its counter stood still for a lease on our own clock'
   assert.deepEqual(rivals.live(), [2, 1]);
 });
 
-test('an answer that we read long after we asked, because we were frozen, makes nobody dead', () => {
+test('an answer that we read late because we were frozen declares no worker dead', () => {
   const rivals = new OtherWorkers(1, LEASE_MS);
   rivals.observe(both(5), noLeases, at(0));
   rivals.observe(both(5), noLeases, { requestedAtMs: 100, nowMs: 60_000 });
   assert.deepEqual(rivals.dead(), []);
 });
 
-test('an owner without a row is dead after a lease like any other', () => {
+test('an owner without a worker row is dead after a lease, too', () => {
   const rivals = new OtherWorkers(1, LEASE_MS);
   const leases = [{ shard: 3, owner: 9, fence: 1 }];
   rivals.observe([{ id: 1, beat: 1 }], leases, at(0));
@@ -40,7 +40,7 @@ test('an owner without a row is dead after a lease like any other', () => {
   assert.deepEqual(rivals.dead(), [{ id: 9, beat: 0 }]);
 });
 
-test('a rival whose row is gone is forgotten', () => {
+test('a worker whose row is gone is forgotten', () => {
   const rivals = new OtherWorkers(1, LEASE_MS);
   rivals.observe(both(5), noLeases, at(0));
   rivals.observe([{ id: 1, beat: 1 }], noLeases, at(5_000));

@@ -9,10 +9,10 @@ import { testDatabase } from '../../../test/setup/database.ts';
 import { readExposition } from '../../../test/setup/exposition.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../metrics/shards.ts';
-import { Ownership } from './ownership.ts';
+import { OwnedShards, Ownership } from './ownership.ts';
 import { beat, takeShards } from './leases-sql.ts';
 
-/** Beats are made in real time. Leases pass by a clock that the tests advance. */
+/** Heartbeats are sent in real time. Leases expire by a clock that the tests advance. */
 const settings = { leaseMs: 4_000, leaseMarginMs: 1_000, beatMs: 40 };
 
 function startOwner(sql: Sql, workerId: number, ends: Endings) {
@@ -45,7 +45,7 @@ function startOwner(sql: Sql, workerId: number, ends: Endings) {
   return { ownership, held, lost, counted, clock };
 }
 
-/** A silent rival has all of a few shards but one, which is free: whoever takes that one has seen the rival, too. */
+/** A silent worker owns all of a few shards except one free one: a worker that takes that one has seen the silent worker, too. */
 const FEW = 8;
 const FREE = 5;
 async function addSilentRival(sql: Sql): Promise<void> {
@@ -60,8 +60,8 @@ const holds = (held: ReadonlySet<number>, count: number) =>
   );
 const seesRival = ({ held }: { held: ReadonlySet<number> }) => until(async () => held.has(FREE), Boolean);
 
-/** Worker 1 has beaten so often that one beat was asked for and confirmed since this was called. */
-async function beatsAnew(sql: Queryable, beats = 3): Promise<void> {
+/** Resolves when worker 1 has started and confirmed a heartbeat since this call. */
+async function confirmsBeats(sql: Queryable, beats = 3): Promise<void> {
   const count = async () => (await sql<{ beat: number }[]>`select beat from worker where id = 1`)[0]?.beat ?? 0;
   const before = await count();
   await until(count, (now) => now >= before + beats);
@@ -73,7 +73,7 @@ async function countsOf(sql: Sql): Promise<Record<string, number>> {
   return Object.fromEntries(rows.map(({ owner, count }) => [String(owner), count]));
 }
 
-test('one worker takes all shards, a second one half of them, and what it leaves comes back', async () => {
+test('one worker takes all shards, a second one half of them, and the shards of a leaving worker come back', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const first = startOwner(sql, 1, ends);
@@ -95,7 +95,7 @@ test('one worker takes all shards, a second one half of them, and what it leaves
   await holds(first.held, 256);
 });
 
-test('the shards of a worker whose counter stands still are taken, with a higher fence', async () => {
+test('the shards of a worker whose counter stands still are taken, with a higher fencing token', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   await addSilentRival(sql);
@@ -103,7 +103,7 @@ test('the shards of a worker whose counter stands still are taken, with a higher
   const { held, ownership, clock } = owner;
   await seesRival(owner);
   clock.advance(settings.leaseMs);
-  await beatsAnew(sql, 5);
+  await confirmsBeats(sql, 5);
   assert.equal(ownership.fenceOf(0), undefined, 'not before a whole lease on our own clock');
   clock.advance(1);
   await holds(held, FEW);
@@ -118,7 +118,7 @@ test('the shards of a worker whose counter stands still are taken, with a higher
   );
 });
 
-test('a worker that cannot confirm its beat gives up before a rival may take over, and comes back by itself', async () => {
+test('a worker that cannot confirm its heartbeat gives up before another may take over, and recovers by itself', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const { held, ownership, counted, clock } = startOwner(sql, 1, ends);
@@ -128,7 +128,7 @@ test('a worker that cannot confirm its beat gives up before a rival may take ove
   await blocker`begin`;
   await blocker`lock table worker in access exclusive mode`;
   try {
-    // Since the beat that was confirmed last, no time has passed.
+    // No time has passed since the last confirmed heartbeat.
     clock.advance(settings.leaseMs - settings.leaseMarginMs - 1);
     assert.equal(ownership.mayAct(), true);
     clock.advance(1);
@@ -139,13 +139,13 @@ test('a worker that cannot confirm its beat gives up before a rival may take ove
     blocker.release();
   }
   await holds(held, 256);
-  assert.ok((ownership.fenceOf(3) ?? 0) > before, 'what it sent before counts for nothing');
+  assert.ok((ownership.fenceOf(3) ?? 0) > before, 'results under the earlier token are rejected');
   const { free, own, silent } = await counted();
   assert.ok(own > 0);
-  assert.equal(free + own - silent, 256, 'what was taken and not lost is what is held');
+  assert.equal(free + own - silent, 256, 'taken minus lost shards are the owned ones');
 });
 
-test('a shard is lost by nothing that was told of an earlier holding of it', async () => {
+test('a report about an earlier ownership does not end the present one', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const { held, ownership, lost } = startOwner(sql, 1, ends);
@@ -157,7 +157,7 @@ test('a shard is lost by nothing that was told of an earlier holding of it', asy
   assert.deepEqual(lost, [3]);
 });
 
-test('a shard that changed hands behind our back is lost at the next beat', async () => {
+test('a shard whose owner changed in the table is lost at the next heartbeat', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const { held, lost } = startOwner(sql, 1, ends);
@@ -170,33 +170,33 @@ test('a shard that changed hands behind our back is lost at the next beat', asyn
   assert.deepEqual(lost, [3]);
 });
 
-test("ten long statements in the pool end nobody's lease", async () => {
+test('ten long statements in the pool end no lease', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const { held, lost, clock } = startOwner(sql, 1, ends);
   await holds(held, 256);
-  // The pool has ten connections: one holds what the others wait for.
-  const gate = await sql.reserve();
-  await gate`select pg_advisory_lock(7)`;
+  // The pool has ten connections: one holds the lock that the others wait for.
+  const blocker = await sql.reserve();
+  await blocker`select pg_advisory_lock(7)`;
   const long = Array.from({ length: 9 }, () => sql`select pg_advisory_xact_lock(7)`.execute());
   try {
     await until(
-      () => gate`select from pg_locks where locktype = 'advisory' and not granted`,
+      () => blocker`select from pg_locks where locktype = 'advisory' and not granted`,
       ({ length }) => length === 9,
     );
     for (let passedMs = 0; passedMs < settings.leaseMs * 2.5; passedMs += settings.leaseMs / 2) {
       clock.advance(settings.leaseMs / 2);
-      await beatsAnew(gate);
+      await confirmsBeats(blocker);
     }
   } finally {
-    await gate`select pg_advisory_unlock(7)`;
-    gate.release();
+    await blocker`select pg_advisory_unlock(7)`;
+    blocker.release();
   }
   await Promise.all(long);
   assert.deepEqual(lost, []);
 });
 
-test('a beat does not wait for a take-over that waits for a lock', async () => {
+test('a heartbeat does not wait for a take-over that waits for a lock', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   await addSilentRival(sql);
@@ -212,7 +212,7 @@ test('a beat does not wait for a take-over that waits for a lock', async () => {
       () => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
       ({ length }) => length === 1,
     );
-    await beatsAnew(sql, 30);
+    await confirmsBeats(sql, 30);
     assert.equal(ownership.mayAct(), true);
     assert.deepEqual(
       [...held].filter((shard) => shard !== FREE),
@@ -225,7 +225,7 @@ test('a beat does not wait for a take-over that waits for a lock', async () => {
   await holds(held, FEW);
 });
 
-test('a shard whose row somebody has locked keeps no other from its new owner', async () => {
+test('a locked shard row does not keep other shards from their new owner', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   await addSilentRival(sql);
@@ -246,7 +246,7 @@ test('a shard whose row somebody has locked keeps no other from its new owner', 
   await holds(held, FEW);
 });
 
-test('a worker that is about to stop takes nothing more', async () => {
+test('a stopping worker takes no more shards', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const { held, ownership } = startOwner(sql, 1, ends);
@@ -254,11 +254,11 @@ test('a worker that is about to stop takes nothing more', async () => {
   ownership.stopTaking();
   await sql`update shard_lease set owner = null where shard = 3`;
   await holds(held, 255);
-  await beatsAnew(sql, 6);
+  await confirmsBeats(sql, 6);
   assert.equal(held.size, 255);
 });
 
-test('a worker that beat again before it was taken from keeps what it has', async () => {
+test('a worker whose heartbeat resumes before a take-over keeps its shards', async () => {
   const { sql } = await testDatabase(endings());
   await sql`insert into worker (id, beat, date_started) values (9, 5, now())`;
   await sql`update shard_lease set owner = 9, fence = 7 where shard in (1, 2)`;
@@ -268,14 +268,45 @@ test('a worker that beat again before it was taken from keeps what it has', asyn
   assert.equal(taken?.fence, 8);
 });
 
-test('what is owned by somebody without a row is taken like what a dead worker had', async () => {
+test('shards of an owner without a worker row are taken like those of a dead worker', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   await sql`update shard_lease set owner = 9, fence = 7 where shard = 3`;
   const { held, ownership, clock } = startOwner(sql, 1, ends);
-  // The half of a worker that is not alone.
+  // The half of one of two workers.
   await holds(held, 128);
   clock.advance(settings.leaseMs + 1);
   await holds(held, 256);
   assert.equal(ownership.fenceOf(3), 8);
+});
+
+function openHoldings() {
+  const said: string[] = [];
+  const holdings = new OwnedShards({
+    log: createLog('warn', { write: (line) => void said.push((JSON.parse(line) as { msg: string }).msg) }),
+    metrics: createShardMetrics(new Registry()),
+    onGained: () => {},
+    onLost: () => {},
+  });
+  holdings.add(
+    [1, 2, 3].map((shard) => ({ shard, fence: 1, crashCount: 0 })),
+    () => 'free',
+  );
+  return { holdings, said };
+}
+
+test('a worker logs once why it aborts its running attempts', () => {
+  for (const cause of ['silent', 'fenced'] as const) {
+    const { holdings, said } = openHoldings();
+    holdings.remove([1, 2], cause);
+    holdings.remove([1, 2], cause);
+    assert.equal(said.length, 1);
+    assert.match(said[0] ?? '', /running attempts are aborted/);
+  }
+});
+
+test('handing shards back logs nothing', () => {
+  const { holdings, said } = openHoldings();
+  holdings.remove([1, 2, 3], 'returned');
+  assert.deepEqual(said, []);
 });

@@ -10,7 +10,7 @@ const free = (): LeaseRow[] => Array.from({ length: SHARDS }, (_, shard) => ({ s
 const heldBy = (leases: readonly LeaseRow[], id: number) =>
   leases.filter(({ owner }) => owner === id).map(({ shard }) => shard);
 
-/** All look at the same list, then each does what it planned; what two reach for, the first gets. */
+/** All look at the same list, then each carries out its plan; if two reach for a shard, the first gets it. */
 function round(leases: LeaseRow[], live: readonly number[], dead = none): void {
   const plans = live.map((self) => ({
     self,
@@ -31,7 +31,7 @@ const sizes = (leases: readonly LeaseRow[], live: readonly number[]) =>
   live.map((id) => heldBy(leases, id).length).toSorted((a, b) => a - b);
 
 for (const count of [1, 3, 7, 100, 300]) {
-  test(`the shares of ${count} workers are even, and leave nothing over`, () => {
+  test(`the shares of ${count} workers are even and cover all shards`, () => {
     const counts = [...sharesOf(ids(count), SHARDS).values()];
     assert.equal(counts.length, count);
     assert.equal(
@@ -41,7 +41,7 @@ for (const count of [1, 3, 7, 100, 300]) {
     assert.ok(Math.max(...counts) - Math.min(...counts) <= 1);
   });
 
-  test(`${count} workers that start together have their shares at the first look`, () => {
+  test(`${count} workers that start together have their shares after the first look`, () => {
     const leases = free();
     round(leases, ids(count));
     assert.equal(leases.filter(({ owner }) => owner === null).length, 0);
@@ -54,7 +54,7 @@ for (const [before, after] of [
   [3, 7],
   [7, 300],
 ] as const) {
-  test(`an even split of ${before} is one of ${after} two looks after the others came`, () => {
+  test(`an even split between ${before} workers becomes one between ${after}, two looks after the others came`, () => {
     const leases = free();
     round(leases, ids(before));
     round(leases, ids(after));
@@ -65,7 +65,7 @@ for (const [before, after] of [
   });
 }
 
-test('the shards of the dead are shared by the living at their first look, and nobody hands back for it', () => {
+test('living workers share the shards of dead ones at their first look, without handing any back', () => {
   const leases = free();
   round(leases, ids(7));
   const live = ids(7).slice(2);
@@ -78,7 +78,7 @@ test('the shards of the dead are shared by the living at their first look, and n
   assert.ok((all.at(-1) ?? 0) - (all[0] ?? 0) <= 1);
 });
 
-test('nothing that is on its way back is taken or handed back again', () => {
+test('a shard that is being handed back is neither taken nor handed back again', () => {
   const leases = free();
   round(leases, ids(1));
   const leaving = new Set(heldBy(leases, 1_000).slice(128));

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/outcome.ts';
 import { requiresDisable, disableReason } from './deactivation.ts';
 import { NO_BACKOFF } from './backoff.ts';
-import { decide } from './decide.ts';
+import { decide } from './entry.ts';
 import { HEALTHY, healthAfter, type Health } from './policy.ts';
 import type { RetryProfile } from '../attempt/target.ts';
 
@@ -15,14 +15,14 @@ const reply = { code: 500, headers: '', body: '' };
 const failed: Outcome = { kind: 'refused', reply, retryAfterMs: 0 };
 const busy: Outcome = { kind: 'refused', reply: { ...reply, code: 503 }, retryAfterMs: 1_000 };
 const delivered: Outcome = { kind: 'delivered', reply };
-const ours: Outcome = { kind: 'internal', why: 'EAI_AGAIN', reply: null };
+const internal: Outcome = { kind: 'internal', why: 'EAI_AGAIN', reply: null };
 
 type Attempt = { atMs: number; outcome: Outcome };
-/** So many failures, evenly from the first minute on. */
+/** That many failures, evenly distributed from the first minute on. */
 const failures = (count: number, spanMs: number): Attempt[] =>
   Array.from({ length: count }, (_, index) => ({ atMs: (spanMs * index) / (count - 1), outcome: failed }));
 
-/** When (in ms) the rule is met first; undefined: never. */
+/** When (in ms) the rule is first met; undefined: never. */
 function endOf(attempts: readonly Attempt[], profile: RetryProfile = 'hour'): number | undefined {
   let health: Health = HEALTHY;
   for (const { atMs, outcome } of attempts) {
@@ -59,20 +59,20 @@ const cases: readonly [string, readonly Attempt[], number | undefined, RetryProf
     3 * HOUR,
   ],
   [
-    'a fault of our own is not counted, and does not deactivate although the rule would be met',
-    [...failures(12, 5 * MINUTE), { atMs: 2 * HOUR, outcome: ours }],
+    'an internal fault is not counted, and does not deactivate although the rule would be met',
+    [...failures(12, 5 * MINUTE), { atMs: 2 * HOUR, outcome: internal }],
     undefined,
   ],
   ['410 does at once', [{ atMs: 0, outcome: { kind: 'gone', reply } }], 0],
-  ['12 failures in an hour do not where the profile is long', failures(12, HOUR), undefined, 'long'],
-  ['12 failures over its span do', failures(12, 272_105 * SECOND), 272_105 * SECOND, 'long'],
+  ['12 failures in an hour do not on the profile long', failures(12, HOUR), undefined, 'long'],
+  ['12 failures over the span of the profile long do', failures(12, 272_105 * SECOND), 272_105 * SECOND, 'long'],
 ];
 
 for (const [name, attempts, at, profile] of cases) {
   test(`deactivation: ${name}`, () => assert.equal(endOf(attempts, profile), at));
 }
 
-test('whoever meets the rule was condemned by its failures, whoever does not by a 410', () => {
+test('a webhook that meets the rule is disabled for its failures, any other for a 410', () => {
   const firstFailureAt = new Date(0);
   const why = (consecutiveFailures: number, atMs: number) =>
     disableReason({ ...HEALTHY, consecutiveFailures, firstFailureAt }, new Date(atMs), 'hour', settings);
@@ -82,10 +82,10 @@ test('whoever meets the rule was condemned by its failures, whoever does not by 
   );
 });
 
-/** When (in ms) somebody is warned, and when the webhook is to be switched off first. */
+/** When (in ms) the store is warned, and when the webhook is first pending to be disabled. */
 function lifeOf(attempts: readonly Attempt[], profile: RetryProfile = 'hour') {
   const warnedAtMs: number[] = [];
-  let [health, backoff, isPendingDisable, condemnedAtMs] = [
+  let [health, backoff, isPendingDisable, pendingSinceMs] = [
     HEALTHY,
     NO_BACKOFF,
     false,
@@ -110,14 +110,14 @@ function lifeOf(attempts: readonly Attempt[], profile: RetryProfile = 'hour') {
     });
     ({ health, backoff, isPendingDisable } = judged);
     if (judged.entry.isWarning) warnedAtMs.push(atMs);
-    if (isPendingDisable) condemnedAtMs ??= atMs;
+    if (isPendingDisable) pendingSinceMs ??= atMs;
   }
-  return { warnedAtMs, condemnedAtMs };
+  return { warnedAtMs, pendingSinceMs };
 }
 
-test('a warning comes at half of the failures and half of the span, once in a row of failures', () => {
+test('a warning comes at half of the failures and half of the span, once per run of failures', () => {
   const evenly = lifeOf(failures(12, HOUR));
-  assert.deepEqual(evenly, { warnedAtMs: [(6 * HOUR) / 11], condemnedAtMs: HOUR }, 'the sixth is 27 minutes in');
+  assert.deepEqual(evenly, { warnedAtMs: [(6 * HOUR) / 11], pendingSinceMs: HOUR }, 'the sixth is 27 minutes in');
   assert.deepEqual(lifeOf(failures(5, 3 * HOUR)).warnedAtMs, []);
   assert.deepEqual(lifeOf(failures(100, 29 * MINUTE)).warnedAtMs, []);
   assert.deepEqual(lifeOf(failures(11, 3 * HOUR)).warnedAtMs, [1.5 * HOUR]);
@@ -125,21 +125,21 @@ test('a warning comes at half of the failures and half of the span, once in a ro
   assert.deepEqual(lifeOf(failures(11, span), 'long').warnedAtMs, [span / 2]);
 });
 
-test('a success makes another warning possible; a pause and a fault of our own warn nobody', () => {
+test('a success permits another warning; a pause and an internal fault cause none', () => {
   const again = failures(12, 40 * MINUTE).map(({ atMs, outcome }) => ({ atMs: HOUR + atMs, outcome }));
   const { warnedAtMs } = lifeOf([...failures(12, 40 * MINUTE), { atMs: 50 * MINUTE, outcome: delivered }, ...again]);
   assert.deepEqual(
     warnedAtMs,
     [0, HOUR].map((fromMs) => fromMs + (9 * 40 * MINUTE) / 11),
   );
-  for (const outcome of [busy, ours]) {
+  for (const outcome of [busy, internal]) {
     assert.deepEqual(lifeOf([...failures(8, MINUTE), { atMs: HOUR, outcome }]).warnedAtMs, []);
   }
 });
 
-test('where the webhook is switched off nobody is warned any more', () => {
+test('no warning follows once the webhook is to be disabled', () => {
   const gone: Attempt = { atMs: HOUR / 2, outcome: { kind: 'gone', reply } };
-  assert.deepEqual(lifeOf([...failures(10, MINUTE), gone]), { warnedAtMs: [], condemnedAtMs: HOUR / 2 });
+  assert.deepEqual(lifeOf([...failures(10, MINUTE), gone]), { warnedAtMs: [], pendingSinceMs: HOUR / 2 });
   const late = [...failures(5, MINUTE), gone, { atMs: HOUR, outcome: failed }];
-  assert.deepEqual(lifeOf(late), { warnedAtMs: [], condemnedAtMs: HOUR / 2 });
+  assert.deepEqual(lifeOf(late), { warnedAtMs: [], pendingSinceMs: HOUR / 2 });
 });

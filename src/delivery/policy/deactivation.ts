@@ -1,8 +1,7 @@
 /** Auto-disable: decides when a webhook has failed often and long enough to be disabled or warned about. Pure. */
 import type { Outcome } from '../attempt/http/outcome.ts';
-import { effectOf } from './effect.ts';
 import type { RetryProfile } from '../attempt/target.ts';
-import type { Health } from './policy.ts';
+import { effectOf, type Health } from './policy.ts';
 
 export type DeactivationSettings = {
   deactivateAfterFailures: number;

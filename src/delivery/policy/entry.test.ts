@@ -13,7 +13,7 @@ const delivery = {
   dueAt: new Date(0),
 };
 
-test('an entry weighs no less than its answer, headers and body, in bytes', () => {
+test('the size of an entry is at least that of its response, headers and body, in bytes', () => {
   const [headers, body] = ['x-note: \u20ac'.repeat(100), '\u20ac'.repeat(10_000)];
   const attempt = {
     startedAt: new Date(0),

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/outcome.ts';
 import { requiresDisable } from './deactivation.ts';
-import { effectOf } from './effect.ts';
 import { NO_BACKOFF, backoffAfter, type Backoff } from './backoff.ts';
-import { HEALTHY, healthAfter, pauseMsOf, nextStepAfter, type Health } from './policy.ts';
+import { HEALTHY, effectOf, healthAfter, pauseMsOf, nextStepAfter, type Health } from './policy.ts';
 import type { RetryProfile } from '../attempt/target.ts';
 
 const SECOND = 1_000;
@@ -18,17 +17,17 @@ const delivered: Outcome = { kind: 'delivered', reply: { ...reply, code: 204 } }
 
 type Waiting = { dueAtMs: number; attempts: number };
 type Outage = {
-  /** When deliveries come in. */
+  /** When deliveries arrive. */
   arrivals: readonly number[];
   profile?: RetryProfile;
   random?: number;
   untilMs: number;
-  /** What the endpoint answers; every answer takes a tenth of a second, one at once. */
+  /** What the endpoint answers; every answer takes a tenth of a second, one at a time. */
   outcomeAt?: (ms: number) => Outcome;
 };
 
-/** One lane, its endpoint and the policy: what is sent when, what becomes of it, and when the webhook is switched off. */
-function live({ arrivals, profile = 'hour', random = 0, untilMs, outcomeAt = () => refused }: Outage) {
+/** One lane, its endpoint and the policy: what is sent when, the outcomes, and when the webhook is disabled. */
+function simulate({ arrivals, profile = 'hour', random = 0, untilMs, outcomeAt = () => refused }: Outage) {
   const waiting: Waiting[] = arrivals.map((dueAtMs) => ({ dueAtMs, attempts: 0 }));
   const requests: number[] = [];
   let ended = 0;
@@ -63,15 +62,15 @@ const inFirst = (requests: readonly number[], ms: number): number => requests.fi
 const atOnce = (count: number): number[] => Array.from({ length: count }, () => 0);
 const every = (ms: number, count: number): number[] => Array.from({ length: count }, (_, index) => index * ms);
 
-test('a single delivery makes its 12 attempts, unhindered by the breaker, and the last one switches off', () => {
-  const { requests, ended, deactivatedAtMs } = live({ arrivals: atOnce(1), untilMs: FOR_EVER_MS });
+test('a single delivery makes its 12 attempts, unaffected by the breaker, and the last one disables the webhook', () => {
+  const { requests, ended, deactivatedAtMs } = simulate({ arrivals: atOnce(1), untilMs: FOR_EVER_MS });
   const minutes = requests.map((atMs) => Math.floor(atMs / MINUTE));
   assert.deepEqual(minutes, [0, 1, 2, 4, 7, 11, 16, 22, 29, 37, 47, 60]);
   assert.equal(ended, 1);
   assert.equal(Math.floor((deactivatedAtMs ?? 0) / MINUTE), 60);
 });
 
-// What docs/delivery-states.md tells of a dead endpoint.
+// The description of a dead endpoint in docs/delivery-states.md.
 const crowds: readonly [string, readonly number[], { first: number; all: number; afterMinutes: number }][] = [
   ['1,000 deliveries at once', atOnce(1_000), { first: 20, all: 21, afterMinutes: 60 }],
   ['a delivery a second', every(SECOND, 7_200), { first: 20, all: 21, afterMinutes: 60 }],
@@ -79,45 +78,45 @@ const crowds: readonly [string, readonly number[], { first: number; all: number;
   ['a delivery every ten minutes', every(10 * MINUTE, 12), { first: 18, all: 19, afterMinutes: 60 }],
 ];
 for (const [name, arrivals, expected] of crowds) {
-  test(`a dead endpoint with ${name} is asked rarely, charges little, and is switched off in time`, () => {
-    const { requests, ended, deactivatedAtMs } = live({ arrivals, untilMs: FOR_EVER_MS });
+  test(`a dead endpoint with ${name} gets few requests, few charged attempts, and is disabled in time`, () => {
+    const { requests, ended, deactivatedAtMs } = simulate({ arrivals, untilMs: FOR_EVER_MS });
     const afterMinutes = Math.floor((deactivatedAtMs ?? 0) / MINUTE);
     assert.deepEqual({ first: inFirst(requests, HOUR), all: requests.length, afterMinutes }, expected);
-    assert.equal(ended, 0, 'none has used up its attempts');
+    assert.equal(ended, 0, 'no delivery has used up its attempts');
   });
 }
 
-test('chance makes it less, and not much later', () => {
-  const { requests, deactivatedAtMs } = live({ arrivals: atOnce(1_000), random: 0.999, untilMs: FOR_EVER_MS });
+test('random intervals mean fewer requests, and not much later', () => {
+  const { requests, deactivatedAtMs } = simulate({ arrivals: atOnce(1_000), random: 0.999, untilMs: FOR_EVER_MS });
   assert.equal(inFirst(requests, HOUR), 18);
   assert.ok(deactivatedAtMs !== null && deactivatedAtMs < 66 * MINUTE);
 });
 
 test('on the profile long a dead endpoint is probed for three days', () => {
-  const { requests, deactivatedAtMs } = live({ arrivals: atOnce(1_000), profile: 'long', untilMs: FOR_EVER_MS });
+  const { requests, deactivatedAtMs } = simulate({ arrivals: atOnce(1_000), profile: 'long', untilMs: FOR_EVER_MS });
   assert.deepEqual([inFirst(requests, HOUR), inFirst(requests, 24 * HOUR)], [20, 296]);
   assert.equal(Math.floor((deactivatedAtMs ?? 0) / HOUR), 75);
 });
 
-test('on the profile long a single delivery has too few attempts to switch off', () => {
-  const { ended, deactivatedAtMs } = live({ arrivals: atOnce(1), profile: 'long', untilMs: FOR_EVER_MS });
+test('on the profile long a single delivery has too few attempts to disable the webhook', () => {
+  const { ended, deactivatedAtMs } = simulate({ arrivals: atOnce(1), profile: 'long', untilMs: FOR_EVER_MS });
   assert.deepEqual({ ended, deactivatedAtMs }, { ended: 1, deactivatedAtMs: null });
 });
 
-test('an endpoint that comes back gets all, from the first probe that succeeds on', () => {
+test('an endpoint that recovers gets everything, from the first successful probe on', () => {
   const outcomeAt = (ms: number) => (ms < 50 * MINUTE ? refused : delivered);
-  const { requests, ended, deactivatedAtMs } = live({ arrivals: atOnce(1_000), outcomeAt, untilMs: FOR_EVER_MS });
+  const { requests, ended, deactivatedAtMs } = simulate({ arrivals: atOnce(1_000), outcomeAt, untilMs: FOR_EVER_MS });
   const first = requests.find((atMs) => atMs >= 50 * MINUTE) ?? Infinity;
   assert.ok(first <= 55 * MINUTE, 'no later than the longest gap');
-  // What waited and what was charged before, all of it one after the other.
+  // The backlog and the charged deliveries, all in sequence.
   assert.equal(requests.filter((atMs) => atMs >= first && atMs < first + 101 * SECOND).length, 1_000);
   assert.deepEqual({ ended, deactivatedAtMs }, { ended: 1_000, deactivatedAtMs: null });
 });
 
-test('one success in twenty keeps a webhook alive, and its deliveries moving', () => {
+test('one success in twenty keeps a webhook enabled and its deliveries moving', () => {
   let n = 0;
   const outcomeAt = () => ((n += 1) % 20 === 0 ? delivered : refused);
-  const { ended, deactivatedAtMs } = live({ arrivals: every(MINUTE, 300), outcomeAt, untilMs: 24 * HOUR });
+  const { ended, deactivatedAtMs } = simulate({ arrivals: every(MINUTE, 300), outcomeAt, untilMs: 24 * HOUR });
   assert.equal(deactivatedAtMs, null);
   assert.ok(ended > 20);
 });

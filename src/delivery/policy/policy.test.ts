@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { outcomeOfReply, retryAfterMs, type Outcome } from '../attempt/http/outcome.ts';
-import { faultsAfter } from './internal-faults.ts';
-import { HEALTHY, healthAfter, pauseMsOf, nextStepAfter } from './policy.ts';
+import { HEALTHY, faultsAfter, healthAfter, pauseMsOf, nextStepAfter } from './policy.ts';
 
 const MINUTE = 60_000;
 const now = new Date('2026-11-21T12:00:00Z');
@@ -10,7 +9,7 @@ const given = { attempt: 1, faults: 0, profile: 'hour' as const, random: 0 };
 const reply = { code: 500, headers: '', body: '' };
 const refused: Outcome = { kind: 'refused', reply, retryAfterMs: 0 };
 const delivered: Outcome = { kind: 'delivered', reply: { ...reply, code: 204 } };
-const ours: Outcome = { kind: 'internal', why: 'EAI_AGAIN', reply: null };
+const internal: Outcome = { kind: 'internal', why: 'EAI_AGAIN', reply: null };
 
 test('the profile hour makes 12 attempts with the gaps of the contract', () => {
   const gaps = Array.from({ length: 11 }, (_, index) => {
@@ -50,7 +49,7 @@ test('410 ends a delivery at once', () => {
   });
 });
 
-/** How long a delivery lives on when every attempt of it ends so. */
+/** How long a delivery lives when every attempt ends with this outcome. */
 function enduredMs(outcome: Outcome): number {
   let faults = 0;
   for (let ms = 0; ;) {
@@ -61,40 +60,43 @@ function enduredMs(outcome: Outcome): number {
   }
 }
 
-test('a fault in what surrounds us is tried again for 72 hours, however many attempts were made', () => {
-  assert.equal(enduredMs(ours), 72 * 60 * MINUTE - 150_000);
+test('an environmental fault is retried for 72 hours, regardless of the number of attempts', () => {
+  assert.equal(enduredMs(internal), 72 * 60 * MINUTE - 150_000);
 });
 
-test('the gaps between faults in what surrounds us double, from 30 s to 5 minutes', () => {
+test('the intervals between environmental faults double, from 30 s to 5 minutes', () => {
   const gaps: number[] = [];
   let faults = 0;
   while (gaps.length < 7) {
-    faults = faultsAfter(faults, ours);
-    const nextStep = nextStepAfter(ours, { ...given, faults });
+    faults = faultsAfter(faults, internal);
+    const nextStep = nextStepAfter(internal, { ...given, faults });
     gaps.push(nextStep.kind === 'retry' ? nextStep.afterMs / 1_000 : 0);
   }
   assert.deepEqual(gaps, [30, 60, 120, 240, 300, 300, 300]);
 });
 
-test('what throws is tried eleven times more, uncharged', () => {
+test('an attempt that throws is repeated eleven times, uncharged', () => {
   assert.equal(enduredMs({ kind: 'threw', why: 'TypeError', reply: null }), 11 * 30_000);
 });
 
-test('our own faults are counted in a row: an answer ends it', () => {
-  assert.deepEqual([faultsAfter(8_639, refused), faultsAfter(8_639, ours), faultsAfter(0, ours)], [0, 8_649, 1]);
+test('internal faults are counted consecutively: a response resets the count', () => {
+  assert.deepEqual(
+    [faultsAfter(8_639, refused), faultsAfter(8_639, internal), faultsAfter(0, internal)],
+    [0, 8_649, 1],
+  );
 });
 
-test('failures count up, a success resets, a pause and our own faults leave the count alone', () => {
+test('failures count up, a success resets, a pause and internal faults leave the count unchanged', () => {
   const one = healthAfter(HEALTHY, refused, now);
   assert.deepEqual(one, { consecutiveFailures: 1, firstFailureAt: now, isWarned: false, hasSucceeded: false });
   const two = healthAfter(one, { kind: 'timed_out', phase: 'answer', reply: null }, new Date('2026-11-21T12:05:00Z'));
   assert.deepEqual(two, { consecutiveFailures: 2, firstFailureAt: now, isWarned: false, hasSucceeded: false });
-  assert.deepEqual(healthAfter(two, ours, now), two);
+  assert.deepEqual(healthAfter(two, internal, now), two);
   assert.deepEqual(healthAfter(two, { kind: 'refused', reply, retryAfterMs: 1_000 }, now), two);
   assert.deepEqual(healthAfter(two, delivered, now), HEALTHY);
 });
 
-test('a status becomes an outcome', () => {
+test('a status maps to an outcome', () => {
   const kindOf = (code: number) => outcomeOfReply({ ...reply, code }, '5', now).kind;
   assert.deepEqual([200, 204, 299, 301, 404, 410, 500].map(kindOf), [
     'delivered',
@@ -107,7 +109,7 @@ test('a status becomes an outcome', () => {
   ]);
 });
 
-test('Retry-After is heeded on 429 and 503 only', () => {
+test('Retry-After is respected on 429 and 503 only', () => {
   const pauseOf = (code: number) => {
     const outcome = outcomeOfReply({ ...reply, code }, '5', now);
     return outcome.kind === 'refused' ? outcome.retryAfterMs : undefined;

@@ -4,13 +4,74 @@
  */
 import type { RetryProfile } from '../attempt/target.ts';
 import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
-import { effectOf } from './effect.ts';
-import { withJitter } from './jitter.ts';
-import { gapAfterFaultMs, INTERNAL_FAULTS_MAX } from './internal-faults.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
+
+/**
+ * What an outcome says about the endpoint: it works, it fails, or nothing, after a requested pause or an internal
+ * error.
+ */
+export type Effect = 'success' | 'failure' | 'nothing';
+
+export function effectOf(outcome: Outcome): Effect {
+  if (outcome.kind === 'delivered') return 'success';
+  if (isInternalError(outcome) || (outcome.kind === 'refused' && outcome.retryAfterMs > 0)) return 'nothing';
+  return 'failure';
+}
+
+/**
+ * Every delay is lengthened by 0–20 %, never shortened, so that deliveries that failed together are not retried
+ * together.
+ */
+const JITTER = 0.2;
+
+/** Returns the delay with jitter. `random` is in [0, 1). */
+export function withJitter(ms: number, random: number): number {
+  return ms * (1 + JITTER * random);
+}
+
+/**
+ * Delay after the first internal error in a row. These are not charged as attempts, so the retry profile does not end a
+ * delivery that they delay. It doubles with each further one, up to the longest probe interval of the
+ * breaker.
+ */
+const INTERNAL_FAULT_GAP_MS = 30_000;
+const LONGEST_GAPS = (5 * MINUTE) / INTERNAL_FAULT_GAP_MS;
+/**
+ * A delivery ends after this many delay units in a row, which is 72 hours. The units are counted instead of the
+ * delivery's age: a delivery that waited for days behind a slow endpoint would otherwise end with the first resolver
+ * error.
+ */
+export const INTERNAL_FAULTS_MAX = (72 * HOUR) / INTERNAL_FAULT_GAP_MS;
+
+/** Returns the delay units in a fault of this duration. */
+export function faultUnitsIn(ms: number): number {
+  return ms / INTERNAL_FAULT_GAP_MS;
+}
+
+/**
+ * An error that is thrown is most likely caused by the delivery itself and will repeat: the twelfth ends the delivery.
+ */
+const THROW_WEIGHT = INTERNAL_FAULTS_MAX / 12;
+
+/**
+ * Returns the fault count after this outcome: an internal error adds as many delay units as the wait that follows it,
+ * an outcome of the endpoint resets the count to 0.
+ */
+export function faultsAfter(faults: number, outcome: Outcome): number {
+  if (!isInternalError(outcome)) return 0;
+  return faults + (outcome.kind === 'threw' ? THROW_WEIGHT : Math.min(faults + 1, LONGEST_GAPS));
+}
+
+/**
+ * Returns the delay after an internal error that raised the count to `faults`; after a thrown error always the first
+ * delay.
+ */
+function gapAfterFaultMs(faults: number, outcome: Outcome): number {
+  return INTERNAL_FAULT_GAP_MS * (outcome.kind === 'threw' ? 1 : Math.min(Math.ceil(faults / 2), LONGEST_GAPS));
+}
 
 /** Delays between attempts in milliseconds. There is one attempt more than there are delays. */
 const gapsMs: Readonly<Record<RetryProfile, readonly number[]>> = {

@@ -1,12 +1,10 @@
 /** Composes the message of a pull delivery: the request that an endpoint would have received. */
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
-import { sentAction } from '#catalog/sample.ts';
+import { loadEvents } from '../attempt/event-sql.ts';
+import { bodyOf, Composer, type ComposerSettings } from '../attempt/request.ts';
 import { loadTargets } from '../attempt/target-sql.ts';
 import { activeTarget, type ActiveTarget } from '../attempt/target.ts';
-import { Bodies } from '../attempt/bodies.ts';
-import { compose, type MessageSettings } from '../attempt/request.ts';
-import { loadEvents } from '../attempt/event-sql.ts';
 import type { PullWebhook, Waiting } from './pull-sql.ts';
 
 export type MessagesDeps = {
@@ -14,7 +12,7 @@ export type MessagesDeps = {
   sealer: Sealer;
   /** Decides whether the body is encrypted, as the URL of a webhook does: the stream is served at this URL. */
   baseUrl: string;
-  settings: MessageSettings & { bodyCacheBytes: number; relationPrefix: string };
+  settings: ComposerSettings;
 };
 
 /** `body` is base64 of the exact bytes that are signed, encrypted or not. */
@@ -37,11 +35,11 @@ function recordOf(headers: readonly string[]): Record<string, string> {
 
 export class Messages {
   readonly #deps: MessagesDeps;
-  readonly #bodies: Bodies;
+  readonly #composer: Composer;
 
   constructor(deps: MessagesDeps) {
     this.#deps = deps;
-    this.#bodies = new Bodies({ sql: deps.sql, ...deps.settings });
+    this.#composer = new Composer(deps.settings);
   }
 
   /** Returns the current settings; undefined if the webhook is deleted. Throws if its key cannot be decrypted. */
@@ -61,11 +59,8 @@ export class Messages {
     // Read from the table each time and not cached, so that nothing erased is sent from memory.
     const [event] = await loadEvents(this.#deps.sql, shard, [eventId]);
     if (event === undefined) return undefined;
-    const sent = { ...event, action: sentAction(event.action) };
-    const { settings, baseUrl } = this.#deps;
     try {
-      const context = { webhookId, target, attempt: 1, now };
-      const made = compose(context, { event: sent, rendered: null }, { bodies: this.#bodies, settings });
+      const made = this.#composer.compose({ webhookId, target, attempt: 1, now }, bodyOf(event));
       return {
         delivery_id: id,
         event_id: eventId,
@@ -73,7 +68,7 @@ export class Messages {
         method: 'POST',
         headers: recordOf(made.headers),
         body: Buffer.from(made.body).toString('base64'),
-        answer: `${baseUrl}/webhooks/${webhookId}/statuses/${id}/answer`,
+        answer: `${this.#deps.baseUrl}/webhooks/${webhookId}/statuses/${id}/answer`,
       };
     } catch (why) {
       return { why };

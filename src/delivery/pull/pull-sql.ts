@@ -1,5 +1,6 @@
 /** Statements about pull deliveries: they are due at infinity, which no lane fetches. */
 import type { Queryable } from '#db/pool.ts';
+import type { AttemptRow } from '../attempt/attempt.ts';
 import type { EventRow } from '../attempt/event-sql.ts';
 
 export type PullWebhook = { shard: number; webhookId: number };
@@ -33,17 +34,6 @@ export async function listWaiting(
   )`;
 }
 
-/** The result of a pull delivery. */
-export type AnswerRow = {
-  state: 'successful' | 'failed';
-  startedAt: Date;
-  durationMs: number;
-  outcome: string;
-  responseCode: number | null;
-  responseHeaders: string | null;
-  responseBody: string | null;
-};
-
 /**
  * Ends a pull delivery and inserts its only attempt, in one statement; returns false if it is not pending. The attempt
  * derives from the deleted row, so of two concurrent answers one is written.
@@ -51,7 +41,7 @@ export type AnswerRow = {
 export async function writeAnswer(
   sql: Queryable,
   { shard, webhookId, id }: PullWebhook & { id: number },
-  answer: AnswerRow,
+  answer: AttemptRow,
   now: Date,
 ): Promise<boolean> {
   const rows = await sql`
@@ -74,7 +64,7 @@ export async function writeAnswer(
 }
 
 /** An attempt and its event; the event's fields are null if it was deleted. */
-export type AnsweredRow = {
+export type AnsweredRow = Omit<AttemptRow, 'state' | 'startedAt'> & {
   deliveryId: number;
   n: number;
   eventId: number;
@@ -82,11 +72,6 @@ export type AnsweredRow = {
   resourceId: string | null;
   action: string | null;
   dateStarted: Date;
-  durationMs: number;
-  outcome: string;
-  responseCode: number | null;
-  responseHeaders: string | null;
-  responseBody: string | null;
 };
 
 /** Returns the recorded answer; `ended` if the delivery ended without one, undefined if it does not exist. */

@@ -8,12 +8,13 @@
  * ```
  *
  * A delivery ends with its answer: one that was sent and not answered is sent again by the next stream, not by this one.
+ * The format is that of server-sent events (WHATWG HTML, "Parsing an event stream"), their data JSON without line breaks.
  */
 import { Readable } from 'node:stream';
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import { COMMENT, eventText, opening } from './framing.ts';
+import { rowOf, unsentAttempt } from '../attempt/attempt.ts';
 import type { PullMessage, Messages } from './message.ts';
 import { endEmpty, listWaiting, writeAnswer, type PullWebhook, type Waiting } from './pull-sql.ts';
 
@@ -47,6 +48,13 @@ export type FindEndReason = (now: Date) => Promise<Goodbye | undefined>;
 
 type StreamDeps = { sql: Sql; clock: Clock; log: Log; messages: Messages; settings: StreamSettings };
 
+/** A comment line that keeps an idle stream open. */
+const COMMENT = ': still here\n\n';
+
+function eventText(event: string, data: unknown, id?: number): string {
+  return `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+}
+
 export class PullStream {
   readonly readable: Readable;
   readonly closed: Promise<void>;
@@ -78,7 +86,8 @@ export class PullStream {
       setInterval(() => this.readable.readableLength === 0 && this.readable.push(COMMENT), commentMs),
       setInterval(() => this.check(), recheckMs),
     ];
-    this.readable.push(opening(retryMs));
+    // The delay after which a client reconnects.
+    this.readable.push(`retry: ${retryMs}\n\n`);
     void this.closed.then(() => this.#close());
     this.checked = before.then(() => this.#check());
     void this.#run();
@@ -167,9 +176,9 @@ export class PullStream {
     if (message === undefined) return endEmpty(sql, { shard, id: delivery.id }, clock.now());
     if ('why' in message) {
       log.error({ err: message.why, delivery: delivery.id }, 'composing a delivery failed');
-      const reply = { responseCode: null, responseHeaders: null, responseBody: null };
-      const answer = { state: 'failed', outcome: 'internal', startedAt: clock.now(), durationMs: 0, ...reply } as const;
-      return void (await writeAnswer(sql, { ...this.#webhook, id: delivery.id }, answer, clock.now()));
+      const now = clock.now();
+      const row = rowOf(unsentAttempt('threw', message.why, now));
+      return void (await writeAnswer(sql, { ...this.#webhook, id: delivery.id }, row, now));
     }
     if (this.#isEnding) return;
     this.#sent.push(delivery.id);

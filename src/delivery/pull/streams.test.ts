@@ -1,4 +1,4 @@
-/** Streams over a publisher without the API: what a listener is given, how much of it, and what is left for nobody. */
+/** Streams over a publisher without the API: what a listener receives, how much of it, and what stays unfetched. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
@@ -26,7 +26,6 @@ const settings = {
   streamsMax: 10,
   streamsPerStoreMax: 10,
   answerKeptBytes: 16 * 1024,
-  bodyCacheBytes: 1_000_000,
   headerPrefix: 'Service',
   relationPrefix: 'svc',
   userAgent: 'Halcyon/test',
@@ -50,7 +49,7 @@ async function addHeld(): Promise<number> {
   return id;
 }
 
-/** Reads as much as it is told to; `wait` resolves when so many deliveries came. */
+/** Reads as much as it is asked to; `wait` resolves when that many deliveries came. */
 function openAt(
   streams: PullStreams,
   webhookId: number,
@@ -81,7 +80,7 @@ const pending = async (webhookId: number) =>
   (await sql`select from delivery where webhook_id = ${webhookId} and due_at = 'infinity'`).length;
 const fine = { code: 200, outcome: null, durationMs: 1, headers: null, body: null };
 
-test('so many are unanswered and no more; each answer makes room for another', async (t) => {
+test('the number of unacknowledged deliveries is limited; each answer lets another one through', async (t) => {
   const id = await addHeld();
   await engine.publish([1, 2, 3, 4, 5]);
   const streams = streamsOf(t, { unansweredMax: 2, pollMs: 3_600_000 });
@@ -96,7 +95,7 @@ test('so many are unanswered and no more; each answer makes room for another', a
   assert.equal(new Set(one.given().map(({ delivery_id }) => delivery_id)).size, 4);
 });
 
-test('what another process published is found without being told of', async (t) => {
+test('deliveries published by another process are found without a notification', async (t) => {
   const id = await addHeld();
   const one = openAt(streamsOf(t), id);
   one.read();
@@ -108,7 +107,7 @@ test('what another process published is found without being told of', async (t) 
   await one.wait(1);
 });
 
-test('a listener that does not read is given what the buffer holds and one message more', async (t) => {
+test('a listener that does not read receives what the buffer holds and one message more', async (t) => {
   const id = await addHeld();
   await engine.publish(Array.from({ length: 40 }, (_, n) => 100 + n));
   const bufferBytes = 4_096;
@@ -117,7 +116,7 @@ test('a listener that does not read is given what the buffer holds and one messa
     async () => one.readable.readableLength,
     (length) => length >= bufferBytes,
   );
-  // Asked again and again it has looked many times since.
+  // After repeated queries it has checked many times since.
   let looks = 0;
   await until(
     async () => (looks += 1),
@@ -129,7 +128,7 @@ test('a listener that does not read is given what the buffer holds and one messa
   assert.equal((await one.wait(40)).length, 40);
 });
 
-test('it is encrypted where the API is reached over plain http, as it would be on the way to a url', async (t) => {
+test('the body is encrypted if the API is reached over plain http, as on the way to a URL', async (t) => {
   const id = await addHeld();
   await engine.publish([201]);
   const [far, near] = [openAt(streamsOf(t, {}, 'http://api.example.com'), id), openAt(streamsOf(t), id)];
@@ -145,7 +144,7 @@ test('it is encrypted where the API is reached over plain http, as it would be o
   assert.equal(Buffer.from(plaintext).toString('base64'), open?.body);
 });
 
-test('what was switched off meanwhile and what was erased is not sent, and ends', async (t) => {
+test('deliveries disabled meanwhile and erased ones are not sent, and end', async (t) => {
   const id = await addHeld();
   await engine.publish([301]);
   await sql`update webhook set epoch = epoch + 1 where id = ${id}`;
@@ -170,7 +169,7 @@ test('what was switched off meanwhile and what was erased is not sent, and ends'
   await worker.stop();
 });
 
-test('a stream ends when it may not go on, though its listener does not read', async (t) => {
+test('a stream that may not continue ends, even if its listener does not read', async (t) => {
   const id = await addHeld();
   let reason: Goodbye | undefined;
   const one = openAt(streamsOf(t), id, async () => reason);
@@ -181,7 +180,7 @@ test('a stream ends when it may not go on, though its listener does not read', a
   );
 });
 
-test('a process and a store have so many streams; the newest of a webhook takes the place of its own', async (t) => {
+test('streams are limited per process and per store; a new stream of a webhook replaces its own', async (t) => {
   const [a, b] = [await addHeld(), await addHeld()];
   const store = streamsOf(t, { streamsPerStoreMax: 1 });
   const findEndReason = async () => undefined;
@@ -200,7 +199,7 @@ test('a process and a store have so many streams; the newest of a webhook takes 
   assert.equal(process.open({ shard, webhookId: a, storeId }, findEndReason).kind, 'stopping');
 });
 
-test('of two that come at once to a webhook the newer one begins when the older one has, so that it stays', async (t) => {
+test('of two simultaneous streams of a webhook the newer starts after the older has started, and replaces it', async (t) => {
   const id = await addHeld();
   const streams = streamsOf(t);
   const asked: string[] = [];
@@ -213,7 +212,7 @@ test('of two that come at once to a webhook the newer one begins when the older 
     async () => asked.length,
     (count) => count === 1,
   );
-  // Who hangs up in the middle is waited for as well.
+  // A listener that disconnects in between is waited for as well.
   const closed = once(older.readable, 'close');
   older.readable.destroy();
   await closed;

@@ -4,9 +4,12 @@ import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { answer, type AnswerResult, type ListenerReply } from './answer.ts';
+import type { OutcomeLabel } from '#core/outcome.ts';
+import type { AttemptRow } from '../attempt/attempt.ts';
+import { kindOfStatus } from '../attempt/http/outcome.ts';
+import { textOf } from '../attempt/http/response.ts';
 import { Messages, type MessagesDeps } from './message.ts';
-import type { PullWebhook } from './pull-sql.ts';
+import { findAnswer, writeAnswer, type AnsweredRow, type PullWebhook } from './pull-sql.ts';
 import { PullStream, type FindEndReason, type StreamSettings } from './stream.ts';
 
 type Settings = MessagesDeps['settings'] &
@@ -18,6 +21,42 @@ export type Opened =
   | { kind: 'open'; readable: Readable }
   /** Refused: `full` if the process has its maximum of streams, `too_many` if the store has. */
   | { kind: 'full' | 'too_many' | 'stopping' };
+
+/**
+ * If `code` is null there was no response: `outcome` says why, or is null if the delivery was only displayed, which
+ * counts as delivered.
+ */
+type ListenerReply = {
+  code: number | null;
+  outcome: OutcomeLabel | null;
+  durationMs: number;
+  headers: string | null;
+  body: string | null;
+};
+
+type AnswerResult =
+  | { kind: 'answered'; attempt: AnsweredRow }
+  /** `answered_otherwise`: a different answer was recorded before. `ended`: it ended without an answer. */
+  | { kind: 'answered_otherwise' | 'ended' }
+  | { kind: 'unknown' };
+
+function rowOf(reply: ListenerReply, keptBytes: number, now: Date): AttemptRow {
+  const outcome = reply.code === null ? (reply.outcome ?? 'delivered') : kindOfStatus(reply.code);
+  return {
+    state: outcome === 'delivered' ? 'successful' : 'failed',
+    startedAt: new Date(now.getTime() - reply.durationMs),
+    durationMs: reply.durationMs,
+    outcome,
+    responseCode: reply.code,
+    responseHeaders: reply.headers === null ? null : textOf(reply.headers, keptBytes),
+    responseBody: reply.body === null ? null : textOf(reply.body, keptBytes),
+  };
+}
+
+const isSame = (row: AttemptRow, stored: AnsweredRow): boolean =>
+  (['durationMs', 'outcome', 'responseCode', 'responseHeaders', 'responseBody'] as const).every(
+    (name) => row[name] === stored[name],
+  );
 
 export class PullStreams implements Running {
   readonly #deps: StreamsDeps;
@@ -61,12 +100,28 @@ export class PullStreams implements Running {
     this.#streams.get(webhookId)?.stream.check();
   }
 
+  /**
+   * Records a listener's answer: the only attempt and the end of the delivery. It does not change the health of the
+   * webhook. The same answer again changes nothing and returns the same result.
+   */
   async answer(webhook: PullWebhook, deliveryId: number, reply: ListenerReply): Promise<AnswerResult> {
     const { sql, clock, log, settings } = this.#deps;
-    const answered = await answer({ sql, log, ...settings }, { ...webhook, id: deliveryId }, reply, clock.now());
+    const now = clock.now();
+    const row = rowOf(reply, settings.answerKeptBytes, now);
+    const delivery = { ...webhook, id: deliveryId };
+    const isNew = await writeAnswer(sql, delivery, row, now);
+    const stored = await findAnswer(sql, delivery);
     // The answer allows another unanswered delivery.
     this.wake([webhook.webhookId]);
-    return answered;
+    if (stored === undefined) return { kind: 'unknown' };
+    if (stored === 'ended') return { kind: 'ended' };
+    if (!isSame(row, stored)) return { kind: 'answered_otherwise' };
+    if (isNew)
+      log.info(
+        { delivery: deliveryId, webhook: webhook.webhookId, outcome: row.outcome, exchangeMs: row.durationMs },
+        'pull delivery answered',
+      );
+    return { kind: 'answered', attempt: stored };
   }
 
   async stop(): Promise<void> {

@@ -38,7 +38,7 @@ const opened = (unfetchedDays = 30) =>
 
 beforeEach(() => sql`delete from delivery`);
 
-test('a look for what nobody will fetch is as long as its limit, however much lives, and goes on after the one before', async () => {
+test('a check for unfetched deliveries reads at most its limit, and continues after the last one', async () => {
   await Promise.all([
     hold(deliveryOf(10), 1),
     hold(deliveryOf(11), 2),
@@ -47,8 +47,8 @@ test('a look for what nobody will fetch is as long as its limit, however much li
   ]);
   const end = (limit: number, after = 0) =>
     endUnfetched(sql, { shard: SHARD, webhookId }, { after, limit, oldest: 0 }, now);
-  assert.deepEqual(await end(2), { ended: 1, last: deliveryOf(11) }, 'the oldest is dead');
-  assert.deepEqual(await end(2), { ended: 0, last: deliveryOf(12) }, 'those that live are the limit');
+  assert.deepEqual(await end(2), { ended: 1, last: deliveryOf(11) }, 'the oldest has an earlier epoch');
+  assert.deepEqual(await end(2), { ended: 0, last: deliveryOf(12) }, 'those of the current epoch are the limit');
   assert.deepEqual(await end(2, deliveryOf(12)), { ended: 1, last: deliveryOf(13) });
   assert.deepEqual(await end(2, deliveryOf(13)), { ended: 0, last: null });
   assert.deepEqual(
@@ -57,7 +57,7 @@ test('a look for what nobody will fetch is as long as its limit, however much li
   );
 });
 
-test('whoever is asked once ends all that is dead, however much, and nothing else', async () => {
+test('one request ends all deliveries of earlier epochs, however many, and nothing else', async () => {
   await sql`
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
     select ${SHARD}, ${deliveryOf(100)}::bigint + n * 256, ${storeId}, ${webhookId}, 1, ${deliveryOf(1)}, 'infinity'
@@ -67,7 +67,7 @@ test('whoever is asked once ends all that is dead, however much, and nothing els
   assert.deepEqual(await until(left, ({ length }) => length <= 1), [deliveryOf(9_000)]);
 });
 
-test('what was held for longer than its days ends, so that its partition can be dropped', async () => {
+test('a delivery held for longer than its days ends, so that its partition can be dropped', async () => {
   const today = dayOf(now);
   const [old, kept] = [deliveryOf(1, today - 3), deliveryOf(1, today - 1)];
   await maintainPartitions(sql, { now: startOfDay(today - 2), retentionDays: 30, daysAhead: 1 });

@@ -2,26 +2,26 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { IsolationSlot } from './quarantine.ts';
 
-/** How many of a hundred with so many deaths are let in at once. */
-function letIn(crashCount: number): number {
+/** How many of a hundred deliveries with this crash count are admitted at once. */
+function admitted(crashCount: number): number {
   const slot = new IsolationSlot();
   return Array.from({ length: 100 }, (_, id) => slot.enter(id, crashCount)).filter(Boolean).length;
 }
 
-test('the more deaths, the less company: 16, 4, none', () => {
-  assert.deepEqual([1, 2, 3, 4].map(letIn), [16, 4, 1, 1]);
+test('the higher the crash count, the fewer deliveries run together: 16, 4, 1', () => {
+  assert.deepEqual([1, 2, 3, 4].map(admitted), [16, 4, 1, 1]);
 });
 
-test('whoever is inside keeps their company small, too', () => {
+test('a delivery inside limits those that may join it, too', () => {
   const slot = new IsolationSlot();
   assert.equal(slot.enter(1, 3), true);
-  assert.equal(slot.enter(2, 1), false, 'one with three deaths is alone');
+  assert.equal(slot.enter(2, 1), false, 'a delivery with crash count three runs alone');
   slot.leave(1);
   assert.equal(slot.enter(2, 1), true);
   assert.equal(slot.enter(1, 3), false);
 });
 
-test('one with three deaths is alone, until it leaves', () => {
+test('a delivery with crash count three runs alone until it leaves', () => {
   const slot = new IsolationSlot();
   slot.enter(1, 2);
   assert.equal(slot.exclusiveId, undefined);
@@ -34,7 +34,7 @@ test('one with three deaths is alone, until it leaves', () => {
   assert.equal(slot.exclusiveId, undefined);
 });
 
-test('who leaves makes room', () => {
+test('a delivery that leaves admits another one', () => {
   const slot = new IsolationSlot();
   for (let id = 0; id < 4; id += 1) slot.enter(id, 2);
   assert.equal(slot.enter(9, 2), false);

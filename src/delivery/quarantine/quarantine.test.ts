@@ -23,18 +23,18 @@ let nextShard = 0;
 async function shardWith(notes: Readonly<Record<number, number>>, owner = DEAD): Promise<number> {
   const shard = (nextShard += 1);
   await sql`update shard_lease set owner = ${owner}, fence = 1 where shard = ${shard}`;
-  for (const [id, deaths] of Object.entries(notes)) {
+  for (const [id, crashCount] of Object.entries(notes)) {
     await sql`
       insert into delivery_suspect (shard, delivery_id, fence, deaths)
-      values (${shard}, ${Number(id)}, 1, ${deaths})`;
+      values (${shard}, ${Number(id)}, 1, ${crashCount})`;
   }
   return shard;
 }
 
 async function notesOf(shard: number): Promise<Record<string, number>> {
-  const rows = await sql<{ id: number; deaths: number }[]>`
-    select delivery_id as id, deaths from delivery_suspect where shard = ${shard} order by delivery_id`;
-  return Object.fromEntries(rows.map(({ id, deaths }) => [id, deaths]));
+  const rows = await sql<{ id: number; crashCount: number }[]>`
+    select delivery_id as id, deaths as "crashCount" from delivery_suspect where shard = ${shard} order by delivery_id`;
+  return Object.fromEntries(rows.map(({ id, crashCount }) => [id, crashCount]));
 }
 
 async function take(shard: number) {
@@ -46,7 +46,7 @@ function pending(id: number): Pending {
   return { id, storeId: 1, webhookId: 2, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
 }
 
-async function suspectsOf(shard: number, fence = 1, deaths = 0) {
+async function quarantineOf(shard: number, fence = 1, crashCount = 0) {
   const lost: number[] = [];
   const lane = new Lane(shard, 2, { laneQueue: 100, slotsPerLane: 100, slotsPerSlowLane: 1 });
   const quarantine = new Quarantine({
@@ -54,14 +54,14 @@ async function suspectsOf(shard: number, fence = 1, deaths = 0) {
     log: createLog('silent'),
     workerId: SELF,
     fenceOf: () => fence,
-    crashCountOf: () => deaths,
+    crashCountOf: () => crashCount,
     onLost: (one) => lost.push(one),
     onReady: () => {},
     onReturned: () => {},
   });
   quarantine.gained([shard]);
   await until(async () => quarantine.isReady(shard), Boolean);
-  /** Takes what is queued, and answers which of it may be sent. */
+  /** Takes the queued deliveries and returns those that may be sent. */
   const sendAll = (): number[] => {
     const sent: number[] = [];
     for (let one = lane.take(); one !== undefined; one = lane.take()) {
@@ -73,13 +73,13 @@ async function suspectsOf(shard: number, fence = 1, deaths = 0) {
   return { quarantine, lane, lost, sendAll };
 }
 
-test('a take-over from a dead owner counts one death more, of the shard and of all that is noted', async () => {
+test('a take-over from a dead owner raises the crash count of the shard and of all noted deliveries', async () => {
   const shard = await shardWith({ 11: 0, 12: 3 });
   assert.deepEqual(await take(shard), [1]);
   assert.deepEqual(await notesOf(shard), { 11: 1, 12: 4 });
 });
 
-test('what was not in flight under the dead owner, because it waited its turn, is not counted', async () => {
+test('a delivery that waited for its slot when the owner died is not counted', async () => {
   const shard = await shardWith({ 11: 2, 12: 2 });
   await sql`update shard_lease set fence = 2 where shard = ${shard}`;
   await sql`update delivery_suspect set fence = 2 where shard = ${shard} and delivery_id = 12`;
@@ -87,10 +87,10 @@ test('what was not in flight under the dead owner, because it waited its turn, i
   assert.deepEqual(await notesOf(shard), { 11: 2, 12: 3 });
 });
 
-test('a suspect is noted each time it is sent by another owner, however long nobody died', async () => {
+test('a quarantined delivery is noted each time another owner sends it, however long ago the last crash was', async () => {
   const shard = await shardWith({ 11: 2 }, SELF);
   await sql`update shard_lease set fence = 7 where shard = ${shard}`;
-  const { quarantine } = await suspectsOf(shard, 7, 0);
+  const { quarantine } = await quarantineOf(shard, 7, 0);
   assert.equal(quarantine.mustMark(shard, 11), true);
   assert.equal(await quarantine.mark(shard, 11), true);
   const [note] = await sql<
@@ -99,7 +99,7 @@ test('a suspect is noted each time it is sent by another owner, however long nob
   assert.equal(note?.fence, 7);
 });
 
-test('a shard that was handed back has nothing to forgive, and who takes it then counts nothing', async () => {
+test('a shard that was handed back loses its crash count, and its next owner counts nothing', async () => {
   const shard = await shardWith({ 11: 2 }, SELF);
   await sql`update shard_lease set deaths = 4 where shard = ${shard}`;
   await releaseShards(sql, SELF, [shard]);
@@ -107,55 +107,57 @@ test('a shard that was handed back has nothing to forgive, and who takes it then
   assert.deepEqual(await notesOf(shard), { 11: 2 });
 });
 
-test('a shard is forgiven when its owner has lived with it for an hour', async () => {
+test('the crash count of a shard is reset after its owner has run for an hour', async () => {
   const shard = await shardWith({}, SELF);
   await sql`update shard_lease set deaths = 3 where shard = ${shard}`;
   const system = testClock();
   let elapsedMs = 0;
-  const deaths = new CrashCounts(SELF, { ...system, monotonicMs: () => elapsedMs });
-  deaths.add([{ shard, crashCount: 3 }]);
+  const crashCounts = new CrashCounts(SELF, { ...system, monotonicMs: () => elapsedMs });
+  crashCounts.add([{ shard, crashCount: 3 }]);
   const after = async (ms: number) => {
     elapsedMs = ms;
-    await deaths.resetStable((query) => query(sql));
-    const [row] = await sql<{ deaths: number }[]>`select deaths from shard_lease where shard = ${shard}`;
-    return [deaths.of(shard), row?.deaths];
+    await crashCounts.resetStable((query) => query(sql));
+    const [row] = await sql<
+      { crashCount: number }[]
+    >`select deaths as "crashCount" from shard_lease where shard = ${shard}`;
+    return [crashCounts.of(shard), row?.crashCount];
   };
   assert.deepEqual(await after(3_599_000), [3, 3]);
   assert.deepEqual(await after(3_601_000), [0, 0]);
 });
 
-test('what was in flight once is sent sixteen at once, and the next when one of them is over', async () => {
+test('deliveries with crash count one are sent sixteen at once, and the next when one of them ends', async () => {
   const ids = Array.from({ length: 20 }, (_, index) => 101 + index);
   const shard = await shardWith(Object.fromEntries(ids.map((id) => [id, 1])), SELF);
-  const { quarantine, lane, sendAll } = await suspectsOf(shard);
+  const { quarantine, lane, sendAll } = await quarantineOf(shard);
   for (const id of [...ids, 999]) lane.deliveries.offer(pending(id));
-  assert.deepEqual(sendAll(), [...ids.slice(0, 16), 999], 'whoever is not suspected goes past');
+  assert.deepEqual(sendAll(), [...ids.slice(0, 16), 999], 'a delivery outside the quarantine passes');
   assert.equal(quarantine.waitingCount, 4);
   quarantine.leave(101);
   assert.deepEqual(sendAll(), [117]);
   assert.equal(quarantine.waitingCount, 3);
 });
 
-test('what was in flight five times is never sent again', async () => {
+test('a delivery with crash count five is never sent again', async () => {
   const shard = await shardWith({ 11: 5, 12: 4 }, SELF);
-  const { quarantine, lane } = await suspectsOf(shard);
+  const { quarantine, lane } = await quarantineOf(shard);
   assert.equal(quarantine.admit(lane, pending(11)), undefined);
   assert.equal(quarantine.admit(lane, pending(12)), true);
 });
 
-test('in a shard whose owners die what is sent is noted before, and under its fence alone', async () => {
+test('in a shard whose owners crash, deliveries are noted before they are sent, and only under its fencing token', async () => {
   const shard = await shardWith({}, SELF);
-  const owner = await suspectsOf(shard, 1, 2);
+  const owner = await quarantineOf(shard, 1, 2);
   assert.equal(owner.quarantine.mustMark(shard, 21), true);
   assert.equal(await owner.quarantine.mark(shard, 21), true);
-  const loser = await suspectsOf(shard, 0, 2);
+  const loser = await quarantineOf(shard, 0, 2);
   assert.equal(await loser.quarantine.mark(shard, 22), false);
   assert.deepEqual(loser.lost, [shard]);
   assert.deepEqual(await notesOf(shard), { 21: 0 });
 });
 
-test('after one death nothing is noted: it may have been anybody', async () => {
+test('after one crash nothing is noted: any delivery may be the cause', async () => {
   const shard = await shardWith({}, SELF);
-  const { quarantine } = await suspectsOf(shard, 1, 1);
+  const { quarantine } = await quarantineOf(shard, 1, 1);
   assert.equal(quarantine.mustMark(shard, 21), false);
 });

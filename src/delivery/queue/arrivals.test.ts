@@ -20,7 +20,7 @@ const { sql, address } = await testDatabase();
 let n = dayOf(now) * 2 ** 30;
 const nextId = (shard: number): number => idOf((n += 1), shard);
 
-/** One event in that shard, with a delivery for each webhook; answers the ids of the deliveries. */
+/** One event in that shard, with a delivery for each webhook; returns the ids of the deliveries. */
 async function commit(shard: number, given: { webhooks?: number[]; body?: string; attempts?: number } = {}) {
   const { webhooks = [WEBHOOK], body = '{}', attempts = 0 } = given;
   const eventId = nextId(shard);
@@ -39,7 +39,7 @@ async function commit(shard: number, given: { webhooks?: number[]; body?: string
   };
 }
 
-/** Where words arrive; `handed` answers the lanes that the next read gave something, or sent to the table. */
+/** Where announcements arrive; `handed` returns the lanes that the next read gave deliveries or made read the table. */
 function arrivalsOf({ pool = sql, owns = () => true }: { pool?: typeof sql; owns?: (shard: number) => boolean } = {}) {
   const limits = {
     laneQueue: 100,
@@ -50,7 +50,7 @@ function arrivalsOf({ pool = sql, owns = () => true }: { pool?: typeof sql; owns
     heldLanes: 100,
   };
   const lanes = new Lanes(limits);
-  const bodies = new Bodies({ sql, bodyCacheBytes: 8 * 1024 * 1024, relationPrefix: 'svc' });
+  const bodies = new Bodies({ sql, bodyCacheBytes: 8 * 1024 * 1024 });
   const read = new Signal();
   const onArrived = (arrived: Iterable<Lane>) => [...arrived].length > 0 && read.fire();
   const requestFetch = () => {};
@@ -64,25 +64,25 @@ function arrivalsOf({ pool = sql, owns = () => true }: { pool?: typeof sql; owns
     requestFetch,
     onArrived: (all) => void onArrived(all),
   });
-  const hear = async (announcements: readonly AnnouncedWork[]): Promise<void> => {
+  const receive = async (announcements: readonly AnnouncedWork[]): Promise<void> => {
     const done = read.next();
     arrivals.receive(announcements);
     await done;
   };
-  return { arrivals, lanes, bodies, hear, read };
+  return { arrivals, lanes, bodies, receive, read };
 }
 
-test('what was told of is queued in the order in which it was told, with what it carries', async () => {
+test('announced deliveries are queued in the order of their announcements, with their bodies', async () => {
   const first = await commit(1);
   const second = await commit(1);
-  const { lanes, bodies, hear } = arrivalsOf();
-  await hear([...second.announcements, ...first.announcements]);
+  const { lanes, bodies, receive } = arrivalsOf();
+  await receive([...second.announcements, ...first.announcements]);
   const { deliveries } = lanes.get(1, WEBHOOK);
   assert.deepEqual([deliveries.take()?.eventId, deliveries.take()?.eventId], [second.eventId, first.eventId]);
   assert.equal(bodies.peek(first.eventId)?.event.body, '{}');
 });
 
-test('what came during a read takes one read, in however many shards', async (t) => {
+test('announcements that arrive during a read share the next read, for any number of shards', async (t) => {
   let reads = 0;
   const onQuery = (statement: string) => void (reads += Number(statement.includes('from delivery d')));
   const pool = openPool(address, { connections: 2, applicationName: 'test', onQuery });
@@ -95,11 +95,11 @@ test('what came during a read takes one read, in however many shards', async (t)
   assert.equal(reads, 2);
 });
 
-test('what a fetch found meanwhile is not taken from a read that began before', async () => {
+test('a delivery that a fetch loaded meanwhile is not taken from a read that began before', async () => {
   const { announcements, eventId } = await commit(2);
-  const { lanes, hear } = arrivalsOf();
+  const { lanes, receive } = arrivalsOf();
   const lane = lanes.get(2, WEBHOOK);
-  const heard = hear(announcements);
+  const received = receive(announcements);
   const fetch = lane.deliveries.beginFetch(now.getTime());
   const [{ deliveryId } = { deliveryId: 0 }] = announcements;
   const row = { id: deliveryId, storeId: 2, webhookId: WEBHOOK, epoch: 0, eventId, attempts: 0, faults: 0, dueAt: now };
@@ -107,75 +107,75 @@ test('what a fetch found meanwhile is not taken from a read that began before', 
   lane.take();
   lane.attemptEnded();
   lane.deliveries.complete(deliveryId, null);
-  await heard;
+  await received;
   assert.equal(lane.deliveries.queued, 0);
-  assert.ok(lane.needsFetch, 'the table tells what is still there');
+  assert.ok(lane.needsFetch, 'the table has the remaining rows');
 });
 
-test('what was erased while it was read is not kept', async () => {
+test('a body erased during the read is not cached', async () => {
   const { announcements, eventId } = await commit(3);
-  const { lanes, bodies, hear } = arrivalsOf();
-  const heard = hear(announcements);
+  const { lanes, bodies, receive } = arrivalsOf();
+  const received = receive(announcements);
   bodies.forgetAll();
-  await heard;
+  await received;
   assert.equal(lanes.get(3, WEBHOOK).deliveries.queued, 1);
   assert.equal(bodies.peek(eventId), undefined);
 });
 
-test('a text that is long is read when it is sent', async () => {
+test('a long body is read when it is sent', async () => {
   const { announcements, eventId } = await commit(4, { body: JSON.stringify({ note: 'x'.repeat(40_000) }) });
-  const { lanes, bodies, hear } = arrivalsOf();
-  await hear(announcements);
+  const { lanes, bodies, receive } = arrivalsOf();
+  await receive(announcements);
   assert.equal(lanes.get(4, WEBHOOK).deliveries.queued, 1);
   assert.equal(bodies.peek(eventId), undefined);
 });
 
-test('what was tried before has its time', async () => {
+test('a delivery with earlier attempts waits for its due time', async () => {
   const { announcements } = await commit(5, { attempts: 1 });
-  const { lanes, hear } = arrivalsOf();
-  await hear(announcements);
+  const { lanes, receive } = arrivalsOf();
+  await receive(announcements);
   const lane = lanes.get(5, WEBHOOK);
   assert.deepEqual([lane.deliveries.queued, lane.needsFetch], [0, true]);
 });
 
-test('where no delivery is named the lane looks into the table', async () => {
-  const { lanes, hear } = arrivalsOf();
-  await hear([{ shard: 6, webhookId: WEBHOOK, deliveryId: undefined }]);
+test('an announcement without a delivery id makes the lane read the table', async () => {
+  const { lanes, receive } = arrivalsOf();
+  await receive([{ shard: 6, webhookId: WEBHOOK, deliveryId: undefined }]);
   assert.ok(lanes.get(6, WEBHOOK).needsFetch);
 });
 
-test('a lane with a backlog reads nothing that came later', async () => {
+test('a lane with a backlog reads no later deliveries', async () => {
   const { announcements } = await commit(7);
-  const { lanes, hear } = arrivalsOf();
+  const { lanes, receive } = arrivalsOf();
   const lane = lanes.get(7, WEBHOOK);
   lane.deliveries.markIncomplete();
-  await hear(announcements);
+  await receive(announcements);
   assert.equal(lane.deliveries.queued, 0);
 });
 
-test('of a shard that was lost while it was read nothing is taken', async () => {
+test('nothing is taken of a shard that was lost during the read', async () => {
   const { announcements } = await commit(8);
   const other = await commit(9);
   let lost = -1;
-  const { arrivals, lanes, hear } = arrivalsOf({ owns: (shard) => shard !== lost });
+  const { arrivals, lanes, receive } = arrivalsOf({ owns: (shard) => shard !== lost });
   arrivals.receive(announcements);
   lost = 8;
   lanes.close(8);
-  await hear(other.announcements);
+  await receive(other.announcements);
   assert.equal(lanes.find(8, WEBHOOK), undefined);
 });
 
-test('what was read for a lane that is gone is looked for by the one in its place', async () => {
+test('a delivery read for a removed lane is fetched by the lane that replaces it', async () => {
   const { announcements } = await commit(60);
-  const { lanes, hear } = arrivalsOf();
-  const heard = hear(announcements);
+  const { lanes, receive } = arrivalsOf();
+  const received = receive(announcements);
   lanes.close(60);
-  await heard;
+  await received;
   const lane = lanes.get(60, WEBHOOK);
   assert.deepEqual([lane.deliveries.queued, lane.needsFetch], [0, true]);
 });
 
-test('a text that goes to several webhooks comes once', async () => {
+test('a body for several webhooks is read once', async () => {
   const { announcements } = await commit(61, { webhooks: [1, 2, 3] });
   const ids = announcements.map(({ deliveryId }) => deliveryId);
   const rows = await loadArrivals(sql, [61, 61, 61], ids, 100);

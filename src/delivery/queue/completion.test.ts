@@ -35,7 +35,7 @@ const settings = {
 
 const dueAt = new Date(0);
 
-/** A lane, and how an exchange of it ends. */
+/** A lane, and how one of its exchanges ends. */
 function start() {
   const lane = new Lane(0, 512, { laneQueue: 4, slotsPerLane: 4, slotsPerSlowLane: 4 });
   const end = (id: number, epoch: number, outcome: Outcome) => {
@@ -49,7 +49,7 @@ function start() {
 
 const reply = { code: 500, headers: '', body: '' };
 
-test('what was under way while the webhook was switched off and on says nothing of the time after', () => {
+test('the result of an attempt from an older epoch is ignored', () => {
   const { lane, end } = start();
   const firstFailureAt = new Date(systemClock.now().getTime() - 45 * 60_000);
   lane.health = { epoch: 1, consecutiveFailures: 6, firstFailureAt, isWarned: false, hasSucceeded: false };
@@ -67,7 +67,7 @@ test('what was under way while the webhook was switched off and on says nothing 
   assert.deepEqual([epoch, consecutiveFailures, isPendingDisable, isWarned], [[1], [7], [false], [true]]);
 });
 
-test('the first success of a webhook is noted, and none that follows', () => {
+test('only the first success of a webhook is noted', () => {
   const { lane, end } = start();
   const delivered: Outcome = { kind: 'delivered', reply: { ...reply, code: 204 } };
   lane.health = { ...UNKNOWN, epoch: 1 };

@@ -2,9 +2,9 @@
 import type { Clock } from '#core/clock.ts';
 import type { DeactivationSettings } from '../policy/deactivation.ts';
 import { momentOf } from '../policy/backoff.ts';
-import { decide } from '../policy/decide.ts';
 import { HEALTHY } from '../policy/policy.ts';
-import type { Attempt, Entry } from '../policy/entry.ts';
+import type { Attempt } from '../attempt/attempt.ts';
+import { decide, type Entry } from '../policy/entry.ts';
 import type { ScheduledAttempt } from './run-queue.ts';
 
 export type CompletionSettings = DeactivationSettings & {

@@ -5,8 +5,8 @@ import { ConcurrencyLimit } from './lane-limits.ts';
 const MAX = 32;
 
 /**
- * An endpoint that is sent `count` deliveries, one every `everyMs`, as many at once as the cap allows; `tookMs` tells how long
- * an exchange takes that begins as the `alongside`-th. Answers what the cap was at most and in the end.
+ * An endpoint that is sent `count` deliveries, one every `everyMs`, as many at once as the limit allows; `tookMs` is the duration of
+ * an exchange that begins as the `alongside`-th. Returns the maximum and the final limit.
  */
 function simulate(given: { count: number; everyMs: number; tookMs: (inFlight: number) => number }) {
   const concurrency = new ConcurrencyLimit(MAX);
@@ -35,25 +35,25 @@ function simulate(given: { count: number; everyMs: number; tookMs: (inFlight: nu
   return { highest, last: concurrency.limit };
 }
 
-test('a lane that one exchange at once is enough for stays at one', () => {
+test('a lane whose rate needs one exchange at a time stays at one', () => {
   assert.equal(simulate({ count: 1_000, everyMs: 20, tookMs: () => 10 }).highest, 1);
 });
 
-test('a cap is about what the rate times the latency needs', () => {
+test('the limit is about the rate times the latency', () => {
   const { highest } = simulate({ count: 2_000, everyMs: 10, tookMs: () => 100 });
   assert.ok(highest >= 10 && highest <= 20, `100 a second of 100 ms each are 10 at once, and it was ${highest}`);
 });
 
-test('a burst to an endpoint that bears it is sent as wide as allowed', () => {
+test('a burst to an endpoint with capacity is sent as wide as allowed', () => {
   assert.equal(simulate({ count: 1_000, everyMs: 0.01, tookMs: () => 50 }).last, MAX);
 });
 
-test('an endpoint that works off one by one is not asked many at once', () => {
+test('an endpoint that works sequentially gets few concurrent requests', () => {
   const { highest } = simulate({ count: 1_000, everyMs: 0.01, tookMs: (inFlight) => 20 * inFlight });
   assert.ok(highest <= 3, `it was ${highest}`);
 });
 
-test('an endpoint that grows slower for good is not taken for an overloaded one', () => {
+test('an endpoint that becomes permanently slower is not treated as overloaded', () => {
   const concurrency = new ConcurrencyLimit(MAX);
   const sendOne = (durationMs: number) =>
     concurrency.recordSuccess({ durationMs, inFlight: concurrency.limit, hasMoreToSend: true, loopIsLagging: false });
@@ -62,7 +62,7 @@ test('an endpoint that grows slower for good is not taken for an overloaded one'
   assert.ok(concurrency.limit > 8, `it was ${concurrency.limit}`);
 });
 
-test('while our own event loop takes the time, nothing grows, and nobody is taken for slower than he was', () => {
+test('while our own event loop lags, no limit grows and no endpoint counts as slower', () => {
   const concurrency = new ConcurrencyLimit(MAX);
   concurrency.recordSuccess({ durationMs: 10, inFlight: 1, hasMoreToSend: true, loopIsLagging: true });
   concurrency.recordSuccess({ durationMs: 40, inFlight: 1, hasMoreToSend: true, loopIsLagging: true });
@@ -70,7 +70,7 @@ test('while our own event loop takes the time, nothing grows, and nobody is take
   assert.equal(concurrency.bestMs, 10);
 });
 
-test('while our own event loop takes the time, fewer at once are better', () => {
+test('while our own event loop lags, lower limits are better', () => {
   const concurrency = new ConcurrencyLimit(MAX);
   for (let n = 1; n <= 10; n += 1)
     concurrency.recordSuccess({ durationMs: 10, inFlight: n, hasMoreToSend: true, loopIsLagging: false });
@@ -84,7 +84,7 @@ test('while our own event loop takes the time, fewer at once are better', () => 
   assert.equal(concurrency.limit, 6);
 });
 
-test('a time-out brings it to one', () => {
+test('a time-out reduces the limit to one', () => {
   const concurrency = new ConcurrencyLimit(MAX);
   for (let n = 1; n <= 10; n += 1)
     concurrency.recordSuccess({ durationMs: 10, inFlight: n, hasMoreToSend: true, loopIsLagging: false });

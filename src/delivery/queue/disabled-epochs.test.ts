@@ -1,4 +1,4 @@
-/** What died with a switch-off, ended by the thousand: only what is dead, and only by who holds the shard. */
+/** Ends deliveries of disabled epochs in batches: only those, and only by the shard owner. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
@@ -7,7 +7,7 @@ import { endOldEpochs } from './disabled-epochs-sql.ts';
 
 const FENCE = 5;
 
-test('only the holder of the shard ends them, so many at a time, from where the last ended, and nothing of the living epoch', async () => {
+test('only the shard owner ends deliveries of old epochs, in batches that continue where the last ended', async () => {
   const engine = await startEngine();
   const { sql } = engine;
   const webhookId = await engine.addWebhook('http://127.0.0.1:9/');
@@ -29,7 +29,7 @@ test('only the holder of the shard ends them, so many at a time, from where the 
     left.map(({ epoch }) => epoch),
     [1],
   );
-  // Of a webhook that is gone no epoch lives.
+  // A deleted webhook has no current epoch.
   const gone = { ...dead, epoch: Number.POSITIVE_INFINITY };
   assert.equal((await endOldEpochs(sql, 7, { shard, fence: FENCE }, gone, now)).ended, 1);
 });

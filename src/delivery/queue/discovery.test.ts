@@ -13,7 +13,7 @@ import { fetchLanes, loadArrivals } from './queue-sql.ts';
 const SHARDS = [7, 8, 9];
 const EACH = 4;
 const WEBHOOKS = SHARDS.length * EACH;
-/** Of five, as far as nobody knows that they answer. */
+/** Of five, while no endpoint is known to answer. */
 const PLACES = 4;
 const now = new Date();
 const { sql } = await testDatabase();
@@ -27,7 +27,7 @@ for (const shard of SHARDS) {
   }
 }
 
-/** The lane gets settings (any will do), and the one row it has, or finds that it is gone. */
+/** The lane gets settings (any will do) and its one row, or finds that the row is gone. */
 function supply(lane: Lane, isSent = false): void {
   const { shard, webhookId, deliveries } = lane;
   lane.target ??= { isActive: false, epoch: 0 };
@@ -38,7 +38,7 @@ function supply(lane: Lane, isSent = false): void {
   if (isSent) deliveries.wakeAtMs = Number.POSITIVE_INFINITY;
 }
 
-/** Three shards with four webhooks each, and places for four; `found` has the lanes that each of them got. */
+/** Three shards with four webhooks each, and places for four; `found` has the lanes of each webhook. */
 function discoveryOf(t: { after: (end: () => void) => void }, isSent = false, log = createLog('silent')) {
   const limits = { laneQueue: 9, slotsPerLane: 1, slotsPerSlowLane: 1, endpointsKept: 99, heldDeliveries: 99 };
   const lanes = new Lanes({ ...limits, heldLanes: PLACES + 1 });
@@ -67,7 +67,7 @@ function discoveryOf(t: { after: (end: () => void) => void }, isSent = false, lo
   return { discovery, lanes, found, held, most: () => most, givenUp: () => givenUp };
 }
 
-test('webhooks that found no place get one from those who did nothing with theirs, again and again', async (t) => {
+test('webhooks without a lane replace idle lanes, again and again', async (t) => {
   const { discovery, found, most } = discoveryOf(t);
   const turns = async () => {
     discovery.runRound();
@@ -77,7 +77,7 @@ test('webhooks that found no place get one from those who did nothing with their
   assert.equal(most(), PLACES);
 });
 
-test('a portion that is worked off makes room for the next at once', async (t) => {
+test('a finished portion admits the next one at once', async (t) => {
   const { discovery, found, most, givenUp } = discoveryOf(t, true);
   discovery.start();
   discovery.scanAll();
@@ -86,10 +86,10 @@ test('a portion that is worked off makes room for the next at once', async (t) =
     (count) => count === WEBHOOKS,
   );
   assert.equal(most(), PLACES);
-  assert.equal(givenUp(), 0, 'nobody who is done waits for a turn to pass');
+  assert.equal(givenUp(), 0, 'a finished lane does not wait for a round to pass');
 });
 
-test('who never had a place has one soon, though others do nothing with theirs', async (t) => {
+test('a webhook that never had a lane gets one soon, although others leave theirs idle', async (t) => {
   const { discovery, found, most } = discoveryOf(t);
   discovery.start();
   discovery.scanAll();
@@ -100,7 +100,7 @@ test('who never had a place has one soon, though others do nothing with theirs',
   assert.equal(most(), PLACES);
 });
 
-test('a look that failed is made again soon, for every shard that was asked for', async (t) => {
+test('a failed scan is repeated soon, for every requested shard', async (t) => {
   let failures = 0;
   const log = createLog('warn', { write: () => void (failures += 1) });
   const { discovery, found } = discoveryOf(t, true, log);
@@ -117,10 +117,10 @@ test('a look that failed is made again soon, for every shard that was asked for'
   );
 });
 
-test('what waits for a listener takes no place, however much it is, and nobody fetches it who sends', async (t) => {
+test('deliveries for a listener take no lane, however many, and are not fetched for sending', async (t) => {
   const HELD = 10_000;
   const [shard = 0] = SHARDS;
-  // Between others: what comes after it is found as ever.
+  // Between others: the webhooks after it are found as usual.
   const webhookId = idOf(2, shard) + 128 * 256;
   const first = idOf((dayOf(now) + 1) * 2 ** 30, shard);
   await sql`

@@ -10,15 +10,15 @@ import { Fetcher } from './fetcher.ts';
 import { Lane } from './lane.ts';
 import { UNUSABLE } from '../attempt/target.ts';
 
-/** A fetcher over the engine's database without a worker. */
+/** A fetcher over the engine's database, without a worker. */
 function fetcherOf(
   t: { after: (end: () => void) => void },
   { sql, clock, sealer }: Engine,
   own: { log?: Log; bodies?: Bodies; onFilled: (lane: Lane) => void },
 ): Fetcher {
-  const bodies = new Bodies({ sql, bodyCacheBytes: 1_024, relationPrefix: 'svc' });
-  const onPendingDisable = () => assert.fail('nothing demands that');
-  const nobody = { workerId: 7, fenceOf: () => undefined };
+  const bodies = new Bodies({ sql, bodyCacheBytes: 1_024 });
+  const onPendingDisable = () => assert.fail('not called in these tests');
+  const noOwner = { workerId: 7, fenceOf: () => undefined };
   const fetcher = new Fetcher({
     sql,
     clock,
@@ -26,7 +26,7 @@ function fetcherOf(
     bodies,
     log: createLog('silent'),
     onPendingDisable,
-    ...nobody,
+    ...noOwner,
     ...own,
   });
   t.after(() => fetcher.stop());
@@ -36,7 +36,7 @@ function fetcherOf(
 const laneOf = (webhookId: number): Lane =>
   new Lane(shardOf(webhookId), webhookId, { laneQueue: 4, slotsPerLane: 1, slotsPerSlowLane: 1 });
 
-test('a webhook that cannot be used is told of once, however often it is read, and again when it was sound meanwhile', async (t) => {
+test('an unusable webhook is logged once, however often it is read, and again after it was usable', async (t) => {
   const engine = await startEngine();
   const { sql } = engine;
   const id = await engine.addWebhook('http://127.0.0.1:1/');
@@ -45,7 +45,7 @@ test('a webhook that cannot be used is told of once, however often it is read, a
   const filled = new Signal();
   const fetcher = fetcherOf(t, engine, { log, onFilled: () => filled.fire() });
   const lane = laneOf(id);
-  /** As discovery does with everything that is off, every half a minute. */
+  /** As discovery does every half minute with every inactive webhook. */
   const readAgain = async (): Promise<void> => {
     lane.forgetTarget();
     const done = filled.next();
@@ -54,7 +54,7 @@ test('a webhook that cannot be used is told of once, however often it is read, a
   };
   const [row] = await sql<{ key: Buffer }[]>`select encryption_key as key from webhook where id = ${id}`;
   assert.ok(row !== undefined);
-  const breakIt = () => sql`update webhook set encryption_key = 'sealed with another key' where id = ${id}`;
+  const breakIt = () => sql`update webhook set encryption_key = 'encrypted with another key' where id = ${id}`;
   await breakIt();
   await readAgain();
   assert.equal(lane.target, UNUSABLE);
@@ -68,7 +68,7 @@ test('a webhook that cannot be used is told of once, however often it is read, a
   assert.equal(lines.length, 2);
 });
 
-test('a webhook that changes during a fetch gets nothing before its time', async (t) => {
+test('a webhook that changes during a fetch gets no delivery before its due time', async (t) => {
   const engine = await startEngine();
   const { sql } = engine;
   const id = await engine.addWebhook('http://127.0.0.1:1/');
@@ -92,10 +92,10 @@ test('a webhook that changes during a fetch gets nothing before its time', async
   locked.release();
   await done;
   assert.equal(lane.deliveries.queued, 0);
-  assert.equal(lane.deliveries.isEmpty, false, 'it was found, and waits');
+  assert.equal(lane.deliveries.isEmpty, false, 'it is loaded, and waits');
 });
 
-test('shards that always have more than one batch do not keep others waiting', async (t) => {
+test('shards that always have more than one batch do not delay others', async (t) => {
   const engine = await startEngine();
   const { promise: served, resolve: serve } = Promise.withResolvers<boolean>();
   const GREEDY = [1, 2, 3, 4];
@@ -104,7 +104,7 @@ test('shards that always have more than one batch do not keep others waiting', a
     onFilled: (lane) => {
       fed += 1;
       if (!GREEDY.includes(lane.shard)) return serve(true);
-      // Far more than a turn of each: whoever was not served by then never is.
+      // Far more than a round of each: a shard not served by then is never served.
       if (fed > 2_000) return serve(false);
       lane.deliveries.markIncomplete();
       fetcher.request(lane, false);
@@ -116,7 +116,7 @@ test('shards that always have more than one batch do not keep others waiting', a
   assert.equal(await served, true);
 });
 
-test('a fault of our own while lanes are filled leaves their shard to be served again', async (t) => {
+test('after an internal fault while lanes are filled, their shard is served again', async (t) => {
   const engine = await startEngine();
   const lane = laneOf(await engine.addWebhook('http://127.0.0.1:1/'));
   let filled = 0;
@@ -124,7 +124,7 @@ test('a fault of our own while lanes are filled leaves their shard to be served 
   const log = createLog('error', { write: (line) => void errors.push(line) });
   const onFilled = () => {
     filled += 1;
-    if (filled === 1) throw new Error('a fault of our own');
+    if (filled === 1) throw new Error('an internal fault');
   };
   const fetcher = fetcherOf(t, engine, { log, onFilled });
   fetcher.request(lane);

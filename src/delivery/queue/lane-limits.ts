@@ -9,8 +9,7 @@
  * 9 % of its time. The statistics outlive the lane, so that its endpoint is not classified as new again.
  */
 import type { Outcome } from '../attempt/http/outcome.ts';
-import { NO_BACKOFF, type Backoff } from '../policy/backoff.ts';
-import { CATCH_UP_MS, nextStartAfter } from '../policy/rate-limit.ts';
+import { CATCH_UP_MS, NO_BACKOFF, nextStartAfter, type Backoff } from '../policy/backoff.ts';
 
 /**
  * `slow`: the last attempt was slow, one in flight exceeds its time budget, or stored health has failures and no

@@ -34,7 +34,7 @@ function laneThat(...does: ('waits' | 'sends' | 'is paused' | 'is probed' | 'is 
   return lane;
 }
 
-test('a lane has one state: what holds it back comes before what it does', () => {
+test('a lane has one state: a reason to wait takes precedence over its activity', () => {
   const lanes = [
     laneThat(),
     laneThat('waits'),
@@ -48,20 +48,20 @@ test('a lane has one state: what holds it back comes before what it does', () =>
   assert.deepEqual(states, ['idle', 'ready', 'sending', 'probing', 'paused', 'inactive', 'unusable']);
 });
 
-test('a lane waits for its endpoint while a pause, a probe, its pace or its own exchanges keep it, else for us', () => {
+test('a lane waits for its endpoint because of a pause, probe, rate limit or running attempt, otherwise for the worker', () => {
   const paced = laneThat('waits');
   paced.startConditions.applyRateLimit(10, NOW);
-  const condemned = laneThat('waits');
-  condemned.target = { isActive: false, epoch: 0 };
-  condemned.pendingDisableEpoch = 0;
+  const pendingDisable = laneThat('waits');
+  pendingDisable.target = { isActive: false, epoch: 0 };
+  pendingDisable.pendingDisableEpoch = 0;
   const lanes = [
     laneThat('waits'),
     laneThat('waits', 'is paused'),
     laneThat('waits', 'is probed'),
-    // A cap begins at one.
+    // A concurrency limit starts at one.
     laneThat('waits', 'sends'),
     paced,
-    condemned,
+    pendingDisable,
   ];
   const holders = lanes.map((lane) => blockerOf(lane, NOW));
   assert.deepEqual(holders, ['us', 'endpoint', 'endpoint', 'endpoint', 'endpoint', 'endpoint']);
@@ -69,6 +69,6 @@ test('a lane waits for its endpoint while a pause, a probe, its pace or its own 
   assert.deepEqual([blockerOf(paced, NOW + 200), blockerOf(paced, NOW + 201)], ['endpoint', 'us']);
 });
 
-test('a pause that is over is no state', () => {
+test('an expired pause is no state', () => {
   assert.equal(stateOf(laneThat('waits', 'is paused'), NOW + 1), 'ready');
 });

@@ -55,11 +55,11 @@ function fetch(lane: Lane, rows: Pending[], limit?: number): void {
   lane.deliveries.endFetch(rows, { ...begun, limit: limit ?? begun.limit }, NOW);
 }
 
-test('a hand-over is queued, and the same one only once', () => {
+test('an announced delivery is queued, and a repeated announcement only once', () => {
   assert.deepEqual(takeAll(laneWith(1, 2, 1)), [1, 2]);
 });
 
-test('what does not fit stays in the table, and so do the hand-overs after it', () => {
+test('deliveries beyond the queue limit stay in the table, and so do the announcements after them', () => {
   const lane = laneWith(1, 2, 3, 4, 5);
   assert.deepEqual(takeAll(lane), [1, 2, 3, 4]);
   lane.deliveries.offer(pending(6));
@@ -67,7 +67,7 @@ test('what does not fit stays in the table, and so do the hand-overs after it', 
   assert.equal(lane.needsFetch, true);
 });
 
-test('a fetch leaves out what is in memory: queued, in flight and unrecorded', () => {
+test('a fetch leaves out deliveries in memory: queued, in flight and unrecorded', () => {
   const lane = laneWith(1, 2);
   lane.take();
   lane.deliveries.markIncomplete();
@@ -75,7 +75,7 @@ test('a fetch leaves out what is in memory: queued, in flight and unrecorded', (
   assert.deepEqual(takeAll(lane), [2, 3]);
 });
 
-test('a fetch leaves out what left memory after it began', () => {
+test('a fetch leaves out deliveries that left memory after it began', () => {
   const lane = laneWith(1);
   lane.take();
   lane.deliveries.markIncomplete();
@@ -87,7 +87,7 @@ test('a fetch leaves out what left memory after it began', () => {
   assert.deepEqual(takeAll(lane), [2]);
 });
 
-test('what departed during one fetch may come with the next', () => {
+test('a delivery that left during one fetch may come with the next', () => {
   const lane = laneWith(1);
   lane.take();
   lane.deliveries.markIncomplete();
@@ -99,7 +99,7 @@ test('what departed during one fetch may come with the next', () => {
   assert.deepEqual(takeAll(lane), [1]);
 });
 
-test('a short fetch says that the table has no more', () => {
+test('a short fetch means that the table has no more rows', () => {
   const lane = laneWith();
   lane.deliveries.markIncomplete();
   fetch(lane, [row(1)]);
@@ -108,7 +108,7 @@ test('a short fetch says that the table has no more', () => {
   assert.deepEqual(takeAll(lane), [1, 2]);
 });
 
-test('a short fetch during which a hand-over was dropped does not', () => {
+test('a short fetch does not mean so if an announcement was dropped meanwhile', () => {
   const lane = laneWith();
   lane.deliveries.markIncomplete();
   const begun = lane.deliveries.beginFetch(NOW);
@@ -117,7 +117,7 @@ test('a short fetch during which a hand-over was dropped does not', () => {
   assert.equal(lane.needsFetch, true, '2 was committed after the fetch had read the table');
 });
 
-test('a fetch begins a minute before the first row of the one before, and twice a minute at the beginning', () => {
+test('a fetch begins a minute before the first row of the one before, and every 30 s at the beginning', () => {
   const lane = laneWith();
   lane.deliveries.markIncomplete();
   lane.deliveries.endFetch([row(1, NOW - 5_000)], lane.deliveries.beginFetch(NOW), NOW);
@@ -125,14 +125,14 @@ test('a fetch begins a minute before the first row of the one before, and twice 
   assert.equal(lane.deliveries.beginFetch(NOW + 30_000).fromMs, 0);
 });
 
-test('a row that is due later does not keep a fetch from what is due now', () => {
+test('a row that is due later does not keep a fetch from rows that are due now', () => {
   const lane = laneWith();
   lane.deliveries.markIncomplete();
   lane.deliveries.endFetch([row(1, NOW + 3_600_000)], lane.deliveries.beginFetch(NOW), NOW);
   assert.equal(lane.deliveries.beginFetch(NOW + 1).fromMs, NOW - 60_000);
 });
 
-test('after a fetch that did not begin at the beginning the lane looks again in time', () => {
+test('after a fetch that did not begin at the beginning the lane fetches again in time', () => {
   const lane = laneWith();
   lane.deliveries.markIncomplete();
   lane.deliveries.endFetch([row(1)], lane.deliveries.beginFetch(NOW), NOW);
@@ -141,7 +141,7 @@ test('after a fetch that did not begin at the beginning the lane looks again in 
   assert.deepEqual([lane.needsFetch, lane.deliveries.wakeAtMs], [false, NOW + 30_000]);
 });
 
-test('a full fetch says that there may be more', () => {
+test('a full fetch means that there may be more', () => {
   const lane = laneWith();
   lane.deliveries.markIncomplete();
   fetch(lane, [row(1)], 1);
@@ -149,7 +149,7 @@ test('a full fetch says that there may be more', () => {
   assert.equal(lane.needsFetch, true);
 });
 
-test('rows that are not due yet set the time to look again', () => {
+test('rows that are not due yet set the time of the next fetch', () => {
   const lane = laneWith();
   lane.deliveries.markIncomplete();
   fetch(lane, [row(1), row(2, NOW + 5_000), row(3, NOW + 9_000)]);
@@ -158,19 +158,19 @@ test('rows that are not due yet set the time to look again', () => {
   assert.equal(lane.needsFetch, false);
 });
 
-test('as many exchanges at once as its tempo allows', () => {
+test('a lane runs as many exchanges as its concurrency limit allows', () => {
   const lane = laneWith(1, 2, 3);
   lane.take();
-  assert.equal(lane.mayStart(NOW), false, 'one at first');
+  assert.equal(lane.mayStart(NOW), false, 'the limit starts at one');
   lane.attemptEnded();
   lane.latency.concurrency.recordSuccess({ durationMs: 1, inFlight: 1, hasMoreToSend: true, loopIsLagging: false });
   lane.take();
-  assert.equal(lane.mayStart(NOW), true, 'two at once now');
+  assert.equal(lane.mayStart(NOW), true, 'the limit is two');
   lane.latency.concurrency.recordTimeout();
-  assert.equal(lane.mayStart(NOW), false, 'one at once again, and one is under way');
+  assert.equal(lane.mayStart(NOW), false, 'the limit is one again, and one attempt is running');
 });
 
-test('nothing is sent while the webhook is unknown, off, paused, or the shard is lost', () => {
+test('nothing is sent while the webhook is unknown, disabled or paused, or the shard is lost', () => {
   const lane = laneWith(1);
   assert.equal(lane.mayStart(NOW), true);
   lane.startConditions.backoff = { pausedUntilMs: NOW + 1, breaker: null };
@@ -185,7 +185,7 @@ test('nothing is sent while the webhook is unknown, off, paused, or the shard is
   assert.equal(lane.mayStart(NOW + 1), false);
 });
 
-test('a switch-off takes what is older than its epoch and leaves the rest', () => {
+test('disabling removes deliveries older than the new epoch and leaves the rest', () => {
   const lane = laneWith();
   lane.deliveries.offer(pending(1, 0));
   lane.deliveries.offer(pending(2, 1));
@@ -196,9 +196,9 @@ test('a switch-off takes what is older than its epoch and leaves the rest', () =
   assert.deepEqual(takeAll(lane), [2]);
 });
 
-test('a shard can be handed back when nothing of it is outside the table', () => {
+test('a shard can be handed back when all its state is in the table', () => {
   const lane = laneWith(1, 2);
-  assert.equal(lane.deliveries.isFullyRecorded, true, 'what is queued is in the table as well');
+  assert.equal(lane.deliveries.isFullyRecorded, true, 'a queued delivery is in the table as well');
   lane.take();
   assert.equal(lane.deliveries.isFullyRecorded, false);
   lane.attemptEnded();

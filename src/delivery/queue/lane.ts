@@ -3,8 +3,7 @@
  * has the diagram). Does no I/O.
  */
 import type { BlockedOn } from './run-queue.ts';
-import { INTERNAL_FAULTS_MAX } from '../policy/internal-faults.ts';
-import type { Health } from '../policy/policy.ts';
+import { INTERNAL_FAULTS_MAX, type Health } from '../policy/policy.ts';
 import { LoadedDeliveries, type MemoryLimit } from './loaded-deliveries.ts';
 import type { Pending } from '../policy/entry.ts';
 import { StartConditions, LatencyStats, type Speed } from './lane-limits.ts';

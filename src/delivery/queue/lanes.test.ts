@@ -14,7 +14,7 @@ const limits = {
 const timedOut: Outcome = { kind: 'timed_out', phase: 'answer', reply: null };
 const slow = { durationMs: 30_000, isSlow: true, inFlight: 1, hasMoreToSend: false, loopIsLagging: false };
 
-test('a lane without work is forgotten, and how fast its endpoint was is not', () => {
+test('a lane without work is removed, and the speed of its endpoint is remembered', () => {
   const lanes = new Lanes(limits);
   const lane = lanes.get(0, 512);
   lane.latency.record(timedOut, slow);
@@ -23,7 +23,7 @@ test('a lane without work is forgotten, and how fast its endpoint was is not', (
   assert.equal(lanes.get(0, 512).speed, 'slow');
 });
 
-test('of endpoints without work so many are remembered, those that had some last', () => {
+test('the speed of a limited number of idle endpoints is remembered, most recently used first', () => {
   const lanes = new Lanes(limits);
   for (const id of [1, 2, 3]) {
     lanes.get(0, id).latency.record(timedOut, slow);
@@ -35,7 +35,7 @@ test('of endpoints without work so many are remembered, those that had some last
   );
 });
 
-test('lanes that hold much together hold little each, and a shard that is lost takes no room', () => {
+test('the memory shared by lanes limits each of them, and a lost shard frees its part', () => {
   const lanes = new Lanes({ ...limits, laneQueue: 100 });
   const offer = (shard: number, webhookId: number, count: number): number => {
     const { deliveries } = lanes.get(shard, webhookId);
@@ -62,11 +62,11 @@ test('lanes that hold much together hold little each, and a shard that is lost t
 const answered = { durationMs: 10, isSlow: false, inFlight: 1, hasMoreToSend: true, loopIsLagging: false };
 const delivered: Outcome = { kind: 'delivered', reply: { code: 200, headers: '', body: '' } };
 
-/** Webhooks 1 to 4 with a delivery each that waits: of one nothing is known, one answers fast, one probes, one is sent to. */
+/** Webhooks 1 to 4 with a queued delivery each: one is new, one answers fast, one is probed, one has a running attempt. */
 function crowd(lanes: Lanes): void {
   for (const id of [1, 2, 3, 4]) {
     const lane = lanes.get(0, id);
-    // Any: nothing is missing to it.
+    // Any target: the lane needs nothing else.
     lane.target = { isActive: false, epoch: 0 };
     lane.deliveries.offer({
       id,
@@ -85,7 +85,7 @@ function crowd(lanes: Lanes): void {
 }
 const remaining = (lanes: Lanes): number[] => [...lanes.all()].map(({ webhookId }) => webhookId);
 
-test('who did nothing for a whole turn gives up the place, but who answers fast or is sent to does not', () => {
+test('a lane idle for a whole round is evicted, but not if its endpoint is fast or an attempt is running', () => {
   const lanes = new Lanes(limits);
   crowd(lanes);
   assert.equal(lanes.evictIdle(0, true), 0);
@@ -93,7 +93,7 @@ test('who did nothing for a whole turn gives up the place, but who answers fast 
   assert.deepEqual([remaining(lanes), lanes.count, lanes.loadedDeliveries], [[2, 4], 2, 2]);
 });
 
-test('nobody gives up a place that nobody wants, unless there are too many', () => {
+test('a lane is evicted only if another webhook needs it or there are too many', () => {
   const [lanes, tooMany] = [new Lanes(limits), new Lanes({ ...limits, heldLanes: 3 })];
   for (const all of [lanes, tooMany]) {
     crowd(all);
@@ -109,7 +109,7 @@ test('nobody gives up a place that nobody wants, unless there are too many', () 
   );
 });
 
-test('who gave up a place waits until few are taken, unless something is handed over', () => {
+test('an evicted webhook waits until few lanes are in use, or a delivery is announced', () => {
   const lanes = new Lanes({ ...limits, heldLanes: 20 });
   crowd(lanes);
   lanes.evictIdle(0, true);

@@ -17,7 +17,7 @@ function statsAfter(...landed: [Outcome, typeof fast][]): LatencyStats {
   return latency;
 }
 
-test('a lane is as fast as its last exchange was, whatever the status', () => {
+test('a lane is as fast as its last exchange, whatever the status', () => {
   assert.equal(statsAfter().speed('new'), 'new');
   assert.equal(statsAfter([delivered, fast]).speed('new'), 'fast');
   assert.equal(statsAfter([refused, fast]).speed('slow'), 'fast');
@@ -27,25 +27,25 @@ test('a lane is as fast as its last exchange was, whatever the status', () => {
   assert.equal(statsAfter([timedOut, slow], [delivered, fast]).speed('new'), 'fast');
 });
 
-test('a lane is what is recorded of it until an exchange has told more', () => {
+test('a lane has its recorded speed until an exchange shows another', () => {
   assert.equal(statsAfter().speed('slow'), 'slow');
   assert.equal(statsAfter([unreachable, fast]).speed('slow'), 'slow');
   assert.equal(statsAfter().speed('fast'), 'fast');
   assert.equal(statsAfter([timedOut, slow]).speed('fast'), 'slow');
 });
 
-test('a lane is slow while an exchange is late, and is what it was when that came back in time', () => {
+test('a lane is slow while an exchange is late, and returns to its speed when that one ends in time', () => {
   const latency = statsAfter([delivered, fast]);
   latency.attemptBecameSlow();
   latency.attemptBecameSlow();
   latency.attemptEnded(true);
   latency.record(delivered, fast);
-  assert.equal(latency.speed('new'), 'slow', 'the other one is still under way');
+  assert.equal(latency.speed('new'), 'slow', 'the other one is still running');
   latency.attemptEnded(true);
   assert.equal(latency.speed('new'), 'fast');
 });
 
-test('a slow lane has few at once, and again as many as before when it is fast again', () => {
+test('a slow lane has a low limit, and its former one when it is fast again', () => {
   const latency = statsAfter(
     ...Array.from({ length: 9 }, (_, n): [Outcome, typeof fast] => [delivered, { ...fast, inFlight: n + 1 }]),
   );
@@ -56,7 +56,7 @@ test('a slow lane has few at once, and again as many as before when it is fast a
   assert.equal(latency.maxInFlight, 10);
 });
 
-test('an exchange is late earlier where the endpoint is known to be fast', () => {
+test('an exchange is late earlier if the endpoint is known to be fast', () => {
   const lateAfter = (durationMs: number) => statsAfter([delivered, { ...fast, durationMs }]).timeBudgetMs(1_000);
   assert.equal(statsAfter().timeBudgetMs(1_000), 1_000);
   assert.equal(lateAfter(2), 150);

@@ -7,17 +7,17 @@ import type { Pending } from '../policy/entry.ts';
 const LIMIT = 4;
 const SECOND = 1_000;
 
-/** The table, a fetch of it and the records, each in the small steps in which others come between. */
+/** The table, a fetch of it and the records, each in the small steps that others may interleave with. */
 class Fixture {
   readonly deliveries = new LoadedDeliveries(LIMIT);
   nowMs = 1_000 * SECOND;
   epoch = 0;
   readonly #table = new Map<number, Pending>();
-  /** Committed, and not yet told to the lane. */
+  /** Committed, and not yet announced to the lane. */
   readonly #handOvers: Pending[] = [];
   /** Taken, and not yet recorded. */
   readonly #sent: Pending[] = [];
-  /** Recorded, and the lane does not know yet. */
+  /** Recorded, and the lane is not yet notified. */
   readonly #recorded: { id: number; dueAtMs: number | null }[] = [];
   readonly #outstanding = new Set<number>();
   mostOutstanding = 0;
@@ -26,7 +26,7 @@ class Fixture {
   #fetch: Fetch | null = null;
   #read: Pending[] | null = null;
 
-  /** Ids commit out of order; what an owner before us had failed with is due later; a clock that was set wrote far back. */
+  /** Ids commit out of order; a retry of an earlier owner is due later; a misset clock wrote a date far back. */
   publish(n: number): void {
     const id = this.published.size * 7 + n;
     const dueAt = new Date(this.nowMs + (n > 9 ? n * SECOND : 0) - (n === 9 ? 300 * SECOND : 0));
@@ -37,7 +37,7 @@ class Fixture {
     this.#handOvers.push(row);
   }
 
-  /** Straight from the commit, or as a word that there is something. */
+  /** As an announcement with the row, or as a notification that there is something. */
   handOver(n: number): void {
     const row = this.#handOvers.splice(n % Math.max(1, this.#handOvers.length), 1)[0];
     if (row === undefined) return;
@@ -49,7 +49,7 @@ class Fixture {
     if (this.deliveries.needsFetch) this.#fetch = this.deliveries.beginFetch(this.nowMs);
   }
 
-  /** What the statement sees is the table of one moment between its begin and its end. */
+  /** The statement sees the table at one moment between its begin and its end. */
   read(): void {
     const fetch = this.#fetch;
     if (fetch === null || this.#read !== null) return;
@@ -71,9 +71,9 @@ class Fixture {
     const delivery = this.deliveries.take();
     if (delivery === undefined) return;
     const row = this.#table.get(delivery.id);
-    assert.ok(row !== undefined, 'what ended is not sent again');
-    assert.ok(!this.#outstanding.has(delivery.id), 'what is under way is not sent again');
-    assert.ok(row.dueAt.getTime() <= this.nowMs, 'what is tried again later is not sent before');
+    assert.ok(row !== undefined, 'an ended delivery is not sent again');
+    assert.ok(!this.#outstanding.has(delivery.id), 'a running delivery is not sent again');
+    assert.ok(row.dueAt.getTime() <= this.nowMs, 'a retry is not sent early');
     if (n % 7 === 0) return this.deliveries.requeue(delivery);
     this.#leave(delivery);
   }
@@ -91,8 +91,8 @@ class Fixture {
   }
 
   /**
-   * The batch commits: the delivery ended, or is due again later. By then its publisher has heard of its own commit, and handed
-   * it over: to find the row, to send it and to record it are three answers that were asked for after that one.
+   * The batch commits: the delivery ended, or is due again later. By then its publisher has received its own commit and announced
+   * the row: finding, sending and recording the row are three round trips that began after that one.
    */
   record(n: number): void {
     const delivery = this.#sent[n % Math.max(1, this.#sent.length)];
@@ -104,7 +104,7 @@ class Fixture {
     this.#recorded.push({ id: delivery.id, dueAtMs });
   }
 
-  settle(): void {
+  applyRecords(): void {
     const one = this.#recorded.shift();
     if (one === undefined) return;
     this.#outstanding.delete(one.id);
@@ -118,7 +118,7 @@ class Fixture {
     this.deliveries.markIncomplete();
   }
 
-  /** Everything that was begun goes on to its end, and nothing is looked for that the lane does not ask for. */
+  /** Completes every pending step, and fetches only when the lane asks for it. */
   finish(): void {
     for (let round = 0; round < 1_000 && !(this.#table.size === 0 && this.deliveries.isEmpty); round += 1) {
       this.handOver(1);
@@ -127,7 +127,7 @@ class Fixture {
       this.beginFetch();
       this.take(1);
       this.record(1);
-      this.settle();
+      this.applyRecords();
       if (this.deliveries.wakeAtMs < Number.POSITIVE_INFINITY)
         this.pass(Math.max(0, this.deliveries.wakeAtMs - this.nowMs) / SECOND);
     }
@@ -138,14 +138,24 @@ class Fixture {
   }
 }
 
-const STEPS = ['publish', 'handOver', 'beginFetch', 'read', 'endFetch', 'take', 'record', 'settle', 'pass'] as const;
+const STEPS = [
+  'publish',
+  'handOver',
+  'beginFetch',
+  'read',
+  'endFetch',
+  'take',
+  'record',
+  'applyRecords',
+  'pass',
+] as const;
 const steps = array(record({ do: constantFrom(...STEPS, 'switchOff'), n: integer({ min: 0, max: 12 }) }), {
   minLength: 20,
   maxLength: 200,
   size: 'max',
 });
 
-test('however its steps fall together, nothing is lost and nothing is sent twice while it is pending', () => {
+test('in any interleaving of steps, nothing is lost and nothing is sent twice while it is pending', () => {
   check(
     property(steps, (given) => {
       const fixture = new Fixture();
@@ -153,13 +163,13 @@ test('however its steps fall together, nothing is lost and nothing is sent twice
       fixture.finish();
       assert.equal(fixture.left, 0, 'nothing is left in the table');
       assert.deepEqual(fixture.attempted, fixture.published);
-      assert.ok(fixture.deliveries.isEmpty, 'and the lane may be forgotten');
+      assert.ok(fixture.deliveries.isEmpty, 'and the lane may be removed');
     }),
     { numRuns: 1_000 },
   );
 });
 
-test('a lane holds no more than its limit and what was under way', () => {
+test('a lane holds no more than its limit plus the running attempts', () => {
   check(
     property(steps, (given) => {
       const fixture = new Fixture();

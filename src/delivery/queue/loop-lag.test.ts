@@ -8,14 +8,14 @@ function loopThatWasLate(...lateMs: number[]): LoopLag {
   return loop;
 }
 
-test('a time is ours where the loop had nothing to spare, and the exchange was over within a few turns of it', () => {
+test('an exchange counts as lagging if the loop was fully busy and the exchange ended within a few turns', () => {
   const loop = loopThatWasLate(20);
   assert.equal(loop.isLagging(40, 0), true);
-  assert.equal(loop.isLagging(40, 10), false, 'a quarter of it the loop waited for something to do');
-  assert.equal(loop.isLagging(300, 0), false, 'nobody waits for ten turns');
+  assert.equal(loop.isLagging(40, 10), false, 'the loop was idle for a quarter of the time');
+  assert.equal(loop.isLagging(300, 0), false, 'no exchange waits for ten turns');
 });
 
-test('of a lag less is left with each tick', () => {
+test('the recorded lag decreases with each tick', () => {
   assert.equal(loopThatWasLate(20, 0).isLagging(40, 0), true);
   assert.equal(loopThatWasLate(20, 0, 0, 0, 0, 0, 0, 0, 0).isLagging(40, 0), false);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Quota } from './slots.ts';
 
-test('who waits no more is let go, and the others keep their turns', () => {
+test('pruning removes lanes that no longer wait, and the others keep their order', () => {
   const quota = new Quota<string, number>(10);
   for (const lane of [1, 2, 3, 4]) quota.block('a', 'slow', lane, lane === 4);
   quota.block('b', 'fast', 5, false);

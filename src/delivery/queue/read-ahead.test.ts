@@ -13,7 +13,7 @@ const row = (webhookId: number, eventId: number) => ({
   dueAt: new Date(0),
 });
 
-test('no webhook comes a second time before each had its first', () => {
+test('bodies are read round-robin over the webhooks', () => {
   const rows = [row(1, 10), row(1, 11), row(1, 12), row(2, 20), row(2, 21), row(3, 30)];
   assert.deepEqual(eventsRoundRobin(rows), [10, 20, 30, 11, 21, 12]);
 });

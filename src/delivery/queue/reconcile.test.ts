@@ -17,7 +17,7 @@ const limits = {
   heldLanes: 9,
 };
 
-/** A webhook without a worker, and what is found of its lane. */
+/** A webhook without a worker, and what reconciling finds for its lane. */
 async function start() {
   const engine = await startEngine();
   const { sql, sealer, storeId } = engine;
@@ -36,15 +36,15 @@ async function start() {
     await findStaleSettings({ sql, lanes, owns, reload: (lane) => found.push(lane) }, shard);
     return found.length;
   };
-  const condemned = async () => {
+  const pendingDisables = async () => {
     const found: (number | null)[] = [];
     await findPendingDisables({ sql, lanes, owns, activate: (lane) => found.push(lane.pendingDisableEpoch) }, shard);
     return found;
   };
-  return { sql, storeId, id, shard, lanes, read, stale, condemned };
+  return { sql, storeId, id, shard, lanes, read, stale, pendingDisables };
 }
 
-test('a lane is stale when its webhook or the domain of its store is another than what was read, and at no other time', async () => {
+test('a lane is stale exactly when its webhook or the domain of its store differs from what was read', async () => {
   const { sql, storeId, id, read, stale } = await start();
   await read();
   assert.equal(await stale(), 0);
@@ -63,7 +63,7 @@ test('a lane is stale when its webhook or the domain of its store is another tha
   assert.equal(await stale(), 0, 'it is read before anything is sent');
 });
 
-test('a lane that heard of the change while the table was looked at needs nobody to tell it', async () => {
+test('a lane that was notified of the change during the check is not reported as stale', async () => {
   const { sql, id, read, stale } = await start();
   const lane = await read();
   await sql`update webhook set revision = revision + 1 where id = ${id}`;
@@ -72,34 +72,34 @@ test('a lane that heard of the change while the table was looked at needs nobody
   assert.equal(await looked, 0);
 });
 
-test('who is to be switched off is found as long as nobody has, and nobody has begun to count anew', async () => {
-  const { sql, id, shard, lanes, condemned } = await start();
-  assert.deepEqual(await condemned(), []);
+test('a pending disable is found until it is carried out, a success resets it, or the epoch has changed', async () => {
+  const { sql, id, shard, lanes, pendingDisables } = await start();
+  assert.deepEqual(await pendingDisables(), []);
   await sql`
     insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, is_condemned)
     values (${shard}, ${id}, 0, 12, now(), true)`;
-  assert.deepEqual(await condemned(), [0]);
-  // A success took it back, and is not recorded yet.
+  assert.deepEqual(await pendingDisables(), [0]);
+  // A success reset it, and is not recorded yet.
   const lane = lanes.get(shard, id);
   lane.health = { epoch: 0, consecutiveFailures: 0, firstFailureAt: null, isWarned: false, hasSucceeded: true };
-  assert.deepEqual(await condemned(), []);
+  assert.deepEqual(await pendingDisables(), []);
   lanes.close(shard);
-  assert.deepEqual(await condemned(), [0]);
+  assert.deepEqual(await pendingDisables(), [0]);
   await sql`update webhook set epoch = 1 where id = ${id}`;
   lanes.close(shard);
-  assert.deepEqual(await condemned(), []);
+  assert.deepEqual(await pendingDisables(), []);
 });
 
-test('who is to be switched off has a place beyond all that are taken, and waits where those are taken too', async () => {
-  const { sql, id, shard, lanes, condemned } = await start();
+test('a pending disable uses the reserve beyond the lane limit, and waits if that is in use too', async () => {
+  const { sql, id, shard, lanes, pendingDisables } = await start();
   await sql`
     insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, is_condemned)
     values (${shard}, ${id}, 0, 12, now(), true)`;
   const other = (shard + 1) % 256;
   for (let n = 1; n <= limits.heldLanes + 1; n += 1) lanes.get(other, n);
-  assert.deepEqual(await condemned(), []);
+  assert.deepEqual(await pendingDisables(), []);
   assert.equal(lanes.count, limits.heldLanes + 1);
   lanes.close(other);
   for (let n = 1; n <= limits.heldLanes; n += 1) lanes.get(other, n);
-  assert.deepEqual(await condemned(), [0]);
+  assert.deepEqual(await pendingDisables(), [0]);
 });

@@ -61,7 +61,7 @@ function laneTo(webhookId: number, origin: string): Lane {
 
 const hasWork = (lane: Lane): boolean => lane.first !== undefined && lane.inFlight < lane.latency.maxInFlight;
 
-/** Starts whatever may start, as the dispatcher does. */
+/** Starts all attempts that may start, as the dispatcher does. */
 function pump(queue: RunQueue): ScheduledAttempt[] {
   const started: ScheduledAttempt[] = [];
   for (let attempt = queue.dequeue(); attempt !== undefined; attempt = queue.dequeue()) {
@@ -103,7 +103,7 @@ const prove = (lane: Lane): void =>
     loopIsLagging: false,
   });
 
-test('each ready lane gets its turn, however much another has to send', () => {
+test('each ready lane is served in order, however much another one has to send', () => {
   const queue = new RunQueue({ ...limits, slots: 4 }, hasWork);
   const [busy, ...others] = lanesWith(4);
   assert.ok(busy !== undefined);
@@ -119,7 +119,7 @@ test('each ready lane gets its turn, however much another has to send', () => {
   assert.deepEqual(order.slice(0, 5), [1, 2, 3, 4, 1]);
 });
 
-test('slow lanes wait for each other, and a quick one for none of them', () => {
+test('slow lanes delay each other, and no fast one', () => {
   const queue = new RunQueue(limits, hasWork);
   const slow = lanesWith(10);
   for (const lane of slow) {
@@ -143,18 +143,18 @@ test('slow lanes wait for each other, and a quick one for none of them', () => {
   );
 });
 
-test('lanes that were never answered leave room for those that were', () => {
+test('new endpoints leave slots for fast ones', () => {
   const queue = new RunQueue(limits, hasWork);
   for (const lane of lanesWith(40)) queue.enqueue(lane);
   assert.equal(pump(queue).length, 10);
-  const fast = laneTo(99, 'http://proven.example.com');
+  const fast = laneTo(99, 'http://fast.example.com');
   offer(fast, 99);
   prove(fast);
   queue.enqueue(fast);
   assert.equal(pump(queue).length, 1);
 });
 
-/** Fills the slots with one kind, then lets others wait too: how many of these start when one slot after the other is free. */
+/** Fills the slots with one kind, then queues others too; returns how many of these start as the slots are released one by one. */
 function startsOf(waiting: number, flood: number): number {
   const queue = new RunQueue({ ...limits, slots: 40 }, hasWork);
   const lanes = [...lanesWith(60, flood), ...lanesWith(20, waiting)];
@@ -168,15 +168,15 @@ function startsOf(waiting: number, flood: number): number {
   }).length;
 }
 
-test('a flood of repeated attempts leaves first ones a quarter', () => {
+test('a flood of retries leaves a quarter to first attempts', () => {
   assert.equal(startsOf(0, 1), 7);
 });
 
-test('a flood of first attempts leaves repeated ones a tenth', () => {
+test('a flood of first attempts leaves a tenth to retries', () => {
   assert.equal(startsOf(1, 0), 3);
 });
 
-test('a lane that its store holds back is woken when something of the store ends, in its turn', () => {
+test('a lane blocked by its store is resumed in order when an attempt of the store ends', () => {
   const queue = new RunQueue(limits, hasWork);
   const lanes = Array.from({ length: 8 }, (_, n) => laneTo(n + 1, `http://${n}.example.com`));
   for (const lane of lanes) {
@@ -195,7 +195,7 @@ test('a lane that its store holds back is woken when something of the store ends
   );
 });
 
-test('a lane that cannot use what it waited for lets in the next one', () => {
+test('a resumed lane that cannot start lets the next one start', () => {
   const queue = new RunQueue(limits, hasWork);
   const to = (webhookId: number, origin: string, storeId: number): Lane => {
     const lane = laneTo(webhookId, origin);
@@ -205,7 +205,7 @@ test('a lane that cannot use what it waited for lets in the next one', () => {
   };
   for (let n = 1; n <= STORE_LIMIT; n += 1) to(n, `http://${n}.example.com`, 7);
   const [first] = pump(queue);
-  // The store is full. Of the two that wait for it the first one goes to an origin that is full when its turn comes.
+  // The store is at its limit. Of the two lanes that wait for it, the first one sends to an origin that is at its limit when resumed.
   to(11, 'http://full.example.com', 7);
   to(12, 'http://free.example.com', 7);
   for (let n = 21; n <= 20 + ORIGIN_LIMIT; n += 1) to(n, 'http://full.example.com', n);
@@ -241,11 +241,11 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ what: fc.constant('hold' as const), lane: anyLane }) },
 );
 
-/** Two stores and three origins, so that lanes meet at both. */
+/** Two stores and three origins, so that lanes share both. */
 const storeOf = (lane: number): number => 1 + (lane % 2);
 const originOf = (lane: number): string => `http://${lane % 3}.example.com`;
 
-test('whatever happens, nobody waits who may start, and no store or origin has more than its share', () => {
+test('in any sequence, every lane that may start does, and no store or origin exceeds its limit', () => {
   const property = (steps: Step[]) => {
     const held = new Set<Lane>();
     const mayStart = (lane: Lane) => hasWork(lane) && !held.has(lane);

@@ -6,19 +6,16 @@
  * Keeps the attempts of one webhook about the same resource in order while its endpoint is fast. Attempts use several
  * connections, so of two that start together the later one may arrive first.
  */
-import type { Clock } from '#core/clock.ts';
-import type { Exchange } from '../attempt/http/exchange.ts';
-import type { Connections } from '../attempt/http/connections.ts';
-import type { Bodies, Body } from '../attempt/bodies.ts';
+import { attempt, unsentAttempt, type Attempt, type AttemptDeps, type RunningAttempt } from '../attempt/attempt.ts';
+import type { Bodies } from '../attempt/bodies.ts';
+import type { Body } from '../attempt/request.ts';
 import type { Lane } from './lane.ts';
-import { ended, deadLetter, type Attempt, type Entry } from '../policy/entry.ts';
+import { ended, deadLetter, type Entry } from '../policy/entry.ts';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Log } from '#core/log.ts';
-import type { Outcome } from '../attempt/http/outcome.ts';
 import type { Quarantine } from '../quarantine/quarantine.ts';
 import { complete, type CompletionSettings } from './completion.ts';
 import type { ScheduledAttempt } from './run-queue.ts';
-import { exchangeOf, type SendSettings } from '../attempt/send.ts';
 
 /** The loop is busy if it was idle for less than this share of the time. */
 const MIN_IDLE_SHARE = 1 / 10;
@@ -82,17 +79,15 @@ class ResourceOrder {
   }
 }
 
-export type SenderSettings = SendSettings & CompletionSettings;
+export type SenderSettings = AttemptDeps['settings'] & CompletionSettings;
 
-export type SenderDeps = {
-  clock: Clock;
+export type SenderDeps = AttemptDeps & {
   /** Returns the idle time of the event loop since the process started. */
   idleMs: () => number;
   random: () => number;
   log: Log;
   settings: SenderSettings;
   bodies: Bodies;
-  connections: Connections;
   quarantine: Quarantine<Lane>;
   /** Returns whether an attempt may start for the shard: this worker owns it and its lease is confirmed. */
   mayStart: (shard: number) => boolean;
@@ -114,7 +109,7 @@ type Deps = SenderDeps & {
 
 export class Sender {
   readonly #deps: Deps;
-  readonly #exchanges = new Map<Exchange, Lane>();
+  readonly #running = new Map<RunningAttempt, Lane>();
   readonly loopLag = new LoopLag();
   readonly #order = new ResourceOrder();
   #isStopped = false;
@@ -132,8 +127,8 @@ export class Sender {
    * Aborts all exchanges of the lanes that `belongs` selects and returns their number. Nothing is recorded for them.
    */
   abort(belongs: (lane: Lane) => boolean): number {
-    const found = [...this.#exchanges].filter(([, lane]) => belongs(lane));
-    for (const [exchange] of found) exchange.abort();
+    const found = [...this.#running].filter(([, lane]) => belongs(lane));
+    for (const [running] of found) running.abort();
     return found.length;
   }
 
@@ -183,46 +178,42 @@ export class Sender {
   #send(scheduled: ScheduledAttempt, body: Body): void {
     const { type, resourceId } = body.event;
     const { before, leave } = this.#order.join(`${scheduled.lane.webhookId} ${type} ${resourceId}`);
-    if (before === undefined) return this.#exchange(scheduled, body, leave);
+    if (before === undefined) return this.#attempt(scheduled, body, leave);
     void before.then(() => {
-      if (this.#isCurrent(scheduled)) return this.#exchange(scheduled, body, leave);
+      if (this.#isCurrent(scheduled)) return this.#attempt(scheduled, body, leave);
       leave();
       this.#cancel(scheduled);
     });
   }
 
-  #exchange(scheduled: ScheduledAttempt, body: Body, leave: () => void): void {
-    const { clock, idleMs } = this.#deps;
-    const startedAt = clock.now();
-    const [startedMs, idleBeforeMs] = [clock.monotonicMs(), idleMs()];
-    let exchange: Exchange;
+  #attempt(scheduled: ScheduledAttempt, body: Body, leave: () => void): void {
+    const { lane, target, delivery } = scheduled;
+    const { idleMs } = this.#deps;
+    const idleBeforeMs = idleMs();
+    // Attempts of closed lanes are aborted separately.
+    const mayBegin = (): boolean => lane.target === target && this.#deps.mayBegin(lane.shard);
+    let running: RunningAttempt;
     try {
-      exchange = exchangeOf(scheduled, body, startedAt, this.#deps);
+      const context = { webhookId: lane.webhookId, target, attempt: delivery.attempts + 1 };
+      running = attempt(context, body, mayBegin, this.#deps);
     } catch (error) {
       leave();
       return this.#failInternally(scheduled, 'threw', error);
     }
-    this.#exchanges.set(exchange, scheduled.lane);
-    void exchange.outcome.then(leave, leave);
-    void exchange.outcome.then(
-      (outcome) => {
-        this.#exchanges.delete(exchange);
-        const durationMs = clock.monotonicMs() - startedMs;
-        const loopIsLagging = this.loopLag.isLagging(durationMs, idleMs() - idleBeforeMs);
-        this.#complete(scheduled, { startedAt, durationMs, outcome, wire: exchange.wire }, loopIsLagging);
-      },
-      // Only an aborted exchange is rejected.
-      () => {
-        this.#exchanges.delete(exchange);
-        this.#cancel(scheduled);
-      },
-    );
+    this.#running.set(running, lane);
+    void running.ended.then((result) => {
+      leave();
+      this.#running.delete(running);
+      if (result === null) return this.#cancel(scheduled);
+      const loopIsLagging = this.loopLag.isLagging(result.durationMs, idleMs() - idleBeforeMs);
+      this.#complete(scheduled, result, loopIsLagging);
+    });
   }
 
-  #complete(scheduled: ScheduledAttempt, attempt: Attempt, loopIsLagging: boolean): void {
+  #complete(scheduled: ScheduledAttempt, result: Attempt, loopIsLagging: boolean): void {
     let entry: Entry;
     try {
-      entry = complete(scheduled, attempt, loopIsLagging, this.#deps);
+      entry = complete(scheduled, result, loopIsLagging, this.#deps);
     } catch (error) {
       return this.#failInternally(scheduled, 'threw', error);
     }
@@ -235,12 +226,9 @@ export class Sender {
     const { log, clock } = this.#deps;
     const about = { err: error, delivery: scheduled.delivery.id, webhook: scheduled.lane.webhookId };
     log.error(about, 'attempt failed internally');
-    const outcome: Outcome = { kind, why: String(error), reply: null };
+    const unsent = unsentAttempt(kind, error, clock.now());
     try {
-      this.#deps.write(
-        scheduled.lane,
-        complete(scheduled, { startedAt: clock.now(), durationMs: 0, outcome }, true, this.#deps),
-      );
+      this.#deps.write(scheduled.lane, complete(scheduled, unsent, true, this.#deps));
     } finally {
       this.#deps.release(scheduled);
     }

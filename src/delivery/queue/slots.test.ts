@@ -12,7 +12,7 @@ const limits = {
   retrySlotsPercent: 10,
 };
 
-/** Starts as many as it may, up to 100. */
+/** Starts as many as allowed, up to 100. */
 function fill(slots: Slots, speed: SlotUse['speed'], isRetry = false): SlotUse[] {
   const held: SlotUse[] = [];
   while (held.length < 100 && slots.mayStart(speed)) {
@@ -23,13 +23,13 @@ function fill(slots: Slots, speed: SlotUse['speed'], isRetry = false): SlotUse[]
   return held;
 }
 
-test('slow lanes have a quarter, unproven ones half, proven ones what the slow ones cannot have', () => {
+test('slow lanes get a quarter of the slots, new ones half, fast ones all that is not reserved for slow ones', () => {
   assert.equal(fill(new Slots(limits), 'slow').length, 5);
   assert.equal(fill(new Slots(limits), 'new').length, 10);
   assert.equal(fill(new Slots(limits), 'fast').length, 15);
 });
 
-test('an exchange that turns slow makes room for a quick one, and takes it from the slow ones', () => {
+test('an attempt that becomes slow releases a fast slot and takes a slow one', () => {
   const slots = new Slots(limits);
   const [first] = fill(slots, 'fast');
   assert.ok(first !== undefined);
@@ -38,7 +38,7 @@ test('an exchange that turns slow makes room for a quick one, and takes it from 
   assert.equal(fill(slots, 'slow').length, 4);
 });
 
-test('those that turn slow are in overdraft, up to its limit', () => {
+test('attempts that become slow may exceed the slow quota, up to the overdraft limit', () => {
   const slots = new Slots(limits);
   let turned = 0;
   for (let held = fill(slots, 'fast'); held.length > 0; held = fill(slots, 'fast')) {
@@ -50,7 +50,7 @@ test('those that turn slow are in overdraft, up to its limit', () => {
   assert.equal(slots.mayStart('slow'), false);
 });
 
-test('unproven ones that turn slow leave the quick side to proven ones', () => {
+test('new endpoints that become slow leave the fast quota to fast ones', () => {
   const slots = new Slots({ ...limits, overdraftSlots: 40 });
   for (let held = fill(slots, 'new'); held.length > 0; held = fill(slots, 'new')) {
     held.forEach((one) => slots.markSlow(one));
@@ -59,7 +59,7 @@ test('unproven ones that turn slow leave the quick side to proven ones', () => {
   assert.equal(fill(slots, 'fast').length, 15);
 });
 
-test('first attempts are owed a quarter of their side, repeated ones a tenth', () => {
+test('first attempts get at least a quarter of their quota, retries a tenth', () => {
   const slots = new Slots({ ...limits, slots: 40 });
   const owed = (isRetry: boolean): number => {
     let count = 0;
@@ -67,7 +67,7 @@ test('first attempts are owed a quarter of their side, repeated ones a tenth', (
     return count;
   };
   assert.deepEqual([owed(false), owed(true)], [7, 3]);
-  assert.equal(slots.isBelowReserve('slow', true), true, 'the slow ones are counted apart');
+  assert.equal(slots.isBelowReserve('slow', true), true, 'slow attempts have their own quota');
 });
 
 type Step = { what: 'start' | 'turn' | 'end'; speed: SlotUse['speed']; isRetry: boolean; which: number };
@@ -79,7 +79,7 @@ const anyStep: fc.Arbitrary<Step> = fc.record({
   which: fc.nat(1_000),
 });
 
-test('whatever happens, no share is exceeded and nobody waits while there is room in his', () => {
+test('in any sequence, no quota is exceeded and no attempt waits while its quota has a free slot', () => {
   const property = (size: number, steps: Step[]) => {
     const slots = new Slots({ ...limits, slots: size });
     const slowLimit = shareOf(size, limits.slowSlotsPercent);
@@ -90,13 +90,13 @@ test('whatever happens, no share is exceeded and nobody waits while there is roo
       const count = (wanted: SlotUse['speed']) => held.filter((each) => each.speed === wanted).length;
       const quick = count('fast') + count('new');
       if (what === 'start') {
-        const room = {
+        const hasFreeSlot = {
           slow: count('slow') < slowLimit,
           fast: quick < quickLimit && held.length < size + limits.overdraftSlots,
           new: quick < quickLimit && count('new') < size / 2 && held.length < slowLimit + limits.overdraftSlots,
         };
-        assert.equal(slots.mayStart(speed), room[speed]);
-        if (!room[speed]) continue;
+        assert.equal(slots.mayStart(speed), hasFreeSlot[speed]);
+        if (!hasFreeSlot[speed]) continue;
         const next = { speed, isRetry };
         slots.acquire(next);
         held.push(next);

@@ -16,20 +16,20 @@ test('an item is due once, within a slot of its time and never before it', () =>
   assert.deepEqual(wheel.takeDue(99_000), []);
 });
 
-test('what is further away than a turn waits for as many turns', () => {
+test('an item further away than one rotation waits for as many rotations', () => {
   const wheel = wheelAt(0);
   wheel.add('later', 3_600_000);
   for (let nowMs = 0; nowMs < 3_600_000; nowMs += 20) assert.deepEqual(wheel.takeDue(nowMs), []);
   assert.deepEqual(wheel.takeDue(3_600_000), ['later']);
 });
 
-test('what is due already comes with the next slot', () => {
+test('an overdue item comes with the next slot', () => {
   const wheel = wheelAt(10_000);
   wheel.add('late', 1_000);
   assert.deepEqual(wheel.takeDue(10_020), ['late']);
 });
 
-test('a clock that jumps ahead makes due what it jumped over', () => {
+test('after a clock jump forward, all items passed over are due', () => {
   const wheel = wheelAt(0);
   wheel.add('a', 500);
   wheel.add('b', 250_000);
@@ -38,7 +38,7 @@ test('a clock that jumps ahead makes due what it jumped over', () => {
   assert.deepEqual(wheel.takeDue(400_000), ['c']);
 });
 
-test('a clock that jumps back makes nothing due that is not, and nothing later than it says', () => {
+test('after a clock jump back, no item is due early or later than its time', () => {
   const wheel = wheelAt(300_000);
   wheel.add('a', 300_100);
   wheel.add('b', 10_000);
@@ -49,7 +49,7 @@ test('a clock that jumps back makes nothing due that is not, and nothing later t
   assert.deepEqual(wheel.takeDue(300_100), ['a']);
 });
 
-test('what is pruned is not due any more', () => {
+test('a pruned item is no longer due', () => {
   const wheel = wheelAt(0);
   wheel.add('stays', 100);
   wheel.add('goes', 100);
@@ -57,7 +57,7 @@ test('what is pruned is not due any more', () => {
   assert.deepEqual(wheel.takeDue(100), ['stays']);
 });
 
-test('it tells the slot that comes next, if there is one near', () => {
+test('the wheel returns the next occupied slot, if there is one near', () => {
   const wheel = wheelAt(0);
   assert.equal(wheel.nextDueMs(10), Number.POSITIVE_INFINITY);
   wheel.add('far', 900);
@@ -66,7 +66,7 @@ test('it tells the slot that comes next, if there is one near', () => {
   assert.equal(wheel.nextDueMs(10), 120);
 });
 
-test('whatever is added, and however time goes on, each item is due in the first look at or after its slot', () => {
+test('for any items and any progress of time, each item is due in the first look at or after its slot', () => {
   const steps = array(tuple(integer({ min: 0, max: 5_000 }), integer({ min: 0, max: 1_500 })), {
     maxLength: 60,
   });
@@ -77,7 +77,7 @@ test('whatever is added, and however time goes on, each item is due in the first
       let nowMs = 0;
       given.forEach(([inMs, passMs], item) => {
         wheel.add(item, nowMs + inMs);
-        // Between two slots nothing is due: what is due at once comes with the next one.
+        // Between two slots nothing is due: an item due at once comes with the next one.
         waiting.set(item, Math.max(Math.ceil((nowMs + inMs) / 20), Math.floor(nowMs / 20) + 1));
         nowMs += passMs;
         const expected = [...waiting].filter(([, slot]) => slot <= Math.floor(nowMs / 20)).map(([one]) => one);

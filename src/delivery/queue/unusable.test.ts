@@ -6,7 +6,7 @@ import { countFaults, type Position } from './unusable-sql.ts';
 
 const FENCE = 5;
 
-test('only the owner of the shard counts an hour, each due delivery once, and none that is about to end', async () => {
+test('only the shard owner counts a fault, once per due delivery, and not for one that is about to end', async () => {
   const engine = await startEngine();
   const { sql } = engine;
   const webhookId = await engine.addWebhook('http://127.0.0.1:9/');
@@ -14,7 +14,7 @@ test('only the owner of the shard counts an hour, each due delivery once, and no
   await sql`update shard_lease set owner = 7, fence = ${FENCE} where shard = ${shard}`;
   await engine.publish([1, 2, 3, 4, 5]);
   const now = new Date();
-  // Due at once, to the microsecond: the cursor goes on by the id.
+  // Due now, to the microsecond: the cursor continues by id.
   await sql`update delivery set due_at = ${now}::timestamptz - interval '999 us'`;
   await sql`update delivery set due_at = ${now}::timestamptz + interval '1 second' where id = (select max(id) from delivery)`;
   await sql`update delivery set faults = 12 where id = (select min(id) from delivery)`;

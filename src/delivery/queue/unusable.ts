@@ -1,9 +1,9 @@
 /**
  * Counts how long a webhook has been unusable (its key cannot be decrypted, or its url is invalid). Each hour counts as internal faults of
- * all its due deliveries (policy/internal-faults.ts). Due times stay, so the backlog keeps its age and is sent at once when the webhook can
+ * all its due deliveries (policy/policy.ts). Due times stay, so the backlog keeps its age and is sent at once when the webhook can
  * be used again.
  */
-import { faultUnitsIn, INTERNAL_FAULTS_MAX } from '../policy/internal-faults.ts';
+import { faultUnitsIn, INTERNAL_FAULTS_MAX } from '../policy/policy.ts';
 import type { OldEpochDeps } from './disabled-epochs.ts';
 import type { Lane } from './lane.ts';
 import { countFaults, type Position } from './unusable-sql.ts';

@@ -17,7 +17,7 @@ const log = createLog('silent');
 const { sql } = await testDatabase();
 await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
 
-/** The outcome that takes webhook 517 half the way to being switched off, and who is told of it while it is recorded. */
+/** The outcome that takes webhook 517 half the way to being disabled, and the notices sent while it is recorded. */
 async function start(fence: number) {
   const id = dailyIdOf(dayOf(now), fence, SHARD);
   const delivery = { id, storeId: 261, webhookId: 517, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
@@ -47,32 +47,32 @@ async function start(fence: number) {
     lastFenceOf: () => current,
     onLost: () => (current = undefined),
   });
-  const told: Notice[] = [];
-  const { record } = withWarnings(recorder, { log, notify: (notice) => told.push(notice) });
-  return { told, record: () => new Promise<boolean>((resolve) => record(entry, resolve)) };
+  const notices: Notice[] = [];
+  const { record } = withWarnings(recorder, { log, notify: (notice) => notices.push(notice) });
+  return { notices, record: () => new Promise<boolean>((resolve) => record(entry, resolve)) };
 }
 
-test('a store is warned when it is written down that it was, and not before', async () => {
-  const { told, record } = await start(3);
-  const holder = await sql.reserve();
-  await holder`begin`;
-  await holder`select from shard_lease where shard = ${SHARD} for update`;
+test('a store is warned after the warning is committed, not before', async () => {
+  const { notices, record } = await start(3);
+  const blocker = await sql.reserve();
+  await blocker`begin`;
+  await blocker`select from shard_lease where shard = ${SHARD} for update`;
   const recorded = record();
   const waiting = () => sql`
     select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
   await until(waiting, (rows) => rows.length === 1);
-  const toldBefore = told.length;
-  await holder`commit`;
-  holder.release();
+  const countBefore = notices.length;
+  await blocker`commit`;
+  blocker.release();
   assert.equal(await recorded, true);
-  assert.equal(toldBefore, 0);
-  assert.deepEqual(told, [{ shard: SHARD, webhookId: 517, epoch: 0, about: 'warning' }]);
+  assert.equal(countBefore, 0);
+  assert.deepEqual(notices, [{ shard: SHARD, webhookId: 517, epoch: 0, about: 'warning' }]);
   const states = await sql`select is_warned from webhook_state where webhook_id = 517`;
   assert.deepEqual([...states], [{ is_warned: true }]);
 });
 
-test('who has lost the shard warns nobody: the next owner will', async () => {
-  const { told, record } = await start(2);
+test('a worker that lost the shard sends no warning; the next owner does', async () => {
+  const { notices, record } = await start(2);
   assert.equal(await record(), false);
-  assert.deepEqual(told, []);
+  assert.deepEqual(notices, []);
 });

@@ -20,7 +20,7 @@ let next = 1;
 const { sql } = await testDatabase();
 await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
 
-/** Holds the shard for so many looks at its fence: a batch that cannot be written is tried again while it is held. */
+/** Owns the shard for this many checks of its fencing token: a batch that cannot be written is retried meanwhile. */
 const LOOKS = 24;
 
 function recorderWith(fence: number | undefined, onLost: (shard: number) => void = () => {}) {
@@ -51,7 +51,7 @@ async function pendingRow() {
   return delivery;
 }
 
-/** Of a day so far away that no partition has it. */
+/** Of a day so far in the future that it has no partition. */
 async function farRow() {
   const far = { ...(await pendingRow()), id: dailyIdOf(30_000, (next += 1), SHARD) };
   await sql`update delivery set id = ${far.id} where id = ${far.eventId}`;
@@ -88,13 +88,13 @@ async function traceOf(id: number) {
   return { ...row };
 }
 
-test('an end moves the delivery from pending to done, with its attempt', async () => {
+test('an ended delivery moves from pending to done, with its attempt', async () => {
   const delivery = await pendingRow();
   assert.equal(await recorderWith(3).record(entryOf(delivery)), true);
   assert.deepEqual(await traceOf(delivery.id), { pending: 0, done: 1, attempts: 1 });
 });
 
-test('recording the same thing again changes nothing', async () => {
+test('recording the same entry again changes nothing', async () => {
   const [over, retried] = [await pendingRow(), await pendingRow()];
   const dueAt = new Date(now.getTime() + 60_000);
   const entries = [entryOf(over), entryOf(retried, { next: { dueAt } })];
@@ -108,7 +108,7 @@ test('recording the same thing again changes nothing', async () => {
   assert.deepEqual(await traceOf(retried.id), { pending: 1, done: 0, attempts: 1 });
 });
 
-test('a worker whose shard changed hands records nothing', async () => {
+test('a worker whose shard has another owner records nothing', async () => {
   const delivery = await pendingRow();
   const lost: number[] = [];
   const recorder = recorderWith(2, (shard) => lost.push(shard));
@@ -117,7 +117,7 @@ test('a worker whose shard changed hands records nothing', async () => {
   assert.deepEqual(lost, [SHARD]);
 });
 
-test('what was sent before the shard was lost and ours again is not recorded, and loses nothing', async () => {
+test('an attempt from before the shard was lost and regained is not recorded, and causes no loss of the shard', async () => {
   const delivery = await pendingRow();
   const lost: number[] = [];
   const recorder = recorderWith(3, (shard) => lost.push(shard));
@@ -129,13 +129,17 @@ test('what was sent before the shard was lost and ours again is not recorded, an
   assert.deepEqual(await traceOf(delivery.id), { pending: 1, done: 0, attempts: 0 });
 });
 
-test('of two attempts under one number the second changes nothing', async () => {
+test('of two attempts with one number the second changes nothing', async () => {
   const [retried, unsent] = [await pendingRow(), await pendingRow()];
   const dueAt = new Date(now.getTime() + 60_000);
-  const ours = { startedAt: now, durationMs: 1, outcome: { kind: 'internal' as const, why: 'EAI_AGAIN', reply: null } };
+  const attempt = {
+    startedAt: now,
+    durationMs: 1,
+    outcome: { kind: 'internal' as const, why: 'EAI_AGAIN', reply: null },
+  };
   for (const delivery of [retried, unsent]) await recorderWith(3).record(entryOf(delivery, { next: { dueAt } }));
   await recorderWith(3).record(entryOf(retried, { next: { state: 'successful' } }));
-  await recorderWith(3).record(entryOf(unsent, { attempt: ours, attempts: 0, next: { dueAt: now } }));
+  await recorderWith(3).record(entryOf(unsent, { attempt, attempts: 0, next: { dueAt: now } }));
   for (const { id } of [retried, unsent]) assert.deepEqual(await traceOf(id), { pending: 1, done: 0, attempts: 1 });
   const rows = await sql`select attempts, due_at from delivery where id = any (${[retried.id, unsent.id]})`;
   assert.deepEqual(
@@ -146,36 +150,36 @@ test('of two attempts under one number the second changes nothing', async () => 
 
 test('a take-over waits for a batch that is being written, and the next batch sees it', async () => {
   const delivery = await pendingRow();
-  const holder = await sql.reserve();
-  await holder`begin`;
-  await holder`update shard_lease set owner = ${RIVAL}, fence = 4 where shard = ${SHARD}`;
+  const blocker = await sql.reserve();
+  await blocker`begin`;
+  await blocker`update shard_lease set owner = ${RIVAL}, fence = 4 where shard = ${SHARD}`;
   const recorded = recorderWith(3).record(entryOf(delivery));
-  // The statement reads the lease `for share`, so it stands still while the take-over is not committed.
+  // The statement reads the lease `for share`, so it waits until the take-over commits.
   const waiting = () => sql`
     select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
   await until(waiting, (rows) => rows.length === 1);
-  await holder`commit`;
-  holder.release();
+  await blocker`commit`;
+  blocker.release();
   assert.equal(await recorded, false);
   assert.deepEqual(await traceOf(delivery.id), { pending: 1, done: 0, attempts: 0 });
   await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
 });
 
-test('a statement that somebody cancels is tried again, and nothing of the history is lost', async () => {
+test('a cancelled statement is retried, and no part of the history is lost', async () => {
   const delivery = await pendingRow();
-  const holder = await sql.reserve();
-  await holder`begin`;
-  await holder`select from shard_lease where shard = ${SHARD} for update`;
+  const blocker = await sql.reserve();
+  await blocker`begin`;
+  await blocker`select from shard_lease where shard = ${SHARD} for update`;
   const recorded = recorderWith(3).record(entryOf(delivery));
   const waiting = () => sql<{ pid: number; since: string }[]>`
     select pid, query_start::text as since from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock'`;
   const first = await until(waiting, (rows) => rows.length > 0);
   await sql`select pg_cancel_backend(pid) from unnest(${first.map(({ pid }) => pid)}::int[]) as pid`;
-  // Not before it is tried again: a cancel that comes late ends whatever its connection does by then.
+  // Not before the retry: a late cancel would end whatever statement its connection runs by then.
   await until(waiting, (rows) => rows.some(({ since }) => first.every((one) => one.since !== since)));
-  await holder`commit`;
-  holder.release();
+  await blocker`commit`;
+  blocker.release();
   assert.equal(await recorded, true);
   assert.deepEqual(await attemptsOf(delivery.id), [{ n: 1, outcome: 'refused', code: reply.code, body: reply.body }]);
 });
@@ -192,7 +196,7 @@ test('a retry counts the attempt and moves the due time', async () => {
   assert.deepEqual({ ...state }, { consecutive_failures: 1 });
 });
 
-test('of several states of a webhook in one batch the last one stays', async () => {
+test('of several states of a webhook in one batch the last one is stored', async () => {
   const recorder = recorderWith(3);
   const deliveries = [await pendingRow(), await pendingRow(), await pendingRow()];
   await Promise.all(
@@ -208,18 +212,18 @@ test('of several states of a webhook in one batch the last one stays', async () 
   assert.deepEqual({ ...state }, { consecutive_failures: 4 });
 });
 
-test('an end without an attempt, and a fault of our own, leave no attempt behind', async () => {
-  const [unsent, ours] = [await pendingRow(), await pendingRow()];
+test('an end without an attempt, and an internal fault, leave no attempt row', async () => {
+  const [unsent, retried] = [await pendingRow(), await pendingRow()];
   const outcome = { kind: 'internal' as const, why: 'EAI_AGAIN', reply: null };
   await recorderWith(3).record(entryOf(unsent, { attempt: null, attempts: 0 }));
   await recorderWith(3).record(
-    entryOf(ours, { attempt: { startedAt: now, durationMs: 1, outcome }, attempts: 0, next: { dueAt: now } }),
+    entryOf(retried, { attempt: { startedAt: now, durationMs: 1, outcome }, attempts: 0, next: { dueAt: now } }),
   );
   assert.deepEqual(await traceOf(unsent.id), { pending: 0, done: 1, attempts: 0 });
-  assert.deepEqual(await traceOf(ours.id), { pending: 1, done: 0, attempts: 0 });
+  assert.deepEqual(await traceOf(retried.id), { pending: 1, done: 0, attempts: 0 });
 });
 
-/** PostgreSQL refuses attempts that begin to be recorded with this duration, whatever else they say; and answers that say so. */
+/** PostgreSQL refuses attempts that begin to be recorded with this duration, and responses that contain this text. */
 await sql.unsafe(`
   create function refuse() returns trigger language plpgsql as $$ begin raise exception 'refused by the test'; end $$;
   create trigger refuse_answers before insert on attempt for each row when (new.response_body = 'poison') execute function refuse();
@@ -233,7 +237,7 @@ async function attemptsOf(id: number) {
   return [...rows];
 }
 
-test('of an outcome whose answer is refused the rest is recorded, and all of the others in its batch', async () => {
+test('if the response of an outcome is refused, the rest of it is recorded, and so is the rest of its batch', async () => {
   const [good, poison] = [await pendingRow(), await pendingRow()];
   const outcome = { kind: 'refused' as const, reply: { ...reply, body: 'poison' }, retryAfterMs: 0 };
   const recorder = recorderWith(3);
@@ -246,7 +250,7 @@ test('of an outcome whose answer is refused the rest is recorded, and all of the
   assert.deepEqual(await attemptsOf(good.id), [{ n: 1, outcome: 'refused', code: 500, body: 'no' }]);
 });
 
-test('an outcome that is refused without its answer too ends the delivery as internal', async () => {
+test('an outcome that is refused without its response, too, ends the delivery as internal', async () => {
   const delivery = await pendingRow();
   const attempt = { ...entryOf(delivery).attempt, durationMs: 666 } as Entry['attempt'];
   const dueAt = new Date(now.getTime() + 60_000);
@@ -255,7 +259,7 @@ test('an outcome that is refused without its answer too ends the delivery as int
   assert.deepEqual(await attemptsOf(delivery.id), [{ n: 1, outcome: 'internal', code: null, body: null }]);
 });
 
-test('an attempt that fails to be written, for whatever reason, is left out of the history; others wait a second', async () => {
+test('an attempt that cannot be written is left out of the history; others are delayed by a second', async () => {
   const [good, poison] = [await pendingRow(), await pendingRow()];
   const attempt = { ...entryOf(poison).attempt, durationMs: 777 } as Entry['attempt'];
   const recorder = recorderWith(3);
@@ -266,11 +270,11 @@ test('an attempt that fails to be written, for whatever reason, is left out of t
   assert.deepEqual(await Promise.all(written), [true, true]);
   assert.deepEqual(await traceOf(poison.id), { pending: 0, done: 1, attempts: 0 });
   const [done] = await sql`select state from delivery_done where id = ${poison.id}`;
-  assert.deepEqual({ ...done }, { state: 'successful' }, 'it says nothing of the delivery');
+  assert.deepEqual({ ...done }, { state: 'successful' }, 'it contains nothing about the delivery');
   assert.deepEqual(await traceOf(good.id), { pending: 0, done: 1, attempts: 1 });
 });
 
-test('however little of an outcome can be written, the state of its webhook is', async () => {
+test('the state of the webhook is recorded even if nothing else of the outcome can be', async () => {
   const webhook = { ...failing, consecutiveFailures: 12, isPendingDisable: true };
   const [aside, far] = [await pendingRow(), await farRow()];
   const attempt = { ...entryOf(aside).attempt, durationMs: 666 } as Entry['attempt'];
@@ -283,7 +287,7 @@ test('however little of an outcome can be written, the state of its webhook is',
   }
 });
 
-test('a delivery of a day without partitions ends without a record, and holds up nobody', async () => {
+test('a delivery of a day without partitions ends without a record and delays no other', async () => {
   const [over, retried] = [await farRow(), await farRow()];
   const dueAt = new Date(now.getTime() + 60_000);
   assert.equal(await recorderWith(3).record(entryOf(over)), true);
@@ -292,7 +296,7 @@ test('a delivery of a day without partitions ends without a record, and holds up
   assert.deepEqual([...left], [{ id: retried.id, attempts: 1, due_at: dueAt }]);
 });
 
-test('what is put aside by our own faults shows the attempt that says so', async () => {
+test('a delivery dead-lettered by internal faults shows the attempt with the reason', async () => {
   const delivery = await pendingRow();
   const outcome = { kind: 'threw' as const, why: 'TypeError', reply: null };
   await recorderWith(3).record(entryOf(delivery, { attempt: { startedAt: now, durationMs: 0, outcome } }));

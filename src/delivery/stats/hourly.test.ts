@@ -26,7 +26,7 @@ const OUTCOMES: readonly Outcome[] = [
 
 const { sql } = await testDatabase();
 const log = createLog('silent');
-const tallyOf = (hourlyStatsRows = 1_000) =>
+const statsWith = (hourlyStatsRows = 1_000) =>
   new HourlyStats({ sql, log, settings: { hourlyStatsEveryMs: 60_000, hourlyStatsRows } });
 
 const idOf = (n: number): number => n * 256 + SHARD;
@@ -43,7 +43,7 @@ const hoursOf = (webhookIds: readonly number[]) => sql<{ key: string; attempts: 
   select webhook_id || ' ' || to_char(hour at time zone 'UTC', 'HH24:MI') || ' ' || outcome as key, attempts, durations
   from webhook_hour where shard = ${SHARD} and webhook_id = any(${webhookIds as number[]}) order by key`;
 
-test('any order of attempts and of additions to the table sums up to the same', async () => {
+test('any order of attempts and of additions to the table gives the same sums', async () => {
   let next = 1;
   const attempt = fc.record({
     webhook: fc.integer({ min: 0, max: 2 }),
@@ -57,11 +57,11 @@ test('any order of attempts and of additions to the table sums up to the same', 
     fc.asyncProperty(fc.array(fc.oneof({ weight: 4, arbitrary: attempt }, flush), { maxLength: 60 }), async (steps) => {
       const ids = [0, 1, 2].map((n) => idOf(next + n));
       next += 3;
-      const workers = [tallyOf(), tallyOf()];
+      const workers = [statsWith(), statsWith()];
       const expected = new Map<string, { attempts: number; durations: number[] }>();
       const flushed: Promise<void>[] = [];
       for (const step of steps) {
-        // Not waited for: what is counted while it is under way belongs to the next.
+        // Not awaited: counts added during a flush belong to the next one.
         if ('flush' in step) flushed.push(workers[step.flush]?.flush() ?? Promise.resolve());
         else {
           const { webhook, worker, minute, outcome, durationMs } = step;
@@ -85,85 +85,85 @@ test('any order of attempts and of additions to the table sums up to the same', 
 
 test('a thousand attempts of ten webhooks are one statement', async () => {
   const ids = Array.from({ length: 10 }, (_, n) => idOf(10_000 + n));
-  const tally = tallyOf();
-  for (let n = 0; n < 1_000; n += 1) tally.add(entryOf(ids[n % 10] ?? 0, at(1)));
+  const stats = statsWith();
+  for (let n = 0; n < 1_000; n += 1) stats.add(entryOf(ids[n % 10] ?? 0, at(1)));
   assert.deepEqual([...(await hoursOf(ids))], []);
-  await tally.flush();
-  const [told] = await sql`
+  await stats.flush();
+  const [counts] = await sql`
     select count(*) as rows, sum(attempts)::int as attempts, count(distinct xmin::text) as transactions
     from webhook_hour where webhook_id = any(${ids})`;
-  assert.deepEqual({ ...told }, { rows: 10, attempts: 1_000, transactions: 1 });
+  assert.deepEqual({ ...counts }, { rows: 10, attempts: 1_000, transactions: 1 });
 });
 
-test('what the database does not take is kept, and added once when it does', async () => {
+test('counts that the database refuses are kept, and added once when it accepts them', async () => {
   const id = idOf(20_000);
-  const tally = tallyOf();
-  tally.add(entryOf(id, at(2)));
+  const stats = statsWith();
+  stats.add(entryOf(id, at(2)));
   await sql`alter table webhook_hour rename to webhook_hour_away`;
-  await tally.flush();
-  tally.add(entryOf(id, at(2)));
-  await tally.flush();
+  await stats.flush();
+  stats.add(entryOf(id, at(2)));
+  await stats.flush();
   await sql`alter table webhook_hour_away rename to webhook_hour`;
-  tally.add(entryOf(id, at(2)));
-  await tally.flush();
-  await tally.flush();
+  stats.add(entryOf(id, at(2)));
+  await stats.flush();
+  await stats.flush();
   assert.deepEqual(
     (await hoursOf([id])).map(({ attempts }) => attempts),
     [3],
   );
 });
 
-test('beyond its rows it goes on with those that it has, and begins anew when they are added', async () => {
+test('beyond its row limit it keeps counting the rows that it has, and accepts new ones after a flush', async () => {
   const [first, second] = [idOf(30_000), idOf(30_001)];
-  const tally = tallyOf(1);
-  for (const id of [first, second, first]) tally.add(entryOf(id, at(3)));
-  await tally.flush();
-  tally.add(entryOf(second, at(3)));
-  await tally.flush();
+  const stats = statsWith(1);
+  for (const id of [first, second, first]) stats.add(entryOf(id, at(3)));
+  await stats.flush();
+  stats.add(entryOf(second, at(3)));
+  await stats.flush();
   assert.deepEqual(
     (await hoursOf([first, second])).map(({ attempts }) => attempts),
     [2, 1],
   );
 });
 
-test('what has no row in the history is not counted: no attempt, or a fault of our own that is tried again', async () => {
+test('an attempt without a history row is not counted: no attempt, or a retried internal fault', async () => {
   const id = idOf(40_000);
-  const tally = tallyOf();
+  const stats = statsWith();
   const entry = entryOf(id, at(4), { kind: 'internal', why: 'resolver', reply: null });
-  tally.add({ ...entry, next: { dueAt: at(5) } });
-  tally.add({ ...entry, attempt: null });
-  tally.add(deadLetter(entry, entry.delivery, 'kills workers', at(4)));
-  await tally.flush();
+  stats.add({ ...entry, next: { dueAt: at(5) } });
+  stats.add({ ...entry, attempt: null });
+  stats.add(deadLetter(entry, entry.delivery, 'kills workers', at(4)));
+  await stats.flush();
   assert.deepEqual(
     [...(await hoursOf([id]))],
     [{ key: `${id} 04:00 internal`, attempts: 1, durations: [1, ...emptyHistogram().slice(1)] }],
   );
 });
 
-test('what was not recorded, because its shard was lost, is left to the next owner', async () => {
+test('an attempt that was not recorded because its shard was lost is left to the next owner', async () => {
   const id = idOf(45_000);
-  const tally = tallyOf();
+  const stats = statsWith();
   const lost = { fenceOf: () => undefined, lastFenceOf: () => undefined, onLost: () => {}, isMarked: () => false };
   const recorder = createRecorder({ sql, clock: systemClock, log, workerId: 77, ...lost });
   const metrics = createEngineMetrics(new Registry()).attempts;
-  const seen = observeRecorder(recorder, { clock: systemClock, log, metrics, hourlyStats: tally, workerId: 77 });
+  const seen = observeRecorder(recorder, { clock: systemClock, log, metrics, hourlyStats: stats, workerId: 77 });
   const isWritten = await new Promise<boolean>((resolve) => seen.record(entryOf(id, at(4)), resolve));
-  await tally.flush();
+  await stats.flush();
   assert.deepEqual([isWritten, ...(await hoursOf([id]))], [false]);
 });
 
-test('counts by fewer bounds are added to those by more', async () => {
+test('histograms with fewer bounds are added to those with more', async () => {
   const id = idOf(50_000);
   const hour = { shard: [SHARD], webhookId: [id], hour: [at(5)], outcome: ['delivered'], attempts: [1] };
   for (const durations of ['{1,2}', '{1,1,1}', '{0,1}']) await addHours(sql, { ...hour, durations: [durations] });
   assert.deepEqual([...(await hoursOf([id]))], [{ key: `${id} 05:00 delivered`, attempts: 3, durations: [2, 4, 1] }]);
 });
 
-test('hours are deleted after their days, in batches', async () => {
+test('hours are deleted after their retention, in batches', async () => {
   const id = idOf(60_000);
-  const tally = tallyOf();
-  for (let hour = 0; hour < 5; hour += 1) tally.add(entryOf(id, at(hour - 48)));
-  await tally.flush();
+  const stats = statsWith();
+  for (let hour = 0; hour < 5; hour += 1) stats.add(entryOf(id, at(hour - 48)));
+  await stats.flush();
   const purge = async () => await createDeliveryPurges({ sql, hoursKeptDays: 1 })[1]?.purge(2, at(-24 + 3));
   assert.deepEqual([await purge(), await purge(), await purge()], [2, 1, 0]);
   assert.equal((await hoursOf([id])).length, 2);

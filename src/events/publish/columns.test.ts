@@ -21,21 +21,21 @@ const row = (at: number, resourceId: string, modified: string | null = null): Ro
 
 const columnsOf = (...rows: Row[]) => toColumns(rows.toSorted(inLockOrder), now);
 
-test('a resource stands once among the latest, with the count of its events', () => {
+test('a resource appears once among the latest, with the count of its events', () => {
   const { body, total, after } = columnsOf(row(0, 'b'), row(1, 'a'), row(2, 'b'), row(3, 'b'));
   assert.deepEqual(body, ['1', '0', '2', '3']);
   assert.deepEqual(total, [1, 0, 0, 3]);
   assert.deepEqual(after, [0, 2, 1, 0]);
 });
 
-test('of one resource the newest by date_modified becomes the latest, wherever it stands', () => {
+test('of the versions of a resource the newest by date_modified becomes the latest, in any order', () => {
   const columns = columnsOf(row(0, 'a', '2026-03-01'), row(1, 'a', '2026-05-01'), row(2, 'a', '2026-04-01'));
   assert.deepEqual(columns.body, ['0', '1', '2']);
   assert.deepEqual(columns.total, [0, 2, 0]);
   assert.deepEqual(columns.isStale, [false, false, true]);
 });
 
-test('of two with the same date the later one becomes the latest', () => {
+test('of two versions with the same date the later one becomes the latest', () => {
   assert.deepEqual(columnsOf(row(0, 'a', '2026-03-01'), row(1, 'a', '2026-03-01')).total, [0, 2]);
 });
 
@@ -44,7 +44,7 @@ test('the same id in another store is another resource', () => {
   assert.deepEqual(columnsOf(row(0, 'a'), other).total, [1, 1]);
 });
 
-test('beside a version that is there, those older than it are stale, and the last stands for them where all are', () => {
+test('versions older than the stored one are stale; if all are, the last one stands for them', () => {
   const rows = [
     row(0, 'a', '2026-03-01'),
     row(1, 'a', '2026-05-01'),
@@ -56,7 +56,7 @@ test('beside a version that is there, those older than it are stale, and the las
   assert.deepEqual(columns.total, [0, 1, 0, 1]);
 });
 
-test('one without a date is never older than a version that is dated ahead', () => {
+test('a version without a date is never older than a stored version dated in the future', () => {
   const ahead = new Date(now.getTime() + 60_000);
   const between = new Date(now.getTime() + 30_000).toISOString();
   const columns = toColumns([row(0, 'a'), row(1, 'a', between)], now, () => ahead);

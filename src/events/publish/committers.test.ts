@@ -10,7 +10,7 @@ class LockTimeout extends Error {
   readonly code = '55P03';
 }
 
-/** Batches as they are begun; each ends when the test says so, with its inputs as its results unless it fails. */
+/** Batches in the order of their start; each ends when the test ends it, with its inputs as its results unless it fails. */
 function open(settings: { maxRows?: number; mostAtOnce?: number; maxBytes?: number } = {}) {
   const batches: { inputs: readonly Input[]; end: (error?: Error) => void }[] = [];
   const committers = new Committers<Input, number>({
@@ -30,7 +30,7 @@ function open(settings: { maxRows?: number; mostAtOnce?: number; maxBytes?: numb
   return { committers, batches };
 }
 
-/** Until the next batch has begun, or the timer of a late one has run. */
+/** Resolves when the next batch has started or the timer of a late one has fired. */
 const turn = (ms = 0) => new Promise((resolve) => setTimeout(resolve, ms));
 async function untilBegun(batches: readonly unknown[], count: number): Promise<void> {
   await until(
@@ -56,7 +56,7 @@ test('inputs of one tick share a batch, and a store is in one batch at a time', 
   assert.deepEqual(await Promise.all(later), [3, 4]);
 });
 
-test('a late batch makes room for another one, up to the number of connections', async () => {
+test('a late batch lets another one start, up to the number of connections', async () => {
   const { committers, batches } = open({ mostAtOnce: 3, maxRows: 1 });
   const all: Promise<number>[] = [];
   for (const store of [1, 2, 3, 4]) {
@@ -129,7 +129,7 @@ test('beyond the limit of queued bytes an input is refused at once', async () =>
   assert.equal(committers.waitingBytes, 0);
 });
 
-test('with random failures each store commits in order, and each input is settled once', async () => {
+test('with random failures each store commits in order, and each input completes once', async () => {
   const events = fc.array(
     fc.record({ store: fc.integer({ min: 0, max: 4 }), fails: fc.constantFrom('-', '-', '-', '-', '-', 'l', 'p') }),
     {

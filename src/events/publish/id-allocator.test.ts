@@ -9,7 +9,7 @@ const { sql } = await testDatabase();
 const DAY = dayOf(new Date());
 const of = (count: number, shard = 7) => ({ day: DAY, shards: Array.from({ length: count }, () => shard) });
 
-test('numbers are taken one after the other, and none twice, over blocks and by whoever asks at once', async () => {
+test('ids are allocated in sequence without duplicates, across blocks and concurrent callers', async () => {
   const [allocateIds, other] = [createIdAllocator(), createIdAllocator()];
   const asked = [1, 2, 1, 2].map((shard, at) => (at < 2 ? allocateIds : other)(sql, of(1_000, shard)));
   const [one = [], two = [], three = [], four = []] = await Promise.all(asked);
@@ -22,7 +22,7 @@ test('numbers are taken one after the other, and none twice, over blocks and by 
     );
 });
 
-test('a transaction takes numbers while the pool has no connection for anybody else', async () => {
+test('a transaction allocates ids while the pool has no free connection', async () => {
   const allocateIds = createIdAllocator();
   const waiting = Promise.withResolvers<void>();
   await sql.begin(async (tx) => {
@@ -36,7 +36,7 @@ test('a transaction takes numbers while the pool has no connection for anybody e
   await waiting.promise;
 });
 
-test('what is left of a block is not used after five seconds, so that ids rise with time over all writers', async () => {
+test('the rest of a block is discarded after five seconds, so that ids rise with time across all writers', async () => {
   let nowMs = 0;
   const [quiet, busy] = [createIdAllocator(() => nowMs), createIdAllocator(() => nowMs)];
   await quiet(sql, of(1));

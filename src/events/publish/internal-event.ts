@@ -4,10 +4,9 @@ import { dayOf, shardOf } from '#core/ids.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { inLockOrder, toColumns } from './columns.ts';
 import type { IdAllocator } from './batch.ts';
-import { publishBatch } from './batch-sql.ts';
+import { publishBatch, timeZonesOf } from './batch-sql.ts';
 import { numberAt, rowOf, toCommitted, type Committed } from './rows.ts';
 import { staleAt } from './key.ts';
-import { timeZonesOf } from '../events-sql.ts';
 
 /**
  * `resource` returns the representation, or its JSON text if numbers need more digits than JavaScript numbers have. The id of

@@ -14,7 +14,7 @@ for (const [where, header] of [
   ['the header', 'key'],
   ['an event', undefined],
 ] as const) {
-  test(`whoever reads what is kept under the key of ${where} cannot find out by trying what was published`, () => {
+  test(`published content cannot be guessed from what is stored under the key of ${where}`, () => {
     assert.deepEqual(fingerprintsOf(1, header), fingerprintsOf(1, header));
     assert.notDeepEqual(fingerprintsOf(1, header), fingerprintsOf(2, header));
   });

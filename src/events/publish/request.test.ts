@@ -17,7 +17,7 @@ function faultsOf(body: unknown): string[] {
   }
 }
 
-test('one event, and an array of them', () => {
+test('one event and an array of events are accepted', () => {
   const { events, isArray } = readPublish(good, asked);
   assert.equal(isArray, false);
   assert.deepEqual(events, [
@@ -32,7 +32,7 @@ test('date_modified is read with its offset, with or without a colon', () => {
     readPublish({ ...good, resource: { id: 1, date_modified: text } }, asked).events[0]?.modifiedAt?.toISOString();
   assert.equal(at('2026-11-20T16:05:03+0100'), '2026-11-20T15:05:03.000Z');
   assert.equal(at('2026-11-20T16:05:03-08:00'), '2026-11-21T00:05:03.000Z');
-  // In the time zone of a process it would be another moment in each, and an hour would come twice or not at all.
+  // In the time zone of the process it would be another moment in each, and an hour would occur twice or not at all.
   assert.equal(at('2027-03-28T02:30:00'), '2027-03-28T02:30:00.000Z');
   assert.equal(at('2026-02-31'), undefined);
   assert.equal(at('5'), undefined);
@@ -50,8 +50,8 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
   ['an id that is no integer', { ...good, resource: { id: 1.5 } }, ['400 resource.id invalid_value']],
   ['an id beyond the safe integers', { ...good, resource: { id: 2 ** 53 } }, ['400 resource.id invalid_value']],
   ['an id of 65 characters', { ...good, resource: { id: 'x'.repeat(65) } }, ['400 resource.id invalid_value']],
-  ['an id that addresses fold away', { ...good, resource: { id: '..' } }, ['400 resource.id invalid_value']],
-  ['an id that addresses fold into nothing', { ...good, resource: { id: '.' } }, ['400 resource.id invalid_value']],
+  ['an id of two dots', { ...good, resource: { id: '..' } }, ['400 resource.id invalid_value']],
+  ['an id of one dot', { ...good, resource: { id: '.' } }, ['400 resource.id invalid_value']],
   ['an id with a line break', { ...good, resource: { id: 'a\nb' } }, ['400 resource.id invalid_value']],
   ['an unknown member', { ...good, colour: 'red' }, ['400 colour unknown_property']],
   ['too deep', { ...good, resource: { id: 1, a: { b: { c: { d: 1 } } } } }, ['400 resource too_deep']],
@@ -62,7 +62,7 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
     ['400 resource invalid_value'],
   ],
   [
-    'what is embedded under no relation',
+    'an embedded resource under no relation',
     { ...good, resource: { id: 1, _embedded: 'items' } },
     ['400 resource._embedded invalid_value'],
   ],
@@ -74,13 +74,17 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
   ['a key of 256 characters', { ...good, idempotency_key: 'x'.repeat(256) }, ['400 idempotency_key invalid_value']],
   ['an empty array', [], ['400 body required']],
   ['too many', [good, good, good, good], ['400 body too_many']],
-  ['what Halcyon writes itself', { event: 'changelog/created', resource: { id: 1 } }, ['409 event native_event']],
-  ['no object in an array', [good, 5], ['400 1 invalid_value']],
+  [
+    'an event that only Halcyon publishes',
+    { event: 'changelog/created', resource: { id: 1 } },
+    ['409 event native_event'],
+  ],
+  ['a non-object in an array', [good, 5], ['400 1 invalid_value']],
 ];
 
 for (const [name, body, faults] of refused) test(`refused: ${name}`, () => assert.deepEqual(faultsOf(body), faults));
 
-test('every fault of an array is told at once, with its index', () => {
+test('every fault of an array is reported at once, with its index', () => {
   const native = { event: 'changelog/created', resource: { id: 1 } };
   const keyed = { ...good, idempotency_key: 'k' };
   assert.deepEqual(faultsOf([native, { ...good, resource: {} }, { event: 'x', resource: { id: 1 } }]), [
@@ -95,24 +99,24 @@ test('every fault of an array is told at once, with its index', () => {
   ]);
 });
 
-test('the message of a fault in an array says of which event it is', () => {
+test('the message of a fault in an array names its event', () => {
   assert.throws(() => readPublish([good, { ...good, resource: {} }], asked), { message: /^1\.resource\.id must be/ });
   assert.throws(() => readPublish({ ...good, resource: {} }, asked), { message: /^resource\.id must be/ });
 });
 
 for (const none of [null, '']) {
-  test(`an idempotency key of ${JSON.stringify(none)} is none`, () => {
+  test(`an idempotency key of ${JSON.stringify(none)} counts as absent`, () => {
     assert.deepEqual(readPublish([good, { ...good, idempotency_key: none }], asked).keys, []);
   });
 }
 
-test('what serializers write for nothing embeds nothing', () => {
+test('empty values written by serializers embed nothing', () => {
   for (const _embedded of [null, [], {}]) {
     assert.deepEqual(faultsOf({ ...good, resource: { id: 1, _embedded } }), []);
   }
 });
 
-test('the deepest relation of the catalogue can be published, with what stands in it', () => {
+test('the deepest relation of the catalogue can be published, with its content', () => {
   const option = { name: 'size', choices: [{ code: { of: 'the shop' } }] };
   const items = [{ name: 'Box', _embedded: { 'svc:item_options': [option] } }];
   const resource = { id: 1, _embedded: { transaction_template: { _embedded: { items } } } };

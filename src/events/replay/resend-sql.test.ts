@@ -9,7 +9,7 @@ const [storeId, webhookId] = [idOf(1, SHARD), idOf(2, SHARD)];
 const now = new Date();
 const at = (n: number): number => dailyIdOf(dayOf(now), n, SHARD);
 
-test('what is pending of an event is looked for among so many that are due first, under the epoch that lives', async () => {
+test('the pending delivery of an event is searched among a limited number of the first due ones, in the current epoch', async () => {
   const { sql } = await testDatabase();
   for (const [n, epoch] of [[1, 1] as const, [2, 2] as const, [3, 2] as const])
     await sql`

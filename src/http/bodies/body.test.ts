@@ -17,7 +17,7 @@ function faultOf(run: () => unknown): (Fault & { status: number }) | undefined {
   }
 }
 
-test('any JSON comes through as it is', () => {
+test('arbitrary JSON is read unchanged', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       const text = JSON.stringify(value);
@@ -40,7 +40,7 @@ const refused: readonly (readonly [name: string, body: Buffer, message: RegExp, 
   ['half of a surrogate pair', bytes('{"a":["\\ud800"]}'), /half of a surrogate pair/, 'a.0'],
   ['the other half', bytes('{"a":"x\\udfff"}'), /half of a surrogate pair/, 'a'],
   ['a number that would become null', bytes('{"a":[1,{"b":1e999}]}'), /a\.1\.b is too large for a number/, 'a.1.b'],
-  ['such a number below zero, and nothing else', bytes('-1e999'), /The body is too large for a number/],
+  ['a negative number that would become null, at the top level', bytes('-1e999'), /The body is too large for a number/],
   ['half of a surrogate pair in a name', bytes('{"a":{"\\ud83d":1}}'), /name contains half/, 'a'],
 ];
 
@@ -53,7 +53,7 @@ for (const [name, body, message, field] of refused) {
   });
 }
 
-test('an object in a form is JSON, and what is wrong with it is named after its field', () => {
+test('an object in a form is JSON, and its faults are named after its field', () => {
   const form = (text: string) =>
     parseBody(bytes(`resource=${encodeURIComponent(text)}`), 'application/x-www-form-urlencoded', {
       arrays: new Set(),
@@ -66,24 +66,24 @@ test('an object in a form is JSON, and what is wrong with it is named after its 
   assert.match(broken?.message ?? '', /^resource is not valid JSON/);
 });
 
-test('a member that its namesake hides is refused, however deep it is', () => {
+test('a duplicate member is refused at any depth', () => {
   for (const deep of [`${'['.repeat(20_000)}${']'.repeat(20_000)}`, `${'{"a":'.repeat(101)}1${'}'.repeat(101)}`]) {
     const fault = faultOf(() => parseJson(bytes(`{"a":${deep},"a":1}`)));
     assert.deepEqual([fault?.status, fault?.code], [400, 'malformed_body']);
   }
 });
 
-test('a surrogate pair that is whole is a character', () => {
+test('a complete surrogate pair is a character', () => {
   assert.deepEqual(parseJson(bytes('{"\\ud83d\\ude80":"\\ud83d\\ude80"}')), { '\u{1f680}': '\u{1f680}' });
 });
 
-test('text that looks like members inside of strings is text', () => {
+test('text inside strings that looks like members is text', () => {
   for (const text of ['{"tags":["a",":b"]}', '{"a":"\\":","b":": "}', '["\\\\",":"]']) {
     assert.deepEqual(parseJson(bytes(text)), JSON.parse(text), text);
   }
 });
 
-test('a body that was made to be slow or deep is refused, or taken, in no time', () => {
+test('a body built to be slow or deep is refused or read quickly', () => {
   const quotes = bytes(JSON.stringify({ name: '"'.repeat(400_000) }));
   const fields = bytes('events=&'.repeat(120_000));
   const before = process.threadCpuUsage();
@@ -99,14 +99,14 @@ test('colons and braces inside strings are not members', () => {
   assert.deepEqual(parseJson(bytes('{"a":"\\"b\\":1,{\\"a\\":2}","b":"a\\\\"}')), { a: '"b":1,{"a":2}', b: 'a\\' });
 });
 
-test('an empty text in a form, as an empty element in XML, is an array of nothing', () => {
+test('an empty text in a form, like an empty element in XML, is an empty array', () => {
   const ofForm = parseBody(bytes('events='), 'application/x-www-form-urlencoded', { arrays: new Set(['events']) });
   const ofXml = parseBody(bytes('<resource><events/></resource>'), 'application/xml', { arrays: new Set(['events']) });
   assert.deepEqual({ ...(ofForm as object) }, { events: [] });
   assert.deepEqual({ ...(ofXml as object) }, { events: [] });
 });
 
-test('a form repeats arrays in three ways, and nothing else', () => {
+test('a form repeats arrays in three ways only', () => {
   const form = (text: string) =>
     parseBody(bytes(text), 'application/x-www-form-urlencoded', { arrays: new Set(['events']) });
   assert.deepEqual({ ...(form('events=a&events=b&x=1') as object) }, { events: ['a', 'b'], x: '1' });

@@ -12,7 +12,7 @@ const schema = Type.Object({
 });
 
 const cases: readonly (readonly [what: string, given: Record<string, unknown>, meant: Record<string, unknown>])[] = [
-  ['a text stays one', { text: '1' }, { text: '1' }],
+  ['a text stays a text', { text: '1' }, { text: '1' }],
   ['an integer', { count: '-12' }, { count: -12 }],
   ['no integer', { count: '1.5' }, { count: '1.5' }],
   ['nothing', { count: '', headers: ' \n' }, { count: null, headers: null }],
@@ -25,8 +25,9 @@ const cases: readonly (readonly [what: string, given: Record<string, unknown>, m
   ['a line with an empty name', { headers: ': b' }, { headers: ': b' }],
   ['broken JSON', { headers: '{"a":' }, { headers: '{"a":' }],
   ['JSON with a name twice', { headers: '{"a":"1","a":"2"}' }, { headers: '{"a":"1","a":"2"}' }],
-  ['what nobody knows', { other: '5' }, { other: '5' }],
+  ['an unknown member', { other: '5' }, { other: '5' }],
 ];
 for (const [what, given, meant] of cases) {
-  test(`a text is what the schema says: ${what}`, () => assert.deepEqual(coerceMembers(schema, given), meant));
+  test(`a text is converted according to the schema: ${what}`, () =>
+    assert.deepEqual(coerceMembers(schema, given), meant));
 }

@@ -1,4 +1,4 @@
-/** What any body within the limits costs in processor time, refused or read: nothing else runs in the process meanwhile. */
+/** The processor time of any body within the limits, refused or read: nothing else runs in the process meanwhile. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
@@ -11,7 +11,7 @@ const LIMITS = { json: 16 * MIB, form: 16 * MIB, xml: MIB };
 type Format = keyof typeof LIMITS;
 const TYPES = { json: 'application/json', form: 'application/x-www-form-urlencoded', xml: 'application/xml' };
 
-/** Times as much as a body of one long text, which takes 20 ms. What the test is to find took 12 to 80 times as much. */
+/** As a multiple of a body of one long text, which takes 20 ms. The slow bodies that the test looks for took 12 to 80 times as much. */
 const COST_MAX = 5;
 
 function cpuMs(run: () => void): number {
@@ -21,7 +21,7 @@ function cpuMs(run: () => void): number {
   return (user + system) / 1_000;
 }
 
-/** The least of three, so that what else the process does does not count. Only refusals may be thrown. */
+/** The least of three, so that other work of the process does not count. Only refusals may be thrown. */
 function costOf(format: Format, text: string): number {
   const bytes = Buffer.from(text).subarray(0, LIMITS[format]);
   const read = () => {
@@ -36,14 +36,14 @@ function costOf(format: Format, text: string): number {
   return Math.min(...times);
 }
 
-/** `unit` as often as the limits of a body allow, `marks` times at most. */
+/** `unit` repeated up to the limits of a body, at most `marks` times. */
 function repeated(format: Format, unit: (n: number) => string, marks = Number.POSITIVE_INFINITY): string {
-  const room = LIMITS[format] - 64;
+  const limit = LIMITS[format] - 64;
   const units: string[] = [];
   for (let [n, size] = [0, 0]; n < marks; n += 1) {
     const next = unit(n);
     size += next.length;
-    if (size > room || n >= 4_000_000) break;
+    if (size > limit || n >= 4_000_000) break;
     units.push(next);
   }
   return units.join('');
@@ -68,12 +68,12 @@ const CORPUS: readonly (readonly [name: string, format: Format, make: () => stri
   ['objects', 'json', () => list(() => '{"a":1}')],
   ['objects with different names', 'json', () => list((n) => `{"n${n}":1}`)],
   ['one object with different names', 'json', () => `{${repeated('json', (n) => `"n${n}":1,`, 149_000)}"z":1}`],
-  ['as many different names as may be', 'json', () => list((n) => `{"n${n % 1_990}":1}`)],
-  ['as many names as may differ', 'json', () => list((n) => `{"n${n}":1}`, 19_900)],
+  ['as many different names as allowed', 'json', () => list((n) => `{"n${n % 1_990}":1}`)],
+  ['as many names as may be distinct', 'json', () => list((n) => `{"n${n}":1}`, 19_900)],
   ['arrays', 'json', () => list(() => '[{}]')],
   ['a name that occurs twice', 'json', () => `[${list(() => '{"a":1}')},{"b":1,"b":2}]`],
   ['nested too deep', 'json', () => '['.repeat(149_000)],
-  ['broken at the end', 'json', () => list(() => '{"a":1}').slice(0, -1)],
+  ['invalid at the end', 'json', () => list(() => '{"a":1}').slice(0, -1)],
   ['fields', 'form', () => same('form', 'a=1&')],
   ['one long field', 'form', () => `a=${same('form', 'x')}`],
   ['plus signs', 'form', () => same('form', '+')],
@@ -92,12 +92,12 @@ const CORPUS: readonly (readonly [name: string, format: Format, make: () => stri
 const LONG_TEXT = `"${same('json', 'x')}"`;
 const baseline = costOf('json', LONG_TEXT);
 const MEASURED_AGAIN = 4;
-/** A body that costs too much is measured again: other processes may slow the machine down for a while. */
+/** An expensive body is measured again: other processes may slow the machine down for a while. */
 const isTooMuch = (format: Format, text: string, cost = costOf(format, text)): boolean =>
   cost > COST_MAX * baseline &&
   Array.from({ length: MEASURED_AGAIN }).every(() => costOf(format, text) > COST_MAX * costOf('json', LONG_TEXT));
 
-test('no body within the limits takes more processor time than others can wait for', (t) => {
+test('no body within the limits takes more processor time than other requests can wait for', (t) => {
   for (const [name, format, make] of CORPUS) {
     const text = make();
     const cost = costOf(format, text);
@@ -133,7 +133,7 @@ const piece = fc.oneof(
   ),
   fc.string({ maxLength: 5 }),
 );
-test('neither does any short piece that is repeated to the limit', () => {
+test('no short text repeated up to the limit does, either', () => {
   fc.assert(
     fc.property(
       fc.constantFrom('json' as const, 'form' as const, 'xml' as const),

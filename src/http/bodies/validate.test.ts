@@ -15,13 +15,13 @@ const validate = createValidator(
   ),
 );
 
-test('every fault of a body is told, however many there are', () => {
+test('every fault of a body is reported, however many there are', () => {
   const { faults } = validate({ ...Object.fromEntries(names.map((name) => [name, 5])), x: 1, y: 2 });
   assert.deepEqual(new Set(faults.map(({ field }) => field)), new Set([...names, 'x', 'y']));
   assert.equal(faults.length, 22);
 });
 
-test('what is sound is nothing that has a fault', () => {
+test('a valid value has no faults', () => {
   const { sound } = validate({
     ...Object.fromEntries(names.map((name) => [name, 'long'])),
     member_7: 'ok',
@@ -31,7 +31,7 @@ test('what is sound is nothing that has a fault', () => {
   assert.deepEqual(sound, { member_7: 'ok' });
 });
 
-test('a fault deep inside names the way to it', () => {
+test('a nested fault has its full path', () => {
   const good = Object.fromEntries(names.map((name) => [name, 'ok']));
   assert.deepEqual(
     validate({ ...good, list: ['a', 5] }).faults.map(({ field, code }) => [field, code]),
@@ -39,7 +39,7 @@ test('a fault deep inside names the way to it', () => {
   );
 });
 
-test('what is no object at all is one fault', () => {
+test('a body that is not an object is one fault', () => {
   for (const value of [null, 5, 'text', []]) assert.equal(validate(value).faults.length, 1, JSON.stringify(value));
 });
 
@@ -51,7 +51,7 @@ test('members beyond the limit are refused before each of them is validated', ()
   assert.ok(faults.length < 100, String(faults.length));
 });
 
-const told: readonly (readonly [schema: TSchema, value: unknown, message: string])[] = [
+const messages: readonly (readonly [schema: TSchema, value: unknown, message: string])[] = [
   [Type.String(), 5, 'x must be text'],
   [Type.Unsafe({ type: ['string', 'null'] }), 5, 'x must be text or null'],
   [Type.Unsafe({ type: ['integer', 'null'], minimum: 1 }), 'a', 'x must be a whole number or null'],
@@ -64,8 +64,8 @@ const told: readonly (readonly [schema: TSchema, value: unknown, message: string
   [Type.String({ minLength: 1 }), '', 'x must not be empty'],
   [Type.String({ minLength: 8 }), 'a', 'x must be at least 8 characters'],
 ];
-for (const [schema, value, message] of told) {
-  test(`people are told: ${message}`, () => {
+for (const [schema, value, message] of messages) {
+  test(`the message of a fault: ${message}`, () => {
     const one = createValidator(Type.Object({ x: schema }, { additionalProperties: false }));
     assert.deepEqual(
       one({ x: value }).faults.map((fault) => fault.message),

@@ -31,7 +31,7 @@ const taken: readonly (readonly [what: string, inside: string, value: unknown])[
   ['one element of an array', '<events>x</events>', { events: ['x'] }],
   ['an empty array', '<events/>', { events: [] }],
   ['elements within elements', '<a><b>x</b><b><c>y</c></b></a>', { a: { b: ['x', { c: 'y' }] } }],
-  ['members whose names are no names there', '<member name="a b">x</member>', { 'a b': 'x' }],
+  ['members whose names are invalid in XML', '<member name="a b">x</member>', { 'a b': 'x' }],
   ['items of an array within an array', '<a><member>x</member><member/></a>', { a: ['x', ''] }],
   ['the predefined entities', '<a>&lt;&gt;&amp;&quot;&apos;&amp;lt;</a>', { a: '<>&"\'&lt;' }],
   ['references to characters', '<a>&#13;&#x1F680;&#0233;</a>', { a: '\r\u{1f680}é' }],
@@ -40,7 +40,7 @@ const taken: readonly (readonly [what: string, inside: string, value: unknown])[
   ['comments and instructions', '<!-- <!DOCTYPE a> --><a>x<!-- y -->z<?b c?></a>', { a: 'xz' }],
   ['base64', '<a encoding="base64">YQ\n E=</a>', { a: 'a\u0001' }],
   [
-    'links and what is embedded, which are ignored',
+    'links and embedded resources, which are ignored',
     '<link rel="self" href="/"/><resource rel="svc:a"><b/></resource>',
     {},
   ],
@@ -49,27 +49,27 @@ const taken: readonly (readonly [what: string, inside: string, value: unknown])[
     '<resource><id>1</id></resource><link>x</link>',
     { resource: { id: '1' }, link: 'x' },
   ],
-  ['attributes, which say nothing', '<a b="1" c=\'"\'>x</a>', { a: 'x' }],
-  ['names that mean something elsewhere', '<toString>x</toString><valueOf/>', { toString: 'x', valueOf: '' }],
+  ['attributes, which are ignored', '<a b="1" c=\'"\'>x</a>', { a: 'x' }],
+  ['names with a meaning elsewhere', '<toString>x</toString><valueOf/>', { toString: 'x', valueOf: '' }],
 ];
 for (const [what, inside, value] of taken) {
   test(`XML is read: ${what}`, () => assert.deepEqual(read(`<resource>${inside}</resource>`), value));
 }
 
-test('an array of everything is members without a name', () => {
+test('an array of all values is members without a name', () => {
   assert.deepEqual(read('<resource><member><a>1</a></member><member><a>2</a></member></resource>'), [
     { a: '1' },
     { a: '2' },
   ]);
 });
 
-test('what names the prototype of an object is a member like any other', () => {
+test('a member named like the prototype of an object is an ordinary member', () => {
   const value = parseXml(Buffer.from('<resource><member name="__proto__"><a>1</a></member></resource>'), new Set());
   assert.deepEqual(Object.keys(value as object), ['__proto__']);
   assert.equal('a' in {}, false);
 });
 
-test('a declaration and a byte order mark stand before the root', () => {
+test('a declaration and a byte order mark may precede the root', () => {
   assert.deepEqual(read('\ufeff<?xml version="1.0" encoding="utf-8"?>\n<!-- x --><resource><a>x</a></resource>\n'), {
     a: 'x',
   });
@@ -85,7 +85,7 @@ const refused: readonly (readonly [what: string, xml: string | Buffer, message: 
   ['an attribute twice', '<resource a="1" a="2"/>', /line 1, column \d+: .*'a'/],
   ['another root', '<webhook/>', /one element named resource/],
   ['two roots', '<resource/><resource/>', /one element named resource/],
-  ['text for a root', '<resource>x</resource>', /contains elements/],
+  ['text as the root', '<resource>x</resource>', /contains elements/],
   ['text beside elements', '<resource><a>x<b/></a></resource>', /cannot be mixed/, 'a'],
   ['text beside links', '<resource>x<link rel="a"/></resource>', /cannot be mixed/],
   ['a name and an item', '<resource><a><member/><b/></a></resource>', /item of an array/, 'a'],
@@ -104,7 +104,7 @@ const refused: readonly (readonly [what: string, xml: string | Buffer, message: 
   ['a billion laughs', entity(`[<!ENTITY l0 "lol">${laughs.join('')}]`, '&l9;'), /DOCTYPE/],
   ['an unknown entity', '<resource><a>&nbsp;</a></resource>', /Allowed are the entities/, 'a'],
   ['an unknown entity in an attribute', '<resource><a b="&x;"/></resource>', /Allowed are the entities/, 'a'],
-  ['a reference to no character', '<resource><a>&#1;</a></resource>', /Allowed are the entities/, 'a'],
+  ['a reference to an invalid character', '<resource><a>&#1;</a></resource>', /Allowed are the entities/, 'a'],
   ['a reference to half of a pair', '<resource><a>&#xD800;</a></resource>', /Allowed are the entities/, 'a'],
   ['a reference beyond Unicode', `<resource><a>&#${'9'.repeat(400)};</a></resource>`, /Allowed are the entities/, 'a'],
   ['a reference to NUL', '<resource><a>&#0;</a></resource>', /Allowed are the entities/, 'a'],
@@ -114,8 +114,8 @@ const refused: readonly (readonly [what: string, xml: string | Buffer, message: 
   ['broken UTF-8', Buffer.from([...Buffer.from('<resource><a>'), 0xff]), /UTF-8/],
   ['another encoding', '<?xml version="1.0" encoding="ISO-8859-1"?><resource/>', /UTF-8/],
   ['UTF-16', Buffer.from('\ufeff<resource/>', 'utf16le'), /UTF-8/],
-  ['base64 that is none', '<resource><a encoding="base64">*</a></resource>', /base64/, 'a'],
-  ['base64 of no UTF-8', '<resource><a encoding="base64">/w==</a></resource>', /base64/, 'a'],
+  ['invalid base64', '<resource><a encoding="base64">*</a></resource>', /base64/, 'a'],
+  ['base64 of invalid UTF-8', '<resource><a encoding="base64">/w==</a></resource>', /base64/, 'a'],
   ['another encoding of a text', '<resource><a encoding="hex">00</a></resource>', /base64/, 'a'],
   ['a comment without an end', '<resource><!-- </resource>', /not closed/],
   ['CDATA without an end', '<resource><a><![CDATA[</a></resource>', /not closed/],
@@ -141,7 +141,7 @@ for (const [what, xml, message, field] of refused) {
   });
 }
 
-test('100 levels are taken', () => {
+test('100 levels are accepted', () => {
   assert.equal(refusal(`<resource>${'<a>'.repeat(99)}${'</a>'.repeat(99)}</resource>`), undefined);
 });
 
@@ -151,7 +151,7 @@ test('a body in XML is a mebibyte at most', () => {
   assert.equal(refusal(ofLength(1024 * 1024 + 1))?.status, 413);
 });
 
-test('a mebibyte that was made to be slow takes no time', () => {
+test('a mebibyte built to be slow is read quickly', () => {
   const parts = ['<a>', '<', '<a ', '<!--', '<?a ', '<![CDATA[', '<a b="', '&', '&#', '&amp;', ' ', '\r', '<!ENTITY '];
   const bodies = ['<resource>', '<resource a="', '<resource><a>'].flatMap((start) =>
     parts.map((part) => start + part.repeat((1024 * 1024 - start.length) / part.length)),
@@ -163,7 +163,7 @@ test('a mebibyte that was made to be slow takes no time', () => {
   }
 });
 
-/** What XML leaves of a value: texts, no difference between nothing and empty, and none between one and an array of it. */
+/** What remains of a value in XML: texts, nothing equal to empty, and one value equal to an array of it. */
 function one(value: Value): unknown {
   if (value === null || typeof value !== 'object') return String(value ?? '').toWellFormed();
   if (Array.isArray(value)) return value.length === 0 ? '' : value.map((item: Value) => one(item));
@@ -174,11 +174,11 @@ const all = (value: Value): unknown => one(Array.isArray(value) && value.length 
 const legal = (name: string): string =>
   name.replace(/[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '\ufffd');
 
-test('whatever is written is read again', () => {
+test('every written document can be read back', () => {
   const name = anyName.map(legal);
   fc.assert(
     fc.property(name, valueWith(name), (own, value) => {
-      // A NUL is written, and never taken.
+      // A NUL is written, and never accepted.
       fc.pre(!JSON.stringify(value).includes('\\u0000'));
       const document = { name: '', links: [], embedded: [], properties: [{ name: own, value, kind: 'json' as const }] };
       assert.deepEqual(read(renderXml(document, naming)), JSON.parse(JSON.stringify({ [own]: all(value) })));

@@ -13,7 +13,7 @@ import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
 import type { OperationResult } from '../operation.ts';
 import { sendDocument, viewOf } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
-import type { Run } from '../run.ts';
+import type { Run } from '../resource.ts';
 import { addressOf, methodNotAllowed, pathOf, type Services } from '../services.ts';
 
 export type PostedForm = {

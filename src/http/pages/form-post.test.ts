@@ -35,16 +35,21 @@ const posted = (fields: [string, string][], method = 'PATCH') =>
   );
 
 const changes: [what: string, fields: Field[], sent: [string, string][], body: Record<string, unknown>][] = [
-  ['a text that stands there already', [field('name', 'text', 'Shop')], [['name', 'Shop']], {}],
+  ['an unchanged text', [field('name', 'text', 'Shop')], [['name', 'Shop']], {}],
   ['another text', [field('name', 'text', 'Shop')], [['name', 'Store']], { name: 'Store' }],
   ['a text that is cleared', [field('url', 'url', 'http://a')], [['url', '']], { url: '' }],
-  ['lines that only a browser has ended otherwise', [field('note', 'text', 'a\nb')], [['note', 'a\r\nb']], {}],
-  ['a flag as it was', [field('is_active', 'boolean', '1')], [['is_active', '1']], {}],
-  ['a flag that is turned', [field('is_active', 'boolean', '1')], [['is_active', '0']], { is_active: '0' }],
+  ['lines with other line ends only', [field('note', 'text', 'a\nb')], [['note', 'a\r\nb']], {}],
+  ['an unchanged flag', [field('is_active', 'boolean', '1')], [['is_active', '1']], {}],
+  ['a changed flag', [field('is_active', 'boolean', '1')], [['is_active', '0']], { is_active: '0' }],
   ['a secret that was left empty', [field('key', 'secret', 'old')], [['key', '']], {}],
   ['a new secret', [field('key', 'secret', 'old')], [['key', 'new']], { key: 'new' }],
-  ['a secret with what was pasted around it', [field('key', 'secret', 'old')], [['key', ' a b\t\n']], { key: 'a b' }],
-  ['blanks around a text that a program wrote', [field('name', 'text', ' Shop')], [['name', ' Shop']], {}],
+  [
+    'a secret with pasted white space around it',
+    [field('key', 'secret', 'old')],
+    [['key', ' a b\t\n']],
+    { key: 'a b' },
+  ],
+  ['blanks around a stored text', [field('name', 'text', ' Shop')], [['name', ' Shop']], {}],
   [
     'the same boxes',
     [field('events', 'text', ['a', 'b'], true)],
@@ -57,16 +62,16 @@ const changes: [what: string, fields: Field[], sent: [string, string][], body: R
   ['fewer boxes', [field('events', 'text', ['a', 'b'], true)], [['events', 'b']], { events: ['b'] }],
   ['no box at all', [field('events', 'text', ['a'], true)], [], { events: [] }],
   ['lines', [field('uris', 'url', ['a'], true)], [['uris', 'a\r\nb\r\n\r\n']], { uris: ['a', 'b'] }],
-  ['an object as it was', [field('headers', 'json', { A: '1' })], [['headers', 'A: 1']], {}],
-  ['a field of nobody', [field('name', 'text', 'Shop')], [['colour', 'red']], { colour: 'red' }],
+  ['an unchanged object', [field('headers', 'json', { A: '1' })], [['headers', 'A: 1']], {}],
+  ['a field outside the form', [field('name', 'text', 'Shop')], [['colour', 'red']], { colour: 'red' }],
 ];
 for (const [what, fields, sent, body] of changes) {
-  test(`a change sends, of ${what}: ${JSON.stringify(body)}`, () => {
+  test(`a change of ${what} sends ${JSON.stringify(body)}`, () => {
     assert.deepEqual(bodyOf(posted(sent), { fields }), body);
   });
 }
 
-test('something new is told what was filled in', () => {
+test('a creation sends only the fields that were filled in', () => {
   const fields = [
     field('name', 'text'),
     field('url', 'url'),
@@ -81,7 +86,7 @@ test('something new is told what was filled in', () => {
   assert.deepEqual(bodyOf(posted(sent, 'POST'), { fields }), { name: 'Shop', key: 'made up' });
 });
 
-test('a form of another session, address or deed is refused', () => {
+test('a form of another session, address or action is refused', () => {
   const form = (nonce: string) => Buffer.from(new URLSearchParams({ _method: 'DELETE', nonce }).toString());
   for (const nonce of ['', 'PATCH /x', 'DELETE /y']) {
     assert.throws(() => readFormPost(form(nonce), '/x', visitor), { status: 403 });
@@ -89,7 +94,7 @@ test('a form of another session, address or deed is refused', () => {
   assert.equal(readFormPost(form('DELETE /x'), '/x', visitor).method, 'DELETE');
 });
 
-test('a method that no form has is refused', () => {
+test('a method that forms do not have is refused', () => {
   for (const method of ['GET', 'HEAD', 'patch', 'TRACE', '__proto__']) {
     assert.throws(() => posted([], method), { status: 400 }, method);
   }

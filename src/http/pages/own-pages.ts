@@ -1,8 +1,19 @@
 /** Checks that requests for pages and their forms come from our own pages, on the host that serves them. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '#core/problem.ts';
-import { isSameOrigin } from './same-origin.ts';
 import { pathAndQueryOf, type HttpSettings } from '../services.ts';
+
+/**
+ * Returns whether a request was sent by one of our own pages, according to `Sec-Fetch-Site`, else `Origin`. A request
+ * with neither is not: every browser that can store our cookie sends one of them. Header names are in lower case.
+ */
+export function isSameOrigin(
+  headers: Readonly<Record<string, string | readonly string[] | undefined>>,
+  ownOrigin: string,
+): boolean {
+  const site = headers['sec-fetch-site'];
+  return site === undefined ? headers['origin'] === ownOrigin : site === 'same-origin';
+}
 
 /** Throws a 403 unless the form was posted by one of our own pages. */
 export function requireSameOrigin({ headers }: FastifyRequest, ownOrigin: string): void {

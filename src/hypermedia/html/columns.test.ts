@@ -6,7 +6,7 @@ import { columnsOf } from './columns.ts';
 const namesOf = (...rows: Property[][]): string[] =>
   columnsOf(rows.map((properties) => ({ name: 'thing', links: [], embedded: [], properties }))).map(({ name }) => name);
 
-test('the name comes first, then the state, then what tells rows apart: at most six', () => {
+test('the name comes first, then the state, then the values that distinguish rows: at most six', () => {
   const webhook = (n: number) => [
     number('id', n),
     text('name', `Webhook ${n}`),
@@ -24,7 +24,7 @@ test('the name comes first, then the state, then what tells rows apart: at most 
   assert.deepEqual(namesOf(webhook(1), webhook(2)), columns);
 });
 
-test('what is about something else gives way to what is said of the row itself', () => {
+test('values about related resources give way to those of the row itself', () => {
   const attempt = (n: number) => [
     text('id', `7-${n}`),
     text('resource_type', n === 1 ? 'transaction' : 'customer'),
@@ -41,7 +41,7 @@ test('what is about something else gives way to what is said of the row itself',
   assert.deepEqual(namesOf(attempt(1), attempt(2)), columns);
 });
 
-test('secrets, code, structures and what no row has are no columns', () => {
+test('secrets, code, structures and unset properties are no columns', () => {
   const row = [secret('key', 'x'), code('body', 'x'), json('events', ['x']), text('note', null), json('color', 'red')];
   assert.deepEqual(namesOf(row), ['color']);
 });
@@ -56,7 +56,7 @@ test('a value that only later rows have is a column of its own kind', () => {
   );
 });
 
-test('the number of something else stands before nothing that is said of the row, even where much is left', () => {
+test('the id of a related resource comes after all values of the row itself, even if there is space', () => {
   const recovery = [
     number('id', 7959),
     number('webhook_id', 6423),
@@ -70,11 +70,11 @@ test('the number of something else stands before nothing that is said of the row
   const columns = ['id', 'state', 'since', 'events_total', 'events_seen', 'events_recovered', 'date_created'];
   assert.deepEqual(namesOf(recovery), columns);
   const few = namesOf(recovery.slice(0, 4));
-  assert.deepEqual(few, ['id', 'state', 'since'], 'where others tell enough it is left out');
-  assert.deepEqual(namesOf(recovery.slice(0, 3)), ['id', 'state', 'webhook_id'], 'where they do not it is there');
+  assert.deepEqual(few, ['id', 'state', 'since'], 'left out if others distinguish the rows');
+  assert.deepEqual(namesOf(recovery.slice(0, 3)), ['id', 'state', 'webhook_id'], 'present if they do not');
 });
 
-test('why they fail is a column also where all of them fail for the same reason', () => {
+test('the reason of a failure is a column even if it is the same in all rows', () => {
   const delivery = (id: number, ended: string | null) => [
     number('id', id),
     text('resource_id', `${id}`),

@@ -79,7 +79,7 @@ const document = documentOf(embedding(documentOf(embedding(leaf))));
 
 const fault = fc.record({ code: evil, message: evil, field: evil }, { requiredKeys: ['code', 'message'] });
 
-/** Whoever reads it: one of its forms was refused. */
+/** The signed-in user: one of the forms was refused. */
 function viewOf(
   { actions = [] }: Document,
   faults: { code: string; message: string; field?: string }[],
@@ -108,7 +108,7 @@ const ATTRIBUTES = new Set(
 
 const TAG = /<\/?([a-z0-9]+)((?:\s+[a-z-]+(?:="[^"<]*")?)*)\s*\/?>/g;
 
-/** Everything in the page that a browser would take for markup and that we did not write. */
+/** Everything in the page that a browser would take for markup and that the renderer did not write. */
 function strange(page: string): string[] {
   const found: string[] = [];
   const body = page.replace(/^<!doctype html>/, '').replace(/<style>[^<]*<\/style>/, '');
@@ -123,7 +123,7 @@ function strange(page: string): string[] {
   return left === null ? found : [...found, left[0]];
 }
 
-test('whatever stands in a document, its page has no markup but ours', () => {
+test('for any content of a document, the page has only the markup of the renderer', () => {
   fc.assert(
     fc.property(document, fc.array(fault, { maxLength: 3 }), evil, (made, faults, typed) => {
       const page = renderHtml(

@@ -4,7 +4,7 @@ import type { Value } from '../document.ts';
 import { render } from '../markup.ts';
 import { flatTable } from './flat.ts';
 
-/** The text of each cell, of numbers with a `#` before it; undefined where there is no table. */
+/** The text of each cell, numbers with a `#` before it; undefined if there is no table. */
 function cellsOf(list: readonly Value[], label = 'Rows'): string[][] | undefined {
   const table = flatTable(list, label);
   if (table === undefined) return undefined;
@@ -28,7 +28,7 @@ test('rows of numbers are a table', () => {
   ]);
 });
 
-test('what a row does not have is empty, whatever its name', () => {
+test('a missing value is an empty cell, whatever its name', () => {
   const rows: Value[] = [{ a: 1 }, { constructor: null }];
   assert.deepEqual(cellsOf(rows), [
     ['#A', 'Constructor'],
@@ -37,7 +37,7 @@ test('what a row does not have is empty, whatever its name', () => {
   ]);
 });
 
-test('what people wrote does nothing to the page', () => {
+test('user content has no effect on the page', () => {
   assert.deepEqual(cellsOf([{ '<b>': '<i>\u202E' }]), [['&lt;b&gt;'], ['&lt;i&gt;\uFFFD']]);
 });
 

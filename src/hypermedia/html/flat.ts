@@ -1,5 +1,5 @@
 /** Renders a list of objects with short members as a table, which is easier to read than JSON. */
-import { isBlank } from '#core/blank.ts';
+import { isBlank } from '#core/text.ts';
 import type { Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { harmless } from './harmless.ts';

@@ -47,27 +47,27 @@ const controls: readonly (readonly [name: string, field: Partial<Field>, control
     /<select [^>]*> <option value="1" selected>Yes<\/option><option value="0">No<\/option>/,
   ],
   [
-    'a flag that is not',
+    'a flag that is 0',
     { kind: 'boolean', value: false },
     /<option value="1">Yes<\/option><option value="0" selected>No<\/option>/,
   ],
-  ['a flag that nobody knows', { kind: 'boolean' }, /<option value="" selected>None<\/option>/],
+  ['a flag that is unset', { kind: 'boolean' }, /<option value="" selected>None<\/option>/],
   [
     'a choice',
     { choices: ['one_a', 'b'], value: 'b' },
     /<select [^>]*> <option value="one_a">One a<\/option><option value="b" selected>B<\/option>/,
   ],
   [
-    'a choice that may be taken back',
+    'a choice that may be cleared',
     { choices: ['a'], value: 'a', isClearable: true },
     /<option value="">None<\/option>/,
   ],
   [
-    'a choice that has to be made',
+    'a required choice',
     { choices: ['a'], isRequired: true },
     /<select [^>]*required[^>]*> <option value="" selected>Choose …/,
   ],
-  ['a choice that there is no more', { choices: ['a'], value: 'old' }, /<option value="old" selected>old<\/option>/],
+  ['a choice that no longer exists', { choices: ['a'], value: 'old' }, /<option value="old" selected>old<\/option>/],
   [
     'lines',
     { isMultiple: true, kind: 'url', value: ['a', 'b'] },
@@ -86,7 +86,7 @@ const controls: readonly (readonly [name: string, field: Partial<Field>, control
   ],
   ['a structure', { kind: 'json', value: { a: [1] } }, /<textarea [^>]*> \{&quot;a&quot;:\[1\]\}<\/textarea>/],
   [
-    'what is required',
+    'a required field',
     { isRequired: true },
     /<input [^>]*required[^>]*aria-describedby="form-0-0-hint"[\s\S]*Required\./,
   ],
@@ -97,18 +97,18 @@ for (const [name, field, control] of controls) {
   test(`a form asks for ${name}`, () => assert.match(fieldIn('PATCH', field), control));
 }
 
-test('something new begins with what it is where nothing is said, by its name', () => {
+test('a creation form starts with the default value, shown by its name', () => {
   const named = fieldIn('POST', { choices: ['a', 'b'], value: 'b', isClearable: true });
   assert.match(named, /<option value="b" selected>B<\/option>/);
   assert.doesNotMatch(named, /<option value=""/);
   assert.match(fieldIn('POST', { choices: ['a'] }), /<option value="" selected>None<\/option>/);
 });
 
-test('no browser cuts a text that the server would take', () => {
+test('no browser truncates a text that the server would accept', () => {
   assert.doesNotMatch(fieldIn('PATCH', { maxLength: 9 }), /maxlength/i);
 });
 
-test('boxes that are ticked stand first and in their order, so that an untouched form says the same again', () => {
+test('ticked boxes come first and in their order, so that an untouched form sends the same value', () => {
   const field = fieldIn('PATCH', { isMultiple: true, choices: ['a', 'b', 'c'], value: ['c', 'a'] });
   const boxes = [...field.matchAll(/name="thing\[\]" value="(.)"( checked)?/g)].map(([, value, checked]) => [
     value,
@@ -123,14 +123,14 @@ test('boxes that are ticked stand first and in their order, so that an untouched
 
 const stored = { kind: 'secret', value: 'stored secret', isGenerated: true } as const;
 
-test('a stored secret never stands in a form, and no browser puts the password of this site there', () => {
+test('a form never contains a stored secret, and no browser fills in the password of this site', () => {
   const field = fieldIn('PATCH', stored);
   assert.doesNotMatch(field, /stored secret/);
   assert.match(field, /type="password" autocomplete="new-password"/);
   assert.match(field, /Leave empty to keep the current value\./);
 });
 
-test('a key that was made up for something new can be read', () => {
+test('a generated key of a creation form is readable', () => {
   const field = fieldIn('POST', { ...stored, value: 'made up' });
   assert.match(field, /type="text" [^>]*value="made up"/);
   assert.doesNotMatch(field, /Leave empty/);
@@ -148,15 +148,10 @@ const refusedWith = (typed: readonly string[]): Refused => ({
 
 const retyped: readonly (readonly [name: string, field: Partial<Field>, typed: string[], control: RegExp])[] = [
   ['text', { value: 'old' }, ['typed'], /value="typed"/],
-  ['text that was emptied', { value: 'old' }, [''], /value=""/],
-  [
-    'a number that is none',
-    { kind: 'number', value: 5 },
-    ['many'],
-    /type="text" inputmode="decimal" [^>]*value="many"/,
-  ],
+  ['a cleared text', { value: 'old' }, [''], /value=""/],
+  ['an invalid number', { kind: 'number', value: 5 }, ['many'], /type="text" inputmode="decimal" [^>]*value="many"/],
   ['a flag', { kind: 'boolean', value: '1' }, ['0'], /<option value="0" selected>/],
-  ['a choice that there is not', { choices: ['a'], value: 'a' }, ['b'], /<option value="b" selected>/],
+  ['an unknown choice', { choices: ['a'], value: 'a' }, ['b'], /<option value="b" selected>/],
   [
     'boxes',
     { isMultiple: true, choices: ['a', 'b'], value: ['a'] },
@@ -169,21 +164,21 @@ const retyped: readonly (readonly [name: string, field: Partial<Field>, typed: s
 ];
 
 for (const [name, field, typed, control] of retyped) {
-  test(`a form that was refused keeps what was typed: ${name}`, () => {
+  test(`a refused form keeps the typed values: ${name}`, () => {
     const again = fieldIn('PATCH', field, refusedWith(typed));
     assert.match(again, control);
     assert.doesNotMatch(again, /value="old"/);
   });
 }
 
-test('boxes that were all unticked stay so where a form was refused', () => {
+test('unticked boxes stay unticked in a refused form', () => {
   const field = { isMultiple: true, choices: ['a'], value: ['a'] };
   const again = fieldIn('PATCH', field, { ...refusedWith([]), values: {} });
   assert.match(again, /value="a"/);
   assert.doesNotMatch(again, /checked/);
 });
 
-test('each fault stands beside its field and on top, with the way there', () => {
+test('each fault is shown beside its field and at the top, with a link to the field', () => {
   const refused = refusedWith(['typed']);
   const page = pageOf([actionOf('PATCH', [base])], { ...owner, refused });
   assert.match(page, /role="alert"> <p>[^<]*\b2\b[^<]*<\/p>/);
@@ -196,7 +191,7 @@ test('each fault stands beside its field and on top, with the way there', () => 
 const hiddenIn = (page: string): string[][] =>
   [...page.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)].map(([, ...pair]) => pair);
 
-test('a form says which deed it is, of which version, and by which session', () => {
+test('a form names its action, its version and its session', () => {
   const change = pageOf([actionOf('PATCH', [base])]);
   assert.match(change, /<form method="post" action="\/things\/1\?x=1"/);
   assert.deepEqual(hiddenIn(change), [
@@ -216,7 +211,7 @@ test('a form says which deed it is, of which version, and by which session', () 
   assert.deepEqual(hiddenIn(pageOf([actionOf('DELETE', [], 'delete')])).slice(1, 2), [['_method', 'DELETE']]);
 });
 
-test('what cannot be undone is said to be so, and replacing is left to programs', () => {
+test('an irreversible action is marked as such, and replacing is available to API clients only', () => {
   const page = pageOf([actionOf('PUT', [base], 'replace'), actionOf('DELETE', [], 'delete')]);
   assert.equal(page.match(/<form/g)?.length, 1);
   assert.match(page, /undone[\s\S]*<button type="submit" class="danger">Do it<\/button>/);
@@ -226,7 +221,7 @@ test('without a session there are no forms', () => {
   assert.doesNotMatch(pageOf([actionOf('PATCH', [base])], { ...owner, session: undefined }), /<form|nonce/);
 });
 
-test('what few want is folded up, unless something is wrong with it', () => {
+test('advanced fields are folded, unless one has a fault', () => {
   const action = actionOf('POST', [{ ...base, name: 'rare', isMinor: true }, base], 'create');
   const fold = (view?: View) =>
     /(<details class="fold"[^>]*>) <summary>([^<]*)(.*?)<\/details>/.exec(pageOf([action], view));
@@ -238,7 +233,7 @@ test('what few want is folded up, unless something is wrong with it', () => {
   assert.equal(fold({ ...owner, refused })?.[1], '<details class="fold" open>');
 });
 
-test('a form that makes something begins with what is suggested, and one that changes something with what stands there', () => {
+test('a creation form starts with the suggested values, a change form with the present ones', () => {
   const advice = { paragraphs: [html`Nothing arrives.`], suggested: { thing: 'since then' } };
   const make = pageOf([actionOf('POST', [base])], { ...owner, advice });
   assert.match(make, /<input type="text" id="form-0-0" name="thing" value="since then"/);

@@ -26,10 +26,10 @@ const hrefs: readonly (readonly [href: string, shown: string | undefined])[] = [
 ];
 
 for (const [href, shown] of hrefs) {
-  test(`a link to ${JSON.stringify(href)} leads to ${shown}`, () => assert.equal(hrefOf(href, naming), shown));
+  test(`a link to ${JSON.stringify(href)} points to ${shown}`, () => assert.equal(hrefOf(href, naming), shown));
 }
 
-test('our own addresses are paths below the prefix of the API', () => {
+test("the server's own addresses are paths below the prefix of the API", () => {
   assert.equal(ownPath('/rels/webhook', naming), '/v/rels/webhook');
 });
 
@@ -46,7 +46,7 @@ function rowOf(document: Document): string {
   return row === false ? '' : render(row).replaceAll(/\s+/g, ' ');
 }
 
-test('titles are short, unless two would read the same', () => {
+test('titles are short, unless two would be equal', () => {
   const links = [
     { rel: 'statuses', href: '/1/statuses', title: 'The deliveries of this webhook' },
     { rel: 'webhooks', href: '/webhooks', title: 'All webhooks of the store' },
@@ -59,7 +59,7 @@ test('titles are short, unless two would read the same', () => {
   assert.deepEqual(titles, ['Deliveries', 'Webhooks', ...long, 'Last transaction']);
 });
 
-test('paging, templates and what a form of the page does are no ways to go on', () => {
+test('paging, templates and the forms of the page are not among the links', () => {
   const rels = ['self', 'first', 'prev', 'next', 'last', 'curies'];
   const links: Link[] = [
     ...rels.map((rel) => ({ rel, href: '/x', title: rel })),
@@ -70,20 +70,20 @@ test('paging, templates and what a form of the page does are no ways to go on', 
   assert.equal(rowOf(withLinks(links, { actions: [action] })), '');
 });
 
-test('a page that answers programs alone is told and not linked', () => {
+test('an address without a page is listed and not linked', () => {
   const document = withLinks([{ rel: 'authorize', href: '/authorize', title: 'Ask', isForPrograms: true }]);
   assert.equal(rowOf(document), '');
   assert.notEqual(programList(document, naming), false);
 });
 
-test('what only programs can use is told and not linked', () => {
+test('an address for API clients only is listed and not linked', () => {
   const document = withLinks([{ rel: 'token', href: '/token', title: 'Tokens', type: 'application/json' }]);
   assert.equal(rowOf(document), '');
   const list = programList(document, naming);
   assert.match(list === false ? '' : render(list), /<dt>Tokens<\/dt>\s+<dd><code>\/token<\/code><\/dd>/);
 });
 
-test('a host that is not ours learns nothing from being linked', () => {
+test('a link to another host sends no referrer', () => {
   const row = rowOf(withLinks([{ rel: 'site', href: 'https://other.example/', title: 'Site' }]));
   assert.match(row, /href="https:\/\/other\.example\/" rel="noopener noreferrer nofollow"/);
 });

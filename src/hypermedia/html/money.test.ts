@@ -19,10 +19,11 @@ const amounts: readonly (readonly [value: string | number, currency: string | un
   ];
 
 for (const [value, currency, shown] of amounts) {
-  test(`${JSON.stringify(value)} of ${currency} is ${shown}`, () => assert.equal(shownMoney(value, currency), shown));
+  test(`${JSON.stringify(value)} of ${currency} is shown as ${shown}`, () =>
+    assert.equal(shownMoney(value, currency), shown));
 }
 
-test('more currencies than there are take up no more room than those that are kept', () => {
+test('the cache of currency formats is bounded', () => {
   for (let n = 0; n < 500; n += 1) shownMoney('1', `X${String.fromCharCode(65 + (n % 26), 65 + Math.floor(n / 26))}`);
   assert.equal(shownMoney('1', 'EUR'), '€1.00');
 });

@@ -1,18 +1,43 @@
-/** Renders a Document as a page for people, without JavaScript. */
+/**
+ * Renders a Document as a page for people, without JavaScript. Error documents embed, by convention, documents named `error` with a
+ * `message` for people, and optionally the `field` at fault and a `logref` for the operator.
+ */
 import type { Document, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
+import { sentence } from './field.ts';
+import { harmless } from './harmless.ts';
 import { shell } from '../shell.ts';
 import type { View } from '../view.ts';
 import { chartsOf } from './chart/chart.ts';
 import { collectionOf, collectionPage, type Collection } from './collection.ts';
 import { part, propertyList } from './content.ts';
 import { actionForms, refusedAlert } from './form.ts';
-import { harmless } from './harmless.ts';
 import { crumbs, linkRow, linkTo, ownPath, programList } from './links.ts';
-import { errorsIn, problemText } from './problem.ts';
 import { plainText } from './structured.ts';
 import { badge, isState, isTrue, stateBadge } from './values.ts';
 import { inSentence, labelOf } from './words.ts';
+
+function textOf({ properties }: Document, name: string): string | undefined {
+  const value = properties.find((property) => property.name === name)?.value;
+  return typeof value === 'string' && value !== '' ? harmless(value) : undefined;
+}
+
+/** Returns the errors of a document; none if it is not an error document. */
+function errorsIn({ embedded }: Document): readonly Document[] {
+  return embedded.flatMap(({ documents }) => documents.filter(({ name }) => name === 'error'));
+}
+
+/** Renders the errors for people; the other properties repeat them for protocols. */
+function problemText(errors: readonly Document[]): Markup {
+  const references = new Set(errors.flatMap((error) => textOf(error, 'logref') ?? []));
+  return html`${errors.map((error) => {
+    const message = sentence(textOf(error, 'message') ?? 'An error occurred');
+    const field = textOf(error, 'field');
+    const isNamed = field === undefined || message.includes(field);
+    return html`<p class="alert" role="alert">${message} ${!isNamed && html`<code>${field}</code>`}</p>`;
+  })}
+  ${references.size > 0 && html`<p class="soft">Reference: <code>${[...references].join(', ')}</code></p>`}`;
+}
 
 const NO_VIEW: View = { nav: html``, session: undefined };
 

@@ -31,7 +31,7 @@ function pageOf(query: string, rest: Partial<Document> = { search }): string {
 const inForce = (page: string): [string, string][] =>
   [...page.matchAll(/<a href="([^"]*)">([^<]*)</g)].map(([, href = '', words = '']) => [words.trim(), href]);
 
-test('a search that asks for nothing yet is folded, and knows the zone of its dates', () => {
+test('an unused search is folded, and contains the time zone of its dates', () => {
   const page = pageOf('');
   assert.match(
     page,
@@ -45,7 +45,7 @@ test('a search that asks for nothing yet is folded, and knows the zone of its da
   assert.deepEqual(inForce(page), []);
 });
 
-test('a search stands open with what was asked for in it, dates as the clock of the store showed them', () => {
+test('a used search is open with its values, dates in the time zone of the store', () => {
   const page = pageOf(
     '?status=failed&is_active=true&date_created:greaterthan=2026-07-01T10%3A00%3A00%2B0000&limit=50&offset=50',
   );
@@ -57,7 +57,7 @@ test('a search stands open with what was asked for in it, dates as the clock of 
   assert.doesNotMatch(page, /name="offset"/);
 });
 
-test('what is asked for is said in words, and each can be dropped by itself', () => {
+test('the filters in use are listed in words, and each can be removed', () => {
   assert.deepEqual(inForce(pageOf('?status:not=failed&resource_id=&size:lessthan=5&limit=5&offset=5')), [
     ['Status not: Failed', '/things?resource_id=&amp;size%3Alessthan=5&amp;limit=5'],
     ['Resource ID: not set', '/things?status%3Anot=failed&amp;size%3Alessthan=5&amp;limit=5'],
@@ -69,13 +69,13 @@ test('what is asked for is said in words, and each can be dropped by itself', ()
   );
 });
 
-test('what somebody asked for by hand is kept by the form, chosen or not', () => {
+test('the form keeps parameters that were typed into the URL, whether it has a field for them or not', () => {
   const page = pageOf('?status=*led&name=x');
   assert.match(page, /<option value="\*led" selected>\*led</);
   assert.match(page, /type="hidden" name="name" value="x"/);
 });
 
-test('a collection without a search says what it is narrowed to as well', () => {
+test('a collection without a search form lists its filters as well', () => {
   const page = pageOf('?status=failed', {});
   assert.doesNotMatch(page, /<form/);
   assert.deepEqual(inForce(page), [['Status: Failed', '/things']]);

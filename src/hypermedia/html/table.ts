@@ -1,6 +1,6 @@
 /** Renders documents as a table, which scrolls by itself if it is too wide. */
 import type { Document, Kind, Naming, Property } from '../document.ts';
-import { isBlank } from '#core/blank.ts';
+import { isBlank } from '#core/text.ts';
 import { html, type Markup } from '../markup.ts';
 import { columnsOf } from './columns.ts';
 import { harmless } from './harmless.ts';

@@ -4,8 +4,7 @@ import { code, date, number, text, type Document } from '../document.ts';
 import { renderHtml } from './page.ts';
 
 const naming = { baseUrl: 'http://localhost', relationPrefix: 'svc' };
-const SENTENCE =
-  'It was not taken, because the shelf was full for most of that day: make room, and have it sent again.';
+const SENTENCE = 'It was not taken, because the shelf was full for most of that day: empty it, and have it sent again.';
 const WHEN = '2026-07-01T10:00:07+0000';
 
 const step = (n: number): Document => ({
@@ -37,7 +36,7 @@ const order: Document = {
 const timelineOf = (document: Document): string => renderHtml(document, naming).split('<ol class="timeline">')[1] ?? '';
 const words = (page: string): string => page.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
 
-test('each is told in its order: how it went and when in one line, the sentence, and what came along folded up', () => {
+test('each entry shows, in order: outcome and time in one line, the sentence, and the folded response', () => {
   const page = renderHtml(order, naming);
   assert.match(page, /<h2>What was done<\/h2>\s*<ol class="timeline">/);
   const [, first = '', second = ''] = timelineOf(order).split('<li>');
@@ -46,7 +45,7 @@ test('each is told in its order: how it went and when in one line, the sentence,
   assert.ok(first.includes('<pre>\n&lt;b&gt;line 1&lt;/b&gt;\n\n</pre>'), 'to be copied as it is');
 });
 
-test('what stands above of all of them, what is unset, and where it leads as well are not said again', () => {
+test('values common to all entries, unset values and links shown elsewhere are not repeated', () => {
   const steps = timelineOf(order);
   for (const absent of ['order 7', '7-1', 'Comment', 'The order']) assert.ok(!words(steps).includes(absent), absent);
   assert.ok(steps.includes('href="/notes/2"'));

@@ -38,7 +38,7 @@ const values: readonly (readonly [kind: string, property: Property, shown: strin
   ['uncertain state', json('status', 'pending'), '<span class="badge">Pending</span>'],
   ['unknown state', json('status', 'purple'), '<span class="badge plain">Purple</span>'],
   ['money', { name: 'total', value: '12.5', kind: 'money', currency: 'EUR' }, '€12.50'],
-  ['money that is none', { name: 'total', value: 'free', kind: 'money', currency: 'EUR' }, 'free'],
+  ['invalid money', { name: 'total', value: 'free', kind: 'money', currency: 'EUR' }, 'free'],
   ['url', url('url', 'https://evil.example/'), '<code>https://evil.example/</code>'],
   ['url of a script', url('url', 'javascript:alert(1)'), '<code>javascript:alert(1)</code>'],
   ['short code', code('body', '{}'), '<code>{}</code>'],
@@ -51,11 +51,11 @@ const values: readonly (readonly [kind: string, property: Property, shown: strin
   ['text that is an object', text('name', { a: 'b' }), '<dl class="values"> <dt>a</dt> <dd>b</dd> </dl>'],
   ['control characters', text('name', 'a\0b\u001Bc\u202Ed\u0085'), 'a␀b␛c\uFFFDd\uFFFD'],
   ['an emoji of several code points', text('name', '👩‍🚀'), '👩‍🚀'],
-  ['a date that is none', date('date', 'yesterday'), 'yesterday'],
+  ['an invalid date', date('date', 'yesterday'), 'yesterday'],
 ];
 
 for (const [kind, property, expected] of values) {
-  test(`people read: ${kind}`, () => assert.equal(shown(property), expected));
+  test(`a value is shown: ${kind}`, () => assert.equal(shown(property), expected));
 }
 
 const dates: readonly (readonly [written: string, long: string, brief: string])[] = [
@@ -65,13 +65,13 @@ const dates: readonly (readonly [written: string, long: string, brief: string])[
 ];
 
 for (const [written, long, brief] of dates) {
-  test(`${written} is told in its own time zone`, () => {
+  test(`${written} is shown in its own time zone`, () => {
     assert.equal(shown(date('date_created', written)), `<time datetime="${written}">${long}</time>`);
     assert.equal(inCell(date('date_created', written)), `<time datetime="${written}">${brief}</time>`);
   });
 }
 
-test('a secret is folded up behind a mask of one length', () => {
+test('a secret is folded behind a mask of fixed length', () => {
   const masks = ['x', 'a much longer secret'].map((value) => {
     const [mask = '', rest = ''] = shown(secret('key', value)).split('</summary>');
     assert.equal(rest, ` <code>${value}</code> </details>`);
@@ -81,12 +81,12 @@ test('a secret is folded up behind a mask of one length', () => {
   assert.equal(masks[0], masks[1]);
 });
 
-test('a long answer of an endpoint is folded up', () => {
+test('a long response of an endpoint is folded', () => {
   assert.match(shown(code('body', 'x\n'.repeat(300))), /^<details class="fold"> <summary>[^<]* 301 lines/);
   assert.match(shown(code('body', 'x'.repeat(5_000))), /^<details class="fold"> <summary>[^<]* 5000 characters/);
 });
 
-test('a cell has no room for long text, and shows none of it twice', () => {
+test('a cell shortens long text, and shows none of it twice', () => {
   assert.equal(inCell(text('name', '🐎'.repeat(100))), `${'🐎'.repeat(60)}…`);
   assert.equal(inCell(text('name', '🐎'.repeat(60))), '🐎'.repeat(60));
   assert.equal(inCell(text('name', null)), '<span class="soft">–</span>');

@@ -15,7 +15,7 @@ test('a password is stored as argon2id with the parameters in the string, salted
   assert.equal(await passwords.verify(password, undefined), false);
 });
 
-test('a hash made elsewhere with other parameters is verified by its own', async () => {
+test('a hash from elsewhere with other parameters is verified by its own', async () => {
   // Made by Python's argon2-cffi 25.1.0: PasswordHasher(time_cost=3, memory_cost=4096, parallelism=1).
   const stored = '$argon2id$v=19$m=4096,t=3,p=1$8vC3Qt141ERz30jDUjI3IQ$r6JwR/EKIvBHzU4uIt40UTeX0zbnpXsu1EG/jtc2wDA';
   const passwords = createPasswords({ hashesAtOnce: 1 });
@@ -23,14 +23,14 @@ test('a hash made elsewhere with other parameters is verified by its own', async
   assert.equal(await passwords.verify('correct horse', stored), false);
 });
 
-test('the same word composed in another way is the same password', async () => {
+test('the same text in another Unicode normalization is the same password', async () => {
   const passwords = createPasswords({ hashesAtOnce: 1 });
   assert.equal(await passwords.verify('cafe\u0301 au lait', await passwords.hash('caf\u00e9 au lait')), true);
 });
 
-test('what is longer than any password is wrong, and costs no more to judge', async () => {
+test('a text longer than any password is wrong, at no extra cost', async () => {
   const passwords = createPasswords({ hashesAtOnce: 1 });
-  // Putting these in their order takes seconds, in which nobody else is answered.
+  // Normalizing these takes seconds, in which no other request is answered.
   const endless = '\u0301'.repeat(40_000) + '\u0323'.repeat(40_000);
   const before = process.cpuUsage();
   assert.equal(await passwords.verify(endless, undefined), false);
@@ -39,7 +39,7 @@ test('what is longer than any password is wrong, and costs no more to judge', as
   assert.ok(user < 1_000_000, `${user} µs`);
 });
 
-test('the longest password may be of anything', async () => {
+test('the longest password may consist of any characters', async () => {
   const passwords = createPasswords({ hashesAtOnce: 1 });
   const longest = '\u0301'.repeat(500) + '\u0323'.repeat(498) + '🐎🐎';
   const before = process.cpuUsage();
@@ -48,7 +48,7 @@ test('the longest password may be of anything', async () => {
   assert.ok(user < 500_000, `${user} µs`);
 });
 
-test('who comes when the line is full is told to come again', async () => {
+test('a sign-in beyond the queue limit is refused with the request to retry', async () => {
   const passwords = createPasswords({ hashesAtOnce: 1, hashesWaiting: 1 });
   const outcomes = await Promise.allSettled([1, 2, 3].map(() => passwords.verify(password, undefined)));
   assert.deepEqual(
@@ -58,5 +58,5 @@ test('who comes when the line is full is told to come again', async () => {
   const [, , refused] = outcomes;
   assert.ok(refused?.status === 'rejected' && refused.reason instanceof Problem);
   assert.equal(refused.reason.status, 503);
-  assert.equal(await passwords.verify(password, undefined), false, 'the places are free again');
+  assert.equal(await passwords.verify(password, undefined), false, 'the slots are free again');
 });

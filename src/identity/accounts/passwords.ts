@@ -4,7 +4,7 @@
  */
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
-import { isLonger } from '#core/length.ts';
+import { isLonger } from '#core/text.ts';
 import { Problem } from '#core/problem.ts';
 
 /** In code points. Normalizing runs on the event loop, and its time grows with the square of a run of combining marks. */

@@ -5,13 +5,13 @@ import { returnPath } from './return-path.ts';
 
 const here = 'https://auth.example';
 
-test('paths of this site are kept as they are', () => {
+test('paths of this site are kept unchanged', () => {
   for (const path of ['/', '/sign-in', '/authorize?client_id=a&state=%C3%A9%2F%2F', '/a//b']) {
     assert.equal(returnPath(path), path);
   }
 });
 
-test('everything that a browser could read as another place is refused', () => {
+test('a path that a browser could resolve to another host is refused', () => {
   const hostile = [
     null,
     '',
@@ -35,7 +35,7 @@ test('everything that a browser could read as another place is refused', () => {
   for (const text of hostile) assert.equal(returnPath(text), undefined, JSON.stringify(text));
 });
 
-test('whatever passes leads nowhere but here', () => {
+test('every accepted path leads to this site', () => {
   const piece = constantFrom('/', '\\', '.', '..', '@', ':', '%2f', 'evil.example', '\t', '?', '#', 'https:');
   check(
     property(array(oneof(piece, string({ maxLength: 3 })), { maxLength: 8 }), (pieces) => {

@@ -1,7 +1,7 @@
 /** Validates and creates users: an e-mail address and a password. */
 import type { Queryable } from '#db/pool.ts';
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
-import { codePoints, isLonger } from '#core/length.ts';
+import { codePoints, isLonger } from '#core/text.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { recordAuditEntry, type AuditEntry } from './audit/audit.ts';
 import { guessableFault } from './guessable.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { refusals, rejections, tokenErrors } from './errors.ts';
 
-test('every code and description stays inside the characters of RFC 6749', () => {
+test('every code and description contains only the characters that RFC 6749 allows', () => {
   const faults = [refusals, rejections, tokenErrors].flatMap((table) => Object.values(table));
   assert.ok(faults.length > 20);
   for (const { error, description } of faults) {

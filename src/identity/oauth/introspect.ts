@@ -1,7 +1,7 @@
 /** POST /introspect (RFC 7662): the current state of a token. */
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
-import { bearerTokenOf } from '#http/bearer-token.ts';
+import { bearerTokenOf } from '#http/caller.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { requirePlatform } from '#core/principal.ts';
 import { isInEffect, type Bearer } from './bearer.ts';

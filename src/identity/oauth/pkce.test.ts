@@ -6,12 +6,12 @@ import { isValidChallenge, verifierFits } from './pkce.ts';
 const VERIFIER = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk';
 const CHALLENGE = 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM';
 
-test('the example of RFC 7636 fits', () => {
+test('the example of RFC 7636 verifies', () => {
   assert.equal(verifierFits(VERIFIER, CHALLENGE), true);
   assert.equal(verifierFits(undefined, null), true);
 });
 
-test('a wrong, missing, misshapen or unasked verifier does not fit', () => {
+test('a wrong, missing, malformed or unexpected verifier does not verify', () => {
   assert.equal(verifierFits(`${VERIFIER}a`, CHALLENGE), false);
   assert.equal(verifierFits(undefined, CHALLENGE), false);
   assert.equal(verifierFits(VERIFIER, null), false);
@@ -21,7 +21,7 @@ test('a wrong, missing, misshapen or unasked verifier does not fit', () => {
   assert.equal(verifierFits('a'.repeat(129), CHALLENGE), false);
 });
 
-test('a challenge goes with S256 and a method goes with a challenge', () => {
+test('a challenge requires S256, and a method requires a challenge', () => {
   assert.equal(isValidChallenge(undefined, undefined), true);
   assert.equal(isValidChallenge(CHALLENGE, 'S256'), true);
   assert.equal(isValidChallenge(CHALLENGE, 'plain'), false);

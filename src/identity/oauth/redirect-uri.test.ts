@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { assert as check, property, string } from 'fast-check';
 import { formTargets, isSameRedirect, shownHost, whyNotRegistrable, withParameters } from './redirect-uri.ts';
 
-test('addresses that an app can be reached at are registered', () => {
+test('addresses that an app can receive a redirect on are accepted', () => {
   const good = [
     'https://app.example.com/cb',
     'https://app.example.com',
@@ -18,7 +18,7 @@ test('addresses that an app can be reached at are registered', () => {
   for (const uri of good) assert.equal(whyNotRegistrable(uri), undefined, uri);
 });
 
-test('addresses that could send a code to somebody else, or run, are refused', () => {
+test('addresses that could send a code to a third party, or run a script, are refused', () => {
   const bad = [
     '',
     '/cb',
@@ -61,7 +61,7 @@ test('addresses that could send a code to somebody else, or run, are refused', (
   for (const uri of bad) assert.notEqual(whyNotRegistrable(uri), undefined, uri);
 });
 
-test('whatever text goes onto an address comes off it as it was', () => {
+test('any text added to an address as a parameter is read back unchanged', () => {
   check(
     property(string({ unit: 'grapheme' }), string({ unit: 'binary' }), (state, other) => {
       for (const uri of ['https://app.example.com/cb', 'https://app.example.com/cb?keep=1', 'com.example.app:/cb?']) {
@@ -77,7 +77,7 @@ test('whatever text goes onto an address comes off it as it was', () => {
   );
 });
 
-test('form-action gets the origin and where a callback may pass on to', () => {
+test('form-action gets the origin and the targets that a callback may redirect to', () => {
   const https = formTargets('https://app.example.com:8443/cb?x=1');
   assert.deepEqual(https, ['https://app.example.com:8443', 'https:']);
   const loopback = ['http://localhost:*', 'http://127.0.0.1:*', 'https:'];
@@ -85,19 +85,19 @@ test('form-action gets the origin and where a callback may pass on to', () => {
   assert.deepEqual(formTargets('http://127.0.0.1:3000/cb'), loopback);
 });
 
-test('form-action gets a scheme where its grammar has no word for the host', () => {
+test('form-action gets a scheme if its grammar cannot express the host', () => {
   assert.deepEqual(formTargets('http://[::1]:3000/cb'), ['http:', 'https:']);
   assert.deepEqual(formTargets('https://[2001:db8::1]/cb'), ['https:']);
   assert.deepEqual(formTargets('com.example.app:/cb'), ['com.example.app:']);
 });
 
-test('a person is told the host, and that an app on the device is one', () => {
+test('the consent page names the host, and says if an app is on the device', () => {
   assert.equal(shownHost('https://app.example.com:8443/cb'), 'app.example.com:8443');
   assert.match(shownHost('http://127.0.0.1:3000/cb'), /^127\.0\.0\.1:3000 .*this computer/);
   assert.match(shownHost('com.example.app:/cb'), /^com\.example\.app: .*this device/);
 });
 
-test('the loopback port of a public client is free, and only of a public client', () => {
+test('the loopback port is free for public clients only', () => {
   for (const host of ['http://127.0.0.1', 'http://[::1]']) {
     for (const registered of [`${host}/cb?x=1`, `${host}:8000/cb?x=1`]) {
       for (const port of ['', ':1', ':80', ':8000', ':65535']) {
@@ -110,7 +110,7 @@ test('the loopback port of a public client is free, and only of a public client'
   }
 });
 
-test('nothing but the port is free, whatever the address', () => {
+test('only the port is free, for any address', () => {
   check(
     property(string({ unit: 'grapheme-ascii' }), string({ unit: 'grapheme-ascii' }), (before, after) => {
       const registered = 'http://127.0.0.1/cb';
@@ -121,7 +121,7 @@ test('nothing but the port is free, whatever the address', () => {
   );
 });
 
-test('localhost has no free port: a resolver may lead it elsewhere', () => {
+test('localhost has no free port, since a resolver may map it elsewhere', () => {
   assert.equal(isSameRedirect('http://localhost/cb', 'http://localhost:3000/cb', true), false);
   assert.equal(isSameRedirect('https://app.example.com/cb', 'https://app.example.com:444/cb', true), false);
   assert.equal(isSameRedirect('http://127.0.0.1/cb', 'http://[::1]/cb', true), false);

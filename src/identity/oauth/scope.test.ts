@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readScope, scopeText } from './scope.ts';
 
-test('exactly one of the two scopes is read, with a store beside the first', () => {
+test('only the two scopes are accepted, the first one together with a store', () => {
   const store = { scope: 'store_full_access', storeId: undefined };
   assert.deepEqual(readScope('store_full_access'), store);
   assert.deepEqual(readScope(' store_full_access  store_full_access '), store);
@@ -10,7 +10,7 @@ test('exactly one of the two scopes is read, with a store beside the first', () 
   assert.deepEqual(readScope('user_full_access'), { scope: 'user_full_access', storeId: undefined });
 });
 
-test('everything else is not a scope', () => {
+test('all other texts are no scope', () => {
   const others = [
     'platform',
     'STORE_FULL_ACCESS',

@@ -1,8 +1,7 @@
 /** The frame of the reference pages, and links to relations. */
 import { rootOf } from '#http/root.ts';
-import type { Naming } from '#hypermedia/document.ts';
+import { type Naming, isRegistered, nameOf } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { isRegistered, nameOf } from '#hypermedia/relations.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { View } from '#hypermedia/view.ts';
 

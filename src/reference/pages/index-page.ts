@@ -1,7 +1,6 @@
 /** The page of all relations, by chapter. */
-import type { Naming } from '#hypermedia/document.ts';
+import { type Naming, nameOf } from '#hypermedia/document.ts';
 import { html } from '#hypermedia/markup.ts';
-import { nameOf } from '#hypermedia/relations.ts';
 import type { View } from '#hypermedia/view.ts';
 import type { RelationDocs } from '../relation-docs.ts';
 import { frame, relationLink, table } from './frame.ts';

@@ -1,9 +1,8 @@
 /** The page of a relation: meaning, methods, representation and examples. */
 import { fieldsOf } from '#http/actions.ts';
 import type { Endpoint } from '#http/relation.ts';
-import type { Document, Field, Naming } from '#hypermedia/document.ts';
+import { type Document, type Field, type Naming, nameOf } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { nameOf } from '#hypermedia/relations.ts';
 import type { View } from '#hypermedia/view.ts';
 import { renderExamples } from '../examples.ts';
 import type { MethodDoc, RelationDoc, AddressDoc } from '../relation-docs.ts';

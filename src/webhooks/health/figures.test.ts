@@ -13,19 +13,19 @@ function row(hoursAgo: number, outcome: string, attempts: number, bucket = 0): H
   return { webhookId: 1, hour: new Date(Date.UTC(2026, 6, 1, 10 - hoursAgo)), outcome, attempts, durations };
 }
 
-test('the last 24 hours are the one that runs and the 23 before it', () => {
+test('the last 24 hours are the current one and the 23 before it', () => {
   const { hours, attempts } = figuresOf([row(0, 'delivered', 1), row(23, 'delivered', 2), row(24, 'refused', 4)], now);
   assert.deepEqual([hours.length, hours[0]?.attempts, hours.at(-1)?.attempts, attempts], [24, 2, 1, 3]);
   assert.equal(hours[0]?.at.toISOString(), '2026-06-30T11:00:00.000Z');
 });
 
-test('one that failed of very many is not "100 %", and of nothing there is no rate', () => {
+test('one failure among very many is not "100 %", and without attempts there is no rate', () => {
   assert.equal(successRate(figuresOf([row(0, 'delivered', 1_000_000), row(0, 'gone', 1)], now)), 99.9);
   assert.equal(successRate(figuresOf([row(0, 'delivered', 7)], now)), 100);
   assert.equal(successRate(figuresOf([], now)), null);
 });
 
-test('how long answers took says nothing of what was never answered', () => {
+test('response times exclude attempts without a response', () => {
   const figures = figuresOf(
     [row(0, 'delivered', 1, 3), row(0, 'unreachable:dns', 99, 0), row(0, 'blocked', 9, 0)],
     now,
@@ -34,7 +34,7 @@ test('how long answers took says nothing of what was never answered', () => {
   assert.equal(p50(figuresOf([row(0, 'timed_out:answer', 9, 11)], now)), null);
 });
 
-test('each way to fail is told once, the latest first', () => {
+test('each kind of failure is listed once, the latest first', () => {
   const rows = [row(3, 'refused', 5), row(9, 'refused', 2), row(1, 'timed_out:answer', 1), row(1, 'delivered', 9)];
   assert.deepEqual(
     figuresOf(rows, now).failures.map(({ outcome, attempts, hour }) => [outcome, attempts, hour.getUTCHours()]),
@@ -45,7 +45,7 @@ test('each way to fail is told once, the latest first', () => {
   );
 });
 
-test('a chart says what it shows by the clocks of the store', () => {
+test('a chart is described in the time zone of the store', () => {
   const summaryOf = (rows: readonly HourRow[]) =>
     chartsOfFigures(figuresOf(rows, now), 'Asia/Kolkata').bars?.[0]?.summary;
   assert.match(
@@ -56,7 +56,7 @@ test('a chart says what it shows by the clocks of the store', () => {
   assert.deepEqual(Object.keys(chartsOfFigures(figuresOf([], now), 'UTC')), ['note']);
 });
 
-test('the response time is shown as the range that is known of it', () => {
+test('the response time is shown as the range of its histogram bucket', () => {
   const summaryOf = (bucket: number) =>
     chartsOfFigures(figuresOf([row(0, 'delivered', 3, bucket)], now), 'UTC').lines?.[0]?.summary ?? '';
   assert.deepEqual(

@@ -11,7 +11,7 @@ import { readHealths } from './read.ts';
 const WEBHOOKS = 100;
 const now = new Date('2026-07-01T10:20:00Z');
 const database = await testDatabase();
-/** One connection, so that what it did is all that was done. */
+/** One connection, so that its statistics are those of the reads. */
 const sql = openPool(database.address, { connections: 1, applicationName: 'test-health' });
 await maintainPartitions(sql, { now, retentionDays: 30, daysAhead: 1 });
 
@@ -30,7 +30,7 @@ type Store = Awaited<ReturnType<typeof addStore>>;
 const day = dayOf(now);
 const idsOf = (shard: number, count: number) => Array.from({ length: count }, () => dailyIdOf(day, (next += 1), shard));
 
-/** Webhooks of which each has had something delivered and something refused in each of so many hours. */
+/** Webhooks with one delivered and one refused delivery in each of that many hours. */
 async function addWebhooks({ shard, storeId }: Store, count: number): Promise<number[]> {
   const ids = Array.from({ length: count }, () => idOf((next += 1), shard));
   await sql`
@@ -63,7 +63,7 @@ async function read(store: Store, among = 10) {
   return readHealths(sql, store.shard, rows, { now, pendingLimit: among });
 }
 
-/** Of the whole database, since it was made; the asking included. */
+/** Of the whole database, since its creation; this query included. */
 async function transactions(): Promise<number> {
   await sql`select pg_stat_force_next_flush()`;
   const [row] = await sql<{ n: number }[]>`
@@ -90,10 +90,10 @@ test('the overview of a hundred webhooks takes the statements of one', async () 
   const { embedded, properties } = overviewDocument(await read(large), large, { baseUrl: '', now });
   assert.equal(embedded[0]?.documents.length, WEBHOOKS);
   const attempts = properties.find(({ name }) => name === 'attempts');
-  assert.equal(attempts?.value, WEBHOOKS * 24 * 2 * 10, 'the hours before the last 24 count for nothing');
+  assert.equal(attempts?.value, WEBHOOKS * 24 * 2 * 10, 'the hours before the last 24 are not counted');
 });
 
-test('what is pending is counted so far and no further, without what a switch-off has ended, and the oldest is told', async () => {
+test('pending deliveries are counted up to a limit, without those of older epochs, and the oldest is returned', async () => {
   const store = await addStore();
   const [many, few, none] = await addWebhooks(store, 3);
   const [ofMany, ofFew, dead] = [idsOf(store.shard, 30), idsOf(store.shard, 3), idsOf(store.shard, 2)];
@@ -113,7 +113,7 @@ test('what is pending is counted so far and no further, without what a switch-of
   );
 });
 
-test('of each way to fail the last attempt is told, with what it was answered', async () => {
+test('the last attempt of each kind of failure is returned with its response code', async () => {
   const store = await addStore();
   const [webhook] = await addWebhooks(store, 1);
   const ids = idsOf(store.shard, 3);
@@ -124,9 +124,9 @@ test('of each way to fail the last attempt is told, with what it was answered', 
       values (${store.shard}, ${ids[n] ?? 0}, 1, ${store.storeId}, ${webhook ?? 0}, ${ids[n] ?? 0},
         ${new Date(Date.UTC(2026, 6, 1, 10, minute))}, 5, ${code === 200 ? 'delivered' : 'refused'}, ${code})`;
   const { healths } = await read(store);
-  const told = [...(healths[0]?.last.values() ?? [])].map(({ outcome, responseCode, at }) => {
+  const failures = [...(healths[0]?.last.values() ?? [])].map(({ outcome, responseCode, at }) => {
     return { outcome, responseCode, at: at.toISOString() };
   });
-  assert.deepEqual(told, [{ outcome: 'refused', responseCode: 503, at: '2026-07-01T10:09:00.000Z' }]);
+  assert.deepEqual(failures, [{ outcome: 'refused', responseCode: 503, at: '2026-07-01T10:09:00.000Z' }]);
   await sql.end();
 });

@@ -7,14 +7,14 @@ const [dateCreated, dateEnded, now] = [at(1), at(5), at(30)];
 const timeOf = (dateNext: Date | null, ended: Date | null, rotationEndsAt: Date | null = null): number =>
   previewTime({ dateNext, dateEnded: ended, dateCreated }, { rotationEndsAt }, now).getUTCMinutes();
 
-test('what was not sent so is dated when it is due, or has ended, or was made, and never by the moment of the look', () => {
+test('a request preview is dated when it is due, ended or was created, and never at the time of viewing', () => {
   assert.deepEqual(
     [timeOf(at(40), null), timeOf(at(20), null), timeOf(null, dateEnded), timeOf(null, null)],
     [40, 20, 5, 1],
   );
 });
 
-test('a key that has taken over since signs what would be sent now, and one that has not does not', () => {
+test('after its rotation ended the new key signs the preview, and not before', () => {
   assert.deepEqual(
     [timeOf(at(20), null, at(25)), timeOf(at(20), null, at(35)), timeOf(at(20), null, at(3))],
     [25, 20, 20],

@@ -1,4 +1,6 @@
 /** The resource of one delivery, with its attempts, its request and what it waits for. */
+import type { WebhookRow } from '../webhook-sql.ts';
+import { type DeliveryRow, listDeliveries, type AttemptRow, type Owner } from './history-sql.ts';
 import { isTest } from '#catalog/sample.ts';
 import type { Queryable } from '#db/pool.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
@@ -7,12 +9,31 @@ import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { seesKey, visibleRequest, webhookOf, type WebhookDeps } from '../access.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
-import type { WebhookRow } from '../webhook-sql.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './document.ts';
-import { listDeliveries, type AttemptRow, type DeliveryRow, type Owner } from './history-sql.ts';
 import { attemptsAt, storeChangedAt } from './delivery-sql.ts';
 import { differenceOf, requestDocument, previewTime, type Previewed } from './delivery-request.ts';
-import { waitsFor } from './waiting.ts';
+
+type Waiting = Pick<DeliveryRow, 'status' | 'attempts' | 'dateNext'>;
+type Webhook = Pick<WebhookRow, 'isHeld' | 'pausedUntil' | 'heldUntil' | 'consecutiveFailures'>;
+
+const isAfter = (at: Date | null, now: Date): at is Date => at !== null && at > now;
+
+/** Returns what a pending delivery waits for, namely the condition that ends last; null if it is not pending. */
+function waitsFor({ status, attempts, dateNext }: Waiting, webhook: Webhook, now: Date): string | null {
+  if (status !== 'pending') return null;
+  if (webhook.isHeld) return 'A listener that fetches it.';
+  if (!isAfter(dateNext, now)) {
+    return 'The deliveries before it, and the rate limit (rate_per_second).';
+  }
+  const { heldUntil, pausedUntil, consecutiveFailures } = webhook;
+  if (!isAfter(heldUntil, now) || heldUntil < dateNext) {
+    return attempts === 0 ? 'The time of its first attempt.' : `The time of attempt ${attempts + 1}.`;
+  }
+  if (pausedUntil?.getTime() === heldUntil.getTime()) {
+    return 'The end of the pause that your endpoint asked for by Retry-After.';
+  }
+  return `The next probe of your endpoint: after ${consecutiveFailures} consecutive failures one delivery at a time is attempted.`;
+}
 
 /** More attempts than any delivery has. */
 const ATTEMPTS_SHOWN_MAX = 50;

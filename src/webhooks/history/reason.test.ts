@@ -4,7 +4,7 @@ import { reasonOf, reasonOfDelivery } from './reason.ts';
 
 const refused = (responseCode: number): string => reasonOf({ outcome: 'refused', responseCode }) ?? '';
 
-test('whatever status is answered, the sentence names it and says what to do', () => {
+test('for any status the reason names it and says what to do', () => {
   for (let code = 100; code < 1_000; code += 1) {
     if (code >= 200 && code < 300) continue;
     assert.match(refused(code), new RegExp(`^Your endpoint answered ${code}: .*\\.$`), String(code));
@@ -16,12 +16,12 @@ test('whatever status is answered, the sentence names it and says what to do', (
   assert.equal(new Set([400, 401, 403, 404, 405, 408, 413, 415, 422, 429, 500, 502, 503, 504].map(refused)).size, 14);
 });
 
-test('what has arrived, and what nothing is known of, has no reason', () => {
+test('a successful delivery and one without any attempt have no reason', () => {
   for (const outcome of ['delivered', 'constructor', '', null])
     assert.equal(reasonOf({ outcome, responseCode: 200 }), null);
 });
 
-test('a delivery that was given up before its first attempt says so, and any other has that of its last', () => {
+test('a delivery ended before its first attempt says so, and any other has the reason of its last', () => {
   const never = { status: 'failed', attempts: 0, outcome: null, responseCode: null };
   assert.match(reasonOfDelivery(never) ?? '', /^It was never sent: /);
   assert.equal(reasonOfDelivery({ ...never, status: 'pending' }), null);

@@ -31,7 +31,7 @@ const circumstances = {
 const mailOf = (about: NoticeKind, own: Partial<NotifiedWebhook> = {}) =>
   noticeMail({ ...failing, ...own }, about, circumstances);
 
-test('a warning says what fails since when, what was answered, and when it is switched off', () => {
+test('a warning names the failure, its start, the response and the time of disabling', () => {
   const { text, ...head } = mailOf('warning');
   assert.deepEqual(head, { to: 'ada@example.com', subject: 'Your webhook "Orders" is failing', isNotice: true });
   assert.match(text, /"Orders" of shop\.example\.com/);
@@ -48,7 +48,7 @@ test('the wording of the mails is as reviewed', async () => {
   assert.equal(words, await readFile(file, 'utf8'));
 });
 
-test('no time is named that has passed, and each profile has its own', () => {
+test('no time in the past is named, and each profile has its own', () => {
   const slow = { firstFailureAt: new Date('2026-11-20T12:00:00Z') };
   assert.match(mailOf('warning', slow).text, /the webhook is disabled\.$/m);
   assert.match(
@@ -57,7 +57,7 @@ test('no time is named that has passed, and each profile has its own', () => {
   );
 });
 
-test('who was switched off reads why, and how it goes on', () => {
+test('the mail about a disabled webhook says why, and how to continue', () => {
   const [failed, gone] = [mailOf('failures'), mailOf('gone')];
   assert.equal(failed.subject, 'Your webhook "Orders" was disabled');
   assert.match(failed.text, /disabled.*\n\n7 .* 503: /);
@@ -65,7 +65,7 @@ test('who was switched off reads why, and how it goes on', () => {
   for (const { text } of [failed, gone]) assert.match(text, /\benable the webhook again\b.* "recover"\.\n/);
 });
 
-test('the last attempt is told in words, and left out where it was our own fault or nothing is known', () => {
+test('the last attempt is described, except an internal fault or an unknown one', () => {
   const sentence = (outcome: string | null, responseCode: number | null = null) =>
     /Berlin\)\.(.*)\n/.exec(mailOf('failures', { outcome, responseCode }).text)?.[1]?.trim();
   assert.ok(sentence('unreachable:dns')?.endsWith(reasonOf({ outcome: 'unreachable:dns', responseCode: null }) ?? '-'));
@@ -74,14 +74,14 @@ test('the last attempt is told in words, and left out where it was our own fault
   assert.match(text, /^All attempts .* its endpoint /m);
 });
 
-test('of the url only the host is told', () => {
+test('only the host of the URL is mentioned', () => {
   for (const about of ['warning', 'failures', 'gone'] as const) {
     const { subject, text } = mailOf(about);
     assert.doesNotMatch(subject + text, /secret|services|token/, about);
   }
 });
 
-test('a name stands on one line and is short, whatever is in it', () => {
+test('any name is on one line and short', () => {
   const name = `Orders\r\nBcc: eve@example.com\n\n\u202Egnp.exe\u0000${'x'.repeat(255)}`;
   const { subject, text } = mailOf('warning', { name });
   const shown = `"Orders Bcc: eve@example.com gnp.exe ${'x'.repeat(23)}…"`;

@@ -9,7 +9,7 @@ import { createNotices, type Notice } from './notices.ts';
 
 const { sql, addWebhook, addStore } = await startEngine();
 
-/** A webhook that was warned of, and the mails that its store gets by the time a stop is over. */
+/** A webhook with a warning, and the mails that its store has received when stop ends. */
 async function start() {
   const storeId = await addStore();
   const webhookId = await addWebhook('https://hooks.example.com/', { storeId });
@@ -26,42 +26,42 @@ async function start() {
     baseUrl: 'https://api.example.com',
     deactivateAfterSeconds: { hour: 3_600, long: 272_105 },
   });
-  const told = async (about: Notice['about']): Promise<number> => {
+  const mailsAfter = async (about: Notice['about']): Promise<number> => {
     notices.notify({ shard, webhookId, epoch: 0, about });
     await notices.stop();
     return mails.length;
   };
-  return { storeId, webhookId, told, ...notices };
+  return { storeId, webhookId, mailsAfter, ...notices };
 }
 
-test('a warning is mailed; what a stop finds waiting is, and what comes later is not', async () => {
-  const { told } = await start();
-  assert.equal(await told('warning'), 1);
-  assert.equal(await told('warning'), 1);
+test('a warning is mailed; stop sends the queued ones and drops later ones', async () => {
+  const { mailsAfter } = await start();
+  assert.equal(await mailsAfter('warning'), 1);
+  assert.equal(await mailsAfter('warning'), 1);
 });
 
-test('a success, a switch-off or another epoch takes a warning back; that a webhook was switched off is told', async () => {
+test('a success, a disabling or another epoch cancels a warning, and a disabling is mailed', async () => {
   const [recovered, off, renewed] = [await start(), await start(), await start()];
   await sql`
     update webhook_state set consecutive_failures = 0, first_failure_at = null, is_warned = false
     where webhook_id = ${recovered.webhookId}`;
   await sql`update webhook set is_active = false, epoch = 1 where id = ${off.webhookId}`;
   await sql`update webhook set epoch = 2 where id = ${renewed.webhookId}`;
-  for (const { told } of [recovered, off, renewed]) assert.equal(await told('warning'), 0);
+  for (const { mailsAfter } of [recovered, off, renewed]) assert.equal(await mailsAfter('warning'), 0);
   const switched = await start();
   await sql`update webhook set is_active = false, epoch = 1 where id = ${switched.webhookId}`;
-  assert.equal(await switched.told('failures'), 1);
+  assert.equal(await switched.mailsAfter('failures'), 1);
 });
 
-test('of a webhook that is gone, or whose store has no address, nobody is told', async () => {
+test('no notice is mailed about a deleted webhook or to a store without an address', async () => {
   const [deleted, silent] = [await start(), await start()];
   await sql`delete from webhook where id = ${deleted.webhookId}`;
   await sql`update store set email = '' where id = ${silent.storeId}`;
-  for (const { told } of [deleted, silent]) assert.equal(await told('gone'), 0);
+  for (const { mailsAfter } of [deleted, silent]) assert.equal(await mailsAfter('gone'), 0);
 });
 
-test('what comes again within the hour is not mailed again', async () => {
-  const { told, webhookId, notify } = await start();
+test('a repeated notice within the hour is not mailed again', async () => {
+  const { mailsAfter, webhookId, notify } = await start();
   for (let epoch = 0; epoch < 3; epoch += 1) notify({ shard: shardOf(webhookId), webhookId, epoch, about: 'gone' });
-  assert.equal(await told('failures'), 2);
+  assert.equal(await mailsAfter('failures'), 2);
 });

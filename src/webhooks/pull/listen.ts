@@ -1,6 +1,6 @@
 /** The event stream of a pull webhook, for one listener; ends when either side closes it. */
 import type { Readable } from 'node:stream';
-import { bearerTokenOf } from '#http/bearer-token.ts';
+import { bearerTokenOf } from '#http/caller.ts';
 import { streaming, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Problem } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';

@@ -8,7 +8,7 @@ import type { Purge } from '#db/purges.ts';
 import type { WebhookDeps } from '../access.ts';
 import { deleteWebhook, lockWebhook } from '../webhook-sql.ts';
 import { recordUnattended } from '../audit.ts';
-import { withCurrentKeys } from '../rotation/rotation.ts';
+import { withCurrentKeys } from '../webhook.ts';
 import { lastListened, listUnattended } from './pull-sql.ts';
 
 export type UnattendedDeps = {

@@ -1,4 +1,7 @@
-/** The operations of recoveries: create, list, read, cancel. The shard owner executes them. */
+/** The operations of recoveries: create (with the validation of its period), list, read, cancel. The shard owner executes them. */
+import { Type, type Static } from 'typebox';
+import { formatDate, parseDate } from '#hypermedia/date.ts';
+import { type Fault, invalid, notFound, Problem } from '#core/problem.ts';
 import type { Tx } from '#db/pool.ts';
 import { endRecovery, findOpen, insertRecovery, stopOlder } from '#events/replay/recovery-sql.ts';
 import { beginning } from '#http/creating.ts';
@@ -6,7 +9,6 @@ import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';
-import { invalid, notFound, Problem } from '#core/problem.ts';
 import { keyOf, webhookOf, type WebhookDeps } from '../access.ts';
 import { breadcrumbLinks } from '../document.ts';
 import { lockWebhook, nextNumber, type WebhookRow } from '../webhook-sql.ts';
@@ -19,7 +21,41 @@ import {
   versionOf,
 } from './document.ts';
 import { countRecoveries, findRecovery, listRecoveries, type RecoveryRow } from './recovery-sql.ts';
-import { readSince, recoverySchema } from './input.ts';
+
+const DATE_LENGTH_MAX = 40;
+const DAY_MS = 86_400_000;
+
+const recoverySchema = Type.Object(
+  {
+    since: Type.String({
+      minLength: 1,
+      maxLength: DATE_LENGTH_MAX,
+      kind: 'date',
+      description: 'The start of the period to recover, such as 2026-11-20 or 2026-11-20T16:05:03+0000.',
+    }),
+  },
+  { additionalProperties: false },
+);
+
+type RecoveryBody = Partial<Static<typeof recoverySchema>>;
+
+const invalidSince = (message: string): { fault: Fault } => ({
+  fault: { code: 'invalid_value', message, field: 'since' },
+});
+
+/** Returns the requested start, or a fault if it is no date, in the future, or before the retention period. */
+function readSince(
+  { since = '' }: RecoveryBody,
+  { now, retentionDays }: { now: Date; retentionDays: number },
+): { since: Date } | { fault: Fault } {
+  const at = parseDate(since);
+  if (at === undefined) return invalidSince('since must be a date such as 2026-11-20 or 2026-11-20T16:05:03+0000');
+  if (at > now) return invalidSince(`since must not be in the future: now is ${formatDate(now, 'UTC')}`);
+  const earliest = new Date(now.getTime() - retentionDays * DAY_MS);
+  if (at >= earliest) return { since: at };
+  const kept = `events are kept for ${retentionDays} days`;
+  return invalidSince(`since must not be before ${formatDate(earliest, 'UTC')}: ${kept}`);
+}
 
 export type RecoveryDeps = Pick<WebhookDeps, 'sql' | 'baseUrl'> & { retentionDays: number };
 

@@ -10,7 +10,7 @@ export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redir
     post: oauth.ClientSecretPost,
     none: oauth.None,
   }[method](clientSecret);
-  // Only for a server on this computer, which speaks http.
+  // Only for a server on this computer, which uses http.
   const options = { [oauth.allowInsecureRequests]: true };
   // docs
   const found = await oauth.discoveryRequest(new URL(issuer), { algorithm: 'oauth2', ...options });

@@ -10,7 +10,7 @@ export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redir
     post: client.ClientSecretPost,
     none: client.None,
   }[method](clientSecret);
-  // Only for a server on this computer, which speaks http.
+  // Only for a server on this computer, which uses http.
   const options = { execute: [client.allowInsecureRequests] };
   // docs
   const config = await client.discovery(new URL(issuer), clientId, undefined, authentication, {

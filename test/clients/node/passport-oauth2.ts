@@ -1,4 +1,4 @@
-/** passport 0.7 with passport-oauth2 1, on plain node:http. Passport ends where the tokens are. */
+/** passport 0.7 with passport-oauth2 1, on plain node:http. Passport's part ends with the tokens. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,7 +9,7 @@ import OAuth2Strategy from 'passport-oauth2';
 import { call, type Walk } from '../walk.ts';
 
 type Tokens = { accessToken: string; refreshToken: string };
-/** What Express and its session would put on a request. */
+/** The properties that Express and its session would add to a request. */
 type Request = IncomingMessage & { query?: object; session?: object; user?: Tokens };
 type Middleware = (request: Request, response: ServerResponse, next: (error?: unknown) => void) => void;
 
@@ -67,7 +67,7 @@ export const walk: Walk = async ({ issuer, clientId, clientSecret, redirectUri, 
 };
 
 type GotTokens = (error: unknown, accessToken: string, refreshToken: string) => void;
-/** What a strategy is built on (the package `oauth`), and what refreshes for people who use Passport. */
+/** The client of a strategy (from the package `oauth`), with which users of Passport refresh. */
 type Underneath = { _oauth2: { getOAuthAccessToken: (code: string, form: object, got: GotTokens) => void } };
 
 const refresh = (strategy: OAuth2Strategy, token: string): Promise<Tokens> =>

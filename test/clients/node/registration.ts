@@ -1,11 +1,11 @@
-/** Clients that register themselves (RFC 7591), with the token that the operator gave their maker. */
+/** Clients that register themselves (RFC 7591), with a registration token of the operator. */
 import * as client from 'openid-client';
 import * as oauth from 'oauth4webapi';
 import type { App } from '../walk.ts';
 
 export type Registered = { clientId: string; clientSecret: string };
 type Registering = { app: App; initialAccessToken: string; name: string };
-/** Registers what the app needs: its redirect address, and how it says who it is. */
+/** Registers the app: its redirect address, and its method of authentication. */
 export type Register = (registering: Registering) => Promise<Registered>;
 
 const methods = { basic: 'client_secret_basic', post: 'client_secret_post', none: 'none' } as const;
@@ -13,7 +13,7 @@ const methods = { basic: 'client_secret_basic', post: 'client_secret_post', none
 export const withOpenidClient: Register = async ({ app, initialAccessToken, name }) => {
   const { issuer, redirectUri, method } = app;
   const token_endpoint_auth_method = methods[method];
-  // Only for a server on this computer, which speaks http.
+  // Only for a server on this computer, which uses http.
   const options = { execute: [client.allowInsecureRequests] };
   // docs
   const metadata = { client_name: name, redirect_uris: [redirectUri], token_endpoint_auth_method };

@@ -1,4 +1,4 @@
-/** simple-oauth2 5. It has no PKCE of its own; further parameters go through as they are. */
+/** simple-oauth2 5. It has no PKCE of its own; further parameters are passed through. */
 // docs
 import { createHash, randomBytes } from 'node:crypto';
 import { AuthorizationCode } from 'simple-oauth2';

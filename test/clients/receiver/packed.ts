@@ -1,4 +1,4 @@
-/** The package as npm would publish it, in a project of somebody who installed it. */
+/** The package as npm would publish it, in a project that has it installed. */
 import { execFile } from 'node:child_process';
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,12 +9,12 @@ import type { Endings } from '../../setup/endings.ts';
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../../..');
 export const PACKAGE = join(ROOT, 'packages/receiver');
-/** What the examples and their types are written for. */
+/** The targets of the examples and their types. */
 const BESIDE = ['express', 'fastify', 'hono', '@hono/node-server', '@types/express', '@types/node'];
 
 export type Packed = { size: number; unpackedSize: number; files: { path: string; size: number }[] };
 
-/** Packs by npm, and answers a folder that has the package installed, the examples, and the frameworks of these. */
+/** Packs by npm, and returns a folder that has the package installed, the examples, and their frameworks. */
 export async function installPacked(ends: Endings): Promise<{ folder: string; packed: Packed }> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-receiver-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));
@@ -35,7 +35,7 @@ export async function installPacked(ends: Endings): Promise<{ folder: string; pa
   return { folder, packed };
 }
 
-/** Whether TypeScript takes the files of the folder; answers what it says. */
+/** Compiles the files of the folder; returns TypeScript's output. */
 export async function compile(folder: string, settings: Record<string, unknown>, include: string[]): Promise<string> {
   const compilerOptions = { target: 'es2022', strict: true, noEmit: true, ...settings };
   await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include }));

@@ -1,4 +1,4 @@
-/** A delivery as the engine's own code makes it: signed, and encrypted where it is told to. */
+/** A delivery as the engine's own code builds it: signed, and encrypted on request. */
 import { encryptBody, ENCRYPTED_TYPE } from '#delivery/attempt/encrypt.ts';
 import { headersOf } from '#delivery/attempt/request.ts';
 
@@ -8,20 +8,20 @@ export const NOW = new Date('2026-11-20T16:05:03Z');
 export const TYPE = 'application/hal+json';
 
 export type Sent = { headers: Record<string, string>; body: Uint8Array };
-type Wish = {
+type Options = {
   body?: Uint8Array;
   key?: string;
   next?: string | null;
   headerPrefix?: string;
   isEncrypted?: boolean;
   now?: Date;
-  /** In place of what the engine would encrypt: what an attacker who has the key might send. */
+  /** In place of the engine's own type: what an attacker who has the key might send. */
   contentType?: string;
 };
 
-export function sent(wish: Wish = {}): Sent {
-  const { key = KEY, next = null, headerPrefix = 'Service', isEncrypted = false, now = NOW } = wish;
-  const plain = wish.body ?? Buffer.from('{"id":70012,"name":"Zoë"}');
+export function sent(options: Options = {}): Sent {
+  const { key = KEY, next = null, headerPrefix = 'Service', isEncrypted = false, now = NOW } = options;
+  const plain = options.body ?? Buffer.from('{"id":70012,"name":"Zoë"}');
   const body = isEncrypted ? encryptBody(plain, TYPE, key) : plain;
   const list = headersOf({
     event: {
@@ -45,7 +45,7 @@ export function sent(wish: Wish = {}): Sent {
     webhookId: 2281,
     attempt: 2,
     body,
-    contentType: wish.contentType ?? (isEncrypted ? ENCRYPTED_TYPE : TYPE),
+    contentType: options.contentType ?? (isEncrypted ? ENCRYPTED_TYPE : TYPE),
     now,
     headerPrefix,
     userAgent: 'Halcyon/test',

@@ -1,13 +1,13 @@
 /**
- * Loaded before the program: ends the process, as a crash in native code would, when bytes are signed that have the marker
- * in them. Nothing of the program sees it coming, and nothing of it runs afterwards.
+ * Loaded before the program: ends the process, as a crash in native code would, when bytes with the marker are signed.
+ * The program cannot handle it, and none of its code runs afterwards.
  */
 import { Hmac } from 'node:crypto';
 
 const MARKER = 'ends-the-process';
 
 type Update = (this: Hmac, data: string | Uint8Array) => Hmac;
-// eslint-disable-next-line typescript/unbound-method -- It is called with the one it was called on.
+// eslint-disable-next-line typescript/unbound-method -- Called with its own receiver.
 const { update } = Hmac.prototype as { update: Update };
 
 Hmac.prototype.update = function (this: Hmac, data: string | Uint8Array): Hmac {

@@ -1,4 +1,4 @@
-/** A worker and a publisher as processes, and stores whose webhooks lead where a test says, made and fed over the API. */
+/** A worker and a publisher as processes, and stores with webhooks to given addresses, created and published to over the API. */
 import { readFile } from 'node:fs/promises';
 import type { Sql } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
@@ -17,9 +17,9 @@ export type Fixture = {
   addStore: (urls: readonly string[]) => Promise<Store>;
   /** One event each. */
   publish: (store: Store, resources: readonly object[]) => Promise<void>;
-  /** How many of these webhooks an attempt was made at. */
+  /** Returns how many of these webhooks had an attempt. */
   tried: (webhooks: readonly number[]) => Promise<number>;
-  /** Resident memory of the worker now, in MiB. */
+  /** Returns the present resident memory of the worker in MiB. */
   rssMiB: () => Promise<number>;
   metrics: () => Promise<Exposition>;
   isWorkerOver: () => boolean;

@@ -1,14 +1,14 @@
-/** Receivers as nobody wants them, in bytes on a socket, and the outcome that each of them gets. */
+/** Hostile receivers, in bytes on a socket, and the outcome of the attempts at each of them. */
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 
 export type Kind = {
-  /** The attempt's outcome, as those who may see the webhook read it under svc:logs. */
+  /** The attempt's outcome, as shown under svc:logs. */
   outcome: string;
   status: number | null;
-  /** Over TLS, where it shows itself before anything is said; the name of its server. */
+  /** Over TLS, if it misbehaves before the first byte of HTTP; the name of its server. */
   tls?: 'stranger' | 'expired' | 'deaf';
-  /** What it does with a request that has arrived whole. */
+  /** What it does with a complete request. */
   answer: (socket: Socket) => void;
 };
 

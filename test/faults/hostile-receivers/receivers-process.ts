@@ -1,6 +1,6 @@
 /**
- * Hostile, tame and measured receivers in a process of their own: one plain port on all of 127/8, where the address says who
- * is meant (`addressOf`), a port for each way in which TLS fails, and a proxy that nobody is to ask.
+ * Hostile, tame and measured receivers in a process of their own: one plain port on all of 127/8, where the address selects the
+ * receiver (`addressOf`), a port for each way in which TLS fails, and a proxy that must not be used.
  */
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
@@ -11,7 +11,7 @@ import { KINDS, NAMES } from './kinds.ts';
 
 export type Given = { stranger: KeyPair; expired: KeyPair; isHostile: boolean };
 export type Ports = { plain: number; stranger: number; expired: number; deaf: number; proxy: number };
-/** In milliseconds from publishing to arrival, since it was asked last; and how often a proxy was asked. */
+/** In milliseconds from publishing to arrival, since the last query; and how often the proxy was used. */
 export type Seen = { latenciesMs: number[]; proxied: number };
 
 /** CLOCK_MONOTONIC, the same in all processes of this machine. */
@@ -24,7 +24,7 @@ const LOW_PRIORITY = 10;
 let latenciesMs: number[] = [];
 let proxied = 0;
 
-/** Calls with the body of each request that has arrived whole. */
+/** Calls `onBody` with the body of each complete request. */
 function onRequests(socket: Socket, take: (body: string) => void): void {
   let got: Buffer = Buffer.alloc(0);
   socket.setNoDelay(true).on('error', () => socket.destroy());
@@ -80,7 +80,7 @@ process.on('message', (asked: Given | 'seen') => {
     latenciesMs = [];
     return;
   }
-  // They stand for other machines: what they burn is not to be taken from the worker.
+  // They stand for other machines: their processor time must not be taken from the worker.
   if (asked.isHostile) setPriority(LOW_PRIORITY);
   void open(asked).then((ports) => process.send?.(ports));
 });

@@ -1,4 +1,4 @@
-/** The receivers' process, and the addresses at which each of them is found. */
+/** The receivers' process, and the addresses of each of them. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Endings } from '../../setup/endings.ts';
@@ -10,16 +10,16 @@ const MEASURED = 10;
 
 export type Receivers = {
   proxy: string;
-  /** Of those that are measured. */
+  /** Of the measured ones. */
   measured: readonly string[];
   /** By kind, in the order of `NAMES`, as many well-behaved ones. */
   tame: readonly (readonly string[])[];
   hostile: readonly (readonly string[])[];
-  /** What was seen since this was asked last. */
+  /** Returns the counts since the last query. */
   seen: () => Promise<Seen>;
 };
 
-/** An address each, so each is an origin of its own. */
+/** Each has an address, and so an origin, of its own. */
 const urlsAt = (who: number, kind: number, count: number, port: number, scheme = 'http'): string[] =>
   Array.from({ length: count }, (_, n) => `${scheme}://127.${who}.${kind}.${n + 1}:${port}/hook`);
 
@@ -38,7 +38,7 @@ function startProcess(ends: Endings) {
   };
 }
 
-/** Two processes: what the hostile ones burn would be a delay of those that are measured otherwise. */
+/** Two processes: the load of the hostile ones would otherwise delay the measured ones. */
 export async function startReceivers(ends: Endings, given: Omit<Given, 'isHostile'>): Promise<Receivers> {
   const [askHostile, askTame] = [startProcess(ends), startProcess(ends)];
   const hostile = await askHostile<Ports>({ ...given, isHostile: true });

@@ -1,4 +1,4 @@
-/** Locks the row of a resource in a transaction, says so, and keeps it until it is killed. */
+/** Locks the row of a resource in a transaction, prints that, and keeps the lock until it is killed. */
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 

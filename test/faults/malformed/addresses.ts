@@ -1,4 +1,4 @@
-/** Addresses that lead nowhere, or somewhere by a way that nobody should go: paths and queries. */
+/** Addresses that do not exist, or that are spelled in an unsafe way: paths and queries. */
 import * as fc from 'fast-check';
 import type { Fixture, Spot } from './fixture.ts';
 import { listed } from './listed.ts';
@@ -29,7 +29,7 @@ const STRANGE_WORDS = listed(
 const OPERATORS = listed(' ¦  ¦ :not ¦ :greaterthan ¦ :lessthan ¦ :like ¦ :in');
 
 const encode = (text: string): string => encodeURIComponent(text.toWellFormed());
-/** As a URL may not be spelt, but parsers let through. */
+/** Spellings that are invalid in a URL, but accepted by parsers. */
 const mangled = fc.constantFrom(
   ...listed('% ¦ %zz ¦ %ff ¦ %c0%80 ¦ %ED%A0%80 ¦ %u0041 ¦ %00 ¦ %2 ¦ %% ¦ %25zz ¦ + ¦ && ¦ == ¦ [] ¦ %5B%5D'),
 );

@@ -1,11 +1,11 @@
-/** Bodies that are not what they should be: JSON, forms and XML, cut, garbled, mislabelled, mis-spelt. */
+/** Malformed bodies: JSON, forms and XML, cut, garbled, mislabelled, misspelt. */
 import * as fc from 'fast-check';
 import { bodiesFor, noise } from '../../security/json-texts.ts';
 import type { Fixture, Spot } from './fixture.ts';
 import { listed } from './listed.ts';
 import { messageOf, type Message } from './message.ts';
 
-/** What no text in UTF-8 holds: stray bytes, overlong spellings, surrogates, too high; and marks of other encodings. */
+/** Bytes that are invalid in UTF-8: stray bytes, overlong spellings, surrogates, too high; and marks of other encodings. */
 const BROKEN = ['ff', 'c080', 'eda080', 'f4908080', 'c3', 'efbbbf', 'fffe', '00', '1f8b08', 'e0a0'].map((hex) =>
   Buffer.from(hex, 'hex'),
 );
@@ -106,7 +106,7 @@ function bodies({ input }: Spot): fc.Arbitrary<readonly [Buffer, string]> {
   );
 }
 
-/** Also to methods that take none: what nobody reads must harm nobody. */
+/** Also to methods without a body: unread bytes must do no harm. */
 export function malformedBodies(fixture: Fixture): fc.Arbitrary<Message> {
   const encoding = fc.constantFrom(...Array.from({ length: 12 }, () => ''), 'gzip', 'br', 'identity', 'x');
   const accept = fc.constantFrom(...fixture.mediaTypes, '*/*');

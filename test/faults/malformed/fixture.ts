@@ -1,4 +1,4 @@
-/** Where malformed requests go: every operation of every route, with ids of things that are there. */
+/** The targets of malformed requests: every operation of every route, with ids of existing objects. */
 import type { TSchema } from 'typebox';
 import { formats } from '#hypermedia/render.ts';
 import { startFurnishedApp, type FurnishedApp } from '../../setup/furnished.ts';
@@ -10,20 +10,20 @@ export type Header = readonly [name: string, value: string];
 export type Spot = {
   method: string;
   path: string;
-  /** What the operation takes; undefined where it takes nothing, or is a page's or a protocol's. */
+  /** The input of the operation; undefined without input, or for a page or a protocol. */
   input: TSchema | undefined;
-  /** Whether errors come in the one shape; pages and protocols have their own. */
+  /** Whether errors have the common format; pages and protocols have their own. */
   isResource: boolean;
 };
 
-/** A read that succeeds, and whose. */
+/** A read that succeeds, and its credentials. */
 export type Good = { path: string; who: readonly Header[] };
 
 export type Fixture = {
   app: FurnishedApp;
   spots: readonly Spot[];
   good: readonly Good[];
-  /** Ways to be somebody: a store's app, the platform, a person, nobody. */
+  /** The kinds of credentials: a store's app, the platform, a person, none. */
   credentials: readonly (readonly Header[])[];
   mediaTypes: readonly string[];
 };
@@ -35,7 +35,7 @@ async function signIn(baseUrl: string): Promise<readonly Header[]> {
   const browser = createBrowser(baseUrl);
   await browser.signIn('owner@example.com', 'a long password');
   const cookie = browser.cookie();
-  if (cookie === undefined) throw new Error('Nobody could sign in');
+  if (cookie === undefined) throw new Error('The sign-in failed');
   return [
     ['Cookie', cookie],
     ['Accept', 'text/html'],
@@ -43,7 +43,7 @@ async function signIn(baseUrl: string): Promise<readonly Header[]> {
   ];
 }
 
-/** A read that succeeds, with the token that it takes; undefined where it is another's or a person's own. */
+/** Returns a read that succeeds, with its token; undefined if both tokens lack access. */
 async function goodRead({ baseUrl, token, platformToken }: FurnishedApp, path: string): Promise<Good | undefined> {
   for (const who of [token, platformToken].map(bearer)) {
     const { status } = await fetch(baseUrl + path, {
@@ -63,7 +63,7 @@ export async function openFixture(): Promise<Fixture> {
     input,
     isResource: true,
   }));
-  const doors = routeTable(app.baseUrl)
+  const rawEndpoints = routeTable(app.baseUrl)
     .filter(({ kind }) => kind === 'raw')
     .flatMap(({ path, operations }) =>
       Object.keys(operations).map((method): Spot => ({ method, path: at(path), input: undefined, isResource: false })),
@@ -73,7 +73,7 @@ export async function openFixture(): Promise<Fixture> {
   );
   return {
     app,
-    spots: [...resources, ...doors],
+    spots: [...resources, ...rawEndpoints],
     good: reads.filter((read) => read !== undefined),
     credentials: [bearer(app.token), bearer(app.platformToken), await signIn(app.baseUrl), [VERSION]],
     mediaTypes: formats.flatMap(({ mediaTypes }) => mediaTypes),

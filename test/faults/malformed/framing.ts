@@ -1,4 +1,4 @@
-/** What is hardly HTTP: each on a connection of its own, as nobody can say where the next request begins. */
+/** Input that is barely HTTP: each on a connection of its own, because the start of a next request would be ambiguous. */
 import * as fc from 'fast-check';
 import type { Fixture, Spot } from './fixture.ts';
 import { listed } from './listed.ts';
@@ -54,7 +54,7 @@ function heads({ app, credentials }: Fixture, spot: Spot): fc.Arbitrary<Message>
     method: spot.method,
     target: spot.path,
     version: 'HTTP/1.1',
-    // As everywhere: no DELETE that is in order.
+    // As everywhere: no valid DELETE.
     lines: [
       `Host: ${host}`,
       'If-Match: "stale"',

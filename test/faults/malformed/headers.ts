@@ -1,10 +1,10 @@
-/** Headers that say nothing, too much, or what nobody can mean. The request around them is whole. */
+/** Headers that are empty, too long or malformed. The rest of the request is valid. */
 import * as fc from 'fast-check';
 import type { Header, Fixture } from './fixture.ts';
 import { listed } from './listed.ts';
 import { messageOf, type Message } from './message.ts';
 
-/** What a header may hold on the wire (RFC 9110 §5.5): visible characters, blanks, and bytes above. */
+/** The bytes that a header may contain (RFC 9110 §5.5): visible characters, blanks, and bytes above. */
 const characters = fc.constantFrom(
   ...Array.from({ length: 256 }, (_, code) => String.fromCharCode(code)).filter((at) =>
     /[\t\x20-\x7e\x80-\xff]/.test(at),
@@ -27,7 +27,7 @@ function accepted(mediaTypes: readonly string[]) {
     .map((list) => list.map((part) => part.join('')).join(', '));
 }
 
-/** None that begins with the version of something: that one would be let through. */
+/** None that begins like a valid version: that one would be accepted. */
 const TAGS = listed(
   ' ¦ * ¦ "" ¦ "a" ¦ W/"a" ¦ w/"a" ¦ "a ¦ a" ¦ "a""b" ¦ *, "a" ¦ "-1-x" ¦ "\xff" ¦ , ¦ "1- ¦ W/ ¦ "0-0", "x-1"',
 );
@@ -79,7 +79,7 @@ function oneOf(mediaTypes: readonly string[]): fc.Arbitrary<Header> {
   );
 }
 
-/** More than this ends the connection, which is framing's to try. */
+/** More than this ends the connection, which framing.ts covers. */
 const HEAD_BYTES_MAX = 24_000;
 
 function within(list: readonly Header[]): readonly Header[] {
@@ -87,7 +87,7 @@ function within(list: readonly Header[]): readonly Header[] {
   return list.filter(([name, value]) => (bytes += name.length + value.length) < HEAD_BYTES_MAX);
 }
 
-/** One to five of them over those that would do; some twice; now and then three hundred. */
+/** One to five of them over valid ones; some twice; now and then three hundred. */
 export function malformedHeaders(fixture: Fixture): fc.Arbitrary<Message> {
   const some = fc.array(oneOf(fixture.mediaTypes), { minLength: 1, maxLength: 5 });
   const twice = some.map((list) => [...list, ...list]);

@@ -1,7 +1,7 @@
-/** What people have made, row by row: what a run of requests must not lose or change but where it answered with success. */
+/** All rows of users' data: requests may lose or change a row only with a successful answer. */
 import type { Sql } from '#db/pool.ts';
 
-/** The tables with the columns that name a row. */
+/** The tables with the columns that identify a row. */
 const TABLES = {
   users: ['id'],
   store: ['id'],
@@ -16,7 +16,7 @@ const TABLES = {
   event: ['resource_type', 'id'],
 } as const;
 
-/** By table and the names of a row, the hash of all of it. */
+/** By table and identity of a row, the hash of the whole row. */
 export type Kept = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 export async function readKept(sql: Sql): Promise<Kept> {
@@ -31,7 +31,7 @@ export async function readKept(sql: Sql): Promise<Kept> {
 
 export type Difference = { lost: string[]; changed: string[]; added: string[] };
 
-/** Each row as `table/names`. */
+/** Each row as `table/identity`. */
 export function differenceOf(before: Kept, after: Kept): Difference {
   const difference: Difference = { lost: [], changed: [], added: [] };
   for (const [table, rows] of before) {

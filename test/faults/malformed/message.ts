@@ -1,4 +1,4 @@
-/** A request as bytes. Whoever writes them means every one of them, so nothing is added or put in order. */
+/** A request as bytes, exactly as given: nothing is added or reordered. */
 import type { Header, Fixture, Spot } from './fixture.ts';
 
 export type Message = {
@@ -17,13 +17,13 @@ export type Parts = {
   contentType?: string;
 };
 
-/** A well-framed request: the length is true, whatever stands in it. A repeated name replaces the earlier one. */
+/** A well-framed request: the length is right, whatever the content. A repeated name replaces the earlier one. */
 export function messageOf({ app }: Fixture, { spot, headers, body, contentType, ...parts }: Parts): Message {
   const { method = spot.method, target = spot.path } = parts;
   const own: Header[] = [['Host', new URL(app.baseUrl).host]];
   if (contentType !== undefined) own.push(['Content-Type', contentType]);
   if (body !== undefined) own.push(['Content-Length', String(body.length)]);
-  // What must not happen by accident: a DELETE that is in order.
+  // Must not happen by accident: a valid DELETE.
   if (method === 'DELETE') own.push(['If-Match', '"stale"']);
   const lines = [...own, ...headers].map(([name, value]) => `${name}: ${value}`);
   const head = Buffer.from([`${method} ${target} HTTP/1.1`, ...lines, '', ''].join('\r\n'), 'latin1');
@@ -35,10 +35,10 @@ export function messageOf({ app }: Fixture, { spot, headers, body, contentType, 
   };
 }
 
-/** Ends what is half: whatever a server still waits for, this is it or cannot be. */
+/** Completes a partial request: this is either the rest that the server waits for, or invalid. */
 const END = `\r\n\r\n${'~'.repeat(200)}\r\n\r\n`;
 
-/** Bytes as they are, and then what ends the connection, for one of their own. */
+/** Raw bytes, then the end of the connection, on a connection of their own. */
 export function raw(spot: Spot, text: string): Message {
   return {
     method: spot.method,

@@ -1,4 +1,4 @@
-/** Sends malformed requests over several connections at once, good ones in between, and keeps what came back. */
+/** Sends malformed requests over several connections at once, with valid ones in between, and records the answers. */
 import * as fc from 'fast-check';
 import { wrongInError } from '../../security/error-shape.ts';
 import { malformedPaths, malformedQueries } from './addresses.ts';
@@ -29,11 +29,11 @@ export type Success = { method: string; target: string; status: number; location
 
 export type Report = {
   sent: number;
-  /** By family, how often each status came; `closed` where the connection ended without an answer. */
+  /** By family, the count of each status; `closed` if the connection ended without an answer. */
   statuses: Record<string, Record<string, number>>;
-  /** Requests with an answer that nobody may get, or none: what was wrong, and the request as text. */
+  /** Requests with an answer that must not happen, or without one: what was wrong, and the request as text. */
   wrong: string[];
-  /** Good requests in between, and those of them that did not succeed. */
+  /** Valid requests in between, and those of them that did not succeed. */
   good: { asked: number; refused: string[] };
   successes: Success[];
 };
@@ -46,7 +46,7 @@ function wrongIn({ isResource, method }: Message, { status, head, body }: Answer
   if (!(status >= 200 && status < 500)) return `status ${status}`;
   const isShaped =
     isResource && status >= 400 && method !== 'HEAD' && /content-type: application\/hal\+json/i.test(head);
-  // Node's own answer to what nobody can expect.
+  // Node's own answer to an Expect that it does not support.
   return isShaped && status !== 417 ? wrongInError(status, body.toString()) : undefined;
 }
 
@@ -70,7 +70,7 @@ const goodMessages = (fixture: Fixture): readonly Message[] =>
     return messageOf(fixture, { spot, headers: who });
   });
 
-/** A batch with a good request at its end; everything has to be answered, on the one connection. */
+/** A batch with a valid request at its end; everything has to be answered, on the one connection. */
 async function sendTogether(line: Line, family: string, batch: readonly Message[], good: Message, report: Report) {
   const answers = await line.ask([...batch, good]);
   if (answers.length <= batch.length) {
@@ -84,7 +84,7 @@ async function sendTogether(line: Line, family: string, batch: readonly Message[
   if (status !== 200 && report.good.refused.length < SHOWN_MAX) report.good.refused.push(`${status} to ${shown(good)}`);
 }
 
-/** What is hardly HTTP may end the connection; whatever is answered counts as for any other. */
+/** Input that is barely HTTP may end the connection; an answer counts as for any other. */
 async function sendAlone(port: number, family: string, message: Message, report: Report): Promise<void> {
   const answers = await askAlone(port, message, {
     timeoutMs: ANSWER_TIMEOUT_MS,

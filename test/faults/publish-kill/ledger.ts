@@ -1,8 +1,8 @@
-/** What requests have left in the tables, counted; and what one leaves that was published whole. */
+/** Counts of the rows that requests have left; and the expected counts of one that was published completely. */
 import type { Sql } from '#db/pool.ts';
 import type { Request } from './load.ts';
 
-/** Deliveries by the resource of the event, as `webhooks` webhooks of that resource make them. */
+/** Deliveries by the resource of the event, as `webhooks` webhooks of that resource create them. */
 export type Webhooks = Readonly<Record<string, number>>;
 
 export type Left = {
@@ -28,7 +28,7 @@ export function wholeOf({ events, keys }: Request, webhooks: Webhooks): Left {
     events: types.length,
     derived,
     deliveries: all.reduce((sum, type) => sum + (webhooks[type] ?? 0), 0),
-    // The latest version of a resource that others publish too is told of by somebody else.
+    // The latest version of a shared resource may belong to another request.
     resources: all.length - events.filter(({ resource }) => resource.id.startsWith('shared')).length,
     terms: derived,
     keys: keys.length,
@@ -36,8 +36,8 @@ export function wholeOf({ events, keys }: Request, webhooks: Webhooks): Left {
 }
 
 /**
- * By request. A derived event is told by the subscription it is about. A resource counts where its latest version is that
- * of the event, a key where all events it stands for are there.
+ * By request. A derived event is identified by its subscription. A resource counts if its latest version is that
+ * of the event, a key if all its events are there.
  */
 export async function readLeft(sql: Sql): Promise<(n: number) => Left> {
   const rows = await sql<({ n: number } & Left)[]>`
@@ -70,7 +70,7 @@ export async function readLeft(sql: Sql): Promise<(n: number) => Left> {
   return (n) => byRequest.get(n) ?? NOTHING;
 }
 
-/** The resources that everybody published: the version each has, how many events there are of it, and their versions. */
+/** The shared resources: the version of each, the number of its events, and their versions. */
 export async function readShared(sql: Sql) {
   return sql<{ id: string; version: number; isLatest: boolean; events: number; versions: number[] }[]>`
   select r.id, r.version, r.event_id = (array_agg(e.id order by e.version desc))[1] as "isLatest", count(*) as events,
@@ -81,7 +81,7 @@ export async function readShared(sql: Sql) {
   order by r.id`;
 }
 
-/** What nobody can be waiting for any more has left the tables as they stay. */
+/** Waits for statements of killed servers to end, so that the tables do not change any more. */
 export async function processesAtWork(sql: Sql): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select count(*) as n from pg_stat_activity

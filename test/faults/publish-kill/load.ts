@@ -1,4 +1,4 @@
-/** What is published while servers are killed: each request says of itself, in what it leaves, which one it was. */
+/** The requests that are sent while servers are killed: the rows that each leaves identify it. */
 import * as fc from 'fast-check';
 
 const ARRAY_EVENTS = 20;
@@ -17,14 +17,14 @@ export type Request = {
   events: readonly Event[];
   /** The key of the header. */
   key: string | undefined;
-  /** All keys under which it leaves something. */
+  /** All keys under which it leaves a row. */
   keys: readonly string[];
   answer: 'published' | 'none';
 };
 
 export type Shape = { kind: 'single' | 'subscription' | 'array'; keyed: 'header' | 'events' | 'not'; shared: number };
 
-/** Half of them have no key: of those it is never asked again what became of them. */
+/** Half of them have no key: these are never repeated. */
 export const shapes = fc.noBias(
   fc.record({
     kind: fc.constantFrom('single', 'subscription', 'array'),
@@ -40,7 +40,7 @@ const transaction = (n: number, id: string): Event => ({
 
 const customer = (n: number, id: string): Event => ({ event: 'customer/created', resource: { id, request: n } });
 
-/** A first version that is active: a step in its life is derived of it, and a term. */
+/** A first version that is active: it derives a lifecycle event and a term. */
 const subscription = (n: number, id: string): Event => ({
   event: 'subscription/created',
   resource: {

@@ -1,6 +1,6 @@
 /**
- * The same question answered in another way: a store's year replayed day by day from what was published, with fractions that
- * are never rounded but once, and with sets of who has been there. Nothing of the product is used.
+ * The independent calculation: a store's year replayed day by day from the published versions, with fractions that
+ * are rounded only once, and with sets of subscriptions. Uses no code of the product.
  */
 import type { Change } from './year.ts';
 
@@ -15,7 +15,7 @@ const multiply = ([a, b]: Fraction, [c, d]: Fraction): Fraction => [a * c, b * d
 
 const MONTHS_OF: Record<string, Fraction> = { m: [1n, 1n], y: [12n, 1n], w: [84n, 365n], d: [12n, 365n] };
 
-/** The amount of a month in millionths: how many months a period has, turned upside down. */
+/** The amount of a month in millionths: the inverse of the number of months in a period. */
 function monthly({ frequency, price, options, quantity }: Change): bigint {
   const each = options.reduce((sum, option) => add(sum, fractionOf(option)), fractionOf(price));
   const period = multiply(each, [BigInt(quantity), 1n]);
@@ -77,13 +77,13 @@ export function replay(days: readonly string[], changes: ReadonlyMap<string, rea
       everIn.add(`${id} ${currency}`);
     }
     before = now;
-    const told = [...counts]
+    const sums = [...counts]
       .toSorted(([a], [b]) => a.localeCompare(b))
       .map(([currency, count]) => {
         const { active, mrr, ...moves } = count;
         const rest = Object.entries(moves).map(([name, amount]) => `"${name}":${textOf(amount)}`);
         return `{"currency_code":"${currency}","mrr":${textOf(mrr)},"active_count":${active},${rest.join(',')}}`;
       });
-    return `[${told.join(',')}]`;
+    return `[${sums.join(',')}]`;
   });
 }

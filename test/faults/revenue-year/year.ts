@@ -1,4 +1,4 @@
-/** A year in the life of some hundred subscriptions, made up from a seed: what is published of them on which day. */
+/** A generated year of some hundred subscriptions, from a seed: the versions to publish on each day. */
 
 export type Change = {
   id: string;
@@ -30,7 +30,7 @@ export function seeded(seed: number) {
 const FREQUENCIES = ['1m', '1m', '3m', '1y', '.5m', '2w', '1w', '30d', '1d', '7m', '2y'];
 const CURRENCIES = ['EUR', 'EUR', 'EUR', 'USD', 'JPY'];
 
-/** For each of the days what is published then; a subscription may change several times on one. */
+/** The versions to publish for each day; a subscription may change several times on one. */
 export function madeUp(days: readonly string[], subscriptions: number, random: () => number): Map<string, Change[]> {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
   const price = () => `${Math.floor(random() * 200)}.${String(Math.floor(random() * 10_000)).padStart(4, '0')}`;

@@ -1,4 +1,4 @@
-/** What can be done, as Siren tells it, with values made up for each field. */
+/** The actions of a Siren document, with generated values for each field. */
 import { randomUUID } from 'node:crypto';
 import type { Values } from './readers.ts';
 
@@ -15,14 +15,14 @@ export function actionsIn(text: string): readonly SirenAction[] {
   return (JSON.parse(text) as { actions?: readonly SirenAction[] }).actions ?? [];
 }
 
-/** What a field may be called by what it is: the rules that no schema can write down. */
+/** Values of fields by name, for rules that no schema can express. */
 const byName: Readonly<Record<string, string>> = {
   email: 'crawler@example.com',
   domain: 'crawler.example.com',
   time_zone: 'Europe/Berlin',
   query: 'fields=id',
   url: 'https://crawler.example.com/hook',
-  // With it, there could be no url.
+  // With it, a url would not be allowed.
   is_held: '0',
   redirect_uris: 'https://crawler.example.com/callback',
   headers: '',
@@ -33,7 +33,7 @@ const byName: Readonly<Record<string, string>> = {
 function made({ name, type, min, value }: SirenField): string {
   const named = byName[name];
   if (named !== undefined) return named;
-  // A new one, each time.
+  // A new one each time.
   if (name === 'encryption_key') return `made up by a crawler: ${randomUUID()}`;
   if (Array.isArray(value)) {
     const choices = value as readonly { value: string | number; selected?: boolean }[];
@@ -43,17 +43,17 @@ function made({ name, type, min, value }: SirenField): string {
   return typeof value === 'string' && value !== '' ? value : 'made up by a crawler';
 }
 
-/** A value for each field (`all`), or for those that are required. Fields that depend on each other are left to one. */
+/** Returns a value for each field (`all`), or for the required ones. Of fields that exclude each other, one is filled. */
 export function fill({ fields = [] }: SirenAction, all: boolean): Values {
-  // It ends what the others begin.
+  // It ends the resource that the other actions need.
   if (all && fields.some(({ name }) => name === 'finish')) return { finish: '1' };
   const wanted = fields.filter((field) => {
     const isRequired = field.class.includes('required');
-    // Whoever may be sent something again need not be told of which event.
+    // A resend to one webhook needs no event.
     const isNarrowing = field.name === 'event' && !isRequired;
     return (all || isRequired) && field.name !== 'events' && !isNarrowing && byName[field.name] !== '';
   });
-  // What a format needs is no property of its schema.
+  // A requirement of a format is no property of its schema.
   const needed = fields.filter(({ name }) => name === 'encryption_key');
   return Object.fromEntries(
     [...new Set([...wanted, ...needed])].map((field) => [

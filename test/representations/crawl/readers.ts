@@ -1,4 +1,4 @@
-/** What a client of each format sees in an answer: links, and how it would write a body. Written apart from the renderers. */
+/** What a client of each format sees in a response: links, and how it writes a body. Independent of the renderers. */
 import { XMLParser } from 'fast-xml-parser';
 
 export type Seen = { rel: string; href: string };
@@ -8,7 +8,7 @@ export type Reader = {
   name: string;
   accept: string;
   contentType: string;
-  /** Links, templated ones left out; `rel` without a prefix, empty where the format has none. */
+  /** Links without templated ones; `rel` without a prefix, empty if the format has none. */
   linksIn: (text: string) => Seen[];
   bodyOf: (values: Values) => string;
 };

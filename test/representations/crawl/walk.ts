@@ -1,4 +1,4 @@
-/** Follows every link from home, in one format, and remembers what it met. */
+/** Follows every link from home, in one format, and records what it found. */
 import assert from 'node:assert/strict';
 import type { Inhabited } from '../../setup/inhabited.ts';
 import type { Reader, Seen } from './readers.ts';
@@ -7,10 +7,10 @@ export type Met = { pages: Map<string, string>; rels: Set<string> };
 
 const PAGES_MAX = 1_000;
 
-/** /authorize wants a request of its own, and the contract has it say so with a 400 page: no page may link to it. */
+/** /authorize needs its own parameters, and the contract requires a 400 page without them: no page may link to it. */
 const isForOthers = ({ href }: Seen): boolean => href === '/authorize';
 
-/** Every address that is reached by links from home with this token, by GET. Fails on anything broken. */
+/** Requests every address that links from home lead to with this token, by GET. Fails on any broken link. */
 export async function walk(
   fixture: Inhabited,
   reader: Reader,
@@ -24,7 +24,7 @@ export async function walk(
     const response = await fixture.call('GET', next.href, { ...caller, accept: reader.accept });
     const text = await response.text();
     const where = `${reader.name}: ${next.href} (${next.rel}), linked from ${next.from}: ${response.status}`;
-    // The endpoints of OAuth take a POST.
+    // The endpoints of OAuth accept POST only.
     if (response.status === 405) {
       assert.match(response.headers.get('allow') ?? '', /POST/, where);
       continue;

@@ -1,4 +1,4 @@
-/** All that a server logs at the finest level, without redaction, and all that the process prints meanwhile. */
+/** Captures the log of a server at the finest level, without redaction, and the output of the process meanwhile. */
 import { after } from 'node:test';
 import { pino } from 'pino';
 import type { Log } from '#core/log.ts';
@@ -7,7 +7,7 @@ export type Capture = { log: Log; text: () => string; clear: () => void };
 
 export function captureLogs(): Capture {
   const lines: string[] = [];
-  // Redaction is the second lock: here the first one is tried, which is that nobody logs a secret at all.
+  // Redaction is the second protection: this checks the first one, that no secret is logged at all.
   const log: Log = pino({ level: 'trace', base: null }, { write: (line: string) => void lines.push(line) });
   for (const stream of [process.stdout, process.stderr]) {
     const write = stream.write.bind(stream);

@@ -1,10 +1,10 @@
-/** Looks for known secrets, and for half of one, in whatever spelling a table or a log may hold it. */
+/** Searches for known secrets, and for half of one, in each spelling that a table or a log may have. */
 import type { Sql } from '#db/pool.ts';
 
-/** A half of a secret is too much as well. */
+/** Half of a secret is a leak as well. */
 const PIECE_LENGTH = 16;
 
-/** The bytes as base64, wherever in a longer text they stand: what the neighbours decide of it is cut off. */
+/** The bytes as base64 at any position within a longer text: characters that depend on the neighbours are cut off. */
 const inBase64 = (bytes: Buffer): string[] =>
   [0, 1, 2].flatMap((before) => {
     const text = Buffer.concat([Buffer.alloc(before), bytes])
@@ -14,7 +14,7 @@ const inBase64 = (bytes: Buffer): string[] =>
     return [inner, inner.replaceAll('+', '-').replaceAll('/', '_')];
   });
 
-/** The random part, without the prefix that says what it is, as it can be written down. */
+/** The random part, without its prefix, in each spelling. */
 function spellingsOf(secret: string): string[] {
   const random = secret.replace(/^(?:hal_[a-z]{2}_|whsec_)/, '');
   const bytes = Buffer.from(random);
@@ -42,7 +42,7 @@ function piecesOf(secrets: ReadonlyMap<string, string>): Map<string, string> {
 }
 
 /**
- * Which of the secrets, by their names, stand in the text, each once with what stands around it. Secrets are 16 characters
+ * Returns the names of the secrets that are in the text, each once with its surroundings. Secrets are 16 characters
  * or longer.
  */
 export function findSecrets(text: string, secrets: ReadonlyMap<string, string>): string[] {

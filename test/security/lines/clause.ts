@@ -1,14 +1,14 @@
-/** One thing that must hold, and what shows that it does. */
+/** One security requirement and its tests. */
 export type Clause = {
   /** In the words of the design. */
   clause: string;
-  /** `<file> > <name>`; the name as it stands in the source, with what a template leaves open. */
+  /** `<file> > <title>`; the title as it is in the source, with the placeholders of a template. */
   tests: readonly string[];
-  /** What an attacker gains where the clause does not hold: then a mutation that breaks it must be caught. */
+  /** What an attacker gains if the clause is broken: then a mutation test must exist. */
   guards?: 'secret' | 'code' | 'redirect';
-  /** Names of patches in test/mutations, without their ending. */
+  /** Names of patches in test/mutations, without their extension. */
   mutations?: readonly string[];
-  /** What of it is proved elsewhere or not yet, and why. */
+  /** Which part is proved elsewhere or not yet, and why. */
   later?: string;
 };
 

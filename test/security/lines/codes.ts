@@ -10,7 +10,7 @@ export const codes: readonly Clause[] = [
   {
     clause: '50 parallel redemptions over two processes give exactly one 200',
     tests: [
-      'test/faults/two-servers.test.ts > of fifty redemptions of a code in two processes one succeeds, and no token is left over',
+      'test/faults/two-servers.test.ts > of fifty redemptions of a code in two processes one succeeds, and no other token is left',
       'test/security/codes.test.ts > fifty parallel redemptions of one code give exactly one 200',
     ],
     guards: 'code',
@@ -21,10 +21,10 @@ export const codes: readonly Clause[] = [
       'reuse by the same client (also after the 30 s) revokes the tokens issued from that code, by anyone else changes nothing',
     tests: [
       'test/security/codes.test.ts > a code that its client presents again ends both tokens, also after the 30 seconds',
-      'test/security/codes.test.ts > a code presented by another client works neither for it nor against its owner',
-      'test/security/codes.test.ts > a used code with another redirect_uri or a verifier is refused without ending anything',
-      'test/security/codes.test.ts > a code that comes again is in the audit once, with whose grant it ended',
-      'test/security/model.test.ts > whatever clients and people do, in whatever order, every token opens what it should and nothing else',
+      'test/security/codes.test.ts > a code presented by another client is rejected, and still works for its own',
+      'test/security/codes.test.ts > a used code with another redirect_uri or verifier is rejected without ending anything',
+      'test/security/codes.test.ts > a reused code is in the audit once, with the grant that it ended',
+      'test/security/model.test.ts > after any sequence of actions of clients and people every token gives the access of the model and no other',
     ],
     guards: 'code',
     mutations: ['reused-code-ends-nothing', 'code-of-another-client'],
@@ -32,8 +32,8 @@ export const codes: readonly Clause[] = [
   {
     clause: 'a wrong client or verifier does not burn it',
     tests: [
-      'test/security/codes.test.ts > a code presented by another client works neither for it nor against its owner',
-      'test/security/codes.test.ts > a code with a challenge is redeemed by its verifier and by nothing else',
+      'test/security/codes.test.ts > a code presented by another client is rejected, and still works for its own',
+      'test/security/codes.test.ts > a code with a challenge is redeemed by its verifier only',
       'test/security/codes.test.ts > redirect_uri is required at the token endpoint and is the same octet for octet',
     ],
     guards: 'code',
@@ -42,14 +42,14 @@ export const codes: readonly Clause[] = [
   {
     clause: 'PKCE S256, wrong/missing verifier, verifier without challenge, `plain` refused',
     tests: [
-      'test/security/codes.test.ts > a code with a challenge is redeemed by its verifier and by nothing else',
-      'test/security/codes.test.ts > a verifier for a code without a challenge is refused',
-      'test/security/codes.test.ts > a public client redeems a code with its verifier, and one without a challenge not at all',
+      'test/security/codes.test.ts > a code with a challenge is redeemed by its verifier only',
+      'test/security/codes.test.ts > a verifier for a code without a challenge is rejected',
+      'test/security/codes.test.ts > a public client redeems a code with its verifier, and never one without a challenge',
       'test/security/authorize.test.ts > a public client must send a challenge',
-      'test/journeys/oauth-errors.test.ts > /authorize with ${what} is told to the client',
-      'src/identity/oauth/pkce.test.ts > the example of RFC 7636 fits',
-      'src/identity/oauth/pkce.test.ts > a wrong, missing, misshapen or unasked verifier does not fit',
-      'src/identity/oauth/pkce.test.ts > a challenge goes with S256 and a method goes with a challenge',
+      'test/journeys/oauth-errors.test.ts > /authorize with ${what} redirects to the client with the error',
+      'src/identity/oauth/pkce.test.ts > the example of RFC 7636 verifies',
+      'src/identity/oauth/pkce.test.ts > a wrong, missing, malformed or unexpected verifier does not verify',
+      'src/identity/oauth/pkce.test.ts > a challenge requires S256, and a method requires a challenge',
     ],
     guards: 'code',
     mutations: [

@@ -5,12 +5,12 @@ export const tokens: readonly Clause[] = [
     clause:
       'a dump of the database and the logs contain no usable token, code, secret or session (grep for known values)',
     tests: [
-      'test/security/at-rest.test.ts > no secret stands in the database, in the log or in what the process prints',
+      'test/security/at-rest.test.ts > no secret is in the database, in the log or in the output of the process',
       'test/security/at-rest.test.ts > the search finds half of a secret in every spelling',
-      'test/security/misplaced-secrets.test.ts > a secret is not said again, neither by an error nor in the log: ${place}',
+      'test/security/misplaced-secrets.test.ts > a secret is repeated neither by an error nor in the log: ${place}',
       'test/journeys/webhook-keys.test.ts > the key is nowhere in the row',
-      'test/security/throttle.test.ts > nobody who was counted can be read from the database',
-      'src/mail/mailer.test.ts > the log says that a mail failed, and nothing of what is in it',
+      'test/security/throttle.test.ts > the database does not reveal the counted subjects',
+      'src/mail/mailer.test.ts > the log says that a mail failed, and contains none of its content',
     ],
     guards: 'secret',
     mutations: [
@@ -25,7 +25,7 @@ export const tokens: readonly Clause[] = [
   {
     clause: '7200 s ± 1',
     tests: [
-      'test/security/bearer.test.ts > an access token works for 7200 seconds and says that it has expired afterwards',
+      'test/security/bearer.test.ts > an access token works for 7200 seconds, and is reported as expired afterwards',
       'test/security/introspect.test.ts > a token is inactive the moment it expires',
     ],
     guards: 'secret',
@@ -34,7 +34,7 @@ export const tokens: readonly Clause[] = [
   {
     clause: 'expired → the exact body',
     tests: [
-      'test/security/bearer.test.ts > an access token works for 7200 seconds and says that it has expired afterwards',
+      'test/security/bearer.test.ts > an access token works for 7200 seconds, and is reported as expired afterwards',
     ],
   },
   {
@@ -42,7 +42,7 @@ export const tokens: readonly Clause[] = [
     tests: [
       'test/security/two-ways.test.ts > an access token in the header and in the body is invalid_request',
       'test/security/two-ways.test.ts > an access token in the query is invalid_request, with one in the header and without',
-      'test/security/two-ways.test.ts > an access token in the body alone is nobody',
+      'test/security/two-ways.test.ts > an access token in the body alone does not authenticate',
     ],
     guards: 'secret',
     mutations: ['token-in-the-body-ignored', 'token-in-the-query-ignored'],
@@ -52,15 +52,15 @@ export const tokens: readonly Clause[] = [
     tests: [
       'test/journeys/oauth.test.ts > fifty parallel refreshes all succeed',
       'test/security/refresh.test.ts > fifty parallel refreshes over two servers all succeed with one and the same successor',
-      'test/faults/two-servers.test.ts > fifty refreshes of a stable token in two processes all give tokens that work, and the same refresh token',
-      'test/faults/two-servers.test.ts > fifty refreshes of a rotating token in two processes agree on one successor, and it works',
+      'test/faults/two-servers.test.ts > fifty refreshes of a stable token in two processes all return valid tokens, and the same refresh token',
+      'test/faults/two-servers.test.ts > fifty refreshes of a rotating token in two processes return one successor, and it works',
     ],
   },
   {
     clause: 'scope can only narrow and never drops the store',
     tests: [
-      'test/journeys/oauth.test.ts > a scope on refresh may only repeat the granted one, and never drops the store',
-      'test/security/refresh.test.ts > a scope that is refused rotates nothing',
+      'test/journeys/oauth.test.ts > the scope of a refresh may only repeat the granted one, and the store always stays',
+      'test/security/refresh.test.ts > a rejected scope rotates nothing',
     ],
     guards: 'secret',
     mutations: ['refresh-widens-the-scope'],
@@ -68,12 +68,12 @@ export const tokens: readonly Clause[] = [
   {
     clause: 'a token for store A reaches nothing of store B (a matrix over every link and every method)',
     tests: [
-      'test/security/tokens-matrix.test.ts > ${method} ${route.path} is nothing to who is not of the store',
-      'test/security/tokens-matrix.test.ts > ${method} ${path} shows and takes nothing of a store that the token is not for',
-      'test/security/tokens-matrix.test.ts > the same addresses are something to who is of the store, or to the platform',
-      'test/security/bearer.test.ts > access to the account ends at the stores of others',
+      'test/security/tokens-matrix.test.ts > ${method} ${route.path} is rejected for callers without access to the store',
+      'test/security/tokens-matrix.test.ts > ${method} ${path} shows and changes nothing of a store that the token is not for',
+      'test/security/tokens-matrix.test.ts > the same addresses answer a member of the store, or the platform',
+      'test/security/bearer.test.ts > access to the account excludes stores of other people',
       'test/security/tenancy.test.ts > ${method} with another store’s token is a 404 at every link of the graph, and changes nothing',
-      'test/security/tenancy.test.ts > a person of another store who is signed in meets nothing either',
+      'test/security/tenancy.test.ts > a signed-in person of another store has no access either',
     ],
     guards: 'secret',
     mutations: ['store-of-somebody-else-reached', 'webhook-of-somebody-else', 'store-of-somebody-else'],
@@ -82,15 +82,15 @@ export const tokens: readonly Clause[] = [
     clause:
       'revoke, password change, user disabled, member removed from the store, client deleted take effect at the next request, in every process',
     tests: [
-      'test/security/every-process.test.ts > what is revoked ends at the next request in every process',
-      'test/security/every-process.test.ts > apps that are to go with the old password end at the next request in every process',
-      'test/security/every-process.test.ts > a user who is disabled is shut out at the next request in every process',
-      'test/security/every-process.test.ts > who is taken out of the store is shut out at the next request in every process',
-      'test/security/every-process.test.ts > a client that is deleted ends at the next request in every process',
+      'test/security/every-process.test.ts > a revoked token is rejected at the next request in every process',
+      'test/security/every-process.test.ts > apps that a new password disconnects are rejected at the next request in every process',
+      'test/security/every-process.test.ts > the token of a user who is disabled is rejected at the next request in every process',
+      'test/security/every-process.test.ts > the token of a user who is removed from the store is rejected at the next request in every process',
+      'test/security/every-process.test.ts > the token of a deleted client is rejected at the next request in every process',
       'test/security/password-change.test.ts > every other session ends at the next request in every process, and this one gets a new id',
-      'test/security/sign-in.test.ts > who is disabled has a wrong password, and signed in already is so no longer, in every process',
-      'test/security/connected.test.ts > what is revoked ends at the next request, in every process, and leaves the list',
-      'test/security/bearer.test.ts > a platform token ends with the trust in its client',
+      'test/security/sign-in.test.ts > the password of a disabled user is wrong, and their sessions end, in every process',
+      'test/security/connected.test.ts > a revoked app ends at the next request, in every process, and leaves the list',
+      'test/security/bearer.test.ts > a platform token ends when its client is no longer trusted',
     ],
     guards: 'secret',
     mutations: [

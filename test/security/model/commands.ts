@@ -1,4 +1,4 @@
-/** What clients and people can do, each with what must come of it. After each of them every token is tried. */
+/** The actions of clients and people, each with its expected result. After each of them every token is tried. */
 import assert from 'node:assert/strict';
 import type { AsyncCommand } from 'fast-check';
 import {
@@ -47,7 +47,7 @@ async function assertAccess(model: Model, real: Real): Promise<void> {
   }
 }
 
-/** A command whose effect on the server and on the model is `run`; afterwards all access is as the model says. */
+/** A command whose effect on the server and on the model is `run`; afterwards all access matches the model. */
 const command = (
   name: string,
   may: (model: Readonly<Model>) => boolean,

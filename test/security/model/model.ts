@@ -1,4 +1,4 @@
-/** What the authorization server should do, as plain values: who has let whom into what, and which tokens came of it. */
+/** The expected state of the authorization server as plain values: the grants and their tokens. */
 export const CLIENTS = ['stable', 'rotating', 'public'] as const;
 export type ClientName = (typeof CLIENTS)[number];
 export const USERS = ['ada', 'bob'] as const;
@@ -24,7 +24,7 @@ export type Model = {
   refresh: RefreshToken[];
   members: Set<`${UserName} ${StoreName}`>;
   disabled: Set<UserName>;
-  /** What happened, so that a run can show that it reached what it is about. */
+  /** Counts of what happened, so that a run can prove that it covered its subject. */
   seen: string[];
 };
 
@@ -48,7 +48,7 @@ export function isMember({ members }: Model, user: UserName, store: StoreName): 
   return members.has(`${user} ${store}`);
 }
 
-/** Whether anything that hangs on the grant may work at this moment. */
+/** Returns whether the tokens of the grant may work at this moment. */
 export function stands(model: Model, { revoked, user, store }: Grant): boolean {
   return !revoked && !model.disabled.has(user) && (store === null || isMember(model, user, store));
 }

@@ -1,6 +1,6 @@
-/** Hosts of urls that lead to what deliveries may not reach, in every spelling that a parser takes for them. */
+/** Hosts of urls that deliveries may not reach, in every spelling that a parser accepts. */
 
-/** Each leads to an address that is not public. No server is asked for any of them. */
+/** Each resolves to an address that is not public, without a query to a name server. */
 export const FORBIDDEN_HOSTS: Readonly<Record<string, readonly string[]>> = {
   'loopback, decimal': ['127.0.0.1', '127.255.255.254', '127.1', '127.0.1', '2130706433', '127.0.0.1.'],
   'loopback, octal and hexadecimal': ['0177.0.0.1', '0177.0.0.01', '017700000001', '00000177.1', '127.000.000.001'],
@@ -60,7 +60,7 @@ export const FORBIDDEN_HOSTS: Readonly<Record<string, readonly string[]>> = {
   'unique local, site-local': ['[fc00::1]', '[fd12:3456::1]', '[fec0::1]'],
 };
 
-/** No address at all, or one that only some programs take for something: refused before anybody looks where it leads. */
+/** No addresses at all, or ones that only some programs accept: rejected before they are resolved. */
 export const UNSOUND_HOSTS: readonly string[] = [
   ['256.0.0.1', '127.0.0.256', '4294967296', '0x100000000', '127.0.0.0.1', '08.0.0.1', '0xg.1'],
   [

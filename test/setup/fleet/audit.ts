@@ -1,19 +1,19 @@
 /**
- * Who wrote what for a shard, and whether it was theirs then: triggers that only tests make.
+ * Records who wrote what for a shard, and whether that worker owned it then: triggers that only tests create.
  *
  * `audit_lease` has a row for each change of a lease, `audit_write` one for each statement of a worker and shard that it
- * wrote to, with what the lease said as the trigger read it. That reading alone would prove little: a worker that does not
- * hold the lease `for share` may read it a moment before it changes hands, and commit a moment after. So a write is placed
- * into the history of its shard by the order of commits, and not by clocks:
+ * wrote to, with the lease as the trigger read it. That reading alone would prove little: a worker that does not
+ * lock the lease `for share` may read it a moment before it changes hands, and commit a moment after. So a write is placed
+ * into the history of its shard by the order of commits, not by clocks:
  *
- * - Changes of one lease are serial: each holds its row's lock until it commits, so their `n` rises in that order.
- * - The trigger of a change takes a snapshot *under that lock*. Whoever held the row `for share` has committed by then
- *   (PostgreSQL takes a transaction out of the list of running ones before it lets go of its locks), so its writes are
- *   visible in the snapshot. Whatever is not visible in it commits after the change took hold.
- * - So a write belongs to the last change whose snapshot does not see it, and must be by the owner that this change made,
- *   and have read that change's fence. What a worker writes without the lock is seen to come after the change it missed.
+ * - Changes of one lease are serial: each locks the row until it commits, so their `n` rises in that order.
+ * - The trigger of a change takes a snapshot *under that lock*. A transaction that locked the row `for share` has committed by then
+ *   (PostgreSQL removes a transaction from the list of running ones before it releases its locks), so its writes are
+ *   visible in the snapshot. A write that is not visible in it commits after the change took effect.
+ * - So a write belongs to the last change whose snapshot does not see it, and must be by the owner that this change set,
+ *   and have read that change's fencing token. A write without the lock is seen to come after the change it missed.
  *
- * Inserts into `delivery` are left out: publish makes them, under no lease.
+ * Inserts into `delivery` are left out: publish makes them, without a lease.
  */
 import type { Sql } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
@@ -27,7 +27,7 @@ const WRITES = [
   ['webhook_state', 'insert'],
 ] as const;
 
-/** One row a statement and shard, from its transition table: by row it would cost as much as the write itself. */
+/** One row per statement and shard, from its transition table: one per row would cost as much as the write itself. */
 export async function startAudit(sql: Sql): Promise<void> {
   await sql.unsafe(`
     create function audit_session() returns text language sql as
@@ -82,8 +82,8 @@ export type StrangeWrite = {
 };
 
 /**
- * Writes by whoever was not the owner, under that fence, at that moment. Each life of a worker calls its sessions by its own
- * name, and whose they are is told by the leases that it took.
+ * Returns writes by a worker that was not the owner, under that fencing token, at that moment. Each life of a worker names its
+ * sessions after itself, and the leases that it took show which worker that is.
  */
 export async function strangeWrites(sql: Sql): Promise<StrangeWrite[]> {
   const rows = await sql<StrangeWrite[]>`
@@ -106,9 +106,9 @@ export async function strangeWrites(sql: Sql): Promise<StrangeWrite[]> {
 }
 
 /**
- * Arrivals from whoever did not have the shard then, by the clock that PostgreSQL and we share. The owner sends after its
- * take-over is committed and before it hands back; one that was frozen or cut off may finish what it had sent, and begins
- * nothing.
+ * Returns arrivals from a worker that did not own the shard then, by the clock that PostgreSQL and the test share. The owner sends
+ * after its take-over is committed and before it hands back; a frozen or disconnected one may finish running attempts, and starts
+ * none.
  */
 export async function strangeArrivals(sql: Sql, { arrivals }: Ledger): Promise<Arrival[]> {
   const changes = await sql<{ shard: number; session: string | null; at: Date }[]>`
@@ -121,7 +121,7 @@ export async function strangeArrivals(sql: Sql, { arrivals }: Ledger): Promise<A
   });
 }
 
-/** What each life has recorded, as the ledger calls its arrivals. An attempt that was there already is not among it. */
+/** The attempts that each life has recorded, named as the ledger names its arrivals; without attempts that already existed. */
 export async function recordedAttempts(sql: Sql): Promise<ReadonlySet<string>> {
   const rows = await sql<{ session: string; path: string; id: string; n: number }[]>`
     select a.session, substring(w.url from '//[^/]+(/.*)') as path, e.resource_id as id, a.n
@@ -131,7 +131,7 @@ export async function recordedAttempts(sql: Sql): Promise<ReadonlySet<string>> {
   );
 }
 
-/** How much was looked at: a run in which nothing changed hands proves nothing. */
+/** The amount of audited data: a run without a change of ownership proves nothing. */
 export async function auditCounts(sql: Sql): Promise<{ writes: number; takeOvers: number }> {
   const [counts] = await sql<{ writes: number; takeOvers: number }[]>`
     select (select count(*) from audit_write) as writes,

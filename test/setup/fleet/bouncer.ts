@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Endings } from '../endings.ts';
 import { freePort } from '../free-port.ts';
-import { isRoot, NOBODY } from '../holder.ts';
+import { isRoot, UNPRIVILEGED } from '../holder.ts';
 import { until } from '../until.ts';
 import type { SocketAddress } from './server.ts';
 
@@ -22,7 +22,7 @@ async function answers(port: number): Promise<boolean> {
   }).finally(() => socket.destroy()) as Promise<boolean>;
 }
 
-/** Answers the address of the database through it. */
+/** Returns the address of the database through it. */
 export async function startBouncer(address: SocketAddress, ends: Endings): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-bouncer-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));
@@ -36,7 +36,7 @@ export async function startBouncer(address: SocketAddress, ends: Endings): Promi
     'listen_addr = 127.0.0.1',
     `listen_port = ${port}`,
     'unix_socket_dir =',
-    // Whoever comes is taken for the user above: who may connect is not what is tried here.
+    // Every client is mapped to the user above: authentication is not tested here.
     'auth_type = any',
     'pool_mode = transaction',
     `default_pool_size = ${SERVER_CONNECTIONS}`,
@@ -44,7 +44,7 @@ export async function startBouncer(address: SocketAddress, ends: Endings): Promi
   ];
   const file = join(folder, 'pgbouncer.ini');
   await writeFile(file, lines.join('\n'));
-  const account = isRoot ? NOBODY : {};
+  const account = isRoot ? UNPRIVILEGED : {};
   const child = spawn(PROGRAM, ['--quiet', file], { stdio: 'ignore', cwd: '/', ...account });
   const exited = once(child, 'exit');
   ends.after(async () => {

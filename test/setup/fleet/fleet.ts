@@ -1,7 +1,7 @@
 /**
- * Workers and publishers as processes, on a PostgreSQL of their own, under load: what the tests of faults hurt. Whatever
- * they do to it, `settle` demands what always holds: everything accepted arrived and is recorded, nothing came twice that
- * no fault accounts for, and nobody wrote for a shard that was not theirs.
+ * Workers and publishers as processes, on their own PostgreSQL, under load: the target of the fault tests. Whatever
+ * they do to it, `settle` asserts what always holds: every accepted delivery arrived and is recorded, every duplicate is
+ * explained by a fault, and no worker wrote for a shard that it did not own.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -24,10 +24,10 @@ import { openServer, type OwnServer, type SocketAddress } from './server.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const PATIENCE_MS = 90_000;
-/** So much is under way before a publisher waits: enough to keep every slot busy, little enough to see the end of. */
+/** A publisher waits at this many unfinished deliveries: enough to keep every slot busy, few enough to finish. */
 const UNDER_WAY = 1_500;
 
-/** A worker that lives: `life` is the prefix of what it sends, and what the ledger calls it. */
+/** A running worker: `life` is the prefix of its headers, and its name in the ledger. */
 export type Life = Program & { life: string };
 
 export type Settings = Readonly<Record<string, string>>;
@@ -39,32 +39,32 @@ export type Fleet = {
   sql: Sql;
   ledger: Ledger;
   load: Load;
-  /** With which the keys of the webhooks are sealed, and which every process has unless it is given another. */
+  /** The key that encrypts the keys of the webhooks; every process has it unless it is given another. */
   secretKey: Buffer;
-  /** Starts a worker, of the tree at `root` where another is given. */
+  /** Starts a worker, from the tree at `root` if given. */
   startWorker: (given?: { root?: string; env?: Settings }) => Promise<Life>;
   /** Starts a `serve --no-deliver` to publish through. */
   startPublisher: (given?: { root?: string; env?: Settings }) => Promise<Program>;
-  /** Where publishers answer that are up. */
+  /** The origins of running publishers. */
   origins: () => readonly string[];
-  /** Publishing begins; it needs a publisher. `also`: what is published with each array, to which no webhook listens. */
+  /** Starts publishing; needs a publisher. `also`: events published with each array, without a subscriber. */
   startLoad: (also?: readonly object[]) => Promise<void>;
-  /** Ends the load and demands all that always holds. */
+  /** Ends the load and asserts what always holds. */
   settle: (t: TestContext) => Promise<void>;
 };
 
 type Given = {
-  /** Where what was set up before ends after it. */
+  /** Cleanups run after those registered here before. */
   ends?: Endings;
-  /** Another server than one of its own. */
+  /** Another server instead of its own. */
   server?: OwnServer;
-  /** Where the processes find the database: the server itself, or what stands between. */
+  /** The database address of the processes: the server itself, or a proxy before it. */
   databaseEnv?: Settings;
-  /** The tree whose migrations the fleet begins with. */
+  /** The tree whose migrations the fleet starts with. */
   root?: string;
   leaseMs?: number;
   slots?: number;
-  /** False where PostgreSQL has another clock than the test. */
+  /** False if PostgreSQL has another clock than the test. */
   isClockTrue?: boolean;
 };
 
@@ -97,25 +97,40 @@ async function assertSettled(
   const counts = await auditCounts(sql);
   const duplicates = ledger.duplicates();
   const unexplained = ledger.unexplained(await recordedAttempts(sql));
-  t.diagnostic(`accepted ${load.accepted.size} deliveries (asked in vain ${load.silent}, told later ${load.later})`);
+  t.diagnostic(
+    `accepted ${load.accepted.size} deliveries (${load.silent} without a response, ${load.later} refused for now)`,
+  );
   t.diagnostic(
     `arrived ${ledger.arrivals.length}, twice ${duplicates.length}, ${unexplained.length} of them unexplained`,
   );
-  t.diagnostic(`${ledger.faults.length} faults, ${ledger.suspensions().length} workers that stopped by themselves`);
-  t.diagnostic(`${counts.writes} writes of workers looked at, ${counts.takeOvers} take-overs`);
-  assert.deepEqual(load.unexpected, [], 'publishers are answered, or asked to come again');
-  assert.deepEqual(missing(), [], 'whatever was accepted arrives');
+  t.diagnostic(`${ledger.faults.length} faults, ${ledger.suspensions().length} workers suspended themselves`);
+  t.diagnostic(`${counts.writes} writes of workers audited, ${counts.takeOvers} take-overs`);
+  assert.deepEqual(load.unexpected, [], 'every publish succeeds or gets a request to retry');
+  assert.deepEqual(missing(), [], 'every accepted delivery arrives');
   const all = ledger.delivered;
-  assert.deepEqual(recorded, { successful: all, failed: 0, pending: 0 }, 'whatever arrived is recorded, once');
-  assert.deepEqual(ledger.missigned.slice(0, 5), [], 'whatever arrives is signed with the key of its webhook');
-  assert.deepEqual(ledger.strangeHangUps().slice(0, 5), [], 'who hangs up was hurt, or says why');
-  assert.deepEqual(unexplained.slice(0, 5), [], 'only what was in flight or unrecorded at a fault comes twice');
-  assert.deepEqual((await strangeWrites(sql)).slice(0, 5), [], 'nobody writes for a shard that is not theirs');
+  assert.deepEqual(recorded, { successful: all, failed: 0, pending: 0 }, 'every arrived delivery is recorded once');
+  assert.deepEqual(ledger.missigned.slice(0, 5), [], 'every request is signed with the key of its webhook');
+  assert.deepEqual(
+    ledger.strangeHangUps().slice(0, 5),
+    [],
+    'a worker disconnects only after a fault or with a log line',
+  );
+  assert.deepEqual(
+    unexplained.slice(0, 5),
+    [],
+    'only attempts that were running or unrecorded at a fault are repeated',
+  );
+  assert.deepEqual((await strangeWrites(sql)).slice(0, 5), [], 'no worker writes for a shard that it does not own');
   assert.ok(counts.writes > 0);
-  if (isClockTrue) assert.deepEqual((await strangeArrivals(sql, ledger)).slice(0, 5), [], 'nor sends for one');
+  if (isClockTrue)
+    assert.deepEqual(
+      (await strangeArrivals(sql, ledger)).slice(0, 5),
+      [],
+      'no worker sends for a shard that it does not own',
+    );
 }
 
-/** Its sessions are called by the name of the life, for the audit, and not by the worker's id, which nobody knows from outside. */
+/** Its sessions are named after the life, for the audit, and not after the worker's id, which is unknown outside the worker. */
 function named(life: string, env: Settings): Record<string, string> {
   const rename = (text: string) => `${text}${text.includes('?') ? '&' : '?'}application_name=halcyon%20${life}`;
   return Object.fromEntries(
@@ -130,7 +145,7 @@ export async function openFleet(given: Given = {}): Promise<Fleet> {
   const sql = openPool(server.address, { connections: 4, applicationName: 'test' });
   ends.after(() => sql.end({ timeout: 0 }));
   await migrate(sql, join(given.root ?? ROOT, 'migrations'));
-  // An older version makes its own partitions: the sequences of this version would be in the way of its migration.
+  // An older version creates its own partitions: the sequences of this version would conflict with its migration.
   if (given.root === undefined) await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 3 });
   const ledger = new Ledger();
   const origins = await receiveInto(ledger, ends);
@@ -164,7 +179,7 @@ export async function openFleet(given: Given = {}): Promise<Fleet> {
   const originsUp = () => [...publishers].filter(([program]) => !program.isOver()).map(([, origin]) => origin);
   let lives = 0;
   const workers: Life[] = [];
-  const loadOf = (): Load => load ?? assert.fail('publishing has not begun');
+  const loadOf = (): Load => load ?? assert.fail('publishing has not started');
   return {
     ends,
     server,
@@ -198,7 +213,7 @@ export async function openFleet(given: Given = {}): Promise<Fleet> {
     },
     settle: async (t) => {
       await loadOf().stop();
-      ledger.heard(() => workers.flatMap(({ life, said }) => suspensionsIn(life, said())));
+      ledger.readSuspensions(() => workers.flatMap(({ life, said }) => suspensionsIn(life, said())));
       await assertSettled(t, { sql, ledger, load: loadOf() }, given.isClockTrue ?? true);
     },
   };

@@ -1,25 +1,25 @@
-/** What arrived at the receiver, by delivery and by the worker that sent it; and what of that may come twice. */
+/** Arrivals at the receiver, by delivery and by the worker that sent them; and which of them may be duplicates. */
 import type { IncomingHttpHeaders } from 'node:http';
 
 export type Arrival = {
-  /** Which life of which worker sent it: each starts with another prefix of its headers. */
+  /** The life of the worker that sent it: each has another header prefix. */
   life: string;
-  /** Webhook and resource; everything published is another resource. */
+  /** Webhook and resource; every published event has another resource. */
   delivery: string;
   attempt: number;
   arrivedMs: number;
-  /** When our answer went out; never, where the sender was gone before. On the monotonic clock. */
+  /** When the response was sent, on the monotonic clock; never, if the sender had disconnected. */
   answeredMs: number;
-  /** When the sender hung up before it had an answer; never, where it waited for it. */
+  /** When the sender disconnected before it had a response; never, if it waited. */
   hungUpMs: number;
-  /** What we meant to answer; 0 is a connection that we reset. */
+  /** The intended status; 0 is a connection reset by the receiver. */
   status: number;
 };
 
-/** When a life was hurt, and what may be sent again because of it: killed, frozen, or cut off from the database. */
+/** When a life was disturbed, and its deliveries may be sent again: killed, frozen, or cut off from the database. */
 export type Fault = { life: string; atMs: number; what: string };
 
-/** Two arrivals of one delivery, one after the other. `tooMuchAfter` is the one before them where only because of it `again` is too much. */
+/** Two consecutive arrivals of one delivery. `tooMuchAfter` is the one before them if only because of it `again` is one too many. */
 export type Duplicate = { again: Arrival; before: Arrival; tooMuchAfter?: Arrival };
 
 const LIFE = /^(l\d+)-webhook-attempt$/;
@@ -32,10 +32,10 @@ export function lifeIn(headers: IncomingHttpHeaders): { life: string; attempt: n
   throw new Error(`No worker of the fleet sends such headers: ${JSON.stringify(headers)}`);
 }
 
-/** What a worker says that stops by itself, or finds that others took it for dead. */
+/** The log line of a worker that suspends itself, or that others took for dead. */
 const GIVES_UP = /"time":"([^"]+)".*"msg":"[^"]*running attempts are aborted/g;
 
-/** When a life stopped by itself, as it said. */
+/** When a life suspended itself, according to its log. */
 export function suspensionsIn(life: string, said: string): Fault[] {
   return [...said.matchAll(GIVES_UP)].map(([, time = '']) => {
     return { life, atMs: Date.parse(time) - performance.timeOrigin, what: 'suspended' };
@@ -43,17 +43,17 @@ export function suspensionsIn(life: string, said: string): Fault[] {
 }
 
 const RESET = 0;
-/** What was sent before a fault has arrived by then, also at a receiver that is busy. */
+/** Requests sent before a fault have arrived by then, also at a busy receiver. */
 const ON_THE_WIRE_MS = 1_000;
-/** A hang-up within this time of a fault is its own; a receiver that is busy sees it late. */
+/** A disconnect within this time of a fault belongs to it; a busy receiver sees it late. */
 const ONE_FAULT_MS = 1_000;
 
-/** An arrival as the record of its attempt is called. */
+/** Returns the name of an arrival, equal to that of its recorded attempt. */
 export function nameOf({ life, delivery, attempt }: Pick<Arrival, 'life' | 'delivery' | 'attempt'>): string {
   return [life, delivery, attempt].join(' ');
 }
 
-/** What a sender does at once, and not twice, whose connection had served before and was reset without an answer. */
+/** A sender repeats a request at once, and only once, if its reused connection was reset without a response. */
 const isSentOnceMore = (before: Arrival, again: Arrival): boolean =>
   before.status === RESET && nameOf(before) === nameOf(again);
 
@@ -65,7 +65,7 @@ export class Ledger {
   readonly #byDelivery = new Map<string, Arrival[]>();
   readonly #byLife = new Map<string, Arrival[]>();
   #delivered = 0;
-  /** Of each load, by its name. */
+  /** For each load, by its name. */
   readonly #deliveredOf = new Map<string, number>();
   #said: () => Fault[] = () => [];
 
@@ -85,8 +85,8 @@ export class Ledger {
     this.#deliveredOf.set(load, (this.#deliveredOf.get(load) ?? 0) + 1);
   }
 
-  /** What the workers say of themselves. */
-  heard(said: () => Fault[]): void {
+  /** Sets the source of the suspensions that workers log. */
+  readSuspensions(said: () => Fault[]): void {
     this.#said = said;
   }
 
@@ -94,12 +94,12 @@ export class Ledger {
     this.faults.push({ life, atMs, what });
   }
 
-  /** Deliveries that arrived and were not refused by us, each counted once. */
+  /** Deliveries that arrived and were not refused by the receiver, each counted once. */
   get delivered(): number {
     return this.#delivered;
   }
 
-  /** The same, of the load with this name alone. */
+  /** The same, of the load with this name only. */
   deliveredOf(load: string): number {
     return this.#deliveredOf.get(load) ?? 0;
   }
@@ -112,7 +112,7 @@ export class Ledger {
     return this.#byLife.get(life) ?? [];
   }
 
-  /** What a life has open with us at this moment. */
+  /** Returns the number of open requests of a life. */
   inFlight(life: string): number {
     return this.sentBy(life).filter(
       ({ answeredMs, hungUpMs }) => Math.min(answeredMs, hungUpMs) === Number.POSITIVE_INFINITY,
@@ -120,9 +120,9 @@ export class Ledger {
   }
 
   /**
-   * Arrivals of a delivery that nobody had to send: the one before was not refused, so this is no retry of it. Where we
-   * reset a connection that had served before, the sender may take it for one that was idle for too long, and sends the
-   * same attempt once more at once.
+   * Returns arrivals of a delivery that was not to be sent again: the one before was not refused, so this is no retry. If the
+   * receiver resets a reused connection, the sender may take it for one that was idle for too long, and repeats the
+   * same attempt once.
    */
   duplicates(): Duplicate[] {
     return [...this.#byDelivery.values()].flatMap((arrivals) =>
@@ -138,12 +138,12 @@ export class Ledger {
     );
   }
 
-  /** Workers that said that they stopped by themselves. It happens where the fleet shares its cores with others. */
+  /** Returns the suspensions that workers logged. They occur if the fleet shares its cores with other processes. */
   suspensions(): Fault[] {
     return this.#said();
   }
 
-  /** Exchanges that the sender gave up, without a fault of its life and without a word of it. */
+  /** Returns exchanges that the sender aborted without a fault or a log line of its life. */
   strangeHangUps(): Arrival[] {
     const faults = this.#faultsByLife();
     return this.arrivals.filter(({ life, hungUpMs }) => {
@@ -153,15 +153,15 @@ export class Ledger {
   }
 
   /**
-   * Duplicates that no fault accounts for: one of the life that sent `before`, no later than `again` came, at which `before`
-   * was in flight, or answered and not among the `recorded`. An attempt that begins anew after a fault may be sent once more
-   * like any other. Judged at the end, because what was on the wire when its sender was killed arrives a moment after.
+   * Returns duplicates that no fault explains: one of the life that sent `before`, no later than `again` arrived, at which `before`
+   * was in flight, or answered and not among the `recorded`. An attempt that starts again after a fault may be repeated once
+   * like any other. Decided at the end, because a request in transit when its sender was killed arrives a moment later.
    */
   unexplained(recorded: ReadonlySet<string>): Duplicate[] {
     const faults = this.#faultsByLife();
     const isExplained = (before: Arrival, again: Arrival): boolean => {
       const name = nameOf(before);
-      // A life that was frozen and has the shard again may send again: what it records is the last of that name.
+      // A life that was frozen and owns the shard again may send again: its record is the last of that name.
       const arrivals = this.#byDelivery.get(before.delivery) ?? [];
       const isRecorded = recorded.has(name) && arrivals.findLast((other) => nameOf(other) === name) === before;
       const explains = ({ atMs }: Fault) =>

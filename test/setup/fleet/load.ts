@@ -1,39 +1,39 @@
-/** Publishes over HTTP as long as it is wanted, and asks again under the key until it is answered. */
+/** Publishes over HTTP until stopped, and repeats each request under its key until it is answered. */
 import { setTimeout as delay } from 'node:timers/promises';
 
 const CONNECTIONS = 4;
 const EVENTS_AT_ONCE = 10;
 const ASK_AGAIN_MS = 50;
 const FULL_MS = 10;
-/** What a load is called, if nothing else. */
+/** The default name of a load. */
 export const LOAD = 'fleet';
-/** What an answer may be that says: later. Everything else that is no success is a fault. */
+/** Statuses that ask to retry later. Every other error status is a fault. */
 const LATER: ReadonlySet<number> = new Set([429, 503]);
 
 export type Load = {
-  /** Deliveries that must arrive, by webhook and resource: those of every publish that was answered with a success. */
+  /** Deliveries that must arrive, by webhook and resource: those of every successful publish request. */
   accepted: Set<string>;
-  /** Answers that no publisher should get, whatever happens to the database and the workers. */
+  /** Responses that no publisher should get, whatever happens to the database and the workers. */
   unexpected: string[];
-  /** How often nobody answered, and how often it was told to ask again later. */
+  /** How many requests got no response, and how many a request to retry later. */
   silent: number;
   later: number;
   stop: () => Promise<void>;
-  /** Ends it at once, whoever waits for an answer: the test has failed. */
+  /** Ends it at once, without waiting for responses: the test has failed. */
   abandon: () => void;
 };
 
 export type Place = { storeId: number; paths: readonly string[] };
 
-/** `full` says that enough is under way. `origins` is read before each request: servers come and go. */
+/** `full` returns whether enough deliveries are unfinished. `origins` is called before each request: servers come and go. */
 export function startLoad(given: {
   places: readonly Place[];
   token: string;
   origins: () => readonly string[];
   full: (accepted: number) => boolean;
-  /** What is published in each array besides, to which no webhook listens. */
+  /** Events published with each array, without a subscriber. */
   also?: readonly object[];
-  /** Of what is published, so that no other load publishes the same. */
+  /** Part of the published ids, so that no other load publishes the same. */
   name?: string;
 }): Load {
   const { places, token, origins, full, also = [], name = LOAD } = given;
@@ -59,7 +59,7 @@ export function startLoad(given: {
     return false;
   };
 
-  /** One array for one place, until it is accepted. */
+  /** Sends one array for one place until it is accepted. */
   const publish = async ({ storeId, paths }: Place): Promise<void> => {
     published += 1;
     const ids = Array.from({ length: EVENTS_AT_ONCE }, (_, at) => `${name}-${published}-${at}`);

@@ -1,5 +1,5 @@
 /**
- * The code as it was before a migration, in a folder of its own, with the packages of this tree. `postgres` is among them for it only:
+ * The code before a migration, in its own folder, with the packages of this tree. `postgres` is among them for it only:
  * it was the driver then.
  */
 import { execFile } from 'node:child_process';
@@ -12,7 +12,7 @@ import type { Endings } from '../endings.ts';
 const ROOT = join(import.meta.dirname, '../../..');
 const run = promisify(execFile);
 
-/** The commit that had not yet the file `path`; undefined where the history is not here (a shallow clone, an archive). */
+/** Returns the last commit without the file `path`; undefined without the history (a shallow clone, an archive). */
 export async function commitBefore(path: string): Promise<string | undefined> {
   const git = async (...args: string[]) => (await run('git', args, { cwd: ROOT })).stdout.trim();
   try {
@@ -23,7 +23,7 @@ export async function commitBefore(path: string): Promise<string | undefined> {
   }
 }
 
-/** Answers the folder, which goes at the end. */
+/** Returns the folder, removed at the end. */
 export async function treeAt(commit: string, ends: Endings): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-older-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));

@@ -1,4 +1,4 @@
-/** Stores on as many shards, each with webhooks that lead to one receiver, and the platform that publishes for all. */
+/** Stores on as many shards, each with webhooks to one receiver, and the platform that publishes for all. */
 import type { Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { idOf, shardOf } from '#core/ids.ts';
@@ -12,7 +12,7 @@ const WEBHOOKS_PER_STORE = 3;
 
 export type Populated = { places: Place[]; platformToken: (origin: string) => Promise<string> };
 
-/** The profile `long` tries again after five seconds, where `hour` would take a minute: tests have no minutes. */
+/** The profile `long` retries after five seconds, `hour` after a minute, which is too long for a test. */
 export async function populate(
   sql: Sql,
   { origins, secretKey }: { origins: readonly string[]; secretKey: Buffer },

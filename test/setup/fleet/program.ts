@@ -1,4 +1,4 @@
-/** The program as a process of its own, told by signals: any command, of this tree or of another one. */
+/** The program as a process, controlled by signals: any command, of this tree or of another one. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -7,17 +7,17 @@ import { COMPILED } from '../compiled.ts';
 export type Program = {
   pid: number;
   isOver: () => boolean;
-  /** Sends the signal and does not wait: SIGSTOP, SIGCONT. */
+  /** Sends the signal without waiting: SIGSTOP, SIGCONT. */
   signal: (signal: NodeJS.Signals) => void;
-  /** Sends the signal and waits for the end; answers the exit code, or the signal that ended it. */
+  /** Sends the signal and waits for the end; returns the exit code, or the signal that ended the process. */
   end: (signal: NodeJS.Signals) => Promise<number | NodeJS.Signals | null>;
-  /** All it said so far, on both streams. */
+  /** Returns the output so far, of both streams. */
   said: () => string;
 };
 
 export type Ready = 'is ready.' | 'is delivering.';
 
-/** Starts `src/main.ts` of the tree at `root`, and waits until it says that it is ready. */
+/** Starts `src/main.ts` of the tree at `root`, and waits until it logs that it is ready. */
 export async function startProgram(given: {
   root: string;
   args: readonly string[];

@@ -1,4 +1,4 @@
-/** The receiver of a fleet: takes 200 ms for each answer, refuses some first attempts, and writes all down. */
+/** The receiver of a fleet: responds after 200 ms, refuses some first attempts, and records all requests. */
 import { createHmac } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { KEY } from '../engine.ts';
@@ -7,9 +7,9 @@ import type { Endings } from '../endings.ts';
 import { lifeIn, type Arrival, type Ledger } from './ledger.ts';
 
 const ANSWER_MS = 200;
-/** A worker lets no origin have more than a quarter of its slots. */
+/** A worker gives one origin at most a quarter of its slots. */
 const ORIGINS = 8;
-/** Of a hundred first attempts so many are answered with a 500, and so many are reset. */
+/** Percentages of first attempts that get a 500, and that are reset. */
 const REFUSED_PERCENT = 2;
 const RESET_PERCENT = 1;
 
@@ -20,14 +20,14 @@ function statusOf(attempt: number): number {
   return percent < RESET_PERCENT + REFUSED_PERCENT ? 500 : 200;
 }
 
-/** Every life has a prefix of its own for its headers. */
+/** Every life has its own header prefix. */
 const isSigned = (life: string, headers: IncomingHttpHeaders, body: Buffer): boolean =>
   headers[`${life}-webhook-signature`] === createHmac('sha256', KEY).update(body).digest('hex');
 
 async function receiveAt(ledger: Ledger, ends: Endings): Promise<string> {
   const receiver = await startReceiver(ends);
   receiver.answer(({ path, headers, body, atMs }, response) => {
-    // Nobody looks at the bodies again, and there are hundred thousands.
+    // The bodies are not needed again, and there are hundred thousands.
     receiver.got.length = 0;
     const { id } = JSON.parse(body.toString()) as { id: string };
     const { life, attempt } = lifeIn(headers);
@@ -46,7 +46,7 @@ async function receiveAt(ledger: Ledger, ends: Endings): Promise<string> {
       if (arrival.answeredMs === Number.POSITIVE_INFINITY) arrival.hungUpMs = performance.now();
     });
     setTimeout(() => {
-      // Who is gone gets no answer, and its next owner sends again.
+      // A disconnected sender gets no response, and the next owner sends again.
       if (response.destroyed || response.socket === null) return;
       arrival.answeredMs = performance.now();
       if (arrival.status === 0) response.socket.resetAndDestroy();
@@ -56,7 +56,7 @@ async function receiveAt(ledger: Ledger, ends: Endings): Promise<string> {
   return receiver.url;
 }
 
-/** Answers its origins. A body is JSON with an `id`. */
+/** Returns its origins. A body is JSON with an `id`. */
 export function receiveInto(ledger: Ledger, ends: Endings): Promise<string[]> {
   return Promise.all(Array.from({ length: ORIGINS }, () => receiveAt(ledger, ends)));
 }

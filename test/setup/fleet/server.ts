@@ -1,4 +1,4 @@
-/** A PostgreSQL that a test has for itself, durable: stopped, killed and started again on the same data. */
+/** A PostgreSQL for one test, durable: stopped, killed and started again on the same data. */
 import { chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,17 +7,17 @@ import { openCluster, OWNER } from '#db/cluster.ts';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { startPostmaster, type Postmaster } from '#db/postmaster.ts';
 import type { Endings } from '../endings.ts';
-import { ended, isRoot, NOBODY } from '../holder.ts';
+import { ended, isRoot, UNPRIVILEGED } from '../holder.ts';
 
 export type SocketAddress = Extract<DatabaseAddress, { kind: 'socket' }>;
 
 export type OwnServer = {
-  /** Its database `halcyon`. */
+  /** The database `halcyon` of the server. */
   address: SocketAddress;
   start: () => Promise<void>;
-  /** `fast` ends what runs (SIGINT); `immediate` is a crash that the next start recovers from (SIGQUIT). */
+  /** `fast` ends running sessions (SIGINT); `immediate` is a crash that the next start recovers from (SIGQUIT). */
   stop: (how: 'fast' | 'immediate') => Promise<void>;
-  /** `kill -9` of the server and all its processes, as when the machine loses its power. */
+  /** `kill -9` of the server and all its processes, as on a power failure. */
   kill: () => Promise<void>;
 };
 
@@ -31,14 +31,14 @@ function killQuietly(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It ended between the look and the kill.
+    // It ended between the check and the kill.
   }
 }
 
 type ServerOptions = {
   settings?: Readonly<Record<string, string>>;
   binaries?: string;
-  /** What is done to its data folder before the first start. */
+  /** Prepares its data folder before the first start. */
   prepare?: (data: string) => Promise<void>;
 };
 
@@ -51,15 +51,15 @@ export async function killWhole(postmaster: Postmaster): Promise<void> {
 }
 
 /**
- * Starts it. `settings` go into its postgresql.conf; what `startPostmaster` names on the command line stands above them.
- * `binaries` is a folder with `bin/postgres` to start instead of the one that made the cluster: one that sets its
+ * Starts it. `settings` go into its postgresql.conf; the command line of `startPostmaster` takes precedence over them.
+ * `binaries` is a folder with `bin/postgres` to start instead of the one that created the cluster, such as one that sets its
  * environment first, say.
  */
 export async function openServer(
   ends: Endings,
   { settings = {}, binaries, prepare }: ServerOptions = {},
 ): Promise<OwnServer> {
-  const account = isRoot ? NOBODY : undefined;
+  const account = isRoot ? UNPRIVILEGED : undefined;
   const home = await mkdtemp(join(tmpdir(), 'halcyon-fleet-'));
   ends.after(() => rm(home, { recursive: true, force: true, maxRetries: 3 }));
   await chmod(home, 0o755);

@@ -1,4 +1,4 @@
-/** A disk that is soon full: a tmpfs of its own for the tables of a server, and a file on it that takes what is free. */
+/** A disk that is soon full: a tmpfs for the tables of a server, and a file on it that fills the free space. */
 import { execFile } from 'node:child_process';
 import { cp, mkdir, open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import type { Endings } from '../endings.ts';
 const run = promisify(execFile);
 const PAGE_BYTES = 4_096;
 
-async function hasRoom(file: FileHandle): Promise<boolean> {
+async function hasSpace(file: FileHandle): Promise<boolean> {
   try {
     await file.write(Buffer.alloc(PAGE_BYTES));
     return true;
@@ -19,15 +19,15 @@ async function hasRoom(file: FileHandle): Promise<boolean> {
 }
 
 export type SmallDisk = {
-  /** Takes all that is free; answers how many bytes that was. */
+  /** Fills the free space; returns the number of bytes. */
   fill: () => Promise<number>;
   free: () => Promise<void>;
 };
 
 /**
- * Puts the tables in the data folder of a server that does not run yet onto a disk of so many bytes. The log of
- * transactions stays where it is, as it does on a volume of its own: where that is full PostgreSQL ends, and does not
- * start before there is room.
+ * Puts the tables in the data folder of a stopped server onto a disk of that many bytes. The write-ahead
+ * log stays where it is, as on a separate volume: if that is full PostgreSQL ends, and does not
+ * start before there is space.
  */
 export async function moveToSmallDisk(data: string, megabytes: number, ends: Endings): Promise<SmallDisk> {
   const tables = join(data, 'base');
@@ -45,8 +45,8 @@ export async function moveToSmallDisk(data: string, megabytes: number, ends: End
     fill: async () => {
       const file = await open(filler, 'w', 0o600);
       let bytes = 0;
-      // Whoever works beside it takes some of what is free; in pages, so that none is left over.
-      while (await hasRoom(file)) bytes += PAGE_BYTES;
+      // Other processes use some of the free space; in pages, so that none is left over.
+      while (await hasSpace(file)) bytes += PAGE_BYTES;
       await file.close();
       return bytes;
     },

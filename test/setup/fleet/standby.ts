@@ -1,4 +1,4 @@
-/** A primary with a synchronous standby, and an address that leads to whichever of them writes. */
+/** A primary with a synchronous standby, and an address that leads to the one that accepts writes. */
 import { execFile } from 'node:child_process';
 import { chmod, chown, mkdir, mkdtemp, rename, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,22 +8,22 @@ import { openPool } from '#db/pool.ts';
 import { startPostmaster } from '#db/postmaster.ts';
 import { startDebianServer } from '../debian-server.ts';
 import type { Endings } from '../endings.ts';
-import { isRoot, NOBODY } from '../holder.ts';
+import { isRoot, UNPRIVILEGED } from '../holder.ts';
 import { until } from '../until.ts';
 import { killWhole, type OwnServer } from './server.ts';
 
 /** pg_basebackup is not among the embedded binaries. */
 const FOLDER = '/usr/lib/postgresql/15';
-const account = isRoot ? NOBODY : {};
+const account = isRoot ? UNPRIVILEGED : {};
 const run = promisify(execFile);
 
-/** What leads to `home` from now on, without a moment in which nothing does. */
+/** Atomically replaces the link to `home`. */
 async function lead(link: string, home: string): Promise<void> {
   await symlink(home, `${link}.next`);
   await rename(`${link}.next`, link);
 }
 
-/** The server whose start, when it was killed, is the promotion of its standby. */
+/** The server; its start after a kill is the promotion of its standby. */
 export async function openPair(ends: Endings): Promise<OwnServer> {
   const primary = await startDebianServer(ends, { durable: true });
   const home = await mkdtemp(join(tmpdir(), 'halcyon-standby-'));
@@ -31,12 +31,12 @@ export async function openPair(ends: Endings): Promise<OwnServer> {
   await chmod(home, 0o755);
   const data = join(home, 'data');
   await mkdir(data, { mode: 0o700 });
-  if (isRoot) for (const path of [home, data]) await chown(path, NOBODY.uid, NOBODY.gid);
+  if (isRoot) for (const path of [home, data]) await chown(path, UNPRIVILEGED.uid, UNPRIVILEGED.gid);
   const { directory, user, database } = primary.address;
   const backUp = ['-h', directory, '-U', user, '-D', data, '-R', '-X', 'stream', '-c', 'fast', '--no-sync'];
   await run(join(FOLDER, 'bin', 'pg_basebackup'), backUp, { cwd: home, env: { PATH: '/usr/bin:/bin' }, ...account });
   const where = {
-    account: isRoot ? NOBODY : undefined,
+    account: isRoot ? UNPRIVILEGED : undefined,
     data,
     socketDirectory: home,
     logFile: join(home, 'server.log'),

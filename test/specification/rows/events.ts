@@ -1,4 +1,4 @@
-/** "Events": what a webhook is told, and when nothing. */
+/** "Events": which events a webhook receives. */
 import assert from 'node:assert/strict';
 import { selfOf, type Row, type World } from '../row.ts';
 

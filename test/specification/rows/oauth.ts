@@ -17,7 +17,7 @@ function sentTo({ location }: { location: string | null }) {
 const asked = (server: Server, changes: Record<string, string | undefined>) =>
   server.browser.open(`/authorize?${new URLSearchParams(server.asking(changes)).toString()}`);
 
-/** The errors that leave by redirect: what is asked wrongly, and the exact words. */
+/** The errors reported by redirect: the invalid parameters, and the exact codes. */
 const redirected: [row: string, changes: Record<string, string | undefined>, error: string, message: string][] = [
   [
     'invalid_client: This application requires you specify a scope parameter',
@@ -64,7 +64,7 @@ const pages: Row[] = [
   ['invalid_client: No client id supplied', { client_id: undefined }, 'No client id supplied'] as const,
   [
     'invalid_client: The client id supplied is invalid',
-    { client_id: 'nobody' },
+    { client_id: 'unknown' },
     'The client id supplied is invalid',
   ] as const,
 ].map(([row, changes, message]) => ({

@@ -4,7 +4,7 @@ import { faultsIn, MINIMAL, selfOf, type Row, type World } from '../row.ts';
 
 const DATE = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}$/;
 
-/** `value` comes back as it was sent. */
+/** `value` is returned as it was sent. */
 async function keeps({ create }: World, name: string, value: unknown, beside: Record<string, unknown> = {}) {
   const { status, body } = await create({ ...beside, [name]: value });
   assert.equal(status, 201, JSON.stringify(body));

@@ -17,7 +17,7 @@ const withProperties = (properties: Record<string, Value>, embedded: Document['e
   properties: Object.entries(properties).map(([name, value]) => ({ name, value, kind: 'json' })),
 });
 
-/** Every number, text, truth and null in it, at whatever depth, as JSON writes it. */
+/** Every number, string, boolean and null in it, at any depth, as JSON writes it. */
 function scalarsIn(value: Value): string[] {
   if (typeof value !== 'object' || value === null) return [JSON.stringify(value)];
   return Object.values(value).flatMap(scalarsIn);
@@ -36,7 +36,7 @@ const isFlat = (value: Value): boolean =>
     (member) => Array.isArray(member) || typeof member !== 'object' || member === null || Array.isArray(value),
   );
 
-test('nothing is lost when a document is made flat, and nothing has depth, whatever the names and values are', () => {
+test('flattening loses nothing and leaves no depth, for any names and values', () => {
   fc.assert(
     fc.property(anyDocument, fc.constantFrom<Separator>('_', '-'), (document, separator) => {
       const flat = JSON.parse(flattened(document, separator)) as Record<string, Value>;
@@ -47,7 +47,7 @@ test('nothing is lost when a document is made flat, and nothing has depth, whate
   );
 });
 
-test('what stands less deep keeps its name, and what would have the same is numbered', () => {
+test('the shallower member keeps its name, and a member that would get the same one is numbered', () => {
   const document = withProperties(
     { customer: { email: 'nested', email_2: 'taken' }, customer_email: 'own', items: 3, address: { geo: {} } },
     [
@@ -62,7 +62,7 @@ test('what stands less deep keeps its name, and what would have the same is numb
   );
 });
 
-test('lists stay lists: of what they hold objects are flat each by itself, and everything else is as it was', () => {
+test('arrays stay arrays: each object in them is flattened by itself, other items are unchanged', () => {
   const document = withProperties({ tags: ['a', 1, true, null], mixed: [{ a: { b: 1 } }, [{ c: { d: 2 } }], 3] });
   assert.equal(flattened(document), '{"tags":["a",1,true,null],"mixed":[{"a_b":1},[{"c_d":2}],3]}');
 });

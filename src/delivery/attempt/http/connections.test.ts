@@ -8,7 +8,7 @@ import { until } from '../../../../test/setup/until.ts';
 
 const reset = { kind: 'unreachable', why: 'reset', reply: null };
 
-/** Answers the first request of each connection, and does with the second what the test says. */
+/** Answers the first request of each connection, and handles the second as the test says. */
 function answersOnce(second: (socket: Socket, n: number) => void) {
   let requests = 0;
   return rawServer((socket, n) => {
@@ -22,7 +22,7 @@ function answersOnce(second: (socket: Socket, n: number) => void) {
   }).then((server) => ({ ...server, requests: () => requests }));
 }
 
-test('one connection carries one exchange after the other', async () => {
+test('one connection carries sequential exchanges', async () => {
   const { send, connections } = openFixture();
   const server = await rawServer((socket) => socket.on('data', () => socket.write(OK)));
   for (let n = 0; n < 5; n += 1) assert.equal((await send(server.url).outcome).kind, 'delivered');
@@ -32,7 +32,7 @@ test('one connection carries one exchange after the other', async () => {
 });
 
 for (const how of ['resetAndDestroy', 'end'] as const) {
-  test(`an idle connection that is closed the moment a request arrives costs nothing (${how})`, async () => {
+  test(`an idle connection that closes as a request arrives causes no failed attempt (${how})`, async () => {
     const { send, connections } = openFixture();
     const server = await answersOnce((socket) => socket[how]());
     const first = send(server.url);
@@ -44,7 +44,7 @@ for (const how of ['resetAndDestroy', 'end'] as const) {
   });
 }
 
-test('once an answer has begun, its request is not sent again', async () => {
+test('once a response has begun, its request is not repeated', async () => {
   const { send } = openFixture();
   const server = await answersOnce((socket) => socket.write('HTTP/1.1 2', () => socket.resetAndDestroy()));
   await send(server.url).outcome;
@@ -52,7 +52,7 @@ test('once an answer has begun, its request is not sent again', async () => {
   assert.equal(server.requests(), 2);
 });
 
-test('an idle connection that is closed a second after the request was written is no race: nothing is sent again', async () => {
+test('an idle connection that closes a second after the request was written is not repeated', async () => {
   const clock = passingClock();
   const { send } = openFixture({}, { clock });
   const server = await answersOnce((socket) => {
@@ -64,7 +64,7 @@ test('an idle connection that is closed a second after the request was written i
   assert.equal(server.requests(), 2);
 });
 
-test('after any byte on a connection, its request is not sent again', async () => {
+test('after any byte on a connection, its request is not repeated', async () => {
   const { send } = openFixture();
   const server = await answersOnce((socket) => socket.end('\r\n'));
   await send(server.url).outcome;
@@ -72,7 +72,7 @@ test('after any byte on a connection, its request is not sent again', async () =
   assert.equal(server.requests(), 2);
 });
 
-test('a new connection that is closed is no race: nothing is sent again', async () => {
+test('a request on a new connection that closes is not repeated', async () => {
   const { send } = openFixture();
   let requests = 0;
   const server = await rawServer((socket) =>
@@ -85,7 +85,7 @@ test('a new connection that is closed is no race: nothing is sent again', async 
   assert.equal(requests, 1);
 });
 
-test('what is sent again is sent again once, and not to another connection that was idle', async () => {
+test('a request is repeated once, and not on another idle connection', async () => {
   const { send, connections } = openFixture();
   let isOver = false;
   let requests = 0;
@@ -103,7 +103,7 @@ test('what is sent again is sent again once, and not to another connection that 
   assert.deepEqual([requests, connections.sockets.opened], [5, 4]);
 });
 
-test('a connection that was closed while it was idle is not used again', async () => {
+test('a connection that closed while idle is not reused', async () => {
   const { send, connections } = openFixture();
   const server = await rawServer((socket) => socket.on('data', () => socket.write(OK)));
   await send(server.url).outcome;
@@ -116,7 +116,7 @@ test('a connection that was closed while it was idle is not used again', async (
   assert.equal(server.sockets.length, 2);
 });
 
-test('an answer that ends its connection leaves none behind', async () => {
+test('a response that ends its connection leaves none behind', async () => {
   const { send, connections } = openFixture();
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(204, { connection: 'close' }).end());
@@ -127,7 +127,7 @@ test('an answer that ends its connection leaves none behind', async () => {
   );
 });
 
-test('of idle connections only so many are kept, and the one that was idle for longest goes', async () => {
+test('the number of idle connections is limited, and the one idle for longest is closed', async () => {
   const { send, connections } = openFixture({ idleSockets: 2 });
   const servers = await Promise.all(
     [1, 2, 3].map(() => rawServer((socket) => socket.on('data', () => socket.write(OK)))),
@@ -139,7 +139,7 @@ test('of idle connections only so many are kept, and the one that was idle for l
   assert.deepEqual([second?.closed, third?.closed], [false, false]);
 });
 
-test('a connection that is too old is not used again', async () => {
+test('a connection beyond its maximum age is not reused', async () => {
   const clock = testClock();
   let addedMs = 0;
   const { send } = openFixture(
@@ -157,7 +157,7 @@ test('a connection that is too old is not used again', async () => {
   await until(async () => server.sockets[0]?.closed, Boolean);
 });
 
-test('an idle connection is closed after its time, whatever longer one the endpoint names', async () => {
+test('an idle connection is closed after its own time-out, even if the endpoint names a longer one', async () => {
   const { send, connections } = openFixture({ idleSocketMs: 50 });
   const server = await rawServer((socket) =>
     socket.on('data', () => socket.write(OK.replace('\r\n', '\r\nkeep-alive: timeout=600\r\n'))),
@@ -169,7 +169,7 @@ test('an idle connection is closed after its time, whatever longer one the endpo
   );
 });
 
-test('what is stopped leaves no socket', async () => {
+test('stop closes all sockets', async () => {
   const { send, connections } = openFixture();
   const server = await rawServer((socket) => socket.on('data', () => socket.write(OK)));
   await send(server.url).outcome;

@@ -13,7 +13,7 @@ import { createGuard } from './guard.ts';
 const { connections, send } = openFixture();
 const receiver = await startReceiver();
 
-test('a 2xx is delivered, with the body and headers as they were sent', async () => {
+test('a 2xx is delivered, with body and headers as they were sent', async () => {
   receiver.answer((_got, response) =>
     response.writeHead(202, { 'x-seen': 'yes', 'set-cookie': ['a', 'b'] }).end('thanks'),
   );
@@ -34,7 +34,7 @@ test('a redirect is not followed', async () => {
   assert.equal(receiver.got.length, before + 1);
 });
 
-test('an answer is kept up to its limit, and read no further than its limit', async () => {
+test('a response is stored and read up to its limit', async () => {
   receiver.answer((_got, response) => {
     const more = () => {
       while (!response.destroyed && response.write(Buffer.alloc(16 * 1024, 'x')));
@@ -47,12 +47,12 @@ test('an answer is kept up to its limit, and read no further than its limit', as
   assert.equal(outcome.reply?.body?.length, limits.answerKeptBytes);
 });
 
-test('what is not text is kept as text without NUL', async () => {
+test('a binary response is stored as text without NUL', async () => {
   receiver.answer((_got, response) => response.writeHead(500).end(Buffer.from([0x61, 0x00, 0xff])));
   assert.equal((await send(receiver.url).outcome).reply?.body, 'a�');
 });
 
-test('a port that nobody listens on is unreachable', async () => {
+test('a closed port is unreachable', async () => {
   const gone = createTcpServer().listen(0, '127.0.0.1');
   await once(gone, 'listening');
   const port = portOf(gone);
@@ -65,7 +65,7 @@ test('a port that nobody listens on is unreachable', async () => {
   });
 });
 
-test('a connection that is reset, before or after the headers, is unreachable', async () => {
+test('a connection reset before or after the headers is unreachable', async () => {
   const atOnce = await rawServer((socket) => socket.on('data', () => socket.resetAndDestroy()));
   assert.deepEqual(await send(atOnce.url).outcome, { kind: 'unreachable', why: 'reset', reply: null });
   const later = await rawServer((socket) =>
@@ -76,7 +76,7 @@ test('a connection that is reset, before or after the headers, is unreachable', 
   assert.deepEqual(await send(later.url).outcome, { kind: 'unreachable', why: 'reset', reply: null });
 });
 
-test('an address the guard forbids is blocked, whether written as a number or found by name', async () => {
+test('an address that the guard forbids is blocked, as a number and by name', async () => {
   const strict = openFixture({}, { guard: createGuard({}, resolverOf()) });
   for (const url of [receiver.url, receiver.url.replace('127.0.0.1', 'localhost')]) {
     const before = receiver.got.length;
@@ -86,7 +86,7 @@ test('an address the guard forbids is blocked, whether written as a number or fo
   }
 });
 
-test('an exchange that we abort rejects and says nothing of the endpoint', async () => {
+test('an exchange that we abort rejects and does not count against the endpoint', async () => {
   receiver.answer(() => {});
   const before = receiver.got.length;
   const exchange = send(receiver.url);
@@ -95,9 +95,9 @@ test('an exchange that we abort rejects and says nothing of the endpoint', async
   await assert.rejects(exchange.outcome, Aborted);
 });
 
-test('what may not begin any more when its connection is there is not sent', async () => {
+test('a request that may no longer be sent when its connection opens is not sent', async () => {
   const before = receiver.got.length;
-  // Frozen from the moment it was asked for: the connection is open, and then the lease is over.
+  // Frozen since the connection was requested: the connection is open, but the lease has expired.
   let isSure = true;
   const { outcome } = openFixture().send(receiver.url, {}, Buffer.from('late'), () => isSure);
   isSure = false;
@@ -107,7 +107,7 @@ test('what may not begin any more when its connection is there is not sent', asy
   assert.equal(receiver.got.length, before + 1);
 });
 
-test('a request that cannot be written is our own fault', async () => {
+test('a request that cannot be written is an internal fault', async () => {
   const request = { path: 'no slash', headers: [], body: Buffer.from(''), mayBegin: () => true };
   const exchange = startExchange(receiver.url, request, { connections, clock: systemClock, limits });
   assert.deepEqual(await exchange.outcome, { kind: 'internal', why: 'UND_ERR_INVALID_ARG', reply: null });
@@ -115,19 +115,19 @@ test('a request that cannot be written is our own fault', async () => {
 
 const informational = 'HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n';
 
-test('informational answers are passed over', async () => {
+test('informational responses are skipped', async () => {
   const { url } = await rawServer((socket) => socket.on('data', () => socket.write(informational.repeat(32) + OK)));
   assert.equal((await send(url).outcome).reply?.code, 200);
 });
 
-test('one informational answer more than 32 ends it', async () => {
+test('the 33rd informational response ends the exchange', async () => {
   const { url } = await rawServer((socket) => socket.on('data', () => socket.write(informational.repeat(33) + OK)));
   assert.deepEqual(await send(url).outcome, { kind: 'too_large', reply: null });
 });
 
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 
-test('a 100 that nobody asked for is passed over, on a used connection too', async () => {
+test('an unrequested 100 is skipped, on a reused connection too', async () => {
   const { url, sockets } = await rawServer((socket) =>
     socket.on('data', () => socket.write(CONTINUE, () => socket.write(CONTINUE + OK))),
   );
@@ -136,7 +136,7 @@ test('a 100 that nobody asked for is passed over, on a used connection too', asy
 });
 
 for (const head of [informational, CONTINUE]) {
-  test(`a flood of informational answers is ended (${head.slice(9, 12)})`, async () => {
+  test(`a flood of informational responses is cut off (${head.slice(9, 12)})`, async () => {
     const { url, sockets } = await rawServer((socket) => {
       const more = () => {
         while (!socket.destroyed && socket.write(head.repeat(100)));
@@ -148,7 +148,7 @@ for (const head of [informational, CONTINUE]) {
   });
 }
 
-test('a head beyond its limit is too large', async () => {
+test('response headers beyond their limit are too large', async () => {
   const { url } = await rawServer((socket) =>
     socket.on('data', () => socket.write(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(20_000)}\r\ncontent-length: 0\r\n\r\n`)),
   );
@@ -156,7 +156,7 @@ test('a head beyond its limit is too large', async () => {
 });
 
 for (const upgrade of ['', 'connection: upgrade\r\nupgrade: websocket\r\n']) {
-  test(`a 101 ${upgrade === '' ? 'without' : 'with'} another protocol refuses ours`, async () => {
+  test(`a 101 ${upgrade === '' ? 'without' : 'with'} another protocol is refused`, async () => {
     const { url } = await rawServer((socket) =>
       socket.on('data', () => socket.write(`HTTP/1.1 101 Switching Protocols\r\n${upgrade}\r\n`)),
     );
@@ -170,19 +170,19 @@ const malformed = {
   'another protocol': 'SSH-2.0-OpenSSH_10.0\r\n',
   'lines without CR': 'HTTP/1.1 200 OK\ncontent-length: 2\n\nok',
   'two lengths': 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok',
-  'a length that is none': 'HTTP/1.1 200 OK\r\ncontent-length: 2x\r\n\r\nok',
-  'a status that is none': 'HTTP/1.1 099 OK\r\n\r\n',
+  'an invalid length': 'HTTP/1.1 200 OK\r\ncontent-length: 2x\r\n\r\nok',
+  'an invalid status': 'HTTP/1.1 099 OK\r\n\r\n',
   'a chunk without its size': `${chunked}\r\nxyz\r\n`,
 };
 
-test('what is not HTTP/1.1 is malformed', async () => {
+test('a response that is not HTTP/1.1 is malformed', async () => {
   for (const [what, bytes] of Object.entries(malformed)) {
     const { url } = await rawServer((socket) => socket.on('data', () => socket.write(bytes)));
     assert.deepEqual(await send(url).outcome, { kind: 'malformed', reply: null }, what);
   }
 });
 
-test('an answer that ends too soon is a connection that was lost', async () => {
+test('a response that ends too soon is a lost connection', async () => {
   const closing = 'connection: close\r\n';
   for (const bytes of [
     `${chunked}${closing}\r\n5\r\nab`,

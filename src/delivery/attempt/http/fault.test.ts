@@ -12,7 +12,7 @@ function label(error: Error, phase: Phase): string {
   return outcome.kind === 'internal' ? 'internal' : labelOf(outcome);
 }
 
-/** What an error is told as in the phases connect, tls and answer; one word where it is the same in all. */
+/** The label of an error in the phases connect, tls and answer; one word if all three are equal. */
 const table: readonly (readonly [codes: string, connect: string, tls?: string, answer?: string])[] = [
   ['ENOTFOUND ENODATA ENONAME EBADNAME EAI_NONAME EAI_NODATA EAI_ADDRFAMILY', 'unreachable:dns'],
   [
@@ -54,7 +54,7 @@ const table: readonly (readonly [codes: string, connect: string, tls?: string, a
   ],
   ['ERR_TLS_HANDSHAKE_TIMEOUT ERR_SOCKET_CONNECTION_TIMEOUT', 'timed_out:connect', 'timed_out:tls', 'timed_out:answer'],
   ['UND_ERR_HEADERS_OVERFLOW UND_ERR_RES_EXCEEDED_MAX_SIZE', 'too_large'],
-  // The connection is gone, and the phase tells where.
+  // The connection is gone; the phase decides.
   [
     'ECONNRESET ECONNABORTED EPIPE ENOTCONN ESHUTDOWN EOF',
     'unreachable:connect',
@@ -69,13 +69,13 @@ const table: readonly (readonly [codes: string, connect: string, tls?: string, a
 for (const [codes, connect, tls = connect, answer = tls] of table) {
   test(`${codes}: ${[...new Set([connect, tls, answer])].join(', ')}`, () => {
     for (const code of codes.split(' ')) {
-      const told = (['connect', 'tls', 'answer'] as const).map((phase) => label(failing(code), phase));
-      assert.deepEqual([code, ...told], [code, connect, tls, answer]);
+      const labels = (['connect', 'tls', 'answer'] as const).map((phase) => label(failing(code), phase));
+      assert.deepEqual([code, ...labels], [code, connect, tls, answer]);
     }
   });
 }
 
-test('what no table knows, an errno among it, is a connection that was reset', () => {
+test('an unknown code, such as a bare errno, is a connection reset', () => {
   const known = new Set(table.flatMap(([codes]) => codes.split(' ')));
   const others = Object.keys(osConstants.errno).filter((code) => !known.has(code));
   assert.ok(others.length > 30);
@@ -83,35 +83,36 @@ test('what no table knows, an errno among it, is a connection that was reset', (
   assert.equal(label(new Error('without a code'), 'send'), 'unreachable:reset');
 });
 
-test('a resolver that refuses us is not an endpoint that does', () => {
+test('a resolver that refuses the query is not an endpoint that refuses the connection', () => {
   assert.equal(label(failing('ECONNREFUSED', { syscall: 'queryA' }), 'dns'), 'internal');
   assert.equal(label(failing('ENOTFOUND', { syscall: 'queryAaaa' }), 'dns'), 'unreachable:dns');
   assert.equal(label(failing('ECONNREFUSED', { syscall: 'connect' }), 'connect'), 'unreachable:connect');
 });
 
-test('of several addresses the first one that was tried tells', () => {
+test('of several addresses, the error of the first one counts', () => {
   const all = new AggregateError([failing('ECONNREFUSED'), failing('ETIMEDOUT')]);
   assert.equal(label(all, 'connect'), 'unreachable:connect');
 });
 
-test('what the guard forbids is blocked, and a head without end is too large', () => {
+test('a forbidden address is blocked, and an endless header section is too large', () => {
   const why = 'deliveries may not reach it';
   const blocked = outcomeOfError(new BlockedAddress(why, '10.0.0.1'), 'dns');
   assert.deepEqual(blocked, { kind: 'blocked', why, address: '10.0.0.1', reply: null });
   assert.equal(label(new HeadTooLarge('many'), 'answer'), 'too_large');
 });
 
-test('what the parser cannot read is malformed, unless it ended within it', () => {
-  const told = (why: string) => new errors.HTTPParserError(`Response does not match the HTTP/1.1 protocol (${why})`);
-  assert.equal(label(told('Invalid HTTP version'), 'answer'), 'malformed');
-  assert.equal(label(told('Invalid character in chunk size'), 'body'), 'malformed');
-  assert.equal(label(told('Invalid EOF state'), 'body'), 'unreachable:reset');
+test('a response that the parser rejects is malformed, unless it ended early', () => {
+  const parserError = (why: string) =>
+    new errors.HTTPParserError(`Response does not match the HTTP/1.1 protocol (${why})`);
+  assert.equal(label(parserError('Invalid HTTP version'), 'answer'), 'malformed');
+  assert.equal(label(parserError('Invalid character in chunk size'), 'body'), 'malformed');
+  assert.equal(label(parserError('Invalid EOF state'), 'body'), 'unreachable:reset');
   const otherLength = failing('UND_ERR_RES_CONTENT_LENGTH_MISMATCH');
   assert.equal(label(otherLength, 'answer'), 'malformed');
   assert.equal(label(otherLength, 'body'), 'unreachable:reset');
 });
 
-test('only a connection that was closed looks like a keep-alive race', () => {
+test('only a closed connection looks like a keep-alive race', () => {
   const codes = ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'ECONNREFUSED', 'ETIMEDOUT', 'ERR_ASSERTION', 'EMFILE'];
   assert.deepEqual(
     codes.filter((code) => isReset(failing(code))),

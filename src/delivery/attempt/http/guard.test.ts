@@ -7,7 +7,7 @@ test('a setting that is no network is refused at the start', () => {
   assert.throws(() => createGuard({ allowed: ['127.0.0.0/8', 'localhost'] }, resolverOf()));
 });
 
-test('a url whose name does not resolve is accepted, and so is an allowed one', async () => {
+test('a URL whose name does not resolve is accepted, and so is an allowed one', async () => {
   const server = await startNameServer();
   server.say((name) => ({ code: name === 'dead.example.com' ? 'SERVFAIL' : 'NXDOMAIN' }));
   for (const host of ['no-such-host.invalid', 'dead.example.com'])
@@ -16,7 +16,7 @@ test('a url whose name does not resolve is accepted, and so is an allowed one', 
   assert.equal(await checkUrl('http://localhost/'), null);
 });
 
-test('one forbidden address among several refuses the host', async () => {
+test('one forbidden address among several blocks the host', async () => {
   const server = await startNameServer();
   const { checkUrl } = createGuard({}, resolverOf(server));
   const at = (name: string, ...addresses: string[]) => {
@@ -27,7 +27,7 @@ test('one forbidden address among several refuses the host', async () => {
   assert.match((await at('bad.example.com', '1.1.1.1', '2606:4700::1111', '10.0.0.1')) ?? '', /may not reach/);
 });
 
-test('where a name of the operator’s network leads is not told', async () => {
+test('the error for a name of the operator’s network does not reveal its address', async () => {
   const server = await startNameServer();
   server.say(() => ({ addresses: ['10.1.2.3'] }));
   const { checkUrl } = createGuard({}, resolverOf(server));

@@ -1,4 +1,4 @@
-/** Receivers that answer so that it costs us, and requests that were to say more than one thing: none gets far. */
+/** Expensive responses and requests with injected content: each is bounded or refused. */
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ const STATUS = 'HTTP/1.1 200 OK\r\n';
 const CHUNKED = `${STATUS}transfer-encoding: chunked\r\n\r\n`;
 const TOO_LARGE = { kind: 'too_large', reply: null };
 
-/** Writes `first` and then `again` for as long as it is read. */
+/** Writes `first` and then repeats `again` for as long as it is read. */
 const endless = (first: string, again: string) => (socket: Socket) => {
   const piece = again.repeat(Math.ceil(8_192 / again.length));
   const more = () => {
@@ -26,9 +26,9 @@ const endless = (first: string, again: string) => (socket: Socket) => {
   socket.on('drain', more);
 };
 
-/** None of them ever ends: what is not cut off goes on until the time is over, which is longer than a test may take. */
+/** None of them ever ends: without a cut-off it lasts until the deadline, which is longer than a test may take. */
 const floods: readonly (readonly [what: string, first: string, again: string, status: number | undefined])[] = [
-  ['empty lines before the answer', '', '\r\n', undefined],
+  ['empty lines before the response', '', '\r\n', undefined],
   ['a reason without end', 'HTTP/1.1 200 ', 'very OK ', undefined],
   ['fields without values', STATUS, 'a:\r\n', undefined],
   ['fields without end', STATUS, 'x: 0123456789012345678901234567890123456789\r\n', undefined],
@@ -43,7 +43,7 @@ const floods: readonly (readonly [what: string, first: string, again: string, st
   ['a size of a chunk without end', CHUNKED, '0', 200],
   ['trailers without values', `${CHUNKED}1\r\na\r\n0\r\n`, 'a:\r\n', 200],
   ['trailers without end', `${CHUNKED}1\r\na\r\n0\r\n`, 'x: y\r\n', 200],
-  ['a refusal with chunks without end', CHUNKED.replace('200', '500'), '1;x=y\r\na\r\n', 500],
+  ['an error response with chunks without end', CHUNKED.replace('200', '500'), '1;x=y\r\na\r\n', 500],
 ];
 
 for (const [what, first, again, status] of floods) {
@@ -61,7 +61,7 @@ for (const [what, first, again, status] of floods) {
   });
 }
 
-test('of an answer in chunks of a byte all is read, and of its trailers a few', async () => {
+test('a response in one-byte chunks is read completely, and only a few of its trailers', async () => {
   const body = 'abcdefghij'.repeat(6_000);
   const chunks = body.replaceAll(/./g, '1\r\n$&\r\n');
   const { url } = await rawServer((socket) =>
@@ -73,7 +73,7 @@ test('of an answer in chunks of a byte all is read, and of its trailers a few', 
   assert.equal(connections.sockets.opened, 1);
 });
 
-test('256 lines of a head are read, and one more is too large', async () => {
+test('256 header lines are read, and one more is too large', async () => {
   const answer = (fields: number) => `${STATUS}${'x: y\r\n'.repeat(fields)}content-length: 0\r\n\r\n`;
   const outcomeOf = async (fields: number) => {
     const { url } = await rawServer((socket) => socket.on('data', () => socket.write(answer(fields))));
@@ -85,9 +85,9 @@ test('256 lines of a head are read, and one more is too large', async () => {
 
 for (const [what, flood] of [
   ['empty lines', '\r\n'],
-  ['an answer that nobody asked for', OK],
+  ['an unrequested response', OK],
 ] as const) {
-  test(`a flood to an idle connection ends it: ${what}`, async () => {
+  test(`a flood on an idle connection closes it: ${what}`, async () => {
     const { send, connections } = openFixture({ idleSocketMs: 60_000 });
     const { url, sockets } = await rawServer((socket) => socket.once('data', () => socket.write(OK)));
     assert.equal((await send(url).outcome).kind, 'delivered');
@@ -97,7 +97,7 @@ for (const [what, flood] of [
   });
 }
 
-test('an answer that is two is one: the other is nobody’s', async () => {
+test('of two responses to one request, the second is discarded', async () => {
   const { send } = openFixture();
   const { url, sockets } = await rawServer((socket, n) =>
     socket.on('data', () => socket.write(n === 1 ? OK + OK.replace('200 OK', '410 Gone') : OK)),
@@ -106,7 +106,7 @@ test('an answer that is two is one: the other is nobody’s', async () => {
   assert.equal(sockets.length, 2);
 });
 
-test('a field that carries an answer of its own is a field', async () => {
+test('a header field that contains a response stays a field', async () => {
   const { url } = await rawServer((socket) =>
     socket.on('data', () => socket.write(`${STATUS}x: a%0d%0aHTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n`)),
   );
@@ -114,7 +114,7 @@ test('a field that carries an answer of its own is a field', async () => {
   assert.deepEqual([kind, reply?.headers], ['delivered', 'x: a%0d%0aHTTP/1.1 410 Gone\ncontent-length: 0']);
 });
 
-test('a compressed answer is kept as the bytes that came', async () => {
+test('a compressed response is stored as the bytes received', async () => {
   const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024));
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb));
@@ -123,7 +123,7 @@ test('a compressed answer is kept as the bytes that came', async () => {
   assert.equal(reply?.body, kept.slice(0, limits.answerKeptBytes));
 });
 
-test('no redirect is followed, and each is what it says', async () => {
+test('no redirect is followed, and each has its own status', async () => {
   const receiver = await startReceiver();
   const { send } = openFixture();
   for (const status of [300, 301, 302, 303, 307, 308]) {
@@ -134,7 +134,7 @@ test('no redirect is followed, and each is what it says', async () => {
   assert.equal(receiver.got.length, 6);
 });
 
-test('what would end a line of the request is never sent', async () => {
+test('a line break in a request header is never sent', async () => {
   const receiver = await startReceiver();
   const { connections } = openFixture();
   const spoiled: readonly (readonly [path: string, headers: string[]])[] = [

@@ -16,7 +16,7 @@ fe80::1%lo0 localhost
 not-an-address other
 `);
 
-test('a name has the addresses of all its lines, however it is written there', () => {
+test('a name has the addresses of all its lines, in any letter case', () => {
   assert.deepEqual(ownAddresses(hosts, 'inner.example.com'), [
     { address: '10.0.0.7', family: 4 },
     { address: 'fd00::7', family: 6 },
@@ -28,7 +28,7 @@ test('a name has the addresses of all its lines, however it is written there', (
   );
 });
 
-test('what stands in no line is asked of servers, but for localhost', () => {
+test('a name without a line is looked up by DNS, except localhost', () => {
   for (const name of ['other', 'example.com', 'localhost.example.com', 'notlocalhost'])
     assert.equal(ownAddresses(hosts, name), undefined, name);
   const none = parseHosts('');
@@ -39,7 +39,7 @@ test('what stands in no line is asked of servers, but for localhost', () => {
     );
 });
 
-test('a change of the file takes effect after 5 s, and a missing one is empty', async (context) => {
+test('a change of the file takes effect after 5 s, and a missing file is empty', async (context) => {
   const directory = await mkdtemp(join(tmpdir(), 'hosts-'));
   context.after(() => rm(directory, { recursive: true }));
   const path = join(directory, 'hosts');

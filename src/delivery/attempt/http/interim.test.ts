@@ -6,7 +6,7 @@ const HUNDRED = 'HTTP/1.1 100 Continue\r\n\r\n';
 const OTHER = 'HTTP/1.1 102 Continue\r\n\r\n';
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 14\r\n\r\n\r\nHTTP/1.1 100';
 
-/** What is read when it comes in pieces of this many bytes. */
+/** Returns what is read when the bytes arrive in chunks of this size. */
 function readIn(bytes: number, sent: string, interim = new Interim()): string {
   const pieces: Buffer[] = [];
   for (let at = 0; at < sent.length; at += bytes) pieces.push(Buffer.from(sent.slice(at, at + bytes)));
@@ -30,20 +30,20 @@ const table: readonly (readonly [what: string, sent: string, read: string])[] = 
   ['one after an empty line', `\r\n${HUNDRED}${OK}`, `\r\n${OTHER}${OK}`],
   ['none', OK, OK],
   ['another 1xx', `HTTP/1.1 101 S\r\n\r\n`, `HTTP/1.1 101 S\r\n\r\n`],
-  ['what has tens', `HTTP/1.1 110 S\r\n\r\n${OK}`, `HTTP/1.1 110 S\r\n\r\n${OK}`],
-  ['what is not HTTP', '220 smtp\r\n100 100 100 100\r\n', '220 smtp\r\n100 100 100 100\r\n'],
+  ['a status with tens', `HTTP/1.1 110 S\r\n\r\n${OK}`, `HTTP/1.1 110 S\r\n\r\n${OK}`],
+  ['another protocol', '220 smtp\r\n100 100 100 100\r\n', '220 smtp\r\n100 100 100 100\r\n'],
 ];
 
 for (const [what, sent, read] of table) {
-  test(`a 100 before the answer is read as 102, wherever it is cut: ${what}`, () => {
+  test(`a 100 before the response is read as 102, at any chunk boundary: ${what}`, () => {
     for (let bytes = 1; bytes <= sent.length; bytes += 1) assert.equal(readIn(bytes, sent), read, `by ${bytes}`);
   });
 }
 
-test('of each request on a connection', () => {
+test('every request on a connection is handled the same way', () => {
   const interim = new Interim();
   assert.equal(readIn(5, HUNDRED + OK, interim), OTHER + OK);
-  assert.equal(readIn(5, HUNDRED, interim), HUNDRED, 'what follows the answer is not its head');
+  assert.equal(readIn(5, HUNDRED, interim), HUNDRED, 'bytes after the headers are not headers');
   interim.expect();
   assert.equal(readIn(5, HUNDRED + OK, interim), OTHER + OK);
 });

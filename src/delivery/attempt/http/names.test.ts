@@ -1,4 +1,4 @@
-/** Endpoints by their names: what a name server that is slow, silent or of two minds does to them. */
+/** Endpoints by name, with a name server that is slow, silent or inconsistent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { passingClock } from '../../../../test/setup/clock.ts';
@@ -17,19 +17,19 @@ const allowed = ['127.0.0.0/8'];
 const fixtureOf = (server: NameServer, resolve = resolverOf(server)) =>
   openFixture({ idleSockets: 1 }, { guard: createGuard({ allowed }, resolve) });
 
-test('a name that does not exist is the fault of the endpoint', async () => {
+test('a name that does not exist is a fault of the endpoint', async () => {
   const server = await startNameServer();
   server.say(() => ({ code: 'NXDOMAIN' }));
   const outcome = await fixtureOf(server).send(at('gone.example.com')).outcome;
   assert.deepEqual(outcome, { kind: 'unreachable', why: 'dns', reply: null });
 });
 
-test('while the name server is silent, who was asked for lately is delivered to, and nobody is charged', async () => {
+test('while the name server is silent, recently resolved endpoints get their deliveries and no endpoint is charged', async () => {
   const server = await startNameServer();
   server.say(() => here);
   const { send } = fixtureOf(server, resolverOf(server, { lookupTimeoutMs: 200, failedLookupKeptMs: 0 }));
   receiver.answer((_got, response) => response.writeHead(204, { connection: 'close' }).end());
-  // Where the machine pauses for so long, the first look-up is late as well.
+  // If the machine pauses for this long, the first look-up is late as well.
   await until(
     async () => (await send(at('known.example.com')).outcome).kind,
     (kind) => kind === 'delivered',
@@ -40,7 +40,7 @@ test('while the name server is silent, who was asked for lately is delivered to,
   assert.deepEqual(unknown, { kind: 'internal', why: 'ETIMEOUT', reply: null });
 });
 
-test('names that nobody answers for keep no other waiting', async () => {
+test('names without an answer from the name server delay no other', async () => {
   const server = await startNameServer();
   server.say((name) => (name.startsWith('silent') ? null : here));
   const { send } = fixtureOf(server, resolverOf(server, { lookupTimeoutMs: 2_000 }));
@@ -54,7 +54,7 @@ test('names that nobody answers for keep no other waiting', async () => {
 test('a thousand new names at once, 400 ms each, are all delivered to', async () => {
   const server = await startNameServer();
   server.say(() => ({ ...here, afterMs: 400 }));
-  // A machine may take its time for them. Not eight at a time, though: those would be late.
+  // The machine may take time for them, but at eight look-ups at a time they would be late.
   const { send } = openFixture(
     { idleSockets: 1, connectTimeoutMs: 50_000 },
     { guard: createGuard({ allowed }, resolverOf(server, { lookupTimeoutMs: 50_000 })) },
@@ -67,7 +67,7 @@ test('a thousand new names at once, 400 ms each, are all delivered to', async ()
   assert.deepEqual([...new Set(kinds)], ['delivered']);
 });
 
-test('a name that leads to an allowed address first and to a forbidden one then is refused', async () => {
+test('a name that resolves first to an allowed and then to a forbidden address is blocked', async () => {
   const server = await startNameServer();
   const clock = passingClock();
   const { send } = fixtureOf(server, resolverOf(server, {}, { clock }));
@@ -82,7 +82,7 @@ test('a name that leads to an allowed address first and to a forbidden one then 
   assert.match(outcome.why, /rebound\.example\.com.*not public$/);
 });
 
-test('an answer that is kept is judged each time it is used', async () => {
+test('a cached answer is checked each time it is used', async () => {
   const server = await startNameServer();
   server.say(() => here);
   const resolve = resolverOf(server);

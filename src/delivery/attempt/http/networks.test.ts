@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isPublic, Networks } from './networks.ts';
 
-/** The first and the last address of each network, by what it is for. */
+/** The first and the last address of each network, by its purpose. */
 const forbidden: Readonly<Record<string, readonly string[]>> = {
   'this network': ['0.0.0.0', '0.255.255.255'],
   private: ['10.0.0.0', '10.255.255.255', '172.16.0.0', '172.31.255.255', '192.168.0.0', '192.168.255.255'],
@@ -36,7 +36,7 @@ for (const [what, addresses] of Object.entries(forbidden)) {
   });
 }
 
-test('public: what lies beside them', () => {
+test('public: the adjacent addresses', () => {
   const beside = [
     ['1.0.0.0', '9.255.255.255', '11.0.0.0', '100.63.255.255', '100.128.0.0', '126.255.255.255', '128.0.0.0'],
     ['168.63.129.15', '168.63.129.17', '169.253.255.255', '169.255.0.0', '172.15.255.255', '172.32.0.0'],
@@ -48,7 +48,7 @@ test('public: what lies beside them', () => {
   for (const address of beside) assert.equal(isPublic(address), true, address);
 });
 
-test('an allowed network holds its own addresses and no other, and its own family alone', () => {
+test('an allowed network contains its own addresses only, of its own family only', () => {
   const networks = new Networks(['127.0.0.0/8', '::1', 'fd00::/8']);
   const within = (...addresses: string[]) => addresses.filter((address) => networks.has(address));
   const others = ['126.255.255.255', '128.0.0.0', '::2', 'fc00::1', '::ffff:127.0.0.1'];

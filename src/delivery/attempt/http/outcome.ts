@@ -74,12 +74,17 @@ export function retryAfterMs(header: string | undefined, now: Date): number {
   return Number.isNaN(at) ? 0 : Math.max(0, at - now.getTime());
 }
 
+export function kindOfStatus(code: number): 'delivered' | 'gone' | 'refused' {
+  if (code >= 200 && code < 300) return 'delivered';
+  return code === 410 ? 'gone' : 'refused';
+}
+
 /** Returns the outcome of an exchange with a response. */
 export function outcomeOfReply(reply: Reply, retryAfter: string | undefined, now: Date): Outcome {
-  if (reply.code >= 200 && reply.code < 300) return { kind: 'delivered', reply };
-  if (reply.code === 410) return { kind: 'gone', reply };
+  const kind = kindOfStatus(reply.code);
+  if (kind !== 'refused') return { kind, reply };
   const pause = RETRY_AFTER_STATUSES.has(reply.code) ? retryAfterMs(retryAfter, now) : 0;
-  return { kind: 'refused', reply, retryAfterMs: pause };
+  return { kind, reply, retryAfterMs: pause };
 }
 
 /** The header section, or the 1xx responses before it, exceeded their limits. */

@@ -9,7 +9,7 @@ const ofMachine = Object.values(networkInterfaces())
   .flatMap((all) => all ?? [])
   .find(({ internal, family }) => !internal && family === 'IPv4')?.address;
 
-/** Where a listener is on port 8080, and which addresses with that port are it and which are not. */
+/** Where a listener is on port 8080, and which addresses with that port reach it and which do not. */
 const table: readonly (readonly [host: string, own: readonly string[], others: readonly string[]])[] = [
   ['127.0.0.1', ['127.0.0.1', '0.0.0.0', '::', '::ffff:127.0.0.1', '::ffff:7f00:1'], ['127.0.0.2', '::1', '10.0.0.1']],
   ['::1', ['::1', '::'], ['127.0.0.1', '::2']],
@@ -18,12 +18,12 @@ const table: readonly (readonly [host: string, own: readonly string[], others: r
   ['1.1.1.1', ['1.1.1.1'], ['1.1.1.2']],
   ['0.0.0.0', ['127.0.0.1', '127.9.9.9', '::1', '0.0.0.0', ofMachine ?? '127.0.0.1'], ['192.0.2.1', '1.1.1.1']],
   ['::', ['127.0.0.1', '::1', ofMachine ?? '127.0.0.1'], ['192.0.2.1', '2600::1']],
-  // Whose addresses nobody knows for certain.
+  // Addresses of unknown owner.
   ['db.example.com', ['10.0.0.1', '127.0.0.1', 'fd00::1'], ['1.1.1.1', '2600::1']],
 ];
 
 for (const [host, own, others] of table) {
-  test(`what listens at ${host} is our own there, and on that port alone`, () => {
+  test(`a listener at ${host} is blocked there, and on that port only`, () => {
     const isAt = (address: string, port: number) => isOwn([{ host, port: 8080 }], address, port);
     for (const address of own) assert.deepEqual([address, isAt(address, 8080)], [address, true]);
     for (const address of others) assert.deepEqual([address, isAt(address, 8080)], [address, false]);
@@ -31,7 +31,7 @@ for (const [host, own, others] of table) {
   });
 }
 
-test('a network that is allowed does not open our own ports in it, by number or by name', async () => {
+test('an allowed network does not open our own ports in it, by number or by name', async () => {
   const server = await startNameServer();
   server.say(() => ({ addresses: ['10.0.0.5'] }));
   const own = [

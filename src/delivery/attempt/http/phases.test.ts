@@ -11,7 +11,7 @@ import type { Phase } from './outcome.ts';
 const late = (phase: Phase) => ({ kind: 'timed_out', phase, reply: null });
 const soon = { exchangeTimeoutMs: 150 };
 
-/** Sockets of this process that are being opened. */
+/** Connecting sockets of this process. */
 const opening = (): number => process.getActiveResourcesInfo().filter((name) => name === 'ConnectWrap').length;
 const none = () =>
   until(
@@ -19,7 +19,7 @@ const none = () =>
     (count) => count === 0,
   );
 
-/** A port that listens and whose thread sleeps: once its backlog is full, nobody is let in and nobody refused. */
+/** A listening port whose thread sleeps: once its backlog is full, connections are neither accepted nor refused. */
 async function deafPort(context: { after: (fn: () => Promise<void>) => void }): Promise<number> {
   const deaf = new Worker(
     `const { parentPort } = require('node:worker_threads');
@@ -30,7 +30,7 @@ async function deafPort(context: { after: (fn: () => Promise<void>) => void }): 
     { eval: true },
   );
   const [port] = (await once(deaf, 'message')) as [number];
-  // The kernel lets one in more than it was told.
+  // The kernel accepts one connection more than the backlog.
   const fillers: Socket[] = [];
   for (let n = 0; n < 2; n += 1) {
     const filler = connect(port, '127.0.0.1');
@@ -45,14 +45,14 @@ async function deafPort(context: { after: (fn: () => Promise<void>) => void }): 
   return port;
 }
 
-test('a name that nobody resolves in time is no fault of its endpoint', async () => {
+test('a name that does not resolve in time is no fault of its endpoint', async () => {
   const { send, connections } = openFixture({}, { guard: { ...loopback, lookupFor: () => () => {} } });
   const outcome = { kind: 'internal', why: 'ETIMEDOUT', reply: null };
   assert.deepEqual(await send('http://slow.example.com', soon).outcome, outcome);
   assert.equal(connections.sockets.opening, 0);
 });
 
-test('a connection that is not let in: connect, and its socket is closed', async (context) => {
+test('a connection that is not accepted: connect, and its socket is closed', async (context) => {
   const { send, connections } = openFixture();
   const url = `http://127.0.0.1:${await deafPort(context)}`;
   const exchange = send(url, soon);
@@ -65,15 +65,15 @@ test('a connection that is not let in: connect, and its socket is closed', async
   assert.equal(connections.sockets.opening, 0);
 });
 
-test('opening a connection has a time-out of its own', async (context) => {
+test('connecting has its own time-out', async (context) => {
   const { send } = openFixture({ connectTimeoutMs: 100 });
   const url = `http://127.0.0.1:${await deafPort(context)}`;
   assert.deepEqual(await send(url, { exchangeTimeoutMs: 60_000 }).outcome, late('connect'));
   await none();
 });
 
-test('what is aborted while its connection is being opened leaves no socket', async (context) => {
-  // Longer than anybody waits here: nothing else may close it.
+test('an attempt aborted while connecting leaves no socket', async (context) => {
+  // Longer than the test waits: nothing else may close it.
   const { send } = openFixture({ connectTimeoutMs: 60_000 });
   const exchange = send(`http://127.0.0.1:${await deafPort(context)}`);
   await until(
@@ -85,7 +85,7 @@ test('what is aborted while its connection is being opened leaves no socket', as
   await none();
 });
 
-test('a name that is resolved after its exchange was aborted opens no socket', async () => {
+test('a name that resolves after its exchange was aborted opens no socket', async () => {
   const { promise: asked, resolve } = Promise.withResolvers<() => void>();
   const lookup: ReturnType<typeof loopback.lookupFor> = (_name, _options, answer) =>
     resolve(() => answer(null, [{ address: '127.0.0.1', family: 4 }]));
@@ -103,7 +103,7 @@ test('a name that is resolved after its exchange was aborted opens no socket', a
   assert.equal(server.sockets.length, 1);
 });
 
-test('a handshake that is not answered: tls', async () => {
+test('an unanswered handshake: tls', async () => {
   const { send } = openFixture();
   const { port, sockets } = await rawServer((socket) => socket.resume());
   assert.deepEqual(await send(`https://127.0.0.1:${port}`, soon).outcome, late('tls'));
@@ -116,7 +116,7 @@ test('a request that is not read: send', async () => {
   assert.deepEqual(await send(url, soon, Buffer.alloc(32 * 1024 * 1024)).outcome, late('send'));
 });
 
-test('a request that is not answered: answer, on a new connection and on a used one', async () => {
+test('an unanswered request: answer, on a new and on a reused connection', async () => {
   const { send } = openFixture();
   let isDeaf = false;
   const { url } = await rawServer((socket) => socket.on('data', () => isDeaf || socket.write(OK)));
@@ -126,13 +126,13 @@ test('a request that is not answered: answer, on a new connection and on a used 
   assert.deepEqual(await send(url, soon).outcome, late('answer'));
 });
 
-test('a head that does not end: answer', async () => {
+test('an endless header section: answer', async () => {
   const { send } = openFixture();
   const { url } = await rawServer((socket) => socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nx: y\r\n')));
   assert.deepEqual(await send(url, soon).outcome, late('answer'));
 });
 
-test('the deadline covers the whole exchange, the body of the answer included: body', async () => {
+test('the deadline covers the whole exchange, including the response body: body', async () => {
   const { send } = openFixture();
   const { url, sockets } = await rawServer((socket) =>
     socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nab')),

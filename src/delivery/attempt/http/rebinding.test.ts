@@ -1,6 +1,6 @@
 /**
- * Names that lead somewhere else when they are asked for again, or to several places at once: whatever a name server says,
- * nothing is sent to an address that was not judged. Public is what this guard allows (127.0.0.1), private all others.
+ * DNS rebinding: names that resolve differently the next time, or to several addresses. Whatever the name server answers,
+ * nothing is sent to an unchecked address. Public is what this guard allows (127.0.0.1), private are all others.
  */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:https';
@@ -14,7 +14,7 @@ import { startReceiver } from '../../../../test/setup/receiver.ts';
 import { createGuard } from './guard.ts';
 
 const PUBLIC = '127.0.0.1';
-/** It listens as well, so that whatever is sent there is seen. */
+/** Listens as well, so that a request sent there is seen. */
 const PRIVATE = '127.0.0.2';
 const NAME = 'shop.example.com';
 const allowed = [PUBLIC];
@@ -24,7 +24,7 @@ const { port } = new URL(receiver.url);
 const reached: string[] = [];
 await rawServer((socket) => void reached.push(String(socket.remoteAddress)), Number(port), PRIVATE);
 
-/** A clock that runs so fast that nothing that was asked for is remembered. */
+/** A clock so fast that no answer stays cached. */
 function forgetful() {
   let nowMs = 0;
   return { now: () => new Date(), monotonicMs: () => (nowMs += 60_000) };
@@ -42,7 +42,7 @@ async function assertBlocked(server: { address: string }, address: string): Prom
   assert.ok(outcome.why.includes(NAME) && !outcome.why.includes(address), outcome.why);
 }
 
-test('what was judged is what is connected to: a name that leads elsewhere a moment later gains nothing', async () => {
+test('the connection goes to the checked address, although the name resolves elsewhere a moment later', async () => {
   const server = await startNameServer();
   let asked = 0;
   server.say((_name, type) => {
@@ -60,7 +60,7 @@ const mixed: readonly (readonly [what: string, said: Said, address: string])[] =
   ['a private A and a public one', { addresses: [PRIVATE, PUBLIC] }, PRIVATE],
   ['a public A and a private AAAA', { addresses: [PUBLIC, 'fd00::1'] }, 'fd00::1'],
   ['a public A and the metadata of a cloud', { addresses: [PUBLIC, 'fd00:ec2::254'] }, 'fd00:ec2::254'],
-  ['a public A and it behind a NAT64', { addresses: [PUBLIC, '64:ff9b::7f00:1'] }, '64:ff9b::7f00:1'],
+  ['a public A and the same behind a NAT64', { addresses: [PUBLIC, '64:ff9b::7f00:1'] }, '64:ff9b::7f00:1'],
   ['a public A and a local NAT64', { addresses: [PUBLIC, '64:ff9b:1::a00:1'] }, '64:ff9b:1::a00:1'],
   ['a public A and a mapped one', { addresses: [PUBLIC, '::ffff:7f00:2'] }, '::ffff:127.0.0.2'],
   ['a public A and 6to4', { addresses: [PUBLIC, '2002:7f00:2::1'] }, '2002:7f00:2::1'],
@@ -88,7 +88,7 @@ test('aliases that end at a public address are followed', async () => {
   assert.equal((await outcomeAt(server)).kind, 'delivered');
 });
 
-test('an answer that does not fit is asked for over TCP, and each of its addresses is judged', async () => {
+test('a truncated answer is repeated over TCP, and each of its addresses is checked', async () => {
   const server = await startNameServer({ overTcp: true });
   const many = Array.from({ length: 100 }, () => PUBLIC);
   server.say(() => ({ addresses: many, isTruncated: true }));
@@ -98,33 +98,37 @@ test('an answer that does not fit is asked for over TCP, and each of its address
   assert.ok(server.asked.includes(`TCP A ${NAME}`));
 });
 
-const ours = (why: string) => ({ kind: 'internal', why, reply: null });
+const internal = (why: string) => ({ kind: 'internal', why, reply: null });
 const charged: readonly (readonly [what: string, said: Said, outcome: object])[] = [
   ['a name that does not exist', { code: 'NXDOMAIN' }, { kind: 'unreachable', why: 'dns', reply: null }],
   ['a name without addresses', {}, { kind: 'unreachable', why: 'dns', reply: null }],
-  ['aliases that lead nowhere', { aliases: ['a.example.net'] }, { kind: 'unreachable', why: 'dns', reply: null }],
-  ['a server that fails', { code: 'SERVFAIL' }, ours('ESERVFAIL')],
-  ['a server that refuses', { code: 'REFUSED' }, ours('EREFUSED')],
-  ['a server that is silent', null, ours('ETIMEOUT')],
-  ['a server that is too slow', { addresses: [PUBLIC], afterMs: 5_000 }, ours('ETIMEOUT')],
-  ['more than fits, from a server without TCP', { addresses: [PUBLIC], isTruncated: true }, ours('ECONNREFUSED')],
+  ['aliases without an address', { aliases: ['a.example.net'] }, { kind: 'unreachable', why: 'dns', reply: null }],
+  ['a server that fails', { code: 'SERVFAIL' }, internal('ESERVFAIL')],
+  ['a server that refuses', { code: 'REFUSED' }, internal('EREFUSED')],
+  ['a server that is silent', null, internal('ETIMEOUT')],
+  ['a server that is too slow', { addresses: [PUBLIC], afterMs: 5_000 }, internal('ETIMEOUT')],
+  [
+    'a truncated answer, from a server without TCP',
+    { addresses: [PUBLIC], isTruncated: true },
+    internal('ECONNREFUSED'),
+  ],
 ];
 
 for (const [what, said, outcome] of charged) {
-  test(`${what} is charged to ${'why' in outcome && outcome.why === 'dns' ? 'the endpoint' : 'nobody'}`, async () => {
+  test(`${what} is charged to ${'why' in outcome && outcome.why === 'dns' ? 'the endpoint' : 'no endpoint'}`, async () => {
     const server = await startNameServer();
     server.say(() => said);
     assert.deepEqual(await outcomeAt(server), outcome);
   });
 }
 
-test('a private address that comes late, or in one family alone, is not sent to either', async () => {
+test('if a private address comes late, or in one family only, nothing is sent to either', async () => {
   const server = await startNameServer();
   server.say((_name, type) => (type === 'A' ? { addresses: [PRIVATE], afterMs: 100 } : { code: 'SERVFAIL' }));
   await assertBlocked(server, PRIVATE);
 });
 
-test('a connection to a judged address asks for the name: in TLS, in the certificate, in the Host', async (context) => {
+test('a connection to a checked address uses the name: in TLS, in the certificate, in the Host', async (context) => {
   const authority = createAuthority();
   context.after(authority.remove);
   setDefaultCACertificates([...getCACertificates('default'), authority.cert]);

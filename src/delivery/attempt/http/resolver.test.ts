@@ -9,14 +9,14 @@ const six = { address: '2001:db8::1', family: 6 };
 const both: Said = { addresses: [six.address, four.address] };
 const failing = (code: string) => ({ code });
 
-/** A server that says the same of every name. */
+/** A server with the same answer for every name. */
 async function saying(said: Said) {
   const server = await startNameServer();
   server.say(() => said);
   return server;
 }
 
-test('both families are asked at once, and IPv4 comes first', async () => {
+test('both families are queried at once, and IPv4 comes first', async () => {
   const server = await startNameServer();
   const held: string[] = [];
   server.say((_name, type) => {
@@ -27,7 +27,7 @@ test('both families are asked at once, and IPv4 comes first', async () => {
   assert.deepEqual(held.toSorted(), ['A', 'AAAA']);
 });
 
-test('a name is asked for once, by however many at once, however it is written', async () => {
+test('concurrent look-ups of a name, in any letter case, are one query', async () => {
   const server = await saying({ ...both, afterMs: 20 });
   const resolve = resolverOf(server);
   const names = ['shop.example.com', 'Shop.Example.com', 'shop.example.com.', 'shop.example.com'];
@@ -35,7 +35,7 @@ test('a name is asked for once, by however many at once, however it is written',
   assert.deepEqual(server.asked.toSorted(), ['A shop.example.com', 'AAAA shop.example.com']);
 });
 
-/** After how many ms since its answer a name is asked for again. */
+/** Returns after how many ms a name is queried again. */
 async function keptMs(ttlSeconds: number): Promise<number> {
   const server = await saying({ addresses: [four.address], ttlSeconds });
   let nowMs = 0;
@@ -48,13 +48,13 @@ async function keptMs(ttlSeconds: number): Promise<number> {
   return nowMs - 500;
 }
 
-test('an answer is kept as long as it says, at least a second and at most what is set', async () => {
+test('an answer is cached for its TTL, at least a second and at most the configured time', async () => {
   assert.equal(await keptMs(0), 1_000);
   assert.equal(await keptMs(2), 2_000);
   assert.equal(await keptMs(86_400), 3_000);
 });
 
-test('that there is no answer is kept for a while too', async () => {
+test('a negative answer is cached for a while too', async () => {
   const server = await saying({ code: 'SERVFAIL' });
   const clock = passingClock();
   const resolve = resolverOf(server, { failedLookupKeptMs: 10_000 }, { clock });
@@ -71,14 +71,14 @@ test('that there is no answer is kept for a while too', async () => {
 const verdicts: readonly (readonly [what: string, a: Said, aaaa: Said, code: string])[] = [
   ['a name that does not exist', { code: 'NXDOMAIN' }, { code: 'NXDOMAIN' }, 'ENOTFOUND'],
   ['a name without addresses', {}, {}, 'ENODATA'],
-  ['aliases that lead nowhere', { aliases: ['a.example.net'] }, { aliases: ['a.example.net'] }, 'ENODATA'],
-  ['aliases that lead nowhere, in one family', { aliases: ['a.example.net'] }, {}, 'ENODATA'],
+  ['aliases without an address', { aliases: ['a.example.net'] }, { aliases: ['a.example.net'] }, 'ENODATA'],
+  ['aliases without an address, in one family', { aliases: ['a.example.net'] }, {}, 'ENODATA'],
   ['a server that fails', { code: 'SERVFAIL' }, { code: 'SERVFAIL' }, 'ESERVFAIL'],
   ['a server that refuses', { code: 'REFUSED' }, { code: 'REFUSED' }, 'EREFUSED'],
   ['a server that is silent', null, null, 'ETIMEOUT'],
-  ['no IPv4 address, and nobody knows of IPv6', {}, { code: 'SERVFAIL' }, 'ESERVFAIL'],
-  ['no IPv6 address, and nobody tells of IPv4', null, {}, 'ETIMEOUT'],
-  ['a name that does not exist, said once', { code: 'SERVFAIL' }, { code: 'NXDOMAIN' }, 'ENOTFOUND'],
+  ['no IPv4 address, and no server answers for IPv6', {}, { code: 'SERVFAIL' }, 'ESERVFAIL'],
+  ['no IPv6 address, and no server answers for IPv4', null, {}, 'ETIMEOUT'],
+  ['a name that does not exist, in one answer', { code: 'SERVFAIL' }, { code: 'NXDOMAIN' }, 'ENOTFOUND'],
 ];
 for (const [what, a, aaaa, code] of verdicts) {
   test(`${what}: ${code}`, async () => {
@@ -91,13 +91,13 @@ for (const [what, a, aaaa, code] of verdicts) {
 test('no server at all: ECONNREFUSED', () =>
   assert.rejects(resolverOf({ address: '127.0.0.1:1' })('shop.example.com'), failing('ECONNREFUSED')));
 
-test('one family is enough where nobody tells of the other', async () => {
+test('one family is enough if no server answers for the other', async () => {
   const server = await startNameServer();
   server.say((_name, type) => (type === 'A' ? both : null));
   assert.deepEqual(await resolverOf(server, { lookupTimeoutMs: 200 })('shop.example.com'), [four]);
 });
 
-test('only so many look-ups are under way, and the others follow', async () => {
+test('the number of concurrent look-ups is limited, and the others follow', async () => {
   const server = await startNameServer();
   const resolve = resolverOf(server, { lookupsAtOnce: 2, lookupTimeoutMs: 300 });
   const names = ['a', 'b', 'c', 'd', 'e'].map((letter) => `${letter}.example.com`);
@@ -109,13 +109,13 @@ test('only so many look-ups are under way, and the others follow', async () => {
   const others = Promise.all(names.slice(2).map((name) => resolve(name)));
   server.say(() => both);
   await Promise.all(first);
-  // Each waits for those before it, so the last one was let in behind all.
+  // Each waits for those before it, so the last one starts after all.
   assert.equal((await others).length, 3);
   assert.deepEqual(new Set(server.asked.slice(0, 4).map((asked) => asked.split(' ')[1])), new Set(names.slice(0, 2)));
   assert.equal(server.asked.length, 10);
 });
 
-test('what is kept has a bound', async () => {
+test('the cache is bounded', async () => {
   const server = await saying(both);
   const resolve = resolverOf(server, { addressesKept: 4 });
   for (const name of ['a.example.com', 'b.example.com', 'c.example.com']) await resolve(name);

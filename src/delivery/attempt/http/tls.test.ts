@@ -11,14 +11,14 @@ const authority = createAuthority();
 after(authority.remove);
 const stranger = createAuthority();
 after(stranger.remove);
-// As NODE_EXTRA_CA_CERTS does it when a process starts.
+// As NODE_EXTRA_CA_CERTS does when a process starts.
 setDefaultCACertificates([...getCACertificates('default'), authority.cert]);
 
 const loopback = authority.sign('IP:127.0.0.1', 'DNS:localhost');
 const TICKET_KEYS = Buffer.alloc(48, 7);
 const tls = { kind: 'unreachable', why: 'tls', reply: null };
 
-/** Answers 204 and closes each connection, so that the next delivery needs another; counts its handshakes. */
+/** Answers 204 and closes each connection, so that the next delivery needs a new one; counts its handshakes. */
 async function endpoint(pair: KeyPair, options: TlsOptions & { port?: number } = {}) {
   const handshakes = { full: 0, resumed: 0 };
   const server = createServer({ ...pair, ticketKeys: TICKET_KEYS, ...options }, (_request, response) =>
@@ -46,26 +46,26 @@ for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
     assert.deepEqual(connections.sockets.handshakes, handshakes);
   });
 
-  test(`a certificate of another name is refused, the second time too (${maxVersion})`, async () => {
+  test(`a certificate for another name is refused, the second time too (${maxVersion})`, async () => {
     const { send } = openFixture();
     const { url } = await endpoint(authority.sign('DNS:other.example.com'), { maxVersion });
     for (let n = 0; n < 2; n += 1) assert.deepEqual(await send(url).outcome, tls);
   });
 }
 
-test('a certificate of an authority that nobody knows is refused', async () => {
+test('a certificate of an unknown authority is refused', async () => {
   const { send } = openFixture();
   const { url } = await endpoint(stranger.sign('IP:127.0.0.1'));
   assert.deepEqual(await send(url).outcome, tls);
 });
 
-test('a certificate whose time is over is refused', async () => {
+test('an expired certificate is refused', async () => {
   const { send } = openFixture();
   const { url } = await endpoint(authority.signExpired('IP:127.0.0.1'));
   assert.deepEqual(await send(url).outcome, tls);
 });
 
-test('an endpoint is called by its name, and verified by it', async () => {
+test('an endpoint is addressed by its name (SNI) and verified against it', async () => {
   const { send } = openFixture();
   const { port } = await endpoint(loopback);
   assert.equal((await send(`https://localhost:${port}`).outcome).kind, 'delivered');
@@ -79,7 +79,7 @@ test('the session of one origin is not offered to another', async () => {
   assert.deepEqual(other.handshakes, { full: 1, resumed: 0 });
 });
 
-test('sessions are bounded: the one that was used longest ago makes room', async () => {
+test('sessions are bounded: the least recently used one is dropped', async () => {
   const { send } = openFixture({ tlsSessions: 1 });
   const [one, other] = [await endpoint(loopback), await endpoint(loopback)];
   for (const { url } of [one, other, one]) await send(url).outcome;
@@ -98,7 +98,7 @@ test('a certificate is verified again after an hour, however often its session w
   assert.deepEqual(handshakes, { full: 2, resumed: 2 });
 });
 
-test('a session with which a handshake failed is not offered again', async () => {
+test('a session whose handshake failed is not offered again', async () => {
   const { send } = openFixture();
   const before = await endpoint(loopback);
   await send(before.url).outcome;
@@ -112,7 +112,7 @@ test('a session with which a handshake failed is not offered again', async () =>
   assert.deepEqual(again.handshakes, { full: 1, resumed: 0 });
 });
 
-test('what is plain where TLS was asked for is a fault of TLS', async () => {
+test('a plain-text response to a TLS handshake is a fault of TLS', async () => {
   const { send } = openFixture();
   const { port } = await rawServer((socket) => socket.on('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')));
   assert.deepEqual(await send(`https://127.0.0.1:${port}`).outcome, tls);

@@ -35,7 +35,7 @@ const table: readonly (readonly [
   ],
   ['a fall', [0.3, 0.1], 'M0 0L600 66.7', ['€0.3', '€0.2', '€0.1', '€0'], /^€0\.10 .*2 Mar .*€0\.20 less .*1 Mar /],
   [
-    'what is huge',
+    'huge values',
     [3e12, 1e12],
     'M0 0L600 66.7',
     ['€3T', '€2T', '€1T', '€0'],
@@ -44,36 +44,36 @@ const table: readonly (readonly [
 ];
 
 for (const [what, values, curve, axis, summary] of table) {
-  test(`the curve of ${what}`, () => {
+  test(`the chart of ${what}`, () => {
     const page = drawn(values);
     assert.deepEqual([curveOf(page), axisOf(page)], [curve, axis]);
     assert.match(summaryOf(page), summary);
   });
 }
 
-test('amounts have the decimals of their currency, and those without one have no sign', () => {
+test('amounts have the decimals of their currency, and those without a currency have no sign', () => {
   assert.equal(summaryOf(drawn([51.716667])), '€51.72 on 1 Mar 2027');
   assert.equal(summaryOf(drawn([5_171.6667], 'JPY')), '¥5,172 on 1 Mar 2027');
   assert.equal(summaryOf(drawn([51.716667], 'XXX')), '51.72 on 1 Mar 2027');
   assert.deepEqual(axisOf(drawn([90], 'XXX')), ['100', '50', '0']);
 });
 
-test('without a day nothing is drawn', () => assert.equal(drawn([]), ''));
+test('without a day no chart is drawn', () => assert.equal(drawn([]), ''));
 
-test('a year has a point a day, and its numbers beside it, the latest first', () => {
+test('a year has one point per day, and its numbers beside it, the latest first', () => {
   const page = drawn(Array.from({ length: 365 }, (_, n) => n));
   assert.equal(curveOf(page).split('L').length, 365);
   const days = [...page.matchAll(/<time datetime="([^"]*)"/g)].map(([, day]) => day);
   assert.deepEqual([days.length, days[0], days.at(-1)], [365, '2028-02-28', '2027-03-01']);
 });
 
-test('days that are missing leave their place', () => {
+test('missing days leave a gap', () => {
   const points = ['2027-03-01', '2027-03-02', '2027-03-11'].map((day) => ({ day, value: 1 }));
   const charts = chartsOf({ curves: [{ title: 'Revenue', currency: 'EUR', points }] });
   assert.equal(curveOf(charts === false ? '' : render(charts)), 'M0 0L60 0L600 0');
 });
 
-test('numbers that nobody can say are drawn all the same', () => {
+test('extreme numbers are drawn all the same', () => {
   const page = drawn([1e300, 2e300], 'no currency');
   assert.deepEqual(axisOf(page), ['2E300', '1E300', '0']);
 });

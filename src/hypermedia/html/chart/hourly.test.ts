@@ -7,7 +7,7 @@ function drawn(charts: Parameters<typeof chartsOf>[0]): string {
   const page = chartsOf(charts);
   return page === false ? '' : render(page);
 }
-/** In the drawing itself: what its keys are drawn with stands before it. */
+/** In the drawing itself: the samples of the legend stand before it. */
 const pathOf = (page: string, name: string): string =>
   new RegExp(`class="${name}"[^>]*? d="([^"]*)"`).exec(page.slice(page.indexOf('class="plot"')))?.[1] ?? '-';
 const axisOf = (page: string): string[] =>
@@ -21,7 +21,7 @@ const rowsOf = (page: string): string[] =>
 
 const hours = ['10:00', '11:00', '12:00', '13:00'];
 
-test('bars of what failed stand on top of what was delivered, striped, and their numbers are told', () => {
+test('bars of failed attempts are striped and stacked on the delivered ones, and the table has their numbers', () => {
   const page = drawn({
     bars: [
       {
@@ -44,7 +44,7 @@ test('bars of what failed stand on top of what was delivered, striped, and their
   assert.doesNotMatch(page, /\sstyle=/);
 });
 
-test('an hour without an answer is a gap in the lines, and one alone is as wide as its hour', () => {
+test('an hour without a response is a gap in the lines, and a single one is as wide as its hour', () => {
   const page = drawn({
     lines: [
       {
@@ -63,14 +63,14 @@ test('an hour without an answer is a gap in the lines, and one alone is as wide 
   assert.deepEqual(rowsOf(page), ['13:00 20 ms 1,500 ms', '12:00 10 ms 750 ms', '11:00 – –', '10:00 20 ms 1,500 ms']);
 });
 
-test('what stands beside one another in a page has ids of its own', () => {
+test('charts on one page have distinct ids', () => {
   const measured = { name: 'x', values: [1] };
   const line = { title: 'A', summary: '', hours: ['10:00'], unit: 'ms', main: measured, beside: measured };
   const ids = [...drawn({ lines: [line, line] }).matchAll(/ id="([^"]*)"/g)].map(([, id]) => id);
   assert.deepEqual(ids, ['chart-1-title', 'chart-1-desc', 'chart-2-title', 'chart-2-desc']);
 });
 
-test('where nothing is drawn the note is told all the same', () => {
+test('without a chart the note is shown all the same', () => {
   assert.match(drawn({ note: 'Nothing was sent.' }), /Nothing was sent\./);
   assert.equal(drawn({}), '');
 });

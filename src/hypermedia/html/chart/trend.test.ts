@@ -8,7 +8,7 @@ import { trendWords } from './trend.ts';
 const labels = ['10:00', '11:00', '12:00', '13:00'];
 const table: readonly (readonly [what: string, values: (number | null)[], unit: string | undefined, words: RegExp])[] =
   [
-    ['what falls and rises', [99, 40, 100, 97], '%', / 40 % \(11:00\) .* 100 % \(12:00\), .* 97 %$/],
+    ['a trend that falls and rises', [99, 40, 100, 97], '%', / 40 % \(11:00\) .* 100 % \(12:00\), .* 97 %$/],
     ['what stays', [100, null, 100, null], '%', /^100 %\D*$/],
     ['mere numbers', [1, 2, 3, null], undefined, / 1 \(10:00\) .* 3 \(12:00\), .* 3$/],
     ['nothing', [null, null, null, null], 'ms', /^No data yet$/],
@@ -33,7 +33,7 @@ const documentOf = (...properties: Property[]): Document => ({
   properties,
 });
 
-test('a trend is a line with its sentence beside its name, and the line alone in a cell', () => {
+test('a trend is a line with its sentence beside its name, and only the line in a cell', () => {
   const one = documentOf(trend([99, 40, null, 97]));
   const page = renderHtml(one, naming);
   const [svg = ''] = /<svg[^]*?<\/svg>/.exec(page) ?? [];
@@ -47,11 +47,11 @@ test('a trend is a line with its sentence beside its name, and the line alone in
   assert.doesNotMatch(page + list, /\sstyle=/);
 });
 
-test('what is no array of numbers is shown as what it is', () => {
+test('a value that is no array of numbers is shown as it is', () => {
   assert.match(renderHtml(documentOf(trend(['<b>', 1])), naming), /<li>&lt;b&gt;<\/li>/);
 });
 
-test('programs have the numbers', () => {
+test('other formats contain the numbers', () => {
   assert.deepEqual(
     (JSON.parse(renderHal(documentOf(trend([99, null])), naming)) as Record<string, unknown>)['success_trend'],
     [99, null],

@@ -26,7 +26,7 @@ for (const [given, difference] of cases)
   test(`${given} differs in ${difference}`, () =>
     assert.equal(differenceToNearest(given, [REGISTERED]).join(', '), difference));
 
-test('the nearest is the one on the same host', () => {
+test('the closest registered address is the one on the same host', () => {
   const registered = ['https://other.example.com/cb', 'https://app.example.com/some/where?x=1'];
   assert.deepEqual(differenceToNearest('https://app.example.com/cb', registered), ['the path', 'the query']);
   assert.deepEqual(differenceToNearest('https://app.example.com/cb', []), []);

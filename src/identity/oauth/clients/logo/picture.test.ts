@@ -10,7 +10,7 @@ const heads = {
   gif: '474946383961',
 };
 
-test('whatever comes behind the beginning of a picture is judged, and never an error', () => {
+test('any bytes after a valid beginning are accepted or refused, and never cause an error', () => {
   const bytes = fc.tuple(fc.constantFrom(...Object.values(heads)), fc.uint8Array({ maxLength: 200 }));
   fc.assert(
     fc.property(bytes, ([head, rest]) => {
@@ -31,12 +31,12 @@ test('a side may be 4,096 pixels long and no longer', () => {
   assert.deepEqual(inspectPicture(jpeg(0)), { fault: 'must be at most 4096 pixels per side' });
 });
 
-test('a picture with something behind it is told how to become one', () => {
+test('the message for a picture with trailing bytes says how to remove them', () => {
   const inspected = inspectPicture(Buffer.concat([jpeg(1), jpeg(1)]));
   assert.match('fault' in inspected ? inspected.fault : '', / after its end.*\bsave\b/);
 });
 
-test('256 KiB that are made to be slow are judged in no time', () => {
+test('256 KiB built to be slow are checked quickly', () => {
   const before = process.threadCpuUsage();
   for (const [head, filler] of [
     [heads.jpeg, 'ff'],

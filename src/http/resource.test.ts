@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Problem } from '#core/problem.ts';
-import { readQuery } from './run.ts';
+import { readQuery } from './resource.ts';
 
 for (const raw of ['name=%ff', 'name=%C3%28', 'limit=1&name=%', 'name=%zz', 'name=\xff', 'name=a b'])
   test(`${JSON.stringify(raw)} is a 400 that names the parameter`, () =>
@@ -11,7 +11,7 @@ for (const raw of ['name=%ff', 'name=%C3%28', 'limit=1&name=%', 'name=%zz', 'nam
         status === 400 && faults.map(({ code, field }) => `${code} ${field}`).join() === 'malformed_request name',
     ));
 
-test('what is UTF-8 is read, a repeated parameter as often as it comes', () => {
+test('a UTF-8 parameter is read, a repeated one as often as it occurs', () => {
   const query = readQuery('name=J%C3%BCrgen+K&name=50%25&limit');
   assert.deepEqual(
     [...query],

@@ -9,11 +9,11 @@ import { doing } from '#http/creating.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
-import { keyOf, openKey, sealBinding, seesKey, documentFor, webhookOf, type WebhookDeps } from '../access.ts';
-import { addressOfWebhook, versionOf } from '../document.ts';
-import { findWebhook, lockWebhook, updateWebhook, type WebhookRow } from '../webhook-sql.ts';
-import { recordWebhook } from '../audit.ts';
-import { checkCanRotate, finishRotation, withCurrentKeys, type Keys } from './rotation.ts';
+import { keyOf, openKey, sealBinding, seesKey, documentFor, webhookOf, type WebhookDeps } from './access.ts';
+import { addressOfWebhook, versionOf } from './document.ts';
+import { findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
+import { recordWebhook } from './audit.ts';
+import { checkCanRotate, finishRotation, withCurrentKeys, type Keys } from './webhook.ts';
 
 const KEY_LENGTH_MAX = 1_000;
 const NEW_KEY_BYTES = 32;

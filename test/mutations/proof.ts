@@ -1,6 +1,6 @@
-/** What a run of one test proves. */
+/** Decides what the run of one test proves. */
 
-/** One test that ended, as node:test tells it; tests inside of others have a higher `nesting`. */
+/** A finished test as node:test reports it; nested tests have a higher `nesting`. */
 export type Observation = {
   name: string;
   nesting: number;
@@ -8,9 +8,9 @@ export type Observation = {
   failure?: { type: string; name?: string; code?: string; message: string };
 };
 
-/** Says that the mutated code no longer runs at all, which any test would notice: no proof that this one guards it. */
+/** The mutated code no longer runs at all, which any test would notice: no proof that this test guards the line. */
 const BROKEN_NAME = /^(?:SyntaxError|ReferenceError)$/;
-/** 42 is PostgreSQL's class for statements that cannot be understood. */
+/** 42 is PostgreSQL's class for syntax and name errors. */
 const BROKEN_CODE =
   /^(?:ERR_MODULE_NOT_FOUND|ERR_INVALID_TYPESCRIPT_SYNTAX|ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX|42[0-9A-Z]{3})$/;
 
@@ -18,11 +18,13 @@ function alone(observed: readonly Observation[], name: string): Observation | st
   const top = observed.filter(({ nesting }) => nesting === 0);
   const [only] = top;
   if (only?.name === name && top.length === 1) return only;
-  const told = top.map(({ name: ran, failure }) => (failure ? `"${ran}" (${failure.message})` : `"${ran}"`)).join(', ');
-  return `the run was to be "${name}" alone and was ${told || 'empty'}`;
+  const names = top
+    .map(({ name: ran, failure }) => (failure ? `"${ran}" (${failure.message})` : `"${ran}"`))
+    .join(', ');
+  return `the run was to be "${name}" alone and was ${names || 'empty'}`;
 }
 
-/** Why the test is no witness, before anything was changed: it must run, alone, and pass. Undefined where it is one. */
+/** Returns why the test does not count as passing without a mutation: it must run alone and pass. Undefined if it does. */
 export function faultOfWitness(observed: readonly Observation[], name: string): string | undefined {
   const found = alone(observed, name);
   if (typeof found === 'string') return found;
@@ -30,8 +32,8 @@ export function faultOfWitness(observed: readonly Observation[], name: string): 
 }
 
 /**
- * Why the run after the change proves nothing: another test than the named one ended, it passed, or it failed
- * because the code no longer runs. Undefined where the named test, and it alone, caught the mutation.
+ * Returns why the run with the mutation proves nothing: another test than the named one ended, it passed, or it failed
+ * because the code no longer runs. Undefined if the named test, and it alone, caught the mutation.
  */
 export function faultOfProof(observed: readonly Observation[], name: string): string | undefined {
   const found = alone(observed, name);

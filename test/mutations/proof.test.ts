@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { faultOfProof, faultOfWitness, type Observation } from './judge.ts';
+import { faultOfProof, faultOfWitness, type Observation } from './proof.ts';
 import { mutate, MutationError, readPatch } from './patch.ts';
 
 const NAME = 'one code gives one token';
@@ -16,16 +16,16 @@ test('a named test that fails by its own assertion is a proof', () => {
   assert.equal(faultOfProof([failed()], NAME), undefined);
 });
 
-test('so is one that fails by a test inside of it', () => {
+test('a named test that fails by a nested test is a proof, too', () => {
   assert.equal(faultOfProof([failed({}, 1, 'inner'), failed({ type: 'subtestsFailed' })], NAME), undefined);
 });
 
-const unproven: readonly (readonly [name: string, observed: Observation[], message: RegExp])[] = [
-  ['a green run', [passed()], /passes/],
+const noProof: readonly (readonly [name: string, observed: Observation[], message: RegExp])[] = [
+  ['a passing run', [passed()], /passes/],
   ['a skipped test', [{ ...passed(), outcome: 'skipped' }], /passes \(skipped\)/],
   ['a run of nothing', [], /was empty/],
   ['a run of another test', [failed({}, 0, 'another')], /alone and was "another"/],
-  ['two red tests', [failed(), failed({}, 0, 'another')], /alone/],
+  ['two failing tests', [failed(), failed({}, 0, 'another')], /alone/],
   ['two tests of one name', [failed(), failed()], /alone/],
   [
     'a file that does not load',
@@ -40,11 +40,11 @@ const unproven: readonly (readonly [name: string, observed: Observation[], messa
   ['a failure without a cause', [failed({ type: 'subtestsFailed' })], /without a cause/],
 ];
 
-for (const [name, observed, message] of unproven) {
+for (const [name, observed, message] of noProof) {
   test(`${name} proves nothing`, () => assert.match(faultOfProof(observed, NAME) ?? '', message));
 }
 
-test('a witness runs alone and is green before anything was changed', () => {
+test('without a mutation the test must run alone and pass', () => {
   assert.equal(faultOfWitness([passed()], NAME), undefined);
   assert.match(faultOfWitness([failed()], NAME) ?? '', /failed without any mutation/);
   assert.match(faultOfWitness([{ ...passed(), outcome: 'skipped' }], NAME) ?? '', /skipped without/);
@@ -59,7 +59,7 @@ const diff = (path: string, ...lines: string[]): string =>
   );
 const QUERIES = 'src/identity/oauth/oauth-sql.ts';
 
-test('a patch says which test must fail and why', () => {
+test('a patch names the test that must fail, and the reason', () => {
   assert.deepEqual(readPatch(HEADER + diff(QUERIES, '-    and used_at is null')), {
     target: QUERIES,
     testFile: 'test/journeys/token.test.ts',
@@ -75,7 +75,7 @@ test('a removed comment of SQL is one line', () => {
   assert.equal(readPatch(HEADER + diff(QUERIES, '--- a comment', '+-- another')).target, QUERIES);
 });
 
-test('a mutation is put where its surroundings have moved to, nearest to where they stood', () => {
+test('a mutation is applied where its context has moved to, nearest to its original place', () => {
   const mutation = { ...readPatch(HEADER + diff(QUERIES, '-a', '+b')), line: 4 };
   assert.equal(mutate('kept\na\nx\nkept\na\n', mutation), 'kept\na\nx\nkept\nb\n');
   assert.equal(mutate('x\nx\nkept\na', mutation), 'x\nx\nkept\nb');
@@ -91,7 +91,7 @@ const malformed: readonly (readonly [name: string, text: string, message: RegExp
   ['of two files', HEADER + diff(QUERIES, '-a') + diff('src/server/app.ts', '-a'), /one file/],
   ['of no file', HEADER, /one file/],
   ['of a test', HEADER + diff('src/oauth/token.test.ts', '-a'), /only code/],
-  ['of a migration', HEADER + diff('migrations/0001-first-rooms.sql', '-a'), /only code/],
+  ['of a migration', HEADER + diff('migrations/0001-first-tables.sql', '-a'), /only code/],
 ];
 
 for (const [name, text, message] of malformed) {
