@@ -14,7 +14,8 @@ const ROOT = join(import.meta.dirname, '..');
 /** The files whose words are checked. */
 const PLAIN = [
   'src',
-  'packages',
+  'packages/receiver/src',
+  'packages/receiver/README.md',
   'bench',
   'scripts',
   'migrations',
