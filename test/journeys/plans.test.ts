@@ -20,6 +20,7 @@ import { loadTargets } from '#delivery/attempt/target-sql.ts';
 import { loadEvents } from '#delivery/attempt/event-sql.ts';
 import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/record-sql.ts';
 import { insertMarkers } from '#delivery/quarantine/quarantine-sql.ts';
+import { findWebhook } from '#webhooks/webhook-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { testDatabase } from '../setup/database.ts';
 
@@ -163,6 +164,8 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
   'read announced events': (rows) => loadArrivals(sql, shards(rows), rows.map(idAt), 1_000),
   'read events': (rows) => loadEvents(sql, SHARD, rows.map(idAt)),
   'read webhooks': (rows) => loadTargets(sql, SHARD, rows.map(ownIdAt)),
+  'read each webhook': (rows) =>
+    Promise.all(rows.map((n) => findWebhook(sql, { shard: SHARD, id: ownIdAt(n), stores: null }))),
   'see which webhooks changed': (rows) =>
     listChanged(sql, SHARD, {
       webhookId: rows.map(ownIdAt),
