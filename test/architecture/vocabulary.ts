@@ -37,8 +37,6 @@ const ALLOWED: readonly (readonly [word: RegExp, path: RegExp])[] = [
   [/^nobody$/, /^src\/db\/account\.ts$|^test\/faults\/embedded-places\.test\.ts$/],
   // A note of a sample order, in the golden files.
   [/^door$/, /^test\/setup\/inhabited\.ts$/],
-  // Names of mutations.
-  [/./, /^test\/security\/lines\//],
   // The list above.
   [/./, /^test\/architecture\/vocabulary\.ts$/],
 ];

@@ -11,7 +11,7 @@ export const browser: readonly Clause[] = [
       'test/browser/authorize.test.ts > a client whose callback redirects to a third origin is reached',
     ],
     guards: 'code',
-    mutations: ['question-in-a-frame', 'form-action-without-target'],
+    mutations: ['csp-frame-ancestors-missing', 'form-action-without-target'],
   },
   {
     clause: 'no-referrer, no-store, nosniff',
@@ -22,7 +22,7 @@ export const browser: readonly Clause[] = [
       'test/security/logo.test.ts > a logo opened as a page can run nothing',
     ],
     guards: 'secret',
-    mutations: ['address-sent-as-referrer', 'logo-not-sandboxed'],
+    mutations: ['referrer-policy-missing', 'logo-not-sandboxed'],
   },
   {
     clause: 'two tabs and two clients at once, double click, back button',
@@ -43,7 +43,7 @@ export const browser: readonly Clause[] = [
       'test/security/registration.test.ts > a session is rejected from another site',
     ],
     guards: 'code',
-    mutations: ['cross-site-form-taken', 'form-from-nowhere-taken', 'session-registers-from-elsewhere'],
+    mutations: ['same-site-form-accepted', 'form-without-origin-accepted', 'session-registers-from-other-origin'],
   },
   {
     clause: 'plus a nonce per transaction',
@@ -53,7 +53,7 @@ export const browser: readonly Clause[] = [
       'test/security/password-change.test.ts > a form without the nonce of this session changes nothing',
     ],
     guards: 'code',
-    mutations: ['nonce-not-checked', 'form-without-nonce'],
+    mutations: ['consent-nonce-not-checked', 'form-nonce-not-checked'],
   },
   {
     clause: 'session id changes at sign-in, sign-out kills it',
@@ -63,7 +63,7 @@ export const browser: readonly Clause[] = [
       'test/security/sign-in.test.ts > on https the cookie is bound to the host',
     ],
     guards: 'secret',
-    mutations: ['session-outlives-the-next', 'sign-out-in-name-only'],
+    mutations: ['former-session-survives-sign-in', 'sign-out-keeps-session'],
   },
   {
     clause: 'everything from a client or user is escaped',
@@ -74,7 +74,7 @@ export const browser: readonly Clause[] = [
       'test/security/authorize.test.ts > a rejected address is shown with the differences, and the registered addresses are not',
     ],
     guards: 'secret',
-    mutations: ['markup-not-escaped'],
+    mutations: ['html-tag-not-escaped'],
   },
   {
     clause: 'prefetch and HEAD on /authorize change nothing',

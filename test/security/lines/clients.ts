@@ -9,7 +9,7 @@ export const clients: readonly Clause[] = [
       'test/clients/walks.test.ts > ${library} completes the whole flow ${kinds[method]}',
     ],
     guards: 'secret',
-    mutations: ['any-secret-is-right'],
+    mutations: ['client-secret-not-compared'],
   },
   {
     clause: 'both at once refused',
@@ -19,7 +19,7 @@ export const clients: readonly Clause[] = [
       'test/journeys/oauth-errors.test.ts > /token with ${what} is ${error}',
     ],
     guards: 'secret',
-    mutations: ['two-secrets-taken'],
+    mutations: ['two-secrets-accepted'],
   },
   {
     clause: 'unknown client and wrong secret are indistinguishable in body and in time',
@@ -32,7 +32,7 @@ export const clients: readonly Clause[] = [
       'test/security/sign-in.test.ts > an unknown address and a wrong password get the same page, with the address kept',
     ],
     guards: 'secret',
-    mutations: ['unknown-client-told-apart', 'unknown-account-answers-at-once'],
+    mutations: ['unknown-client-not-throttled', 'unknown-account-not-hashed'],
   },
   {
     clause: 'a confidential client needs its secret on refresh and revoke too',
@@ -60,7 +60,12 @@ export const clients: readonly Clause[] = [
       'test/journeys/oauth.test.ts > during a rotation both client secrets work until their ends',
     ],
     guards: 'secret',
-    mutations: ['old-secret-never-ends', 'oldest-secret-goes-on', 'older-secret-lives-on', 'secret-replaced-twice'],
+    mutations: [
+      'replaced-secret-outlives-overlap',
+      'leaked-secret-keeps-older-ones',
+      'rotation-changes-older-expiry',
+      'secret-rotated-by-double-click',
+    ],
   },
   {
     clause: 'guessing is throttled without locking out the owner, and counters survive a restart',
@@ -77,14 +82,14 @@ export const clients: readonly Clause[] = [
     ],
     guards: 'secret',
     mutations: [
-      'guessing-not-slowed',
-      'device-not-proved',
-      'device-for-ever',
-      'device-outlives-the-password',
-      'devices-counted-apart-only',
-      'unjudged-try-counts',
-      'refused-try-counts',
-      'try-taken-from-an-empty-bucket',
+      'secret-guessing-not-throttled',
+      'device-cookie-not-verified',
+      'device-cookie-never-expires',
+      'device-cookie-survives-password-change',
+      'device-attempts-without-common-limit',
+      'unchecked-try-counted',
+      'rejected-try-counted',
+      'throttle-limit-not-enforced',
     ],
   },
   {
@@ -96,6 +101,6 @@ export const clients: readonly Clause[] = [
       'test/security/client-auth.test.ts > a forwarded address is ignored without a trusted proxy',
     ],
     guards: 'secret',
-    mutations: ['forwarded-address-believed'],
+    mutations: ['forwarded-address-trusted'],
   },
 ];

@@ -27,7 +27,7 @@ export const codes: readonly Clause[] = [
       'test/security/model.test.ts > after any sequence of actions of clients and people every token gives the access of the model and no other',
     ],
     guards: 'code',
-    mutations: ['reused-code-ends-nothing', 'code-of-another-client'],
+    mutations: ['reused-code-revokes-nothing', 'code-of-another-client'],
   },
   {
     clause: 'a wrong client or verifier does not burn it',
@@ -37,7 +37,7 @@ export const codes: readonly Clause[] = [
       'test/security/codes.test.ts > redirect_uri is required at the token endpoint and is the same octet for octet',
     ],
     guards: 'code',
-    mutations: ['wrong-verifier-burns-the-code'],
+    mutations: ['wrong-verifier-revokes-grant'],
   },
   {
     clause: 'PKCE S256, wrong/missing verifier, verifier without challenge, `plain` refused',
@@ -53,10 +53,10 @@ export const codes: readonly Clause[] = [
     ],
     guards: 'code',
     mutations: [
-      'verifier-not-asked',
-      'challenge-not-demanded',
-      'public-code-without-challenge',
-      'plain-challenge-taken',
+      'pkce-verifier-not-checked',
+      'pkce-challenge-not-required',
+      'public-code-without-pkce',
+      'plain-pkce-challenge-accepted',
     ],
   },
 ];

@@ -16,7 +16,7 @@ export const protocol: readonly Clause[] = [
     clause: 'a store token cannot publish',
     tests: ['test/journeys/publish.test.ts > a store token cannot publish'],
     guards: 'secret',
-    mutations: ['foreign-events-published', 'app-token-is-the-platform'],
+    mutations: ['store-token-publishes', 'store-token-as-platform'],
   },
   {
     clause: "an app does not see another app's `encryption_key`",
@@ -35,7 +35,7 @@ export const protocol: readonly Clause[] = [
       'test/security/idempotency.test.ts > a stored answer is not repeated to a client that has lost access to the store',
     ],
     guards: 'secret',
-    mutations: ['idempotency-of-everybody', 'idempotency-before-admission'],
+    mutations: ['idempotency-scope-without-client', 'idempotency-before-access-check'],
   },
   {
     clause: 'registration is closed to strangers',
@@ -46,7 +46,7 @@ export const protocol: readonly Clause[] = [
       'test/security/registration-open.test.ts > any caller may register twenty clients, rejected ones not counted, and then one each three minutes',
     ],
     guards: 'redirect',
-    mutations: ['strangers-register', 'app-token-registers', 'registration-token-for-ever'],
+    mutations: ['anonymous-registration-allowed', 'store-token-registers-clients', 'registration-token-never-expires'],
   },
   {
     clause: 'logos are never fetched from elsewhere',
@@ -65,7 +65,7 @@ export const protocol: readonly Clause[] = [
       'test/security/protocol.test.ts > no error repeats its input',
     ],
     guards: 'secret',
-    mutations: ['secret-as-a-name-said-again', 'secret-for-everybody-to-see'],
+    mutations: ['secret-repeated-in-error', 'secret-shown-on-error-page'],
   },
   {
     clause: '`error_description` stays in its character set',

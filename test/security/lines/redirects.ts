@@ -8,14 +8,14 @@ export const redirects: readonly Clause[] = [
       'test/security/codes.test.ts > redirect_uri is required at the token endpoint and is the same octet for octet',
     ],
     guards: 'redirect',
-    mutations: ['redirect-by-prefix', 'other-redirect-at-token'],
+    mutations: ['redirect-uri-by-prefix', 'token-redirect-uri-not-compared'],
   },
   {
     clause:
       'a corpus of look-alikes refused (added path, query, fragment, user-info `@@`, case, trailing slash, `..;/`, percent variants, backslash, tab, IDN)',
     tests: ['test/security/redirects.test.ts > a look-alike is a 400 page without Location: ${JSON.stringify(uri)}'],
     guards: 'redirect',
-    mutations: ['redirect-by-prefix'],
+    mutations: ['redirect-uri-by-prefix'],
   },
   {
     clause: 'loopback port freedom only for 127.0.0.1/[::1] of public clients',
@@ -27,7 +27,7 @@ export const redirects: readonly Clause[] = [
       'src/identity/oauth/redirect-uri.test.ts > localhost has no free port, since a resolver may map it elsewhere',
     ],
     guards: 'redirect',
-    mutations: ['loopback-path-free', 'loopback-port-free-for-all'],
+    mutations: ['loopback-path-not-compared', 'loopback-port-free-for-all'],
   },
   {
     clause: 'registration refuses `http:` beyond loopback, `javascript:`, `data:`, wildcards, fragments',
@@ -38,7 +38,7 @@ export const redirects: readonly Clause[] = [
       'test/security/client-pages.test.ts > a rejected change saves nothing',
     ],
     guards: 'redirect',
-    mutations: ['redirect-address-not-judged'],
+    mutations: ['changed-redirect-uri-not-validated'],
   },
   {
     clause: 'unknown client or bad redirect → 400 page without Location',
@@ -47,7 +47,7 @@ export const redirects: readonly Clause[] = [
       'test/security/redirects.test.ts > invalid text before the address is trusted is shown on a page',
     ],
     guards: 'redirect',
-    mutations: ['redirect-by-prefix', 'second-address-overlooked'],
+    mutations: ['redirect-uri-by-prefix', 'repeated-redirect-uri-accepted'],
   },
   {
     clause: 'what GET checked POST checks again',
@@ -57,7 +57,7 @@ export const redirects: readonly Clause[] = [
       'test/security/authorize.test.ts > a user who left the store during the approval grants nothing',
     ],
     guards: 'redirect',
-    mutations: ['redirect-by-prefix', 'membership-not-held'],
+    mutations: ['redirect-uri-by-prefix', 'membership-not-locked'],
   },
   {
     clause: '`state` comes back byte-exact (UTF-8, `+`, 4 KB, `&error=`)',
@@ -69,7 +69,7 @@ export const redirects: readonly Clause[] = [
       'test/browser/authorize.test.ts > from the client, through sign-in and consent, back to the client',
     ],
     guards: 'code',
-    mutations: ['state-trimmed', 'broken-state-sent-back'],
+    mutations: ['oauth-state-trimmed', 'malformed-state-accepted'],
   },
   {
     clause: 'after a credential POST 303, never 307',
@@ -78,7 +78,7 @@ export const redirects: readonly Clause[] = [
       'test/security/password-reset.test.ts > the link is mailed to the owner, works once, signs in and ends every session',
     ],
     guards: 'secret',
-    mutations: ['password-sent-on'],
+    mutations: ['redirect-repeats-post'],
   },
   {
     clause: '`return_to` only same-origin paths',
@@ -88,6 +88,6 @@ export const redirects: readonly Clause[] = [
       'src/identity/accounts/return-path.test.ts > every accepted path leads to this site',
     ],
     guards: 'redirect',
-    mutations: ['return-to-another-host'],
+    mutations: ['sign-in-returns-to-other-host'],
   },
 ];

@@ -14,12 +14,12 @@ export const tokens: readonly Clause[] = [
     ],
     guards: 'secret',
     mutations: [
-      'token-stored-as-it-is',
-      'session-stored-as-it-is',
-      'key-not-encrypted',
-      'headers-of-a-request-logged',
-      'path-of-a-request-logged',
-      'answer-of-the-mail-server-logged',
+      'token-not-hashed',
+      'session-id-not-hashed',
+      'webhook-key-not-encrypted',
+      'request-headers-logged',
+      'request-path-logged',
+      'mail-error-logged',
     ],
   },
   {
@@ -45,7 +45,7 @@ export const tokens: readonly Clause[] = [
       'test/security/two-ways.test.ts > an access token in the body alone does not authenticate',
     ],
     guards: 'secret',
-    mutations: ['token-in-the-body-ignored', 'token-in-the-query-ignored'],
+    mutations: ['token-in-body-ignored', 'token-in-query-ignored'],
   },
   {
     clause: '50 parallel refreshes → no 500',
@@ -76,7 +76,7 @@ export const tokens: readonly Clause[] = [
       'test/security/tenancy.test.ts > a signed-in person of another store has no access either',
     ],
     guards: 'secret',
-    mutations: ['store-of-somebody-else-reached', 'webhook-of-somebody-else', 'store-of-somebody-else'],
+    mutations: ['store-token-reaches-other-stores', 'webhook-access-not-checked', 'consent-for-foreign-store'],
   },
   {
     clause:
@@ -96,12 +96,12 @@ export const tokens: readonly Clause[] = [
     mutations: [
       'bearer-of-a-revoked-grant',
       'bearer-of-a-disabled-user',
-      'membership-not-asked',
+      'membership-not-checked',
       'refresh-of-a-disabled-user',
       'refresh-after-leaving-the-store',
-      'disabled-user-stays',
-      'sessions-outlive-the-password',
-      'revoked-in-name-only',
+      'disabled-user-keeps-session',
+      'sessions-survive-password-change',
+      'connected-app-not-revoked',
     ],
   },
 ];
