@@ -3,7 +3,7 @@
  * tables, and with a backlog after `kill -9` of it and of its PostgreSQL. `--events 3000 --rounds 1` is a short one.
  */
 import { endAll } from '../test/setup/endings.ts';
-import { startNaturalRun, type Rate } from '../test/setup/natural.ts';
+import { startRealisticLoad, type Rate } from '../test/setup/realistic-load.ts';
 import { bench, heading, print } from './setup/run.ts';
 import { spread, table } from './setup/table.ts';
 
@@ -15,7 +15,7 @@ await bench({ numbers }, async ({ rounds, events }, defer) => {
   const measured = new Map<string, Rate[]>();
   const note = (when: string, rate: Rate): void => void measured.set(when, [...(measured.get(when) ?? []), rate]);
   for (let round = 0; round < rounds; round += 1) {
-    const run = await startNaturalRun({ after: (end) => void ends.push(end) });
+    const run = await startRealisticLoad({ after: (end) => void ends.push(end) });
     await run.burst(600);
     note('new database', await run.burst(events));
     await run.pause({ isForced: false });

@@ -16,7 +16,7 @@ import { resolverOf, startNameServer } from '../setup/name-server.ts';
 import { startReceiver, type Got } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 import { compile, installPacked, PACKAGE } from './receiver/packed.ts';
-import { NOW, sent } from './receiver/sent.ts';
+import { NOW, sent } from './receiver/signed-delivery.ts';
 
 const EXAMPLES = ['node', 'express', 'fastify', 'hono'];
 const PACKED_BYTES = 10_000;

@@ -12,7 +12,7 @@ import { auditCounts } from '../setup/fleet/audit.ts';
 import { endings } from '../setup/endings.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
-import { isRoot, UNPRIVILEGED } from '../setup/holder.ts';
+import { isRoot, UNPRIVILEGED } from '../setup/embedded-process.ts';
 import { until } from '../setup/until.ts';
 
 const LIBRARY = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';

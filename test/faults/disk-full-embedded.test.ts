@@ -9,7 +9,7 @@ import { runCommand } from '../setup/command.ts';
 import { endings } from '../setup/endings.ts';
 import { scrape } from '../setup/exposition.ts';
 import { freePort } from '../setup/free-port.ts';
-import { isRoot, postmasterOf } from '../setup/holder.ts';
+import { isRoot, postmasterOf } from '../setup/embedded-process.ts';
 import { moveToSmallDisk } from '../setup/fleet/small-disk.ts';
 import { placeForFixture, startFixture, type Fixture, type FixturePlace } from '../setup/fixture.ts';
 import { until } from '../setup/until.ts';

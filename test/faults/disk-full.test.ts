@@ -8,7 +8,7 @@ import { endings } from '../setup/endings.ts';
 import { openFleet, type Fleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
 import { moveToSmallDisk, type SmallDisk } from '../setup/fleet/small-disk.ts';
-import { isRoot } from '../setup/holder.ts';
+import { isRoot } from '../setup/embedded-process.ts';
 import { until } from '../setup/until.ts';
 
 const WORKERS = 3;

@@ -7,7 +7,16 @@ import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ask, ended, hold, isAlive, isRoot, UNPRIVILEGED, postmasterOf, temporaryFolder } from '../setup/holder.ts';
+import {
+  ask,
+  ended,
+  hold,
+  isAlive,
+  isRoot,
+  UNPRIVILEGED,
+  postmasterOf,
+  temporaryFolder,
+} from '../setup/embedded-process.ts';
 import { until } from '../setup/until.ts';
 
 const isLinux = process.platform === 'linux';

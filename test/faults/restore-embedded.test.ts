@@ -15,7 +15,7 @@ import { runCommand } from '../setup/command.ts';
 import { endings } from '../setup/endings.ts';
 import { commitBefore, treeAt } from '../setup/fleet/older-tree.ts';
 import { startProgram, type Program } from '../setup/fleet/program.ts';
-import { isRoot } from '../setup/holder.ts';
+import { isRoot } from '../setup/embedded-process.ts';
 import { placeForFixture, startFixture, type Fixture, type FixturePlace } from '../setup/fixture.ts';
 import { until } from '../setup/until.ts';
 

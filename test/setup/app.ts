@@ -12,7 +12,7 @@ import { testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { endings } from './endings.ts';
 import { freePort } from './free-port.ts';
-import { letAppIn } from './let-in.ts';
+import { letAppIn } from './grant-access.ts';
 
 type Asked = { token?: string; body?: unknown; headers?: Record<string, string> };
 

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { DatabaseAddress } from '#db/pool.ts';
-import { COMPILED } from './compiled.ts';
+import { COMPILED } from './child-environment.ts';
 import type { Endings } from './endings.ts';
 
 const ROOT = join(import.meta.dirname, '../..');

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Endings } from '../endings.ts';
 import { freePort } from '../free-port.ts';
-import { isRoot, UNPRIVILEGED } from '../holder.ts';
+import { isRoot, UNPRIVILEGED } from '../embedded-process.ts';
 import { until } from '../until.ts';
 import type { SocketAddress } from './server.ts';
 

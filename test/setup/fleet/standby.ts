@@ -8,7 +8,7 @@ import { openPool } from '#db/pool.ts';
 import { startPostmaster } from '#db/postmaster.ts';
 import { startDebianServer } from '../debian-server.ts';
 import type { Endings } from '../endings.ts';
-import { isRoot, UNPRIVILEGED } from '../holder.ts';
+import { isRoot, UNPRIVILEGED } from '../embedded-process.ts';
 import { until } from '../until.ts';
 import { killWhole, type OwnServer } from './server.ts';
 

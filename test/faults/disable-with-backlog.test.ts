@@ -22,7 +22,7 @@ import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
 const PENDING = Number(
-  process.env['HALCYON_TEST_PENDING'] ?? amountOf('switch-off', { all: 1_000_000, part: 200_000 }),
+  process.env['HALCYON_TEST_PENDING'] ?? amountOf('disable-with-backlog', { all: 1_000_000, part: 200_000 }),
 );
 const SWITCHES = 9;
 /** Ending a million deliveries takes seconds, and a disable of a webhook without any takes 10 ms. */

@@ -6,8 +6,8 @@ import { createUser } from '#identity/accounts/users.ts';
 import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { addMember } from '#stores/store.ts';
 import { startTestApp } from '../setup/app.ts';
-import { letAppIn } from '../setup/let-in.ts';
-import { listen } from '../setup/listener.ts';
+import { letAppIn } from '../setup/grant-access.ts';
+import { listen } from '../setup/pull-listener.ts';
 import type { Representation } from '../setup/webhook-api.ts';
 
 const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';

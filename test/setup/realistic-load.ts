@@ -1,5 +1,5 @@
 /**
- * The program as `npm start` runs it, with its embedded PostgreSQL and autovacuum, in natural situations: a first burst, a pause
+ * The program as `npm start` runs it, with its embedded PostgreSQL and autovacuum, under realistic load: a first burst, a pause
  * in which PostgreSQL collects statistics of empty tables, and a kill with a backlog.
  */
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { findRunning } from '#db/embedded.ts';
 import { openPool, type Sql } from '#db/pool.ts';
 import type { Endings } from './endings.ts';
 import { placeForFixture, startFixture, type Fixture } from './fixture.ts';
-import { processorMsOf } from './processor.ts';
+import { processorMsOf } from './processor-time.ts';
 import { startReceiver } from './receiver.ts';
 import { until } from './until.ts';
 
@@ -18,7 +18,7 @@ const PATIENCE_MS = 300_000;
 /** Deliveries per second from the first to the last, and PostgreSQL's processor time per delivery. */
 export type Rate = { perSecond: number; postgresUs: number };
 
-export async function startNaturalRun(ends: Endings) {
+export async function startRealisticLoad(ends: Endings) {
   const receiver = await startReceiver(ends);
   const place = await placeForFixture({ API_RATE_PER_SECOND: '0' });
   let fixture: Fixture = await startFixture(place);
@@ -43,7 +43,7 @@ export async function startNaturalRun(ends: Endings) {
   });
   const { access_token: platformToken } = (await granted.json()) as { access_token: string };
   const webhook = {
-    name: 'natural',
+    name: 'realistic-load',
     format: 'json',
     encryption_key: 'k',
     url: `${receiver.url}/`,
@@ -54,7 +54,7 @@ export async function startNaturalRun(ends: Endings) {
   const withSql = async <T>(run: (sql: Sql) => Promise<T>): Promise<T> => {
     const address = await findRunning(place.dataDir);
     if (address === undefined) throw new Error('The embedded PostgreSQL does not run');
-    const sql = openPool(address, { connections: 1, applicationName: 'natural-run' });
+    const sql = openPool(address, { connections: 1, applicationName: 'realistic-load' });
     try {
       return await run(sql);
     } finally {

@@ -6,7 +6,7 @@ export const clients: readonly Clause[] = [
     tests: [
       "test/security/client-auth.test.ts > ${what} is ${expected === AUTHENTICATED ? 'taken' : 'refused'}",
       'test/journeys/oauth.test.ts > credentials by Basic are accepted, with a client_id in the body too, and the exchange takes two statements',
-      'test/clients/walks.test.ts > ${library} completes the whole flow ${kinds[method]}',
+      'test/clients/oauth-flows.test.ts > ${library} completes the whole flow ${kinds[method]}',
     ],
     guards: 'secret',
     mutations: ['client-secret-not-compared'],
@@ -14,8 +14,8 @@ export const clients: readonly Clause[] = [
   {
     clause: 'both at once refused',
     tests: [
-      'test/security/two-ways.test.ts > two secrets of one client are rejected at ${path}',
-      'test/security/two-ways.test.ts > a token of the platform beside a secret is rejected at /introspect',
+      'test/security/two-credentials.test.ts > two secrets of one client are rejected at ${path}',
+      'test/security/two-credentials.test.ts > a token of the platform beside a secret is rejected at /introspect',
       'test/journeys/oauth-errors.test.ts > /token with ${what} is ${error}',
     ],
     guards: 'secret',

@@ -137,7 +137,7 @@ export async function inhabit(options: { isResolvable?: boolean } = {}) {
   const must = async (response: Promise<Response>): Promise<{ [name: string]: unknown }> => {
     const { ok, status } = await response;
     const text = await (await response).text();
-    if (!ok) throw new Error(`The fixture could not be furnished: ${status} ${text}`);
+    if (!ok) throw new Error(`The fixture could not be populated: ${status} ${text}`);
     return JSON.parse(text) as { [name: string]: unknown };
   };
 

@@ -66,7 +66,7 @@ export async function ask(address: DatabaseAddress | undefined, statement: strin
 
 /** Starts the program in its own process group, as `user` if given. `next` returns its next line of output. */
 export function hold(t: Context, dataDir: string, user?: typeof UNPRIVILEGED) {
-  const program = join(import.meta.dirname, 'hold-database.ts');
+  const program = join(import.meta.dirname, 'run-embedded-database.ts');
   const child = spawn(process.execPath, [program, dataDir], { stdio: 'pipe', detached: true, cwd: '/', ...user });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const log = text(child.stderr);

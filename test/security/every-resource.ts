@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { METHODS, type Method, type Resource } from '#http/route.ts';
 import { testClock } from '../setup/clock.ts';
-import { startFurnishedApp, type FurnishedApp } from '../setup/furnished.ts';
+import { startFurnishedApp, type FurnishedApp } from '../setup/app-with-resources.ts';
 import { fillIn, resourceTable } from './route-table.ts';
 
 export type Answer = {
@@ -79,7 +79,7 @@ async function readerOf(app: FurnishedApp, ask: Ask, at: string): Promise<string
   throw new Error(`Neither the store's token nor the platform's finds anything at ${at}`);
 }
 
-/** Endless responses have one format: test/journeys/held.test.ts reads them. */
+/** Endless responses have one format: test/journeys/pull-webhooks.test.ts reads them. */
 export function isStream({ operations }: Resource): boolean {
   return operations.GET?.isStream === true;
 }

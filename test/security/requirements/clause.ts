@@ -12,4 +12,4 @@ export type Clause = {
   later?: string;
 };
 
-export type Line = { line: string; clauses: readonly Clause[] };
+export type Section = { section: string; clauses: readonly Clause[] };

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { createBrowser } from '../security/oauth-server.ts';
-import { startWithPeople } from '../security/people.ts';
-import { createFiller, filled } from '../setup/filler.ts';
+import { startWithPeople } from '../security/api-callers.ts';
+import { createFiller, filled } from '../setup/form-filler.ts';
 
 const people = await startWithPeople();
 const { call, sql, alpha, adaId, bobId, ada, bob, store, platformToken: platform } = people;

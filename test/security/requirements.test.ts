@@ -5,10 +5,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { readPatch } from '../mutations/patch.ts';
-import { lines } from './lines.ts';
+import { sections } from './requirements.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const clauses = lines.flatMap(({ line, clauses: all }) => all.map((clause) => ({ line, ...clause })));
+const clauses = sections.flatMap(({ section, clauses: all }) => all.map((clause) => ({ section, ...clause })));
 
 /** A title in the source, between its quotes: a test of node:test at the top level of its file, or in a loop there. */
 const TEST = /(?<![\w.])test\(\s*(['"`])((?:\\.|(?!\1)[^\\])*)\1/g;
@@ -35,8 +35,8 @@ function canBe(inSource: string, name: string): boolean {
   return new RegExp(`^${parts.join('.+')}$`, 's').test(name);
 }
 
-for (const { line, clause, tests, mutations = [], guards, later } of clauses) {
-  test(`${line}: ${clause}`, async () => {
+for (const { section, clause, tests, mutations = [], guards, later } of clauses) {
+  test(`${section}: ${clause}`, async () => {
     assert.ok(tests.length > 0 || later !== undefined, 'a test proves it, or `later` names the place');
     for (const named of tests) {
       const [file, name] = halves(named);
@@ -56,7 +56,7 @@ for (const { line, clause, tests, mutations = [], guards, later } of clauses) {
 
 test('the table has all clauses, each once', () => {
   assert.deepEqual(
-    lines.map(({ line, clauses: all }) => [line, all.length]),
+    sections.map(({ section, clauses: all }) => [section, all.length]),
     [
       ['Redirects', 9],
       ['Codes', 5],

@@ -1,7 +1,7 @@
 /** An uncaught error stops the server gracefully: it is logged, PostgreSQL is stopped, and the next start works. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { COMPILED } from '../setup/compiled.ts';
+import { COMPILED } from '../setup/child-environment.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
 
 /** Options of Node that load a handler of SIGUSR2, because no request is known that fails like this. */

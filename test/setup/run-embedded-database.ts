@@ -2,7 +2,7 @@
  * A program that starts the embedded PostgreSQL, reports it in a line of JSON, and runs it until standard input ends. Tests start it
  * to kill it. It logs to standard error.
  *
- *     node test/setup/hold-database.ts <data folder>
+ *     node test/setup/run-embedded-database.ts <data folder>
  */
 import { pino } from 'pino';
 import { startEmbedded } from '#db/embedded.ts';

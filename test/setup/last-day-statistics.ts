@@ -1,7 +1,7 @@
 /** Inserts statistics of the last 24 hours: a webhook that works, and one that began to fail in the afternoon. */
 import { emptyHistogram } from '#core/histogram.ts';
 import { shardOf } from '#core/ids.ts';
-import type { Inhabited } from './inhabited.ts';
+import type { Inhabited } from './populated-app.ts';
 
 const HOUR_MS = 3_600_000;
 

@@ -6,7 +6,7 @@ import { walk as oauth4webapi } from './node/oauth4webapi.ts';
 import { walk as openidClient } from './node/openid-client.ts';
 import { walk as passport } from './node/passport-oauth2.ts';
 import { walk as simple } from './node/simple-oauth2.ts';
-import { assertWalked, kinds, openScene, type Method, type Walk } from './walk.ts';
+import { assertWalked, kinds, openScene, type Method, type Walk } from './oauth-flow.ts';
 
 const scene = await openScene();
 

@@ -25,7 +25,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { findPackage, isReachable, usableBinaries } from '#db/binaries.ts';
 import { findRunning, startEmbedded } from '#db/embedded.ts';
-import { ask, hold, isRoot, UNPRIVILEGED, postmasterOf, temporaryFolder } from '../setup/holder.ts';
+import { ask, hold, isRoot, UNPRIVILEGED, postmasterOf, temporaryFolder } from '../setup/embedded-process.ts';
 
 const asRoot = { skip: isRoot ? false : 'only root can be another user' };
 const canBeNobody =

@@ -1,13 +1,13 @@
 /**
  * Prints how many files and functions of src/ four requests pass through, from V8's coverage of a running server:
- * `node_modules/.bin/node test/ways.ts`. The goals are in ARCHITECTURE.md. Functions that run as often while the server is
+ * `node_modules/.bin/node test/request-paths.ts`. The goals are in ARCHITECTURE.md. Functions that run as often while the server is
  * idle do not count, nor does the top level of a file.
  */
 import { Session } from 'node:inspector/promises';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { startTestApp } from './setup/app.ts';
 import { globalSetup, globalTeardown } from './setup/global.ts';
-import { letAppIn } from './setup/let-in.ts';
+import { letAppIn } from './setup/grant-access.ts';
 import { startReceiver } from './setup/receiver.ts';
 import { until } from './setup/until.ts';
 

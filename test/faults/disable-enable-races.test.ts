@@ -9,7 +9,7 @@ import * as fc from 'fast-check';
 import { amountOf } from '../setup/amount.ts';
 import { openPublishFixture } from '../setup/publish-fixture.ts';
 
-const SWITCHES = amountOf('switching', { all: 1_000, part: 250 });
+const SWITCHES = amountOf('disable-enable-races', { all: 1_000, part: 250 });
 const EVENTS = 50 * SWITCHES;
 const CONNECTIONS = 4;
 /** Publishes that begin and end between two switches. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
-import { startWithPeople } from '../security/people.ts';
+import { startWithPeople } from '../security/api-callers.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
 
 // This process has no worker, so the recovery waits.

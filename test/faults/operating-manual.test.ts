@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { runCommand } from '../setup/command.ts';
-import { COMPILED } from '../setup/compiled.ts';
+import { COMPILED } from '../setup/child-environment.ts';
 import { startDebianServer } from '../setup/debian-server.ts';
 import { endings } from '../setup/endings.ts';
 import { startProgram } from '../setup/fleet/program.ts';

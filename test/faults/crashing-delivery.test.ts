@@ -31,11 +31,11 @@ function keepWorkers(address: DatabaseAddress, secretKey: Buffer, ends: Endings)
     PGUSER: user,
     PGPASSWORD: password,
     HALCYON_SECRET_KEY: secretKey.toString('hex'),
-    HALCYON_DATA: join(tmpdir(), 'halcyon-deadly-delivery'),
+    HALCYON_DATA: join(tmpdir(), 'halcyon-crashing-delivery'),
     OUTBOUND_ALLOW: '127.0.0.0/8',
     DELIVERY_LEASE_MS: '500',
     LOG_LEVEL: 'error',
-    NODE_OPTIONS: `--import=${join(import.meta.dirname, 'deadly-delivery/crash.ts')}`,
+    NODE_OPTIONS: `--import=${join(import.meta.dirname, 'crashing-delivery/crash.ts')}`,
   };
   let crashes = 0;
   const over = new AbortController();

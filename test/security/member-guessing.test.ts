@@ -1,9 +1,9 @@
 /** An owner who adds members by e-mail address cannot find out which addresses have an account. */
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { createFiller, filled } from '../setup/filler.ts';
+import { createFiller, filled } from '../setup/form-filler.ts';
 import { createBrowser } from './oauth-server.ts';
-import { startWithPeople } from './people.ts';
+import { startWithPeople } from './api-callers.ts';
 
 const HOUR_MS = 3_600_000;
 const people = await startWithPeople();

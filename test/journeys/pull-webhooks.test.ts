@@ -8,7 +8,7 @@ import { createLog } from '#core/log.ts';
 import { announceChanges, openInternalEvents } from '#server/publishing.ts';
 import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
 import { startTestApp } from '../setup/app.ts';
-import { listen, type StreamEvent } from '../setup/listener.ts';
+import { listen, type StreamEvent } from '../setup/pull-listener.ts';
 import { until } from '../setup/until.ts';
 import type { Representation } from '../setup/webhook-api.ts';
 

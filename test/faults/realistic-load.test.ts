@@ -1,17 +1,17 @@
 /**
- * Natural runs of the shipped program: a burst after a pause in which PostgreSQL analyzed empty tables, and a backlog after
+ * The shipped program under realistic load: a burst after a pause in which PostgreSQL analyzed empty tables, and a backlog after
  * a kill, are delivered at no less than half the rate of a new database. Measured in processor time, so that the machine does not matter.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { amountOf } from '../setup/amount.ts';
-import { startNaturalRun, type Rate } from '../setup/natural.ts';
+import { startRealisticLoad, type Rate } from '../setup/realistic-load.ts';
 
-const EVENTS = amountOf('natural', { all: 10_000, part: 3_000 });
+const EVENTS = amountOf('realistic-load', { all: 10_000, part: 3_000 });
 const isPart = EVENTS < 10_000;
 
 test('neither a pause nor a restart makes deliveries twice as expensive as in a new database', async (t) => {
-  const run = await startNaturalRun(t);
+  const run = await startRealisticLoad(t);
   await run.burst(600);
   const rates: Record<string, Rate> = { 'a new database': await run.burst(EVENTS) };
   await run.pause({ isForced: isPart });

@@ -40,9 +40,9 @@ export const tokens: readonly Clause[] = [
   {
     clause: 'header and body together → `invalid_request`',
     tests: [
-      'test/security/two-ways.test.ts > an access token in the header and in the body is invalid_request',
-      'test/security/two-ways.test.ts > an access token in the query is invalid_request, with one in the header and without',
-      'test/security/two-ways.test.ts > an access token in the body alone does not authenticate',
+      'test/security/two-credentials.test.ts > an access token in the header and in the body is invalid_request',
+      'test/security/two-credentials.test.ts > an access token in the query is invalid_request, with one in the header and without',
+      'test/security/two-credentials.test.ts > an access token in the body alone does not authenticate',
     ],
     guards: 'secret',
     mutations: ['token-in-body-ignored', 'token-in-query-ignored'],
@@ -82,14 +82,14 @@ export const tokens: readonly Clause[] = [
     clause:
       'revoke, password change, user disabled, member removed from the store, client deleted take effect at the next request, in every process',
     tests: [
-      'test/security/every-process.test.ts > a revoked token is rejected at the next request in every process',
-      'test/security/every-process.test.ts > apps that a new password disconnects are rejected at the next request in every process',
-      'test/security/every-process.test.ts > the token of a user who is disabled is rejected at the next request in every process',
-      'test/security/every-process.test.ts > the token of a user who is removed from the store is rejected at the next request in every process',
-      'test/security/every-process.test.ts > the token of a deleted client is rejected at the next request in every process',
+      'test/security/revocation-in-every-process.test.ts > a revoked token is rejected at the next request in every process',
+      'test/security/revocation-in-every-process.test.ts > apps that a new password disconnects are rejected at the next request in every process',
+      'test/security/revocation-in-every-process.test.ts > the token of a user who is disabled is rejected at the next request in every process',
+      'test/security/revocation-in-every-process.test.ts > the token of a user who is removed from the store is rejected at the next request in every process',
+      'test/security/revocation-in-every-process.test.ts > the token of a deleted client is rejected at the next request in every process',
       'test/security/password-change.test.ts > every other session ends at the next request in every process, and this one gets a new id',
       'test/security/sign-in.test.ts > the password of a disabled user is wrong, and their sessions end, in every process',
-      'test/security/connected.test.ts > a revoked app ends at the next request, in every process, and leaves the list',
+      'test/security/connected-apps.test.ts > a revoked app ends at the next request, in every process, and leaves the list',
       'test/security/bearer.test.ts > a platform token ends when its client is no longer trusted',
     ],
     guards: 'secret',
