@@ -78,7 +78,7 @@ const within = (isOn: boolean) =>
     during?.isOn === isOn ? [{ number: during.number, epochs: ids.map((id) => epochsOf.get(id) ?? []) }] : [],
   );
 
-test('switches and events overlap', async (t) => {
+test('changes and events overlap', async (t) => {
   const started = performance.now();
   await Promise.all([switchAll(), ...Array.from({ length: CONNECTIONS }, (_, at) => connection(at))]);
   const seconds = (performance.now() - started) / 1_000;
@@ -105,7 +105,7 @@ test('every event published after the answer to an enable is for the webhook, on
   assert.deepEqual(wrong, []);
 });
 
-test('an event published across a switch is for the webhook once at most', () => {
+test('an event published during a change is for the webhook once at most', () => {
   const most = Math.max(...[...epochsOf.values()].map((epochs) => epochs.length));
   assert.equal(most, 1);
 });

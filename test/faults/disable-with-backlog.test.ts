@@ -216,7 +216,7 @@ test('a disable is answered at once, and no attempt starts after its answer', as
   assert.deepEqual([...ended], [{ state: 'failed' }]);
 });
 
-test('an event after the enable is sent, and no delivery of before', async () => {
+test('an event after the enable is sent, and no delivery from before the disable', async () => {
   await timed('PATCH', `/webhooks/${switched}`, { is_active: '1' });
   const before = gotAt(1);
   const event = { event: 'transaction/created', resource: { id: 'after' } };

@@ -33,7 +33,7 @@ const created = (id: string, key?: string) => ({
   ...(key !== undefined && { idempotency_key: key }),
 });
 
-test('arrays whose keys cross over two processes all get the same events, without a deadlock', async () => {
+test('arrays with the same keys in opposite orders in two processes all get the same events, without a deadlock', async () => {
   const { answers, deadlocks } = await cross((round) => places.map((n) => created(`k${round}-${n}`, `k${round}-${n}`)));
   for (const [one, other] of answers) {
     assert.deepEqual([one?.status, other?.status], [200, 200]);
@@ -42,7 +42,7 @@ test('arrays whose keys cross over two processes all get the same events, withou
   assert.equal(deadlocks, 0);
 });
 
-test('arrays whose resources cross over two processes are all published, without a deadlock', async () => {
+test('arrays with the same resources in opposite orders in two processes are all published, without a deadlock', async () => {
   const { answers, deadlocks } = await cross((round) => places.map((n) => created(`r${round}-${n}`)));
   assert.deepEqual(
     answers.flat().map(({ status }) => status),

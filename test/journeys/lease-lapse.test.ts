@@ -32,7 +32,7 @@ const beatsOf = async (sql: Sql): Promise<number> =>
 const BEATS = 3;
 
 for (const first of ['the record', 'the heartbeat'] as const)
-  test(`outcomes unrecorded at the end of a silence are recorded after it (${first} continues first)`, async () => {
+  test(`outcomes that are unrecorded during a lapse of the lease are recorded after it (${first} continues first)`, async () => {
     const engine = await startEngine();
     const { sql } = engine;
     const receiver = await startReceiver();

@@ -51,7 +51,7 @@ for (const [what, changes, message] of [
   });
 }
 
-test('an owner cannot add a member by number, and so does not learn which accounts exist', async () => {
+test('an owner cannot add a member by id, and so does not learn which accounts exist', async () => {
   const form = await owner.formFor(MEMBERS, 'POST');
   assert.equal(form.has('user'), false);
   form.set('user', String(bobId));

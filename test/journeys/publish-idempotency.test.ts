@@ -95,7 +95,7 @@ test('a first version of a subscription derives a lifecycle event', async () => 
   assert.equal(_embedded['svc:subscription_events'][0]?.['event'], 'activated');
 });
 
-test('a step that Halcyon derives itself is a 409, and the other events of its request are not published', async () => {
+test('a lifecycle event that Halcyon derives itself is a 409, and the other events of its request are not published', async () => {
   const before = await countOf();
   const response = await publish([created(), { event: 'subscription_event/created', resource: { id: 'e1' } }]);
   assert.equal(response.status, 409);
@@ -103,7 +103,7 @@ test('a step that Halcyon derives itself is a 409, and the other events of its r
   assert.equal(await countOf(), before);
 });
 
-test('a step does not start revenue statistics, rejected or not: a store without subscriptions has no days to report', async () => {
+test('a lifecycle event does not start revenue statistics, rejected or not: a store without subscriptions has no days to report', async () => {
   const response = await app.api('POST', '/stores', {
     token: platformToken,
     body: { name: 'Quiet', domain: 'quiet.example.com', email: 'a@example.com', time_zone: 'UTC' },

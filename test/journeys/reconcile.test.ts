@@ -55,7 +55,7 @@ test('a pending disable without deliveries is completed by the next owner if the
   assert.equal(receiver.got.length, 1);
 });
 
-test('a busy lane learns of a disable with a lost notification at the next look at the table', async () => {
+test('a busy lane stops after a disable whose notification was lost, at the next reconcile', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
   const { promise: answered, resolve: answer } = Promise.withResolvers<void>();

@@ -97,7 +97,7 @@ test('a day closed by a process that crashed is reported by the next process', a
   assert.deepEqual(await sumsOf(store), ['2027-02-01 10', '2027-02-02 20']);
 });
 
-test('a store whose book is locked for long delays no other, and is reported later', async () => {
+test('a store whose revenue_book row is locked for long delays no other, and is reported later', async () => {
   const [store, other] = [await addStore('UTC'), await addStore('UTC')];
   for (const one of [store, other]) await publish(one, '2027-02-01T10:00:00Z', euros('a', 10));
   const settings = { ...revenue.settings, statementMs: 50 };

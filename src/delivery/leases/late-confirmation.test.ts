@@ -12,7 +12,7 @@ import { Ownership } from './ownership.ts';
 /** A heartbeat is valid for 200 ms; the worker waits much longer for its confirmation. */
 const settings = { workerId: 1, leaseMs: 10_000, leaseMarginMs: 9_800, beatMs: 40 };
 
-test('shards taken before a silence are not used after it: another worker may have owned them meanwhile', async () => {
+test('shards taken before a lapse of the lease are not used after it: another worker may have owned them meanwhile', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const held = new Set<number>();
