@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { endings } from '../../test/setup/endings.ts';
+import { cleanups } from '../../test/setup/cleanups.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
 import { until } from '../../test/setup/until.ts';
@@ -11,7 +11,7 @@ const ROUND_TRIPS = 5;
 
 /** Returns two transaction ids; they are equal if the second statement still runs in the same transaction. */
 async function idsAround(isRejected: boolean) {
-  const ends = endings();
+  const ends = cleanups();
   const { address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
   const proxy = await startProxy(address, ends);

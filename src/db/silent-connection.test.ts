@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { endings } from '../../test/setup/endings.ts';
+import { cleanups } from '../../test/setup/cleanups.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
 import { until } from '../../test/setup/until.ts';
@@ -10,7 +10,7 @@ import { isUnavailable } from './unavailable.ts';
 const SILENCE_MS = 500;
 
 async function open() {
-  const ends = endings();
+  const ends = cleanups();
   const { sql: direct, address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
   const proxy = await startProxy(address, ends);

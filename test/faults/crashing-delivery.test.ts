@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { testDatabase } from '../setup/database.ts';
-import { endings, type Endings } from '../setup/endings.ts';
+import { cleanups, type Cleanups } from '../setup/cleanups.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startProgram, type Program } from '../setup/fleet/program.ts';
 import { startReceiver, type Got } from '../setup/receiver.ts';
@@ -23,7 +23,7 @@ const CRASHES_AT_MOST = 9;
 const range = (count: number, from: number): number[] => Array.from({ length: count }, (_, index) => from + index);
 
 /** Keeps this many workers running, whatever ends them; returns the number of crashes. */
-function keepWorkers(address: DatabaseAddress, secretKey: Buffer, ends: Endings) {
+function keepWorkers(address: DatabaseAddress, secretKey: Buffer, ends: Cleanups) {
   const { directory, user, password, database } = address as Extract<DatabaseAddress, { kind: 'socket' }>;
   const env = {
     DATABASE_URL: `postgres:///${database}`,
@@ -59,7 +59,7 @@ function keepWorkers(address: DatabaseAddress, secretKey: Buffer, ends: Endings)
 }
 
 test('a delivery that crashes workers is dead-lettered after a few crashes, all others arrive, and no worker crashes any more', async (t) => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql, address } = await testDatabase(ends);
   const secretKey = randomBytes(32);
   const engine = await startEngine({ sql, ends, secretKey });

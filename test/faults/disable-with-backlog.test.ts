@@ -13,7 +13,7 @@ import { dailyIdOf, dayOf, idOf, shardOf } from '#core/ids.ts';
 import { amountOf } from '../setup/amount.ts';
 import { startTestApp } from '../setup/app.ts';
 import { testDatabase } from '../setup/database.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { KEY } from '../setup/engine.ts';
 import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { startProgram } from '../setup/fleet/program.ts';
@@ -32,7 +32,7 @@ const LIVE_EVERY_MS = 25;
 const LIVE_MEANWHILE_PERCENT = 90;
 const SWEPT_WITHIN_MS = 300_000;
 
-const ends = endings();
+const ends = cleanups();
 const { sql, address } = await testDatabase(ends);
 assert.equal(address.kind, 'socket');
 const { storeId, token, platformToken } = await startTestApp({ sql, roles: ['serve'] });

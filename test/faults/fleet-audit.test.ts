@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPool, type Queryable, type Sql } from '#db/pool.ts';
 import { testDatabase } from '../setup/database.ts';
-import { endings, type Endings } from '../setup/endings.ts';
+import { cleanups, type Cleanups } from '../setup/cleanups.ts';
 import { startAudit, strangeWrites } from '../setup/fleet/audit.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
@@ -11,7 +11,7 @@ import { until } from '../setup/until.ts';
 const SHARD = 7;
 
 /** Two workers that took the shard one after the other; `first` has fencing token 1, `second` takes it with token 2. */
-async function openFixture(ends: Endings) {
+async function openFixture(ends: Cleanups) {
   const { sql, address } = await testDatabase(ends);
   await startAudit(sql);
   const sessionOf = (applicationName: string): Sql => {
@@ -33,7 +33,7 @@ const write = (sql: Queryable) => sql`
 const strange = async (sql: Sql) => (await strangeWrites(sql)).map(({ session, ruled }) => `${session}: ${ruled}`);
 
 test('writes of an owner under its lease are accepted, before and after a take-over', async () => {
-  const { sql, first, second, take } = await openFixture(endings());
+  const { sql, first, second, take } = await openFixture(cleanups());
   await take(first);
   await write(first.sql);
   await take(second);
@@ -42,7 +42,7 @@ test('writes of an owner under its lease are accepted, before and after a take-o
 });
 
 test('a write that reads an old lease and commits after a take-over is detected', async () => {
-  const { sql, first, second, take } = await openFixture(endings());
+  const { sql, first, second, take } = await openFixture(cleanups());
   await take(first);
   await first.sql.begin(async (tx) => {
     await write(tx);
@@ -53,7 +53,7 @@ test('a write that reads an old lease and commits after a take-over is detected'
 });
 
 test('a take-over waits for a write that holds the lock of the lease', async () => {
-  const { sql, first, second, take } = await openFixture(endings());
+  const { sql, first, second, take } = await openFixture(cleanups());
   await take(first);
   const taking = await first.sql.begin(async (tx) => {
     await tx`select from shard_lease where shard = ${SHARD} for share`;
@@ -71,7 +71,7 @@ test('a take-over waits for a write that holds the lock of the lease', async () 
 });
 
 test('a write after the shard was handed back, and one by a worker that never owned it, are detected', async () => {
-  const { sql, first, second, take } = await openFixture(endings());
+  const { sql, first, second, take } = await openFixture(cleanups());
   await take(first);
   await write(second.sql);
   await first.sql`update shard_lease set owner = null where shard = ${SHARD}`;

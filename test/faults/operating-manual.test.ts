@@ -10,7 +10,7 @@ import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { runCommand } from '../setup/command.ts';
 import { COMPILED } from '../setup/child-environment.ts';
 import { startDebianServer } from '../setup/debian-server.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { startProgram } from '../setup/fleet/program.ts';
 import { freePort } from '../setup/free-port.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
@@ -19,7 +19,7 @@ import { until } from '../setup/until.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const HALCYON = 'npm run -s halcyon --';
 
-const ends = endings();
+const ends = cleanups();
 const debian = await startDebianServer(ends, { durable: true });
 const folder = await mkdtemp(join(tmpdir(), 'halcyon-operator-'));
 ends.after(() => rm(folder, { recursive: true, force: true }));

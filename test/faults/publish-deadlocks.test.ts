@@ -23,7 +23,7 @@ async function cross(arrayOf: (round: number) => object[]) {
     });
     answers.push(await Promise.all(sent));
   }
-  return { answers, deadlocks: await fixture.endAll(servers) };
+  return { answers, deadlocks: await fixture.runCleanups(servers) };
 }
 
 const places = Array.from({ length: EVENTS }, (_, n) => n);
@@ -71,5 +71,5 @@ test('two requests with the same keys in opposite orders lock them in one order'
     (await Promise.all(sent)).map(({ status }) => status),
     [200, 200],
   );
-  assert.equal(await fixture.endAll(servers), 0);
+  assert.equal(await fixture.runCleanups(servers), 0);
 });

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
 import { testDatabase } from '../setup/database.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { startEngine } from '../setup/engine.ts';
 
 test('operations that need a session use the direct connection', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql, address } = await testDatabase(ends);
   const direct = openPool(address, { connections: 1, applicationName: 'test-direct' });
   ends.after(() => direct.end({ timeout: 0 }));

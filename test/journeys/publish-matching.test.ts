@@ -4,14 +4,14 @@ import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import { testDatabase } from '../setup/database.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { startEngine } from '../setup/engine.ts';
 
 const STORES = 200;
 const WEBHOOKS_A_STORE = 100;
 const EVENTS = 10;
 
-const ends = endings();
+const ends = cleanups();
 const { address } = await testDatabase(ends);
 // One connection: it reports what it has read to the statistics on request.
 const sql = openPool(address, { connections: 1, applicationName: 'matching' });

@@ -9,13 +9,13 @@ import * as fc from 'fast-check';
 import { startDemoReceiver } from '../../src/cli/demo-receiver/start.ts';
 import { openLoopback } from '../../src/cli/login/loopback.ts';
 import { startTestApp } from '../setup/app.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { freePort } from '../setup/free-port.ts';
 
 const RUNS = 150;
 const TIMEOUT_MS = 30_000;
 
-const ends = endings();
+const ends = cleanups();
 const metricsPort = await freePort();
 const app = await startTestApp({ roles: ['serve'], env: { METRICS_PORT: String(metricsPort) } });
 const demo = await startDemoReceiver({ port: 0, key: 'k', headerPrefix: 'Service', print: () => {} });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { readFile } from 'node:fs/promises';
 import { findRunning } from '#db/embedded.ts';
 import { openPool, type Sql } from '#db/pool.ts';
-import type { Endings } from './endings.ts';
+import type { Cleanups } from './cleanups.ts';
 import { placeForFixture, startFixture, type Fixture } from './fixture.ts';
 import { processorMsOf } from './processor-time.ts';
 import { startReceiver } from './receiver.ts';
@@ -18,7 +18,7 @@ const PATIENCE_MS = 300_000;
 /** Deliveries per second from the first to the last, and PostgreSQL's processor time per delivery. */
 export type Rate = { perSecond: number; postgresUs: number };
 
-export async function startRealisticLoad(ends: Endings) {
+export async function startRealisticLoad(ends: Cleanups) {
   const receiver = await startReceiver(ends);
   const place = await placeForFixture({ API_RATE_PER_SECOND: '0' });
   let fixture: Fixture = await startFixture(place);

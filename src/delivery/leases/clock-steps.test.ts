@@ -6,7 +6,7 @@ import type { Sql } from '#db/pool.ts';
 import { createLog } from '#core/log.ts';
 import { standingClock, type TestClock } from '../../../test/setup/clock.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
-import { endings, type Endings } from '../../../test/setup/endings.ts';
+import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../metrics/shards.ts';
 import { Ownership } from './ownership.ts';
@@ -21,7 +21,7 @@ function steppedBy(stepMs: number): TestClock {
   return { ...clock, now: () => new Date(clock.now().getTime() + (steppedMs += stepMs)) };
 }
 
-function startOwner(sql: Sql, clock: TestClock, ends: Endings): Ownership {
+function startOwner(sql: Sql, clock: TestClock, ends: Cleanups): Ownership {
   const ownership = new Ownership({
     direct: sql,
     clock,
@@ -46,7 +46,7 @@ const owns = (ownership: Ownership, shards: number) =>
   );
 
 test('a worker is not considered dead because our wall clock is stepped forward', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   await sql`insert into worker (id, beat, date_started) values (9, 1, now())`;
   await sql`update shard_lease set owner = 9, fence = 7 where shard <> 5`;
@@ -62,7 +62,7 @@ test('a worker is not considered dead because our wall clock is stepped forward'
 });
 
 test('a worker gives up its shards in time although its wall clock is stepped back', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   const clock = steppedBy(-STEP_MS);
   const ownership = startOwner(sql, clock, ends);

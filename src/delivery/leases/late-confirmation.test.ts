@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { systemClock } from '#core/clock.ts';
 import { createLog } from '#core/log.ts';
-import { endings } from '../../../test/setup/endings.ts';
+import { cleanups } from '../../../test/setup/cleanups.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../metrics/shards.ts';
@@ -13,7 +13,7 @@ import { Ownership } from './ownership.ts';
 const settings = { workerId: 1, leaseMs: 10_000, leaseMarginMs: 9_800, beatMs: 40 };
 
 test('shards taken before a lapse of the lease are not used after it: another worker may have owned them meanwhile', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   const held = new Set<number>();
   const ownership = new Ownership({

@@ -1,9 +1,9 @@
 import { after } from 'node:test';
 
-export type Endings = { after: (end: () => Promise<void>) => void };
+export type Cleanups = { after: (end: () => Promise<void>) => void };
 
 /** Runs all cleanups, the last first, even if one throws: otherwise processes would outlive the test. */
-export async function endAll(ends: readonly (() => Promise<void>)[]): Promise<void> {
+export async function runCleanups(ends: readonly (() => Promise<void>)[]): Promise<void> {
   const errors: unknown[] = [];
   for (const end of ends.toReversed()) {
     try {
@@ -16,8 +16,8 @@ export async function endAll(ends: readonly (() => Promise<void>)[]): Promise<vo
 }
 
 /** Runs cleanups in reverse order; node:test runs its hooks in the order of registration. */
-export function endings(): Endings {
+export function cleanups(): Cleanups {
   const ends: (() => Promise<void>)[] = [];
-  after(() => endAll(ends));
+  after(() => runCleanups(ends));
   return { after: (end) => void ends.push(end) };
 }

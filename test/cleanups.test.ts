@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { endAll } from './setup/endings.ts';
+import { runCleanups } from './setup/cleanups.ts';
 
 test('a cleanup that throws does not prevent the others, and its error is reported', async () => {
   const done: string[] = [];
@@ -9,6 +9,6 @@ test('a cleanup that throws does not prevent the others, and its error is report
     () => Promise.reject(new Error('not mine')),
     async () => void done.push('last'),
   ];
-  await assert.rejects(endAll(ends), ({ errors }: AggregateError) => /not mine/.test(String(errors[0])));
+  await assert.rejects(runCleanups(ends), ({ errors }: AggregateError) => /not mine/.test(String(errors[0])));
   assert.deepEqual(done, ['last', 'first']);
 });
