@@ -17,7 +17,7 @@ export type ServerProcess = {
 };
 
 /** The driver takes empty host, user and password from the environment. */
-function databaseOf(where: DatabaseAddress): Record<string, string> {
+export function databaseOf(where: DatabaseAddress): Record<string, string> {
   if (where.kind === 'url') return { DATABASE_URL: where.url };
   const { directory, user, password, database } = where;
   return { DATABASE_URL: `postgres:///${database}`, PGHOST: directory, PGUSER: user, PGPASSWORD: password };
