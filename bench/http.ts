@@ -7,7 +7,7 @@
  */
 import { until } from '../test/setup/until.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
-import { letAppIn } from '../test/setup/let-in.ts';
+import { letAppIn } from '../test/setup/grant-access.ts';
 import { startChild } from './setup/child.ts';
 import type { HttpLoadProcess, Target } from './setup/http-load-process.ts';
 import { printProfile, profiling } from './setup/profile.ts';

@@ -7,7 +7,7 @@ import { findRunning, findServer } from '#db/embedded.ts';
 import { openPool, type Sql } from '#db/pool.ts';
 import { placeForFixture } from '../../test/setup/fixture.ts';
 import { freePort } from '../../test/setup/free-port.ts';
-import { processorMsOf } from '../../test/setup/processor.ts';
+import { processorMsOf } from '../../test/setup/processor-time.ts';
 import { databaseOf } from '../../test/setup/server-process.ts';
 import { startDatabase } from './database.ts';
 import type { Defer } from './run.ts';

@@ -8,7 +8,16 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { DatabaseAddress } from '#db/pool.ts';
-import { ask, ended, hold, isAlive, isRoot, UNPRIVILEGED, postmasterOf, temporaryFolder } from '../setup/holder.ts';
+import {
+  ask,
+  ended,
+  hold,
+  isAlive,
+  isRoot,
+  UNPRIVILEGED,
+  postmasterOf,
+  temporaryFolder,
+} from '../setup/embedded-process.ts';
 import { until } from '../setup/until.ts';
 
 const isLinux = process.platform === 'linux';
