@@ -48,12 +48,16 @@ export async function startSupervised({ start, onRestarted, log }: Deps): Promis
       log?.error({ reason }, 'the embedded PostgreSQL ended by itself; starting it again');
       try {
         running = await startAgain(start, () => isStopping);
-        // A stop that came meanwhile has stopped the previous server only.
-        if (isStopping) await running.stop();
-        else await onRestarted();
       } catch (error) {
         return `${reason}, and could not be started again: ${(error as Error).message}`;
       }
+      // A stop that came meanwhile has stopped the previous server only.
+      if (isStopping) await running.stop();
+      // A server that has ended again is started again.
+      else
+        await onRestarted().catch((error: unknown) => {
+          if (!isStopping) log?.warn({ err: error }, 'the restarted PostgreSQL does not respond');
+        });
     }
   };
 

@@ -8,7 +8,7 @@ import { test, type TestContext } from 'node:test';
 import type { DemoFile } from '../../src/cli/demo.ts';
 import { placeForFixture, startFixture, type Fixture } from '../setup/fixture.ts';
 import { startReceiver } from '../setup/receiver.ts';
-import { postmasterOf } from '../setup/holder.ts';
+import { postmasterOf } from '../setup/embedded-process.ts';
 import { until } from '../setup/until.ts';
 
 const KILLS = 5;
