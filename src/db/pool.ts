@@ -29,11 +29,11 @@ export interface Sql extends Queryable {
   begin<T>(mode: string, body: (tx: Tx) => T | Promise<T>): Promise<T>;
   reserve(): Promise<Reserved>;
   notify(channel: string, payload: string): Promise<unknown>;
-  /** Waits for all statements and closes the connections; after `timeout` seconds both end at once. */
+  /** Waits for all statements and closes the connections; after `timeout` seconds aborts statements and connections. */
   end(options?: { timeout: number }): Promise<void>;
   /**
-   * For reads that take no longer than a look-up by index and wait for no lock: those of one tick share a connection, and the later
-   * ones wait for the earlier.
+   * For reads that take no longer than a look-up by index and wait for no lock: those of one tick share a connection, and the
+   * later ones wait for the earlier.
    */
   readonly reads: Queryable;
   readonly [POOL]: Connections;
@@ -54,8 +54,8 @@ export class UnusableError extends DatabaseError {
 /** The oldest PostgreSQL version that supports all statements. */
 const OLDEST_MAJOR = 15;
 /**
- * Every statement has an index. Sequential scans are off because a plan made while a table was small is kept until statistics are
- * collected, a minute in which 100,000 rows may arrive; JIT is off because it would treat the penalised scans as expensive.
+ * Every statement can use an index. Sequential scans are off because a plan made while a table was small is kept until statistics
+ * are collected, a minute in which 100,000 rows may arrive; JIT is off because it would treat the penalised scans as expensive.
  * Without generic plans, a publish of one event takes twice as long, as it does behind a pooler.
  */
 const PLANNING = { enable_seqscan: 'off', jit: 'off', plan_cache_mode: 'force_generic_plan' };
@@ -252,7 +252,10 @@ export async function hurry(tx: Queryable, limitMs: number): Promise<void> {
       set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
 }
 
-/** Returns the server's version as a number such as 180004; throws a `DatabaseError` unless it responds and is PostgreSQL 15 or newer. */
+/**
+ * Returns the server's version as a number such as 180004; throws a `DatabaseError` unless it responds and is PostgreSQL 15 or
+ * newer.
+ */
 export async function checkServer(sql: Sql): Promise<number> {
   const rows = await sql<{ version: string; number: number }[]>`
     select current_setting('server_version') as version, current_setting('server_version_num')::int as number
