@@ -31,7 +31,8 @@ type OwnedShardsDeps = {
  * attempts.
  */
 const LOSS_MESSAGES: Readonly<Partial<Record<LossCause, string>>> = {
-  silent: 'lease expired: no heartbeat was confirmed in time; running attempts are aborted until one is',
+  silent:
+    'lease expired: no heartbeat was confirmed in time; running attempts are aborted; none starts until a heartbeat is confirmed',
   fenced: 'shards lost: another worker owns them; running attempts are aborted',
 };
 
