@@ -2,9 +2,6 @@
  * Isolates deliveries that crash their worker (native code, memory, an endless loop). In a shard whose owners crash repeatedly
  * each delivery is marked in the table before it is sent; a take-over counts a crash for each marked delivery (`takeShards`).
  * Those run in the isolation slot and are finally dead-lettered; see docs/delivery-states.md.
- *
- * Limits how many deliveries run at once that were in flight when a worker crashed. The limit falls with each crash, so that
- * the delivery that causes them soon runs alone. Pure.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher, type Batcher } from '#db/batch.ts';
@@ -25,6 +22,10 @@ const DEAD_LETTER_AT_CRASHES = 5;
 
 const concurrencyFor = (crashCount: number): number => CONCURRENCY_BY_CRASHES[crashCount] ?? 1;
 
+/**
+ * Limits how many deliveries run at once that were in flight when a worker crashed. The limit falls with each crash, so
+ * that the delivery that causes them soon runs alone. Does no I/O.
+ */
 export class IsolationSlot {
   /** Crash counts by delivery. */
   readonly #running = new Map<number, number>();
@@ -88,6 +89,7 @@ type Deps<L> = {
   onReturned: (lane: L) => void;
 };
 
+/** The marked deliveries of the owned shards. Writes and loads their marks, and admits them to the isolation slot. */
 export class Quarantine<L extends WaitingLane> {
   readonly #deps: Deps<L>;
   /** Marks by shard and delivery. A shard without an entry has not been loaded yet. */

@@ -1,8 +1,6 @@
 /**
  * The pending deliveries that a lane has in memory, and whether the table has more (docs/delivery-states.md has the two rules
  * that keep a fetch from sending twice and from losing deliveries). Does no I/O.
- *
- * Limits how many deliveries all lanes together load. The rest of a backlog stays in the table.
  */
 import type { Pending } from '../policy/entry.ts';
 
@@ -15,6 +13,8 @@ export type EventRetainer = { hold: (eventId: number) => void; release: (eventId
 const NO_RETAINER: EventRetainer = { hold: () => {}, release: () => {} };
 
 /**
+ * Limits how many deliveries all lanes together load. The rest of a backlog stays in the table.
+ *
  * A delivery in memory takes 300 bytes, a lane 0.7 KB, or 1.6 KB with its settings (measured). The total is at most 300
  * bytes per delivery of the limit and 2.8 KB per lane: 30 MB and 28 MB with 10,000 lanes, the maximum (Lanes).
  */

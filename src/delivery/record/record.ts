@@ -1,8 +1,4 @@
-/**
- * Records results of deliveries in batches; drops nothing while the shard is owned.
- *
- * Writes entries under the fencing tokens of their shards.
- */
+/** Records results of deliveries in batches; drops nothing while the shard is owned. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#db/pool.ts';
 import { isRefused, isUnavailable } from '#db/unavailable.ts';
@@ -40,6 +36,7 @@ function requireFence({ shard, fence }: Entry): number {
   return fence;
 }
 
+/** Writes entries under the fencing tokens of their shards. */
 class Writer {
   readonly #deps: WriterDeps;
 

@@ -1,9 +1,6 @@
 /**
  * Idempotency keys of publishing, per store and for 24 h: a repetition is not published again and returns the first result. A
  * key covers one event (its member `idempotency_key`) or a whole request (the header).
- *
- * Looks up the idempotency keys of a batch: which events are repetitions, which requests can be written now, and which wait for
- * another request of the batch.
  */
 import { createHmac } from 'node:crypto';
 import { IDEMPOTENCY_KEY_FORM, isIdempotencyKey, IDEMPOTENCY_KEPT_MS } from '#http/idempotency/key.ts';
@@ -155,7 +152,10 @@ function classify(requests: readonly Request[], known: readonly KnownKey[]): Key
   return result;
 }
 
-/** Looks up all keys of a batch in one statement; none if the batch has no keys. */
+/**
+ * Looks up the keys of a batch in one statement, or in none if there are no keys: which events are repetitions, which requests
+ * can be written now, and which wait for another request of the batch.
+ */
 export async function lookUpKeys(sql: Queryable, requests: readonly Request[], now: Date): Promise<KeyLookup> {
   const all = requests.flatMap(({ storeId, keys = [] }) => keys.map(({ name }) => ({ storeId, name })));
   if (all.length === 0) return classify(requests, []);

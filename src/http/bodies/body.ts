@@ -1,8 +1,4 @@
-/**
- * Parses the bytes of a request body by content type, or throws a 400 that describes the fault.
- *
- * Converts the texts of forms and XML to the types of the schema.
- */
+/** Parses the bytes of a request body by content type, or throws a 400 that describes the fault. */
 import type { TSchema } from 'typebox';
 import { Problem, invalid } from '#core/problem.ts';
 import { parseJson } from './json-body.ts';
@@ -55,6 +51,7 @@ function coerce(schema: TSchema, value: unknown): unknown {
   return types.has('integer') && /^-?[0-9]{1,15}$/.test(value) ? Number(value) : value;
 }
 
+/** Converts the texts of forms and XML to the types of the schema. */
 export function coerceMembers(schema: TSchema, value: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const properties = propertiesOf(schema);
   return Object.fromEntries(
