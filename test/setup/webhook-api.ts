@@ -159,7 +159,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
     }),
     onResent: () => {},
     sendSample: async () => ({ kind: 'stopping' }),
-    held: { open: () => ({ kind: 'stopping' }), answer: async () => ({ kind: 'unknown' }) },
+    pull: { open: () => ({ kind: 'stopping' }), answer: async () => ({ kind: 'unknown' }) },
     authenticate: async () => {
       throw new Error('no listener in this test');
     },
