@@ -24,7 +24,7 @@ const POOL = Symbol('pool');
 
 /** A pool of connections. */
 export interface Sql extends Queryable {
-  /** Runs `body` in a transaction; rejects if one of its statements failed, also if `body` ignores that. */
+  /** Runs `body` in a transaction; rejects if one of its statements failed, even if `body` ignores that. */
   begin<T>(body: (tx: Tx) => T | Promise<T>): Promise<T>;
   begin<T>(mode: string, body: (tx: Tx) => T | Promise<T>): Promise<T>;
   reserve(): Promise<Reserved>;
@@ -41,12 +41,12 @@ export interface Sql extends Queryable {
 
 /** A `DatabaseError` with problem and remedy as separate members. */
 export class UnusableError extends DatabaseError {
-  readonly what: string;
+  readonly problem: string;
   readonly remedy: string;
 
-  constructor(what: string, remedy: string, cause: unknown) {
-    super(`${what}. ${remedy}`, { cause });
-    this.what = what;
+  constructor(problem: string, remedy: string, cause: unknown) {
+    super(`${problem}. ${remedy}`, { cause });
+    this.problem = problem;
     this.remedy = remedy;
   }
 }
@@ -151,7 +151,7 @@ type Body<T> = (tx: Tx) => T | Promise<T>;
 /** SQLSTATE in_failed_sql_transaction, which does not say why. */
 const FAILED_TRANSACTION = '25P02';
 
-/** Runs `body`; rejects with the first error of its statements, also if `body` ignores that. */
+/** Runs `body`; rejects with the first error of its statements, even if `body` ignores that. */
 async function inScope<T>(connection: Connection, body: Body<T>, hasEnded: () => boolean): Promise<T> {
   let isOver = false;
   let failure: unknown;
@@ -188,7 +188,7 @@ async function inScope<T>(connection: Connection, body: Body<T>, hasEnded: () =>
   }
 }
 
-/** Runs `body` in a transaction. Rejects as soon as the connection is lost, also if `body` goes on. */
+/** Runs `body` in a transaction. Rejects as soon as the connection is lost, even if `body` continues. */
 async function inTransaction<T>(connection: Connection, begin: string, body: Body<T>): Promise<T> {
   const { onLost } = connection;
   let isOver = false;
@@ -214,12 +214,12 @@ async function inTransaction<T>(connection: Connection, begin: string, body: Bod
 }
 
 /** Returns a separate pool to the server of `sql`, with the same options. */
-export function openBeside(sql: Sql, connections: number): Sql {
+export function openSeparatePool(sql: Sql, connections: number): Sql {
   return createPool(connections, sql[POOL].settings);
 }
 
 /** Returns a connection to the server of `sql` outside of its pool. */
-export function connectBeside(sql: Sql, silenceMs: number, signal: AbortSignal): Promise<Connection> {
+export function connectSeparately(sql: Sql, silenceMs: number, signal: AbortSignal): Promise<Connection> {
   return Connection.open({ ...sql[POOL].settings, silenceMs }, signal);
 }
 
@@ -246,7 +246,7 @@ export function transaction<T>(
  * Limits, until the transaction ends, how long a statement waits for a lock and how long the server waits for the client. A
  * process that vanishes or is frozen must not keep a shard from its next owner.
  */
-export async function hurry(tx: Queryable, limitMs: number): Promise<void> {
+export async function limitWaits(tx: Queryable, limitMs: number): Promise<void> {
   await tx`
     select set_config('lock_timeout', ${String(limitMs)}, true),
       set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;

@@ -4,7 +4,7 @@
  */
 import { EVENT_BLOCK, nextEventBlock } from '#db/numbers.ts';
 import { createMissing } from '#db/partitions.ts';
-import { type Queryable, hurry, transaction, type Sql } from '#db/pool.ts';
+import { type Queryable, limitWaits, transaction, type Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { dayOf } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
@@ -132,7 +132,7 @@ function createWrite({ sql, allocateIds, baseUrl }: BatchDeps) {
   /** Locks the previous versions first and writes derived events in the same transaction. */
   const writeWithPreviousVersions = (drafts: readonly Draft[], now: Date): Promise<Written> =>
     transaction(sql, async (tx) => {
-      await hurry(tx, LOCK_MS);
+      await limitWaits(tx, LOCK_MS);
       const deriving = await storesThatDerive(tx, rowsOf(drafts));
       const isRefused = ({ event, storeId }: Row) => event.type === 'subscription_event' && deriving.has(storeId);
       const refused = new Set(drafts.filter((one) => rowsOf([one]).some(isRefused)));
