@@ -29,7 +29,7 @@ export class Worker implements Running {
 
   /** Returns whether this worker's lease was confirmed recently enough to act on it. */
   leaseIsValid(): boolean {
-    return this.#engine.ownership.mayAct();
+    return this.#engine.ownership.isLeaseConfirmed();
   }
 
   async start(): Promise<void> {

@@ -29,7 +29,7 @@ export type Visitor = {
 export type Pages = {
   visitorOf: (request: { cookies: Readonly<Record<string, string | undefined>>; now: Date }) => Promise<Visitor | null>;
   /** Returns the navigation of a page that is shown without a session. */
-  strangersNav: () => Markup;
+  anonymousNav: () => Markup;
   /** Returns the address of the sign-in page, which returns to `path`. */
   signInAt: (path: string) => string;
 };

@@ -99,7 +99,7 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       chartsOf: createStoreCharts({ sql, webhooksPerStore: webhooks.webhooksPerStore }),
       onDomainChanged: webhooksOfStore.renew,
       rescheduleSnapshot,
-      eraseTheirs: [
+      erasers: [
         // Grants before webhooks: the end of a grant takes its locks in this order.
         async (tx, { storeId }, request) => {
           await revokeGrantsForStore(tx, { storeId, origin: originOf(request), now: request.now });

@@ -11,7 +11,7 @@ import type { Principal } from '#core/principal.ts';
 import { requirePlatform, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from './access.ts';
 import { addressOfStore, STORE_PROPERTIES, storeDocument, type PublishedCollection } from './document.ts';
-import { eraseStore, type EraseTheirs } from './erase.ts';
+import { eraseStore, type Eraser } from './erase.ts';
 import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './stores-sql.ts';
 import { openStore, recordStore } from './audit.ts';
 import { readTimeZone, storeFaults, type StoreDetails } from './rules.ts';
@@ -29,7 +29,7 @@ export type StoreDeps = {
   onDomainChanged: (tx: Tx, store: { shard: number; storeId: number }) => Promise<() => Promise<void>>;
   /** Called within the transaction that changes the time zone, after the change. */
   rescheduleSnapshot: (tx: Tx, store: { shard: number; storeId: number }) => Promise<void>;
-  eraseTheirs: readonly EraseTheirs[];
+  erasers: readonly Eraser[];
 };
 
 /** Placeholder for members that the schema has rejected, so that they get no second fault. */
@@ -130,7 +130,7 @@ export function createStoreOperations(
       summary: 'Erases the store and all its data, immediately and permanently; needs the scope platform',
       access: 'platform',
       handle: async (request) => {
-        await eraseStore(sql, { ...storeOfAddress(request), eraseTheirs: deps.eraseTheirs }, request);
+        await eraseStore(sql, { ...storeOfAddress(request), erasers: deps.erasers }, request);
         return { status: 204, next: `${baseUrl}/stores` };
       },
     }),

@@ -138,7 +138,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
     chartsOf: async () => ({}),
     onDomainChanged: async () => async () => {},
     rescheduleSnapshot: async () => {},
-    eraseTheirs: [],
+    erasers: [],
   });
   const webhooks = createWebhookOperations({
     sql,
@@ -172,7 +172,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
       // No user is signed in.
       pages: {
         visitorOf: async () => null,
-        strangersNav: () => html``,
+        anonymousNav: () => html``,
         signInAt: (path) => `/sign-in?return_to=${path}`,
       },
       rateLimit: () => ({}),

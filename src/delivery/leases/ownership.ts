@@ -184,7 +184,7 @@ export class Ownership implements Running {
   }
 
   /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */
-  mayAct(): boolean {
+  isLeaseConfirmed(): boolean {
     return this.#heartbeat.isValid();
   }
 
@@ -246,7 +246,7 @@ export class Ownership implements Running {
     const [workers, leases] = await this.#connection.query(look);
     this.#otherWorkers.observe(workers, leases, { requestedAtMs, nowMs: clock.monotonicMs() });
     // Shards were lost or handed back while the list was read, so it may be outdated; the next refresh reads a new one.
-    if (changes !== this.#owned.changes || this.#isStopped || !this.mayAct()) return;
+    if (changes !== this.#owned.changes || this.#isStopped || !this.isLeaseConfirmed()) return;
     await this.#reconcile(leases);
     if (!this.#isStopping) await this.#balance(leases);
   }
@@ -287,7 +287,7 @@ export class Ownership implements Running {
   }
 
   #suspendWhenExpired(): void {
-    if (!this.mayAct()) this.#owned.remove(this.#owned.shards, 'silent');
+    if (!this.isLeaseConfirmed()) this.#owned.remove(this.#owned.shards, 'silent');
   }
 
   /**
@@ -295,7 +295,7 @@ export class Ownership implements Running {
    * the next refresh finds out.
    */
   #add(lapses: number, shards: readonly TakenShard[], causeOf: Parameters<OwnedShards['add']>[1]): void {
-    if (lapses !== this.#owned.lapses || !this.mayAct()) return;
+    if (lapses !== this.#owned.lapses || !this.isLeaseConfirmed()) return;
     this.crashCounts.add(shards);
     this.#owned.add(shards, causeOf);
   }

@@ -30,7 +30,7 @@ type Options<In, Out> = {
   maxRows: number;
   maxBytes: number;
   /** Batches at once, late ones included: each takes a connection. */
-  mostAtOnce: number;
+  concurrencyMax: number;
   storeOf: (input: In) => number;
   sizeOf: (input: In) => { rows: number; bytes: number };
   /** Returns one result for each input. */
@@ -113,7 +113,7 @@ export class Committers<In, Out> {
   }
 
   #begin(): void {
-    while (this.#onTime < CONCURRENT && this.#running < this.#options.mostAtOnce) {
+    while (this.#onTime < CONCURRENT && this.#running < this.#options.concurrencyMax) {
       const batch = this.#nextBatch();
       if (batch.length === 0) return;
       void this.#write(batch);
@@ -258,7 +258,7 @@ export function createPublisher(
   const committers = new Committers<Request, PublishedEvent[] | Error>({
     maxRows: deps.batchRows,
     maxBytes: deps.batchBytes,
-    mostAtOnce: deps.batchesAtOnce,
+    concurrencyMax: deps.batchesAtOnce,
     storeOf: ({ storeId }) => storeId,
     sizeOf: ({ events }) => ({
       rows: events.length,
