@@ -13,7 +13,8 @@ import { storeOf } from './access.ts';
 import { addressOfStore, STORE_PROPERTIES, storeDocument, type PublishedCollection } from './document.ts';
 import { eraseStore, type Eraser } from './erase.ts';
 import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './stores-sql.ts';
-import { openStore, recordStore } from './audit.ts';
+import { recordStore } from './audit.ts';
+import { createStoreWithEntry } from './audited-changes.ts';
 import { readTimeZone, storeFaults, type StoreDetails } from './rules.ts';
 import { detailsOf, partOfStore, wholeStore, type StorePart } from './schema.ts';
 
@@ -104,7 +105,11 @@ export function createStoreOperations(
       review: async ({ body }) => storeFaults(detailsOf(PLACEHOLDER, body)),
       prepare: async ({ body }) => detailsOf(PLACEHOLDER, body),
       make: async (tx, { principal, now }, details) => {
-        const store = await openStore(tx, details, { changelog: deps.changelog, actor: actorOf(principal), now });
+        const store = await createStoreWithEntry(tx, details, {
+          changelog: deps.changelog,
+          actor: actorOf(principal),
+          now,
+        });
         return { document: storeDocument(store, deps), location: addressOfStore(store.id, baseUrl) };
       },
     }),
