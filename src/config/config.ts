@@ -101,7 +101,7 @@ export function readConfig(env: Env, cwd: string) {
     secretKeys: secretKeys(set.HALCYON_SECRET_KEY, set.HALCYON_SECRET_KEY_OTHER, url === undefined),
     database: Object.freeze({
       url,
-      /** Direct connection to PostgreSQL where `url` leads to PgBouncer: session locks and LISTEN need it. */
+      /** Direct connection to PostgreSQL if `url` leads to PgBouncer: session locks and LISTEN need it. */
       directUrl: set.DATABASE_DIRECT_URL,
       connections: set.DATABASE_CONNECTIONS,
       retentionDays: set.RETENTION_DAYS,

@@ -53,7 +53,7 @@ export function nextDeliveryId(sql: Queryable, day: number, shard: ReturnType<Qu
 }
 
 /**
- * Returns the first number of a block that only the caller has (`EVENT_BLOCK` numbers for each shard), and undefined where the
+ * Returns the first number of a block that only the caller has (`EVENT_BLOCK` numbers for each shard), and undefined if the
  * day has no sequence yet: an error would end the caller's transaction.
  */
 export async function nextEventBlock(sql: Queryable, day: number): Promise<number | undefined> {
@@ -62,7 +62,7 @@ export async function nextEventBlock(sql: Queryable, day: number): Promise<numbe
   return row?.n ?? undefined;
 }
 
-/** Returns the newest day that has an event, and undefined where none has. */
+/** Returns the newest day that has an event, and undefined if none has. */
 export async function newestNumberedDay(sql: Queryable): Promise<number | undefined> {
   const [row] = await sql<{ day: number | null }[]>`
     select max(substring(sequencename from '[0-9]+$')::int) as day from pg_sequences

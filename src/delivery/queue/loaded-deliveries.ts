@@ -111,7 +111,7 @@ export class LoadedDeliveries {
     else if (!this.#known.has(delivery.id)) this.#enqueue(delivery);
   }
 
-  /** Whether an offered delivery would be queued. */
+  /** Returns whether an offered delivery would be queued. */
   get acceptsOffers(): boolean {
     return !this.#hasMoreInTable && this.#queue.length < this.#limit;
   }
@@ -136,7 +136,7 @@ export class LoadedDeliveries {
     return this.#hasMoreInTable || this.#queue.length > 0;
   }
 
-  /** Whether to fetch: the table has more, the queue is at most a quarter full, and no fetch is running. */
+  /** Returns whether to fetch: the table has more, the queue is at most a quarter full, and no fetch is running. */
   get needsFetch(): boolean {
     return this.#hasMoreInTable && this.#removedDuringFetch === null && this.#queue.length <= this.#limit / 4;
   }

@@ -99,7 +99,7 @@ const TRIES_MAX = 10;
 /** HL001: a key was claimed or a resource erased concurrently. 40P01: deadlock, which rolls back one transaction. */
 const CONFLICT_CODES: ReadonlySet<unknown> = new Set(['HL001', '40P01']);
 
-/** Whether nothing was written and a retry may succeed. */
+/** Returns whether nothing was written and a retry may succeed. */
 const isConflict = (error: unknown): boolean =>
   error instanceof ConcurrentPublish ||
   (error instanceof Error && CONFLICT_CODES.has((error as { code?: unknown }).code));

@@ -51,7 +51,7 @@ const fieldOf = (at: number, { isArray }: KeySource): string => (isArray ? `${at
 /** The keys of the events, in order. */
 type Names = readonly (string | undefined)[];
 
-/** Whether both the header and the events have keys, except an equal key of a single event. */
+/** Returns whether both the header and the events have keys, except an equal key of a single event. */
 const isNamedTwice = (names: Names, { header, isArray }: KeySource): boolean =>
   header !== undefined && names.some((name) => name !== undefined && (isArray || name !== header));
 
@@ -97,7 +97,7 @@ export function keysOf(
   });
 }
 
-/** Whether the stored fingerprint matches the events of the key. */
+/** Returns whether the stored fingerprint matches the events of the key. */
 const isSame = ({ fingerprint, others }: Key, stored: Buffer): boolean =>
   [fingerprint, ...others].some((one) => one.equals(stored));
 

@@ -172,7 +172,7 @@ export class Committers<In, Out> {
 
   /**
    * Commits a batch. A batch that fails is split in halves, down to the input that fails. After a lock timeout the whole batch is
-   * queued again with its stores isolated. Returns the error where the database is unavailable.
+   * queued again with its stores isolated. Returns the error if the database is unavailable.
    */
   async #commit(batch: readonly Waiting<In, Out>[], isWhole = false): Promise<unknown> {
     const rejectAll = (error: unknown) => batch.forEach(({ reject }) => reject(error));
@@ -211,7 +211,7 @@ export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body'> & {
   dateCreated: Date;
 };
 
-/** `keys`: idempotency keys. `isArray`: whether the body was an array, which faults name positions of. */
+/** `keys`: idempotency keys. `isArray`: whether the body was an array, so that faults name an index. */
 export type Request = {
   storeId: number;
   events: readonly NewEvent[];

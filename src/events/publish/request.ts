@@ -65,8 +65,8 @@ const oneLevelBelow = (value: object): unknown[] =>
   );
 
 /**
- * Whether the value is nested deeper. An embedded copy counts as one level, so that everything in the catalog can be published:
- * as plain JSON the options of an item of a subscription's template are on the ninth level.
+ * Returns whether the value is nested deeper. An embedded copy counts as one level, so that everything in the catalog can be
+ * published: as plain JSON the options of an item of a subscription's template are on the ninth level.
  */
 const isDeeperThan = (value: unknown, levels: number): boolean =>
   typeof value === 'object' &&
