@@ -10,7 +10,7 @@ import { dayOf } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { lookUpKeys, staleAt, type Ready } from './key.ts';
 import type { PublishMetrics } from '../metrics.ts';
-import type { PublishedEvent, Request } from './publish.ts';
+import type { PublishedEvent, PublishRequest } from './publish.ts';
 import { findEvents } from '../events-sql.ts';
 import { derive, stepsDerivedProblem, isAboutSubscriptions, storesThatDerive } from './derive.ts';
 import { inLockOrder, toColumns, type Row, type NewestDateOf } from './columns.ts';
@@ -165,7 +165,11 @@ export function createBatchWriter(deps: BatchDeps) {
   const { sql, allocateIds, baseUrl, metrics, onCommitted, onUnknown } = deps;
   const write = createWrite(deps);
 
-  const writeReady = async (ready: readonly Ready[], now: Date, results: Map<Request, Result>): Promise<void> => {
+  const writeReady = async (
+    ready: readonly Ready[],
+    now: Date,
+    results: Map<PublishRequest, Result>,
+  ): Promise<void> => {
     const repeated = ready.flatMap((one) => [...one.repeated.values()]);
     const before = await findEvents(sql, repeated);
     const drafts = toDrafts(ready, await allocateIds(sql, { day: dayOf(now), shards: shardsOfNew(ready) }), now);
@@ -184,11 +188,11 @@ export function createBatchWriter(deps: BatchDeps) {
     }
   };
 
-  return async (requests: readonly Request[]): Promise<Result[]> => {
+  return async (requests: readonly PublishRequest[]): Promise<Result[]> => {
     // The time of the last request: no event of the batch is dated before its request arrived, and so not before an erasure
     // that preceded the request.
     const now = requests.at(-1)?.now ?? new Date(0);
-    const results = new Map<Request, Result>();
+    const results = new Map<PublishRequest, Result>();
     let waiting = requests;
     let hasCommitted = false;
     for (let tries = 1; waiting.length > 0; waiting = waiting.filter((request) => !results.has(request))) {

@@ -9,7 +9,7 @@ import { Problem, type Fault } from '#core/problem.ts';
 import type { NewEvent } from './request.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
-import type { Request } from './publish.ts';
+import type { PublishRequest } from './publish.ts';
 import { findKeys, type KnownKey } from './key-sql.ts';
 
 /**
@@ -109,7 +109,7 @@ function keyReused({ field }: Key): Problem {
 
 /** A request that can be written now. */
 export type Ready = {
-  request: Request;
+  request: PublishRequest;
   /** Ids of repeated events, by position in the request. */
   repeated: ReadonlyMap<number, number>;
   /** Keys that are not stored yet. */
@@ -119,7 +119,7 @@ export type Ready = {
 /** A request in neither list has a key that a ready request is about to claim; it is looked up again afterwards. */
 export type KeyLookup = {
   ready: Ready[];
-  refused: { request: Request; problem: Problem }[];
+  refused: { request: PublishRequest; problem: Problem }[];
 };
 
 export function staleAt(now: Date): Date {
@@ -128,7 +128,7 @@ export function staleAt(now: Date): Date {
 
 const nameOf = (storeId: number, key: string): string => `${storeId} ${key}`;
 
-function classify(requests: readonly Request[], known: readonly KnownKey[]): KeyLookup {
+function classify(requests: readonly PublishRequest[], known: readonly KnownKey[]): KeyLookup {
   const stored = new Map(known.map((one) => [nameOf(one.storeId, one.key), one]));
   const claimed = new Set<string>();
   const result: KeyLookup = { ready: [], refused: [] };
@@ -156,7 +156,7 @@ function classify(requests: readonly Request[], known: readonly KnownKey[]): Key
  * Looks up the keys of a batch in one statement, or in none if there are no keys: which events are repetitions, which requests
  * can be written now, and which wait for another request of the batch.
  */
-export async function lookUpKeys(sql: Queryable, requests: readonly Request[], now: Date): Promise<KeyLookup> {
+export async function lookUpKeys(sql: Queryable, requests: readonly PublishRequest[], now: Date): Promise<KeyLookup> {
   const all = requests.flatMap(({ storeId, keys = [] }) => keys.map(({ name }) => ({ storeId, name })));
   if (all.length === 0) return classify(requests, []);
   const columns = {

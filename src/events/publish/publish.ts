@@ -212,14 +212,14 @@ export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body'> & {
 };
 
 /** `keys`: idempotency keys. `isArray`: whether the body was an array, so that faults name an index. */
-export type Request = {
+export type PublishRequest = {
   storeId: number;
   events: readonly NewEvent[];
   keys?: readonly Key[];
   isArray?: boolean;
   now: Date;
 };
-export type Publisher = (request: Request) => Promise<PublishedEvent[]>;
+export type Publisher = (request: PublishRequest) => Promise<PublishedEvent[]>;
 
 const BUSY = 'Too many events are being published at the moment: retry in a second';
 const LOCKED = 'Another transaction has locked this resource for more than a second: retry in a second';
@@ -255,7 +255,7 @@ export function createPublisher(
       deps.metrics.batch({ events, seconds: (performance.now() - startedMs) / 1_000, isWritten });
     }
   };
-  const committers = new Committers<Request, PublishedEvent[] | Error>({
+  const committers = new Committers<PublishRequest, PublishedEvent[] | Error>({
     maxRows: deps.batchRows,
     maxBytes: deps.batchBytes,
     concurrencyMax: deps.batchesAtOnce,

@@ -77,7 +77,7 @@ function withSpaces(bytes: Uint8Array): Uint8Array {
   return spaced;
 }
 
-function unescape(part: string): string {
+function decodePercent(part: string): string {
   if (!part.includes('%')) return part;
   try {
     return decodeURIComponent(part);
@@ -97,7 +97,7 @@ export function parseForm(bytes: Uint8Array): URLSearchParams {
   for (const field of fields) {
     if (field === '') continue;
     const end = field.includes('=') ? field.indexOf('=') : field.length;
-    const [name, value] = [unescape(field.slice(0, end)), unescape(field.slice(end + 1))];
+    const [name, value] = [decodePercent(field.slice(0, end)), decodePercent(field.slice(end + 1))];
     if (name.includes('\0') || value.includes('\0')) throw malformed('The form contains a NUL character', name);
     form.append(name, value);
   }

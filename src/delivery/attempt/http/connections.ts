@@ -66,7 +66,7 @@ export class IdleConnections {
   }
 }
 
-export type Request = {
+export type OutgoingRequest = {
   path: string;
   /** Names and values alternate. */
   headers: string[];
@@ -165,7 +165,7 @@ export class Connection {
   }
 
   /** Sends the request; all errors, those of the request included, go to the handler. */
-  send({ path, headers, body }: Request, handler: Dispatcher.DispatchHandler): void {
+  send({ path, headers, body }: OutgoingRequest, handler: Dispatcher.DispatchHandler): void {
     this.#intake?.expect();
     this.#client.dispatch({ method: 'POST', path, headers, body }, handler);
   }
