@@ -55,7 +55,7 @@ export type EngineDeps = {
   settings: EngineSettings;
 };
 
-/** Opens the writes of a shard owner, which check its fencing tokens: results, quarantine marks, pending disables. */
+/** Opens the writes of a shard owner, which check its fencing tokens: results, quarantine markers, pending disables. */
 function openOwnerWrites({
   ownership,
   onReady,

@@ -83,16 +83,16 @@ type Deps<L> = {
   /** Returns how many consecutive owners of the shard crashed. */
   crashCountOf: (shard: number) => number;
   onLost: (shard: number, fence: number) => void;
-  /** The marks of these shards are loaded: their deliveries may be sent. */
+  /** The markers of these shards are loaded: their deliveries may be sent. */
   onReady: (shards: number[]) => void;
   /** Deliveries were returned to the queue of the lane. */
   onReturned: (lane: L) => void;
 };
 
-/** The marked deliveries of the owned shards. Writes and loads their marks, and admits them to the isolation slot. */
+/** The marked deliveries of the owned shards. Writes and loads their markers, and admits them to the isolation slot. */
 export class Quarantine<L extends WaitingLane> {
   readonly #deps: Deps<L>;
-  /** Marks by shard and delivery. A shard without an entry has not been loaded yet. */
+  /** Markers by shard and delivery. A shard without an entry has not been loaded yet. */
   readonly #markers = new Map<number, Map<number, { crashCount: number; fence: number }>>();
   readonly #slot = new IsolationSlot();
   #waiting: { lane: L; delivery: Pending }[] = [];
@@ -108,7 +108,7 @@ export class Quarantine<L extends WaitingLane> {
     });
   }
 
-  /** Loads the marks of the shards; nothing may be sent for them before that. */
+  /** Loads the markers of the shards; nothing may be sent for them before that. */
   gained(shards: readonly number[]): void {
     void this.#load(shards);
   }
@@ -181,7 +181,7 @@ export class Quarantine<L extends WaitingLane> {
     if (this.#slot.leave(deliveryId)) this.release(() => true);
   }
 
-  /** Forgets the mark, which recording the delivery has deleted. */
+  /** Forgets the marker, which recording the delivery has deleted. */
   unmark(shard: number, deliveryId: number): void {
     this.#markers.get(shard)?.delete(deliveryId);
   }

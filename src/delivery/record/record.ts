@@ -104,7 +104,7 @@ class Writer {
     );
     const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
     const now = clock.now();
-    // Marks of a shard that was lost are not in memory any more, so all its entries delete theirs.
+    // Markers of a shard that was lost are not in memory any more, so all its entries delete theirs.
     const marked = candidates.filter((entry) => !this.ownsShard(entry) || isMarked(entry.shard, entry.delivery.id));
     const markers = { shard: marked.map(({ shard }) => shard), deliveryId: marked.map(({ delivery }) => delivery.id) };
     const rows = toColumns(candidates, now, keepResponses);
