@@ -10,7 +10,7 @@ const HEAD = '| variable | default | allowed values | meaning |\n|---|---|---|--
 const tables = (): string =>
   SETTING_GROUPS.map(([title, settings]) => {
     const rows = Object.entries(settings).map(
-      ([name, { standard, allowed, meaning }]) => `| \`${name}\` | ${standard} | ${allowed} | ${meaning} |\n`,
+      ([name, { defaultText, allowed, meaning }]) => `| \`${name}\` | ${defaultText} | ${allowed} | ${meaning} |\n`,
     );
     return `\n**${title}**\n\n${HEAD}${rows.join('')}`;
   }).join('');

@@ -46,18 +46,18 @@ test('each setting that is read is described, once, and no other', async () => {
 });
 
 test('a description fits into one cell of a table', () => {
-  for (const [name, { standard, allowed, meaning }] of settings)
-    for (const cell of [standard, allowed, meaning]) assert.match(cell, /^[^|\n]+$/, name);
+  for (const [name, { defaultText, allowed, meaning }] of settings)
+    for (const cell of [defaultText, allowed, meaning]) assert.match(cell, /^[^|\n]+$/, name);
 });
 
 const ticked = (cell: string): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text);
 
 /** The default values stated by the tables; a setting with `as` has the default of another one. */
-const standards = settings.flatMap(([name, { standard }]): [env: Env, name: string, value: string][] => {
-  const [first, second] = ticked(standard).map((value) => value.replace('PORT', String(read(EMBEDDED).port)));
-  if (standard === 'off') return [[EMBEDDED, name, '0']];
-  if (standard === 'as `BASE_URL`') return [[EMBEDDED, name, read(EMBEDDED).baseUrl]];
-  if (first === undefined || standard.startsWith('as ')) return [];
+const defaults = settings.flatMap(([name, { defaultText }]): [env: Env, name: string, value: string][] => {
+  const [first, second] = ticked(defaultText).map((value) => value.replace('PORT', String(read(EMBEDDED).port)));
+  if (defaultText === 'off') return [[EMBEDDED, name, '0']];
+  if (defaultText === 'as `BASE_URL`') return [[EMBEDDED, name, read(EMBEDDED).baseUrl]];
+  if (first === undefined || defaultText.startsWith('as ')) return [];
   if (second === undefined) return [[EMBEDDED, name, first]];
   return [
     [WITH_DATABASE, name, first],
@@ -66,8 +66,8 @@ const standards = settings.flatMap(([name, { standard }]): [env: Env, name: stri
 });
 
 test('the default of a setting is that of its table', () => {
-  assert.ok(standards.length > settings.length / 2);
-  for (const [env, name, value] of standards) assert.deepEqual(read({ ...env, [name]: value }), read(env), name);
+  assert.ok(defaults.length > settings.length / 2);
+  for (const [env, name, value] of defaults) assert.deepEqual(read({ ...env, [name]: value }), read(env), name);
 });
 
 test('a value outside the stated range is refused', () => {

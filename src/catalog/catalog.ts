@@ -31,16 +31,16 @@ export function resourceOfEvent(event: string): ResourceType | undefined {
 }
 
 /**
- * Whether a text is a valid resource id: 1 to 64 characters that a URL can contain. `.` and `..` are excluded because clients
- * resolve them as path segments even if they are escaped (WHATWG URL, dot segments).
+ * Returns whether a text is a valid resource id: 1 to 64 characters that a URL can contain. `.` and `..` are excluded because
+ * clients resolve them as path segments even if they are escaped (WHATWG URL, dot segments).
  */
 export function isResourceId(id: string): boolean {
   return /^\P{Cc}{1,64}$/u.test(id) && id.isWellFormed() && id.trim() !== '' && !/^\.\.?$/.test(id);
 }
 
 /**
- * Whether only Halcyon publishes resources of this type and allocates their ids. For `subscription_event` this is a setting of
- * each store.
+ * Returns whether only Halcyon publishes resources of this type and allocates their ids. For `subscription_event` this is a
+ * setting of each store.
  */
 export function isInternal(type: ResourceType): boolean {
   return type === 'changelog' || type === 'subscription_mrr_snapshot';
@@ -82,7 +82,7 @@ export function relationsOf(type: ResourceType): Relations {
 }
 
 /**
- * Whether a relation has many targets, which is when its name is a plural (`items`; not `customer`, not
+ * Returns whether a relation has many targets, which is when its name is a plural (`items`; not `customer`, not
  * `default_billing_address`).
  */
 export function isMany(rel: string): boolean {

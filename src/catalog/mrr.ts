@@ -1,5 +1,6 @@
 /**
- * Computes the monthly recurring revenue of a subscription. Pure, with exact decimals; malformed representations never throw.
+ * Computes the monthly recurring revenue of a subscription. Pure, with exact decimals; malformed representations never cause an
+ * error.
  */
 import { formatDate, parseDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';

@@ -13,7 +13,7 @@ const DIRECT_CONNECTIONS = 2;
 
 export type Installation = {
   sql: Sql;
-  /** Connects to PostgreSQL itself, also if `DATABASE_URL` points to PgBouncer. */
+  /** Connects to PostgreSQL itself, even if `DATABASE_URL` points to PgBouncer. */
   direct: Sql;
   /** The first key seals; all of them open. */
   secretKeys: Keys;

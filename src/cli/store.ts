@@ -3,7 +3,8 @@ import { Command, Option } from 'commander';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
 import type { Role } from '#stores/stores-sql.ts';
-import { letGo, letIn, openStore, type By } from '#stores/audit.ts';
+import type { By } from '#stores/audit.ts';
+import { addMemberWithEntry, createStoreWithEntry, removeMemberWithEntry } from '#stores/audited-changes.ts';
 import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/rules.ts';
 import { printResult, examples } from './command.ts';
 import { UsageError } from './explain.ts';
@@ -38,7 +39,7 @@ export function createStoreCommand(terminal: Terminal): Command {
     .addHelpText('after', examples('halcyon store create --name "Ada\'s" --domain ada.example --email ada@example.com'))
     .action((options: StoreDetails) =>
       withContext(terminal, async (context) => {
-        const { id } = await transaction(context.sql, (tx) => openStore(tx, options, by(context)));
+        const { id } = await transaction(context.sql, (tx) => createStoreWithEntry(tx, options, by(context)));
         printResult(terminal, { id });
       }),
     );
@@ -52,7 +53,7 @@ export function createStoreCommand(terminal: Terminal): Command {
     .action(async (store: string, user: string, { role }: { role: Role }) => {
       const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
       await withContext(terminal, async (context) => {
-        await transaction(context.sql, (tx) => letIn(tx, { storeId, userId, role }, by(context)));
+        await transaction(context.sql, (tx) => addMemberWithEntry(tx, { storeId, userId, role }, by(context)));
         printResult(terminal, { store_id: storeId, user_id: userId, role });
       });
     });
@@ -65,7 +66,9 @@ export function createStoreCommand(terminal: Terminal): Command {
     .action(async (store: string, user: string) => {
       const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
       await withContext(terminal, async (context) => {
-        await transaction(context.sql, (tx) => letGo(tx, { storeId, userId }, { ...by(context), ...context }));
+        await transaction(context.sql, (tx) =>
+          removeMemberWithEntry(tx, { storeId, userId }, { ...by(context), ...context }),
+        );
         printResult(terminal, { store_id: storeId, user_id: userId, removed: true });
       });
     });

@@ -44,7 +44,7 @@ const recoverySettings = Object.freeze({
 });
 
 /** Listeners of pull webhooks and their limits. An idle stream costs two statements a second. */
-const heldSettings = Object.freeze({
+const pullSettings = Object.freeze({
   streamsMax: 200,
   streamsPerStoreMax: 20,
   unansweredMax: 100,
@@ -56,9 +56,9 @@ const heldSettings = Object.freeze({
   /** Delay that a listener waits before it reconnects. */
   retryMs: 1_000,
   /** Time that a stopping server waits for a listener that does not read. */
-  goodbyeMs: 1_000,
+  closeTimeoutMs: 1_000,
   /** A pull webhook without a listener for this long is deleted. */
-  unheardHours: 24,
+  unattendedHours: 24,
 });
 
 const webhookSettings = (set: Settings) =>
@@ -101,7 +101,7 @@ export function readConfig(env: Env, cwd: string) {
     secretKeys: secretKeys(set.HALCYON_SECRET_KEY, set.HALCYON_SECRET_KEY_OTHER, url === undefined),
     database: Object.freeze({
       url,
-      /** Direct connection to PostgreSQL where `url` leads to PgBouncer: session locks and LISTEN need it. */
+      /** Direct connection to PostgreSQL if `url` leads to PgBouncer: session locks and LISTEN need it. */
       directUrl: set.DATABASE_DIRECT_URL,
       connections: set.DATABASE_CONNECTIONS,
       retentionDays: set.RETENTION_DAYS,
@@ -154,7 +154,7 @@ export function readConfig(env: Env, cwd: string) {
     }),
     snapshots: snapshotSettings(set),
     recoveries: recoverySettings,
-    held: heldSettings,
+    pull: pullSettings,
     delivery: deliverySettings(set),
   });
 }

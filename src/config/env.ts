@@ -95,7 +95,7 @@ export function secretKeys(
   }
   if (other === undefined) return [secret];
   if (!other.equals(secret)) return [secret, other];
-  throw new ConfigError('HALCYON_SECRET_KEY_OTHER is the same key as HALCYON_SECRET_KEY: leave it out');
+  throw new ConfigError('HALCYON_SECRET_KEY_OTHER is the same key as HALCYON_SECRET_KEY: omit it');
 }
 
 export function list(env: Env, name: string): string[] {
@@ -112,7 +112,8 @@ export function networks(env: Env, name: string): string[] {
     const [address = '', bits = '0', ...rest] = part.split('/');
     const most = isIP(address) === 6 ? 128 : 32;
     const isNetwork = isIP(address) !== 0 && /^[0-9]{1,3}$/.test(bits) && Number(bits) <= most && rest.length === 0;
-    if (!isNetwork) throw new ConfigError(`${name} has "${part}": write networks such as 10.0.0.0/8, parted by commas`);
+    if (!isNetwork)
+      throw new ConfigError(`${name} has "${part}": write networks such as 10.0.0.0/8, separated by commas`);
   }
   return parts;
 }

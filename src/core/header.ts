@@ -34,7 +34,7 @@ export function isHeaderValue(value: string): boolean {
   return VALUE.test(value);
 }
 
-/** Whether a delivery sets the header itself; `prefix` is the configured header prefix, such as `Service`. */
+/** Returns whether a delivery sets the header itself; `prefix` is the configured header prefix, such as `Service`. */
 export function isReservedHeader(name: string, prefix: string): boolean {
   const lower = name.toLowerCase();
   return reserved.has(lower) || lower.startsWith('webhook-') || lower.startsWith(`${prefix.toLowerCase()}-`);

@@ -31,7 +31,7 @@ export function idOf(n: number, shard: number): number {
 
 /** Returns the id of an event, delivery or attempt. Throws if `n` exceeds the range of a day. */
 export function dailyIdOf(day: number, n: number, shard: number): number {
-  if (n < 0 || n >= NUMBERS_A_DAY) throw new RangeError(`A day has no number ${n}`);
+  if (n < 0 || n >= NUMBERS_A_DAY) throw new RangeError(`Number ${n} is outside the range of a day`);
   return (day * NUMBERS_A_DAY + n) * SHARDS + shard;
 }
 

@@ -8,7 +8,7 @@ export type Log = Logger;
  */
 const NAMES = ['code', 'severity', 'routine', 'schema_name', 'table_name', 'column_name', 'constraint_name'] as const;
 
-/** Whether the message quotes a value: that of a data exception (SQLSTATE class 22) does. */
+/** Returns whether the message quotes a value, as in SQLSTATE class 22 (data exception). */
 const isQuoting = (code: unknown): boolean => String(code).startsWith('22');
 
 /** Serializes a PostgreSQL error without the values in it, which may be personal data; other errors unchanged. */

@@ -24,17 +24,17 @@ export function reachesStore(principal: Principal, storeId: number): boolean {
   return principal.stores === 'all' || principal.stores.includes(storeId);
 }
 
-/** Whether the caller has access to a user: the platform to all, others to the user that they are or act for. */
+/** Returns whether the caller has access to a user: the platform to all, others to the user that they are or act for. */
 export function reachesUser({ scope, userId }: Principal, id: number): boolean {
   return scope === 'platform' || userId === id;
 }
 
-/** Whether the caller has access to the account of a user, which an app with access to one store has not. */
+/** Returns whether the caller has access to the account of a user, which an app with access to one store has not. */
 export function reachesAccount(principal: Principal, id: number): boolean {
   return principal.scope !== 'store_full_access' && reachesUser(principal, id);
 }
 
-/** Whether the caller is a user with a session, and not an app. */
+/** Returns whether the caller is a user with a session, and not an app. */
 export function isInPerson({ grantId, userId }: Principal): boolean {
   return grantId === null && userId !== null;
 }
@@ -62,7 +62,7 @@ export function requirePlatform(principal: Principal, fault: Partial<Fault> = {}
   );
 }
 
-/** Whether the caller is a signed-in owner of the store. */
+/** Returns whether the caller is a signed-in owner of the store. */
 export function ownsStore({ owned }: Principal, storeId: number | undefined): boolean {
   return storeId !== undefined && owned.includes(storeId);
 }

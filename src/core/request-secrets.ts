@@ -3,14 +3,14 @@
  * them sealed, as one text, and shows the url up to its query and the names of the headers. Pure.
  */
 
-/** A header's value is null where it is sealed, hidden or cannot be opened. */
+/** A header's value is null if it is sealed, hidden or cannot be opened. */
 export type Headers = Readonly<Record<string, string | null>>;
 export type Addressed = { url: string | null; headers: Headers };
 type Opened = { url: string | null; headers: Readonly<Record<string, string>> };
 
 const HIDDEN = '***';
 
-/** Returns the url as two parts; `query` is null where there is no question mark. */
+/** Returns the url as two parts; `query` is null if there is no question mark. */
 function splitUrl(url: string): { before: string; query: string | null } {
   const at = url.indexOf('?');
   return at === -1 ? { before: url, query: null } : { before: url.slice(0, at), query: url.slice(at + 1) };
@@ -21,7 +21,7 @@ export function namesOf(headers: Headers): Headers {
   return Object.fromEntries(Object.keys(headers).map((name) => [name, null]));
 }
 
-/** Returns what a row shows, and the text to seal: null where nothing is secret. */
+/** Returns what a row shows, and the text to seal: null if nothing is secret. */
 export function withoutSecrets({ url, headers }: Addressed): Addressed & { secrets: string | null } {
   const before = url === null ? null : splitUrl(url).before;
   const hasSecrets = before !== url || Object.keys(headers).length > 0;
@@ -29,8 +29,8 @@ export function withoutSecrets({ url, headers }: Addressed): Addressed & { secre
 }
 
 /**
- * Returns the url and the headers of a row whose sealed text was opened. Values that the row itself has count, because the version
- * before this one writes them; so does its url where that is not the one whose query was sealed.
+ * Returns the url and the headers of a row whose sealed text was opened. Values that the row itself has count, because the
+ * version before this one writes them; so does its url if that is not the one whose query was sealed.
  */
 export function withSecrets({ url, headers }: Addressed, secrets: string | null): Opened {
   const sealed: Addressed = secrets === null ? { url: null, headers: {} } : (JSON.parse(secrets) as Addressed);
@@ -56,7 +56,7 @@ function hiddenPart(part: string): string {
 
 const codePoints = (text: string): number => Array.from(text).length;
 
-/** Returns the url with each value of its query hidden, or the query as a whole where that would be longer than `lengthMax`. */
+/** Returns the url with each value of its query hidden, or the query as a whole if that would be longer than `lengthMax`. */
 export function withHiddenQuery(url: string, lengthMax: number): string {
   const { before, query } = splitUrl(url);
   if (query === null || query === '') return url;
@@ -65,7 +65,7 @@ export function withHiddenQuery(url: string, lengthMax: number): string {
   return codePoints(shown) <= lengthMax ? shown : `${before}?${HIDDEN.slice(0, query.length)}`;
 }
 
-/** Whether a value in the query of the url is the sign for a hidden one. */
+/** Returns whether a value in the query of the url is the sign for a hidden one. */
 export function hasHiddenValue(url: string): boolean {
   return /[?&=]\*{3}(?:&|$)/.test(url);
 }

@@ -1,4 +1,4 @@
-/** Whether a text has no visible characters; such a name could not be read or clicked. */
+/** Returns whether a text has no visible characters; such a name could not be read or clicked. */
 export function isBlank(text: string): boolean {
   return /^[\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]*$/u.test(text);
 }
@@ -9,8 +9,8 @@ export function codePoints(text: string): number {
 }
 
 /**
- * Whether the text is longer than the maximum. It does not count texts that are far too long: a code point is one or two UTF-16
- * units.
+ * Returns whether the text is longer than the maximum. It does not count texts that are far too long: a code point is one or two
+ * UTF-16 units.
  */
 export function isLonger(text: string, maximum: number): boolean {
   return text.length > 2 * maximum || codePoints(text) > maximum;

@@ -57,7 +57,7 @@ export class PostgresError extends Error {
     this.constraint_name = error.constraint;
   }
 
-  /** Whether the statement can be repeated, on a connection that has not prepared it. */
+  /** Returns whether the statement can be repeated, on a connection that has not prepared it. */
   get isStale(): boolean {
     return STALE.has(this.routine);
   }
@@ -155,7 +155,7 @@ export class Connection {
     return this.#fault !== undefined;
   }
 
-  /** Whether no statement waits for a response. */
+  /** Returns whether no statement waits for a response. */
   get isIdle(): boolean {
     return this.#running === 0;
   }

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Running } from '#core/lifecycle.ts';
 import { ConnectionError, type Connection } from './connection.ts';
-import { connectBeside, type Sql } from './pool.ts';
+import { connectSeparately, type Sql } from './pool.ts';
 
 /** Statements per `silenceMs` on an idle connection; one that does not respond to them is lost. */
 const CHECKS = 4;
@@ -23,7 +23,7 @@ export async function listen(
 ): Promise<Running> {
   const stopped = new AbortController();
   const open = async (): Promise<Connection> => {
-    const opened = await connectBeside(sql, silenceMs, stopped.signal);
+    const opened = await connectSeparately(sql, silenceMs, stopped.signal);
     opened.client.on('notification', ({ channel, payload = '' }) => channels[channel]?.(payload));
     try {
       for (const name of Object.keys(channels)) await opened.query({ text: `listen ${sql(name).text}` });

@@ -1,6 +1,7 @@
 /**
- * Allocates the numbers of event and delivery ids. Each day has one sequence for each: it begins at 0, so ids of a day rise, and
- * ends with an error after 2³⁰ numbers, so no id is allocated twice. A sequence is dropped with its day's partition.
+ * Allocates the numbers of event and delivery ids. Each day has a sequence for events and one for deliveries: each begins at
+ * 0, so ids of a day rise, and ends with an error after 2³⁰ numbers, so no id is allocated twice. A sequence is dropped with its
+ * day's partition.
  *
  * One sequence per shard and day would allow 256 times as many deliveries, but 256 sequences take 95 ms to create at the first
  * start, and their names cost 0.25–0.5 µs of a row's 30.
@@ -52,8 +53,8 @@ export function nextDeliveryId(sql: Queryable, day: number, shard: ReturnType<Qu
 }
 
 /**
- * Returns the first number of a block that only the caller has (`EVENT_BLOCK` numbers for each shard), and undefined where the day
- * has no sequence yet: an error would end the caller's transaction.
+ * Returns the first number of a block that only the caller has (`EVENT_BLOCK` numbers for each shard), and undefined if the
+ * day has no sequence yet: an error would end the caller's transaction.
  */
 export async function nextEventBlock(sql: Queryable, day: number): Promise<number | undefined> {
   const [row] = await sql<{ n: number | null }[]>`
@@ -61,7 +62,7 @@ export async function nextEventBlock(sql: Queryable, day: number): Promise<numbe
   return row?.n ?? undefined;
 }
 
-/** Returns the newest day that has an event, and undefined where none has. */
+/** Returns the newest day that has an event, and undefined if none has. */
 export async function newestNumberedDay(sql: Queryable): Promise<number | undefined> {
   const [row] = await sql<{ day: number | null }[]>`
     select max(substring(sequencename from '[0-9]+$')::int) as day from pg_sequences

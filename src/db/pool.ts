@@ -24,16 +24,16 @@ const POOL = Symbol('pool');
 
 /** A pool of connections. */
 export interface Sql extends Queryable {
-  /** Runs `body` in a transaction; rejects if one of its statements failed, also if `body` ignores that. */
+  /** Runs `body` in a transaction; rejects if one of its statements failed, even if `body` ignores that. */
   begin<T>(body: (tx: Tx) => T | Promise<T>): Promise<T>;
   begin<T>(mode: string, body: (tx: Tx) => T | Promise<T>): Promise<T>;
   reserve(): Promise<Reserved>;
   notify(channel: string, payload: string): Promise<unknown>;
-  /** Waits for all statements and closes the connections; after `timeout` seconds both end at once. */
+  /** Waits for all statements and closes the connections; after `timeout` seconds aborts statements and connections. */
   end(options?: { timeout: number }): Promise<void>;
   /**
-   * For reads that take no longer than a look-up by index and wait for no lock: those of one tick share a connection, and the later
-   * ones wait for the earlier.
+   * For reads that take no longer than a look-up by index and wait for no lock: those of one tick share a connection, and the
+   * later ones wait for the earlier.
    */
   readonly reads: Queryable;
   readonly [POOL]: Connections;
@@ -41,12 +41,12 @@ export interface Sql extends Queryable {
 
 /** A `DatabaseError` with problem and remedy as separate members. */
 export class UnusableError extends DatabaseError {
-  readonly what: string;
+  readonly problem: string;
   readonly remedy: string;
 
-  constructor(what: string, remedy: string, cause: unknown) {
-    super(`${what}. ${remedy}`, { cause });
-    this.what = what;
+  constructor(problem: string, remedy: string, cause: unknown) {
+    super(`${problem}. ${remedy}`, { cause });
+    this.problem = problem;
     this.remedy = remedy;
   }
 }
@@ -54,8 +54,8 @@ export class UnusableError extends DatabaseError {
 /** The oldest PostgreSQL version that supports all statements. */
 const OLDEST_MAJOR = 15;
 /**
- * Every statement has an index. Sequential scans are off because a plan made while a table was small is kept until statistics are
- * collected, a minute in which 100,000 rows may arrive; JIT is off because it would treat the penalised scans as expensive.
+ * Every statement can use an index. Sequential scans are off because a plan made while a table was small is kept until statistics
+ * are collected, a minute in which 100,000 rows may arrive; JIT is off because it would treat the penalised scans as expensive.
  * Without generic plans, a publish of one event takes twice as long, as it does behind a pooler.
  */
 const PLANNING = { enable_seqscan: 'off', jit: 'off', plan_cache_mode: 'force_generic_plan' };
@@ -151,7 +151,7 @@ type Body<T> = (tx: Tx) => T | Promise<T>;
 /** SQLSTATE in_failed_sql_transaction, which does not say why. */
 const FAILED_TRANSACTION = '25P02';
 
-/** Runs `body`; rejects with the first error of its statements, also if `body` ignores that. */
+/** Runs `body`; rejects with the first error of its statements, even if `body` ignores that. */
 async function inScope<T>(connection: Connection, body: Body<T>, hasEnded: () => boolean): Promise<T> {
   let isOver = false;
   let failure: unknown;
@@ -188,7 +188,7 @@ async function inScope<T>(connection: Connection, body: Body<T>, hasEnded: () =>
   }
 }
 
-/** Runs `body` in a transaction. Rejects as soon as the connection is lost, also if `body` goes on. */
+/** Runs `body` in a transaction. Rejects as soon as the connection is lost, even if `body` continues. */
 async function inTransaction<T>(connection: Connection, begin: string, body: Body<T>): Promise<T> {
   const { onLost } = connection;
   let isOver = false;
@@ -214,12 +214,12 @@ async function inTransaction<T>(connection: Connection, begin: string, body: Bod
 }
 
 /** Returns a separate pool to the server of `sql`, with the same options. */
-export function openBeside(sql: Sql, connections: number): Sql {
+export function openSeparatePool(sql: Sql, connections: number): Sql {
   return createPool(connections, sql[POOL].settings);
 }
 
 /** Returns a connection to the server of `sql` outside of its pool. */
-export function connectBeside(sql: Sql, silenceMs: number, signal: AbortSignal): Promise<Connection> {
+export function connectSeparately(sql: Sql, silenceMs: number, signal: AbortSignal): Promise<Connection> {
   return Connection.open({ ...sql[POOL].settings, silenceMs }, signal);
 }
 
@@ -246,13 +246,16 @@ export function transaction<T>(
  * Limits, until the transaction ends, how long a statement waits for a lock and how long the server waits for the client. A
  * process that vanishes or is frozen must not keep a shard from its next owner.
  */
-export async function hurry(tx: Queryable, limitMs: number): Promise<void> {
+export async function limitWaits(tx: Queryable, limitMs: number): Promise<void> {
   await tx`
     select set_config('lock_timeout', ${String(limitMs)}, true),
       set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
 }
 
-/** Returns the server's version as a number such as 180004; throws a `DatabaseError` unless it responds and is PostgreSQL 15 or newer. */
+/**
+ * Returns the server's version as a number such as 180004; throws a `DatabaseError` unless it responds and is PostgreSQL 15 or
+ * newer.
+ */
 export async function checkServer(sql: Sql): Promise<number> {
   const rows = await sql<{ version: string; number: number }[]>`
     select current_setting('server_version') as version, current_setting('server_version_num')::int as number

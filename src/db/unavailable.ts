@@ -62,8 +62,8 @@ export function isLockTimeout(error: unknown): boolean {
 }
 
 /**
- * SQLSTATE classes that concern the statement at any time: 22 data exception, 23 integrity constraint violation, 54 program limit
- * exceeded, P0 raised by a function.
+ * SQLSTATE classes that concern the statement itself, so a retry fails, too: 22 data exception, 23 integrity constraint
+ * violation, 54 program limit exceeded, P0 raised by a function.
  */
 const REFUSALS: ReadonlySet<string> = new Set(['22', '23', '54', 'P0']);
 

@@ -3,7 +3,7 @@ import { isOutOfNumbers } from './numbers.ts';
 import { isWithoutPartition } from './partitions.ts';
 import { isDiskFull, isUnavailable } from './unavailable.ts';
 
-/** Returns the message of a 503 where the database is the reason of an error, and undefined otherwise. */
+/** Returns the message of a 503 if the database is the reason of an error, and undefined otherwise. */
 export function whyUnavailable(error: unknown): string | undefined {
   if (isDiskFull(error))
     return 'The disk of the database is full (53100): nothing can be written until space is freed; try again then';

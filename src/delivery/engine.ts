@@ -55,7 +55,7 @@ export type EngineDeps = {
   settings: EngineSettings;
 };
 
-/** Opens the writes of a shard owner, which check its fencing tokens: results, quarantine marks, pending disables. */
+/** Opens the writes of a shard owner, which check its fencing tokens: results, quarantine markers, pending disables. */
 function openOwnerWrites({
   ownership,
   onReady,
@@ -151,10 +151,10 @@ export class Engine {
       connections: this.connections,
       recorder,
       quarantine,
-      mayStart: (shard) => this.ownership.owns(shard) && this.ownership.mayAct() && quarantine.isReady(shard),
-      mayBegin: (shard) => this.ownership.fenceOf(shard) !== undefined && this.ownership.mayAct(),
+      mayStart: (shard) => this.ownership.owns(shard) && this.ownership.isLeaseConfirmed() && quarantine.isReady(shard),
+      mayBegin: (shard) => this.ownership.fenceOf(shard) !== undefined && this.ownership.isLeaseConfirmed(),
       fenceOf: (shard) => this.ownership.fenceOf(shard),
-      mayAct: () => this.ownership.mayAct(),
+      isLeaseConfirmed: () => this.ownership.isLeaseConfirmed(),
       onCompleted: (lane) => this.#completed(lane),
       onRateLimited: (lane) => this.schedule.update(lane),
     });

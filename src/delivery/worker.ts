@@ -29,7 +29,7 @@ export class Worker implements Running {
 
   /** Returns whether this worker's lease was confirmed recently enough to act on it. */
   leaseIsValid(): boolean {
-    return this.#engine.ownership.mayAct();
+    return this.#engine.ownership.isLeaseConfirmed();
   }
 
   async start(): Promise<void> {
@@ -76,7 +76,7 @@ export class Worker implements Running {
   /** Discards the cached settings of the webhook: nothing is sent to it until its row has been read again. */
   webhookChanged({ shard, webhookId }: LaneKey): void {
     const { ownership, lanes } = this.#engine;
-    // Also creates a lane where none is in memory: a disabled webhook's deliveries that are not due yet have to be
+    // Also creates a lane if none is in memory: a disabled webhook's deliveries that are not due yet have to be
     // ended too.
     if (ownership.owns(shard)) this.#engine.reloadTarget(lanes.get(shard, webhookId));
   }

@@ -89,7 +89,7 @@ export function fieldsOf(schema: TSchema | undefined): readonly Field[] {
     .map(([name, property]) => fieldOf(name, property, required.includes(name)));
 }
 
-/** Returns the documented schema of a body: that of one item where the body may be an array. */
+/** Returns the documented schema of a body: that of one item if the body may be an array. */
 export function documentedBody({
   input,
   documentedInput,

@@ -29,7 +29,7 @@ export type Visitor = {
 export type Pages = {
   visitorOf: (request: { cookies: Readonly<Record<string, string | undefined>>; now: Date }) => Promise<Visitor | null>;
   /** Returns the navigation of a page that is shown without a session. */
-  strangersNav: () => Markup;
+  anonymousNav: () => Markup;
   /** Returns the address of the sign-in page, which returns to `path`. */
   signInAt: (path: string) => string;
 };
@@ -157,15 +157,15 @@ export async function identifyCaller(
   services: Services,
   request: FastifyRequest,
   reply: FastifyReply,
-  route: { access: Operation['access']; admits: boolean; isDocumentation: boolean; isStream: boolean },
+  requirements: { access: Operation['access']; admits: boolean; isDocumentation: boolean; isStream: boolean },
 ): Promise<Caller> {
   const { accept } = request.headers;
-  const representation = route.isStream ? negotiateStream(accept) : negotiate(accept);
+  const representation = requirements.isStream ? negotiateStream(accept) : negotiate(accept);
   const isPage = representation.format.isPage === true;
-  const { isDocumentation } = route;
+  const { isDocumentation } = requirements;
   const isBrowser = isBrowserRequest(request, representation);
   // A form's method is in its body, so access is checked again after parsing.
-  const access = isBrowser && request.method === 'POST' ? 'token' : route.access;
+  const access = isBrowser && request.method === 'POST' ? 'token' : requirements.access;
   const { versionHeader } = services.settings;
   if (!isPage && !isDocumentation) requireVersion(request.headers[versionHeader.toLowerCase()], versionHeader);
   refuseTokenInQuery(request);
@@ -175,6 +175,6 @@ export async function identifyCaller(
   // Before the access check, so that rejected requests count, too.
   reply.headers(services.rateLimit(principal));
   // With `admit`, access is checked after the object was found: an object of others is a 404, not a 403.
-  requireAccess(route.admits ? 'token' : access, principal, request);
+  requireAccess(requirements.admits ? 'token' : access, principal, request);
   return { representation, principal, visitor, isBrowser };
 }

@@ -9,7 +9,7 @@ export type Hints = {
   kind?: Kind;
   /** The default value (JSON Schema's own `default`), which forms preselect. */
   default?: string | undefined;
-  /** Choices for forms, where the module validates the value itself. */
+  /** Choices for forms, if the module validates the value itself. */
   choices?: readonly string[];
   /** Forms generate a value, such as a key. */
   isGenerated?: true;

@@ -68,8 +68,8 @@ export function unmodifiedSince({ 'if-match': ifMatch, 'if-none-match': ifNoneMa
 }
 
 /**
- * For the `Link` header of a collection page (RFC 8288). Each link repeats the whole query, and many proxies accept 4 to 8 KiB for all headers of a response: a larger header
- * would cause a 502. The body contains the links, too.
+ * For the `Link` header of a collection page (RFC 8288). Each link repeats the whole query, and many proxies accept 4 to 8 KiB
+ * for all headers of a response: a larger header would cause a 502. The body contains the links, too.
  */
 const HEADER_BYTES = 4 * 1024;
 
@@ -110,7 +110,7 @@ export function viewOf(
   rest: Pick<View, 'refused' | 'done' | 'charts' | 'advice' | 'refresh'> = {},
 ): View {
   return {
-    nav: visitor === undefined ? html`` : (visitor?.nav(document) ?? pages.strangersNav()),
+    nav: visitor === undefined ? html`` : (visitor?.nav(document) ?? pages.anonymousNav()),
     session: visitor
       ? {
           nonceOf: ({ method, href }) => visitor.nonceOf([method, new URL(href).pathname]),

@@ -1,34 +1,34 @@
 /** Serves an API request: format → version → caller → query and body → handler → format. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { invalid, Problem } from '#core/problem.ts';
-import { isDecodable } from './bodies/utf8.ts';
-import type { FastifyRequest, FastifyInstance, FastifyReply } from 'fastify';
-import { actionRoutesOf, targetOf, withActionsOf, type Target } from './target.ts';
 import { createActions } from './actions.ts';
 import { parseBody, propertiesOf } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { isBodyOptional } from './bodies/optional.ts';
-import { requireAccess, type Caller, storedCaller, identifyCaller, isBrowserRequest, storeCaller } from './caller.ts';
-import { unmodifiedSince, privateHeaders, sendDocument, viewOf, sendStream } from './reply.ts';
-import { DONE, doneSentence } from './pages/done.ts';
-import { REFRESH, refreshOf } from './pages/refresh.ts';
-import type { OperationResult, ApiRequest, Operation } from './operation.ts';
-import { type Method, type Params, METHODS, type Resource, type Route } from './route.ts';
-import {
-  headersOf,
-  pathOf,
-  rawQueryOf,
-  type Services,
-  addressOf,
-  methodNotAllowed,
-  queryOf,
-  refuseOtherMethods,
-} from './services.ts';
+import { isDecodable } from './bodies/utf8.ts';
 import { arraysOf, createValidator, objectsOf } from './bodies/validate.ts';
+import { identifyCaller, isBrowserRequest, requireAccess, storeCaller, storedCaller, type Caller } from './caller.ts';
 import { preflightHeaders } from './cors.ts';
-import { answerForm } from './pages/form-answer.ts';
-import { searchedQuery } from './pages/search.ts';
 import { negotiate } from './negotiate.ts';
+import type { ApiRequest, Operation, OperationResult } from './operation.ts';
 import { optionsDocument } from './options.ts';
+import { DONE, doneSentence } from './pages/done.ts';
+import { answerForm } from './pages/form-answer.ts';
+import { REFRESH, refreshOf } from './pages/refresh.ts';
+import { searchedQuery } from './pages/search.ts';
+import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf } from './reply.ts';
+import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
+import {
+  addressOf,
+  headersOf,
+  methodNotAllowed,
+  pathOf,
+  queryOf,
+  rawQueryOf,
+  refuseOtherMethods,
+  type Services,
+} from './services.ts';
+import { actionRoutesOf, targetOf, withActionsOf, type Target } from './target.ts';
 
 /**
  * Parses a query without its `?`; repeated parameters stay repeated. Invalid UTF-8 would become U+FFFD (WHATWG URL,
@@ -190,8 +190,8 @@ export function mountResource(
           throw methodNotAllowed(request, allow);
         }
         const { access = 'token', isStream = false, admit } = operation ?? {};
-        const demand = { access, admits: admit !== undefined, isDocumentation, isStream };
-        storeCaller(request, await identifyCaller(services, request, reply, demand));
+        const requirements = { access, admits: admit !== undefined, isDocumentation, isStream };
+        storeCaller(request, await identifyCaller(services, request, reply, requirements));
       },
       handler: async (request, reply) => {
         const caller = storedCaller(request);

@@ -115,7 +115,7 @@ export type Document = {
   name: string;
   /** The name of the type on pages, if it differs from `name`: `Delivery`. */
   called?: string;
-  /** The name of this resource; the title of its self link if it has no name. */
+  /** The name of this resource. Without one, renderers show the title of the self link. */
   title?: string;
   /** Changes with every modification; `If-Match` is compared with it. */
   version?: number | string;

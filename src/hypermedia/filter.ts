@@ -59,7 +59,7 @@ const BOOLEANS: Readonly<Record<string, boolean>> = { 1: true, true: true, 0: fa
 const textOf = (text: string): string | undefined =>
   isLonger(text, TEXT_CHARACTERS_MAX) || text.includes('\0') ? undefined : text;
 
-const unescape = (text: string): string => text.replaceAll(/\\([*\\])/g, '$1');
+const unescapeWildcards = (text: string): string => text.replaceAll(/\\([*\\])/g, '$1');
 
 const isRange = (operator: Operator): boolean => operator === 'greaterthan' || operator === 'lessthan';
 
@@ -104,7 +104,7 @@ function filterOf(property: string, operator: Operator, text: string, valueKind:
   const value = isPattern ? textOf(text) : READERS[valueKind](text, operator);
   if (value === undefined) return undefined;
   if (isPattern) return { property, operator: operator === 'is' ? 'like' : 'unlike', value };
-  return { property, operator, value: typeof value === 'string' ? unescape(value) : value };
+  return { property, operator, value: typeof value === 'string' ? unescapeWildcards(value) : value };
 }
 
 type FilterContext = { query: URLSearchParams; reserved: readonly string[]; comparable: Comparable };

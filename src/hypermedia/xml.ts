@@ -1,6 +1,7 @@
 /**
- * Renders XML (docs/xml.md): `link` elements, nested `resource` elements with a `rel`, and an element per property. Writes the text
- * directly, without a tree: escaped so that a parser returns the same characters, or encoded where XML 1.0 cannot represent them.
+ * Renders XML (docs/xml.md): `link` elements, nested `resource` elements with a `rel`, and an element per property. Writes the
+ * text directly, without a tree: escaped so that a parser returns the same characters, or encoded if XML 1.0 cannot represent
+ * them.
  */
 import { type Document, type Link, type Naming, type Value, nameOf, templateOf } from './document.ts';
 

@@ -18,7 +18,7 @@ async function start(t: TestContext, options: Options = {}) {
     if (line.includes('sending mail failed')) reportFailure();
   };
   const log = pino({ level: 'trace', base: null }, { write });
-  const mailer = createMailer({ url: server.url, from: 'halcyon@example.com', log, pausesMs: [1, 1] });
+  const mailer = createMailer({ url: server.url, from: 'halcyon@example.com', log, retryDelaysMs: [1, 1] });
   t.after(async () => {
     await mailer.stop();
     await server.stop();

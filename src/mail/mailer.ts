@@ -8,7 +8,7 @@ import { MailQueues, type QueuedMail } from './mail-queues.ts';
 
 const MAILS_AT_ONCE = 2;
 /** Pauses between the attempts to send a mail; there is one attempt more than pauses. */
-const PAUSES_MS: readonly number[] = [5_000, 60_000];
+const RETRY_DELAYS_MS: readonly number[] = [5_000, 60_000];
 const CONNECT_TIMEOUT_MS = 10_000;
 const SILENCE_TIMEOUT_MS = 20_000;
 const TRY_TIMEOUT_MS = 60_000;
@@ -77,9 +77,9 @@ export function createMailer(deps: {
   url: string;
   from: string;
   log: Log;
-  pausesMs?: readonly number[];
+  retryDelaysMs?: readonly number[];
 }): Mailer & Running {
-  const { log, from, pausesMs = PAUSES_MS } = deps;
+  const { log, from, retryDelaysMs = RETRY_DELAYS_MS } = deps;
   const transport = createTransport(serverOf(deps.url));
   const queues = new MailQueues();
   const inFlight = new Set<Promise<void>>();
@@ -93,9 +93,9 @@ export function createMailer(deps: {
       await transport.sendMail({ ...messageOf(queued.mail), from, signal });
       log.debug({ subject }, 'mail sent');
     } catch (error) {
-      const pauseMs = isPermanent(error) || isStopping ? undefined : pausesMs[queued.failures];
-      if (pauseMs === undefined) log.error({ subject, ...reasonOf(error) }, 'sending mail failed');
-      else queues.retryLater({ ...queued, failures: queued.failures + 1 }, pauseMs, sendNext);
+      const delayMs = isPermanent(error) || isStopping ? undefined : retryDelaysMs[queued.failures];
+      if (delayMs === undefined) log.error({ subject, ...reasonOf(error) }, 'sending mail failed');
+      else queues.retryLater({ ...queued, failures: queued.failures + 1 }, delayMs, sendNext);
     }
   };
   const sendNext = (): void => {

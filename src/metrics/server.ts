@@ -4,15 +4,15 @@ import type { Registry } from 'prom-client';
 import type { Health } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';
 
-type Response = { status: number; type: string; body: string };
+type MetricsResponse = { status: number; type: string; body: string };
 
-const json = (status: number, value: object): Response => ({
+const json = (status: number, value: object): MetricsResponse => ({
   status,
   type: 'application/json',
   body: JSON.stringify(value),
 });
 
-function send(response: ServerResponse, { status, type, body }: Response): void {
+function send(response: ServerResponse, { status, type, body }: MetricsResponse): void {
   const headers = { 'Content-Type': type, 'Content-Length': Buffer.byteLength(body), 'Cache-Control': 'no-store' };
   // Node omits the body of a HEAD response.
   response.writeHead(status, headers).end(body);
@@ -26,7 +26,7 @@ export async function serveMetrics(deps: {
   port: number;
 }): Promise<Running> {
   const { registry, health, host, port } = deps;
-  const handlers: Readonly<Record<string, () => Promise<Response>>> = {
+  const handlers: Readonly<Record<string, () => Promise<MetricsResponse>>> = {
     '/metrics': async () => ({ status: 200, type: registry.contentType, body: await registry.metrics() }),
     '/health/live': async () => json(200, { status: 'live' }),
     '/health/ready': async () => {

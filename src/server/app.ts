@@ -19,7 +19,14 @@ import type { Log } from '#core/log.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createBearer } from '#identity/oauth/bearer.ts';
 import type { Config } from '#config/config.ts';
-import { createWorker, openByHand, openGuard, openNotices, recoverEvents, publishSnapshots } from './delivery.ts';
+import {
+  createWorker,
+  createOnDemandDelivery,
+  openGuard,
+  openNotices,
+  recoverEvents,
+  publishSnapshots,
+} from './delivery.ts';
 import { createPurges } from './purges.ts';
 import { startRetention } from './retention.ts';
 import { openObserving, type Observing } from './telemetry.ts';
@@ -119,11 +126,16 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   if (deps.roles.includes('serve')) {
     keep(keepRetention(deps, registry, sealer, worker, openInternalEvents(config, allocateIds)));
     const bearer = createBearer({ sql });
-    const { held, sending, onHeld, trials } = openByHand(deps, sealer, guard, allocateIds);
-    const publishing = openPublishing({ config, sql, log, worker, announcer, allocateIds, metrics, onHeld });
+    const { pullStreams, sending, onPullDeliveries, testDeliveries } = createOnDemandDelivery(
+      deps,
+      sealer,
+      guard,
+      allocateIds,
+    );
+    const publishing = openPublishing({ config, sql, log, worker, announcer, allocateIds, metrics, onPullDeliveries });
     const { handlers, pages, idempotency } = compose({
       publishing,
-      held,
+      pullStreams,
       sending,
       config,
       sql,
@@ -139,8 +151,8 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     const server = openServer(deps, handlers, { bearer, pages, idempotency, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.
-    keep(trials);
-    keep(held);
+    keep(testDeliveries);
+    keep(pullStreams);
     await server.listen({ host: config.host, port: config.port });
   }
   return observing;

@@ -63,7 +63,7 @@ export type ComposeDeps = {
   sealer: Sealer;
   guard: Guard;
   sending: Pick<WebhookDeps, 'preview' | 'sendSample'>;
-  held: PullStreams;
+  pullStreams: PullStreams;
   worker: Worker | undefined;
   bearer: Bearer;
   publishing: Publishing;
@@ -83,11 +83,11 @@ const openEvents = (deps: ComposeDeps, { search, fingerprintKeys }: { search: Se
 
 /** Wires the changes that follow a change or erasure of a store; stores do not import webhooks or OAuth. */
 function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; throttle: Throttle }) {
-  const { config, sql, sealer, guard, worker, held, publishing } = deps;
+  const { config, sql, sealer, guard, worker, pullStreams, publishing } = deps;
   const { baseUrl, naming, webhooks } = config;
   const onChanged: WebhookDeps['onChanged'] = ({ shard, id }) => {
     worker?.webhookChanged({ shard, webhookId: id });
-    held.changed(id);
+    pullStreams.changed(id);
   };
   const webhooksOfStore = createWebhooksOfStore({ announce: announceChanges, onChanged });
   return {
@@ -99,7 +99,7 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       chartsOf: createStoreCharts({ sql, webhooksPerStore: webhooks.webhooksPerStore }),
       onDomainChanged: webhooksOfStore.renew,
       rescheduleSnapshot,
-      eraseTheirs: [
+      erasers: [
         // Grants before webhooks: the end of a grant takes its locks in this order.
         async (tx, { storeId }, request) => {
           await revokeGrantsForStore(tx, { storeId, origin: originOf(request), now: request.now });
@@ -119,7 +119,7 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       headerPrefix: naming.webhookHeaderPrefix,
       checkUrl: guard.checkUrl,
       ...deps.sending,
-      held,
+      pull: pullStreams,
       authenticate: deps.bearer,
       onResent: publishing.resent,
       announce: announceChanges,

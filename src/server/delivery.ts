@@ -87,29 +87,29 @@ function openPreview(
   return createPreview({ sql, sealer, log, baseUrl, settings: { ...delivery, ...sendingOf(naming) } });
 }
 
-type Trying = Running & { sendSample: SendSample };
+type SampleSender = Running & { sendSample: SendSample };
 
 /** Serves the streams of pull webhooks in processes that serve the API; needs no worker. */
-function openHeld(
+function openPullStreams(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
 ): PullStreams {
   const { delivery, baseUrl, naming } = config;
-  const settings = { ...delivery, ...config.held, ...sendingOf(naming) };
+  const settings = { ...delivery, ...config.pull, ...sendingOf(naming) };
   return new PullStreams({ sql, sealer, clock, log, baseUrl, settings });
 }
 
 /** Sends test deliveries in processes that serve the API; needs no worker. */
-function openTrials(
+function openTestDeliveries(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
   guard: Guard,
   allocateIds: IdAllocator,
-  onHeld: PullStreams['wake'],
-): Trying {
+  onPullDeliveries: PullStreams['wake'],
+): SampleSender {
   const { delivery, baseUrl, naming } = config;
   const settings = { ...delivery, idleSockets: delivery.testDeliveriesAtOnce, ...sendingOf(naming) };
-  const trials = new TestDeliveries({ sql, guard, sealer, clock, log, settings });
+  const testDeliveries = new TestDeliveries({ sql, guard, sealer, clock, log, settings });
   const samples = createSamples({ sql, allocateIds, baseUrl });
   return {
     sendSample: async ({ shard, webhookId: id, isHeld, ...about }) => {
@@ -117,37 +117,37 @@ function openTrials(
         const event = await samples.make(about);
         const deliveryId = await transaction(sql, (tx) => samples.insertForPull(tx, event, id));
         if (deliveryId === undefined) return { kind: 'nowhere' };
-        onHeld([id]);
+        onPullDeliveries([id]);
         const { id: eventId, type, resourceId, action } = event;
-        return { kind: 'held', delivery: { id: deliveryId, eventId, type, resourceId, action } };
+        return { kind: 'queued', delivery: { id: deliveryId, eventId, type, resourceId, action } };
       }
       const sample = { make: () => samples.make(about), keep: samples.keep };
-      const tried = await trials.send({ shard, id }, sample);
-      if (tried.kind !== 'sent') return tried;
-      const { event, deliveryId, attempt } = tried;
+      const result = await testDeliveries.send({ shard, id }, sample);
+      if (result.kind !== 'sent') return result;
+      const { event, deliveryId, attempt } = result;
       const { type, resourceId, action } = event;
       const { startedAt: dateStarted, ...rest } = attempt;
       return { kind: 'sent', attempt: { ...rest, type, resourceId, action, deliveryId, n: 1, dateStarted } };
     },
-    stop: () => trials.stop(),
+    stop: () => testDeliveries.stop(),
   };
 }
 
-/** Creates what sends, streams and previews on request of an API caller. */
-export function openByHand(
+/** Creates the parts that send, stream and preview deliveries when an API caller requests it. */
+export function createOnDemandDelivery(
   deps: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
   guard: Guard,
   allocateIds: IdAllocator,
 ) {
-  const held = openHeld(deps, sealer);
-  const onHeld = (webhookIds: readonly number[]): void => held.wake(webhookIds);
-  const trials = openTrials(deps, sealer, guard, allocateIds, onHeld);
+  const pullStreams = openPullStreams(deps, sealer);
+  const onPullDeliveries = (webhookIds: readonly number[]): void => pullStreams.wake(webhookIds);
+  const testDeliveries = openTestDeliveries(deps, sealer, guard, allocateIds, onPullDeliveries);
   const sending: Pick<WebhookDeps, 'preview' | 'sendSample'> = {
     preview: openPreview(deps, sealer),
-    sendSample: trials.sendSample,
+    sendSample: testDeliveries.sendSample,
   };
-  return { held, onHeld, trials, sending };
+  return { pullStreams, onPullDeliveries, testDeliveries, sending };
 }
 
 /** Publishes revenue snapshots of the worker's shards, so that they continue while no API is served. */

@@ -60,17 +60,17 @@ export function openPublishing(deps: {
   allocateIds: IdAllocator;
   metrics: PublishMetrics;
   /** Called after the commit with the pull webhooks that have new deliveries. */
-  onHeld: (webhookIds: readonly number[]) => void;
+  onPullDeliveries: (webhookIds: readonly number[]) => void;
 }) {
-  const { config, sql, log, worker, announcer, allocateIds, onHeld } = deps;
+  const { config, sql, log, worker, announcer, allocateIds, onPullDeliveries } = deps;
   const { baseUrl } = config;
   const { metrics } = deps;
   const onCommitted = (deliveries: readonly Committed[]): void => {
     const sent = deliveries.filter(isSent);
     if (sent.length < deliveries.length)
-      onHeld(deliveries.filter(({ isHeld }) => isHeld).map(({ webhookId }) => webhookId));
-    const foreign = worker === undefined ? sent : worker.offer(sent.map(handedOver));
-    for (const lane of foreign) announcer.work(lane);
+      onPullDeliveries(deliveries.filter(({ isHeld }) => isHeld).map(({ webhookId }) => webhookId));
+    const notOwned = worker === undefined ? sent : worker.offer(sent.map(handedOver));
+    for (const work of notOwned) announcer.work(work);
   };
   const publish = createPublisher({
     sql,

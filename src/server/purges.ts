@@ -20,7 +20,7 @@ import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import { announceChanges } from './publishing.ts';
 
 type Deps = {
-  config: Pick<Config, 'housekeeping' | 'database' | 'held'>;
+  config: Pick<Config, 'housekeeping' | 'database' | 'pull'>;
   sql: Sql;
   log: Log;
   sealer: Sealer;
@@ -29,7 +29,7 @@ type Deps = {
 };
 
 export function createPurges({ config, sql, log, sealer, caches, changelog }: Deps): readonly Purge[] {
-  const { housekeeping, database, held } = config;
+  const { housekeeping, database, pull } = config;
   return [
     ...createOAuthPurges({ sql, kept: housekeeping }),
     ...createIdempotencyPurges({ sql }),
@@ -38,7 +38,7 @@ export function createPurges({ config, sql, log, sealer, caches, changelog }: De
     ...createErasedStorePurges({ sql }),
     ...createWebhookPurges({ sql }),
     createCleartextSealing({ sql, sealer }),
-    createUnattendedPurge({ sql, changelog, announce: announceChanges, ...held }),
+    createUnattendedPurge({ sql, changelog, announce: announceChanges, ...pull }),
     ...createDeliveryPurges({ sql, hoursKeptDays: housekeeping.webhookHoursKeptDays }),
     // After the rows of erased stores.
     ...createStorePurges({ sql, tables: TABLES_OF_STORES }),

@@ -26,7 +26,7 @@ type Deps = {
 function createMetrics(registry: Registry, purges: readonly Purge[]) {
   const purged = new Counter({
     name: 'halcyon_purged_rows_total',
-    help: 'Rows deleted because they had had their time',
+    help: 'Expired rows deleted',
     labelNames: ['what'],
     registers: [registry],
   });
@@ -34,7 +34,7 @@ function createMetrics(registry: Registry, purges: readonly Purge[]) {
   for (const { name } of purges) purged.inc({ what: name }, 0);
   const seconds = new Histogram({
     name: 'halcyon_housekeeping_duration_seconds',
-    help: 'How long one round of housekeeping took',
+    help: 'Duration of a retention round',
     buckets: DURATION_BUCKETS_SECONDS,
     registers: [registry],
   });
@@ -51,7 +51,7 @@ export function startRetention(deps: Deps): Running {
   const stopping = new AbortController();
   const { signal } = stopping;
 
-  const empty = async ({ name, purge }: Purge): Promise<void> => {
+  const deleteExpired = async ({ name, purge }: Purge): Promise<void> => {
     while (!signal.aborted) {
       const rows = await purge(settings.batchRows, clock.now());
       purged.inc({ what: name }, rows);
@@ -63,7 +63,9 @@ export function startRetention(deps: Deps): Running {
     const startedMs = clock.monotonicMs();
     for (const purge of purges) {
       // A failing purge must not block the others.
-      await empty(purge).catch((error: unknown) => log.error({ err: error, what: purge.name }, 'could not be purged'));
+      await deleteExpired(purge).catch((error: unknown) =>
+        log.error({ err: error, what: purge.name }, 'deleting expired rows failed'),
+      );
     }
     seconds.observe((clock.monotonicMs() - startedMs) / 1_000);
   };
@@ -72,7 +74,7 @@ export function startRetention(deps: Deps): Running {
       await pause(settings.everyMs, signal);
       if (signal.aborted) return;
       await withAdvisoryLock(direct, LOCK, round).catch((error: unknown) =>
-        log.error({ err: error }, 'housekeeping could not begin; it is tried again'),
+        log.error({ err: error }, 'retention round failed to start; retrying'),
       );
     }
   };

@@ -10,7 +10,7 @@ type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
  * Erases the data that another module stores for a store, in the given transaction. May return a function to run after the
  * commit.
  */
-export type EraseTheirs = (
+export type Eraser = (
   tx: Tx,
   store: { shard: number; storeId: number },
   by: ErasureRequest,
@@ -22,7 +22,7 @@ export type EraseTheirs = (
  */
 export async function eraseStore(
   sql: Sql,
-  { shard, storeId, eraseTheirs }: { shard: number; storeId: number; eraseTheirs: readonly EraseTheirs[] },
+  { shard, storeId, erasers }: { shard: number; storeId: number; erasers: readonly Eraser[] },
   request: ErasureRequest & Pick<ApiRequest, 'unmodified'>,
 ): Promise<void> {
   const afterCommit = await transaction(sql, async (tx) => {
@@ -31,7 +31,7 @@ export async function eraseStore(
     request.unmodified(revision);
     await deleteMembers(tx, shard, storeId);
     const callbacks = [];
-    for (const erase of eraseTheirs) callbacks.push(await erase(tx, { shard, storeId }, request));
+    for (const erase of erasers) callbacks.push(await erase(tx, { shard, storeId }, request));
     await insertErased(tx, { shard, storeId, now: request.now });
     await deleteStore(tx, shard, storeId);
     return callbacks;

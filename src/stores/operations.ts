@@ -11,9 +11,10 @@ import type { Principal } from '#core/principal.ts';
 import { requirePlatform, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from './access.ts';
 import { addressOfStore, STORE_PROPERTIES, storeDocument, type PublishedCollection } from './document.ts';
-import { eraseStore, type EraseTheirs } from './erase.ts';
+import { eraseStore, type Eraser } from './erase.ts';
 import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './stores-sql.ts';
-import { openStore, recordStore } from './audit.ts';
+import { recordStore } from './audit.ts';
+import { createStoreWithEntry } from './audited-changes.ts';
 import { readTimeZone, storeFaults, type StoreDetails } from './rules.ts';
 import { detailsOf, partOfStore, wholeStore, type StorePart } from './schema.ts';
 
@@ -29,7 +30,7 @@ export type StoreDeps = {
   onDomainChanged: (tx: Tx, store: { shard: number; storeId: number }) => Promise<() => Promise<void>>;
   /** Called within the transaction that changes the time zone, after the change. */
   rescheduleSnapshot: (tx: Tx, store: { shard: number; storeId: number }) => Promise<void>;
-  eraseTheirs: readonly EraseTheirs[];
+  erasers: readonly Eraser[];
 };
 
 /** Placeholder for members that the schema has rejected, so that they get no second fault. */
@@ -104,7 +105,11 @@ export function createStoreOperations(
       review: async ({ body }) => storeFaults(detailsOf(PLACEHOLDER, body)),
       prepare: async ({ body }) => detailsOf(PLACEHOLDER, body),
       make: async (tx, { principal, now }, details) => {
-        const store = await openStore(tx, details, { changelog: deps.changelog, actor: actorOf(principal), now });
+        const store = await createStoreWithEntry(tx, details, {
+          changelog: deps.changelog,
+          actor: actorOf(principal),
+          now,
+        });
         return { document: storeDocument(store, deps), location: addressOfStore(store.id, baseUrl) };
       },
     }),
@@ -130,7 +135,7 @@ export function createStoreOperations(
       summary: 'Erases the store and all its data, immediately and permanently; needs the scope platform',
       access: 'platform',
       handle: async (request) => {
-        await eraseStore(sql, { ...storeOfAddress(request), eraseTheirs: deps.eraseTheirs }, request);
+        await eraseStore(sql, { ...storeOfAddress(request), erasers: deps.erasers }, request);
         return { status: 204, next: `${baseUrl}/stores` };
       },
     }),

@@ -55,7 +55,7 @@ export type WebhookDeps = {
   /** Sends a sample event immediately. */
   sendSample: SendSample;
   /** The streams of pull webhooks, and the answers of their listeners. */
-  held: PullDeps;
+  pull: PullDeps;
   authenticate: Authenticate;
   /** Called after the commit of a resend. */
   onResent: (delivery: Committed) => void;

@@ -47,7 +47,7 @@ export type SendSample = (
   sample: Sample,
 ) => Promise<
   | { kind: 'sent'; attempt: AttemptRow }
-  | { kind: 'held'; delivery: QueuedSample }
+  | { kind: 'queued'; delivery: QueuedSample }
   | { kind: 'under_way' | 'full' | 'nowhere' | 'stopping' }
 >;
 
@@ -115,7 +115,7 @@ export function createTest(deps: WebhookDeps): Operation {
           const next = addressOfDelivery(result.attempt.deliveryId, webhook, deps.baseUrl);
           return { status: 200, document: attemptDocument(result.attempt, webhook, deps.baseUrl), next, done: 'sent' };
         }
-        case 'held': {
+        case 'queued': {
           const row = { ...PENDING, ...result.delivery, dateCreated: now };
           const location = addressOfDelivery(row.id, webhook, deps.baseUrl);
           return { status: 202, document: deliveryDocument(row, webhook, deps.baseUrl), location };

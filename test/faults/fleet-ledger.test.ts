@@ -92,7 +92,7 @@ test('a hang-up is explained by a fault of its worker or by its log, and by noth
   hurt.fault('l1', 'killed', atMs);
   assert.deepEqual(hurt.strangeHangUps(), []);
   const time = new Date(performance.timeOrigin + atMs).toISOString();
-  const said = `{"level":"warn","time":"${time}","msg":"lease expired: no heartbeat was confirmed in time; running attempts are aborted until one is"}\n`;
+  const said = `{"level":"warn","time":"${time}","msg":"lease expired: no heartbeat was confirmed in time; running attempts are aborted; none starts until a heartbeat is confirmed"}\n`;
   const logged = ledgerOf(hangUp);
   logged.readSuspensions(() => suspensionsIn('l1', said));
   assert.deepEqual(logged.strangeHangUps(), []);

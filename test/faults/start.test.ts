@@ -40,7 +40,7 @@ const wrong: readonly (readonly [name: string, env: Record<string, string>, line
   [
     'one secret key twice',
     { HALCYON_SECRET_KEY: '0'.repeat(64), HALCYON_SECRET_KEY_OTHER: '0'.repeat(64) },
-    /HALCYON_SECRET_KEY_OTHER is the same key as HALCYON_SECRET_KEY: leave it out/,
+    /HALCYON_SECRET_KEY_OTHER is the same key as HALCYON_SECRET_KEY: omit it/,
   ],
   ['OUTBOUND_ALLOW is no network', { OUTBOUND_ALLOW: 'localhost' }, /OUTBOUND_ALLOW has "localhost": write networks/],
   ['DATABASE_URL is no address', { DATABASE_URL: 'mysql://x' }, /DATABASE_URL is not an address/],

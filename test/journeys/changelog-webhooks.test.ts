@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
-import { letIn } from '#stores/audit.ts';
+import { addMemberWithEntry } from '#stores/audited-changes.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';
 import { startTestApp } from '../setup/app.ts';
@@ -56,7 +56,7 @@ test('it receives changes by others, also those of a command beside the server',
   const { changelog } = openInternalEvents(readConfig({ BASE_URL: baseUrl }, process.cwd()));
   const by = { changelog, actor: OPERATOR, now: app.clock.now() };
   const before = receiver.got.length;
-  await transaction(sql, (tx) => letIn(tx, { storeId, userId: app.userId, role: 'member' }, by));
+  await transaction(sql, (tx) => addMemberWithEntry(tx, { storeId, userId: app.userId, role: 'member' }, by));
   await receiver.until(before + 1);
   const last = bodyOf(receivedAt('/others').at(-1));
   assert.deepEqual([last['actor'], last['resource'], last['after']], ['operator', 'member', { role: 'member' }]);

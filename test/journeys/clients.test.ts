@@ -27,7 +27,7 @@ async function call(method: string, path: string, options: { token?: string; bod
 const faultsOf = ({ body }: { body: Representation }) =>
   body._embedded?.['svc:errors']?.map(({ field, code }) => `${String(field)} ${String(code)}`);
 
-/** Whether the client authenticates: with an invalid refresh token it then gets 400 and not 401. */
+/** Returns whether the client authenticates: with an invalid refresh token it then gets 400 and not 401. */
 async function counts(clientId: unknown, secret: unknown): Promise<boolean> {
   const credentials = { client_id: String(clientId), client_secret: String(secret) };
   const form = { grant_type: 'refresh_token', refresh_token: 'none', ...credentials };

@@ -233,7 +233,7 @@ test('a pull webhook without a listener for a day is deleted, and its deliveries
   await publish();
   const [message] = await listener.deliveries(1);
   const { changelog } = openInternalEvents({ baseUrl: app.baseUrl });
-  const { purge } = createUnattendedPurge({ sql: app.sql, changelog, announce: announceChanges, unheardHours: 24 });
+  const { purge } = createUnattendedPurge({ sql: app.sql, changelog, announce: announceChanges, unattendedHours: 24 });
   const now = app.clock.now();
   assert.equal(await purge(100, now), 0);
   const id = Number(unattended.split('/')[2]);

@@ -29,7 +29,7 @@ function halves(named: string): [file: string, name: string] {
   return [named.slice(0, at), named.slice(at + 3)];
 }
 
-/** Whether a test with this title comes from this literal in the source, which may be a template. */
+/** Returns whether a test with this title comes from this literal in the source, which may be a template. */
 function canBe(inSource: string, name: string): boolean {
   const parts = inSource.split(/\$\{[^}]*\}/).map((part) => RegExp.escape(part));
   return new RegExp(`^${parts.join('.+')}$`, 's').test(name);

@@ -138,7 +138,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
     chartsOf: async () => ({}),
     onDomainChanged: async () => async () => {},
     rescheduleSnapshot: async () => {},
-    eraseTheirs: [],
+    erasers: [],
   });
   const webhooks = createWebhookOperations({
     sql,
@@ -159,7 +159,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
     }),
     onResent: () => {},
     sendSample: async () => ({ kind: 'stopping' }),
-    held: { open: () => ({ kind: 'stopping' }), answer: async () => ({ kind: 'unknown' }) },
+    pull: { open: () => ({ kind: 'stopping' }), answer: async () => ({ kind: 'unknown' }) },
     authenticate: async () => {
       throw new Error('no listener in this test');
     },
@@ -172,7 +172,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
       // No user is signed in.
       pages: {
         visitorOf: async () => null,
-        strangersNav: () => html``,
+        anonymousNav: () => html``,
         signInAt: (path) => `/sign-in?return_to=${path}`,
       },
       rateLimit: () => ({}),

@@ -34,7 +34,7 @@ export function hexSignatures(header: string | undefined): Bytes[] {
   return header !== undefined && /^[0-9a-f]{64}$/.test(header) ? [fromHex(header)] : [];
 }
 
-/** Whether one of the signatures was made with one of the keys. `verify` of WebCrypto compares in constant time. */
+/** Returns whether one of the signatures was made with one of the keys. `verify` of WebCrypto compares in constant time. */
 export async function isSigned(text: Bytes, keys: readonly Bytes[], signatures: readonly Bytes[]): Promise<boolean> {
   for (const key of keys) {
     const imported = await crypto.subtle.importKey('raw', key, HMAC, false, ['verify']);

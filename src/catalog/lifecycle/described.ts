@@ -10,7 +10,7 @@ export const SHORT_LENGTH_MAX = 200;
 /** Enough for twenty items with a name and a price; twenty items with the longest texts would make a step of 50 KiB. */
 const LIST_MAX_BYTES = 2 * 1024;
 
-/** Whether a value is neither an object, nor a list, nor a long text. */
+/** Returns whether a value is neither an object, nor a list, nor a long text. */
 export function isShort(value: Value | undefined): boolean {
   if (typeof value === 'string') return value.length <= SHORT_LENGTH_MAX;
   return typeof value !== 'object' || value === null;

@@ -13,19 +13,19 @@ type Change = {
   action: string;
 };
 
-/** Whether the subscription is active and has no end date. */
+/** Returns whether the subscription is active and has no end date. */
 const isOngoing = (facts: Facts | undefined): boolean => facts !== undefined && facts.isActive && !facts.hasEnd;
 
 /**
- * Whether it became active, or its end date was removed. The start date itself is no activation, because no version is
+ * Returns whether it became active, or its end date was removed. The start date itself is no activation, because no version is
  * published on that day.
  */
 const isActivated = ({ before, after }: Change): boolean =>
   after.isActive && (before?.isActive !== true || (before.hasEnd && !after.hasEnd));
 
 /**
- * Whether it was cancelled: an end date was set, also a future one, or it became inactive without one. Becoming inactive on the
- * end date is not a second cancellation.
+ * Returns whether it was cancelled: an end date was set, also a future one, or it became inactive without one. Becoming inactive
+ * on the end date is not a second cancellation.
  */
 function isCancelled(change: Change): boolean {
   const { before, after, action } = change;
@@ -38,7 +38,9 @@ function isCancelled(change: Change): boolean {
 /** A billing may precede the planned date by this much, because dates are often midnights of other time zones. */
 const EARLY_MS = 24 * 60 * 60 * 1000;
 
-/** Whether the next transaction date advanced because the previous one was reached, and not because it was rescheduled. */
+/**
+ * Returns whether the next transaction date advanced because the previous one was reached, and not because it was rescheduled.
+ */
 const wasDue = ({ before, after }: { before: Facts; after: Facts }): boolean =>
   before.nextMs !== null &&
   after.nextMs !== null &&
@@ -46,17 +48,18 @@ const wasDue = ({ before, after }: { before: Facts; after: Facts }): boolean =>
   after.startMs === before.startMs &&
   (after.modifiedMs === null || after.modifiedMs >= before.nextMs - EARLY_MS);
 
-/** Whether it was billed; if the last transaction is embedded, it must be a new one. */
+/** Returns whether it was billed; if the last transaction is embedded, it must be a new one. */
 const isBilled = ({ before, after }: { before: Facts; after: Facts }): boolean =>
   wasDue({ before, after }) && (after.lastTransaction === null || after.lastTransaction !== before.lastTransaction);
 
 /**
- * Whether an amount became past due or a first failed date appeared; an amount that follows a known failure is not a new one.
+ * Returns whether an amount became past due or a first failed date appeared; an amount that follows a known failure is not a new
+ * one.
  */
 const becamePastDue = ({ before, after }: { before: Facts; after: Facts }): boolean =>
   !before.isPastDue && (after.firstFailedMs === null ? after.isPastDue : after.firstFailedMs !== before.firstFailedMs);
 
-/** Whether a further period could not be billed while an amount was past due. */
+/** Returns whether a further period could not be billed while an amount was past due. */
 const becameMorePastDue = ({ before, after }: { before: Facts; after: Facts }): boolean =>
   before.isPastDue &&
   wasDue({ before, after }) &&

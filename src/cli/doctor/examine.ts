@@ -25,7 +25,7 @@ async function runCheck(name: string, check: () => Promise<Finding[]>, limitMs =
   try {
     return await Promise.race([check(), late]);
   } catch (error) {
-    if (error instanceof UnusableError) return [fail(name, error.what, error.remedy)];
+    if (error instanceof UnusableError) return [fail(name, error.problem, error.remedy)];
     const message = error instanceof Error ? error.message : String(error);
     return [fail(name, `the check failed: ${message}`, 'Run this again; an earlier finding may be the reason')];
   } finally {

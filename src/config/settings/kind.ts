@@ -16,7 +16,7 @@ import {
 
 export type Setting<Value> = {
   /** The default, in Markdown; `–`: none. */
-  readonly standard: string;
+  readonly defaultText: string;
   /** The allowed values, in Markdown. */
   readonly allowed: string;
   /** One or two sentences in Markdown, with links relative to docs/operating.md. */
@@ -31,18 +31,18 @@ const code = (value: string | number): string => `\`${value}\``;
 const grouped = (value: number): string => (value < 10_000 ? String(value) : value.toLocaleString('en-US'));
 
 /** An integer; its unit is in the name of the setting. */
-export function whole(standard: number, [min, max]: readonly [min: number, max: number], meaning: string) {
+export function whole(defaultValue: number, [min, max]: readonly [min: number, max: number], meaning: string) {
   return {
-    standard: code(standard),
+    defaultText: code(defaultValue),
     allowed: `${grouped(min)}–${grouped(max)}`,
     meaning,
-    read: (env: Env, name: string): number => integer(env, name, standard, min, max),
+    read: (env: Env, name: string): number => integer(env, name, defaultValue, min, max),
   };
 }
 
 export function onOff(meaning: string): Setting<boolean> {
   return {
-    standard: 'off',
+    defaultText: 'off',
     allowed: '`1` or `0`',
     meaning,
     read: flag,
@@ -50,30 +50,30 @@ export function onOff(meaning: string): Setting<boolean> {
 }
 
 /** A name that existing clients expect. */
-export function word(standard: string, meaning: string): Setting<string> {
+export function word(defaultValue: string, meaning: string): Setting<string> {
   return {
-    standard: code(standard),
+    defaultText: code(defaultValue),
     allowed: 'letters, digits, hyphens',
     meaning,
-    read: (env, name) => token(env, name, standard),
+    read: (env, name) => token(env, name, defaultValue),
   };
 }
 
 export function words(meaning: string): Setting<string[]> {
   return {
-    standard: NONE,
+    defaultText: NONE,
     allowed: 'words, separated by commas',
     meaning,
     read: list,
   };
 }
 
-export function anyText(standard: string, allowed: string, meaning: string): Setting<string> {
+export function anyText(defaultValue: string, allowed: string, meaning: string): Setting<string> {
   return {
-    standard: code(standard),
+    defaultText: code(defaultValue),
     allowed,
     meaning,
-    read: (env, name) => text(env, name) ?? standard,
+    read: (env, name) => text(env, name) ?? defaultValue,
   };
 }
 
@@ -81,45 +81,45 @@ export function anyText(standard: string, allowed: string, meaning: string): Set
 type Optional<Value> = Setting<Value | undefined>;
 
 /** A text, validated by the code that uses it. */
-export function said(standard: string, allowed: string, meaning: string): Optional<string> {
+export function unvalidatedText(defaultText: string, allowed: string, meaning: string): Optional<string> {
   return {
-    standard,
+    defaultText,
     allowed,
     meaning,
     read: text,
   };
 }
 
-export function choice(standard: string, choices: readonly string[], meaning: string): Optional<string> {
+export function choice(defaultText: string, choices: readonly string[], meaning: string): Optional<string> {
   return {
-    standard,
+    defaultText,
     allowed: choices.map(code).join(', '),
     meaning,
     read: (env, name) => oneOf(env, name, choices),
   };
 }
 
-export function address(standard: string, meaning: string): Optional<string> {
+export function address(defaultText: string, meaning: string): Optional<string> {
   return {
-    standard,
+    defaultText,
     allowed: 'a URL',
     meaning,
     read: (env, name) => (text(env, name) === undefined ? undefined : origin(env, name, '')),
   };
 }
 
-export function database(standard: string, meaning: string): Optional<string> {
+export function database(defaultText: string, meaning: string): Optional<string> {
   return {
-    standard,
+    defaultText,
     allowed: '`postgres://…`',
     meaning,
     read: databaseUrl,
   };
 }
 
-export function secretKey(standard: string, meaning: string): Optional<Buffer> {
+export function secretKey(defaultText: string, meaning: string): Optional<Buffer> {
   return {
-    standard,
+    defaultText,
     allowed: '32 bytes: hex or base64',
     meaning,
     read: key,
@@ -128,7 +128,7 @@ export function secretKey(standard: string, meaning: string): Optional<Buffer> {
 
 export function mailUrl(meaning: string): Optional<string> {
   return {
-    standard: NONE,
+    defaultText: NONE,
     allowed: '`smtps://…`, `smtp://…`',
     meaning,
     read: smtpUrl,
@@ -136,12 +136,12 @@ export function mailUrl(meaning: string): Optional<string> {
 }
 
 export function mailAddress(meaning: string): Optional<string> {
-  return said(NONE, 'an e-mail address', meaning);
+  return unvalidatedText(NONE, 'an e-mail address', meaning);
 }
 
-export function networkList(standard: string, meaning: string): Setting<string[]> {
+export function networkList(defaultText: string, meaning: string): Setting<string[]> {
   return {
-    standard,
+    defaultText,
     allowed: 'CIDRs, separated by commas',
     meaning,
     read: networks,

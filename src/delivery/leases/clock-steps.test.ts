@@ -73,7 +73,7 @@ test('a worker gives up its shards in time although its wall clock is stepped ba
   try {
     clock.advance(settings.leaseMs - settings.leaseMarginMs);
     await owns(ownership, 0);
-    assert.equal(ownership.mayAct(), false);
+    assert.equal(ownership.isLeaseConfirmed(), false);
   } finally {
     await blocker`rollback`;
     blocker.release();

@@ -1,5 +1,5 @@
 /** The heartbeat of this worker and the validity of its lease. */
-import { Lifeline } from '#db/lifeline.ts';
+import { DedicatedConnection } from '#db/dedicated-connection.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import { beat } from './leases-sql.ts';
@@ -13,7 +13,7 @@ export class Heartbeat {
    * A connection of its own: ten long statements in the shared pool would delay the heartbeat and end a live worker's
    * lease.
    */
-  readonly #line: Lifeline;
+  readonly #connection: DedicatedConnection;
   /** Monotonic time from which the lease counts. */
   #confirmedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -22,7 +22,7 @@ export class Heartbeat {
     this.#clock = deps.clock;
     this.#settings = deps.settings;
     // A heartbeat that is answered later than this confirms nothing.
-    this.#line = new Lifeline(deps.direct, leaseMs - leaseMarginMs);
+    this.#connection = new DedicatedConnection(deps.direct, leaseMs - leaseMarginMs);
   }
 
   /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */
@@ -37,12 +37,12 @@ export class Heartbeat {
   async beat(onConfirmed: () => void): Promise<void> {
     // The lease counts from before the statement was sent: no other worker saw the new counter earlier.
     const requestedAtMs = this.#clock.monotonicMs();
-    await this.#line.ask((sql) => beat(sql, this.#settings.workerId, this.#clock.now()));
+    await this.#connection.query((sql) => beat(sql, this.#settings.workerId, this.#clock.now()));
     onConfirmed();
     this.#confirmedAtMs = requestedAtMs;
   }
 
   stop(): Promise<void> {
-    return this.#line.stop();
+    return this.#connection.stop();
   }
 }

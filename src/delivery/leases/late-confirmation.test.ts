@@ -46,12 +46,12 @@ test('shards taken before a lapse of the lease are not used after it: another wo
   await blocker`begin`;
   await blocker`lock table worker in access exclusive mode`;
   await until(
-    async () => ownership.mayAct(),
-    (mayAct) => !mayAct,
+    async () => ownership.isLeaseConfirmed(),
+    (isLeaseConfirmed) => !isLeaseConfirmed,
   );
   await blocker`rollback`;
   blocker.release();
-  await until(async () => ownership.mayAct(), Boolean);
+  await until(async () => ownership.isLeaseConfirmed(), Boolean);
   await advisory`select pg_advisory_unlock(7)`;
   advisory.release();
   await until(async () => held.has(3), Boolean);

@@ -130,9 +130,9 @@ test('a worker that cannot confirm its heartbeat gives up before another may tak
   try {
     // No time has passed since the last confirmed heartbeat.
     clock.advance(settings.leaseMs - settings.leaseMarginMs - 1);
-    assert.equal(ownership.mayAct(), true);
+    assert.equal(ownership.isLeaseConfirmed(), true);
     clock.advance(1);
-    assert.equal(ownership.mayAct(), false);
+    assert.equal(ownership.isLeaseConfirmed(), false);
     await holds(held, 0);
   } finally {
     await blocker`rollback`;
@@ -213,7 +213,7 @@ test('a heartbeat does not wait for a take-over that waits for a lock', async ()
       ({ length }) => length === 1,
     );
     await confirmsBeats(sql, 30);
-    assert.equal(ownership.mayAct(), true);
+    assert.equal(ownership.isLeaseConfirmed(), true);
     assert.deepEqual(
       [...held].filter((shard) => shard !== FREE),
       [],

@@ -2,7 +2,7 @@
  * Decides which shards this worker owns: sends heartbeats, reads the leases, takes free and orphaned shards, hands back
  * surplus ones.
  */
-import { Lifeline } from '#db/lifeline.ts';
+import { DedicatedConnection } from '#db/dedicated-connection.ts';
 import type { Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
@@ -31,7 +31,8 @@ type OwnedShardsDeps = {
  * attempts.
  */
 const LOSS_MESSAGES: Readonly<Partial<Record<LossCause, string>>> = {
-  silent: 'lease expired: no heartbeat was confirmed in time; running attempts are aborted until one is',
+  silent:
+    'lease expired: no heartbeat was confirmed in time; running attempts are aborted; none starts until a heartbeat is confirmed',
   fenced: 'shards lost: another worker owns them; running attempts are aborted',
 };
 
@@ -127,7 +128,7 @@ export class Ownership implements Running {
   readonly #otherWorkers: OtherWorkers;
   readonly #heartbeat: Heartbeat;
   /** Separate from the heartbeat's connection: reading and taking leases may wait for row locks. */
-  readonly #line: Lifeline;
+  readonly #connection: DedicatedConnection;
   readonly #owned: OwnedShards;
   readonly crashCounts: CrashCounts;
   /** Number of shards that `stop` handed back. */
@@ -147,12 +148,12 @@ export class Ownership implements Running {
     this.#owned = new OwnedShards(deps);
     this.#otherWorkers = new OtherWorkers(workerId, leaseMs);
     this.#heartbeat = new Heartbeat(deps);
-    this.#line = new Lifeline(deps.direct, leaseMs);
+    this.#connection = new DedicatedConnection(deps.direct, leaseMs);
     this.#handBack = new HandBack({
       ...deps,
       release: async (shards) => {
         this.#owned.remove(shards, 'returned');
-        await this.#line.ask((sql) => releaseShards(sql, workerId, shards));
+        await this.#connection.query((sql) => releaseShards(sql, workerId, shards));
       },
       onFinished: () => this.#owned.noteChange(),
     });
@@ -183,7 +184,7 @@ export class Ownership implements Running {
   }
 
   /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */
-  mayAct(): boolean {
+  isLeaseConfirmed(): boolean {
     return this.#heartbeat.isValid();
   }
 
@@ -208,13 +209,13 @@ export class Ownership implements Running {
     this.#owned.remove(all, 'returned');
     const { log, settings } = this.#deps;
     try {
-      await this.#line.ask((sql) => releaseShards(sql, settings.workerId, all));
+      await this.#connection.query((sql) => releaseShards(sql, settings.workerId, all));
       this.handedBack = shards.length;
-      await this.#line.ask((sql) => removeWorkers(sql, [settings.workerId]));
+      await this.#connection.query((sql) => removeWorkers(sql, [settings.workerId]));
     } catch (error) {
       log.warn({ err: error }, 'handing back shards failed; they become free when the lease expires');
     }
-    await Promise.all([this.#heartbeat.stop(), this.#line.stop()]);
+    await Promise.all([this.#heartbeat.stop(), this.#connection.stop()]);
   }
 
   /** Sends a heartbeat; after a confirmed one refreshes the leases, unless a refresh is still running. */
@@ -242,10 +243,10 @@ export class Ownership implements Running {
     const { clock } = this.#deps;
     const { changes } = this.#owned;
     const requestedAtMs = clock.monotonicMs();
-    const [workers, leases] = await this.#line.ask(look);
+    const [workers, leases] = await this.#connection.query(look);
     this.#otherWorkers.observe(workers, leases, { requestedAtMs, nowMs: clock.monotonicMs() });
     // Shards were lost or handed back while the list was read, so it may be outdated; the next refresh reads a new one.
-    if (changes !== this.#owned.changes || this.#isStopped || !this.mayAct()) return;
+    if (changes !== this.#owned.changes || this.#isStopped || !this.isLeaseConfirmed()) return;
     await this.#reconcile(leases);
     if (!this.#isStopping) await this.#balance(leases);
   }
@@ -262,7 +263,7 @@ export class Ownership implements Running {
     const missing = [...ownRows.keys()].filter((shard) => this.fenceOf(shard) === undefined && !isBusy(shard));
     if (missing.length === 0) return;
     const lapses = this.#owned.lapses;
-    const taken = await this.#line.ask((sql) => retakeShards(sql, self, missing));
+    const taken = await this.#connection.query((sql) => retakeShards(sql, self, missing));
     this.#add(lapses, taken, () => 'own');
   }
 
@@ -276,17 +277,17 @@ export class Ownership implements Running {
       // Committed before the first fetch: the previous owner can record nothing any more.
       const request = { shards: take, dead, lockMs: Math.floor(settings.leaseMs / 4) };
       const lapses = this.#owned.lapses;
-      const taken = await takeUnlocked((query) => this.#line.ask(query), settings.workerId, request);
+      const taken = await takeUnlocked((query) => this.#connection.query(query), settings.workerId, request);
       // A free shard has no crash count, and a take-over from a dead owner raises it.
       this.#add(lapses, taken, ({ crashCount }) => (crashCount > 0 ? 'dead' : 'free'));
     }
-    if (deadIds.size > 0) await this.#line.ask((sql) => removeWorkers(sql, [...deadIds]));
-    await this.crashCounts.resetStable((query) => this.#line.ask(query));
+    if (deadIds.size > 0) await this.#connection.query((sql) => removeWorkers(sql, [...deadIds]));
+    await this.crashCounts.resetStable((query) => this.#connection.query(query));
     void this.#handBack.start(handBack);
   }
 
   #suspendWhenExpired(): void {
-    if (!this.mayAct()) this.#owned.remove(this.#owned.shards, 'silent');
+    if (!this.isLeaseConfirmed()) this.#owned.remove(this.#owned.shards, 'silent');
   }
 
   /**
@@ -294,7 +295,7 @@ export class Ownership implements Running {
    * the next refresh finds out.
    */
   #add(lapses: number, shards: readonly TakenShard[], causeOf: Parameters<OwnedShards['add']>[1]): void {
-    if (lapses !== this.#owned.lapses || !this.mayAct()) return;
+    if (lapses !== this.#owned.lapses || !this.isLeaseConfirmed()) return;
     this.crashCounts.add(shards);
     this.#owned.add(shards, causeOf);
   }

@@ -191,8 +191,8 @@ export function createAttemptMetrics(registry: Registry): AttemptMetrics {
     },
     recorded: ({ attempt, next }, { isWritten, durationMs }) => {
       if (isWritten && 'state' in next) {
-        const isPutAside = attempt !== null && isInternalError(attempt.outcome);
-        endings.get(isPutAside ? 'put_aside' : next.state)?.inc();
+        const isDeadLettered = attempt !== null && isInternalError(attempt.outcome);
+        endings.get(isDeadLettered ? 'put_aside' : next.state)?.inc();
       }
       if (attempt === null) return;
       if (isWritten) record?.observe(durationMs / MS);

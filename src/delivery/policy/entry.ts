@@ -38,7 +38,7 @@ export type Entry = Fenced & {
   /** The webhook's state after this attempt; null if unchanged. */
   webhook: (Failures & StoredBackoff & { isPendingDisable: boolean }) | null;
   /**
-   * This attempt takes the webhook half the way to being disabled: its store is notified once the entry is recorded.
+   * This attempt takes the webhook halfway to being disabled: its store is notified once the entry is recorded.
    */
   isWarning: boolean;
 };

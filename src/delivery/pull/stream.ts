@@ -23,7 +23,7 @@ export type StreamSettings = {
   commentMs: number;
   recheckMs: number;
   retryMs: number;
-  goodbyeMs: number;
+  closeTimeoutMs: number;
   unansweredMax: number;
   bufferBytes: number;
 };
@@ -104,13 +104,13 @@ export class PullStream {
     if (!this.#isChecking) this.checked = this.#check();
   }
 
-  /** Sends the reason and closes the stream; a client that does not read is disconnected after `goodbyeMs`. */
+  /** Sends the reason and closes the stream; a client that does not read is disconnected after `closeTimeoutMs`. */
   end(reason: Goodbye): void {
     if (this.#isEnding) return;
     this.#close();
     this.readable.push(eventText('goodbye', { reason }));
     this.readable.push(null);
-    const destroyTimer = setTimeout(() => this.readable.destroy(), this.#deps.settings.goodbyeMs);
+    const destroyTimer = setTimeout(() => this.readable.destroy(), this.#deps.settings.closeTimeoutMs);
     void this.closed.then(() => clearTimeout(destroyTimer));
   }
 

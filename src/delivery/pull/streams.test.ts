@@ -20,7 +20,7 @@ const settings = {
   commentMs: 60_000,
   recheckMs: 20,
   retryMs: 1_000,
-  goodbyeMs: 100,
+  closeTimeoutMs: 100,
   unansweredMax: 100,
   bufferBytes: 64 * 1024,
   streamsMax: 10,

@@ -12,7 +12,7 @@ export async function loadMarkers(sql: Queryable, shards: readonly number[]) {
 }
 
 /**
- * Marks deliveries as in flight before they are sent, if the fencing tokens are current; existing marks keep their
+ * Marks deliveries as in flight before they are sent, if the fencing tokens are current; existing markers keep their
  * crash count. Returns the shards that are still owned: deliveries of the others must not be sent.
  */
 export async function insertMarkers(

@@ -2,9 +2,6 @@
  * Isolates deliveries that crash their worker (native code, memory, an endless loop). In a shard whose owners crash repeatedly
  * each delivery is marked in the table before it is sent; a take-over counts a crash for each marked delivery (`takeShards`).
  * Those run in the isolation slot and are finally dead-lettered; see docs/delivery-states.md.
- *
- * Limits how many deliveries run at once that were in flight when a worker crashed. The limit falls with each crash, so that
- * the delivery that causes them soon runs alone. Pure.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher, type Batcher } from '#db/batch.ts';
@@ -25,6 +22,10 @@ const DEAD_LETTER_AT_CRASHES = 5;
 
 const concurrencyFor = (crashCount: number): number => CONCURRENCY_BY_CRASHES[crashCount] ?? 1;
 
+/**
+ * Limits how many deliveries run at once that were in flight when a worker crashed. The limit falls with each crash, so
+ * that the delivery that causes them soon runs alone. Does no I/O.
+ */
 export class IsolationSlot {
   /** Crash counts by delivery. */
   readonly #running = new Map<number, number>();
@@ -82,15 +83,16 @@ type Deps<L> = {
   /** Returns how many consecutive owners of the shard crashed. */
   crashCountOf: (shard: number) => number;
   onLost: (shard: number, fence: number) => void;
-  /** The marks of these shards are loaded: their deliveries may be sent. */
+  /** The markers of these shards are loaded: their deliveries may be sent. */
   onReady: (shards: number[]) => void;
   /** Deliveries were returned to the queue of the lane. */
   onReturned: (lane: L) => void;
 };
 
+/** The marked deliveries of the owned shards. Writes and loads their markers, and admits them to the isolation slot. */
 export class Quarantine<L extends WaitingLane> {
   readonly #deps: Deps<L>;
-  /** Marks by shard and delivery. A shard without an entry has not been loaded yet. */
+  /** Markers by shard and delivery. A shard without an entry has not been loaded yet. */
   readonly #markers = new Map<number, Map<number, { crashCount: number; fence: number }>>();
   readonly #slot = new IsolationSlot();
   #waiting: { lane: L; delivery: Pending }[] = [];
@@ -106,7 +108,7 @@ export class Quarantine<L extends WaitingLane> {
     });
   }
 
-  /** Loads the marks of the shards; nothing may be sent for them before that. */
+  /** Loads the markers of the shards; nothing may be sent for them before that. */
   gained(shards: readonly number[]): void {
     void this.#load(shards);
   }
@@ -179,7 +181,7 @@ export class Quarantine<L extends WaitingLane> {
     if (this.#slot.leave(deliveryId)) this.release(() => true);
   }
 
-  /** Forgets the mark, which recording the delivery has deleted. */
+  /** Forgets the marker, which recording the delivery has deleted. */
   unmark(shard: number, deliveryId: number): void {
     this.#markers.get(shard)?.delete(deliveryId);
   }

@@ -50,7 +50,7 @@ type Deps = SenderDeps & {
   recorder: Recorder;
   fenceOf: (shard: number) => number | undefined;
   /** Returns whether the lease of this worker is confirmed. While it is not, lanes stay in the run queue. */
-  mayAct: () => boolean;
+  isLeaseConfirmed: () => boolean;
   /** A delivery of the lane was completed: the lane may need a fetch or a later wake-up. */
   onCompleted: (lane: Lane) => void;
   /** The rate limit of the lane delays its next attempt. */
@@ -73,9 +73,9 @@ export class Dispatcher {
   #isStopped = false;
 
   constructor(deps: Deps) {
-    const { clock, settings, mayStart, mayAct } = deps;
+    const { clock, settings, mayStart, isLeaseConfirmed } = deps;
     this.#deps = deps;
-    const isReady = (lane: Lane) => lane.mayStart(clock.monotonicMs()) && (mayStart(lane.shard) || !mayAct());
+    const isReady = (lane: Lane) => lane.mayStart(clock.monotonicMs()) && (mayStart(lane.shard) || !isLeaseConfirmed());
     this.#runQueue = new RunQueue(settings, isReady);
     this.#ages = new Ages(TICK_MS, settings.slowAfterMs);
     const write = (lane: Lane, entry: Entry) => this.#write(lane, entry);
@@ -112,10 +112,10 @@ export class Dispatcher {
     // deep.
     if (this.#isPumping) return;
     this.#isPumping = true;
-    const { recorder, settings, quarantine, mayAct, fenceOf } = this.#deps;
+    const { recorder, settings, quarantine, isLeaseConfirmed, fenceOf } = this.#deps;
     const hasCapacity = () => recorder.unrecorded() < settings.unrecordedLimit;
     try {
-      while (!this.#isStopped && mayAct() && quarantine.exclusiveId === undefined && hasCapacity()) {
+      while (!this.#isStopped && isLeaseConfirmed() && quarantine.exclusiveId === undefined && hasCapacity()) {
         const attempt = this.#runQueue.dequeue();
         if (attempt === undefined) return;
         attempt.fence = fenceOf(attempt.lane.shard);

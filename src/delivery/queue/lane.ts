@@ -92,7 +92,7 @@ export class Lane {
     this.target = null;
   }
 
-  /** Whether settings must be loaded: there are deliveries to send, or a pending disable that reading them executes. */
+  /** Returns whether settings must be loaded: there are deliveries to send, or a pending disable that reading them executes. */
   get needsTarget(): boolean {
     return this.target === null && (this.deliveries.hasWork || this.pendingDisableEpoch !== null);
   }
@@ -131,7 +131,7 @@ export class Lane {
     return wasIdle;
   }
 
-  /** Whether the endpoint is fast and neither paused nor probed. */
+  /** Returns whether the endpoint is fast and neither paused nor probed. */
   isMakingProgress(monotonicMs: number): boolean {
     return this.speed === 'fast' && !this.startConditions.isBreakerOpen && !this.startConditions.isPaused(monotonicMs);
   }

@@ -1,8 +1,6 @@
 /**
  * The pending deliveries that a lane has in memory, and whether the table has more (docs/delivery-states.md has the two rules
  * that keep a fetch from sending twice and from losing deliveries). Does no I/O.
- *
- * Limits how many deliveries all lanes together load. The rest of a backlog stays in the table.
  */
 import type { Pending } from '../policy/entry.ts';
 
@@ -15,6 +13,8 @@ export type EventRetainer = { hold: (eventId: number) => void; release: (eventId
 const NO_RETAINER: EventRetainer = { hold: () => {}, release: () => {} };
 
 /**
+ * Limits how many deliveries all lanes together load. The rest of a backlog stays in the table.
+ *
  * A delivery in memory takes 300 bytes, a lane 0.7 KB, or 1.6 KB with its settings (measured). The total is at most 300
  * bytes per delivery of the limit and 2.8 KB per lane: 30 MB and 28 MB with 10,000 lanes, the maximum (Lanes).
  */
@@ -111,7 +111,7 @@ export class LoadedDeliveries {
     else if (!this.#known.has(delivery.id)) this.#enqueue(delivery);
   }
 
-  /** Whether an offered delivery would be queued. */
+  /** Returns whether an offered delivery would be queued. */
   get acceptsOffers(): boolean {
     return !this.#hasMoreInTable && this.#queue.length < this.#limit;
   }
@@ -136,7 +136,7 @@ export class LoadedDeliveries {
     return this.#hasMoreInTable || this.#queue.length > 0;
   }
 
-  /** Whether to fetch: the table has more, the queue is at most a quarter full, and no fetch is running. */
+  /** Returns whether to fetch: the table has more, the queue is at most a quarter full, and no fetch is running. */
   get needsFetch(): boolean {
     return this.#hasMoreInTable && this.#removedDuringFetch === null && this.#queue.length <= this.#limit / 4;
   }

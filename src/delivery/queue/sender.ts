@@ -1,11 +1,4 @@
-/**
- * Runs an attempt from its slot to its outcome: checks that it may be sent, sends it and writes the outcome.
- *
- * Measures how far our own event loop lags. A response that waits in a busy loop says nothing about the endpoint. Pure.
- *
- * Keeps the attempts of one webhook about the same resource in order while its endpoint is fast. Attempts use several
- * connections, so of two that start together the later one may arrive first.
- */
+/** Runs an attempt from its slot to its outcome: checks that it may be sent, sends it and writes the outcome. */
 import { attempt, unsentAttempt, type Attempt, type AttemptDeps, type RunningAttempt } from '../attempt/attempt.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Body } from '../attempt/request.ts';
@@ -27,6 +20,10 @@ const MAX_ITERATIONS = 4;
 /** Share of the lag that remains after each tick. */
 const DECAY = 3 / 4;
 
+/**
+ * Measures how far our own event loop lags. A response that waits in a busy loop says nothing about the endpoint. Does
+ * no I/O.
+ */
 export class LoopLag {
   /** Estimated duration of a loop iteration under load. */
   #lagMs = 0;
@@ -56,6 +53,10 @@ type Position = {
 
 type Last = { before: Promise<unknown> | undefined; completed: Promise<void> };
 
+/**
+ * Keeps the attempts of one webhook about the same resource in order while its endpoint is fast. Attempts use several
+ * connections, so of two that start together the later one may arrive first.
+ */
 class ResourceOrder {
   readonly #last = new Map<string, Last>();
 

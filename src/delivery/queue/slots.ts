@@ -1,9 +1,6 @@
 /**
- * Accounts for the slots that separate slow endpoints from fast ones (docs/delivery-states.md, "The budget"). Pure; each
- * operation is O(1), however many lanes there are.
- *
- * Limits the slots that one store or one origin may use. A lane without quota is blocked until an attempt of its store or
- * origin ends, so no list is ever searched.
+ * Accounts for the slots that separate slow endpoints from fast ones (docs/delivery-states.md, "The budget"). Does no
+ * I/O; each operation is O(1), however many lanes there are.
  */
 import type { Speed } from './lane-limits.ts';
 import { Fifo } from '#core/fifo.ts';
@@ -14,6 +11,10 @@ import { Fifo } from '#core/fifo.ts';
  */
 type BlockedLanes<L> = Record<Speed, Fifo<L>>;
 
+/**
+ * Limits the slots that one store or one origin may use. A lane without quota is blocked until an attempt of its store or
+ * origin ends, so no list is ever searched.
+ */
 export class Quota<K, L> {
   readonly #limit: number;
   /** Slots in use, for keys with attempts in flight only. */

@@ -17,7 +17,7 @@ const log = createLog('silent');
 const { sql } = await testDatabase();
 await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
 
-/** The outcome that takes webhook 517 half the way to being disabled, and the notices sent while it is recorded. */
+/** The outcome that takes webhook 517 halfway to being disabled, and the notices sent while it is recorded. */
 async function start(fence: number) {
   const id = dailyIdOf(dayOf(now), fence, SHARD);
   const delivery = { id, storeId: 261, webhookId: 517, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };

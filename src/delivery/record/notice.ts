@@ -4,7 +4,7 @@ import type { DisableReason } from '../policy/deactivation.ts';
 import type { Recorder } from './record.ts';
 
 /**
- * `about`: a warning at half the way to being disabled, or why the webhook was disabled. `epoch`: the epoch in which it
+ * `about`: a warning halfway to being disabled, or why the webhook was disabled. `epoch`: the epoch in which it
  * failed.
  */
 export type Notice = { shard: number; webhookId: number; epoch: number; about: 'warning' | DisableReason };

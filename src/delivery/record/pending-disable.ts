@@ -1,6 +1,6 @@
 /** Disables webhooks whose recorded state requires it; only the owner of the shard does so. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { hurry, transaction, type Sql, type Tx } from '#db/pool.ts';
+import { limitWaits, transaction, type Sql, type Tx } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
@@ -81,7 +81,7 @@ export class PendingDisables<L extends FailingLane> {
     if (fence === undefined) return;
     try {
       const isDisabled = await transaction(sql, async (tx) => {
-        await hurry(tx, settings.leaseMs);
+        await limitWaits(tx, settings.leaseMs);
         if (!(await lockShard(tx, workerId, { shard, fence }))) return undefined;
         return disableWebhook(tx, { shard, webhookId, epoch, why }, clock.now());
       });

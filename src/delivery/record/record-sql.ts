@@ -97,7 +97,7 @@ export type StateColumns = {
 
 export type Fences = { shard: number[]; fence: number[] };
 
-/** In-flight marks to delete (delivery/quarantine/): the worker survived these deliveries. */
+/** In-flight markers to delete (delivery/quarantine/): the worker survived these deliveries. */
 export type MarkerColumns = { shard: number[]; deliveryId: number[] };
 
 /** The CTE that writes webhook states; reads the CTE `owned`. */

@@ -1,8 +1,4 @@
-/**
- * Records results of deliveries in batches; drops nothing while the shard is owned.
- *
- * Writes entries under the fencing tokens of their shards.
- */
+/** Records results of deliveries in batches; drops nothing while the shard is owned. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#db/pool.ts';
 import { isRefused, isUnavailable } from '#db/unavailable.ts';
@@ -40,6 +36,7 @@ function requireFence({ shard, fence }: Entry): number {
   return fence;
 }
 
+/** Writes entries under the fencing tokens of their shards. */
 class Writer {
   readonly #deps: WriterDeps;
 
@@ -107,7 +104,7 @@ class Writer {
     );
     const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
     const now = clock.now();
-    // Marks of a shard that was lost are not in memory any more, so all its entries delete theirs.
+    // Markers of a shard that was lost are not in memory any more, so all its entries delete theirs.
     const marked = candidates.filter((entry) => !this.ownsShard(entry) || isMarked(entry.shard, entry.delivery.id));
     const markers = { shard: marked.map(({ shard }) => shard), deliveryId: marked.map(({ delivery }) => delivery.id) };
     const rows = toColumns(candidates, now, keepResponses);

@@ -126,13 +126,17 @@ export async function deleteCopySearch(
   return count > 0;
 }
 
-/** Whether a body may contain the customer, by a text search for its id; parsing a page as JSON takes ten times as long. */
+/**
+ * Returns the condition that a body may contain the customer, by a text search for its id; parsing a page as JSON takes ten times
+ * as long.
+ */
 const mentions = (sql: Queryable, needles: readonly string[]) => sql`
   exists (select from unnest(${needles}::text[]) as needle where strpos(page.body, needle) > 0)`;
 
 /**
- * Whether an event was published after the erasure and so must be kept. Compares dates, because ids come in blocks of 1,024 per
- * process and are not in order; a version whose partition was dropped is older. `limit 1` gives one lookup in one partition.
+ * Returns the condition that an event was published after the erasure and so must be kept. Compares dates, because ids come in
+ * blocks of 1,024 per process and are not in order; a version whose partition was dropped is older. `limit 1` gives one lookup in
+ * one partition.
  */
 const isPublishedSince = (
   sql: Queryable,

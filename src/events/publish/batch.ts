@@ -4,13 +4,13 @@
  */
 import { EVENT_BLOCK, nextEventBlock } from '#db/numbers.ts';
 import { createMissing } from '#db/partitions.ts';
-import { type Queryable, hurry, transaction, type Sql } from '#db/pool.ts';
+import { type Queryable, limitWaits, transaction, type Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { dayOf } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { lookUpKeys, staleAt, type Ready } from './key.ts';
 import type { PublishMetrics } from '../metrics.ts';
-import type { PublishedEvent, Request } from './publish.ts';
+import type { PublishedEvent, PublishRequest } from './publish.ts';
 import { findEvents } from '../events-sql.ts';
 import { derive, stepsDerivedProblem, isAboutSubscriptions, storesThatDerive } from './derive.ts';
 import { inLockOrder, toColumns, type Row, type NewestDateOf } from './columns.ts';
@@ -99,7 +99,7 @@ const TRIES_MAX = 10;
 /** HL001: a key was claimed or a resource erased concurrently. 40P01: deadlock, which rolls back one transaction. */
 const CONFLICT_CODES: ReadonlySet<unknown> = new Set(['HL001', '40P01']);
 
-/** Whether nothing was written and a retry may succeed. */
+/** Returns whether nothing was written and a retry may succeed. */
 const isConflict = (error: unknown): boolean =>
   error instanceof ConcurrentPublish ||
   (error instanceof Error && CONFLICT_CODES.has((error as { code?: unknown }).code));
@@ -132,7 +132,7 @@ function createWrite({ sql, allocateIds, baseUrl }: BatchDeps) {
   /** Locks the previous versions first and writes derived events in the same transaction. */
   const writeWithPreviousVersions = (drafts: readonly Draft[], now: Date): Promise<Written> =>
     transaction(sql, async (tx) => {
-      await hurry(tx, LOCK_MS);
+      await limitWaits(tx, LOCK_MS);
       const deriving = await storesThatDerive(tx, rowsOf(drafts));
       const isRefused = ({ event, storeId }: Row) => event.type === 'subscription_event' && deriving.has(storeId);
       const refused = new Set(drafts.filter((one) => rowsOf([one]).some(isRefused)));
@@ -165,7 +165,11 @@ export function createBatchWriter(deps: BatchDeps) {
   const { sql, allocateIds, baseUrl, metrics, onCommitted, onUnknown } = deps;
   const write = createWrite(deps);
 
-  const writeReady = async (ready: readonly Ready[], now: Date, results: Map<Request, Result>): Promise<void> => {
+  const writeReady = async (
+    ready: readonly Ready[],
+    now: Date,
+    results: Map<PublishRequest, Result>,
+  ): Promise<void> => {
     const repeated = ready.flatMap((one) => [...one.repeated.values()]);
     const before = await findEvents(sql, repeated);
     const drafts = toDrafts(ready, await allocateIds(sql, { day: dayOf(now), shards: shardsOfNew(ready) }), now);
@@ -184,11 +188,11 @@ export function createBatchWriter(deps: BatchDeps) {
     }
   };
 
-  return async (requests: readonly Request[]): Promise<Result[]> => {
+  return async (requests: readonly PublishRequest[]): Promise<Result[]> => {
     // The time of the last request: no event of the batch is dated before its request arrived, and so not before an erasure
     // that preceded the request.
     const now = requests.at(-1)?.now ?? new Date(0);
-    const results = new Map<Request, Result>();
+    const results = new Map<PublishRequest, Result>();
     let waiting = requests;
     let hasCommitted = false;
     for (let tries = 1; waiting.length > 0; waiting = waiting.filter((request) => !results.has(request))) {

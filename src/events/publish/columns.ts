@@ -83,8 +83,8 @@ export function markStale<T extends Row>(rows: readonly T[], newestDate?: Date):
 }
 
 /**
- * Whether the newest stored date decides which event of the group becomes the latest: an event without a date is followed by a
- * dated one, which may turn out to be stale. The statement handles only one candidate, so the stored version has to be read
+ * Returns whether the newest stored date decides which event of the group becomes the latest: an event without a date is followed
+ * by a dated one, which may turn out to be stale. The statement handles only one candidate, so the stored version has to be read
  * first.
  */
 export function dependsOnStored(group: readonly Row[]): boolean {

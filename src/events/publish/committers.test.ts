@@ -11,12 +11,12 @@ class LockTimeout extends Error {
 }
 
 /** Batches in the order of their start; each ends when the test ends it, with its inputs as its results unless it fails. */
-function open(settings: { maxRows?: number; mostAtOnce?: number; maxBytes?: number } = {}) {
+function open(settings: { maxRows?: number; concurrencyMax?: number; maxBytes?: number } = {}) {
   const batches: { inputs: readonly Input[]; end: (error?: Error) => void }[] = [];
   const committers = new Committers<Input, number>({
     maxRows: settings.maxRows ?? 10,
     maxBytes: 1_000_000,
-    mostAtOnce: settings.mostAtOnce ?? 4,
+    concurrencyMax: settings.concurrencyMax ?? 4,
     storeOf: ({ store }) => store,
     sizeOf: () => ({ rows: 1, bytes: 10 }),
     run: (inputs) => {
@@ -57,7 +57,7 @@ test('inputs of one tick share a batch, and a store is in one batch at a time', 
 });
 
 test('a late batch lets another one start, up to the number of connections', async () => {
-  const { committers, batches } = open({ mostAtOnce: 3, maxRows: 1 });
+  const { committers, batches } = open({ concurrencyMax: 3, maxRows: 1 });
   const all: Promise<number>[] = [];
   for (const store of [1, 2, 3, 4]) {
     all.push(committers.submit({ store, n: store }));
@@ -113,7 +113,7 @@ test('one failing input does not fail the others', async () => {
 });
 
 test('beyond the limit of queued bytes an input is refused at once', async () => {
-  const { committers, batches } = open({ maxRows: 1, maxBytes: 20, mostAtOnce: 1 });
+  const { committers, batches } = open({ maxRows: 1, maxBytes: 20, concurrencyMax: 1 });
   const all = [committers.submit({ store: 1, n: 0 })];
   await turn();
   all.push(...[1, 2].map((n) => committers.submit({ store: 1, n })));
@@ -143,7 +143,7 @@ test('with random failures each store commits in order, and each input completes
       const committers = new Committers<number, number>({
         maxRows,
         maxBytes: 1_000_000,
-        mostAtOnce: 3,
+        concurrencyMax: 3,
         storeOf: (n) => given[n]?.store ?? 0,
         sizeOf: () => ({ rows: 1, bytes: 1 }),
         run: async (inputs) => {

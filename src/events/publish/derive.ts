@@ -14,7 +14,7 @@ import type { PreviousVersions } from './previous-version.ts';
 import type { PreviousVersion } from './previous-version-sql.ts';
 import type { TermColumns } from './batch-sql.ts';
 import { numberAt, rowOf } from './rows.ts';
-import type { Request } from './publish.ts';
+import type { PublishRequest } from './publish.ts';
 import type { NewEvent } from './request.ts';
 import { derivingStores, lockBooks, lastTerms, openBooks, type Book, type LastTerm } from './subscription-sql.ts';
 import { stepEvent } from './step-event.ts';
@@ -26,7 +26,7 @@ export function isAboutSubscriptions({ event }: Row): boolean {
 }
 
 /** Returns the 409 for a published subscription_event in a store where Halcyon derives them. */
-export function stepsDerivedProblem({ events, isArray }: Pick<Request, 'events' | 'isArray'>): Problem {
+export function stepsDerivedProblem({ events, isArray }: Pick<PublishRequest, 'events' | 'isArray'>): Problem {
   const at = events.findIndex(({ type }) => type === 'subscription_event');
   const message =
     'subscription_event/created is derived from the versions of a subscription: to publish your own, set subscription_events of the store to "published"';

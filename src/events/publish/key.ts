@@ -1,9 +1,6 @@
 /**
  * Idempotency keys of publishing, per store and for 24 h: a repetition is not published again and returns the first result. A
  * key covers one event (its member `idempotency_key`) or a whole request (the header).
- *
- * Looks up the idempotency keys of a batch: which events are repetitions, which requests can be written now, and which wait for
- * another request of the batch.
  */
 import { createHmac } from 'node:crypto';
 import { IDEMPOTENCY_KEY_FORM, isIdempotencyKey, IDEMPOTENCY_KEPT_MS } from '#http/idempotency/key.ts';
@@ -12,7 +9,7 @@ import { Problem, type Fault } from '#core/problem.ts';
 import type { NewEvent } from './request.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
-import type { Request } from './publish.ts';
+import type { PublishRequest } from './publish.ts';
 import { findKeys, type KnownKey } from './key-sql.ts';
 
 /**
@@ -54,7 +51,7 @@ const fieldOf = (at: number, { isArray }: KeySource): string => (isArray ? `${at
 /** The keys of the events, in order. */
 type Names = readonly (string | undefined)[];
 
-/** Whether both the header and the events have keys, except an equal key of a single event. */
+/** Returns whether both the header and the events have keys, except an equal key of a single event. */
 const isNamedTwice = (names: Names, { header, isArray }: KeySource): boolean =>
   header !== undefined && names.some((name) => name !== undefined && (isArray || name !== header));
 
@@ -100,7 +97,7 @@ export function keysOf(
   });
 }
 
-/** Whether the stored fingerprint matches the events of the key. */
+/** Returns whether the stored fingerprint matches the events of the key. */
 const isSame = ({ fingerprint, others }: Key, stored: Buffer): boolean =>
   [fingerprint, ...others].some((one) => one.equals(stored));
 
@@ -112,7 +109,7 @@ function keyReused({ field }: Key): Problem {
 
 /** A request that can be written now. */
 export type Ready = {
-  request: Request;
+  request: PublishRequest;
   /** Ids of repeated events, by position in the request. */
   repeated: ReadonlyMap<number, number>;
   /** Keys that are not stored yet. */
@@ -122,7 +119,7 @@ export type Ready = {
 /** A request in neither list has a key that a ready request is about to claim; it is looked up again afterwards. */
 export type KeyLookup = {
   ready: Ready[];
-  refused: { request: Request; problem: Problem }[];
+  refused: { request: PublishRequest; problem: Problem }[];
 };
 
 export function staleAt(now: Date): Date {
@@ -131,7 +128,7 @@ export function staleAt(now: Date): Date {
 
 const nameOf = (storeId: number, key: string): string => `${storeId} ${key}`;
 
-function classify(requests: readonly Request[], known: readonly KnownKey[]): KeyLookup {
+function classify(requests: readonly PublishRequest[], known: readonly KnownKey[]): KeyLookup {
   const stored = new Map(known.map((one) => [nameOf(one.storeId, one.key), one]));
   const claimed = new Set<string>();
   const result: KeyLookup = { ready: [], refused: [] };
@@ -155,8 +152,11 @@ function classify(requests: readonly Request[], known: readonly KnownKey[]): Key
   return result;
 }
 
-/** Looks up all keys of a batch in one statement; none if the batch has no keys. */
-export async function lookUpKeys(sql: Queryable, requests: readonly Request[], now: Date): Promise<KeyLookup> {
+/**
+ * Looks up the keys of a batch in one statement, or in none if there are no keys: which events are repetitions, which requests
+ * can be written now, and which wait for another request of the batch.
+ */
+export async function lookUpKeys(sql: Queryable, requests: readonly PublishRequest[], now: Date): Promise<KeyLookup> {
   const all = requests.flatMap(({ storeId, keys = [] }) => keys.map(({ name }) => ({ storeId, name })));
   if (all.length === 0) return classify(requests, []);
   const columns = {

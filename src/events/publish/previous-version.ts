@@ -21,7 +21,7 @@ const dependent = (rows: readonly Row[]): Row[][] =>
     (group) => group[0]?.event.type === 'subscription' || dependsOnStored(group),
   );
 
-/** Whether resources other than subscriptions depend on stored versions: those with dated and undated events. */
+/** Returns whether resources other than subscriptions depend on stored versions: those with dated and undated events. */
 export function dependOnPreviousVersions(rows: readonly Row[]): boolean {
   const isMixed =
     rows.some(({ event }) => event.modifiedAt === null) && rows.some(({ event }) => event.modifiedAt !== null);

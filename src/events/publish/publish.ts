@@ -1,15 +1,6 @@
 /**
  * Publishes events with group commit: concurrent requests share one multi-row statement (14,400 events/s against 4,450 with one
  * statement per request). If a batch commits, its deliveries will be attempted; otherwise nothing was written.
- *
- * Group commit of published events: a few batches run at once, and a store is in one of them at most. The events of a store
- * keep their order, and two batches never wait for each other's row locks.
- *
- * ```
- *   queue of each store ──► batch of many stores ──► committed
- *          ▲                     │ lock timeout: the locked row may be of any store in the batch
- *          └── isolated stores ◄─┘ each in a batch of its own, until one of those commits
- * ```
  */
 import { isLockTimeout, isUnavailable } from '#db/unavailable.ts';
 import type { FrozenEvent } from '#catalog/document.ts';
@@ -39,7 +30,7 @@ type Options<In, Out> = {
   maxRows: number;
   maxBytes: number;
   /** Batches at once, late ones included: each takes a connection. */
-  mostAtOnce: number;
+  concurrencyMax: number;
   storeOf: (input: In) => number;
   sizeOf: (input: In) => { rows: number; bytes: number };
   /** Returns one result for each input. */
@@ -48,6 +39,16 @@ type Options<In, Out> = {
   waiting: { maxBytes: number; full: () => Error };
 };
 
+/**
+ * Group commit: a few batches run at once, and a store is in one of them at most. The events of a store keep their order, and
+ * two batches never wait for each other's row locks.
+ *
+ * ```
+ *   queue of each store ──► batch of many stores ──► committed
+ *          ▲                     │ lock timeout: the locked row may be of any store in the batch
+ *          └── isolated stores ◄─┘ each in a batch of its own, until one of those commits
+ * ```
+ */
 export class Committers<In, Out> {
   readonly #options: Options<In, Out>;
   /** By store, in the order in which stores are served. */
@@ -112,7 +113,7 @@ export class Committers<In, Out> {
   }
 
   #begin(): void {
-    while (this.#onTime < CONCURRENT && this.#running < this.#options.mostAtOnce) {
+    while (this.#onTime < CONCURRENT && this.#running < this.#options.concurrencyMax) {
       const batch = this.#nextBatch();
       if (batch.length === 0) return;
       void this.#write(batch);
@@ -171,7 +172,7 @@ export class Committers<In, Out> {
 
   /**
    * Commits a batch. A batch that fails is split in halves, down to the input that fails. After a lock timeout the whole batch is
-   * queued again with its stores isolated. Returns the error where the database is unavailable.
+   * queued again with its stores isolated. Returns the error if the database is unavailable.
    */
   async #commit(batch: readonly Waiting<In, Out>[], isWhole = false): Promise<unknown> {
     const rejectAll = (error: unknown) => batch.forEach(({ reject }) => reject(error));
@@ -210,15 +211,15 @@ export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body'> & {
   dateCreated: Date;
 };
 
-/** `keys`: idempotency keys. `isArray`: whether the body was an array, which faults name positions of. */
-export type Request = {
+/** `keys`: idempotency keys. `isArray`: whether the body was an array, so that faults name an index. */
+export type PublishRequest = {
   storeId: number;
   events: readonly NewEvent[];
   keys?: readonly Key[];
   isArray?: boolean;
   now: Date;
 };
-export type Publisher = (request: Request) => Promise<PublishedEvent[]>;
+export type Publisher = (request: PublishRequest) => Promise<PublishedEvent[]>;
 
 const BUSY = 'Too many events are being published at the moment: retry in a second';
 const LOCKED = 'Another transaction has locked this resource for more than a second: retry in a second';
@@ -254,10 +255,10 @@ export function createPublisher(
       deps.metrics.batch({ events, seconds: (performance.now() - startedMs) / 1_000, isWritten });
     }
   };
-  const committers = new Committers<Request, PublishedEvent[] | Error>({
+  const committers = new Committers<PublishRequest, PublishedEvent[] | Error>({
     maxRows: deps.batchRows,
     maxBytes: deps.batchBytes,
-    mostAtOnce: deps.batchesAtOnce,
+    concurrencyMax: deps.batchesAtOnce,
     storeOf: ({ storeId }) => storeId,
     sizeOf: ({ events }) => ({
       rows: events.length,

@@ -1,8 +1,4 @@
-/**
- * Validates a publish request; each fault names the invalid member, with its index in an array.
- *
- * Validates what a published resource embeds under `_embedded`: relations with copies of other resources, which `zoom` selects.
- */
+/** Validates a publish request; each fault names the invalid member, with its index in an array. */
 import type { Value } from '#hypermedia/document.ts';
 import { parseDate } from '#hypermedia/date.ts';
 import { isInternal, isResourceId, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
@@ -26,6 +22,7 @@ const relationOf = (key: string): string => key.slice(key.lastIndexOf(':') + 1);
 type Report = (field: string, message: string) => void;
 
 /**
+ * Validates what a published resource embeds under `_embedded`: relations with copies of other resources, which `zoom` selects.
  * Reports an `_embedded` that contains no relations, and a relation that occurs under two names, of which readers would find
  * only one. `at` is the path of `copy`.
  */
@@ -68,8 +65,8 @@ const oneLevelBelow = (value: object): unknown[] =>
   );
 
 /**
- * Whether the value is nested deeper. An embedded copy counts as one level, so that everything in the catalog can be published:
- * as plain JSON the options of an item of a subscription's template are on the ninth level.
+ * Returns whether the value is nested deeper. An embedded copy counts as one level, so that everything in the catalog can be
+ * published: as plain JSON the options of an item of a subscription's template are on the ninth level.
  */
 const isDeeperThan = (value: unknown, levels: number): boolean =>
   typeof value === 'object' &&

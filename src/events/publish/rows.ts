@@ -1,8 +1,4 @@
-/**
- * Rows of events for the database, and the deliveries that were created with them.
- *
- * A request of a batch with the rows that it writes, and its result after they are written.
- */
+/** Rows of events for the database, the deliveries that were created with them, and the results of the requests. */
 import { randomFillSync } from 'node:crypto';
 import type { FrozenEvent } from '#catalog/document.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
@@ -79,7 +75,9 @@ export function toCommitted(
   return deliveries.toSorted((a, b) => a.deliveryId - b.deliveryId);
 }
 
-/** `rows`: the new events by position in the request, without repeated ones. */
+/**
+ * A request of a batch with the rows that it writes. `rows`: the new events by position in the request, without repeated ones.
+ */
 export type Draft = Ready & { rows: ReadonlyMap<number, Row> };
 
 /** Returns the shard of each new event. */

@@ -103,8 +103,8 @@ export async function openRecoveries(
 }
 
 /**
- * Whether all transactions that were open when the recovery was requested have ended. Then all events whose publish saw the
- * webhook disabled are visible; events of later transactions have deliveries of their own, even if their ids are lower.
+ * Returns whether all transactions that were open when the recovery was requested have ended. Then all events whose publish saw
+ * the webhook disabled are visible; events of later transactions have deliveries of their own, even if their ids are lower.
  */
 export async function haveTransactionsEnded(sql: Queryable, names: readonly string[]): Promise<boolean> {
   return !(await isAnyOpen(sql, names));

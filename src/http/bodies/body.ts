@@ -1,8 +1,4 @@
-/**
- * Parses the bytes of a request body by content type, or throws a 400 that describes the fault.
- *
- * Converts the texts of forms and XML to the types of the schema.
- */
+/** Parses the bytes of a request body by content type, or throws a 400 that describes the fault. */
 import type { TSchema } from 'typebox';
 import { Problem, invalid } from '#core/problem.ts';
 import { parseJson } from './json-body.ts';
@@ -55,6 +51,7 @@ function coerce(schema: TSchema, value: unknown): unknown {
   return types.has('integer') && /^-?[0-9]{1,15}$/.test(value) ? Number(value) : value;
 }
 
+/** Converts the texts of forms and XML to the types of the schema. */
 export function coerceMembers(schema: TSchema, value: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const properties = propertiesOf(schema);
   return Object.fromEntries(
@@ -80,7 +77,7 @@ function withSpaces(bytes: Uint8Array): Uint8Array {
   return spaced;
 }
 
-function unescape(part: string): string {
+function decodePercent(part: string): string {
   if (!part.includes('%')) return part;
   try {
     return decodeURIComponent(part);
@@ -100,7 +97,7 @@ export function parseForm(bytes: Uint8Array): URLSearchParams {
   for (const field of fields) {
     if (field === '') continue;
     const end = field.includes('=') ? field.indexOf('=') : field.length;
-    const [name, value] = [unescape(field.slice(0, end)), unescape(field.slice(end + 1))];
+    const [name, value] = [decodePercent(field.slice(0, end)), decodePercent(field.slice(end + 1))];
     if (name.includes('\0') || value.includes('\0')) throw malformed('The form contains a NUL character', name);
     form.append(name, value);
   }

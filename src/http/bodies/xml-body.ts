@@ -2,8 +2,6 @@
  * Parses an XML body into a value, as docs/xml.md describes; the inverse of the renderer. The library is lenient (it accepted
  * 28 of 63 texts that libxml rejects), so unsafe input is rejected here: a DOCTYPE, entities, characters that XML forbids, text
  * beside elements, a second root.
- *
- * Resolves character references and the five predefined entities of XML (XML 1.0 §4.1).
  */
 import { malformed, decode } from './utf8.ts';
 import { isUtf8 } from 'node:buffer';
@@ -21,8 +19,8 @@ const isCharacter = (code: number): boolean =>
     : code === 0x9 || code === 0xa || code === 0xd;
 
 /**
- * Returns the text with its references resolved. Throws a 400 for an unknown one; `path` is its location for the
- * message.
+ * Resolves character references and the five predefined entities of XML (XML 1.0 §4.1). Throws a 400 for an unknown
+ * one; `path` is its location for the message.
  */
 function resolveReferences(text: string, path: string): string {
   if (!text.includes('&')) return text;

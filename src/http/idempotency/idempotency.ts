@@ -1,5 +1,5 @@
 /**
- * `Idempotency-Key`: runs a repeated request once, also if both arrive concurrently, in two processes, or after a crash
+ * `Idempotency-Key`: runs a repeated request once, even if both arrive concurrently, in two processes, or after a crash
  * between commit and response. The response is stored in the transaction of the change.
  */
 import { createHash, createHmac } from 'node:crypto';

@@ -31,7 +31,7 @@ export function createPages(deps: {
   const signInAt = (path: string): string => `${root}/sign-in?${new URLSearchParams({ return_to: path }).toString()}`;
   return {
     signInAt,
-    strangersNav: () => html`<nav aria-label="Your pages"><a href="${root}/sign-in">Sign in</a></nav>`,
+    anonymousNav: () => html`<nav aria-label="Your pages"><a href="${root}/sign-in">Sign in</a></nav>`,
     visitorOf: async (request) => {
       const session = await sessions.find(request);
       if (session === null) return null;

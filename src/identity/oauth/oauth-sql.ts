@@ -73,7 +73,7 @@ export type GrantStatus = {
  * Returns the joins of a grant `g`, its client `c` and its user `u` to a row `t` with `grant_id`. Each row is looked up by its key
  * (`offset 0`): statements that were planned when the tables were empty joined all their rows, and read 120,000 pages for a token.
  */
-export const grantJoins = (sql: Queryable) => sql`
+const grantJoins = (sql: Queryable) => sql`
   cross join lateral (select * from access_grant where id = t.grant_id offset 0) as g
   cross join lateral (select * from client where id = g.client offset 0) as c
   left join lateral (select * from users where id = g.user_id offset 0) as u on true`;

@@ -59,8 +59,8 @@ export async function countMembers(
 }
 
 /**
- * Whether the store has another owner. Locks all its owners in one order until the transaction ends, so that two owners cannot
- * remove each other concurrently.
+ * Returns whether the store has another owner. Locks all its owners in one order until the transaction ends, so that two owners
+ * cannot remove each other concurrently.
  */
 export async function hasOtherOwner(sql: Queryable, { shard, storeId, userId }: Key): Promise<boolean> {
   const rows = await sql<{ userId: number }[]>`

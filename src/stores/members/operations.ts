@@ -12,7 +12,8 @@ import { notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { storeOf } from '../access.ts';
 import { addressOfStore } from '../document.ts';
-import { letGo, recordMember, type By, type StopWebhooks } from '../audit.ts';
+import { recordMember, type By } from '../audit.ts';
+import { removeMemberWithEntry, type StopWebhooks } from '../audited-changes.ts';
 import { addressOfMembers, MEMBER_PROPERTIES, memberDocument } from './document.ts';
 import {
   countMembers,
@@ -119,7 +120,7 @@ const createRemove = (deps: Deps): Operation =>
       const key = memberKeyOf(request);
       await transaction(deps.sql, async (tx) => {
         await lockedMember(tx, request, { remainsOwner: false });
-        await letGo(tx, key, { ...byOf(deps, request), stopWebhooks: deps.stopWebhooks });
+        await removeMemberWithEntry(tx, key, { ...byOf(deps, request), stopWebhooks: deps.stopWebhooks });
       });
       return { status: 204, next: addressOfMembers(key.storeId, deps.baseUrl) };
     },

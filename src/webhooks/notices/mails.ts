@@ -8,7 +8,7 @@ import { addressOfWebhook } from '../document.ts';
 import { reasonOf } from '../history/reason.ts';
 import type { NotifiedWebhook } from './notices-sql.ts';
 
-/** `warning`: half the way to auto-disable. `failures`, `gone` (410): the webhook was disabled for this reason. */
+/** `warning`: halfway to auto-disable. `failures`, `gone` (410): the webhook was disabled for this reason. */
 export type NoticeKind = 'warning' | 'failures' | 'gone';
 
 /** In code points, of at most 255. Limits the text that the creator of a webhook can put into a mail of the operator. */

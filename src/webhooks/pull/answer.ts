@@ -110,7 +110,7 @@ export function createAnswer(deps: WebhookDeps): Operation {
       const deliveryId = parseId(request.params['delivery_id'] ?? '');
       if (deliveryId === undefined) throw notFound('delivery');
       const key = { shard: shardOf(webhook.id), webhookId: webhook.id };
-      const answered = await deps.held.answer(key, deliveryId, parseAnswer(request.body));
+      const answered = await deps.pull.answer(key, deliveryId, parseAnswer(request.body));
       if (answered.kind !== 'answered') throw problemOf(answered.kind);
       return { status: 200, document: attemptDocument(answered.attempt, webhook, deps.baseUrl) };
     },

@@ -88,7 +88,7 @@ export function createListen(deps: WebhookDeps): Operation {
       return {
         status: 200,
         open: () => {
-          const opened = deps.held.open({ shard, webhookId, storeId }, createStreamCheck(deps, request));
+          const opened = deps.pull.open({ shard, webhookId, storeId }, createStreamCheck(deps, request));
           if (opened.kind !== 'open') throw problemOf(opened.kind);
           return opened.readable;
         },

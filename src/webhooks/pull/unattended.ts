@@ -15,7 +15,7 @@ export type UnattendedDeps = {
   sql: Sql;
   changelog: Changelog;
   announce: WebhookDeps['announce'];
-  unheardHours: number;
+  unattendedHours: number;
 };
 
 const HOUR_MS = 3_600_000;
@@ -38,7 +38,7 @@ const remove = (
   });
 
 export function createUnattendedPurge(deps: UnattendedDeps): Purge {
-  const keptMs = deps.unheardHours * HOUR_MS;
+  const keptMs = deps.unattendedHours * HOUR_MS;
   return {
     name: 'forsaken_webhooks',
     keptMs,

@@ -1,10 +1,4 @@
-/**
- * Connections to endpoints: open, idle for reuse, and closed by age.
- *
- * Idle connections for reuse, by origin, with one limit for all.
- *
- * One connection to an endpoint, with one exchange at a time.
- */
+/** Connections to endpoints: open, idle for reuse, and closed by age. */
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
 import { type Dialer, createDialer, type DialSettings } from './dial.ts';
@@ -14,8 +8,8 @@ import type { Running } from '#core/lifecycle.ts';
 import type { Guard } from './guard.ts';
 
 /**
- * Evicts the connection that was idle for longest. With a limit per origin only, 500 endpoints with a backlog left
- * 13,000 sockets open.
+ * Idle connections for reuse, by origin, with one limit for all. Evicts the one that was idle for longest. With a limit per
+ * origin only, 500 endpoints with a backlog left 13,000 sockets open.
  */
 export class IdleConnections {
   /** Used as stacks: connections that a quiet origin no longer needs age at the bottom. */
@@ -72,7 +66,7 @@ export class IdleConnections {
   }
 }
 
-export type Request = {
+export type OutgoingRequest = {
   path: string;
   /** Names and values alternate. */
   headers: string[];
@@ -92,8 +86,9 @@ type Deps = {
 };
 
 /**
- * Has an undici `Client` of its own: an undici `Pool` does not expose the socket of an exchange, so that it would be
- * unknown whether it was used before, and it could not be closed while it is opened.
+ * One connection to an endpoint, with one exchange at a time. Has an undici `Client` of its own: an undici `Pool` does not expose
+ * the socket of an exchange, so that it would be unknown whether it was used before, and it could not be closed while it is
+ * opened.
  */
 export class Connection {
   readonly origin: string;
@@ -170,7 +165,7 @@ export class Connection {
   }
 
   /** Sends the request; all errors, those of the request included, go to the handler. */
-  send({ path, headers, body }: Request, handler: Dispatcher.DispatchHandler): void {
+  send({ path, headers, body }: OutgoingRequest, handler: Dispatcher.DispatchHandler): void {
     this.#intake?.expect();
     this.#client.dispatch({ method: 'POST', path, headers, body }, handler);
   }

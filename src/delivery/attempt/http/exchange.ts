@@ -2,7 +2,7 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '#core/clock.ts';
 import { Answer, type AnswerHeaders, type AnswerLimits } from './response.ts';
-import type { Connection, Request, Connections } from './connections.ts';
+import type { Connection, OutgoingRequest, Connections } from './connections.ts';
 import { HeadTooLarge, isReset, isTooLong, outcomeOfError, type Outcome, type Phase } from './outcome.ts';
 
 export type ExchangeLimits = AnswerLimits & { exchangeTimeoutMs: number };
@@ -49,7 +49,7 @@ type Deps = { connections: Connections; clock: Clock; limits: ExchangeLimits };
 class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   readonly outcome: Promise<Outcome>;
   readonly #deps: Deps;
-  readonly #request: Request;
+  readonly #request: OutgoingRequest;
   readonly #resolve: (outcome: Outcome) => void;
   readonly #reject: (reason: Aborted) => void;
   readonly #deadline: NodeJS.Timeout;
@@ -63,7 +63,7 @@ class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   #connectMs: number | null = null;
   #answer: Answer | undefined;
 
-  constructor(origin: string, request: Request, deps: Deps) {
+  constructor(origin: string, request: OutgoingRequest, deps: Deps) {
     const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
     this.outcome = promise;
     this.#resolve = resolve;
@@ -185,6 +185,6 @@ class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
 const expire = (exchange: HttpExchange): void => exchange.fail(new TimedOut());
 
 /** Starts the exchange with an origin such as `https://example.com:8443`. */
-export function startExchange(origin: string, request: Request, deps: Deps): Exchange {
+export function startExchange(origin: string, request: OutgoingRequest, deps: Deps): Exchange {
   return new HttpExchange(origin, request, deps);
 }

@@ -1,8 +1,4 @@
-/**
- * Outcomes of an exchange with an endpoint. A receiver's 500 is data, not an exception.
- *
- * Classifies errors of Node, undici and OpenSSL as outcomes of an exchange. Pure.
- */
+/** Outcomes of an exchange with an endpoint: a receiver's 500 is data, not an exception. Pure. */
 import type { OutcomeLabel } from '#core/outcome.ts';
 import { errors } from 'undici';
 import { BlockedAddress } from './guard.ts';
@@ -96,8 +92,8 @@ export class AnswerTooLong extends Error {}
 type ErrorClass = 'internal' | 'dns' | 'connect' | 'tls' | 'lost' | 'late' | 'large' | 'malformed';
 
 /**
- * Classes of error codes. `lost`: the connection is gone, and the phase says where; `late`: a time-out. A code that is
- * not listed is `lost`.
+ * Classes of the error codes of Node, undici and OpenSSL. `lost`: the connection is gone, and the phase says where; `late`: a
+ * time-out. A code that is not listed is `lost`.
  */
 const ERROR_CODES: readonly (readonly [errorClass: ErrorClass, codes: string])[] = [
   // The name does not exist, has no address, or is invalid: getaddrinfo(3) and c-ares ("Error codes" of node:dns).

@@ -1,18 +1,6 @@
-/**
- * Counts the bytes that a connection receives for one exchange, before undici parses them. undici only limits names and values
- * of fields: empty lines before a response, an endless reason phrase, chunk extensions and a flood on an idle connection would
- * keep a core busy for the whole exchange, and 16,000 fields without a value take 3 MB.
- *
- * Collects the stored part of a response, within the limits.
- */
+/** Reads the response of an exchange within limits: the received bytes, interim responses, and the part that is stored. */
 import type { Socket } from 'node:net';
 import { AnswerTooLong, HeadTooLarge, outcomeOfReply, type Outcome, type Reply } from './outcome.ts';
-
-/**
- * Handles unrequested 100 responses, which RFC 9110 §15.2 requires a client to accept. undici ignores all other 1xx but
- * destroys the socket at a 100, in its newer parser (Milo) too; an endpoint that always sends one, such as for a
- * proxy's `Expect`, would never receive a delivery.
- */
 
 const LF = 0x0a;
 const CR = 0x0d;
@@ -26,6 +14,10 @@ const TENS = 10;
 const UNITS = 11;
 
 /**
+ * Handles unrequested 100 responses, which RFC 9110 §15.2 requires a client to accept. undici ignores all other 1xx but
+ * destroys the socket at a 100, in its newer parser (Milo) too; an endpoint that always sends one, such as for a
+ * proxy's `Expect`, would never receive a delivery.
+ *
  * Rewrites each 100 to 102 in place. Their number, length and syntax stay subject to the checks of every 1xx; removing
  * them would need a second parser with limits of its own.
  */
@@ -97,6 +89,11 @@ const WIRE_BYTES_PER_BODY_BYTE = 6;
 /** Limit of other framing: the last chunk, trailers, extensions. */
 const FRAMING_BYTES = 4 * 1024;
 
+/**
+ * Counts the bytes that a connection receives for one exchange, before undici parses them. undici only limits names and values
+ * of fields: empty lines before a response, an endless reason phrase, chunk extensions and a flood on an idle connection would
+ * keep a core busy for the whole exchange, and 16,000 fields without a value take 3 MB.
+ */
 export class Intake {
   readonly #interim = new Interim();
   #headsBytes = 0;
@@ -184,6 +181,7 @@ function headerLines(headers: AnswerHeaders): string {
   return lines;
 }
 
+/** Collects the stored part of a response, within the limits. */
 export class Answer {
   readonly #code: number;
   readonly #headers: AnswerHeaders;

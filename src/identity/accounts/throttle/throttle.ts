@@ -38,7 +38,7 @@ const limits = {
 /** `subject` is the address, account or client that is counted; it is stored as a hash. */
 export type Bucket = { limit: keyof typeof limits; subject: string };
 
-type Taken =
+type ThrottleResult =
   | { allowed: true; /** Returns the tokens of a try that was not a guess. */ giveBack: () => Promise<void> }
   | { allowed: false; retryAfterSeconds: number };
 
@@ -48,7 +48,7 @@ export type Throttle = {
    * try counts in no bucket: tokens already taken are returned. Otherwise an attacker whose address is exhausted could still
    * drain the buckets of accounts.
    */
-  take: (buckets: readonly Bucket[], now: Date) => Promise<Taken>;
+  take: (buckets: readonly Bucket[], now: Date) => Promise<ThrottleResult>;
 };
 
 const keyOf = ({ limit, subject }: Bucket): Buffer => createHash('sha256').update(`${limit}\0${subject}`).digest();

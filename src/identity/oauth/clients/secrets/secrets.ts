@@ -39,7 +39,7 @@ const conflict = (code: string, message: string): Problem => new Problem(409, { 
 const REPLACED_ALREADY =
   'A new secret was already created, in another tab or by a double click. If you do not have it, create another one ' +
   'below: the secret that your app uses now stays valid until its expiry';
-const TOO_MANY = `At most ${SECRETS_MAX} secrets can be valid at a time; expire the older ones first, or with this one`;
+const TOO_MANY = `At most ${SECRETS_MAX} secrets can be valid at a time: expire the older secrets first, or create the new one without an overlap`;
 
 /**
  * Creates a new secret and returns it; only its hash is stored. The current secret expires after `overlapHours`; 0 expires

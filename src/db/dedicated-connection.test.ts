@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { cleanups } from '../../test/setup/cleanups.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
-import { Lifeline } from './lifeline.ts';
+import { DedicatedConnection } from './dedicated-connection.ts';
 import { openPool } from './pool.ts';
 import { isUnavailable } from './unavailable.ts';
 
@@ -14,18 +14,19 @@ async function open(limitMs: number) {
   const proxy = await startProxy(address, ends);
   const beside = openPool({ kind: 'url', url: proxy.url }, { connections: 1, applicationName: 'test' });
   ends.after(() => beside.end({ timeout: 0 }));
-  const line = new Lifeline(beside, limitMs);
-  ends.after(() => line.stop());
-  return { sql, beside, proxy, line };
+  const connection = new DedicatedConnection(beside, limitMs);
+  ends.after(() => connection.stop());
+  return { sql, beside, proxy, connection };
 }
 
-const pidOf = (line: Lifeline) => line.ask((on) => on<{ pid: number }[]>`select pg_backend_pid() as pid`);
+const pidOf = (connection: DedicatedConnection) =>
+  connection.query((on) => on<{ pid: number }[]>`select pg_backend_pid() as pid`);
 
 test('a dedicated connection does not wait for a busy pool', async () => {
-  const { beside, line } = await open(5_000);
+  const { beside, connection } = await open(5_000);
   const held = await beside.reserve();
   try {
-    const [row] = await pidOf(line);
+    const [row] = await pidOf(connection);
     const [other] = await held<{ pid: number }[]>`select pg_backend_pid() as pid`;
     assert.notEqual(row?.pid, other?.pid);
   } finally {
@@ -34,12 +35,12 @@ test('a dedicated connection does not wait for a busy pool', async () => {
 });
 
 test('a silent connection is closed in time, and the next statement uses another one', async () => {
-  const { proxy, line } = await open(300);
-  const [before] = await pidOf(line);
+  const { proxy, connection } = await open(300);
+  const [before] = await pidOf(connection);
   proxy.silence();
   const since = performance.now();
-  await assert.rejects(pidOf(line), isUnavailable);
+  await assert.rejects(pidOf(connection), isUnavailable);
   assert.ok(performance.now() - since >= 299);
-  const [after] = await pidOf(line);
+  const [after] = await pidOf(connection);
   assert.notEqual(after?.pid, before?.pid);
 });

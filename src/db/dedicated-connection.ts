@@ -1,5 +1,5 @@
 /** A dedicated connection for statements that must not wait for a pool: a worker whose heartbeat is late loses its shards. */
-import { openBeside, type Sql } from './pool.ts';
+import { openSeparatePool, type Sql } from './pool.ts';
 
 /** The server did not answer in time; it may execute the statement all the same. */
 class ResponseTimeoutError extends Error {
@@ -11,7 +11,7 @@ class ResponseTimeoutError extends Error {
  * One connection to the server of `sql`, outside its pool. A connection without a response for `limitMs` is closed and the next
  * statement opens another: the kernel takes a quarter of an hour to give up a peer that vanished.
  */
-export class Lifeline {
+export class DedicatedConnection {
   readonly #sql: Sql;
   readonly #limitMs: number;
   #connection: Sql | undefined;
@@ -21,16 +21,16 @@ export class Lifeline {
     this.#limitMs = limitMs;
   }
 
-  /** Runs the query; rejects with an error for which `isUnavailable` returns true if there is no response in time. */
-  async ask<T>(query: (sql: Sql) => Promise<T>): Promise<T> {
-    const connection = (this.#connection ??= openBeside(this.#sql, 1));
+  /** Runs `execute` on the connection; rejects with an error that `isUnavailable` recognizes if there is no response in time. */
+  async query<T>(execute: (sql: Sql) => Promise<T>): Promise<T> {
+    const connection = (this.#connection ??= openSeparatePool(this.#sql, 1));
     const { promise: timeout, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(
       () => reject(new ResponseTimeoutError(`no response within ${this.#limitMs} ms`)),
       this.#limitMs,
     );
     try {
-      return await Promise.race([query(connection), timeout]);
+      return await Promise.race([execute(connection), timeout]);
     } catch (error) {
       if (error instanceof ResponseTimeoutError) await this.stop();
       throw error;
