@@ -7,7 +7,7 @@ export const COMMANDS = {
     'a URL',
     'API that `login`, `whoami`, `logout`, `listen` and `trigger` use',
   ),
-  HALCYON_URL: said("the demo's", 'a URL', 'API that `publish` uses; without a demo `BASE_URL`'),
+  HALCYON_URL: said("the demo's", 'a URL', 'API that `publish` uses; default without a demo: `BASE_URL`'),
   HALCYON_CLIENT_ID: said("the demo's", 'the id of a trusted client', 'client that `publish` authenticates as'),
   HALCYON_CLIENT_SECRET: said("the demo's", 'its secret', 'secret that `publish` authenticates with'),
   NODE_EXTRA_CA_CERTS: said(
