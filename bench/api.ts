@@ -8,7 +8,7 @@ import { createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { freePort } from '../test/setup/free-port.ts';
-import { letAppIn } from '../test/setup/let-in.ts';
+import { letAppIn } from '../test/setup/grant-access.ts';
 import { startChild } from './setup/child.ts';
 import { startDatabase, type Database } from './setup/database.ts';
 import type { HttpLoadProcess, Target } from './setup/http-load-process.ts';

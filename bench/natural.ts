@@ -2,8 +2,8 @@
  * Deliveries of the program as `npm start` runs it: in a new database, after a pause in which autovacuum collected statistics of empty
  * tables, and with a backlog after `kill -9` of it and of its PostgreSQL. `--events 3000 --rounds 1` is a short one.
  */
-import { endAll } from '../test/setup/endings.ts';
-import { startNaturalRun, type Rate } from '../test/setup/natural.ts';
+import { runCleanups } from '../test/setup/cleanups.ts';
+import { startRealisticLoad, type Rate } from '../test/setup/realistic-load.ts';
 import { bench, heading, print } from './setup/run.ts';
 import { spread, table } from './setup/table.ts';
 
@@ -11,17 +11,17 @@ const numbers = { rounds: 3, events: 6_000 };
 
 await bench({ numbers }, async ({ rounds, events }, defer) => {
   const ends: (() => Promise<void>)[] = [];
-  defer(() => endAll(ends));
+  defer(() => runCleanups(ends));
   const measured = new Map<string, Rate[]>();
   const note = (when: string, rate: Rate): void => void measured.set(when, [...(measured.get(when) ?? []), rate]);
   for (let round = 0; round < rounds; round += 1) {
-    const run = await startNaturalRun({ after: (end) => void ends.push(end) });
+    const run = await startRealisticLoad({ after: (end) => void ends.push(end) });
     await run.burst(600);
     note('new database', await run.burst(events));
     await run.pause({ isForced: false });
     note('after a pause', await run.burst(events));
     note('backlog after a kill', await run.restart(events));
-    await endAll(ends.splice(0));
+    await runCleanups(ends.splice(0));
     print(`round ${round + 1} of ${rounds}`);
   }
   heading(`${events} events of one store, in arrays of 100, to one webhook: ${rounds} rounds, median (lowest–highest)`);

@@ -6,7 +6,7 @@ import { maintainPartitions } from '#db/partitions.ts';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { readPidFile } from '#db/postmaster.ts';
 import { placeForFixture } from '../../test/setup/fixture.ts';
-import { processorMsOf } from '../../test/setup/processor.ts';
+import { processorMsOf } from '../../test/setup/processor-time.ts';
 import type { Defer } from './run.ts';
 
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');

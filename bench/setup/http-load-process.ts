@@ -4,11 +4,13 @@
  */
 import { Pool } from 'undici';
 import { answer } from './child.ts';
+import { monotonicMs } from './monotonic.ts';
 
 /** `headers` beside the two that every request has; a `GET` sends no body, whatever there is to send. */
 export type Target = {
   origin: string;
-  path: string;
+  /** Requests take turns over several paths. */
+  path: string | readonly string[];
   authorization: string;
   method?: 'GET';
   headers?: Readonly<Record<string, string>>;
@@ -18,13 +20,15 @@ export type Loaded = {
   ms: number;
   /** Milliseconds, request by request in the order of their ends. */
   latencies: number[];
-  /** What was not a 200: the status and the body, or what went wrong on the way. */
+  /** What was not a 200 or 201: the status and the body, or what went wrong on the way. */
   failures: string[];
   /** The bodies in the order of their requests, where they were asked for. */
   answers: string[];
 };
 
 type Exchange = (n: number, body: string, since: number, done: () => void) => void;
+
+const isSuccess = (status: number): boolean => status === 200 || status === 201;
 
 const TICK_MS = 1;
 
@@ -41,22 +45,23 @@ function exchanging(target: Target, connections: number, keeps: boolean): { load
   const pool = poolTo(target.origin, connections);
   const loaded: Loaded = { ms: 0, latencies: [], failures: [], answers: [] };
   const { method = 'POST', authorization } = target;
+  const paths = typeof target.path === 'string' ? [target.path] : target.path;
   const type = method === 'GET' ? {} : { 'content-type': 'application/x-www-form-urlencoded' };
   const headers = { authorization, ...type, ...target.headers };
   const exchange: Exchange = (n, body, since, done) => {
     let status = 0;
     let text = '';
     pool.dispatch(
-      { method, path: target.path, headers, ...(method === 'POST' && { body }) },
+      { method, path: paths[n % paths.length] ?? '/', headers, ...(method === 'POST' && { body }) },
       {
         onRequestStart: () => {},
         onResponseStart: (_controller, code) => void (status = code),
         onResponseData: (_controller, chunk) => {
-          if (keeps || status !== 200) text += chunk.toString();
+          if (keeps || !isSuccess(status)) text += chunk.toString();
         },
         onResponseEnd: () => {
           loaded.latencies.push(performance.now() - since);
-          if (status !== 200) loaded.failures.push(`${status} ${text}`);
+          if (!isSuccess(status)) loaded.failures.push(`${status} ${text}`);
           else if (keeps) loaded.answers[n] = text;
           done();
         },
@@ -94,7 +99,8 @@ const handlers = {
   },
   /**
    * An open loop: the bodies in turn, each sent when its time has come, whatever has become of those before. How long it
-   * took counts from that time, so that a server that stalls cannot hide who had to wait for it.
+   * took counts from that time, so that a server that stalls cannot hide who had to wait for it. A body with `"at":0` carries
+   * its time there instead.
    */
   stream: (given: {
     target: Target;
@@ -108,6 +114,7 @@ const handlers = {
     const count = perSecond * given.seconds;
     const { promise, resolve } = Promise.withResolvers<Loaded>();
     const startedAt = performance.now();
+    const startedMs = monotonicMs();
     let next = 0;
     let ended = 0;
     const done = () => {
@@ -119,7 +126,9 @@ const handlers = {
     const timer = setInterval(() => {
       const dueCount = Math.min(count, Math.floor(((performance.now() - startedAt) * perSecond) / 1_000));
       for (; next < dueCount; next += 1) {
-        exchange(next, bodies[next % bodies.length] ?? '', startedAt + (next * 1_000) / perSecond, done);
+        const dueMs = (next * 1_000) / perSecond;
+        const body = bodies[next % bodies.length]?.replace('"at":0', `"at":${startedMs + dueMs}`) ?? '';
+        exchange(next, body, startedAt + dueMs, done);
       }
       if (next === count) clearInterval(timer);
     }, TICK_MS);

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { until } from '../../test/setup/until.ts';
-import { processorMsOf } from '../../test/setup/processor.ts';
+import { processorMsOf } from '../../test/setup/processor-time.ts';
 import type { Defer } from './run.ts';
 
 const PROGRAM = 'redis-server';

@@ -23,7 +23,7 @@ export function createCommerceOperations(deps: CommerceDeps): Record<'list' | 'r
       modifiers: ['zoom', 'fields'],
       handle: async (request) => {
         const key = resourceKeyOf(request);
-        const stored = await findResource(deps.sql, key);
+        const stored = await findResource(deps.sql.reads, key);
         if (stored === undefined) throw resourceNotFound(key.type);
         const { version, baseUrl, body } = stored;
         const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, relationsOf(key.type)));

@@ -176,6 +176,16 @@ export class Connection {
     });
   }
 
+  /** Sends all statements that `work` executes in one write. */
+  together<T>(work: () => T): T {
+    this.#socket.cork();
+    try {
+      return work();
+    } finally {
+      this.#socket.uncork();
+    }
+  }
+
   /** Closes the connection after its statements. */
   close(): void {
     void this.client.end();

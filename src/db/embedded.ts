@@ -9,6 +9,7 @@ import { openHome } from './data-folder.ts';
 import { readOrCreatePassword, readPassword } from './password.ts';
 import { openPool, type DatabaseAddress, type Sql } from './pool.ts';
 import { readPidFile, startPostmaster } from './postmaster.ts';
+import { startSupervised } from './supervised.ts';
 import { busyServerOn, endPredecessor, serverOn } from './predecessor.ts';
 import { finishMove, reachableHome } from './relocate.ts';
 import { takeOverHome } from './take-over.ts';
@@ -17,7 +18,7 @@ export type Embedded = {
   address: DatabaseAddress;
   /** Stops the server and waits until it has ended; may be called twice. */
   stop: () => Promise<void>;
-  /** Resolves with a description when the server has ended for any reason. */
+  /** Resolves with a description when the server has been stopped, or has ended and could not be started again. */
   exited: Promise<string>;
 };
 
@@ -87,19 +88,16 @@ export async function startEmbedded(options: { dataDir: string; durable?: boolea
   const logFile = join(home, 'server.log');
   const address = { kind: 'socket', directory, user: OWNER, password, database: OWNER } as const;
   try {
-    const postmaster = await startPostmaster({
-      binaries,
-      account,
-      data,
-      socketDirectory: directory,
-      logFile,
-      durable,
+    const sql = openPool({ ...address, database: 'postgres' }, { connections: 1, applicationName: 'halcyon' });
+    const postmaster = await startSupervised({
+      start: () => startPostmaster({ binaries, account, data, socketDirectory: directory, logFile, durable }),
+      onRestarted: () => claim(sql),
+      log,
     }).catch(async (error: unknown) => {
       // Throws if another Halcyon was faster.
       await endPredecessor({ dataDir, data, password });
       throw error;
     });
-    const sql = openPool({ ...address, database: 'postgres' }, { connections: 1, applicationName: 'halcyon' });
     const stop = async (): Promise<void> => {
       await sql.end({ timeout: 0 });
       await postmaster.stop();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { endings } from '../../test/setup/endings.ts';
+import { cleanups } from '../../test/setup/cleanups.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
 import { Lifeline } from './lifeline.ts';
@@ -8,7 +8,7 @@ import { openPool } from './pool.ts';
 import { isUnavailable } from './unavailable.ts';
 
 async function open(limitMs: number) {
-  const ends = endings();
+  const ends = cleanups();
   const { sql, address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
   const proxy = await startProxy(address, ends);

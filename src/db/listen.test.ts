@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { test } from 'node:test';
 import { emptyDatabase, testDatabase } from '../../test/setup/database.ts';
-import { endings } from '../../test/setup/endings.ts';
+import { cleanups } from '../../test/setup/cleanups.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
 import { until } from '../../test/setup/until.ts';
 import { listen } from './listen.ts';
@@ -41,7 +41,7 @@ test('notifications arrive, also after the connection broke, and the gap is repo
 });
 
 test('a silent connection is replaced, and the possible gap is reported', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql, address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
   const proxy = await startProxy(address, ends);

@@ -1,6 +1,7 @@
 /** Connection pools, transactions and the check of the PostgreSQL server. */
 import { Connection, ConnectionError, PostgresError, type ConnectionSettings } from './connection.ts';
 import { Connections, type PoolUse } from './connections.ts';
+import { createReads } from './reads.ts';
 import { remedyOf } from './remedy.ts';
 import { DatabaseError, endpointsOf, serversAt, type DatabaseAddress } from './servers.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
@@ -30,6 +31,11 @@ export interface Sql extends Queryable {
   notify(channel: string, payload: string): Promise<unknown>;
   /** Waits for all statements and closes the connections; after `timeout` seconds both end at once. */
   end(options?: { timeout: number }): Promise<void>;
+  /**
+   * For reads that take no longer than a look-up by index and wait for no lock: those of one tick share a connection, and the later
+   * ones wait for the earlier.
+   */
+  readonly reads: Queryable;
   readonly [POOL]: Connections;
 }
 
@@ -129,7 +135,8 @@ function createPool(limit: number, settings: ConnectionSettings): Sql {
   };
   const notify = async (channel: string, payload: string) => tag`select pg_notify(${channel}, ${payload})`;
   const end = (options?: { timeout: number }) => pool.end(options && options.timeout * 1_000);
-  return Object.assign(tag, { begin, reserve, notify, end, [POOL]: pool });
+  const reads = createReads(pool, (command) => execute(pool, command));
+  return Object.assign(tag, { begin, reserve, notify, end, reads, [POOL]: pool });
 }
 
 /** A statement was sent after its transaction or the reservation of its connection ended; another caller has the connection. */

@@ -31,7 +31,7 @@ type Deps = {
 
 async function eventOf(sql: Sql, request: ApiRequest, storeId: number): Promise<StoredEvent> {
   const id = parseId(request.params['event_id'] ?? '');
-  const event = id === undefined ? undefined : await findEvent(sql, { shard: shardOf(storeId), storeId, id });
+  const event = id === undefined ? undefined : await findEvent(sql.reads, { shard: shardOf(storeId), storeId, id });
   if (event === undefined) throw notFound('event');
   return event;
 }

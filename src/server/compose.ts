@@ -180,7 +180,7 @@ export function compose(deps: ComposeDeps): {
   const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
   const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce') });
   const throttle = createThrottle({ sql });
-  const memberships = (userId: number) => membershipsOf(sql, userId);
+  const memberships = (userId: number) => membershipsOf(sql.reads, userId);
   const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
   const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, authUrl });
   const search = createSearch(sql, config.database);

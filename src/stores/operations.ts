@@ -112,7 +112,7 @@ export function createStoreOperations(
       summary: 'One store',
       handle: async (request) => ({
         status: 200,
-        document: storeDocument(await storeOf(sql, request), deps),
+        document: storeDocument(await storeOf(sql.reads, request), deps),
         charts: async () => deps.chartsOf(storeOfAddress(request), request.now),
       }),
     }),
@@ -121,7 +121,7 @@ export function createStoreOperations(
       isConditional: true,
       summary: 'Changes the properties that are sent and keeps the others',
       input: partOfStore,
-      review: async (request) => storeFaults(detailsOf(await storeOf(sql, request), request.body)),
+      review: async (request) => storeFaults(detailsOf(await storeOf(sql.reads, request), request.body)),
       handle: async (request) => ({ status: 200, document: storeDocument(await change(deps, request), deps) }),
     }),
     remove: guarded({

@@ -124,6 +124,7 @@ export type MembershipRow = { storeId: number; role: Role; name: string };
 export async function listMemberships(sql: Queryable, userId: number): Promise<MembershipRow[]> {
   return sql<MembershipRow[]>`
     select m.store_id as "storeId", m.role, s.name
-    from membership m join store s on s.shard = m.shard and s.id = m.store_id
+    from membership m
+      cross join lateral (select name from store where shard = m.shard and id = m.store_id offset 0) as s
     where m.user_id = ${userId} order by m.store_id`;
 }

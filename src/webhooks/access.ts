@@ -78,7 +78,7 @@ export function keyOf({ params, principal }: AddressedRequest): Key {
 
 /** Returns the webhook in the path. Throws a 404 if it does not exist or belongs to a store that the caller may not access. */
 export async function webhookOf(sql: Sql, request: AddressedRequest): Promise<WebhookRow> {
-  const row = await findWebhook(sql, keyOf(request));
+  const row = await findWebhook(sql.reads, keyOf(request));
   if (row === undefined) throw notFound('webhook');
   return row;
 }

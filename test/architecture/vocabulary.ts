@@ -31,14 +31,12 @@ export const REPLACED: Readonly<Record<string, string>> = {
 /** Uses with another meaning. */
 const ALLOWED: readonly (readonly [word: RegExp, path: RegExp])[] = [
   // A column of shard_lease and delivery_suspect.
-  [/^deaths$/, /-sql\.ts$|\/(?:quarantine|alone)\.test\.ts$/],
+  [/^deaths$/, /-sql\.ts$|\/(?:quarantine|isolation-slot)\.test\.ts$/],
   [/^judge/, /^src\/delivery\/policy\//],
   // The Unix user.
-  [/^nobody$/, /^src\/db\/account\.ts$|^test\/faults\/embedded-places\.test\.ts$/],
+  [/^nobody$/, /^src\/db\/account\.ts$|^test\/faults\/embedded-folders\.test\.ts$/],
   // A note of a sample order, in the golden files.
-  [/^door$/, /^test\/setup\/inhabited\.ts$/],
-  // Names of mutations.
-  [/./, /^test\/security\/lines\//],
+  [/^door$/, /^test\/setup\/populated-app\.ts$/],
   // The list above.
   [/./, /^test\/architecture\/vocabulary\.ts$/],
 ];

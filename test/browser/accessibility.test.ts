@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
-import { assertAccessible, looks } from './looks.ts';
-import { startScene, views } from './scene.ts';
+import { assertAccessible, looks } from './page-checks.ts';
+import { startScene, views } from './page-states.ts';
 
 const scene = await startScene();
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();

@@ -2,7 +2,7 @@
 import { test, type TestContext } from 'node:test';
 import { walk as openidClient } from '../clients/node/openid-client.ts';
 import { needsPython, walkInPython } from '../clients/python.ts';
-import { assertWalked, kinds, openScene, type App, type Method } from '../clients/walk.ts';
+import { assertWalked, kinds, openScene, type App, type Method } from '../clients/oauth-flow.ts';
 import { allowInChromium } from '../setup/browser-consent.ts';
 import { needsChromium } from '../setup/chromium.ts';
 import { startClientApp } from '../setup/client-app.ts';

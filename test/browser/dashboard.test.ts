@@ -4,8 +4,8 @@ import { after, test, type TestContext } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { PASSWORD } from '../security/oauth-server.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
-import { inhabit } from '../setup/inhabited.ts';
-import { assertAccessible, looks } from './looks.ts';
+import { inhabit } from '../setup/populated-app.ts';
+import { assertAccessible, looks } from './page-checks.ts';
 
 const fixture = await inhabit({ isResolvable: true });
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();

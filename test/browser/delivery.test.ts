@@ -4,9 +4,9 @@ import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { PASSWORD } from '../security/oauth-server.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
-import { inhabit } from '../setup/inhabited.ts';
+import { inhabit } from '../setup/populated-app.ts';
 import { until } from '../setup/until.ts';
-import { assertAccessible, looks } from './looks.ts';
+import { assertAccessible, looks } from './page-checks.ts';
 
 const fixture = await inhabit({ isResolvable: true });
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
-import { inhabit } from '../setup/inhabited.ts';
-import { passDay } from '../setup/passed-day.ts';
-import { assertAccessible, looks } from './looks.ts';
+import { inhabit } from '../setup/populated-app.ts';
+import { passDay } from '../setup/last-day-statistics.ts';
+import { assertAccessible, looks } from './page-checks.ts';
 
 const fixture = await inhabit({ isResolvable: true });
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();

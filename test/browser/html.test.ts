@@ -7,7 +7,7 @@ import { renderHtml } from '#hypermedia/html/page.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
 import { naming, STORED_KEY, webhook } from '../setup/documents.ts';
 import { changeable, list, NEW_KEY, owner, pages, refused } from '../setup/pages.ts';
-import { assertAccessible, looks } from './looks.ts';
+import { assertAccessible, looks } from './page-checks.ts';
 
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { BrowserContextOptions } from 'playwright-core';
 import { openBrowser } from '../setup/chromium.ts';
-import { inhabit } from '../setup/inhabited.ts';
-import { passDay } from '../setup/passed-day.ts';
+import { inhabit } from '../setup/populated-app.ts';
+import { passDay } from '../setup/last-day-statistics.ts';
 
 const FOLDER = join(import.meta.dirname, '../../docs/screenshots');
 const PICTURE_BYTES_MAX = 150 * 1024;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { walk as oauth4webapi } from './node/oauth4webapi.ts';
 import { walk as openidClient } from './node/openid-client.ts';
-import { openScene, type App } from './walk.ts';
+import { openScene, type App } from './oauth-flow.ts';
 
 const scene = await openScene();
 const app = await scene.confidential('basic');

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import type { Walk } from './walk.ts';
+import type { Walk } from './oauth-flow.ts';
 
 const PYTHON = '/usr/bin/python3';
 const PACKAGES = '/usr/lib/python3/dist-packages';

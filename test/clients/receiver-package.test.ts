@@ -10,18 +10,18 @@ import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import type * as receiver from '#receiver';
 import { VERSION } from '#server/version.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { KEY, startEngine } from '../setup/engine.ts';
 import { resolverOf, startNameServer } from '../setup/name-server.ts';
 import { startReceiver, type Got } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 import { compile, installPacked, PACKAGE } from './receiver/packed.ts';
-import { NOW, sent } from './receiver/sent.ts';
+import { NOW, sent } from './receiver/signed-delivery.ts';
 
 const EXAMPLES = ['node', 'express', 'fastify', 'hono'];
 const PACKED_BYTES = 10_000;
 
-const ends = endings();
+const ends = cleanups();
 const { folder, packed } = await installPacked(ends);
 
 test('the package has no dependencies, the version of the project, JavaScript with types, and stays small', async (t) => {

@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { verifyDelivery, WebhookError, type Arrival } from '#receiver';
-import { KEY, NOW, OTHER, sent, TYPE, type Sent } from './receiver/sent.ts';
+import { KEY, NOW, OTHER, sent, TYPE, type Sent } from './receiver/signed-delivery.ts';
 
 const key = fc.oneof(
   fc.uint8Array({ minLength: 1, maxLength: 64 }).map((bytes) => `whsec_${Buffer.from(bytes).toString('base64')}`),

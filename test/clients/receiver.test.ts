@@ -6,7 +6,7 @@ import { compactDecrypt, CompactEncrypt } from 'jose';
 import { Webhook as Standard } from 'standardwebhooks';
 import { Webhook as Svix } from 'svix';
 import { rememberIds, verifyDelivery, WebhookError, type Arrival } from '#receiver';
-import { KEY, NOW, OTHER, sent, TYPE, type Sent } from './receiver/sent.ts';
+import { KEY, NOW, OTHER, sent, TYPE, type Sent } from './receiver/signed-delivery.ts';
 
 const ENCRYPTED = 'application/jose';
 const now = () => NOW;

@@ -5,7 +5,7 @@ import { createRegistrationToken } from '#identity/oauth/registration/invitation
 import { walk as oauth4webapi } from './node/oauth4webapi.ts';
 import { walk as openidClient } from './node/openid-client.ts';
 import { withOauth4webapi, withOpenidClient, type Register } from './node/registration.ts';
-import { assertWalked, kinds, openScene, type Walk } from './walk.ts';
+import { assertWalked, kinds, openScene, type Walk } from './oauth-flow.ts';
 
 const scene = await openScene();
 const { sql } = scene.server;

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { verifyDelivery, WebhookError } from '#receiver';
 import { matchesOf } from '../../src/cli/verify/signatures.ts';
-import { NOW, sent, type Sent } from './receiver/sent.ts';
+import { NOW, sent, type Sent } from './receiver/signed-delivery.ts';
 
 const text = fc.string({ unit: 'binary', maxLength: 60 });
 const base64 = fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes).toString('base64'));

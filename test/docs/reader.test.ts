@@ -7,7 +7,7 @@ import { test, type TestContext } from 'node:test';
 import { readPage } from './page.ts';
 import { readWithShell } from './reader.ts';
 import { startShell, type Running } from './shell.ts';
-import { isShown } from './shown.ts';
+import { isShown } from './compare-output.ts';
 
 const sh = (commands: string): string => `\`\`\`sh\n${commands}\n\`\`\`\n`;
 const text = (shown: string): string => `\`\`\`text\n${shown}\n\`\`\`\n`;

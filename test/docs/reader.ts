@@ -6,8 +6,8 @@
 import { until } from '../setup/until.ts';
 import type { Block, Page } from './page.ts';
 import type { Running, Shell } from './shell.ts';
-import { isShown } from './shown.ts';
-import { addressToOpen, letAppIn } from './store-owner.ts';
+import { isShown } from './compare-output.ts';
+import { addressToOpen, letAppIn } from './authorize-in-browser.ts';
 
 const NOT_RUN = /^not run: (?<why>.+)$/;
 const KEEPS_RUNNING = /^keeps running; says: (?<sign>.+)$/;

@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { findPackage, usableBinaries } from '#db/binaries.ts';
 import { auditCounts } from '../setup/fleet/audit.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
-import { isRoot, UNPRIVILEGED } from '../setup/holder.ts';
+import { isRoot, UNPRIVILEGED } from '../setup/embedded-process.ts';
 import { until } from '../setup/until.ts';
 
 const LIBRARY = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
@@ -36,7 +36,7 @@ async function clockIn(folder: string, name: string) {
   return { turn, env };
 }
 
-const ends = endings();
+const ends = cleanups();
 const folder = await mkdtemp(join(tmpdir(), 'halcyon-clocks-'));
 ends.after(() => rm(folder, { recursive: true, force: true }));
 await chmod(folder, 0o755);

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
 import { startProxy } from '../setup/proxy.ts';
@@ -19,7 +19,7 @@ const SUBSCRIPTION = { event: 'subscription/created', resource: { id: 1 } };
 /** The seed differs in each run; set the printed one here to repeat a run. */
 const SEED = Math.trunc(Math.random() * 2 ** 31);
 
-const ends = endings();
+const ends = cleanups();
 const server = await openServer(ends);
 const proxy = await startProxy(server.address, ends);
 const fleet = await openFleet({ ends, server, databaseEnv: { DATABASE_URL: proxy.url } });

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { runCommand } from '../setup/command.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { scrape } from '../setup/exposition.ts';
 import { freePort } from '../setup/free-port.ts';
-import { isRoot, postmasterOf } from '../setup/holder.ts';
+import { isRoot, postmasterOf } from '../setup/embedded-process.ts';
 import { moveToSmallDisk } from '../setup/fleet/small-disk.ts';
 import { placeForFixture, startFixture, type Fixture, type FixturePlace } from '../setup/fixture.ts';
 import { until } from '../setup/until.ts';
@@ -19,7 +19,7 @@ const DISK_MB = 128;
 const REFUSED = 100;
 const BODY = 'x'.repeat(100_000);
 
-const ends = endings();
+const ends = cleanups();
 
 async function prepare(): Promise<FixturePlace> {
   const place = await placeForFixture({ METRICS_PORT: String(await freePort()), LOG_LEVEL: 'info' });

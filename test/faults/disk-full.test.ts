@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { openFleet, type Fleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
 import { moveToSmallDisk, type SmallDisk } from '../setup/fleet/small-disk.ts';
-import { isRoot } from '../setup/holder.ts';
+import { isRoot } from '../setup/embedded-process.ts';
 import { until } from '../setup/until.ts';
 
 const WORKERS = 3;
@@ -18,7 +18,7 @@ const SOME = 500;
 const REFUSED = 150;
 
 async function openFull(): Promise<{ fleet: Fleet; disk: SmallDisk }> {
-  const ends = endings();
+  const ends = cleanups();
   let disk: SmallDisk | undefined;
   const server = await openServer(ends, {
     prepare: async (data) => {

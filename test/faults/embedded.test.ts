@@ -7,7 +7,17 @@ import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ask, ended, hold, isAlive, isRoot, UNPRIVILEGED, postmasterOf, temporaryFolder } from '../setup/holder.ts';
+import type { DatabaseAddress } from '#db/pool.ts';
+import {
+  ask,
+  ended,
+  hold,
+  isAlive,
+  isRoot,
+  UNPRIVILEGED,
+  postmasterOf,
+  temporaryFolder,
+} from '../setup/embedded-process.ts';
 import { until } from '../setup/until.ts';
 
 const isLinux = process.platform === 'linux';
@@ -81,12 +91,34 @@ test('two concurrent first starts: one runs, the other gets an error', async (t)
   assert.deepEqual(await ask(running[0]?.address, 'select 1 as n'), [{ n: 1 }]);
 });
 
-test('a PostgreSQL that is killed is reported, and its pid file does not stop the next start', async (t) => {
+/** Kills the server and waits until another one has the data. */
+async function killServer(dataDir: string, address: DatabaseAddress | undefined): Promise<void> {
+  const killed = await postmasterOf(dataDir);
+  process.kill(killed, 'SIGKILL');
+  await until(
+    async () => (await postmasterOf(dataDir)) !== killed && (await ask(address, 'select n from kept').catch(() => [])),
+    (rows) => JSON.stringify(rows) === '[{"n":7}]',
+  );
+}
+
+test('a PostgreSQL that is killed is started again, at the same address and with the data', async (t) => {
   const dataDir = await temporaryFolder(t);
   const holder = hold(t, dataDir);
   const { address } = await holder.next();
   await ask(address, 'create table kept as select 7 as n');
   await ask(address, 'checkpoint');
+  await killServer(dataDir, address);
+  await holder.release();
+  assert.deepEqual(await holder.next(), { exited: 'PostgreSQL ended with code 0' });
+});
+
+test('a PostgreSQL that is killed again and again is reported, and its pid file does not stop the next start', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const holder = hold(t, dataDir);
+  const { address } = await holder.next();
+  await ask(address, 'create table kept as select 7 as n');
+  await ask(address, 'checkpoint');
+  for (let restart = 0; restart < 5; restart += 1) await killServer(dataDir, address);
   process.kill(await postmasterOf(dataDir), 'SIGKILL');
   assert.deepEqual(await holder.next(), { exited: 'PostgreSQL ended with SIGKILL' });
   await holder.release();

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import { openPair } from '../setup/fleet/standby.ts';
 import { until } from '../setup/until.ts';
@@ -12,7 +12,7 @@ import { until } from '../setup/until.ts';
 const WORKERS = 3;
 const SOME = 500;
 
-const ends = endings();
+const ends = cleanups();
 const server = await openPair(ends);
 const fleet = await openFleet({ ends, server });
 const { ledger, sql } = fleet;

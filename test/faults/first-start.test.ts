@@ -10,7 +10,7 @@ import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { runCommand } from '../setup/command.ts';
 import { startProgram } from '../setup/fleet/program.ts';
-import { isRoot } from '../setup/holder.ts';
+import { isRoot } from '../setup/embedded-process.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
 
 const run = promisify(execFile);

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { amountOf } from '../setup/amount.ts';
 import { createAuthority } from '../setup/authority.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import type { Exposition } from '../setup/exposition.ts';
 import { until } from '../setup/until.ts';
 import { openHostileFixture, type Fixture, type Store } from './hostile-receivers/fixture.ts';
@@ -32,7 +32,7 @@ const RSS_LIMIT_MIB = 250;
  */
 const CPU_TIMES_AT_MOST = 4;
 
-const ends = endings();
+const ends = cleanups();
 const authority = createAuthority();
 ends.after(async () => authority.remove());
 const receivers = await startReceivers(ends, {

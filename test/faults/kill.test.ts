@@ -8,6 +8,7 @@ import { test, type TestContext } from 'node:test';
 import type { DemoFile } from '../../src/cli/demo.ts';
 import { placeForFixture, startFixture, type Fixture } from '../setup/fixture.ts';
 import { startReceiver } from '../setup/receiver.ts';
+import { postmasterOf } from '../setup/holder.ts';
 import { until } from '../setup/until.ts';
 
 const KILLS = 5;
@@ -129,5 +130,54 @@ test('five kills of the whole server lose no accepted event', async (t: TestCont
   );
   assert.ok(duplicates > 0, 'a kill between the send and the record must show as a duplicate somewhere');
   assert.ok(duplicates <= bound, 'only deliveries in flight or unrecorded may come twice');
+  assert.equal(await fixture.end('SIGTERM'), 0);
+});
+
+test('kills of the embedded PostgreSQL end neither the server nor an accepted event', async (t: TestContext) => {
+  const place = await placeForFixture();
+  t.after(() => place.remove());
+  const receiver = await startReceiver(t);
+  const fixture = await startFixture(place);
+  t.after(() => fixture.end('SIGKILL'));
+  await addWebhooks(fixture.demo, receiver.url);
+  const token = await platformToken(fixture.demo);
+  const { base_url, store_id } = fixture.demo;
+  const accepted: number[] = [];
+  const refusals: string[] = [];
+  let next = 1;
+  const publishOne = async (): Promise<number> => {
+    const id = next++;
+    const body = JSON.stringify({ event: 'customer/created', resource: { id } });
+    const response = await fetch(`${base_url}/stores/${store_id}/events`, {
+      method: 'POST',
+      headers: headers(token),
+      body,
+    });
+    await response.arrayBuffer();
+    if (response.status === 201) accepted.push(id);
+    else
+      refusals.push(
+        `${response.status} ${response.headers.get('retry-after') === null ? 'without' : 'with'} Retry-After`,
+      );
+    return response.status;
+  };
+  for (let kill = 0; kill < 3; kill += 1) {
+    await until(publishOne, (status) => status === 201, PATIENCE_MS);
+    process.kill(await postmasterOf(place.dataDir), 'SIGKILL');
+    await Promise.all(Array.from({ length: 20 }, publishOne));
+    await until(publishOne, (status) => status === 201, PATIENCE_MS);
+  }
+  const arrived = () =>
+    new Set(receiver.got.map(({ path, body }) => `${path} ${(JSON.parse(body.toString()) as { id: number }).id}`));
+  await until(
+    async () =>
+      accepted
+        .flatMap((id) => Array.from({ length: WEBHOOKS }, (_, n) => `/${n} ${id}`))
+        .filter((key) => !arrived().has(key)).length,
+    (missing) => missing === 0,
+    PATIENCE_MS,
+  );
+  t.diagnostic(`accepted ${accepted.length}; refused ${refusals.length}`);
+  assert.deepEqual([...new Set(refusals)], ['503 with Retry-After']);
   assert.equal(await fixture.end('SIGTERM'), 0);
 });

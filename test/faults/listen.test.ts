@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { startTestApp } from '../setup/app.ts';
 import { testDatabase } from '../setup/database.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { freePort } from '../setup/free-port.ts';
 import { personAtTerminal } from '../setup/person-at-terminal.ts';
 import { startReceiver } from '../setup/receiver.ts';
@@ -24,7 +24,7 @@ const EVENTS_AT_ONCE = 5;
 const BEHIND_MAX = 150;
 const APP_MS = 20;
 
-const ends = endings();
+const ends = cleanups();
 const { sql, address } = await testDatabase(ends);
 const port = await freePort();
 const env = { BASE_URL: `http://127.0.0.1:${port}`, API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8' };

@@ -6,8 +6,8 @@ import { runInNewContext } from 'node:vm';
 import { amountOf } from '../setup/amount.ts';
 import { until } from '../setup/until.ts';
 import { openFixture } from './malformed/fixture.ts';
-import { differenceOf, readKept } from './malformed/kept.ts';
-import { storm } from './malformed/storm.ts';
+import { differenceOf, readKept } from './malformed/user-data.ts';
+import { storm } from './malformed/send.ts';
 
 const TOTAL = amountOf('malformed', { all: 100_000, part: 20_000 });
 const WARM_UP = 4_000;

@@ -14,12 +14,12 @@ import { maintainPartitions } from '#db/partitions.ts';
 import { openPool, type Sql } from '#db/pool.ts';
 import { dailyIdOf, dayOf, startOfDay } from '#core/ids.ts';
 import { startDebianServer, type DebianServer } from '../setup/debian-server.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { startEngine, type Engine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-const ends = endings();
+const ends = cleanups();
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 const run = promisify(execFile);
 const TODAY = dayOf(new Date());

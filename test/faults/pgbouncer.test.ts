@@ -9,7 +9,7 @@ import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
 import { checkSessions } from '../../src/cli/doctor/checks/server.ts';
 import { assertFinding } from '../setup/findings.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { startBouncer } from '../setup/fleet/bouncer.ts';
 import { databaseEnvOf, openFleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
@@ -19,7 +19,7 @@ import { until } from '../setup/until.ts';
 const NOTIFIED_WITHIN_MS = 20_000;
 const SOME = 200;
 
-const ends = endings();
+const ends = cleanups();
 const server = await openServer(ends);
 const { DATABASE_URL: directUrl = '', ...user } = databaseEnvOf(server.address);
 const databaseEnv = { ...user, DATABASE_URL: await startBouncer(server.address, ends), DATABASE_DIRECT_URL: directUrl };

@@ -174,5 +174,5 @@ test('a key stays valid after the end of its process', async () => {
 });
 
 test('PostgreSQL had no deadlock', async () => {
-  assert.equal(await fixture.endAll(servers), 0);
+  assert.equal(await fixture.runCleanups(servers), 0);
 });

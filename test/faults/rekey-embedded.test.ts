@@ -7,8 +7,8 @@ import { createSealer } from '#db/seal.ts';
 import { openPool } from '#db/pool.ts';
 import { createStore } from '#stores/store.ts';
 import { runCommand } from '../setup/command.ts';
-import { hold, temporaryFolder } from '../setup/holder.ts';
-import { keyOf, sealWebhooks } from '../setup/sealed.ts';
+import { hold, temporaryFolder } from '../setup/embedded-process.ts';
+import { keyOf, sealWebhooks } from '../setup/sealed-webhooks.ts';
 
 const SHOP = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.com', timeZone: 'UTC' };
 

@@ -9,7 +9,7 @@ import { createSealer, keyIdOf } from '#db/seal.ts';
 import { runCommand } from '../setup/command.ts';
 import { databaseEnvOf, openFleet, type Fleet, type Life, type Settings } from '../setup/fleet/fleet.ts';
 import type { Program } from '../setup/fleet/program.ts';
-import { sealWebhooks } from '../setup/sealed.ts';
+import { sealWebhooks } from '../setup/sealed-webhooks.ts';
 import { until } from '../setup/until.ts';
 
 type Publisher = Awaited<ReturnType<Fleet['startPublisher']>>;

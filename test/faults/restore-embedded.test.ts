@@ -12,10 +12,10 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { runCommand } from '../setup/command.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { commitBefore, treeAt } from '../setup/fleet/older-tree.ts';
 import { startProgram, type Program } from '../setup/fleet/program.ts';
-import { isRoot } from '../setup/holder.ts';
+import { isRoot } from '../setup/embedded-process.ts';
 import { placeForFixture, startFixture, type Fixture, type FixturePlace } from '../setup/fixture.ts';
 import { until } from '../setup/until.ts';
 
@@ -23,7 +23,7 @@ const ROOT = join(import.meta.dirname, '../..');
 /** A migration that changed tables of deliveries. */
 const MIGRATION = 'migrations/0005-delivery-engine.sql';
 
-const ends = endings();
+const ends = cleanups();
 const manual = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
 
 /** The commands of the manual that restore a copy into a new folder, without the one that starts the server there. */

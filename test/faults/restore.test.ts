@@ -15,7 +15,7 @@ import { migrate } from '#db/migrate.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { openPool, type Sql } from '#db/pool.ts';
 import { startDebianServer } from '../setup/debian-server.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { startLoad, type Load } from '../setup/fleet/load.ts';
 import { populate } from '../setup/fleet/population.ts';
@@ -34,7 +34,7 @@ const PATIENCE_MS = 120_000;
 const REFUSED_PERCENT = 5;
 const RESTORED = 'halcyon_restored';
 
-const ends = endings();
+const ends = cleanups();
 const debian = await startDebianServer(ends);
 const folder = await mkdtemp(join(tmpdir(), 'halcyon-restore-'));
 ends.after(() => rm(folder, { recursive: true, force: true }));

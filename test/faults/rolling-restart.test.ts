@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { openFleet, type Life } from '../setup/fleet/fleet.ts';
 import { commitBefore, treeAt } from '../setup/fleet/older-tree.ts';
 import type { Program } from '../setup/fleet/program.ts';
@@ -16,7 +16,7 @@ const PUBLISHERS = 2;
 /** Long, so that no worker takes over: on two cores a heartbeat may be a second late. */
 const LEASE_MS = 6_000;
 
-const ends = endings();
+const ends = cleanups();
 const before = await commitBefore(MIGRATION);
 const skip = before === undefined ? `the history is not here: no commit before ${MIGRATION}` : false;
 

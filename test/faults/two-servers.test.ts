@@ -11,7 +11,7 @@ import { createClient, createPublicClient } from '#identity/oauth/clients/client
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD } from '../security/oauth-server.ts';
 import { testDatabase } from '../setup/database.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { freePort } from '../setup/free-port.ts';
 import { serversOver } from '../setup/server-process.ts';
 
@@ -23,7 +23,7 @@ const VERIFIER = randomBytes(32).toString('base64url');
 type Answer = { status: number; body: Record<string, unknown> };
 type Client = { client_id: string; client_secret?: string };
 
-const ends = endings();
+const ends = cleanups();
 const { sql, address } = await testDatabase(ends);
 
 const [port, otherPort] = [await freePort(), await freePort()];

@@ -6,7 +6,7 @@ import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';
 import { ISSUER } from '../security/oauth-server.ts';
 import { submit } from '../security/page-forms.ts';
-import { grantEndings, type GrantEnding } from '../setup/grant-endings.ts';
+import { grantEndings, type GrantEnding } from '../setup/grant-revocations.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { startWithOwners, type App, type Owner } from '../setup/owners.ts';
 import { until } from '../setup/until.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { submit } from '../security/page-forms.ts';
-import { grantEndings } from '../setup/grant-endings.ts';
+import { grantEndings } from '../setup/grant-revocations.ts';
 import { startWithOwners, type Entry } from '../setup/owners.ts';
 
 const owners = await startWithOwners();

@@ -1,7 +1,7 @@
 /** The changelog of a store: an entry for each change of the store, its members and its webhooks, by any actor. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { startWithPeople } from '../security/people.ts';
+import { startWithPeople } from '../security/api-callers.ts';
 import { itemsOf, type Representation } from '../setup/caller.ts';
 import { internalProperties } from '#catalog/internal-types.ts';
 import { runCommand } from '../setup/command.ts';

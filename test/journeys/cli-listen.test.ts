@@ -7,14 +7,14 @@ import { test } from 'node:test';
 import { verifyDelivery } from '#receiver';
 import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { startTestApp } from '../setup/app.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { QUICK_MS, personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
 const USER = { email: 'owner@example.com', password: 'a long password' };
 
-const ends = endings();
+const ends = cleanups();
 const app = await startTestApp();
 await provideCommandLineClient(app.sql, app.clock.now());
 const person = await personAtTerminal(app.baseUrl, USER, ends);

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { withParameters } from '#identity/oauth/redirect-uri.ts';
 import { startTestApp } from '../setup/app.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { QUICK_MS, personAtTerminal } from '../setup/person-at-terminal.ts';
 import { until } from '../setup/until.ts';
 
@@ -18,7 +18,7 @@ const USER = { email: 'owner@example.com', password: 'a long password' };
 /** The lifetime of an access token is two hours. */
 const PAST_ACCESS_MS = 3 * 3_600_000;
 
-const ends = endings();
+const ends = cleanups();
 const app = await startTestApp({ roles: ['serve'] });
 // Of many processes that start at once, one creates it.
 await Promise.all(Array.from({ length: 4 }, () => provideCommandLineClient(app.sql, app.clock.now())));

@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
 import { runCommand } from '../setup/command.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { startReceiver } from '../setup/receiver.ts';
 
 const KEY = 'whsec_c2VjcmV0IGZvciB0aGUgdGVzdCBvZiB2ZXJpZnk=';
 
-const ends = endings();
+const ends = cleanups();
 const app = await startTestApp();
 const receiver = await startReceiver(ends);
 const folder = await mkdtemp(join(tmpdir(), 'halcyon-verify-'));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ISSUER, REDIRECT } from '../security/oauth-server.ts';
-import { startWithPeople } from '../security/people.ts';
+import { startWithPeople } from '../security/api-callers.ts';
 import { itemsOf } from '../setup/caller.ts';
 
 const people = await startWithPeople();

@@ -28,7 +28,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   trigger: 'test/journeys/cli-listen.test.ts',
   verify: 'test/journeys/cli-verify.test.ts',
   doctor: 'test/journeys/doctor.test.ts',
-  backup: 'test/faults/operator.test.ts',
+  backup: 'test/faults/operating-manual.test.ts',
 };
 
 const folder = await mkdtemp(join(tmpdir(), 'halcyon-commands-'));

@@ -10,11 +10,11 @@ import { readConfig } from '../../src/config/config.ts';
 import { startApp } from '../../src/server/app.ts';
 import { activeResources, leftBehind } from '../runner/leaks.ts';
 import { testDatabase } from '../setup/database.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { freePort } from '../setup/free-port.ts';
 
 test('a server whose port is taken leaves nothing running', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   const [port, metricsPort] = [await freePort(), await freePort()];
   const other = createServer().listen(port, '127.0.0.1');

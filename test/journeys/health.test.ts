@@ -9,7 +9,7 @@ import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { startTestApp } from '../setup/app.ts';
 import { testDatabase } from '../setup/database.ts';
-import { endings, type Endings } from '../setup/endings.ts';
+import { cleanups, type Cleanups } from '../setup/cleanups.ts';
 import { KEY } from '../setup/engine.ts';
 import { scrape } from '../setup/exposition.ts';
 import { freePort } from '../setup/free-port.ts';
@@ -31,7 +31,7 @@ const READY = '200 {"status":"ready"}';
 const unready = (...missing: string[]): string => `503 ${JSON.stringify({ status: 'unready', missing })}`;
 
 /** Starts a process without the API, whose metrics port answers. */
-async function startDeliverer(sql: Sql, ends: Endings): Promise<string> {
+async function startDeliverer(sql: Sql, ends: Cleanups): Promise<string> {
   const port = await freePort();
   const config = readConfig({ METRICS_PORT: String(port), DELIVERY_LEASE_MS: '1000' }, process.cwd());
   const roles: Role[] = ['deliver'];
@@ -92,7 +92,7 @@ test('a process whose tables are older than its code is not ready, but live', as
 });
 
 test('a process that only delivers is ready while the database answers and its lease is valid', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
   const proxy = await startProxy(address, ends);

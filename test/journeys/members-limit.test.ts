@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { faultsOf } from '../setup/caller.ts';
-import { startWithPeople } from '../security/people.ts';
+import { startWithPeople } from '../security/api-callers.ts';
 
 const { call, sql, alpha, adaId, platformToken: token } = await startWithPeople();
 const MEMBERS = `/stores/${alpha}/members`;

@@ -1,7 +1,7 @@
 /** The running server matches /openapi.json: the statuses and parameters of every operation. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { startFurnishedApp } from '../setup/furnished.ts';
+import { startFurnishedApp } from '../setup/app-with-resources.ts';
 
 type Schema = { type?: string; minLength?: number; minimum?: number; xml?: { name: string }; $ref?: string };
 type Parameter = { name: string; in: string; schema: Schema };

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSealer } from '#db/seal.ts';
 import { createBrowser, startAuthorizationServer } from '../security/oauth-server.ts';
-import { createFiller, filled, HTML } from '../setup/filler.ts';
+import { createFiller, filled, HTML } from '../setup/form-filler.ts';
 
 const SECRET_KEY = Buffer.alloc(32, 9);
 const server = await startAuthorizationServer({}, { secretKeys: [SECRET_KEY] });

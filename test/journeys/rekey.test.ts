@@ -12,7 +12,7 @@ import { resealAll } from '#cli/reseal-all.ts';
 import { runCommand } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
 import { databaseEnvOf } from '../setup/fleet/fleet.ts';
-import { keyOf, nextKeyOf, requestOf, sealWebhooks } from '../setup/sealed.ts';
+import { keyOf, nextKeyOf, requestOf, sealWebhooks } from '../setup/sealed-webhooks.ts';
 
 type Row = { id: number; key: Buffer; next: Buffer; request: Buffer; revision: number; modified: Date };
 type Context = { after: (fn: () => Promise<void>) => void };

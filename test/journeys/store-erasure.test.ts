@@ -8,7 +8,7 @@ import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStorePurges } from '#stores/purges-sql.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startTestApp } from '../setup/app.ts';
-import { letAppIn } from '../setup/let-in.ts';
+import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ISSUER } from '../security/oauth-server.ts';
-import { startWithPeople } from '../security/people.ts';
+import { startWithPeople } from '../security/api-callers.ts';
 import { createCaller, itemsOf, type Representation } from '../setup/caller.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';

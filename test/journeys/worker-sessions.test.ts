@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { startCommand } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { until } from '../setup/until.ts';
 
 test('the connections of a worker are named by the id in its leases', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql, address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');
   const { directory, user, password, database } = address;

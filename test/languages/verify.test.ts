@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { promisify } from 'node:util';
 import { shardOf } from '#core/ids.ts';
-import { endings } from '../setup/endings.ts';
+import { cleanups } from '../setup/cleanups.ts';
 import { KEY, startEngine } from '../setup/engine.ts';
 import { resolverOf, startNameServer } from '../setup/name-server.ts';
 import { startReceiver, type Got } from '../setup/receiver.ts';
@@ -20,7 +20,7 @@ const OTHER = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 const NOT_DECODED = ['whsec_', 'whsec_A', 'whsec_QUI', 'whsec_QUJ=', 'whsec_-_-_', 'whsec_QUFB QUFB', 'whsec_é==='];
 const AGE_MS = 10 * 60_000;
 
-const ends = endings();
+const ends = cleanups();
 const folder = await mkdtemp(join(tmpdir(), 'halcyon-verify-'));
 ends.after(() => rm(folder, { recursive: true, force: true }));
 

@@ -5,7 +5,7 @@
  *     npm run test:mutations -- --fresh               the whole set
  *     npm run test:mutations -- --shard 1/4           a quarter of it
  *     npm run test:mutations -- --changed             those changed since the recorded run, and a twelfth of the others
- *     npm run test:mutations -- fence-dropped         these
+ *     npm run test:mutations -- code-used-twice       these
  *
  * That a test passes without the mutation is known from the last `npm test` on the same tree. Any other test,
  * and with `--changed` one whose file or mutation changed, is run alone first. A mutation that is not caught is tried once more.

@@ -1,7 +1,7 @@
 /** From home, by links alone: every resource is found, no link is broken, and each relation is documented. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { inhabit } from '../setup/inhabited.ts';
+import { inhabit } from '../setup/populated-app.ts';
 import { actionsIn, fill, type SirenAction } from './crawl/actions.ts';
 import { readers, type Reader } from './crawl/readers.ts';
 import { walk, type Met } from './crawl/walk.ts';

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { inhabit } from '../setup/inhabited.ts';
+import { inhabit } from '../setup/populated-app.ts';
 import { until } from '../setup/until.ts';
 
 const FOLDER = join(import.meta.dirname, 'golden');

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Type, type TSchema } from 'typebox';
-import { startFurnishedApp } from '../setup/furnished.ts';
+import { startFurnishedApp } from '../setup/app-with-resources.ts';
 import { faultsOf, wrongInError } from './error-shape.ts';
 import { bodiesFor } from './json-texts.ts';
 import { fillIn, operationTable } from './route-table.ts';

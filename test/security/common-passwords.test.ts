@@ -5,7 +5,7 @@ import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { faultsOf } from '../setup/caller.ts';
 import { createBrowser, PASSWORD, readForm } from './oauth-server.ts';
-import { startWithPeople } from './people.ts';
+import { startWithPeople } from './api-callers.ts';
 
 const { call, platformToken, sql, origin, ada, now } = await startWithPeople();
 const COMMON = 'Password123!';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { XMLValidator } from 'fast-xml-parser';
 import { formats } from '#hypermedia/render.ts';
 import { wrongInError, faultsOf } from './error-shape.ts';
-import { isStream, listOf, startWalk, type Answer } from './resource-walk.ts';
+import { isStream, listOf, startWalk, type Answer } from './every-resource.ts';
 
 const { ask, places, readable } = await startWalk();
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { faultsOf, wrongInError } from './error-shape.ts';
-import { listOf, startWalk, type Answer } from './resource-walk.ts';
+import { listOf, startWalk, type Answer } from './every-resource.ts';
 
 const { ask, places, readable } = await startWalk();
 

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { Method } from '#http/route.ts';
 import { formats } from '#hypermedia/render.ts';
 import { faultsOf, wrongInError } from './error-shape.ts';
-import { startWalk, type Answer, type Place } from './resource-walk.ts';
+import { startWalk, type Answer, type Place } from './every-resource.ts';
 
 const { app, ask, places, readable } = await startWalk();
 

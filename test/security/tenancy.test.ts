@@ -4,7 +4,7 @@ import { before, test } from 'node:test';
 import { actionsIn, fill } from '../representations/crawl/actions.ts';
 import { readers } from '../representations/crawl/readers.ts';
 import { walk } from '../representations/crawl/walk.ts';
-import { inhabit } from '../setup/inhabited.ts';
+import { inhabit } from '../setup/populated-app.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
 /** Shared by all stores, or different for each caller under one address. */

@@ -9,8 +9,8 @@ import { createUser } from '#identity/accounts/users.ts';
 import { METHODS } from '#http/route.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
-import { startFurnishedApp } from '../setup/furnished.ts';
-import { letAppIn } from '../setup/let-in.ts';
+import { startFurnishedApp } from '../setup/app-with-resources.ts';
+import { letAppIn } from '../setup/grant-access.ts';
 import { fillIn, resourceTable, routeTable } from './route-table.ts';
 
 /** Part of every name of the other store, so that each answer that shows one of them contains it. */

@@ -3,13 +3,13 @@
  * does all of its work there, in rotation.
  */
 const IN_TURN = [
+  'disable-enable-races',
+  'disable-with-backlog',
   'hostile-receivers',
   'malformed',
-  'natural',
   'publish-kill',
+  'realistic-load',
   'recovery',
-  'switch-off',
-  'switching',
   'worker-kill',
 ] as const;
 

@@ -10,9 +10,9 @@ import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
-import { endings } from './endings.ts';
+import { cleanups } from './cleanups.ts';
 import { freePort } from './free-port.ts';
-import { letAppIn } from './let-in.ts';
+import { letAppIn } from './grant-access.ts';
 
 type Asked = { token?: string; body?: unknown; headers?: Record<string, string> };
 
@@ -76,7 +76,7 @@ async function platformTokenOf(
 export async function startTestApp(
   options: { roles?: Role[]; env?: Record<string, string>; sql?: Sql; clock?: TestClock } = {},
 ): Promise<TestApp> {
-  const ends = endings();
+  const ends = cleanups();
   const sql = options.sql ?? (await testDatabase(ends)).sql;
   const clock = options.clock ?? testClock();
   const port = await freePort();

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { DatabaseAddress } from '#db/pool.ts';
 import { startPostmaster, type Postmaster } from '#db/postmaster.ts';
-import type { Endings } from './endings.ts';
+import type { Cleanups } from './cleanups.ts';
 
 const FOLDER = '/usr/lib/postgresql/15';
 const UNPRIVILEGED = { uid: 65_534, gid: 65_534 };
@@ -24,7 +24,7 @@ export type DebianServer = {
 };
 
 /** Starts a new cluster in a temporary folder, removed with the test. Clusters of the machine are not touched. */
-export async function startDebianServer(ends: Endings, { durable = false } = {}): Promise<DebianServer> {
+export async function startDebianServer(ends: Cleanups, { durable = false } = {}): Promise<DebianServer> {
   const account = process.getuid?.() === 0 ? UNPRIVILEGED : undefined;
   const home = await mkdtemp(join(tmpdir(), 'halcyon-debian-'));
   ends.after(() => rm(home, { recursive: true, force: true }));

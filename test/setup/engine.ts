@@ -22,7 +22,7 @@ import { createNotices } from '#webhooks/notices/notices.ts';
 import { createDisableWebhook, type DisableWebhook } from '#webhooks/disable.ts';
 import { passingClock, type PassingClock } from './clock.ts';
 import { testDatabase } from './database.ts';
-import { endings, type Endings } from './endings.ts';
+import { cleanups, type Cleanups } from './cleanups.ts';
 import { resolverOf } from './name-server.ts';
 
 export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
@@ -94,7 +94,7 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
 });
 
 /** Mails notices by the mail server at that address. */
-function noticesBy(smtpUrl: string, { sql, clock, log, ends }: { sql: Sql; clock: Clock; log: Log; ends: Endings }) {
+function noticesBy(smtpUrl: string, { sql, clock, log, ends }: { sql: Sql; clock: Clock; log: Log; ends: Cleanups }) {
   const mailer = createMailer({ url: smtpUrl, from: 'halcyon@example.com', log });
   const { deactivateAfterSeconds } = defaults;
   const notices = createNotices({ sql, clock, log, mailer, baseUrl: BASE_URL, deactivateAfterSeconds });
@@ -108,14 +108,14 @@ export async function startEngine(
   given: {
     sql?: Sql;
     direct?: Sql;
-    ends?: Endings;
+    ends?: Cleanups;
     secretKey?: Buffer;
     log?: Log;
     resolve?: Resolve;
     smtpUrl?: string;
   } = {},
 ): Promise<Engine> {
-  const ends = given.ends ?? endings();
+  const ends = given.ends ?? cleanups();
   const sql = given.sql ?? (await testDatabase(ends)).sql;
   const clock = passingClock();
   const sealer = createSealer(given.secretKey ?? randomBytes(32));

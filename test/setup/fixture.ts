@@ -5,7 +5,7 @@ import { chmod, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { DemoFile } from '../../src/cli/demo.ts';
-import { COMPILED } from './compiled.ts';
+import { COMPILED } from './child-environment.ts';
 import { freePort } from './free-port.ts';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createBrowser, readForm } from '../security/oauth-server.ts';
 import { runCommand, startCommand, type Ended } from './command.ts';
-import type { Endings } from './endings.ts';
+import type { Cleanups } from './cleanups.ts';
 import { until } from './until.ts';
 
 export type PersonAtTerminal = {
@@ -30,7 +30,7 @@ const LONG_MS = 240_000;
 type User = { email: string; password: string };
 
 /** `user` signs in on the page of `login`. */
-export async function personAtTerminal(server: string, user: User, ends: Endings): Promise<PersonAtTerminal> {
+export async function personAtTerminal(server: string, user: User, ends: Cleanups): Promise<PersonAtTerminal> {
   const home = await mkdtemp(join(tmpdir(), 'halcyon-person-'));
   ends.after(() => rm(home, { recursive: true }));
   const env = { XDG_CONFIG_HOME: home, HALCYON_SERVER: server, PATH: process.env['PATH'] ?? '' };

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { Transform } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { DatabaseAddress } from '#db/pool.ts';
-import type { Endings } from './endings.ts';
+import type { Cleanups } from './cleanups.ts';
 import { until } from './until.ts';
 
 type SocketAddress = Extract<DatabaseAddress, { kind: 'socket' }>;
@@ -31,7 +31,7 @@ const COMMITTED = 'COMMIT\0';
 
 const socketOf = ({ directory }: SocketAddress): string => `${directory}/.s.PGSQL.5432`;
 
-export async function startProxy(address: SocketAddress, ends: Endings): Promise<Proxy> {
+export async function startProxy(address: SocketAddress, ends: Cleanups): Promise<Proxy> {
   const path = socketOf(address);
   const pairs = new Set<readonly [Socket, Socket]>();
   /** Returns whether a response is forwarded. */

@@ -3,7 +3,7 @@ import type { DatabaseAddress, Sql } from '#db/pool.ts';
 import type { Role } from '../../src/server/app.ts';
 import { startTestApp, type TestApp } from './app.ts';
 import { testDatabase } from './database.ts';
-import { endings } from './endings.ts';
+import { cleanups } from './cleanups.ts';
 import { freePort } from './free-port.ts';
 import { serversOver, type ServerProcess } from './server-process.ts';
 import { until } from './until.ts';
@@ -23,7 +23,7 @@ export type PublishFixture = {
   ask: (origin: string, method: string, path: string, asked?: Asked) => Promise<Response>;
   publish: (origin: string, body: unknown, key?: string) => Promise<Published>;
   /** Stops all servers and returns the number of deadlocks; connections report statistics when they close. */
-  endAll: (servers: readonly ServerProcess[]) => Promise<number | undefined>;
+  runCleanups: (servers: readonly ServerProcess[]) => Promise<number | undefined>;
   /** Creates a webhook and returns its id. */
   addWebhook: (origin: string, resource: string) => Promise<number>;
 };
@@ -39,7 +39,7 @@ function eventsOf(status: number, text: string): Published['events'] {
 
 /** `app` is one more server, in the test process, which provides the store and the tokens. */
 export async function openPublishFixture(roles: Role[] = ['serve']): Promise<PublishFixture & { app: TestApp }> {
-  const ends = endings();
+  const ends = cleanups();
   const { sql, address } = await testDatabase(ends);
   const app = await startTestApp({ sql, roles });
   const { baseUrl, storeId, platformToken } = app;
@@ -63,7 +63,7 @@ export async function openPublishFixture(roles: Role[] = ['serve']): Promise<Pub
     storeId,
     ask,
     start: async (port) => startOn(port ?? (await freePort())),
-    endAll: async (servers) => {
+    runCleanups: async (servers) => {
       for (const server of servers) await server.end('SIGTERM');
       const connected = async () =>
         (await sql`select from pg_stat_activity where datname = current_database() and application_name = 'halcyon'`)

@@ -16,7 +16,7 @@ import { createLog } from '#core/log.ts';
 import { dayOf, firstIdOfDay, SHARDS, shardOf } from '#core/ids.ts';
 import { createStore } from '#stores/store.ts';
 import { testDatabase } from './database.ts';
-import { endings } from './endings.ts';
+import { cleanups } from './cleanups.ts';
 
 export type Snapshot = {
   date: string;
@@ -62,7 +62,7 @@ function createDailyAllocator(sql: Sql): IdAllocator {
 }
 
 export async function startRevenue() {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   await addYears(sql);
   let now: Date = YEARS[0];

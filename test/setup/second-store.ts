@@ -2,7 +2,7 @@
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import type { TestApp } from './app.ts';
-import { letAppIn } from './let-in.ts';
+import { letAppIn } from './grant-access.ts';
 
 export async function openSecondStore(fixture: TestApp): Promise<{ storeId: number; token: string }> {
   const { sql, clock, userId } = fixture;

@@ -5,8 +5,8 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { DatabaseAddress } from '#db/pool.ts';
-import { COMPILED } from './compiled.ts';
-import type { Endings } from './endings.ts';
+import { COMPILED } from './child-environment.ts';
+import type { Cleanups } from './cleanups.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -17,7 +17,7 @@ export type ServerProcess = {
 };
 
 /** The driver takes empty host, user and password from the environment. */
-function databaseOf(where: DatabaseAddress): Record<string, string> {
+export function databaseOf(where: DatabaseAddress): Record<string, string> {
   if (where.kind === 'url') return { DATABASE_URL: where.url };
   const { directory, user, password, database } = where;
   return { DATABASE_URL: `postgres:///${database}`, PGHOST: directory, PGUSER: user, PGPASSWORD: password };
@@ -29,7 +29,7 @@ const isOver = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !==
  * Returns a function that starts `halcyon serve --no-deliver` on a port. The processes share one secret key, and end with the
  * test.
  */
-export function serversOver(address: DatabaseAddress, ends: Endings, env: Record<string, string>) {
+export function serversOver(address: DatabaseAddress, ends: Cleanups, env: Record<string, string>) {
   const common = {
     ...databaseOf(address),
     PATH: process.env['PATH'] ?? '',

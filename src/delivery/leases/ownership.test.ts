@@ -4,7 +4,7 @@ import { Registry } from 'prom-client';
 import type { Queryable, Sql } from '#db/pool.ts';
 import { createLog } from '#core/log.ts';
 import { standingClock } from '../../../test/setup/clock.ts';
-import { endings, type Endings } from '../../../test/setup/endings.ts';
+import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { readExposition } from '../../../test/setup/exposition.ts';
 import { until } from '../../../test/setup/until.ts';
@@ -15,7 +15,7 @@ import { beat, takeShards } from './leases-sql.ts';
 /** Heartbeats are sent in real time. Leases expire by a clock that the tests advance. */
 const settings = { leaseMs: 4_000, leaseMarginMs: 1_000, beatMs: 40 };
 
-function startOwner(sql: Sql, workerId: number, ends: Endings) {
+function startOwner(sql: Sql, workerId: number, ends: Cleanups) {
   const held = new Set<number>();
   const lost: number[] = [];
   const registry = new Registry();
@@ -74,7 +74,7 @@ async function countsOf(sql: Sql): Promise<Record<string, number>> {
 }
 
 test('one worker takes all shards, a second one half of them, and the shards of a leaving worker come back', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   const first = startOwner(sql, 1, ends);
   await holds(first.held, 256);
@@ -96,7 +96,7 @@ test('one worker takes all shards, a second one half of them, and the shards of 
 });
 
 test('the shards of a worker whose counter stands still are taken, with a higher fencing token', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   await addSilentRival(sql);
   const owner = startOwner(sql, 1, ends);
@@ -119,7 +119,7 @@ test('the shards of a worker whose counter stands still are taken, with a higher
 });
 
 test('a worker that cannot confirm its heartbeat gives up before another may take over, and recovers by itself', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   const { held, ownership, counted, clock } = startOwner(sql, 1, ends);
   await holds(held, 256);
@@ -146,7 +146,7 @@ test('a worker that cannot confirm its heartbeat gives up before another may tak
 });
 
 test('a report about an earlier ownership does not end the present one', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   const { held, ownership, lost } = startOwner(sql, 1, ends);
   await holds(held, 256);
@@ -158,7 +158,7 @@ test('a report about an earlier ownership does not end the present one', async (
 });
 
 test('a shard whose owner changed in the table is lost at the next heartbeat', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   const { held, lost } = startOwner(sql, 1, ends);
   await holds(held, 256);
@@ -171,7 +171,7 @@ test('a shard whose owner changed in the table is lost at the next heartbeat', a
 });
 
 test('ten long statements in the pool end no lease', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   const { held, lost, clock } = startOwner(sql, 1, ends);
   await holds(held, 256);
@@ -197,7 +197,7 @@ test('ten long statements in the pool end no lease', async () => {
 });
 
 test('a heartbeat does not wait for a take-over that waits for a lock', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   await addSilentRival(sql);
   const owner = startOwner(sql, 1, ends);
@@ -226,7 +226,7 @@ test('a heartbeat does not wait for a take-over that waits for a lock', async ()
 });
 
 test('a locked shard row does not keep other shards from their new owner', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   await addSilentRival(sql);
   const vanished = await sql.reserve();
@@ -247,7 +247,7 @@ test('a locked shard row does not keep other shards from their new owner', async
 });
 
 test('a stopping worker takes no more shards', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   const { held, ownership } = startOwner(sql, 1, ends);
   await holds(held, 256);
@@ -259,7 +259,7 @@ test('a stopping worker takes no more shards', async () => {
 });
 
 test('a worker whose heartbeat resumes before a take-over keeps its shards', async () => {
-  const { sql } = await testDatabase(endings());
+  const { sql } = await testDatabase(cleanups());
   await sql`insert into worker (id, beat, date_started) values (9, 5, now())`;
   await sql`update shard_lease set owner = 9, fence = 7 where shard in (1, 2)`;
   await beat(sql, 9, new Date());
@@ -269,7 +269,7 @@ test('a worker whose heartbeat resumes before a take-over keeps its shards', asy
 });
 
 test('shards of an owner without a worker row are taken like those of a dead worker', async () => {
-  const ends = endings();
+  const ends = cleanups();
   const { sql } = await testDatabase(ends);
   await sql`update shard_lease set owner = 9, fence = 7 where shard = 3`;
   const { held, ownership, clock } = startOwner(sql, 1, ends);

@@ -96,8 +96,9 @@ export async function findSession(
 ): Promise<{ userId: number; email: string } | undefined> {
   const [row] = await sql<{ userId: number; email: string }[]>`
     select s.user_id as "userId", u.email
-    from session s join users u on u.id = s.user_id
-    where s.hash = ${hash} and s.date_expires > ${now} and u.date_disabled is null
+    from (select * from session where hash = ${hash} offset 0) as s
+      cross join lateral (select * from users where id = s.user_id offset 0) as u
+    where s.date_expires > ${now} and u.date_disabled is null
   `;
   return row;
 }

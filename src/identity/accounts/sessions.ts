@@ -44,7 +44,7 @@ export function createSessions(deps: { sql: Sql; authUrl: string; lifetimeDays: 
   return {
     find: async (request) => {
       const hash = presented(request);
-      const found = hash === undefined ? undefined : await findSession(deps.sql, hash, request.now);
+      const found = hash === undefined ? undefined : await findSession(deps.sql.reads, hash, request.now);
       return hash === undefined || found === undefined ? null : { ...found, id: hash.toString('hex') };
     },
     start: async (sql, userId, now) => {

@@ -1,8 +1,9 @@
-/** Authenticates requests by bearer token (RFC 6750), with a lookup per request. */
+/** Authenticates requests by bearer token (RFC 6750); each is looked up after its request arrived. */
+import { createLookup } from '#db/lookup.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
-import { findBearer, touchGrant, type BearerRow, type GrantStatus } from './oauth-sql.ts';
+import { findBearers, touchGrant, type BearerRow, type GrantStatus } from './oauth-sql.ts';
 import { hashToken, looksLike } from './tokens.ts';
 
 const INVALID = 'The access token provided is invalid';
@@ -49,10 +50,18 @@ async function touch(sql: Sql, { grantId, used }: BearerRow, now: Date): Promise
  */
 export type Bearer = (token: string, now: Date) => Promise<Principal>;
 
-/** One statement per request and no cache; once per hour and grant a second statement, which updates "last used". */
+/**
+ * Concurrent requests share a statement, and there is no cache; once per hour and grant a second statement updates "last used".
+ */
 export function createBearer({ sql }: { sql: Sql }): Bearer {
+  const find = createLookup((hashes) =>
+    findBearers(
+      sql.reads,
+      hashes.map((hash) => Buffer.from(hash, 'base64')),
+    ),
+  );
   return async (token, now) => {
-    const row = looksLike('accessToken', token) ? await findBearer(sql, hashToken(token)) : undefined;
+    const row = looksLike('accessToken', token) ? await find(hashToken(token).toString('base64')) : undefined;
     if (row === undefined || !isInEffect(row)) throw invalidToken(INVALID);
     if (now >= row.expires) throw invalidToken(EXPIRED);
     await touch(sql, row, now);

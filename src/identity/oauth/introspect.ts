@@ -55,7 +55,7 @@ export function createIntrospect(deps: Deps): RawHandler {
     const { token } = form;
     if (token === undefined) throw new TokenRefusal(tokenErrors.noToken);
     const hasKnownPrefix = looksLike('accessToken', token) || looksLike('refreshToken', token);
-    const row = hasKnownPrefix ? await findIntrospected(deps.sql, hashToken(token)) : undefined;
+    const row = hasKnownPrefix ? await findIntrospected(deps.sql.reads, hashToken(token)) : undefined;
     return jsonAnswer(200, isActive(row, visibility, request.now) ? describe(row, deps.issuer) : { active: false });
   });
 }

@@ -70,6 +70,15 @@ export type GrantStatus = {
 };
 
 /**
+ * Returns the joins of a grant `g`, its client `c` and its user `u` to a row `t` with `grant_id`. Each row is looked up by its key
+ * (`offset 0`): statements that were planned when the tables were empty joined all their rows, and read 120,000 pages for a token.
+ */
+export const grantJoins = (sql: Queryable) => sql`
+  cross join lateral (select * from access_grant where id = t.grant_id offset 0) as g
+  cross join lateral (select * from client where id = g.client offset 0) as c
+  left join lateral (select * from users where id = g.user_id offset 0) as u on true`;
+
+/**
  * Returns the columns of `GrantStatus`, for a grant `g`, its client `c` and its user `u`, which is null for a grant of
  * the platform.
  */
@@ -87,17 +96,25 @@ const grantStatusColumns = (sql: Queryable) => sql`
 export type BearerRow = GrantStatus & { expires: Date; used: Date | null };
 
 /**
- * Returns the current state of an access token's grant. There is no cache, so a revocation or a lost membership takes
- * effect with the next request in every process.
+ * Returns the current state of the grant of each access token, in the order of the hashes; undefined for an unknown one. There is
+ * no cache, so a revocation or a lost membership takes effect with the next request in every process.
  */
-export async function findBearer(sql: Queryable, hash: Buffer): Promise<BearerRow | undefined> {
-  const [row] = await sql<BearerRow[]>`
-    select ${grantStatusColumns(sql)}, t.date_expires as expires, g.date_used as used
-    from access_token t join access_grant g on g.id = t.grant_id join client c on c.id = g.client
-      left join users u on u.id = g.user_id
-    where t.hash = ${hash}
+export async function findBearers(
+  sql: Queryable,
+  hashes: readonly Buffer[],
+): Promise<readonly (BearerRow | undefined)[]> {
+  const rows = await sql<(BearerRow & { at: number })[]>`
+    select found.*, asked.at
+    from unnest(${hashes}::bytea[]) with ordinality as asked (hash, at)
+      cross join lateral (
+        select ${grantStatusColumns(sql)}, t.date_expires as expires, g.date_used as used
+        from access_token t ${grantJoins(sql)}
+        where t.hash = asked.hash
+        offset 0
+      ) as found
   `;
-  return row;
+  const found = new Map(rows.map((row) => [row.at, row]));
+  return hashes.map((_, index) => found.get(index + 1));
 }
 
 /** Updates "last used" of the grant; of concurrent requests, one writes. */
@@ -126,8 +143,7 @@ export async function findIntrospected(sql: Queryable, hash: Buffer): Promise<In
       select grant_id, date_expires, true as is_access from access_token where hash = ${hash}
       union all
       select grant_id, date_expires, false from refresh_token where hash = ${hash} and rotated_at is null
-    ) as t join access_grant g on g.id = t.grant_id join client c on c.id = g.client
-      left join users u on u.id = g.user_id
+    ) as t ${grantJoins(sql)}
   `;
   return row;
 }

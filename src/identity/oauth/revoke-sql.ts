@@ -26,7 +26,8 @@ export async function revokeGrant(sql: Queryable, grantId: number, now: Date): P
 /** Returns the grant of a client's refresh token, including a rotated or expired one. */
 export async function grantOfRefreshToken(sql: Queryable, hash: Buffer, client: number): Promise<number | undefined> {
   const [row] = await sql<{ grantId: number }[]>`
-    select g.id as "grantId" from refresh_token r join access_grant g on g.id = r.grant_id
+    select g.id as "grantId"
+    from refresh_token r cross join lateral (select * from access_grant where id = r.grant_id offset 0) as g
     where r.hash = ${hash}
       and g.client = ${client}
   `;

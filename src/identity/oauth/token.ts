@@ -37,7 +37,7 @@ export function createTokenEndpoint(
       form,
       authenticate: (find) => authenticate(request, form, find),
       refuse: async (fault) => {
-        await authenticate(request, form, (claim) => findAuthenticatedClient(rest.sql, claim));
+        await authenticate(request, form, (claim) => findAuthenticatedClient(rest.sql.reads, claim));
         throw new TokenRefusal(fault);
       },
       origin: originOf(request),

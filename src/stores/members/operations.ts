@@ -85,7 +85,7 @@ const createAdd = (deps: Deps): Operation =>
     summary: 'Adds a person to the store; for signed-in owners and the scope platform',
     access: 'owner',
     input: newMember,
-    admit: async (request) => void (await storeOf(deps.sql, request)),
+    admit: async (request) => void (await storeOf(deps.sql.reads, request)),
     prepare: (request) => findNewMember(deps, request),
     make: async (tx, request, userId) => {
       const { role } = request.body;
@@ -135,7 +135,7 @@ export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'rea
       properties: MEMBER_PROPERTIES,
       handle: async (request) => {
         const key = storeOfAddress(request);
-        await storeOf(sql, request);
+        await storeOf(sql.reads, request);
         const [rows, total] = await Promise.all([
           listMembers(sql, key, request.listing),
           countMembers(sql, key, request.listing),

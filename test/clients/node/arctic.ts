@@ -2,7 +2,7 @@
 // docs
 import { CodeChallengeMethod, generateCodeVerifier, generateState, OAuth2Client } from 'arctic';
 // end
-import { call, type Walk } from '../walk.ts';
+import { call, type Walk } from '../oauth-flow.ts';
 
 export const walk: Walk = async ({ issuer, clientId, clientSecret, redirectUri, visit, store }) => {
   // docs

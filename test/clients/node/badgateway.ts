@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { generateCodeVerifier, OAuth2Client, OAuth2Fetch } from '@badgateway/oauth2-client';
 // end
-import { call, type Method, type Walk } from '../walk.ts';
+import { call, type Method, type Walk } from '../oauth-flow.ts';
 
 const methods = {
   basic: { authenticationMethod: 'client_secret_basic' },

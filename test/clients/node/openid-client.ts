@@ -2,7 +2,7 @@
 // docs
 import * as client from 'openid-client';
 // end
-import { statusOf, type Walk } from '../walk.ts';
+import { statusOf, type Walk } from '../oauth-flow.ts';
 
 export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redirectUri, visit, store }) => {
   const authentication = {

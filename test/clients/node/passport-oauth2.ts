@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import passport from 'passport';
 import OAuth2Strategy from 'passport-oauth2';
 // end
-import { call, type Walk } from '../walk.ts';
+import { call, type Walk } from '../oauth-flow.ts';
 
 type Tokens = { accessToken: string; refreshToken: string };
 /** The properties that Express and its session would add to a request. */

@@ -1,7 +1,7 @@
 /** Clients that register themselves (RFC 7591), with a registration token of the operator. */
 import * as client from 'openid-client';
 import * as oauth from 'oauth4webapi';
-import type { App } from '../walk.ts';
+import type { App } from '../oauth-flow.ts';
 
 export type Registered = { clientId: string; clientSecret: string };
 type Registering = { app: App; initialAccessToken: string; name: string };

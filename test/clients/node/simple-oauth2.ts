@@ -3,7 +3,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { AuthorizationCode } from 'simple-oauth2';
 // end
-import { call, type Walk } from '../walk.ts';
+import { call, type Walk } from '../oauth-flow.ts';
 
 export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redirectUri, visit, store }) => {
   const authorizationMethod = method === 'basic' ? 'header' : 'body';

@@ -4,7 +4,7 @@ import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Endings } from '../../setup/endings.ts';
+import type { Cleanups } from '../../setup/cleanups.ts';
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../../..');
@@ -15,7 +15,7 @@ const BESIDE = ['express', 'fastify', 'hono', '@hono/node-server', '@types/expre
 export type Packed = { size: number; unpackedSize: number; files: { path: string; size: number }[] };
 
 /** Packs by npm, and returns a folder that has the package installed, the examples, and their frameworks. */
-export async function installPacked(ends: Endings): Promise<{ folder: string; packed: Packed }> {
+export async function installPacked(ends: Cleanups): Promise<{ folder: string; packed: Packed }> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-receiver-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));
   const npm = process.env['npm_execpath'];

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { Sql } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
-import type { Endings } from '../../setup/endings.ts';
+import type { Cleanups } from '../../setup/cleanups.ts';
 import { scrape, type Exposition } from '../../setup/exposition.ts';
 import { openFleet, type Settings } from '../../setup/fleet/fleet.ts';
 import { freePort } from '../../setup/free-port.ts';
@@ -39,7 +39,7 @@ async function inTurn<T, R>(items: readonly T[], atOnce: number, work: (item: T)
   return results;
 }
 
-export async function openHostileFixture(ends: Endings, env: Settings): Promise<Fixture> {
+export async function openHostileFixture(ends: Cleanups, env: Settings): Promise<Fixture> {
   const fleet = await openFleet({ ends, leaseMs: 10_000, slots: 1_024 });
   const { sql } = fleet;
   const publisher = await freePort();

@@ -1,7 +1,7 @@
 /** The receivers' process, and the addresses of each of them. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import type { Endings } from '../../setup/endings.ts';
+import type { Cleanups } from '../../setup/cleanups.ts';
 import { KINDS, NAMES } from './kinds.ts';
 import type { Given, Ports, Seen } from './receivers-process.ts';
 
@@ -23,7 +23,7 @@ export type Receivers = {
 const urlsAt = (who: number, kind: number, count: number, port: number, scheme = 'http'): string[] =>
   Array.from({ length: count }, (_, n) => `${scheme}://127.${who}.${kind}.${n + 1}:${port}/hook`);
 
-function startProcess(ends: Endings) {
+function startProcess(ends: Cleanups) {
   const child = fork(new URL(import.meta.resolve('./receivers-process.ts')));
   const ended = once(child, 'exit');
   ends.after(async () => {
@@ -39,7 +39,7 @@ function startProcess(ends: Endings) {
 }
 
 /** Two processes: the load of the hostile ones would otherwise delay the measured ones. */
-export async function startReceivers(ends: Endings, given: Omit<Given, 'isHostile'>): Promise<Receivers> {
+export async function startReceivers(ends: Cleanups, given: Omit<Given, 'isHostile'>): Promise<Receivers> {
   const [askHostile, askTame] = [startProcess(ends), startProcess(ends)];
   const hostile = await askHostile<Ports>({ ...given, isHostile: true });
   const tame = await askTame<Ports>({ ...given, isHostile: false });

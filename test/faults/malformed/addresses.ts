@@ -1,7 +1,7 @@
 /** Addresses that do not exist, or that are spelled in an unsafe way: paths and queries. */
 import * as fc from 'fast-check';
 import type { Fixture, Spot } from './fixture.ts';
-import { listed } from './listed.ts';
+import { listed } from './text-list.ts';
 import { messageOf, type Message } from './message.ts';
 
 const NUMBERS = listed(

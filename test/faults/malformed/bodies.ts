@@ -2,7 +2,7 @@
 import * as fc from 'fast-check';
 import { bodiesFor, noise } from '../../security/json-texts.ts';
 import type { Fixture, Spot } from './fixture.ts';
-import { listed } from './listed.ts';
+import { listed } from './text-list.ts';
 import { messageOf, type Message } from './message.ts';
 
 /** Bytes that are invalid in UTF-8: stray bytes, overlong spellings, surrogates, too high; and marks of other encodings. */

@@ -1,7 +1,7 @@
 /** The targets of malformed requests: every operation of every route, with ids of existing objects. */
 import type { TSchema } from 'typebox';
 import { formats } from '#hypermedia/render.ts';
-import { startFurnishedApp, type FurnishedApp } from '../../setup/furnished.ts';
+import { startFurnishedApp, type FurnishedApp } from '../../setup/app-with-resources.ts';
 import { createBrowser } from '../../security/oauth-server.ts';
 import { fillIn, operationTable, routeTable } from '../../security/route-table.ts';
 

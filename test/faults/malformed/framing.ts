@@ -1,7 +1,7 @@
 /** Input that is barely HTTP: each on a connection of its own, because the start of a next request would be ambiguous. */
 import * as fc from 'fast-check';
 import type { Fixture, Spot } from './fixture.ts';
-import { listed } from './listed.ts';
+import { listed } from './text-list.ts';
 import { raw, type Message } from './message.ts';
 
 const METHODS = [

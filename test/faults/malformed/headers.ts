@@ -1,7 +1,7 @@
 /** Headers that are empty, too long or malformed. The rest of the request is valid. */
 import * as fc from 'fast-check';
 import type { Header, Fixture } from './fixture.ts';
-import { listed } from './listed.ts';
+import { listed } from './text-list.ts';
 import { messageOf, type Message } from './message.ts';
 
 /** The bytes that a header may contain (RFC 9110 §5.5): visible characters, blanks, and bytes above. */

@@ -1,6 +1,6 @@
 /** Follows every link from home, in one format, and records what it found. */
 import assert from 'node:assert/strict';
-import type { Inhabited } from '../../setup/inhabited.ts';
+import type { Inhabited } from '../../setup/populated-app.ts';
 import type { Reader, Seen } from './readers.ts';
 
 export type Met = { pages: Map<string, string>; rels: Set<string> };

@@ -5,9 +5,9 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Endings } from '../endings.ts';
+import type { Cleanups } from '../cleanups.ts';
 import { freePort } from '../free-port.ts';
-import { isRoot, UNPRIVILEGED } from '../holder.ts';
+import { isRoot, UNPRIVILEGED } from '../embedded-process.ts';
 import { until } from '../until.ts';
 import type { SocketAddress } from './server.ts';
 
@@ -23,7 +23,7 @@ async function answers(port: number): Promise<boolean> {
 }
 
 /** Returns the address of the database through it. */
-export async function startBouncer(address: SocketAddress, ends: Endings): Promise<string> {
+export async function startBouncer(address: SocketAddress, ends: Cleanups): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-bouncer-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));
   await chmod(folder, 0o755);

@@ -11,7 +11,7 @@ import type { TestContext } from 'node:test';
 import { migrate } from '#db/migrate.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { openPool, type Sql } from '#db/pool.ts';
-import { endings, type Endings } from '../endings.ts';
+import { cleanups, type Cleanups } from '../cleanups.ts';
 import { freePort } from '../free-port.ts';
 import { until } from '../until.ts';
 import { auditCounts, recordedAttempts, startAudit, strangeArrivals, strangeWrites } from './audit.ts';
@@ -33,7 +33,7 @@ export type Life = Program & { life: string };
 export type Settings = Readonly<Record<string, string>>;
 
 export type Fleet = {
-  ends: Endings;
+  ends: Cleanups;
   server: OwnServer;
   /** The test's own connections, whose writes are no worker's. */
   sql: Sql;
@@ -55,7 +55,7 @@ export type Fleet = {
 
 type Given = {
   /** Cleanups run after those registered here before. */
-  ends?: Endings;
+  ends?: Cleanups;
   /** Another server instead of its own. */
   server?: OwnServer;
   /** The database address of the processes: the server itself, or a proxy before it. */
@@ -140,7 +140,7 @@ function named(life: string, env: Settings): Record<string, string> {
 
 /** Opens the fleet without workers and publishers, over a migrated database with stores on many shards. */
 export async function openFleet(given: Given = {}): Promise<Fleet> {
-  const ends = given.ends ?? endings();
+  const ends = given.ends ?? cleanups();
   const server = given.server ?? (await openServer(ends));
   const sql = openPool(server.address, { connections: 4, applicationName: 'test' });
   ends.after(() => sql.end({ timeout: 0 }));

@@ -7,7 +7,7 @@ import { mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Endings } from '../endings.ts';
+import type { Cleanups } from '../cleanups.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const run = promisify(execFile);
@@ -24,7 +24,7 @@ export async function commitBefore(path: string): Promise<string | undefined> {
 }
 
 /** Returns the folder, removed at the end. */
-export async function treeAt(commit: string, ends: Endings): Promise<string> {
+export async function treeAt(commit: string, ends: Cleanups): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-older-'));
   ends.after(() => rm(folder, { recursive: true, force: true }));
   const archive = join(folder, 'tree.tar');

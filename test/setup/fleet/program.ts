@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { COMPILED } from '../compiled.ts';
+import { COMPILED } from '../child-environment.ts';
 
 export type Program = {
   pid: number;

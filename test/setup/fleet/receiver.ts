@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { KEY } from '../engine.ts';
 import { startReceiver } from '../receiver.ts';
-import type { Endings } from '../endings.ts';
+import type { Cleanups } from '../cleanups.ts';
 import { lifeIn, type Arrival, type Ledger } from './ledger.ts';
 
 const ANSWER_MS = 200;
@@ -24,7 +24,7 @@ function statusOf(attempt: number): number {
 const isSigned = (life: string, headers: IncomingHttpHeaders, body: Buffer): boolean =>
   headers[`${life}-webhook-signature`] === createHmac('sha256', KEY).update(body).digest('hex');
 
-async function receiveAt(ledger: Ledger, ends: Endings): Promise<string> {
+async function receiveAt(ledger: Ledger, ends: Cleanups): Promise<string> {
   const receiver = await startReceiver(ends);
   receiver.answer(({ path, headers, body, atMs }, response) => {
     // The bodies are not needed again, and there are hundred thousands.
@@ -57,6 +57,6 @@ async function receiveAt(ledger: Ledger, ends: Endings): Promise<string> {
 }
 
 /** Returns its origins. A body is JSON with an `id`. */
-export function receiveInto(ledger: Ledger, ends: Endings): Promise<string[]> {
+export function receiveInto(ledger: Ledger, ends: Cleanups): Promise<string[]> {
   return Promise.all(Array.from({ length: ORIGINS }, () => receiveAt(ledger, ends)));
 }

@@ -6,8 +6,8 @@ import { findPackage, usableBinaries } from '#db/binaries.ts';
 import { openCluster, OWNER } from '#db/cluster.ts';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { startPostmaster, type Postmaster } from '#db/postmaster.ts';
-import type { Endings } from '../endings.ts';
-import { ended, isRoot, UNPRIVILEGED } from '../holder.ts';
+import type { Cleanups } from '../cleanups.ts';
+import { ended, isRoot, UNPRIVILEGED } from '../embedded-process.ts';
 
 export type SocketAddress = Extract<DatabaseAddress, { kind: 'socket' }>;
 
@@ -56,7 +56,7 @@ export async function killWhole(postmaster: Postmaster): Promise<void> {
  * environment first, say.
  */
 export async function openServer(
-  ends: Endings,
+  ends: Cleanups,
   { settings = {}, binaries, prepare }: ServerOptions = {},
 ): Promise<OwnServer> {
   const account = isRoot ? UNPRIVILEGED : undefined;

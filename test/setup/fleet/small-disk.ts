@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { cp, mkdir, open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Endings } from '../endings.ts';
+import type { Cleanups } from '../cleanups.ts';
 
 const run = promisify(execFile);
 const PAGE_BYTES = 4_096;
@@ -29,7 +29,7 @@ export type SmallDisk = {
  * log stays where it is, as on a separate volume: if that is full PostgreSQL ends, and does not
  * start before there is space.
  */
-export async function moveToSmallDisk(data: string, megabytes: number, ends: Endings): Promise<SmallDisk> {
+export async function moveToSmallDisk(data: string, megabytes: number, ends: Cleanups): Promise<SmallDisk> {
   const tables = join(data, 'base');
   const before = `${tables}.before`;
   await rename(tables, before);

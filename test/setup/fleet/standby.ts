@@ -7,8 +7,8 @@ import { promisify } from 'node:util';
 import { openPool } from '#db/pool.ts';
 import { startPostmaster } from '#db/postmaster.ts';
 import { startDebianServer } from '../debian-server.ts';
-import type { Endings } from '../endings.ts';
-import { isRoot, UNPRIVILEGED } from '../holder.ts';
+import type { Cleanups } from '../cleanups.ts';
+import { isRoot, UNPRIVILEGED } from '../embedded-process.ts';
 import { until } from '../until.ts';
 import { killWhole, type OwnServer } from './server.ts';
 
@@ -24,7 +24,7 @@ async function lead(link: string, home: string): Promise<void> {
 }
 
 /** The server; its start after a kill is the promotion of its standby. */
-export async function openPair(ends: Endings): Promise<OwnServer> {
+export async function openPair(ends: Cleanups): Promise<OwnServer> {
   const primary = await startDebianServer(ends, { durable: true });
   const home = await mkdtemp(join(tmpdir(), 'halcyon-standby-'));
   ends.after(() => rm(home, { recursive: true, force: true, maxRetries: 3 }));

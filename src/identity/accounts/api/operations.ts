@@ -102,7 +102,7 @@ export function createUserOperations(deps: Deps): Record<'list' | 'create' | 're
       summary: 'Returns a user',
       handle: async (request) => {
         const id = parseId(request.params['user_id'] ?? '');
-        const user = id !== undefined && reachesUser(request.principal, id) ? await findUser(sql, id) : undefined;
+        const user = id !== undefined && reachesUser(request.principal, id) ? await findUser(sql.reads, id) : undefined;
         if (user === undefined) throw notFound('user');
         return { status: 200, document: userDocument(user, { ...request, baseUrl }) };
       },

@@ -8,7 +8,7 @@ import { insertPlatformToken } from './grants-sql.ts';
 const SCOPE = 'platform';
 
 export const grantPlatform: GrantHandler = async ({ sql, authenticate, form, lifetimes, now }) => {
-  const client = await authenticate((claim) => findAuthenticatedClient(sql, claim));
+  const client = await authenticate((claim) => findAuthenticatedClient(sql.reads, claim));
   if (!client.isTrusted) throw new TokenRefusal(tokenErrors.unauthorizedClient);
   if (form.scope !== undefined && form.scope !== SCOPE) throw new TokenRefusal(tokenErrors.invalidScope);
   const { value, stored } = issueAccessToken(now, lifetimes);

@@ -39,9 +39,13 @@ export async function findClientWithCode(
     select ${clientColumns(sql)}, g.client, g.id as "grantId", g.scope, g.store_id as "storeId",
       a.redirect_uri as "redirectUri", a.code_challenge as "codeChallenge", a.date_expires as expires,
       a.used_at is not null as used, g.date_revoked is not null as revoked, u.date_disabled is not null as disabled
-    from client c left join (
-      authorization_code a join access_grant g on g.id = a.grant_id join users u on u.id = g.user_id
-    ) on a.hash = ${hash}
+    from client c left join lateral (
+      select * from authorization_code where hash = ${hash} offset 0
+    ) as a on true left join lateral (
+      select * from access_grant where id = a.grant_id offset 0
+    ) as g on true left join lateral (
+      select * from users where id = g.user_id offset 0
+    ) as u on true
     where ${isClientAuthenticated(sql, claim)}
   `;
   return row && { client: row, code: row.grantId === null ? undefined : row };
@@ -80,7 +84,8 @@ export type Refreshed =
  * Refreshes a grant in one statement, which also authenticates the client; undefined if the client is not authenticated.
  * A separate statement for authentication took 270–370 µs of server time per refresh instead of 215–290.
  *
- * It locks the token's row first, so that concurrent refreshes agree on the time of rotation. For the outcome `issued` it
+ * It finds and locks the token's row first, so that concurrent refreshes agree on the time of rotation, and so that the statement
+ * does not read all grants of the client: with 500 of them, before statistics were collected, that took 700 µs. For the outcome `issued` it
  * inserts the access token and either extends the refresh token's expiry (stable) or marks it rotated and inserts its
  * successor, unless a retry finds one, perhaps from a process with another key; `successor` is the hash of the one stored.
  *
@@ -121,10 +126,16 @@ export async function refreshGrant(
         ) then 'ended'
         when not ${refresh.scope}::text[] <@ array[g.scope, 'store_id_' || g.store_id] then 'out of scope'
         else 'issued' end as outcome
-      from caller, refresh_token r join access_grant g on g.id = r.grant_id join users u on u.id = g.user_id
-      where r.hash = ${refresh.hash} and r.date_expires > ${refresh.now}
-        and g.client = caller.id
-      for update of r
+      from caller cross join lateral (
+        select grant_id, rotated_at, date_expires from refresh_token
+        where hash = ${refresh.hash}
+        offset 0 for update
+      ) as r cross join lateral (
+        select * from access_grant where id = r.grant_id offset 0
+      ) as g cross join lateral (
+        select * from users where id = g.user_id offset 0
+      ) as u
+      where r.date_expires > ${refresh.now} and g.client = caller.id
     ), kept as (
       update refresh_token r set
         rotated_at = case when found.rotates then ${refresh.now}::timestamptz end,
@@ -164,9 +175,12 @@ export async function insertPlatformToken(
     with locked as (
       select id from client where id = ${platform.client} and date_deleted is null for share
     ), standing as (
-      select g.id from locked join access_grant g on g.client = locked.id
-      where g.scope = 'platform' and g.date_revoked is null
-      order by g.id limit 1
+      select min(g.id) as id from locked cross join lateral (
+        select id from access_grant
+        where client = locked.id and scope = 'platform' and date_revoked is null
+        offset 0
+      ) as g
+      having min(g.id) is not null
     ), made as (
       insert into access_grant (id, client, scope, date_created)
       select nextval('id_n'), id, 'platform', ${platform.now} from locked where not exists (select from standing)

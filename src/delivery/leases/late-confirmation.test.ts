@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Registry } from 'prom-client';
+import { systemClock } from '#core/clock.ts';
+import { createLog } from '#core/log.ts';
+import { cleanups } from '../../../test/setup/cleanups.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
+import { until } from '../../../test/setup/until.ts';
+import { createShardMetrics } from '../metrics/shards.ts';
+import { Ownership } from './ownership.ts';
+
+/** A heartbeat is valid for 200 ms; the worker waits much longer for its confirmation. */
+const settings = { workerId: 1, leaseMs: 10_000, leaseMarginMs: 9_800, beatMs: 40 };
+
+test('shards taken before a lapse of the lease are not used after it: another worker may have owned them meanwhile', async () => {
+  const ends = cleanups();
+  const { sql } = await testDatabase(ends);
+  const held = new Set<number>();
+  const ownership = new Ownership({
+    direct: sql,
+    clock: systemClock,
+    log: createLog('silent'),
+    settings,
+    metrics: createShardMetrics(new Registry()),
+    onGained: (shards) => shards.forEach((shard) => held.add(shard)),
+    onLost: (shards) => shards.forEach((shard) => held.delete(shard)),
+    drain: async (shards) => [...shards],
+    onKept: () => {},
+    isRecording: () => false,
+  });
+  await sql`update shard_lease set owner = 1, fence = 7 where shard = 3`;
+  // The take-over waits for a lock that this test holds.
+  await sql.unsafe(`
+    create function waits() returns trigger language plpgsql as
+      $$ begin perform pg_advisory_xact_lock(7); return null; end $$;
+    create trigger waits before update on shard_lease for each statement execute function waits()`);
+  const advisory = await sql.reserve();
+  await advisory`select pg_advisory_lock(7)`;
+  ends.after(() => ownership.stop());
+  ownership.start();
+  await until(
+    () => advisory`select from pg_locks where locktype = 'advisory' and not granted`,
+    ({ length }) => length === 1,
+  );
+  const blocker = await sql.reserve();
+  await blocker`begin`;
+  await blocker`lock table worker in access exclusive mode`;
+  await until(
+    async () => ownership.mayAct(),
+    (mayAct) => !mayAct,
+  );
+  await blocker`rollback`;
+  blocker.release();
+  await until(async () => ownership.mayAct(), Boolean);
+  await advisory`select pg_advisory_unlock(7)`;
+  advisory.release();
+  await until(async () => held.has(3), Boolean);
+  assert.ok((ownership.fenceOf(3) ?? 0) > 8, 'the fencing token from before the silence is 8');
+});

@@ -1,0 +1,88 @@
+/** The table of security requirements matches this tree: its tests exist, and its guarded clauses have mutations. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { readPatch } from '../mutations/patch.ts';
+import { sections } from './requirements.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const clauses = sections.flatMap(({ section, clauses: all }) => all.map((clause) => ({ section, ...clause })));
+
+/** A title in the source, between its quotes: a test of node:test at the top level of its file, or in a loop there. */
+const TEST = /(?<![\w.])test\(\s*(['"`])((?:\\.|(?!\1)[^\\])*)\1/g;
+
+const namesIn = (source: string): string[] =>
+  [...source.matchAll(TEST)].map(([, , name = '']) => name.replaceAll(/\\(.)/g, '$1'));
+
+const known = new Map<string, Promise<string[]>>();
+function namesOf(file: string): Promise<string[]> {
+  const there = known.get(file) ?? readFile(join(ROOT, file), 'utf8').then(namesIn);
+  known.set(file, there);
+  return there;
+}
+
+/** Splits `<file> > <title>`. */
+function halves(named: string): [file: string, name: string] {
+  const at = named.indexOf(' > ');
+  return [named.slice(0, at), named.slice(at + 3)];
+}
+
+/** Whether a test with this title comes from this literal in the source, which may be a template. */
+function canBe(inSource: string, name: string): boolean {
+  const parts = inSource.split(/\$\{[^}]*\}/).map((part) => RegExp.escape(part));
+  return new RegExp(`^${parts.join('.+')}$`, 's').test(name);
+}
+
+for (const { section, clause, tests, mutations = [], guards, later } of clauses) {
+  test(`${section}: ${clause}`, async () => {
+    assert.ok(tests.length > 0 || later !== undefined, 'a test proves it, or `later` names the place');
+    for (const named of tests) {
+      const [file, name] = halves(named);
+      assert.ok((await namesOf(file)).includes(name), `There is no test ${named}`);
+    }
+    if (guards !== undefined) assert.notEqual(mutations.length, 0, `it guards a ${guards}: a mutation test must exist`);
+    for (const patch of mutations) {
+      const { testFile, testName } = readPatch(await readFile(join(ROOT, `test/mutations/${patch}.patch`), 'utf8'));
+      const names = await namesOf(testFile);
+      assert.ok(
+        names.some((name) => canBe(name, testName)),
+        `${patch} names a test that does not exist: ${testName}`,
+      );
+    }
+  });
+}
+
+test('the table has all clauses, each once', () => {
+  assert.deepEqual(
+    sections.map(({ section, clauses: all }) => [section, all.length]),
+    [
+      ['Redirects', 9],
+      ['Codes', 5],
+      ['Tokens', 8],
+      ['Client authentication', 7],
+      ['Browser', 8],
+      ['Protocol', 9],
+    ],
+  );
+  assert.equal(new Set(clauses.map(({ clause }) => clause)).size, clauses.length);
+});
+
+test('clauses proved elsewhere are counted, and name the place', () => {
+  const later = clauses.flatMap((clause) => clause.later ?? []);
+  assert.deepEqual(
+    later.map((text) => text.split(':', 1)[0]),
+    ['bench/purge.ts'],
+  );
+  for (const [, file] of later.join('\n').matchAll(/^(bench\/\S+\.ts):/gm))
+    assert.ok(existsSync(join(ROOT, file ?? '')));
+});
+
+test('a template title matches all its expansions, and no other title', () => {
+  const source = "test(`${path} with ${what} is refused`, async () => {});\n  test('it isn\\'t', () => {});";
+  assert.deepEqual(namesIn(source), ['${path} with ${what} is refused', "it isn't"]);
+  assert.deepEqual(namesIn("await t.test('inside of another', () => {});"), []);
+  assert.equal(canBe('${path} with ${what} is refused', '/token with a NUL is refused'), true);
+  assert.equal(canBe('${path} with ${what} is refused', '/token with a NUL is taken'), false);
+});
