@@ -5,14 +5,14 @@ export const ADDRESSES = {
   PORT: whole(
     8080,
     [1, 65_535],
-    "port of the API and the pages. With the embedded database the demo's receiver uses the next port, or any free one if that is taken, and keeps it",
+    "port of the API and the pages. The demo's receiver uses the next port, or any free port if the next one is taken, and the same port at each later start",
   ),
   HOST: anyText('127.0.0.1', 'an address of the machine', 'address to listen on; `0.0.0.0`: all addresses'),
   BASE_URL: address('`http://localhost:PORT`', 'public URL of the API'),
   AUTH_URL: address('as `BASE_URL`', 'public URL of the authorization server and the pages'),
   TRUSTED_PROXIES: networkList(
     NONE,
-    'proxies whose `X-Forwarded-For` is trusted. Required behind a proxy: otherwise all requests have its address, and share its limits for signing in',
+    'proxies whose `X-Forwarded-For` is trusted. Required behind a proxy: otherwise all requests have the address of the proxy, and all users share one limit of sign-ins',
   ),
   METRICS_PORT: whole(
     0,

@@ -7,7 +7,7 @@ export const COMMANDS = {
     'a URL',
     'API that `login`, `whoami`, `logout`, `listen` and `trigger` use',
   ),
-  HALCYON_URL: unvalidatedText("the demo's", 'a URL', 'API that `publish` uses; without a demo `BASE_URL`'),
+  HALCYON_URL: unvalidatedText("the demo's", 'a URL', 'API that `publish` uses; default without a demo: `BASE_URL`'),
   HALCYON_CLIENT_ID: unvalidatedText(
     "the demo's",
     'the id of a trusted client',

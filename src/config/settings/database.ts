@@ -6,7 +6,10 @@ export const KEEPING = {
     'the embedded one',
     'PostgreSQL 15 or newer. Without this setting an embedded PostgreSQL runs under `HALCYON_DATA`, with demo data',
   ),
-  DATABASE_DIRECT_URL: database('as `DATABASE_URL`', 'PostgreSQL itself, if `DATABASE_URL` is [PgBouncer](#pgbouncer)'),
+  DATABASE_DIRECT_URL: database(
+    'as `DATABASE_URL`',
+    'URL of PostgreSQL itself; needed if `DATABASE_URL` is [PgBouncer](#pgbouncer)',
+  ),
   DATABASE_CONNECTIONS: whole(
     10,
     [2, 500],
@@ -14,7 +17,7 @@ export const KEEPING = {
   ),
   HALCYON_SECRET_KEY: secretKey(
     'generated with the embedded database',
-    'encrypts secrets at rest. Required with `DATABASE_URL`, and the same in every process; a process with another key than the one the database was encrypted with does not start',
+    'key that encrypts secrets in the database. Required with `DATABASE_URL`. Every process needs the same key: a process with another key than that of the database does not start',
   ),
   HALCYON_SECRET_KEY_OTHER: secretKey(
     NONE,

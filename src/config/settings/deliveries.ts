@@ -9,15 +9,23 @@ export const DELIVERY = {
   DELIVERY_SLOTS: whole(
     1_024,
     [4, 10_000],
-    'concurrent attempts of one process, a quarter of them for slow endpoints ([the budget](delivery-states.md#the-budget-slots-and-quotas)). If many endpoints begin to hang at once, up to four times as many are added, some 20 KB each',
+    'concurrent delivery attempts of one process; a quarter of the slots is for slow endpoints ([the budget](delivery-states.md#the-budget-slots-and-quotas)). If many endpoints begin to hang at once, up to four times as many attempts run in addition, with some 20 KB of memory each',
   ),
-  DELIVERY_STORE_PERCENT: whole(50, [1, 100], 'share of the slots that one store may use'),
-  DELIVERY_ORIGIN_PERCENT: whole(25, [1, 100], 'share of the slots that all webhooks to one origin may use together'),
-  DELIVERY_TIMEOUT_MS: whole(30_000, [100, 300_000], 'time limit of an attempt, of which the connection may take 10 s'),
+  DELIVERY_STORE_PERCENT: whole(50, [1, 100], 'maximum share of the slots for one store'),
+  DELIVERY_ORIGIN_PERCENT: whole(
+    25,
+    [1, 100],
+    'maximum share of the slots for all webhooks with the same origin (scheme, host and port)',
+  ),
+  DELIVERY_TIMEOUT_MS: whole(
+    30_000,
+    [100, 300_000],
+    'time limit of an attempt; opening the connection may take at most 10 s of it',
+  ),
   DELIVERY_DRAIN_MS: whole(
     2_500,
     [0, 300_000],
-    'time that a stop waits for attempts under way. The remaining ones are aborted, and sent again after the next start. The wait ends with the last attempt, so with the value of `DELIVERY_TIMEOUT_MS` none is aborted. The whole stop may take 7 s more',
+    'maximum time for which a stopping process waits for its attempts. Then it aborts the remaining attempts, which are sent again after the next start. With the value of `DELIVERY_TIMEOUT_MS` no attempt is aborted. The whole stop may take 7 s more',
   ),
   DELIVERY_IDLE_SOCKETS: whole(
     2_000,
@@ -27,7 +35,7 @@ export const DELIVERY = {
   DEACTIVATE_AFTER_FAILURES: whole(
     12,
     [1, 10_000],
-    'consecutive failed attempts after which a webhook is disabled, if they span at least the time below for its retry profile',
+    'consecutive failed attempts after which a webhook is disabled, if they span at least `DEACTIVATE_HOUR_AFTER_SECONDS` or `DEACTIVATE_LONG_AFTER_SECONDS`',
   ),
   DEACTIVATE_HOUR_AFTER_SECONDS: whole(
     3_600,
@@ -38,7 +46,7 @@ export const DELIVERY = {
   DELIVERY_LEASE_MS: whole(
     5_000,
     [500, 600_000],
-    'time after which the shards of a worker without a heartbeat are taken over',
+    'time without a heartbeat after which other workers take over the shards of a worker',
   ),
   SNAPSHOT_CHECK_MS: whole(
     60_000,
