@@ -585,6 +585,8 @@ create table worker (
   id bigint not null,
   beat bigint not null,
   date_started timestamp with time zone not null,
+  backend_pid integer,
+  backend_started timestamp with time zone,
   constraint worker_pkey PRIMARY KEY (id)
 );
 

@@ -19,6 +19,8 @@ const LIFETIME_MIN_MS = 30 * 60_000;
 export class Connections {
   readonly settings: ConnectionSettings;
   readonly #limit: number;
+  /** Called when a connection was lost or is replaced, unless the pool ends. */
+  readonly #onClosed: (() => void) | undefined;
   /** The open connections and the time, on the monotonic clock, after which they are replaced. */
   readonly #open = new Map<Connection, number>();
   /** The most recently used is the last. */
@@ -30,9 +32,10 @@ export class Connections {
   readonly #abort = new AbortController();
   readonly #allClosed = Promise.withResolvers<void>();
 
-  constructor(limit: number, settings: ConnectionSettings) {
+  constructor(limit: number, settings: ConnectionSettings, onClosed?: () => void) {
     this.#limit = limit;
     this.settings = settings;
+    this.#onClosed = onClosed;
   }
 
   get use(): PoolUse {
@@ -114,7 +117,8 @@ export class Connections {
     const at = this.#idle.indexOf(connection);
     if (at !== -1) this.#idle.splice(at, 1);
     this.#grow();
-    if (this.#ending !== undefined) this.#settle();
+    if (this.#ending === undefined) this.#onClosed?.();
+    else this.#settle();
   }
 
   /** Opens as many connections as callers wait for, up to the limit. */

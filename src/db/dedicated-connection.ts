@@ -14,16 +14,19 @@ class ResponseTimeoutError extends Error {
 export class DedicatedConnection {
   readonly #sql: Sql;
   readonly #limitMs: number;
+  readonly #onClosed: (() => void) | undefined;
   #connection: Sql | undefined;
 
-  constructor(sql: Sql, limitMs: number) {
+  /** `onClosed` is called when the connection has closed, except by `stop` and after a missing response. */
+  constructor(sql: Sql, limitMs: number, onClosed?: () => void) {
     this.#sql = sql;
     this.#limitMs = limitMs;
+    this.#onClosed = onClosed;
   }
 
   /** Runs `execute` on the connection; rejects with an error that `isUnavailable` recognizes if there is no response in time. */
   async query<T>(execute: (sql: Sql) => Promise<T>): Promise<T> {
-    const connection = (this.#connection ??= openSeparatePool(this.#sql, 1));
+    const connection = (this.#connection ??= openSeparatePool(this.#sql, 1, this.#onClosed));
     const { promise: timeout, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(
       () => reject(new ResponseTimeoutError(`no response within ${this.#limitMs} ms`)),

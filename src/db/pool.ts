@@ -112,8 +112,8 @@ async function execute(pool: Connections, command: Command): Promise<Rows<readon
   }
 }
 
-function createPool(limit: number, settings: ConnectionSettings): Sql {
-  const pool = new Connections(limit, settings);
+function createPool(limit: number, settings: ConnectionSettings, onClosed?: () => void): Sql {
+  const pool = new Connections(limit, settings, onClosed);
   const tag = createTag(async (command) => execute(pool, command()));
   const begin = <T>(...args: [...string[], Body<T>]): Promise<T> => {
     const body = args.pop() as Body<T>;
@@ -213,9 +213,9 @@ async function inTransaction<T>(connection: Connection, begin: string, body: Bod
   }
 }
 
-/** Returns a separate pool to the server of `sql`, with the same options. */
-export function openSeparatePool(sql: Sql, connections: number): Sql {
-  return createPool(connections, sql[POOL].settings);
+/** Returns a separate pool to the server of `sql`, with the same options. `onClosed` is called when one of its connections has closed. */
+export function openSeparatePool(sql: Sql, connections: number, onClosed?: () => void): Sql {
+  return createPool(connections, sql[POOL].settings, onClosed);
 }
 
 /** Returns a connection to the server of `sql` outside of its pool. */

@@ -63,7 +63,7 @@ async function publish({ base_url, store_id }: DemoFile, token: string, ids: rea
 }
 
 test('five kills of the whole server lose no accepted event', async (t: TestContext) => {
-  const place = await placeForFixture({ DELIVERY_LEASE_MS: '1000' });
+  const place = await placeForFixture({ DELIVERY_LEASE_MS: '600000' });
   t.after(() => place.remove());
   const receiver = await startReceiver(t);
   receiver.answer((_got, response) => void setTimeout(() => response.writeHead(200).end(), ANSWER_MS));

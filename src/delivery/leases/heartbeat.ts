@@ -17,12 +17,13 @@ export class Heartbeat {
   /** Monotonic time from which the lease counts. */
   #confirmedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(deps: { direct: Sql; clock: Clock; settings: LeaseSettings }) {
+  /** `onDisconnected` is called when the session of the heartbeats has ended. */
+  constructor(deps: { direct: Sql; clock: Clock; settings: LeaseSettings }, onDisconnected: () => void) {
     const { leaseMs, leaseMarginMs } = deps.settings;
     this.#clock = deps.clock;
     this.#settings = deps.settings;
     // A heartbeat that is answered later than this confirms nothing.
-    this.#connection = new DedicatedConnection(deps.direct, leaseMs - leaseMarginMs);
+    this.#connection = new DedicatedConnection(deps.direct, leaseMs - leaseMarginMs, onDisconnected);
   }
 
   /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */

@@ -1,24 +1,34 @@
 import type { Queryable } from '#db/pool.ts';
 
 export type WorkerRow = { id: number; beat: number };
+/** `isDisconnected`: the session that sent the last heartbeat has ended. */
+export type SeenWorker = WorkerRow & { isDisconnected: boolean };
 export type LeaseRow = { shard: number; owner: number | null; fence: number };
 
 /** Upper bound of stored crash counts; decisions depend on much smaller values. */
 const COUNTED_MAX = 1_000;
 
-/** Increments the heartbeat counter of this worker. */
+/** Increments the heartbeat counter of this worker, and writes which session it has. */
 export async function beat(sql: Queryable, worker: number, now: Date): Promise<void> {
   await sql`
-    insert into worker (id, beat, date_started) values (${worker}, 1, ${now})
-    on conflict (id) do update set beat = worker.beat + 1`;
+    insert into worker (id, beat, date_started, backend_pid, backend_started)
+    select ${worker}, 1, ${now}, pid, backend_start from pg_stat_get_activity(pg_backend_pid())
+    on conflict (id) do update set beat = worker.beat + 1,
+      backend_pid = excluded.backend_pid, backend_started = excluded.backend_started`;
 }
 
-const listWorkers = async (sql: Queryable) => sql<WorkerRow[]>`select id, beat from worker`;
+/** The start of a session is null for a role that may not see it; then only the number of its process counts. */
+const listWorkers = async (sql: Queryable) => sql<SeenWorker[]>`
+  select id, beat, backend_pid is not null and not exists (
+    select from pg_stat_get_activity(backend_pid) as session
+    where coalesce(session.backend_start, backend_started) = backend_started
+  ) as "isDisconnected"
+  from worker`;
 
 const listLeases = async (sql: Queryable) => sql<LeaseRow[]>`select shard, owner, fence from shard_lease`;
 
 /** Returns all workers and all leases. */
-export function look(sql: Queryable): Promise<[WorkerRow[], LeaseRow[]]> {
+export function look(sql: Queryable): Promise<[SeenWorker[], LeaseRow[]]> {
   return Promise.all([listWorkers(sql), listLeases(sql)]);
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
-import type { Queryable, Sql } from '#db/pool.ts';
+import { openPool, type Queryable, type Sql } from '#db/pool.ts';
 import { createLog } from '#core/log.ts';
 import { standingClock } from '../../../test/setup/clock.ts';
 import { cleanups, type Cleanups } from '../../../test/setup/cleanups.ts';
@@ -15,7 +15,7 @@ import { beat, takeShards } from './leases-sql.ts';
 /** Heartbeats are sent in real time. Leases expire by a clock that the tests advance. */
 const settings = { leaseMs: 4_000, leaseMarginMs: 1_000, beatMs: 40 };
 
-function startOwner(sql: Sql, workerId: number, ends: Cleanups) {
+function startOwner(sql: Sql, workerId: number, ends: Cleanups, beatMs = settings.beatMs) {
   const held = new Set<number>();
   const lost: number[] = [];
   const registry = new Registry();
@@ -24,7 +24,7 @@ function startOwner(sql: Sql, workerId: number, ends: Cleanups) {
     direct: sql,
     clock,
     log: createLog('silent'),
-    settings: { ...settings, workerId },
+    settings: { ...settings, beatMs, workerId },
     metrics: createShardMetrics(registry),
     onGained: (shards) => shards.forEach((shard) => held.add(shard)),
     onLost: (shards) => {
@@ -116,6 +116,42 @@ test('the shards of a worker whose counter stands still are taken, with a higher
     workers.map(({ id }) => id),
     [1],
   );
+});
+
+test('the shards of a worker whose session has ended are taken after a tenth of a lease', async () => {
+  const ends = cleanups();
+  const { sql, address } = await testDatabase(ends);
+  await addSilentRival(sql);
+  const session = openPool(address, { connections: 1, applicationName: 'rival' });
+  await beat(session, 9, new Date());
+  const owner = startOwner(sql, 1, ends);
+  await seesRival(owner);
+  const { held, clock } = owner;
+  clock.advance(settings.leaseMs);
+  await confirmsBeats(sql);
+  assert.deepEqual([...held], [FREE], 'its session still exists');
+  await session.end();
+  await beat(sql, 9, new Date());
+  await sql`update worker set backend_pid = pid, backend_started = backend_start - interval '1 s'
+    from pg_stat_get_activity(pg_backend_pid()) where id = 9`;
+  await confirmsBeats(sql);
+  clock.advance(settings.leaseMs / 10);
+  await confirmsBeats(sql);
+  assert.deepEqual([...held], [FREE]);
+  clock.advance(1);
+  await holds(held, FEW);
+});
+
+test('a worker whose session was ended beats at once with another one', async () => {
+  const ends = cleanups();
+  const { sql } = await testDatabase(ends);
+  const { held } = startOwner(sql, 1, ends, 3_600_000);
+  await holds(held, 256);
+  const sessions = () => sql<{ pid: number }[]>`select backend_pid as pid from worker where id = 1`;
+  const [before] = await sessions();
+  await sql`select pg_terminate_backend(${before?.pid ?? 0})`;
+  await until(sessions, ([after]) => after?.pid !== before?.pid);
+  assert.equal(held.size, 256);
 });
 
 test('a worker that cannot confirm its heartbeat gives up before another may take over, and recovers by itself', async () => {

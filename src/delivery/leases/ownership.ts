@@ -147,7 +147,7 @@ export class Ownership implements Running {
     this.crashCounts = new CrashCounts(workerId, deps.clock);
     this.#owned = new OwnedShards(deps);
     this.#otherWorkers = new OtherWorkers(workerId, leaseMs);
-    this.#heartbeat = new Heartbeat(deps);
+    this.#heartbeat = new Heartbeat(deps, () => this.#reconnect());
     this.#connection = new DedicatedConnection(deps.direct, leaseMs);
     this.#handBack = new HandBack({
       ...deps,
@@ -218,8 +218,27 @@ export class Ownership implements Running {
     await Promise.all([this.#heartbeat.stop(), this.#connection.stop()]);
   }
 
+  /** Sends a heartbeat with a new session before other workers miss the one that has ended. */
+  #reconnect(): void {
+    this.#otherWorkers.ownSessionEnded(this.#deps.clock.monotonicMs());
+    this.#next(0);
+  }
+
+  /** The interval of heartbeats while a session is missing, of another worker or of this one. */
+  #hurryMs(): number {
+    return Math.min(this.#deps.settings.beatMs, this.#otherWorkers.graceMs);
+  }
+
+  /** Brings the next heartbeat forward, unless one is running. */
+  #next(delayMs: number): void {
+    if (this.#timer === undefined || this.#isStopped) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#loop(), delayMs);
+  }
+
   /** Sends a heartbeat; after a confirmed one refreshes the leases, unless a refresh is still running. */
   #loop(): void {
+    this.#timer = undefined;
     this.#beating = this.#heartbeat
       .beat(() => this.#suspendWhenExpired())
       .then(() => {
@@ -227,9 +246,14 @@ export class Ownership implements Running {
           .catch((error: unknown) => this.#logFailure(error))
           .finally(() => (this.#refreshing = undefined));
       })
-      .catch((error: unknown) => this.#logFailure(error))
-      .then(() => {
-        if (!this.#isStopped) this.#timer = setTimeout(() => this.#loop(), this.#deps.settings.beatMs);
+      .then(() => this.#deps.settings.beatMs)
+      .catch((error: unknown) => {
+        this.#logFailure(error);
+        this.#otherWorkers.ownSessionEnded(this.#deps.clock.monotonicMs());
+        return this.#hurryMs();
+      })
+      .then((delayMs) => {
+        if (!this.#isStopped) this.#timer = setTimeout(() => this.#loop(), delayMs);
       });
   }
 
@@ -245,6 +269,7 @@ export class Ownership implements Running {
     const requestedAtMs = clock.monotonicMs();
     const [workers, leases] = await this.#connection.query(look);
     this.#otherWorkers.observe(workers, leases, { requestedAtMs, nowMs: clock.monotonicMs() });
+    if (this.#otherWorkers.hasDisconnected()) this.#next(this.#hurryMs());
     // Shards were lost or handed back while the list was read, so it may be outdated; the next refresh reads a new one.
     if (changes !== this.#owned.changes || this.#isStopped || !this.isLeaseConfirmed()) return;
     await this.#reconcile(leases);
