@@ -3,7 +3,7 @@
  * tables, and with a backlog after `kill -9` of it and of its PostgreSQL. `--events 3000 --rounds 1` is a short one.
  */
 import { runCleanups } from '../test/setup/cleanups.ts';
-import { startRealisticLoad, type Rate } from '../test/setup/realistic-load.ts';
+import { startRealisticLoad, type Rate, type Restart } from '../test/setup/realistic-load.ts';
 import { bench, heading, print } from './setup/run.ts';
 import { spread, table } from './setup/table.ts';
 
@@ -12,6 +12,7 @@ const numbers = { rounds: 3, events: 6_000 };
 await bench({ numbers }, async ({ rounds, events }, defer) => {
   const ends: (() => Promise<void>)[] = [];
   defer(() => runCleanups(ends));
+  const restarts: Restart[] = [];
   const measured = new Map<string, Rate[]>();
   const note = (when: string, rate: Rate): void => void measured.set(when, [...(measured.get(when) ?? []), rate]);
   for (let round = 0; round < rounds; round += 1) {
@@ -20,7 +21,9 @@ await bench({ numbers }, async ({ rounds, events }, defer) => {
     note('new database', await run.burst(events));
     await run.pause({ isForced: false });
     note('after a pause', await run.burst(events));
-    note('backlog after a kill', await run.restart(events));
+    const restart = await run.restart(events);
+    note('backlog after a kill', restart);
+    restarts.push(restart);
     await runCleanups(ends.splice(0));
     print(`round ${round + 1} of ${rounds}`);
   }
@@ -33,4 +36,9 @@ await bench({ numbers }, async ({ rounds, events }, defer) => {
       spread(rates.map(({ postgresUs }) => postgresUs)),
     ]),
   );
+  const of = (key: 'afterReadyMs' | 'afterKillMs' | 'repeated') => spread(restarts.map((restart) => restart[key]));
+  print(
+    `after a kill, the first delivery arrives ${of('afterReadyMs')} ms after the ready line, ${of('afterKillMs')} ms after the kill;`,
+  );
+  print(`${of('repeated')} deliveries arrive again`);
 });

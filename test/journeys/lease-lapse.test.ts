@@ -29,7 +29,7 @@ const beatsOf = async (sql: Sql): Promise<number> =>
   (await sql<{ beat: number }[]>`select beat from worker`)[0]?.beat ?? 0;
 
 /** Waits for looks at the table that began meanwhile: one after each heartbeat. */
-const BEATS = 3;
+const BEATS = 8;
 
 for (const first of ['the record', 'the heartbeat'] as const)
   test(`outcomes that are unrecorded during a lapse of the lease are recorded after it (${first} continues first)`, async () => {

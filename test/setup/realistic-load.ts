@@ -18,6 +18,12 @@ const PATIENCE_MS = 300_000;
 /** Deliveries per second from the first to the last, and PostgreSQL's processor time per delivery. */
 export type Rate = { perSecond: number; postgresUs: number };
 
+/**
+ * `afterReadyMs`, `afterKillMs`: when the first delivery arrived, negative before the program said that it is ready. `repeated`:
+ * deliveries that arrived again.
+ */
+export type Restart = Rate & { afterReadyMs: number; afterKillMs: number; repeated: number };
+
 export async function startRealisticLoad(ends: Cleanups) {
   const receiver = await startReceiver(ends);
   const place = await placeForFixture({ API_RATE_PER_SECOND: '0' });
@@ -117,7 +123,7 @@ export async function startRealisticLoad(ends: Cleanups) {
         else await until(state, ({ analyzed }) => analyzed > before, PATIENCE_MS);
       }),
     /** Kills the program and its PostgreSQL while the endpoint hangs and this many events are pending, and starts them again. */
-    restart: async (count: number): Promise<Rate> => {
+    restart: async (count: number): Promise<Restart> => {
       receiver.answer(() => {});
       const before = receiver.got.length;
       await publish(count);
@@ -126,11 +132,16 @@ export async function startRealisticLoad(ends: Cleanups) {
         (got) => got > before,
         PATIENCE_MS,
       );
+      const killedAtMs = performance.now();
       await fixture.end('SIGKILL');
       receiver.answer((_got, response) => void response.writeHead(204).end());
       receiver.got.length = before;
       fixture = await startFixture(place);
-      return measure(async () => {});
+      const readyAtMs = performance.now();
+      const rate = await measure(async () => {});
+      const firstAtMs = receiver.got[before]?.atMs ?? Number.NaN;
+      const repeated = receiver.got.length - before - count;
+      return { ...rate, afterReadyMs: firstAtMs - readyAtMs, afterKillMs: firstAtMs - killedAtMs, repeated };
     },
   };
 }

@@ -23,7 +23,7 @@ export async function countFaults(
       select from shard_lease where shard = ${shard} and owner = ${worker} and fence = ${fence} for share
     ), due as materialized (
       select ctid as row_id, due_at, id, faults from delivery
-      where shard = ${shard} and webhook_id = ${webhookId} and (due_at, id) > (${dueAt}::text::timestamptz, ${id}::bigint)
+      where shard = ${shard} and webhook_id = ${webhookId} and (due_at, id) > (${dueAt}::timestamptz, ${id}::bigint)
         and due_at > '-infinity' and due_at <= ${now} and exists (select from lease)
       order by due_at, id
       limit ${limit}
