@@ -69,7 +69,7 @@ test('a worker that beats with a new session in time is alive', () => {
   assert.deepEqual(rivals.dead(), []);
 });
 
-test('a process whose own session has ended judges no other by its session for a lease', () => {
+test('a process whose own session has ended considers no other dead because of its session for a lease', () => {
   const rivals = new OtherWorkers(1, LEASE_MS);
   rivals.observe(both(5, true), noLeases, at(0));
   rivals.ownSessionEnded(50);

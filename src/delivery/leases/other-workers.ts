@@ -16,7 +16,7 @@ type Seen = { beat: number; sinceMs: number; disconnectedSinceMs: number | undef
  *
  * A killed process ends its session at once, and a process that lost only its connection beats with a new session at once: a session
  * that is missing for `graceMs` belongs to a dead worker. A process that is frozen or cut off keeps its session, and its
- * lease counts. A restart of PostgreSQL ends all sessions, so a process that has lost its own does not judge by sessions for a
+ * lease counts. A restart of PostgreSQL ends all sessions, so a process that has lost its own does not check sessions for a
  * lease.
  */
 export class OtherWorkers {
@@ -25,7 +25,7 @@ export class OtherWorkers {
   readonly #seen = new Map<number, Seen>();
   /** When the most recent list was requested. */
   #requestedAtMs = 0;
-  #judgesSessionsFromMs = Number.NEGATIVE_INFINITY;
+  #checksSessionsFromMs = Number.NEGATIVE_INFINITY;
 
   constructor(self: number, leaseMs: number) {
     this.#self = self;
@@ -39,7 +39,7 @@ export class OtherWorkers {
 
   /** Called when this process has lost its own session. */
   ownSessionEnded(nowMs: number): void {
-    this.#judgesSessionsFromMs = nowMs + this.#leaseMs;
+    this.#checksSessionsFromMs = nowMs + this.#leaseMs;
   }
 
   /** Returns whether the session of a worker is missing that may still be alive. */
@@ -63,10 +63,10 @@ export class OtherWorkers {
     for (const [id, { beat, isDisconnected }] of listed) {
       const before = this.#seen.get(id);
       const seen = before?.beat === beat ? before : { beat, sinceMs: read.nowMs, disconnectedSinceMs: undefined };
-      const isJudged = isDisconnected && read.requestedAtMs >= this.#judgesSessionsFromMs;
+      const isMissing = isDisconnected && read.requestedAtMs >= this.#checksSessionsFromMs;
       this.#seen.set(id, {
         ...seen,
-        disconnectedSinceMs: isJudged ? (seen.disconnectedSinceMs ?? read.nowMs) : undefined,
+        disconnectedSinceMs: isMissing ? (seen.disconnectedSinceMs ?? read.nowMs) : undefined,
       });
     }
     this.#requestedAtMs = read.requestedAtMs;
