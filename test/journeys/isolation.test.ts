@@ -46,6 +46,8 @@ test('webhooks that failed before a restart wait for each other, and no other we
   await engine.addWebhook(healthy.url);
   const worker = await engine.startWorker(settings);
   await publishInTurn(engine, worker, healthy);
+  await opened(hanging, 4);
+  await publishInTurn(engine, worker, healthy);
   assert.equal(hanging.got.length, 4);
 });
 
@@ -75,6 +77,9 @@ test('new endpoints that never answer leave slots for fast ones', async () => {
   await healthy.until(1);
   hanging.answer(never);
   await addWebhooks(engine, hanging, 20);
+  await publishInTurn(engine, worker, healthy);
+  // A quick machine answers the ten before a connection to the others is open.
+  await opened(hanging, 8);
   await publishInTurn(engine, worker, healthy);
   assert.equal(hanging.got.length, 8);
 });
