@@ -179,12 +179,18 @@ create table delivery_done (
   state text not null,
   attempts smallint not null,
   date_ended timestamp with time zone not null,
-  constraint delivery_done_pkey PRIMARY KEY (shard, id),
+  date_started timestamp with time zone,
+  duration_ms integer,
+  outcome text,
+  response_code smallint,
+  response_headers text,
+  response_body text,
+  constraint delivery_done_pkey PRIMARY KEY (shard, webhook_id, id),
   constraint delivery_done_state_check CHECK ((state = ANY (ARRAY['successful'::text, 'failed'::text])))
 ) partition by RANGE (id);
 CREATE INDEX delivery_done_event ON ONLY public.delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
 CREATE INDEX delivery_done_later ON ONLY public.delivery_done USING btree (shard, webhook_id, event_id) WHERE ((id >> 38) <> (event_id >> 38));
-CREATE INDEX delivery_done_webhook ON ONLY public.delivery_done USING btree (shard, webhook_id, id DESC);
+CREATE INDEX delivery_done_started ON ONLY public.delivery_done USING btree (shard, webhook_id, date_started DESC) WHERE (date_started > '-infinity'::timestamp with time zone);
 
 create table delivery_suspect (
   shard smallint not null,
@@ -589,6 +595,35 @@ create table worker (
   backend_started timestamp with time zone,
   constraint worker_pkey PRIMARY KEY (id)
 );
+
+create view attempt_log as
+ SELECT attempt.shard,
+    attempt.delivery_id,
+    attempt.n,
+    attempt.store_id,
+    attempt.webhook_id,
+    attempt.event_id,
+    attempt.date_started,
+    attempt.duration_ms,
+    attempt.outcome,
+    attempt.response_code,
+    attempt.response_headers,
+    attempt.response_body
+   FROM attempt
+UNION ALL
+ SELECT delivery_done.shard,
+    delivery_done.id AS delivery_id,
+    delivery_done.attempts AS n,
+    delivery_done.store_id,
+    delivery_done.webhook_id,
+    delivery_done.event_id,
+    delivery_done.date_started,
+    delivery_done.duration_ms,
+    delivery_done.outcome,
+    delivery_done.response_code,
+    delivery_done.response_headers,
+    delivery_done.response_body
+   FROM delivery_done;
 
 CREATE OR REPLACE FUNCTION public.moment_of(written text)
  RETURNS timestamp with time zone

@@ -88,7 +88,7 @@ export async function publishAndRecord(scene: Scene, publisher: Child<EngineProc
   const count = async () => {
     const [row] = await sql<{ successful: number; failed: number }[]>`
       select (select count(*) from delivery_done where state = 'successful') as successful,
-        (select count(*) from attempt where outcome <> 'delivered') as failed`;
+        (select count(*) from attempt_log where outcome <> 'delivered') as failed`;
     return row ?? { successful: 0, failed: 0 };
   };
   const before = await count();

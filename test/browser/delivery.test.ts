@@ -85,7 +85,7 @@ for (const [look, rules, options] of looks) {
   test(`axe finds no violation on it, ${look}`, needsChromium, async (t) => {
     assert.ok(browser !== undefined);
     const [row] = await fixture.sql<{ id: number }[]>`
-      select delivery_id as id from attempt where webhook_id = ${warehouse ?? 0} and outcome = 'refused' limit 1`;
+      select delivery_id as id from attempt_log where webhook_id = ${warehouse ?? 0} and outcome = 'refused' limit 1`;
     const context = await browser.newContext(options);
     t.after(() => context.close());
     const page = await context.newPage();

@@ -28,7 +28,7 @@ after(() => browser.close());
 
 const [orders, warehouse] = fixture.webhooks;
 const [failing] = await fixture.sql<{ id: number }[]>`
-  select delivery_id as id from attempt where webhook_id = ${warehouse ?? 0} limit 1`;
+  select delivery_id as id from attempt_log where webhook_id = ${warehouse ?? 0} limit 1`;
 const overview = `/stores/${fixture.alpha}/overview`;
 const delivery = `/webhooks/${warehouse}/statuses/${failing?.id}`;
 

@@ -92,7 +92,7 @@ for (const javaScriptEnabled of [true, false]) {
       const address = page.url();
       const id = Number(/\d+/.exec(new URL(address).pathname)?.[0]);
       await until(
-        () => fixture.sql`select from attempt where webhook_id = ${id}`,
+        () => fixture.sql`select from attempt_log where webhook_id = ${id}`,
         (rows) => rows.length === 1,
       );
       await follow(page, 'Deliveries');

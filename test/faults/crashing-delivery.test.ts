@@ -94,7 +94,7 @@ test('a delivery that crashes workers is dead-lettered after a few crashes, all 
   );
   assert.equal(arrived().has('/a 41'), false);
   const ended = await sql`
-    select d.state, a.outcome, a.n from delivery_done d join attempt a on a.delivery_id = d.id where d.state = 'failed'`;
+    select d.state, a.outcome, a.n from delivery_done d join attempt_log a on a.delivery_id = d.id where d.state = 'failed'`;
   assert.deepEqual([...ended], [{ state: 'failed', outcome: 'internal', n: 1 }]);
   const crashes = workers.crashes();
   t.diagnostic(`${crashes} crashes; ${receiver.got.length} arrivals of ${innocent.length} deliveries`);

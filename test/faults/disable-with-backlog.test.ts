@@ -89,7 +89,7 @@ async function pendingOf(webhookId: number): Promise<number> {
 /** The last moment at which an attempt began, by the clock that this process shares with the worker. */
 async function lastAttemptMs(webhookId: number): Promise<number> {
   const [row] = await sql<{ at: Date | null }[]>`
-    select max(date_started) as at from attempt where shard = ${shard} and webhook_id = ${webhookId}`;
+    select max(date_started) as at from attempt_log where shard = ${shard} and webhook_id = ${webhookId}`;
   return row?.at?.getTime() ?? 0;
 }
 const gotAt = (n: number) => receiver.got.filter(({ path }) => path === `/${n}`).length;

@@ -132,7 +132,7 @@ test('a webhook receives no more deliveries a second than its rate limit', async
   const [recorded] = await until(
     () => engine.sql<{ attempts: number; lastMs: number }[]>`
       select count(*)::int as attempts, 1000 * extract(epoch from max(date_started) - min(date_started))::float8 as "lastMs"
-      from attempt`,
+      from attempt_log`,
     ([all]) => all?.attempts === 30,
   );
   // The first one starts at once, and times are recorded in whole milliseconds.

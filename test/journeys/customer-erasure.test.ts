@@ -34,6 +34,11 @@ async function publish(event: string, resource: Json): Promise<number> {
   assert.equal(answer.status, 201);
   return ((await answer.json()) as { id: number }).id;
 }
+async function addHook(event: string, path: string): Promise<void> {
+  const url = `${receiver.url}${path}`;
+  const body = { name: 'Hook', format: 'json', encryption_key: 'k', url, events: [event], query: 'zoom=customer' };
+  assert.equal((await api('POST', `${at}/webhooks`, { body })).status, 201);
+}
 const textOf = async (path: string): Promise<string> => (await api('GET', at + path)).text();
 const etagOf = async (path: string): Promise<string | null> => (await api('GET', at + path)).headers.get('etag');
 const erase = async (path: string): Promise<void> =>
@@ -131,21 +136,13 @@ test('a version published after the erasure stays, and the search ends', async (
 });
 
 test('a delivery after the search has no copy, though a worker had it in memory', async () => {
-  const body = {
-    name: 'Hook',
-    format: 'json',
-    encryption_key: 'k',
-    url: `${receiver.url}/copy`,
-    events: ['transaction/voided'],
-    query: 'zoom=customer',
-  };
-  assert.equal((await api('POST', `${at}/webhooks`, { body })).status, 201);
+  await addHook('transaction/voided', '/copy');
   receiver.answer((_got, response) => void response.writeHead(500).end('I do not know ada@example.com'));
   await publish('customer/created', ada('sent'));
   const id = await publish('transaction/voided', withAda('40', 'customer', ada('sent')));
   const got = () => receiver.got.filter(({ path }) => path === '/copy').map((one) => one.body.toString());
   const attempts = () =>
-    sql<{ n: number; body: string | null }[]>`select n, response_body as body from attempt where event_id = ${id}`;
+    sql<{ n: number; body: string | null }[]>`select n, response_body as body from attempt_log where event_id = ${id}`;
   await until(attempts, (rows) => rows.length === 1);
   assert.match(got()[0] ?? '', /ada@/);
   await erase('/customers/sent');
@@ -162,10 +159,11 @@ test('a delivery after the search has no copy, though a worker had it in memory'
 });
 
 test('answers to events that had ended are emptied as well', async () => {
+  await addHook('transaction/captured', '/thanks');
   receiver.answer((_got, response) => void response.writeHead(200).end('thanks for ada@example.com'));
-  const id = await publish('transaction/voided', { id: '50' });
+  const id = await publish('transaction/captured', { id: '50' });
   const attempts = () => sql<{ body: string | null; headers: string | null }[]>`
-    select response_body as body, response_headers as headers from attempt where event_id = ${id}`;
+    select response_body as body, response_headers as headers from attempt_log where event_id = ${id}`;
   await until(
     () => sql`select from delivery_done where event_id = ${id}`,
     (rows) => rows.length === 1,
@@ -197,7 +195,8 @@ test('an answer that a listener sends long after an erasure is emptied as well',
   const answered = await api('POST', `${webhook}/statuses/${delivery?.id}/answer`, { body });
   assert.equal(answered.status, 200);
   await keptFixture(22 * MINUTE_MS);
-  const kept = await sql`select response_body as body, response_headers as headers from attempt where event_id = ${id}`;
+  const kept =
+    await sql`select response_body as body, response_headers as headers from attempt_log where event_id = ${id}`;
   assert.deepEqual([...kept], [{ body: null, headers: null }]);
   assert.equal((await sql`select from erased_event`).length, 0);
 });

@@ -37,7 +37,7 @@ async function pendingOf({ sql }: Engine): Promise<number> {
 }
 
 const attemptsOf = ({ sql }: Engine) => sql<{ at: Date; outcome: string }[]>`
-  select date_started as at, outcome from attempt order by date_started, delivery_id`;
+  select date_started as at, outcome from attempt_log where outcome is not null order by date_started, delivery_id`;
 
 const ownerOf = (workers: readonly Worker[], shard: number): Promise<Worker> =>
   until(

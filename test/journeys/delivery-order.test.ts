@@ -37,7 +37,7 @@ const operation: fc.Arbitrary<Operation> = fc.record({
 /** Returns the attempts of one run's events, ordered by delivery id; `n` is the position of the event. */
 const attemptsOf = (run: number) => fixture.sql<{ n: number }[]>`
   select (e.body::jsonb->>'n')::int as n
-  from attempt a join event e on e.shard = a.shard and e.id = a.event_id
+  from attempt_log a join event e on e.shard = a.shard and e.id = a.event_id
   where e.resource_id like ${`${run}-%`} order by a.delivery_id`;
 
 /** Returns the events of one run as the receiver got them. */
@@ -136,7 +136,7 @@ test('derived events are delivered in the order in which they happened', async (
   assert.ok(ids.length >= 3, `${ids.length} steps`);
   const attempts = await until(
     () => fixture.sql<{ id: string }[]>`
-      select e.resource_id as id from attempt a join event e on e.shard = a.shard and e.id = a.event_id
+      select e.resource_id as id from attempt_log a join event e on e.shard = a.shard and e.id = a.event_id
       where e.resource_type = 'subscription_event' order by a.delivery_id`,
     ({ length }) => length === ids.length,
   );

@@ -16,7 +16,7 @@ async function countsOf({ sql }: Engine) {
     select (select count(*) from delivery) as pending,
       (select count(*) from delivery_done where state = 'successful') as successful,
       (select count(*) from delivery_done where state = 'failed') as failed,
-      (select count(*) from attempt) as attempts`;
+      (select count(*) from attempt_log where outcome is not null) as attempts`;
   if (counts === undefined) throw new Error('no row');
   return counts;
 }
@@ -50,7 +50,7 @@ test('an event is delivered once, signed in both ways, and recorded', async () =
     ({ pending }) => pending === 0,
   );
   assert.deepEqual(counts, { pending: 0, successful: 1, failed: 0, attempts: 1 });
-  const [attempt] = await engine.sql`select webhook_id, event_id, outcome, response_code from attempt`;
+  const [attempt] = await engine.sql`select webhook_id, event_id, outcome, response_code from attempt_log`;
   assert.deepEqual(
     { ...attempt },
     { webhook_id: webhookId, event_id: event.id, outcome: 'delivered', response_code: 204 },

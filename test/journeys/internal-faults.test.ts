@@ -23,7 +23,7 @@ test('a delivery that cannot be rendered ends as internal at the twelfth attempt
   await until(rowOf, ({ length }) => length === 0);
   const done = await engine.sql`
     select d.state, d.attempts, a.n, a.outcome, a.response_code from delivery_done d
-    join attempt a on a.delivery_id = d.id order by d.event_id`;
+    join attempt_log a on a.delivery_id = d.id order by d.event_id`;
   assert.deepEqual(
     [...done],
     [

@@ -24,7 +24,8 @@ async function start(t: TestContext) {
   const receiver = await startReceiver();
   answering(receiver, 500);
   const { sql, clock } = engine;
-  const attempts = async () => (await sql<{ n: number }[]>`select count(*) as n from attempt`)[0]?.n ?? 0;
+  const attempts = async () =>
+    (await sql<{ n: number }[]>`select count(*) as n from attempt_log where outcome is not null`)[0]?.n ?? 0;
   const failures = async () =>
     (await sql<{ n: number }[]>`select consecutive_failures as n from webhook_state`)[0]?.n ?? 0;
   /** Lets this many probes fail, each after the longest gap of the breaker. */

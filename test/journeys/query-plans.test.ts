@@ -20,6 +20,7 @@ import { loadTargets } from '#delivery/attempt/target-sql.ts';
 import { loadEvents } from '#delivery/attempt/event-sql.ts';
 import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/record-sql.ts';
 import { insertMarkers } from '#delivery/quarantine/quarantine-sql.ts';
+import { attemptsAt } from '#webhooks/history/delivery-sql.ts';
 import { findWebhook } from '#webhooks/webhook-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { testDatabase } from '../setup/database.ts';
@@ -68,6 +69,12 @@ async function fill(from: number, count: number): Promise<void> {
     select ${SHARD}, ${daily()}, ${own()}, 'customer', n::text, 'created', 1, 1, 'UTC', 'x', ${NOW}, '{}' from ${rows()}`;
   await sql`insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
     select ${SHARD}, ${daily()}, ${own()}, ${own()}, 0, ${daily()}, ${NOW} from ${rows()}`;
+  // All of one webhook: a statement that reads its whole history is seen.
+  await sql`insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, date_started, duration_ms, outcome)
+    select ${SHARD}, ${daily()}, ${ownIdAt(1)}, ${ownIdAt(1)}, ${daily()}, 'successful', 1, ${NOW}, ${NOW}::timestamptz + n * interval '1 ms', 1, 'delivered'
+    from ${rows()}`;
+  await sql`insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome)
+    select ${SHARD}, ${daily()}, 2, ${ownIdAt(1)}, ${ownIdAt(1)}, ${daily()}, ${NOW}::timestamptz + n * interval '1 ms', 1, 'delivered' from ${rows()}`;
   await sql`insert into delivery_suspect (shard, delivery_id, fence) select ${SHARD}, ${daily()}, 1 from ${rows()}`;
   await sql`insert into publish_key (shard, store_id, key, fingerprint, event_ids, date_created)
     select ${SHARD}, ${own()}, n::text, sha256('x'), array[${daily()}], ${NOW} from ${rows()}`;
@@ -95,7 +102,6 @@ function record(rows: readonly number[], state: string | null) {
     storeId: rows.map(ownIdAt),
     webhookId: rows.map(ownIdAt),
     eventId: rows.map(idAt),
-    n: of(1),
     startedAt: of(NOW),
     durationMs: of(1),
     outcome: of('delivered'),
@@ -146,6 +152,8 @@ function publish(rows: readonly number[]) {
   return publishBatch(sql, batch);
 }
 
+const owner = { shard: SHARD, storeId: ownIdAt(1), id: ownIdAt(1) };
+
 const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<readonly unknown[]>>> = {
   'publish, with keys': publish,
   'lock existing rows': (rows) =>
@@ -180,6 +188,10 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
       rows.map(ownIdAt),
       rows.map(() => ({ limit: 2, fromMs: NOW.getTime() - 1_000, startedMs: 0 })),
     ),
+  'read the attempts of each delivery': async (rows) => {
+    for (const n of rows) assert.equal((await attemptsAt(sql, owner, idAt(n), 10)).length, 2);
+    return rows;
+  },
   'note before sending': async (rows) => {
     const notes = rows.map((n) => ({ shard: SHARD, deliveryId: idAt(n) }));
     await insertMarkers(sql, WORKER, fences, notes);

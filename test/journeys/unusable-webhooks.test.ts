@@ -81,7 +81,7 @@ for (const [what, broken] of Object.entries(BROKEN)) {
     await pass(1, () => [71 * FAULTS_AN_HOUR, FAULTS_AN_HOUR]);
     await pass(1, () => [2 * FAULTS_AN_HOUR]);
     const done = await until(
-      () => sql`select d.state, d.attempts, a.outcome from delivery_done d join attempt a on a.delivery_id = d.id`,
+      () => sql`select d.state, d.attempts, a.outcome from delivery_done d join attempt_log a on a.delivery_id = d.id`,
       ({ length }) => length > 0,
     );
     assert.deepEqual([...done], [{ state: 'failed', attempts: 1, outcome: 'internal' }]);

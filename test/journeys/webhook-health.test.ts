@@ -33,7 +33,7 @@ test('after a stop the health of a webhook shows exactly what was delivered and 
   const fails = await add('fails');
   await publish(FAILED, 100);
   await until(
-    () => sql`select outcome from attempt`,
+    () => sql`select outcome from attempt_log`,
     (attempts) => attempts.length === DELIVERED + FAILED,
   );
   // Hourly statistics are written every few seconds; a worker that stops writes them at once.

@@ -29,7 +29,7 @@ const [entry] = await fixture.sql<{ id: string }[]>`
 /** The one delivery of each of the first two webhooks: a successful and a pending one. */
 async function deliveryTo(webhook: number | undefined): Promise<string> {
   const [row] = await fixture.sql<{ id: number }[]>`
-    select delivery_id as id from attempt where webhook_id = ${webhook ?? 0} order by date_started, delivery_id limit 1`;
+    select delivery_id as id from attempt_log where webhook_id = ${webhook ?? 0} order by date_started, delivery_id limit 1`;
   return `/webhooks/${webhook}/statuses/${row?.id}`;
 }
 const [arrived, pending] = [await deliveryTo(webhooks[0]), await deliveryTo(webhooks[1])];
@@ -37,7 +37,7 @@ const [arrived, pending] = [await deliveryTo(webhooks[0]), await deliveryTo(webh
 // Attempts are added to their hour every few seconds, with their duration: here all have the same.
 await until(
   () => fixture.sql<{ isWhole: boolean }[]>`
-    select (select sum(attempts) from webhook_hour) = (select count(*) from attempt) as "isWhole"`,
+    select (select sum(attempts) from webhook_hour) = (select count(*) from attempt_log where outcome is not null) as "isWhole"`,
   ([row]) => row?.isWhole === true,
 );
 await fixture.sql`update webhook_hour set durations = array[0, attempts, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]`;

@@ -200,7 +200,7 @@ async function delivery(access: string): Promise<void> {
   keep('the signature', headers['service-webhook-signature']);
   keep('the standard signature', String(headers['webhook-signature']).slice('v1,'.length));
   await until(
-    () => sql`select from attempt`,
+    () => sql`select from attempt_log`,
     (rows) => rows.length > 0,
   );
 }

@@ -75,6 +75,6 @@ test('the log line of an attempt has its ids, times and outcome, and no secret',
   }
 
   assert.deepEqual(findSecrets(logs.text(), secrets), []);
-  const [row] = await engine.sql<{ body: string }[]>`select response_body as body from attempt limit 1`;
+  const [row] = await engine.sql<{ body: string }[]>`select response_body as body from attempt_log limit 1`;
   assert.equal(findSecrets(row?.body ?? '', secrets).length, 1, 'the search finds secrets in the row');
 });

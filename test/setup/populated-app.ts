@@ -165,7 +165,7 @@ export async function inhabit(options: { isResolvable?: boolean } = {}) {
     }
   }
   await until(
-    () => server.sql<{ n: number }[]>`select count(*) as n from attempt`,
+    () => server.sql<{ n: number }[]>`select count(*) as n from attempt_log`,
     ([row]) => row?.n === 4,
   );
   const asked = await must(call('POST', `/webhooks/${webhooks[0]}/recover`, { body: { since: '2026-06-30' } }));

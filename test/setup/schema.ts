@@ -47,6 +47,10 @@ const sequences = (sql: Sql) => sql<{ line: string }[]>`
     increment_by, min_value, max_value, start_value, cache_size, case when cycle then ' cycle' else '' end) as line
   from pg_sequences where schemaname = current_schema() and sequencename !~ '_d[0-9]+$' order by sequencename`;
 
+const views = (sql: Sql) => sql<{ line: string }[]>`
+  select format('create view %I as%s%s', viewname, chr(10), definition) as line from pg_views where schemaname = current_schema()
+  order by viewname`;
+
 /** Functions and triggers with their definitions. */
 const routines = (sql: Sql) => sql<{ line: string }[]>`
   select pg_get_functiondef(oid) as line from pg_proc where pronamespace = current_schema()::regnamespace
@@ -63,6 +67,7 @@ export async function dumpSchema(sql: Sql): Promise<string> {
     const made = (await indexes(sql, oid)).map(({ line }) => `${line};\n`).join('');
     parts.push(`create table ${name} (\n${members.join(',\n')}\n)${partition}${options};\n${made}`);
   }
+  parts.push(...(await views(sql)).map(({ line }) => `${line}\n`));
   parts.push(...(await routines(sql)).map(({ line }) => `${line};\n`));
   return `${HEAD}\n${parts.join('\n')}`;
 }

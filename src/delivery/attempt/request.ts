@@ -116,7 +116,8 @@ function standardKey(encryptionKey: string): Buffer {
 
 /**
  * Returns the lower-case hex HMAC-SHA256 of the raw body under the whole key string. Composed of two one-shot hashes it
- * would take 1.4 µs per KB instead of 2.3, which does not justify an own implementation.
+ * would take 1.4 µs per KB instead of 2.3, which does not justify an own implementation. Keys kept as `KeyObject` would
+ * save 0.1 µs here and 0.6 µs in `standardSignature`, at two native objects for each webhook in memory.
  */
 export function hexSignature(body: Uint8Array, encryptionKey: string): string {
   return createHmac('sha256', encryptionKey).update(body).digest('hex');

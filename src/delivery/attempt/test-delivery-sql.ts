@@ -26,16 +26,13 @@ export async function insertTestDelivery(sql: Queryable, row: TestAttemptRow): P
   const [written] = await sql<{ id: number }[]>`
     with allocated as materialized (
       select ${nextDeliveryId(sql, row.day, sql`${row.shard}::smallint`)} as id
-    ), done as (
-      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
-      select ${row.shard}, id, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.state}, 1, ${row.now} from allocated
     )
-    insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
-      response_code, response_headers, response_body)
-    select ${row.shard}, id, 1, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.startedAt}, ${row.durationMs},
-      ${row.outcome}, ${row.responseCode}, ${row.responseHeaders}, ${row.responseBody}
+    insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, date_started,
+      duration_ms, outcome, response_code, response_headers, response_body)
+    select ${row.shard}, id, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.state}, 1, ${row.now}, ${row.startedAt},
+      ${row.durationMs}, ${row.outcome}, ${row.responseCode}, ${row.responseHeaders}, ${row.responseBody}
     from allocated
-    returning delivery_id as id`;
-  if (written === undefined) throw new Error('Inserting an attempt returned no row');
+    returning id`;
+  if (written === undefined) throw new Error('Inserting a delivery returned no row');
   return written.id;
 }

@@ -35,8 +35,8 @@ export async function listWaiting(
 }
 
 /**
- * Ends a pull delivery and inserts its only attempt, in one statement; returns false if it is not pending. The attempt
- * derives from the deleted row, so of two concurrent answers one is written.
+ * Ends a pull delivery with its only attempt, in one statement; returns false if it is not pending. The inserted row
+ * derives from the deleted one, so of two concurrent answers one is written.
  */
 export async function writeAnswer(
   sql: Queryable,
@@ -49,17 +49,13 @@ export async function writeAnswer(
       delete from delivery
       where shard = ${shard} and id = ${id} and webhook_id = ${webhookId} and due_at = 'infinity'
       returning *
-    ), attempted as (
-      insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
-        response_code, response_headers, response_body)
-      select shard, id, 1, store_id, webhook_id, event_id, ${answer.startedAt}, ${answer.durationMs}, ${answer.outcome},
-        ${answer.responseCode}, ${answer.responseHeaders}, ${answer.responseBody}
-      from ended
-    ), done as (
-      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
-      select shard, id, store_id, webhook_id, event_id, ${answer.state}, 1, ${now} from ended
     )
-    select from ended`;
+    insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, date_started,
+      duration_ms, outcome, response_code, response_headers, response_body)
+    select shard, id, store_id, webhook_id, event_id, ${answer.state}, 1, ${now}, ${answer.startedAt}, ${answer.durationMs},
+      ${answer.outcome}, ${answer.responseCode}, ${answer.responseHeaders}, ${answer.responseBody}
+    from ended
+    returning 1`;
   return rows.length > 0;
 }
 
@@ -84,7 +80,8 @@ export async function findAnswer(
       a.outcome, a.response_code as "responseCode", a.response_headers as "responseHeaders",
       a.response_body as "responseBody", e.resource_type as type, e.resource_id as "resourceId", e.action
     from delivery_done d
-    left join attempt a on a.shard = d.shard and a.delivery_id = d.id and a.n = 1
+    left join attempt_log a on a.shard = d.shard and a.webhook_id = d.webhook_id and a.delivery_id = d.id and a.n = 1
+      and a.outcome is not null
     left join event e on e.shard = d.shard and e.id = d.event_id
     where d.shard = ${shard} and d.id = ${id} and d.webhook_id = ${webhookId}`;
   if (row === undefined) return undefined;

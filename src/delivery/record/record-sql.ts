@@ -1,29 +1,30 @@
 /** The statement that records results of deliveries, with the columns that it takes. */
+import type { Attempt } from '../attempt/attempt.ts';
 import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
 import type { Pending, Entry } from '../policy/entry.ts';
 import type { Queryable } from '#db/pool.ts';
 
 /**
- * Returns the number of the attempt's row, or 0 for none. An internal error is not charged, so it takes no number and
- * writes no row, except the last one, which ends the delivery and is shown.
+ * Returns the attempt that is stored; null for none. An internal error is not charged, so it takes no number and is not
+ * stored, except the last one, which ends the delivery and is shown.
  */
-export function attemptNumberOf({ attempt, attempts, next }: Entry): number {
-  return attempt === null || (isInternalError(attempt.outcome) && 'dueAt' in next) ? 0 : attempts;
+export function storedAttempt({ attempt, next }: Entry): Attempt | null {
+  return attempt === null || (isInternalError(attempt.outcome) && 'dueAt' in next) ? null : attempt;
 }
 
 /** `keepResponses`: false if the database rejected text sent by a receiver. */
-export function toColumns(entries: readonly Entry[], now: Date, keepResponses: boolean): RecordColumns {
-  const replies = entries.map(({ attempt }) => attempt?.outcome.reply ?? null);
+export function toColumns(entries: readonly Entry[], keepResponses: boolean): RecordColumns {
+  const attempts = entries.map(storedAttempt);
+  const replies = attempts.map((attempt) => attempt?.outcome.reply ?? null);
   return {
     shard: entries.map(({ shard }) => shard),
     deliveryId: entries.map(({ delivery }) => delivery.id),
     storeId: entries.map(({ delivery }) => delivery.storeId),
     webhookId: entries.map(({ delivery }) => delivery.webhookId),
     eventId: entries.map(({ delivery }) => delivery.eventId),
-    n: entries.map(attemptNumberOf),
-    startedAt: entries.map(({ attempt }) => attempt?.startedAt ?? now),
-    durationMs: entries.map(({ attempt }) => Math.round(attempt?.durationMs ?? 0)),
-    outcome: entries.map(({ attempt }) => (attempt === null ? '' : labelOf(attempt.outcome))),
+    startedAt: attempts.map((attempt) => attempt?.startedAt ?? null),
+    durationMs: attempts.map((attempt) => (attempt === null ? null : Math.round(attempt.durationMs))),
+    outcome: attempts.map((attempt) => (attempt === null ? null : labelOf(attempt.outcome))),
     responseCode: replies.map((reply) => reply?.code ?? null),
     responseHeaders: replies.map((reply) => (keepResponses ? (reply?.headers ?? null) : null)),
     responseBody: replies.map((reply) => (keepResponses ? (reply?.body ?? null) : null)),
@@ -59,17 +60,16 @@ export function toStates(entries: readonly Entry[]): StateColumns {
   };
 }
 
-/** One row per finished exchange, or per delivery that ends without one (`n` 0), as columns. */
+/** One row per finished exchange, or per delivery that ends without one (`startedAt` null), as columns. */
 export type RecordColumns = {
   shard: number[];
   deliveryId: number[];
   storeId: number[];
   webhookId: number[];
   eventId: number[];
-  n: number[];
-  startedAt: Date[];
-  durationMs: number[];
-  outcome: string[];
+  startedAt: (Date | null)[];
+  durationMs: (number | null)[];
+  outcome: (string | null)[];
   responseCode: (number | null)[];
   responseHeaders: (string | null)[];
   responseBody: (string | null)[];
@@ -158,11 +158,11 @@ export async function recordBatch(
       select i.*
       from unnest(
         ${rows.shard}::smallint[], ${rows.deliveryId}::bigint[], ${rows.storeId}::bigint[], ${rows.webhookId}::bigint[],
-        ${rows.eventId}::bigint[], ${rows.n}::smallint[], ${rows.startedAt}::timestamptz[], ${rows.durationMs}::int[],
-        ${rows.outcome}::text[], ${rows.responseCode}::smallint[], ${rows.responseHeaders}::text[],
-        ${rows.responseBody}::text[], ${rows.state}::text[], ${rows.before}::smallint[], ${rows.attempts}::smallint[],
-        ${rows.faults}::smallint[], ${rows.dueAt}::timestamptz[]
-      ) as i (shard, delivery_id, store_id, webhook_id, event_id, n, started_at, duration_ms, outcome, response_code,
+        ${rows.eventId}::bigint[], ${rows.startedAt}::timestamptz[], ${rows.durationMs}::int[], ${rows.outcome}::text[],
+        ${rows.responseCode}::smallint[], ${rows.responseHeaders}::text[], ${rows.responseBody}::text[],
+        ${rows.state}::text[], ${rows.before}::smallint[], ${rows.attempts}::smallint[], ${rows.faults}::smallint[],
+        ${rows.dueAt}::timestamptz[]
+      ) as i (shard, delivery_id, store_id, webhook_id, event_id, started_at, duration_ms, outcome, response_code,
         response_headers, response_body, state, before, attempts, faults, due_at)
       join owned on owned.shard = i.shard
     ), found as materialized (
@@ -182,13 +182,15 @@ export async function recordBatch(
     ), attempted as (
       insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
         response_code, response_headers, response_body)
-      select shard, delivery_id, n, store_id, webhook_id, event_id, started_at, duration_ms, outcome, response_code,
+      select shard, delivery_id, attempts, store_id, webhook_id, event_id, started_at, duration_ms, outcome, response_code,
         response_headers, response_body
-      from (select * from ended union all select * from rescheduled) as moved
-      where n > 0
+      from rescheduled where started_at is not null
     ), done as (
-      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
-      select shard, delivery_id, store_id, webhook_id, event_id, state, attempts, ${now} from ended
+      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, date_started,
+        duration_ms, outcome, response_code, response_headers, response_body)
+      select shard, delivery_id, store_id, webhook_id, event_id, state, attempts, ${now}, started_at, duration_ms, outcome,
+        response_code, response_headers, response_body
+      from ended
     ), saved_states as (${upsertStates(sql, states)}
     ), unmarked as (
       delete from delivery_suspect where ctid = any(array(

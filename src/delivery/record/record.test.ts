@@ -84,7 +84,7 @@ async function traceOf(id: number) {
   const [row] = await sql<{ pending: number; done: number; attempts: number }[]>`
     select (select count(*) from delivery where id = ${id}) as pending,
       (select count(*) from delivery_done where id = ${id}) as done,
-      (select count(*) from attempt where delivery_id = ${id}) as attempts`;
+      (select count(*) from attempt_log where delivery_id = ${id}) as attempts`;
   return { ...row };
 }
 
@@ -94,13 +94,35 @@ test('an ended delivery moves from pending to done, with its attempt', async () 
   assert.deepEqual(await traceOf(delivery.id), { pending: 0, done: 1, attempts: 1 });
 });
 
+test('the last attempt of a delivery is stored with the ended delivery, earlier ones by themselves', async () => {
+  const delivery = await pendingRow();
+  const recorder = recorderWith(3);
+  await recorder.record(entryOf(delivery, { next: { dueAt: now } }));
+  const outcome = { kind: 'delivered' as const, reply: { ...reply, code: 204 } };
+  const attempt = { startedAt: new Date(now.getTime() + 60_000), durationMs: 7, outcome };
+  const again = { ...delivery, attempts: 1 };
+  await recorder.record(entryOf(again, { attempt, attempts: 2, next: { state: 'successful' } }));
+  const log = await sql`
+    select n, outcome, response_code as code, duration_ms as "durationMs" from attempt_log
+    where delivery_id = ${delivery.id} order by date_started desc`;
+  assert.deepEqual(
+    [...log],
+    [
+      { n: 2, outcome: 'delivered', code: 204, durationMs: 7 },
+      { n: 1, outcome: 'refused', code: 500, durationMs: 12 },
+    ],
+  );
+  const [rows] = await sql`select count(*)::int as n from attempt where delivery_id = ${delivery.id}`;
+  assert.deepEqual({ ...rows }, { n: 1 });
+});
+
 test('recording the same entry again changes nothing', async () => {
   const [over, retried] = [await pendingRow(), await pendingRow()];
   const dueAt = new Date(now.getTime() + 60_000);
   const entries = [entryOf(over), entryOf(retried, { next: { dueAt } })];
   const fences = { shard: [SHARD], fence: [3] };
   const none = { shard: [], deliveryId: [] };
-  const rows = toColumns(entries, now, true);
+  const rows = toColumns(entries, true);
   const write = () => recordBatch(sql, WORKER, fences, rows, toStates(entries), none, now);
   assert.deepEqual(await write(), [SHARD]);
   assert.deepEqual(await write(), [SHARD]);
@@ -226,14 +248,16 @@ test('an end without an attempt, and an internal fault, leave no attempt row', a
 /** PostgreSQL refuses attempts that begin to be recorded with this duration, and responses that contain this text. */
 await sql.unsafe(`
   create function refuse() returns trigger language plpgsql as $$ begin raise exception 'refused by the test'; end $$;
-  create trigger refuse_answers before insert on attempt for each row when (new.response_body = 'poison') execute function refuse();
-  create function fail() returns trigger language plpgsql as $$ begin raise 'invalid page' using errcode = 'XX001'; end $$;
-  create trigger fail_attempts before insert on attempt for each row when (new.duration_ms = 777) execute function fail();
-  create trigger refuse_attempts before insert on attempt for each row when (new.duration_ms = 666) execute function refuse()`);
+  create function fail() returns trigger language plpgsql as $$ begin raise 'invalid page' using errcode = 'XX001'; end $$`);
+for (const table of ['attempt', 'delivery_done'])
+  await sql.unsafe(`
+    create trigger refuse_answers before insert on ${table} for each row when (new.response_body = 'poison') execute function refuse();
+    create trigger fail_attempts before insert on ${table} for each row when (new.duration_ms = 777) execute function fail();
+    create trigger refuse_attempts before insert on ${table} for each row when (new.duration_ms = 666) execute function refuse()`);
 
 async function attemptsOf(id: number) {
   const rows = await sql`
-    select n, outcome, response_code as code, response_body as body from attempt where delivery_id = ${id}`;
+    select n, outcome, response_code as code, response_body as body from attempt_log where delivery_id = ${id}`;
   return [...rows];
 }
 

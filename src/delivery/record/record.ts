@@ -107,7 +107,7 @@ class Writer {
     // Markers of a shard that was lost are not in memory any more, so all its entries delete theirs.
     const marked = candidates.filter((entry) => !this.ownsShard(entry) || isMarked(entry.shard, entry.delivery.id));
     const markers = { shard: marked.map(({ shard }) => shard), deliveryId: marked.map(({ delivery }) => delivery.id) };
-    const rows = toColumns(candidates, now, keepResponses);
+    const rows = toColumns(candidates, keepResponses);
     const owned = new Set(await recordBatch(sql, workerId, columns, rows, toStates(candidates), markers, now));
     for (const [shard, fence] of fences) if (!owned.has(shard)) onLost(shard, fence);
     const written = new Set(candidates.filter(({ shard }) => owned.has(shard)));

@@ -9,7 +9,7 @@ import { bucketOf, emptyHistogram } from '#core/histogram.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { labelOf } from '../attempt/http/outcome.ts';
-import { attemptNumberOf } from '../record/record-sql.ts';
+import { storedAttempt } from '../record/record-sql.ts';
 import type { Entry } from '../policy/entry.ts';
 import { addHours } from './hourly-sql.ts';
 
@@ -62,8 +62,9 @@ export class HourlyStats implements Running {
 
   /** Counts a recorded entry, if it has a row in the history. */
   add(entry: Entry): void {
-    const { shard, delivery, attempt } = entry;
-    if (attempt === null || attemptNumberOf(entry) === 0) return;
+    const { shard, delivery } = entry;
+    const attempt = storedAttempt(entry);
+    if (attempt === null) return;
     const hour = Math.floor(attempt.startedAt.getTime() / HOUR_MS);
     const outcome = labelOf(attempt.outcome);
     const row = this.#row(`${delivery.webhookId} ${hour} ${outcome}`, () => {

@@ -67,8 +67,8 @@ export async function findFailureState(sql: Queryable, shard: number, id: number
     left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id
       and (t.epoch = w.epoch or t.epoch = w.epoch - 1 and t.is_condemned)
     left join lateral (
-      select outcome, response_code from attempt
-      where shard = w.shard and webhook_id = w.id
+      select outcome, response_code from attempt_log
+      where shard = w.shard and webhook_id = w.id and date_started > '-infinity'
       order by date_started desc limit 1
     ) as a on true
     where w.shard = ${shard} and w.id = ${id}`;
@@ -148,8 +148,8 @@ export async function listLastFailures(
   cross join lateral (
     select n.date_started, n.response_code
     from (
-      select date_started, response_code, outcome from attempt
-      where shard = ${shard} and webhook_id = w.webhook_id
+      select date_started, response_code, outcome from attempt_log
+      where shard = ${shard} and webhook_id = w.webhook_id and date_started > '-infinity'
         and date_started >= w.hour and date_started < w.hour + interval '1 hour'
       order by date_started desc limit ${limit}
     ) n

@@ -12,8 +12,9 @@ export async function attemptsAt(
   return sql<AttemptRow[]>`
   select ${attemptSelection(sql)}
   from (
-    select * from attempt
+    select * from attempt_log
     where shard = ${owner.shard} and delivery_id = ${deliveryId} and store_id = ${owner.storeId} and webhook_id = ${owner.id}
+      and outcome is not null
     order by n desc limit ${limit}
   ) as d ${withEvent(sql, owner)}
   order by d.n`;

@@ -43,8 +43,10 @@ export function withEvent(sql: Queryable, { shard, storeId }: Pick<Owner, 'shard
 export function withLastAttempt(sql: Queryable, { shard }: Pick<Owner, 'shard'>) {
   return sql`
   left join lateral (
-    select outcome, response_code from attempt
-    where shard = ${shard} and delivery_id = d.id and n = d.attempts limit 1
+    select outcome, response_code from attempt_log
+    where shard = ${shard} and webhook_id = d.webhook_id and delivery_id = d.id and n = d.attempts
+      and outcome is not null
+    limit 1
   ) as a on true`;
 }
 
@@ -184,6 +186,9 @@ const attemptColumns = (sql: Queryable): Columns<typeof LOG_PROPERTIES> => ({
   ...eventColumns(sql),
 });
 
+/** All attempts, by the index of the webhook's log. */
+const inLog = (sql: Queryable) => sql`and d.date_started > '-infinity'`;
+
 /** Returns a page of attempts, newest first by default. Selects the keys first, because responses have up to 16 KiB each. */
 export async function listAttempts(sql: Queryable, owner: Owner, listing: Listing): Promise<AttemptRow[]> {
   const order = listing.order.length > 0 ? listing.order : [{ property: 'date_created', descending: true }];
@@ -191,18 +196,19 @@ export async function listAttempts(sql: Queryable, owner: Owner, listing: Listin
   const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.delivery_id`, sql`d.n`])}`;
   return sql<AttemptRow[]>`
     with page as (
-      select d.delivery_id, d.n from attempt d ${eventFor(sql, owner, LOG_BY_EVENT, listing.filters, order)}
-      where ${ownedBy(sql, owner)} ${narrowed(sql, listing.filters, columns)}
+      select d.delivery_id, d.n from attempt_log d ${eventFor(sql, owner, LOG_BY_EVENT, listing.filters, order)}
+      where ${ownedBy(sql, owner)} ${inLog(sql)} ${narrowed(sql, listing.filters, columns)}
       ${sorted} ${paged(sql, listing)}
     )
     select ${attemptSelection(sql)}
-    from page p join attempt d on ${ownedBy(sql, owner)} and d.delivery_id = p.delivery_id and d.n = p.n
+    from page p join attempt_log d on ${ownedBy(sql, owner)} and d.delivery_id = p.delivery_id and d.n = p.n
+      and d.outcome is not null
       ${withEvent(sql, owner)} ${sorted}`;
 }
 
 export async function countAttempts(sql: Queryable, owner: Owner, { filters }: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from attempt d ${eventFor(sql, owner, LOG_BY_EVENT, filters)}
-    where ${ownedBy(sql, owner)} ${narrowed(sql, filters, attemptColumns(sql))}`;
+    select count(*) as total from attempt_log d ${eventFor(sql, owner, LOG_BY_EVENT, filters)}
+    where ${ownedBy(sql, owner)} ${inLog(sql)} ${narrowed(sql, filters, attemptColumns(sql))}`;
   return row?.total ?? 0;
 }

@@ -35,8 +35,8 @@ export async function findNotifiedWebhook(
     join store s on s.shard = w.shard and s.id = w.store_id
     left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = ${epoch}
     left join lateral (
-      select outcome, response_code from attempt
-      where shard = w.shard and webhook_id = w.id
+      select outcome, response_code from attempt_log
+      where shard = w.shard and webhook_id = w.id and date_started > '-infinity'
       order by date_started desc limit 1
     ) as a on true
     where w.shard = ${shard} and w.id = ${webhookId}`;

@@ -84,7 +84,7 @@ export async function openHostileFixture(ends: Cleanups, env: Settings): Promise
     },
     tried: async (webhooks) => {
       const [row] = await sql<{ n: number }[]>`
-        select count(distinct webhook_id)::int as n from attempt where webhook_id = any(${webhooks})`;
+        select count(distinct webhook_id)::int as n from attempt_log where outcome is not null and webhook_id = any(${webhooks})`;
       return row?.n ?? 0;
     },
     rssMiB: async () => {
