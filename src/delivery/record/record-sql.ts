@@ -14,17 +14,17 @@ export function storedAttempt({ attempt, next }: Entry): Attempt | null {
 
 /** `keepResponses`: false if the database rejected text sent by a receiver. */
 export function toColumns(entries: readonly Entry[], keepResponses: boolean): RecordColumns {
-  const attempts = entries.map(storedAttempt);
-  const replies = attempts.map((attempt) => attempt?.outcome.reply ?? null);
+  const stored = entries.map(storedAttempt);
+  const replies = stored.map((attempt) => attempt?.outcome.reply ?? null);
   return {
     shard: entries.map(({ shard }) => shard),
     deliveryId: entries.map(({ delivery }) => delivery.id),
     storeId: entries.map(({ delivery }) => delivery.storeId),
     webhookId: entries.map(({ delivery }) => delivery.webhookId),
     eventId: entries.map(({ delivery }) => delivery.eventId),
-    startedAt: attempts.map((attempt) => attempt?.startedAt ?? null),
-    durationMs: attempts.map((attempt) => (attempt === null ? null : Math.round(attempt.durationMs))),
-    outcome: attempts.map((attempt) => (attempt === null ? null : labelOf(attempt.outcome))),
+    startedAt: stored.map((attempt) => attempt?.startedAt ?? null),
+    durationMs: stored.map((attempt) => (attempt === null ? null : Math.round(attempt.durationMs))),
+    outcome: stored.map((attempt) => (attempt === null ? null : labelOf(attempt.outcome))),
     responseCode: replies.map((reply) => reply?.code ?? null),
     responseHeaders: replies.map((reply) => (keepResponses ? (reply?.headers ?? null) : null)),
     responseBody: replies.map((reply) => (keepResponses ? (reply?.body ?? null) : null)),
