@@ -81,11 +81,11 @@ async function total(values: readonly Promise<number>[]): Promise<number> {
   return (await Promise.all(values)).reduce((sum, value) => sum + value, 0);
 }
 
-/** Starts Halcyon without a rate limit, on ports of its own. */
+/** Starts Halcyon without a rate limit, on ports of its own. `observed`: with pg_stat_statements, if PostgreSQL is external. */
 export async function startServer(
   defer: Defer,
   layout: Layout,
-  given: { env?: Record<string, string>; execArgv?: readonly string[] } = {},
+  given: { env?: Record<string, string>; execArgv?: readonly string[]; observed?: boolean } = {},
 ): Promise<RunningServer> {
   const secretKey = randomBytes(32);
   const place = await placeForFixture();
@@ -108,7 +108,7 @@ export async function startServer(
       defer(() => sql.end({ timeout: 0 }));
       return { sql, programs, postgresMs: () => processorMsOf(String(pid)) };
     }
-    const { sql, address, cpuMs } = await startDatabase(defer);
+    const { sql, address, cpuMs } = await startDatabase(defer, given.observed);
     const env = databaseOf(address);
     const programs =
       layout === 'apart'
