@@ -4,6 +4,8 @@
  * nothing. `--plans`: the plans that PostgreSQL used. `--live`: while events are published and delivered.
  * The defaults are the whole run; `--events 20000 --resources 10000` is a short one.
  */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { letAppIn } from '../test/setup/grant-access.ts';
 import { seedHistory } from './setup/history-seed.ts';
@@ -103,9 +105,17 @@ await bench({ numbers, flags: ['plans'] }, async (options, defer) => {
     list('transactions: customer_id', `${store}/transactions`, 'customer_id=77', 50),
     { name: 'overview', path: `${store}/overview`, goalMs: 50 },
   ];
-  if (options.plans)
-    await sql.unsafe(`alter system set session_preload_libraries = auto_explain; alter system set auto_explain.log_min_duration = 5;
-      alter system set auto_explain.log_analyze = on; alter system set auto_explain.log_buffers = on; select pg_reload_conf()`);
+  if (options.plans) {
+    const settings = ['log_min_duration = 5', 'log_analyze = on', 'log_buffers = on', 'log_nested_statements = on'];
+    for (const setting of settings) await sql.unsafe(`alter system set auto_explain.${setting}`);
+    await sql`select pg_reload_conf()`;
+  }
+  const [folder] = await sql<{ data: string }[]>`select current_setting('data_directory') as data`;
+  /** The log of PostgreSQL from a byte on, and its length. */
+  const readLog = async (from: number): Promise<{ text: string; length: number }> => {
+    const bytes = await readFile(join(folder?.data ?? '', '../server.log'));
+    return { text: bytes.subarray(from).toString(), length: bytes.length };
+  };
   const rows: string[][] = [];
   const pagesRead = async (): Promise<number> => {
     const [row] = await sql<{ pages: number }[]>`
@@ -113,7 +123,9 @@ await bench({ numbers, flags: ['plans'] }, async (options, defer) => {
     return row?.pages ?? Number.NaN;
   };
   for (const { name, path, goalMs } of lists) {
+    const logged = options.plans ? (await readLog(0)).length : 0;
     const cold = await get(path);
+    if (options.plans) print(`\n${name}\n${(await readLog(logged)).text}`);
     const all: number[] = [];
     const before = await pagesRead();
     let refused = 0;

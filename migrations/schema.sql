@@ -154,6 +154,18 @@ create table client_secret (
 CREATE INDEX client_secret_client ON public.client_secret USING btree (client);
 CREATE INDEX client_secret_expires ON public.client_secret USING btree (date_expires) WHERE (date_expires IS NOT NULL);
 
+create table day_count (
+  shard smallint not null,
+  owner_id bigint not null,
+  list text not null,
+  day integer not null,
+  rows bigint not null,
+  constraint day_count_list_check CHECK ((list = ANY (ARRAY['event'::text, 'delivery'::text, 'attempt'::text]))),
+  constraint day_count_pkey PRIMARY KEY (shard, owner_id, list, day),
+  constraint day_count_rows_check CHECK ((rows >= 0))
+);
+CREATE INDEX day_count_day ON public.day_count USING btree (day);
+
 create table delivery (
   shard smallint not null,
   id bigint not null,
@@ -189,7 +201,9 @@ create table delivery_done (
   constraint delivery_done_state_check CHECK ((state = ANY (ARRAY['successful'::text, 'failed'::text])))
 ) partition by RANGE (id);
 CREATE INDEX delivery_done_event ON ONLY public.delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
+CREATE INDEX delivery_done_failed ON ONLY public.delivery_done USING btree (shard, webhook_id, id) WHERE (state = 'failed'::text);
 CREATE INDEX delivery_done_later ON ONLY public.delivery_done USING btree (shard, webhook_id, event_id) WHERE ((id >> 38) <> (event_id >> 38));
+CREATE INDEX delivery_done_retried ON ONLY public.delivery_done USING btree (shard, webhook_id, id) WHERE (attempts > 1);
 CREATE INDEX delivery_done_started ON ONLY public.delivery_done USING btree (shard, webhook_id, date_started DESC) WHERE (date_started > '-infinity'::timestamp with time zone);
 
 create table delivery_suspect (

@@ -29,11 +29,11 @@ async function preload(dataDir: string, library: string): Promise<void> {
   await stop();
 }
 
-/** With `observed` the server counts what each statement costs it (pg_stat_statements), which costs a little itself. */
+/** With `observed` the server counts what each statement costs it (pg_stat_statements), which costs a little itself, and can log plans. */
 export async function startDatabase(defer: Defer, observed = false): Promise<Database> {
   const place = await placeForFixture();
   defer(place.remove);
-  if (observed) await preload(place.dataDir, 'pg_stat_statements');
+  if (observed) await preload(place.dataDir, 'pg_stat_statements, auto_explain');
   const { address, stop } = await startEmbedded({ dataDir: place.dataDir });
   defer(stop);
   const sql = openPool(address, { connections: 10, applicationName: 'bench' });

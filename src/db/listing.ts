@@ -1,4 +1,5 @@
 /** Translates the filters, order and page of a collection request into SQL fragments. */
+import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import type { Comparisons, Filter, Listing, Order } from '#core/listing.ts';
 import type { Fragment, Queryable } from './pool.ts';
 
@@ -6,6 +7,9 @@ import type { Fragment, Queryable } from './pool.ts';
 export type Columns<Properties extends Comparisons> = {
   readonly [Name in keyof Properties as Properties[Name] extends 'none' ? never : Name]: Fragment;
 };
+
+/** Ids of later days are no safe integers. */
+const LAST_DAY = Math.floor(Number.MAX_SAFE_INTEGER / firstIdOfDay(1)) - 2;
 
 type AnyColumns = Readonly<Record<string, Fragment>>;
 
@@ -79,6 +83,42 @@ export function ordered(
     ...ties.map((tie) => sql`${tie} ${direction(last)}`),
   ];
   return terms.reduce((before, term) => sql`${before}, ${term}`);
+}
+
+/**
+ * Returns the range of ids of rows that filters on a date of creation admit; undefined without such a filter. Ids contain the day,
+ * and the range is a day wider at both ends, because the clocks of processes differ.
+ */
+export function idsWithin(filters: readonly Filter[], property: string): { from: number; to: number } | undefined {
+  let [first, last] = [0, LAST_DAY];
+  for (const { property: name, operator, value } of filters) {
+    if (name !== property || !(value instanceof Date)) continue;
+    const day = dayOf(value);
+    if (operator === 'greaterthan' || operator === 'is') first = Math.max(first, day - 1);
+    if (operator === 'lessthan' || operator === 'is') last = Math.min(last, day + 1);
+  }
+  if (first === 0 && last === LAST_DAY) return undefined;
+  return { from: firstIdOfDay(first), to: firstIdOfDay(Math.max(first, last + 1)) };
+}
+
+/**
+ * Reads a page from the end of the list that is nearer, because PostgreSQL reads and skips all rows before an offset. `order` is
+ * the order of the list if the request has none; ids must break its ties, so that the opposite order is defined too.
+ */
+export async function readPage<Row>(
+  listing: Listing,
+  order: Order,
+  total: number,
+  read: (listing: Listing) => Promise<Row[]>,
+): Promise<Row[]> {
+  const { offset, limit } = listing;
+  const forward = { ...listing, order: listing.order.length > 0 ? listing.order : [order] };
+  if (offset >= total) return [];
+  if (2 * offset < total) return read(forward);
+  const end = Math.min(total, offset + limit);
+  const backward = forward.order.map(({ property, descending }) => ({ property, descending: !descending }));
+  const rows = await read({ ...listing, order: backward, offset: total - end, limit: end - offset });
+  return rows.toReversed();
 }
 
 export function paged(sql: Queryable, { offset, limit }: Pick<Listing, 'offset' | 'limit'>): Fragment {

@@ -2,14 +2,19 @@
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { isLockUnavailable, maintainPartitions } from './partitions.ts';
+import { withAdvisoryLock } from './advisory-lock.ts';
+import { countDays } from './day-counts.ts';
+import { firstDay, isLockUnavailable, maintainPartitions } from './partitions.ts';
 import type { Sql } from './pool.ts';
 
 /** Short, so that a computer that was suspended for days soon has the tables of the day; a check is one look-up. */
 const PARTITION_CHECK_MS = 60_000;
 const PARTITION_DAYS_AHEAD = 3;
+/** The advisory lock of counting; a process that does not get it leaves the counting to the other. */
+const COUNT_LOCK = 7_209_004;
+const COUNT_LIMIT_MS = 20_000;
 
-/** Creates the partitions of the coming days and drops the old ones, at once and then once a minute. */
+/** Creates the partitions of the coming days and drops the old ones, at once and then once a minute; counts the ended days then. */
 export async function keepPartitions(deps: {
   direct: Sql;
   clock: Clock;
@@ -18,11 +23,18 @@ export async function keepPartitions(deps: {
 }): Promise<Running> {
   const { direct, clock, log, retentionDays } = deps;
   const run = () => maintainPartitions(direct, { now: clock.now(), retentionDays, daysAhead: PARTITION_DAYS_AHEAD });
+  const count = async (): Promise<void> => {
+    const first = await firstDay(direct);
+    if (first === undefined) return;
+    const times = { now: clock.now(), limitMs: COUNT_LIMIT_MS, nowMs: () => clock.monotonicMs() };
+    await withAdvisoryLock(direct, COUNT_LOCK, () => countDays(direct, { first, ...times }));
+  };
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
   const schedule = (afterMs: number): void => {
     if (isStopped) return;
-    timer = setTimeout(() => void run().then(() => schedule(PARTITION_CHECK_MS), failed), afterMs);
+    const next = () => schedule(PARTITION_CHECK_MS);
+    timer = setTimeout(() => void run().then(count).then(next, failed), afterMs);
   };
   const failed = (error: unknown): void => {
     log.error({ err: error }, 'partition maintenance failed; retrying');

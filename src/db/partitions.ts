@@ -1,5 +1,6 @@
 /** Maintains the day partitions of append-only tables: created ahead of time, dropped as a whole after the retention period. */
 import { dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
+import { deleteDayCounts } from './day-counts.ts';
 import { createNumbers, isWithoutNumbers, newestNumberedDay } from './numbers.ts';
 import { transaction, type Queryable, type Sql } from './pool.ts';
 
@@ -35,7 +36,7 @@ async function oldestPendingDay(sql: Queryable): Promise<number> {
 
 /** `detached`: not attached yet, or not any more. */
 type State = 'attached' | 'detach pending' | 'detached';
-export type Partition = { parent: string; name: string; day: number; state: State };
+export type Partition = { parent: (typeof PARENTS)[number]; name: string; day: number; state: State };
 
 /** Returns all tables with the name of a partition, including those that a crash left between detach and drop. */
 export async function partitionsOf(sql: Queryable): Promise<Partition[]> {
@@ -48,7 +49,7 @@ export async function partitionsOf(sql: Queryable): Promise<Partition[]> {
     order by c.relname`;
   return rows.map(({ name, state }) => {
     const at = name.lastIndexOf('_d');
-    return { parent: name.slice(0, at), name, day: Number(name.slice(at + 2)), state };
+    return { parent: name.slice(0, at) as Partition['parent'], name, day: Number(name.slice(at + 2)), state };
   });
 }
 
@@ -79,8 +80,10 @@ async function create(sql: Queryable, { parent, name, day }: Partition): Promise
  * Detaches and drops a partition; returns false if a lock was not available. Not in a transaction, because `detach concurrently`
  * commits in between.
  */
-async function drop(sql: Queryable, { parent, name, state }: Partition): Promise<boolean> {
+async function drop(sql: Queryable, { parent, name, day, state }: Partition): Promise<boolean> {
   try {
+    // Before the rows: until they are dropped too, a list says fewer than it has.
+    await deleteDayCounts(sql, parent, day);
     if (state === 'attached') await sql`alter table ${sql(parent)} detach partition ${sql(name)} concurrently`;
     if (state === 'detach pending') await sql`alter table ${sql(parent)} detach partition ${sql(name)} finalize`;
     await sql`drop table ${sql(name)}`;
@@ -106,6 +109,12 @@ export async function createMissing(sql: Queryable, today: number, daysAhead = 0
     return missing.map(({ name }) => name);
   };
   return 'begin' in sql ? transaction(sql as Sql, run) : run(sql);
+}
+
+/** Returns the first day with partitions; undefined if there is none. */
+export async function firstDay(sql: Queryable): Promise<number | undefined> {
+  const days = (await partitionsOf(sql)).flatMap(({ state, day }) => (state === 'attached' ? [day] : []));
+  return days.length === 0 ? undefined : Math.min(...days);
 }
 
 /**

@@ -56,9 +56,14 @@ const OLDEST_MAJOR = 15;
 /**
  * Every statement can use an index. Sequential scans are off because a plan made while a table was small is kept until statistics
  * are collected, a minute in which 100,000 rows may arrive; JIT is off because it would treat the penalised scans as expensive.
- * Without generic plans, a publish of one event takes twice as long, as it does behind a pooler.
+ * A search may not take the second core with parallel workers. Without generic plans, a publish of one event takes twice as long, as it does behind a pooler.
  */
-const PLANNING = { enable_seqscan: 'off', jit: 'off', plan_cache_mode: 'force_generic_plan' };
+const PLANNING = {
+  enable_seqscan: 'off',
+  jit: 'off',
+  max_parallel_workers_per_gather: '0',
+  plan_cache_mode: 'force_generic_plan',
+};
 
 const SESSION = { TimeZone: 'UTC', DateStyle: 'ISO' };
 

@@ -44,6 +44,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   shard_lease: 'delivery',
   worker: 'delivery',
   schema_migration: 'db',
+  day_count: 'db',
   sealing_key: 'db',
 };
 

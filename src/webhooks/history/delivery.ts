@@ -1,6 +1,6 @@
 /** The resource of one delivery, with its attempts, its request and what it waits for. */
 import type { WebhookRow } from '../webhook-sql.ts';
-import { type DeliveryRow, listDeliveries, type AttemptRow, type Owner } from './history-sql.ts';
+import { type DeliveryRow, findDelivery, type AttemptRow, type Owner } from './history-sql.ts';
 import { isTest } from '#catalog/sample.ts';
 import type { Queryable } from '#db/pool.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
@@ -56,10 +56,8 @@ export function ownerOf({ id, storeId, epoch, heldUntil }: WebhookRow): Owner {
 }
 
 /** Returns the delivery of the webhook with this id; undefined if it does not exist or has expired. */
-export async function deliveryWith(sql: Queryable, webhook: WebhookRow, id: number): Promise<DeliveryRow | undefined> {
-  const filters = [{ property: 'id', operator: 'is', value: id } as const];
-  const [row] = await listDeliveries(sql, ownerOf(webhook), { offset: 0, limit: 1, order: [], filters });
-  return row;
+export function deliveryWith(sql: Queryable, webhook: WebhookRow, id: number): Promise<DeliveryRow | undefined> {
+  return findDelivery(sql, ownerOf(webhook), id);
 }
 
 /** Returns the delivery in the path. Throws a 404 if the webhook has no such delivery. */

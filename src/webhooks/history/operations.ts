@@ -9,7 +9,7 @@ import { webhookOf, type WebhookDeps } from '../access.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import { attemptDocument, deliveryDocument, DELIVERY_STATES, LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
-import { countAttempts, countDeliveries, listAttempts, listDeliveries, type Owner } from './history-sql.ts';
+import { listAttempts, listDeliveries, type Owner } from './history-sql.ts';
 import { OUTCOME_LABELS } from './reason.ts';
 import { createReadDelivery, ownerOf } from './delivery.ts';
 import { createResend } from './resend.ts';
@@ -53,8 +53,7 @@ export function createHistory(deps: WebhookDeps): Record<'statuses' | 'status' |
       properties: STATUS_PROPERTIES,
       searchedBy: { status: DELIVERY_STATES, event: EVENTS, resource_id: null, date_created: null },
       read: async (tx, webhook, owner, query) => {
-        const rows = await listDeliveries(tx, owner, query);
-        const total = await countDeliveries(tx, owner, query);
+        const { rows, total } = await listDeliveries(tx, owner, query);
         return { items: rows.map((row) => deliveryDocument(row, webhook, baseUrl)), total };
       },
     }),
@@ -66,8 +65,7 @@ export function createHistory(deps: WebhookDeps): Record<'statuses' | 'status' |
       properties: LOG_PROPERTIES,
       searchedBy: { outcome: OUTCOME_LABELS, response_code: null, event: EVENTS, date_created: null },
       read: async (tx, webhook, owner, query) => {
-        const rows = await listAttempts(tx, owner, query);
-        const total = await countAttempts(tx, owner, query);
+        const { rows, total } = await listAttempts(tx, owner, query);
         return { items: rows.map((row) => attemptDocument(row, webhook, baseUrl)), total };
       },
     }),

@@ -1,0 +1,120 @@
+/**
+ * Counts of the rows of a list by day, so that a list need not be counted for each page. A day of a shard is counted when it ended
+ * two days ago and none of its deliveries is pending: no row of the day is added or deleted after that.
+ */
+import { dayOf, firstIdOfDay, SHARDS } from '#core/ids.ts';
+import type { Queryable } from './pool.ts';
+
+/** A list of rows whose ids contain their day. Attempts belong to the day of their delivery. */
+export type DailyList = 'event' | 'delivery' | 'attempt';
+
+/** The lists whose rows are in each partitioned table. */
+const LISTS_OF: Readonly<Record<'event' | 'delivery_done' | 'attempt', readonly DailyList[]>> = {
+  event: ['event'],
+  delivery_done: ['delivery', 'attempt'],
+  attempt: ['attempt'],
+};
+
+/** The first day that may be added to is yesterday: clocks differ, and a day's last batch commits on the next day. */
+const OPEN_DAYS = 2;
+
+export type DayCounts = {
+  /** Rows with this id or a higher one are not counted yet. */
+  openFrom: number;
+  /** The counted days with rows, newest first. */
+  days: readonly { day: number; rows: number }[];
+};
+
+/** Returns the counts of a webhook's or store's list. */
+export async function readDayCounts(
+  sql: Queryable,
+  { shard, ownerId, list }: { shard: number; ownerId: number; list: DailyList },
+): Promise<DayCounts> {
+  const rows = await sql<{ through: number | null; day: number | null; rows: number }[]>`
+    select counted.through, own.day, own.rows
+    from (select max(day) as through from day_count where shard = ${shard} and owner_id = 0 and list = ${list}) as counted
+    left join day_count own on own.shard = ${shard} and own.owner_id = ${ownerId} and own.list = ${list}
+    order by own.day desc`;
+  return {
+    openFrom: firstIdOfDay((rows[0]?.through ?? -1) + 1),
+    days: rows.flatMap(({ day, rows: count }) => (day === null ? [] : [{ day, rows: count }])),
+  };
+}
+
+/** Returns the number of counted rows. */
+export function countedRows({ days }: DayCounts): number {
+  return days.reduce((sum, { rows }) => sum + rows, 0);
+}
+
+/**
+ * Returns where a page of a list begins whose newest rows come first: `offset` rows before the id `before`. `openRows` is the number
+ * of rows that are not counted yet.
+ */
+export function locate(
+  { days }: DayCounts,
+  openRows: number,
+  offset: number,
+): { before: number; offset: number } | undefined {
+  let skipped = openRows;
+  if (offset < skipped) return undefined;
+  for (const { day, rows } of days) {
+    if (offset < skipped + rows) return { before: firstIdOfDay(day + 1), offset: offset - skipped };
+    skipped += rows;
+  }
+  return undefined;
+}
+
+/** Deletes the counts of the lists whose rows of the day are dropped with a partition of `table`. */
+export async function deleteDayCounts(sql: Queryable, table: keyof typeof LISTS_OF, day: number): Promise<void> {
+  await sql`delete from day_count where day = ${day} and list = any(${LISTS_OF[table]}::text[])`;
+}
+
+/** Returns whether the day of the shard is counted now: it is not while one of its deliveries is pending. */
+async function countDay(sql: Queryable, shard: number, day: number): Promise<boolean> {
+  const [from, to] = [firstIdOfDay(day), firstIdOfDay(day + 1)];
+  const { count } = await sql`
+    with ended as materialized (
+      select where not exists (select from delivery where shard = ${shard} and id >= ${from} and id < ${to})
+    ), counted as (
+      select 'delivery' as list, webhook_id as owner_id, count(*) as rows from delivery_done
+      where shard = ${shard} and id >= ${from} and id < ${to} group by webhook_id
+      union all
+      select 'attempt', webhook_id, count(*) from attempt_log
+      where shard = ${shard} and delivery_id >= ${from} and delivery_id < ${to} and outcome is not null group by webhook_id
+      union all
+      select 'event', store_id, count(*) from event
+      where shard = ${shard} and id >= ${from} and id < ${to} group by store_id
+    ), listed as (
+      select list, owner_id, rows from counted
+      union all
+      select list, 0, coalesce((select sum(rows) from counted c where c.list = l.list), 0)
+      from unnest(array['delivery', 'attempt', 'event']) as l (list)
+    )
+    insert into day_count (shard, owner_id, list, day, rows)
+    select ${shard}, owner_id, list, ${day}, rows from listed cross join ended
+    on conflict do nothing`;
+  return count > 0;
+}
+
+/**
+ * Counts the days that have ended since, in one statement for a day of a shard, for at most `limitMs`. `first` is the first day
+ * with partitions.
+ */
+export async function countDays(
+  sql: Queryable,
+  { now, first, limitMs, nowMs }: { now: Date; first: number; limitMs: number; nowMs: () => number },
+): Promise<void> {
+  const [clock] = await sql<{ at: Date }[]>`select clock_timestamp() as at`;
+  const last = Math.min(dayOf(now), dayOf(clock?.at ?? now)) - OPEN_DAYS;
+  const rows = await sql<{ shard: number; through: number }[]>`
+    select shard, max(day) as through from day_count where owner_id = 0 and list = 'delivery' group by shard`;
+  const counted = new Map(rows.map(({ shard, through }) => [shard, through]));
+  const endMs = nowMs() + limitMs;
+  for (let shard = 0; shard < SHARDS; shard += 1) {
+    for (let day = Math.max(first, (counted.get(shard) ?? -1) + 1); day <= last; day += 1) {
+      if (nowMs() > endMs) return;
+      // Later days wait for this one, so that one day separates counted rows from others.
+      if (!(await countDay(sql, shard, day))) break;
+    }
+  }
+}
