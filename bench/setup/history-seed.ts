@@ -128,7 +128,7 @@ export async function seedHistory(
     insert into webhook_hour (shard, webhook_id, hour, outcome, attempts, durations)
     select ${shard}, w, ${now}::timestamptz - h * interval '1 hour', 'delivered', 10, array_fill(1::bigint, array[${emptyHistogram().length}::int])
     from unnest(${ids}::bigint[]) as w, generate_series(0, 23) as h on conflict do nothing`;
-  await countDays(sql, { now, first: today - days, limitMs: 600_000, nowMs: () => performance.now() });
+  await countDays(sql, { shards: [shard], now, first: today - days, limitMs: 600_000, nowMs: () => performance.now() });
   await sql`vacuum analyze`;
   return ids;
 }

@@ -2,7 +2,7 @@
  * Counts of the rows of a list by day, so that a list need not be counted for each page. A day of a shard is counted when it ended
  * two days ago and none of its deliveries is pending: no row of the day is added or deleted after that.
  */
-import { dayOf, firstIdOfDay, SHARDS } from '#core/ids.ts';
+import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import type { Queryable } from './pool.ts';
 
 /** A list of rows whose ids contain their day. Attempts belong to the day of their delivery. */
@@ -47,18 +47,21 @@ export function countedRows({ days }: DayCounts): number {
 }
 
 /**
- * Returns where a page of a list begins whose newest rows come first: `offset` rows before the id `before`. `openRows` is the number
- * of rows that are not counted yet.
+ * Returns where a page of a list begins whose newest rows come first: `offset` rows before the id `before`. Returns undefined if the
+ * page begins with rows that are not counted yet, or is nearer to the end of the list.
  */
 export function locate(
-  { days }: DayCounts,
-  openRows: number,
+  counts: DayCounts,
+  total: number,
   offset: number,
 ): { before: number; offset: number } | undefined {
-  let skipped = openRows;
+  let skipped = total - countedRows(counts);
   if (offset < skipped) return undefined;
-  for (const { day, rows } of days) {
-    if (offset < skipped + rows) return { before: firstIdOfDay(day + 1), offset: offset - skipped };
+  for (const { day, rows } of counts.days) {
+    if (offset < skipped + rows)
+      return offset - skipped > total - offset
+        ? undefined
+        : { before: firstIdOfDay(day + 1), offset: offset - skipped };
     skipped += rows;
   }
   return undefined;
@@ -96,21 +99,20 @@ async function countDay(sql: Queryable, shard: number, day: number): Promise<boo
   return count > 0;
 }
 
+type CountedDays = { shards: readonly number[]; now: Date; first: number; limitMs: number; nowMs: () => number };
+
 /**
  * Counts the days that have ended since, in one statement for a day of a shard, for at most `limitMs`. `first` is the first day
  * with partitions.
  */
-export async function countDays(
-  sql: Queryable,
-  { now, first, limitMs, nowMs }: { now: Date; first: number; limitMs: number; nowMs: () => number },
-): Promise<void> {
+export async function countDays(sql: Queryable, { shards, now, first, limitMs, nowMs }: CountedDays): Promise<void> {
   const [clock] = await sql<{ at: Date }[]>`select clock_timestamp() as at`;
   const last = Math.min(dayOf(now), dayOf(clock?.at ?? now)) - OPEN_DAYS;
   const rows = await sql<{ shard: number; through: number }[]>`
     select shard, max(day) as through from day_count where owner_id = 0 and list = 'delivery' group by shard`;
   const counted = new Map(rows.map(({ shard, through }) => [shard, through]));
   const endMs = nowMs() + limitMs;
-  for (let shard = 0; shard < SHARDS; shard += 1) {
+  for (const shard of shards) {
     for (let day = Math.max(first, (counted.get(shard) ?? -1) + 1); day <= last; day += 1) {
       if (nowMs() > endMs) return;
       // Later days wait for this one, so that one day separates counted rows from others.

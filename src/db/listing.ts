@@ -121,6 +121,17 @@ export async function readPage<Row>(
   return rows.toReversed();
 }
 
+/**
+ * Returns a limit of at least so many rows that PostgreSQL knows when it plans. For a limit that is a parameter it plans for a tenth
+ * of all rows, and sorted 355,000 to return 20: 408 ms instead of 5.
+ */
+export function atLeast(sql: Queryable, rows: number): Fragment {
+  if (rows <= 64) return sql`limit 64`;
+  if (rows <= 1_024) return sql`limit 1024`;
+  if (rows <= 16_384) return sql`limit 16384`;
+  return sql`limit ${rows}`;
+}
+
 export function paged(sql: Queryable, { offset, limit }: Pick<Listing, 'offset' | 'limit'>): Fragment {
   return sql`limit ${limit} offset ${offset}`;
 }

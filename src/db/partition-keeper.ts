@@ -1,4 +1,5 @@
 /** Runs the partition maintenance of a process. */
+import { SHARDS } from '#core/ids.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
@@ -13,6 +14,7 @@ const PARTITION_DAYS_AHEAD = 3;
 /** The advisory lock of counting; a process that does not get it leaves the counting to the other. */
 const COUNT_LOCK = 7_209_004;
 const COUNT_LIMIT_MS = 20_000;
+const ALL_SHARDS: readonly number[] = Array.from({ length: SHARDS }, (_, shard) => shard);
 
 /** Creates the partitions of the coming days and drops the old ones, at once and then once a minute; counts the ended days then. */
 export async function keepPartitions(deps: {
@@ -26,7 +28,7 @@ export async function keepPartitions(deps: {
   const count = async (): Promise<void> => {
     const first = await firstDay(direct);
     if (first === undefined) return;
-    const times = { now: clock.now(), limitMs: COUNT_LIMIT_MS, nowMs: () => clock.monotonicMs() };
+    const times = { shards: ALL_SHARDS, now: clock.now(), limitMs: COUNT_LIMIT_MS, nowMs: () => clock.monotonicMs() };
     await withAdvisoryLock(direct, COUNT_LOCK, () => countDays(direct, { first, ...times }));
   };
   let timer: NodeJS.Timeout | undefined;

@@ -1,6 +1,6 @@
 import type { ResourceType } from '#catalog/catalog.ts';
 import { countedRows, locate, readDayCounts } from '#db/day-counts.ts';
-import { idsWithin, narrowed, ordered, paged, readPage, type Columns } from '#db/listing.ts';
+import { atLeast, idsWithin, narrowed, ordered, paged, readPage, type Columns } from '#db/listing.ts';
 import { EVENT_BLOCK } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
@@ -78,7 +78,7 @@ async function readEvents(
   const [first, ...more] = order;
   const isByDate = first?.property === NEWEST_FIRST.property && more.length === 0;
   const direction = first?.descending === true ? sql`desc` : sql`asc`;
-  const nearest = isByDate ? sql`order by e.id ${direction} limit ${offset + limit + ID_DISORDER_MAX}` : sql``;
+  const nearest = isByDate ? sql`order by e.id ${direction} ${atLeast(sql, offset + limit + ID_DISORDER_MAX)}` : sql``;
   return sql<ListedEvent[]>`
     with near as not materialized (
       select e.id, e.resource_type, e.resource_id, e.action, e.version, e.time_zone, e.date_created
@@ -113,7 +113,7 @@ export async function listEvents(
     where e.shard = ${shard} and e.store_id = ${storeId} ${isWhole ? sql`and e.id >= ${counts.openFrom}` : within(sql, filters)}
       ${narrowed(sql, filters, filterColumns(sql))}`;
   const total = (row?.total ?? 0) + (isWhole ? countedRows(counts) : 0);
-  const start = isWhole && order.length === 0 ? locate(counts, total - countedRows(counts), offset) : undefined;
+  const start = isWhole && order.length === 0 ? locate(counts, total, offset) : undefined;
   const rows =
     start === undefined
       ? await readPage(listing, NEWEST_FIRST, total, (page) => readEvents(sql, store, page))

@@ -1,7 +1,7 @@
 /** The read-only statements of deliveries and attempts, which the modules events and delivery write. */
 import type { ResourceType } from '#catalog/catalog.ts';
 import { countedRows, locate, readDayCounts, type DayCounts } from '#db/day-counts.ts';
-import { idsWithin, narrowed, ordered, paged, readPage, type Columns } from '#db/listing.ts';
+import { atLeast, idsWithin, narrowed, ordered, paged, readPage, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
 import type { LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
@@ -172,7 +172,7 @@ export async function listDeliveries(
   const counts = await readDayCounts(sql, { shard: owner.shard, ownerId: owner.id, list: 'delivery' });
   const total = await countDeliveries(sql, owner, filters, counts);
   const isWhole = filters.length === 0 && order.length === 0;
-  const start = isWhole ? locate(counts, total - countedRows(counts), offset) : undefined;
+  const start = isWhole ? locate(counts, total, offset) : undefined;
   if (start === undefined)
     return {
       total,
@@ -206,7 +206,7 @@ async function readDeliveries(
         ${columns.date_ended} as date_ended
       from ${table} d ${eventFor(sql, owner, STATUS_BY_EVENT, filters, order)}
       where ${ownedBy(sql, owner)} ${within} ${narrowed(sql, narrowing, columns)}
-      order by ${ordered(sql, order, columns, ties)} limit ${offset + limit})`,
+      order by ${ordered(sql, order, columns, ties)} ${atLeast(sql, offset + limit)})`,
   );
   const merged = deliveryColumns(sql, {
     status: sql`d.status`,
@@ -305,10 +305,10 @@ async function readAttempts(sql: Queryable, owner: Owner, listing: Listing): Pro
     with page as (
       select d.delivery_id, d.n from attempt_log d ${eventFor(sql, owner, LOG_BY_EVENT, listing.filters, listing.order)}
       where ${ownedBy(sql, owner)} ${inLog(sql)} ${narrowed(sql, listing.filters, columns)}
-      ${sorted} ${paged(sql, listing)}
+      ${sorted} ${atLeast(sql, listing.offset + listing.limit)}
     )
     select ${attemptSelection(sql)}
-    from page p join attempt_log d on ${ownedBy(sql, owner)} and d.delivery_id = p.delivery_id and d.n = p.n
+    from (select * from page ${paged(sql, listing)}) p join attempt_log d on ${ownedBy(sql, owner)} and d.delivery_id = p.delivery_id and d.n = p.n
       and d.outcome is not null
       ${withEvent(sql, owner)} ${sorted}`;
 }

@@ -1,0 +1,256 @@
+/**
+ * The lists of deliveries, attempts and events beside a model that filters and sorts arrays: over days that are counted and days that
+ * are not, pages from both ends, and days that are dropped.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { countDays } from '#db/day-counts.ts';
+import { createMissing, maintainPartitions } from '#db/partitions.ts';
+import { openPool } from '#db/pool.ts';
+import { listEvents } from '#events/events-sql.ts';
+import { dailyIdOf, dayOf, firstIdOfDay, startOfDay } from '#core/ids.ts';
+import type { Filter, Listing, Order } from '#core/listing.ts';
+import { listAttempts, listDeliveries, type Owner } from '#webhooks/history/history-sql.ts';
+import { testDatabase } from '../setup/database.ts';
+
+const RUNS = 60;
+const DAYS = 6;
+const [SHARD, STORE, WEBHOOK, OTHER] = [7, 256 + 7, 512 + 7, 768 + 7];
+const TODAY = dayOf(new Date());
+const FIRST = TODAY - DAYS + 1;
+
+const { address } = await testDatabase();
+const sql = openPool(address, { connections: 2, applicationName: 'test-lists' });
+await createMissing(sql, FIRST + 1, DAYS + 2);
+await sql`
+  insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+  values (${SHARD}, ${STORE}, 'S', 's.example.com', 's@example.com', 'UTC', now(), now())`;
+
+type Delivery = {
+  id: number;
+  eventId: number;
+  webhookId: number;
+  status: 'pending' | 'successful' | 'failed';
+  attempts: number;
+  at: Date;
+};
+type Attempt = { id: number; n: number; webhookId: number; at: Date };
+type World = { events: { id: number; at: Date }[]; deliveries: Delivery[]; attempts: Attempt[] };
+
+/** One event with its deliveries. `lateDays`: days after the event on which its second delivery is made, as by a resend. */
+const event = fc.record({
+  day: fc.nat(DAYS - 1),
+  deliveries: fc.array(
+    fc.record({
+      isOther: fc.boolean(),
+      status: fc.constantFrom('pending', 'successful', 'failed'),
+      attempts: fc.nat(3),
+      lateDays: fc.constantFrom(0, 0, 0, 1, 3),
+    }),
+    { maxLength: 3 },
+  ),
+});
+const filter: fc.Arbitrary<Filter> = fc.oneof(
+  fc
+    .constantFrom('pending', 'successful', 'failed')
+    .map((value) => ({ property: 'status', operator: 'is', value }) as const),
+  fc.constantFrom(0, 1, 2).map((value) => ({ property: 'attempts', operator: 'greaterthan', value }) as const),
+  fc.tuple(fc.constantFrom('greaterthan', 'lessthan'), fc.integer({ min: 0, max: DAYS * 24 })).map(
+    ([operator, hours]) =>
+      ({
+        property: 'date_created',
+        operator,
+        value: new Date(startOfDay(FIRST).getTime() + hours * 3_600_000),
+      }) as const,
+  ),
+);
+const order: fc.Arbitrary<readonly Order[]> = fc.oneof(
+  fc.constant([]),
+  fc
+    .tuple(fc.constantFrom('id', 'date_created', 'attempts'), fc.boolean())
+    .map(([property, descending]) => [{ property, descending }]),
+);
+const request = fc.record({
+  filters: fc.array(filter, { maxLength: 2 }),
+  order,
+  offset: fc.nat(25),
+  limit: fc.integer({ min: 1, max: 7 }),
+});
+
+async function fill(made: readonly (typeof event extends fc.Arbitrary<infer T> ? T : never)[]): Promise<World> {
+  for (const table of ['event', 'delivery', 'delivery_done', 'attempt', 'day_count'])
+    await sql`delete from ${sql(table)}`;
+  const world: World = { events: [], deliveries: [], attempts: [] };
+  let n = 0;
+  for (const { day, deliveries } of made.toSorted((a, b) => a.day - b.day)) {
+    const number = (n += 1);
+    const id = dailyIdOf(FIRST + day, number, SHARD);
+    const at = new Date(startOfDay(FIRST + day).getTime() + number * 60_000);
+    world.events.push({ id, at });
+    await sql`
+      insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url, date_created, body)
+      values (${SHARD}, ${id}, ${STORE}, 'transaction', 'T', 'created', 1, 1, 'UTC', '', ${at}, '{}')`;
+    for (const { isOther, status, attempts, lateDays } of deliveries) {
+      const delivery = {
+        id: dailyIdOf(Math.min(TODAY, FIRST + day + lateDays), (n += 1), SHARD),
+        eventId: id,
+        webhookId: isOther ? OTHER : WEBHOOK,
+        status,
+        attempts,
+        at,
+      };
+      world.deliveries.push(delivery);
+      await insert(delivery, world);
+    }
+  }
+  return world;
+}
+
+/** With the last attempt in the row of the delivery, unless an older version ended it: then all are in `attempt`. */
+async function insert({ id, eventId, webhookId, status, attempts, at }: Delivery, world: World): Promise<void> {
+  const isOld = id % 3 === 0;
+  const timeOf = (n: number) => new Date(at.getTime() + (id % 1_000) + n * 1_000);
+  for (let n = 1; n <= attempts; n += 1) {
+    world.attempts.push({ id, n, webhookId, at: timeOf(n) });
+    if (status === 'pending' || isOld || n < attempts)
+      await sql`
+        insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome)
+        values (${SHARD}, ${id}, ${n}, ${STORE}, ${webhookId}, ${eventId}, ${timeOf(n)}, 1, 'refused')`;
+  }
+  if (status === 'pending')
+    await sql`
+      insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
+      values (${SHARD}, ${id}, ${STORE}, ${webhookId}, 0, ${eventId}, ${attempts}, ${at})`;
+  else {
+    const last = isOld || attempts === 0 ? null : timeOf(attempts);
+    await sql`
+      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, date_started, outcome)
+      values (${SHARD}, ${id}, ${STORE}, ${webhookId}, ${eventId}, ${status}, ${attempts}, ${at}, ${last}, ${last === null ? null : 'refused'})`;
+  }
+}
+
+const matches =
+  (filters: readonly Filter[]) =>
+  (row: { status?: string; attempts?: number; at: Date }): boolean =>
+    filters.every(({ property, operator, value }) => {
+      if (property === 'status') return row.status === value;
+      if (property === 'attempts') return (row.attempts ?? 0) > Number(value);
+      // Dates are compared to the second.
+      const [second, limit] = [Math.floor(row.at.getTime() / 1_000), Math.floor((value as Date).getTime() / 1_000)];
+      return operator === 'greaterthan' ? second > limit : second < limit;
+    });
+
+type Sorted = { id: number; attempts?: number; n?: number; at: Date };
+
+function pageOf<Row extends Sorted>(
+  rows: readonly Row[],
+  { filters, order: wanted, offset, limit }: Listing,
+  byDefault: Order,
+) {
+  const found = rows.filter(matches(filters));
+  const [{ property, descending } = byDefault] = wanted;
+  const key = ({ id, attempts = 0, at }: Row): number =>
+    property === 'id' ? id : property === 'attempts' ? attempts : at.getTime();
+  const sign = descending ? -1 : 1;
+  found.sort((a, b) => sign * (key(a) - key(b) || a.id - b.id || (a.n ?? 0) - (b.n ?? 0)));
+  return { total: found.length, rows: found.slice(offset, offset + limit) };
+}
+
+const owner: Owner = { shard: SHARD, storeId: STORE, id: WEBHOOK, epoch: 0, heldUntil: null };
+const isOwn = ({ webhookId }: { webhookId: number }): boolean => webhookId === WEBHOOK;
+
+async function compare(world: World, asked: Listing): Promise<void> {
+  const deliveries = await listDeliveries(sql, owner, asked);
+  const byId = { property: 'id', descending: true };
+  const expected = pageOf(world.deliveries.filter(isOwn), asked, byId);
+  assert.deepEqual(
+    { total: deliveries.total, ids: deliveries.rows.map(({ id }) => id) },
+    { total: expected.total, ids: expected.rows.map(({ id }) => id) },
+  );
+  const ofDates = asked.filters.filter(({ property }) => property === 'date_created');
+  const byDate = { property: 'date_created', descending: true };
+  const dated = {
+    ...asked,
+    filters: ofDates,
+    order: asked.order.filter(({ property }) => property === 'date_created'),
+  };
+  const attempts = await listAttempts(sql, owner, dated);
+  const tried = pageOf(world.attempts.filter(isOwn), dated, byDate);
+  assert.deepEqual(
+    { total: attempts.total, ids: attempts.rows.map(({ deliveryId, n }) => `${deliveryId}-${n}`) },
+    { total: tried.total, ids: tried.rows.map(({ id, n }) => `${id}-${n}`) },
+  );
+  const events = await listEvents(sql, { shard: SHARD, storeId: STORE }, dated);
+  const published = pageOf(world.events, dated, byDate);
+  assert.deepEqual(
+    { total: events?.total, ids: events?.rows.map(({ id }) => id) },
+    { total: published.total, ids: published.rows.map(({ id }) => id) },
+  );
+}
+
+const count = () =>
+  countDays(sql, { now: new Date(), first: FIRST, limitMs: 60_000, nowMs: () => performance.now(), shards: [SHARD] });
+
+test('pages, totals and filters are those of a model, before and after the ended days are counted', async () => {
+  const requests = fc.array(request, { minLength: 4, maxLength: 4 });
+  await fc.assert(
+    fc.asyncProperty(fc.array(event, { maxLength: 14 }), requests, async (made, asked) => {
+      const world = await fill(made);
+      for (const one of asked) await compare(world, one);
+      await count();
+      for (const one of asked) await compare(world, one);
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+test('a day with a pending delivery, and the days after it, are counted when the delivery has ended', async () => {
+  const successful = { isOther: false, status: 'successful', attempts: 1, lateDays: 0 } as const;
+  const world = await fill([
+    { day: 0, deliveries: [successful] },
+    { day: 1, deliveries: [{ ...successful, status: 'pending' }] },
+    { day: 2, deliveries: [successful] },
+  ]);
+  const counted = async () => {
+    const rows = await sql<{ day: number }[]>`
+      select day from day_count where owner_id = ${WEBHOOK} and list = 'delivery' order by day`;
+    return rows.map(({ day }) => day - FIRST);
+  };
+  await count();
+  assert.deepEqual(await counted(), [0]);
+  const waiting = world.deliveries.find(({ status }) => status === 'pending');
+  if (waiting === undefined) throw new Error('No pending delivery');
+  await sql`delete from delivery where id = ${waiting.id}`;
+  await sql`
+    insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+    values (${SHARD}, ${waiting.id}, ${STORE}, ${WEBHOOK}, ${waiting.eventId}, 'failed', 1, now())`;
+  await count();
+  assert.deepEqual(await counted(), [0, 1, 2]);
+  const { total } = await listDeliveries(sql, owner, { filters: [], order: [], offset: 0, limit: 1 });
+  assert.equal(total, 3);
+});
+
+test('the last two days are never counted', async () => {
+  const successful = { isOther: false, status: 'successful', attempts: 1, lateDays: 0 } as const;
+  await fill([DAYS - 3, DAYS - 2, DAYS - 1].map((day) => ({ day, deliveries: [successful] })));
+  await count();
+  const rows = await sql<{ day: number }[]>`select distinct day from day_count where owner_id > 0`;
+  assert.deepEqual(
+    rows.map(({ day }) => day - FIRST),
+    [DAYS - 3],
+  );
+});
+
+test('the counts of a day are deleted with its partitions', async () => {
+  const successful = { isOther: false, status: 'successful', attempts: 1, lateDays: 0 } as const;
+  await fill([0, 1, 2].map((day) => ({ day, deliveries: [successful] })));
+  await count();
+  await sql`select setval(${`event_n_d${TODAY}`}::regclass, 256)`;
+  const retentionDays = TODAY - FIRST - 2;
+  await maintainPartitions(sql, { now: new Date(), retentionDays, daysAhead: 1 });
+  const { total, rows } = await listDeliveries(sql, owner, { filters: [], order: [], offset: 0, limit: 9 });
+  assert.deepEqual([total, rows.length], [1, 1]);
+  assert.ok((rows[0]?.id ?? 0) >= firstIdOfDay(FIRST + 2));
+  await sql.end();
+});
