@@ -2,12 +2,14 @@
 import type { Sql } from '#db/pool.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 
+/** Beyond the numbers of the changelog events of the same day. */
+const FIRST_NUMBER = 1_000_000;
+
 type About = { type?: string; resourceId?: string; action?: string };
 
 export function createHistory(sql: Sql, { storeId, webhook }: { storeId: number; webhook: number }) {
   const shard = storeId % 256;
-  const day = dayOf(new Date());
-  const id = (n: number): number => dailyIdOf(day, n, shard);
+  const id = (n: number): number => dailyIdOf(dayOf(at(n)), FIRST_NUMBER + n, shard);
   /** Returns the time `seconds` after 10:00 on 1 July 2026, UTC. */
   const at = (seconds: number): Date => new Date(Date.UTC(2026, 6, 1, 10, 0, seconds));
   return {
