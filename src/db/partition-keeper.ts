@@ -35,8 +35,13 @@ export async function keepPartitions(deps: {
   let isStopped = false;
   const schedule = (afterMs: number): void => {
     if (isStopped) return;
-    const next = () => schedule(PARTITION_CHECK_MS);
-    timer = setTimeout(() => void run().then(count).then(next, failed), afterMs);
+    timer = setTimeout(
+      () =>
+        void run()
+          .then(count)
+          .then(() => schedule(PARTITION_CHECK_MS), failed),
+      afterMs,
+    );
   };
   const failed = (error: unknown): void => {
     log.error({ err: error }, 'partition maintenance failed; retrying');

@@ -4,7 +4,20 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import {
+  type Arbitrary,
+  array,
+  assert as checkProperty,
+  asyncProperty,
+  boolean,
+  constant,
+  constantFrom,
+  integer,
+  nat,
+  oneof,
+  record,
+  tuple,
+} from 'fast-check';
 import { countDays } from '#db/day-counts.ts';
 import { createMissing, maintainPartitions } from '#db/partitions.ts';
 import { openPool } from '#db/pool.ts';
@@ -39,24 +52,24 @@ type Attempt = { id: number; n: number; webhookId: number; at: Date };
 type World = { events: { id: number; at: Date }[]; deliveries: Delivery[]; attempts: Attempt[] };
 
 /** One event with its deliveries. `lateDays`: days after the event on which its second delivery is made, as by a resend. */
-const event = fc.record({
-  day: fc.nat(DAYS - 1),
-  deliveries: fc.array(
-    fc.record({
-      isOther: fc.boolean(),
-      status: fc.constantFrom('pending', 'successful', 'failed'),
-      attempts: fc.nat(3),
-      lateDays: fc.constantFrom(0, 0, 0, 1, 3),
+const publishedEvent = record({
+  day: nat(DAYS - 1),
+  deliveries: array(
+    record({
+      isOther: boolean(),
+      status: constantFrom('pending', 'successful', 'failed'),
+      attempts: nat(3),
+      lateDays: constantFrom(0, 0, 0, 1, 3),
     }),
     { maxLength: 3 },
   ),
 });
-const filter: fc.Arbitrary<Filter> = fc.oneof(
-  fc
-    .constantFrom('pending', 'successful', 'failed')
-    .map((value) => ({ property: 'status', operator: 'is', value }) as const),
-  fc.constantFrom(0, 1, 2).map((value) => ({ property: 'attempts', operator: 'greaterthan', value }) as const),
-  fc.tuple(fc.constantFrom('greaterthan', 'lessthan'), fc.integer({ min: 0, max: DAYS * 24 })).map(
+const anyFilter: Arbitrary<Filter> = oneof(
+  constantFrom('pending', 'successful', 'failed').map(
+    (value) => ({ property: 'status', operator: 'is', value }) as const,
+  ),
+  constantFrom(0, 1, 2).map((value) => ({ property: 'attempts', operator: 'greaterthan', value }) as const),
+  tuple(constantFrom('greaterthan', 'lessthan'), integer({ min: 0, max: DAYS * 24 })).map(
     ([operator, hours]) =>
       ({
         property: 'date_created',
@@ -65,20 +78,20 @@ const filter: fc.Arbitrary<Filter> = fc.oneof(
       }) as const,
   ),
 );
-const order: fc.Arbitrary<readonly Order[]> = fc.oneof(
-  fc.constant([]),
-  fc
-    .tuple(fc.constantFrom('id', 'date_created', 'attempts'), fc.boolean())
-    .map(([property, descending]) => [{ property, descending }]),
+const anyOrder: Arbitrary<readonly Order[]> = oneof(
+  constant([]),
+  tuple(constantFrom('id', 'date_created', 'attempts'), boolean()).map(([property, descending]) => [
+    { property, descending },
+  ]),
 );
-const request = fc.record({
-  filters: fc.array(filter, { maxLength: 2 }),
-  order,
-  offset: fc.nat(25),
-  limit: fc.integer({ min: 1, max: 7 }),
+const request = record({
+  filters: array(anyFilter, { maxLength: 2 }),
+  order: anyOrder,
+  offset: nat(25),
+  limit: integer({ min: 1, max: 7 }),
 });
 
-async function fill(made: readonly (typeof event extends fc.Arbitrary<infer T> ? T : never)[]): Promise<World> {
+async function fill(made: readonly (typeof publishedEvent extends Arbitrary<infer T> ? T : never)[]): Promise<World> {
   for (const table of ['event', 'delivery', 'delivery_done', 'attempt', 'day_count'])
     await sql`delete from ${sql(table)}`;
   const world: World = { events: [], deliveries: [], attempts: [] };
@@ -193,9 +206,9 @@ const count = () =>
   countDays(sql, { now: new Date(), first: FIRST, limitMs: 60_000, nowMs: () => performance.now(), shards: [SHARD] });
 
 test('pages, totals and filters are those of a model, before and after the ended days are counted', async () => {
-  const requests = fc.array(request, { minLength: 4, maxLength: 4 });
-  await fc.assert(
-    fc.asyncProperty(fc.array(event, { maxLength: 14 }), requests, async (made, asked) => {
+  const requests = array(request, { minLength: 4, maxLength: 4 });
+  await checkProperty(
+    asyncProperty(array(publishedEvent, { maxLength: 14 }), requests, async (made, asked) => {
       const world = await fill(made);
       for (const one of asked) await compare(world, one);
       await count();
