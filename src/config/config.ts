@@ -1,8 +1,12 @@
 /** The environment, read once into one frozen value. Every limit has its unit in its name. */
+import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { ConfigError, mailServer, secretKeys, type Env } from './env.ts';
 import { deliverySettings, stoppingSettings } from './delivery.ts';
 import { readSettings, type Settings } from './settings/settings.ts';
+
+/** Most processes that `PROCESSES=auto` starts: each needs memory and database connections of its own. */
+const AUTO_PROCESSES_MAX = 8;
 
 /** Retention of expired rows, and the pace of their deletion. */
 const housekeeping = Object.freeze({
@@ -90,9 +94,12 @@ export function readConfig(env: Env, cwd: string) {
     throw new ConfigError('Set DATABASE_URL beside DATABASE_DIRECT_URL');
   const baseUrl = set.BASE_URL ?? `http://localhost:${set.PORT}`;
   const requestsPerSecond = set.API_RATE_PER_SECOND;
+  const processes = set.PROCESSES ?? Math.min(AUTO_PROCESSES_MAX, availableParallelism());
   return Object.freeze({
     host: set.HOST,
     port: set.PORT,
+    /** Above 1, the first process is the supervisor of this many others. */
+    processes,
     baseUrl,
     authUrl: set.AUTH_URL ?? baseUrl,
     dataDir: resolve(cwd, set.HALCYON_DATA),
@@ -135,7 +142,8 @@ export function readConfig(env: Env, cwd: string) {
     }),
     accounts: Object.freeze({
       sessionLifetimeDays: 30,
-      passwordHashesAtOnce: 2,
+      /** Per process; a hash takes a core for a quarter of a second. */
+      passwordHashesAtOnce: processes === 1 ? 2 : 1,
       passwordResetMinutes: 60,
     }),
     housekeeping,
