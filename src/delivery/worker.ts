@@ -14,11 +14,9 @@ type StopTimeouts = { exchangesMs: number; recordsMs: number; handBackMs: number
 /** A delivery that this process has just committed, with its event. */
 export type CommittedDelivery = { shard: number; delivery: Pending; event: EventRow };
 
-export const workOf = ({ shard, delivery }: CommittedDelivery): Work => ({
-  shard,
-  webhookId: delivery.webhookId,
-  deliveryId: delivery.id,
-});
+export function workOf({ shard, delivery }: CommittedDelivery): Work {
+  return { shard, webhookId: delivery.webhookId, deliveryId: delivery.id };
+}
 
 export type WorkerDeps = EngineDeps & { settings: EngineSettings & { stopping: StopTimeouts } };
 

@@ -141,7 +141,6 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
       guard,
       allocateIds,
     );
-    siblings?.receive('pullDeliveries', onPullDeliveries);
     const publishing = openPublishing({
       config,
       sql,
@@ -151,10 +150,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
       siblings,
       allocateIds,
       metrics,
-      onPullDeliveries: (webhookIds) => {
-        onPullDeliveries(webhookIds);
-        siblings?.broadcast('pullDeliveries', webhookIds);
-      },
+      onPullDeliveries,
     });
     const { handlers, pages, idempotency } = compose({
       publishing,

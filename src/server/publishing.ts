@@ -95,10 +95,15 @@ export function openPublishing(deps: {
   /** Called after the commit with the pull webhooks that have new deliveries. */
   onPullDeliveries: (webhookIds: readonly number[]) => void;
 }) {
-  const { config, sql, log, worker, allocateIds, onPullDeliveries } = deps;
+  const { config, sql, log, worker, siblings, allocateIds } = deps;
   const { baseUrl } = config;
   const { metrics } = deps;
   const handOver = createHandOver(deps);
+  siblings?.receive('pullDeliveries', deps.onPullDeliveries);
+  const onPullDeliveries = (webhookIds: readonly number[]): void => {
+    deps.onPullDeliveries(webhookIds);
+    siblings?.broadcast('pullDeliveries', webhookIds);
+  };
   const onCommitted = (deliveries: readonly Committed[]): void => {
     const sent = deliveries.filter(isSent);
     if (sent.length < deliveries.length)

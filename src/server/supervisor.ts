@@ -228,8 +228,7 @@ export class Supervisor implements Running {
       const { child } = place;
       child.ready.then(
         (workerId) => this.#setReady(place, true, workerId),
-        (error: unknown) =>
-          log.error({ process: child.pid, reason: (error as Error).message }, 'a process cannot start'),
+        (error: unknown) => log.error({ child: child.pid, reason: (error as Error).message }, 'a process cannot start'),
       );
       const { reason } = await child.ended;
       this.#setReady(place, false, undefined);
@@ -239,7 +238,7 @@ export class Supervisor implements Running {
       const livedMs = performance.now() - child.startedMs;
       place.failures = livedMs < STABLE_MS ? place.failures + 1 : 1;
       const pauseMs = restartPauseMs(place.failures);
-      log.error({ process: child.pid, reason, pauseMs }, 'a process ended by itself; starting it again');
+      log.error({ child: child.pid, reason, pauseMs }, 'a process ended by itself; starting it again');
       await delay(pauseMs);
       // A stop that began during the pause has nothing to stop in this place.
       if (this.#phase !== 'running') return;
@@ -282,7 +281,7 @@ export class Supervisor implements Running {
   async #readiness(): ReturnType<Health['readiness']> {
     if (this.#phase !== 'running') return { status: 'unready', missing: [this.#phase] };
     const all = await Promise.all(
-      this.#places.map(({ child, isReady }) => (isReady ? child.ask('readiness') : undefined)),
+      this.#places.map(({ child, isReady }) => (isReady ? child.ask('readiness') : Promise.resolve(undefined))),
     );
     const missing = all.flatMap((one) => {
       if (one === undefined) return ['process'];
