@@ -65,6 +65,14 @@ const pullSettings = Object.freeze({
   unattendedHours: 24,
 });
 
+const accountSettings = (processes: number) =>
+  Object.freeze({
+    sessionLifetimeDays: 30,
+    /** Per process. Each hash takes a core, and 19 MiB. */
+    passwordHashesAtOnce: processes === 1 ? 2 : 1,
+    passwordResetMinutes: 60,
+  });
+
 const webhookSettings = (set: Settings) =>
   Object.freeze({
     versions: ['2', ...set.WEBHOOK_VERSIONS],
@@ -140,12 +148,7 @@ export function readConfig(env: Env, cwd: string) {
       /** Whether a client may be registered through the protocol without a session or a token. */
       openRegistration: set.OPEN_REGISTRATION,
     }),
-    accounts: Object.freeze({
-      sessionLifetimeDays: 30,
-      /** Per process; a hash takes a core for a quarter of a second. */
-      passwordHashesAtOnce: processes === 1 ? 2 : 1,
-      passwordResetMinutes: 60,
-    }),
+    accounts: accountSettings(processes),
     housekeeping,
     stopping: Object.freeze(stoppingSettings(set)),
     stores: Object.freeze({ membersPerStore: 100 }),
