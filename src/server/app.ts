@@ -1,4 +1,5 @@
 /** Starts and stops the parts of a process. compose.ts wires the request handlers. */
+import { platform } from 'node:os';
 import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
 import { keepPartitions } from '#db/partition-keeper.ts';
@@ -67,6 +68,12 @@ const keepRetention = (
     settings: config.housekeeping,
     purges: createPurges({ config, sql, log, sealer, caches: eventCachesOf(worker, siblings), changelog }),
   });
+
+/**
+ * Each process listens by itself, and the kernel distributes connections. node:cluster's own distribution, which remains where the
+ * kernel has none (macOS), leaves a client without a response if its connection was under way to a process that was killed.
+ */
+const SHARED_PORT = { reusePort: platform() === 'linux' };
 
 const takenChannel = (siblings: Siblings): TakenChannel => ({
   send: (taken) => siblings.broadcast('requests', taken),
@@ -173,7 +180,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     // Streams must end before the server waits for their connections.
     keep(testDeliveries);
     keep(pullStreams);
-    await server.listen({ host: config.host, port: config.port });
+    await server.listen({ host: config.host, port: config.port, ...(siblings && SHARED_PORT) });
   }
   return observing;
 }

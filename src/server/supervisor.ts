@@ -1,6 +1,6 @@
 /**
- * Runs this program in several processes that share PORT (node:cluster): starts them, restarts one that ends by itself, passes
- * messages between them, and answers for all of them on METRICS_PORT.
+ * Runs this program in several processes (node:cluster): starts them, restarts one that ends by itself, passes messages between
+ * them, and answers for all of them on METRICS_PORT.
  */
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
