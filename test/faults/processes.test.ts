@@ -12,6 +12,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { listen } from '#db/listen.ts';
+import { readUsedNumbers } from '#db/numbers.ts';
+import { dayOf } from '#core/ids.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
@@ -209,6 +211,15 @@ test('the processes stop by themselves when the supervisor is killed', async () 
   await assert.rejects(ask(`${program.origin}/health/live`), /ECONNREFUSED/);
 });
 
+test('a process that does not stop is killed, and the exit code says so', async () => {
+  const program = await start(2, { DELIVERY_DRAIN_MS: '0' });
+  const [frozen = 0] = await childrenOf(program.pid);
+  process.kill(frozen, 'SIGSTOP');
+  assert.equal(await program.end('SIGTERM'), 1, program.said());
+  assert.match(program.said(), /halcyon: Some processes did not stop in time/);
+  assert.equal(isAlive(frozen), false);
+});
+
 test('ctrl-C, which reaches every process, stops each once and then the embedded PostgreSQL', async (t) => {
   const place = await placeForFixture({ PROCESSES: '2' });
   t.after(place.remove);
@@ -246,10 +257,16 @@ test('metrics are those of all processes, and no counter falls when one is kille
   await until(counted, (count) => count === REQUESTS);
   assert.equal(await metric(program, 'halcyon_shards_held'), 256);
   assert.equal(await metric(program, 'halcyon_database_connections_limit'), 12);
-  const used = await metric(program, 'halcyon_numbers_used_ratio', 'delivery');
-  assert.ok(used < 0.01, 'a value that every process reads is not summed');
+  // Every process reads the same value, so it is not summed.
+  const used = new Map(await readUsedNumbers(sql, dayOf(new Date()))).get('delivery') ?? 0;
+  assert.ok(used > 0);
+  assert.equal(await metric(program, 'halcyon_numbers_used_ratio', 'delivery'), used);
   const [victim = 0] = await childrenOf(program.pid);
   process.kill(victim, 'SIGKILL');
+  await until(
+    () => ask(`${program.metrics}/health/ready`),
+    ({ status }) => status === 503,
+  );
   await until(
     () => metric(program, 'halcyon_process_restarts_total'),
     (count) => count === 1,
