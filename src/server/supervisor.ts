@@ -129,7 +129,7 @@ type Place = {
   metrics: ProcessMetrics;
 };
 
-export type SupervisorSettings = {
+type SupervisorSettings = {
   processes: number;
   /** 0: no listener. */
   metricsPort: number;
