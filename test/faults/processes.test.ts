@@ -134,6 +134,25 @@ async function load(program: Running): Promise<Load> {
   return made;
 }
 
+/** Publishes an event over a new connection. */
+async function publish(
+  program: Running,
+  token: string,
+  { storeId, id }: { storeId: number; id: string },
+): Promise<void> {
+  const response = await fetch(`${program.origin}/stores/${storeId}/events`, {
+    method: 'POST',
+    headers: {
+      'SERVICE-API-VERSION': '1',
+      'Content-Type': 'application/json',
+      Authorization: `Bearer ${token}`,
+      Connection: 'close',
+    },
+    body: JSON.stringify({ event: 'transaction/created', resource: { id, total_order: 1 } }),
+  });
+  assert.equal(response.status, 201);
+}
+
 /** Ends the load and asserts that everything accepted has arrived and is recorded. */
 async function settle(made: Load): Promise<void> {
   await made.stop();
@@ -251,6 +270,7 @@ test('a process that ends before it serves ends the program with an error', asyn
 test('metrics are those of all processes, and no counter falls when one is killed', async () => {
   const program = await start(2);
   await untilShared(2);
+  await publish(program, await platformToken(program.origin), { storeId: places[0]?.storeId ?? 0, id: 'counted' });
   const REQUESTS = 10;
   for (let request = 0; request < REQUESTS; request += 1) await ask(`${program.origin}/health/live`);
   const counted = () => metric(program, 'halcyon_http_requests_total', '/health/live');
@@ -264,8 +284,8 @@ test('metrics are those of all processes, and no counter falls when one is kille
   const [victim = 0] = await childrenOf(program.pid);
   process.kill(victim, 'SIGKILL');
   await until(
-    () => ask(`${program.metrics}/health/ready`),
-    ({ status }) => status === 503,
+    async () => (await fetch(`${program.metrics}/health/ready`)).text(),
+    (readiness) => readiness === '{"status":"unready","missing":["process"]}',
   );
   await until(
     () => metric(program, 'halcyon_process_restarts_total'),
@@ -316,22 +336,12 @@ test('deliveries that another process has to send reach it without NOTIFY', asyn
   ends.after(() => listening.stop());
   let round = 0;
   /** Publishes to stores of both processes, and returns how many notifications were sent meanwhile. */
-  const publish = async (): Promise<number> => {
+  const publishAll = async (): Promise<number> => {
     round += 1;
     const before = notifications;
     const id = `direct-${round}`;
     for (const { storeId, paths } of places) {
-      const response = await fetch(`${program.origin}/stores/${storeId}/events`, {
-        method: 'POST',
-        headers: {
-          'SERVICE-API-VERSION': '1',
-          'Content-Type': 'application/json',
-          Authorization: `Bearer ${token}`,
-          Connection: 'close',
-        },
-        body: JSON.stringify({ event: 'transaction/created', resource: { id, total_order: 1 } }),
-      });
-      assert.equal(response.status, 201);
+      await publish(program, token, { storeId, id });
       await until(
         async () => paths.every((path) => arrived.has(`${path} ${id}`)),
         (isThere) => isThere,
@@ -340,7 +350,7 @@ test('deliveries that another process has to send reach it without NOTIFY', asyn
     return notifications - before;
   };
   // Until its next heartbeat a process does not know which shards the other has taken.
-  await until(publish, (sent) => sent === 0);
+  await until(publishAll, (sent) => sent === 0);
   await sql`select pg_notify('halcyon_work', '')`;
   await until(
     async () => notifications,
