@@ -31,9 +31,12 @@ const run = promisify(execFile);
 const childrenOf = async (pid: number): Promise<number[]> =>
   (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim().split(' ').filter(Boolean).map(Number);
 
-/** Returns CPU lists for the program and for everything else; undefined if there are too few cores to separate them. */
-const coresFor = (processes: number): { program: string; others: string } | undefined =>
-  processes < CORES ? { program: `0-${processes - 1}`, others: `${processes}-${CORES - 1}` } : undefined;
+/**
+ * Returns CPU lists for the program and for everything else; undefined if the cores do not suffice to separate them for every
+ * number of processes, because CPU times of pinned and unpinned programs cannot be compared.
+ */
+const coresFor = (processes: number, most: number): { program: string; others: string } | undefined =>
+  most < CORES ? { program: `0-${processes - 1}`, others: `${processes}-${CORES - 1}` } : undefined;
 
 async function pin(pids: readonly number[], cores: string): Promise<void> {
   for (const pid of pids) await run('taskset', ['--all-tasks', '--cpu-list', '--pid', cores, String(pid)]);
@@ -75,7 +78,7 @@ async function measure(options: typeof numbers, processes: number, defer: Defer)
   const [program] = server.programs;
   if (program === undefined) throw new Error('No program');
   const children = processes === 1 ? [] : await childrenOf(program.pid);
-  const cores = coresFor(processes);
+  const cores = coresFor(processes, options.processes);
   if (cores !== undefined) {
     await pin([program.pid, ...children], cores.program);
     await pin(
