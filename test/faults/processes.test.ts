@@ -10,7 +10,7 @@ import { Agent, get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { listen } from '#db/listen.ts';
 import { readUsedNumbers } from '#db/numbers.ts';
 import { dayOf } from '#core/ids.ts';
@@ -77,10 +77,10 @@ async function environment(processes: number, env: Record<string, string> = {}) 
 }
 
 /** Starts `halcyon serve`; it and its processes end with the test. */
-async function start(processes: number, given: Record<string, string> = {}): Promise<Running> {
+async function start(t: TestContext, processes: number, given: Record<string, string> = {}): Promise<Running> {
   const { env, ...where } = await environment(processes, given);
   const program = await startProgram({ root: ROOT, args: ['serve'], env, ready: 'is ready.' });
-  ends.after(async () => {
+  t.after(async () => {
     const children = program.isOver() ? [] : await childrenOf(program.pid);
     await program.end('SIGKILL');
     await Promise.all(children.map(ended));
@@ -169,7 +169,7 @@ async function settle(made: Load): Promise<void> {
 }
 
 test('a killed process is started again, while the others serve and deliver everything', async (t) => {
-  const program = await start(3);
+  const program = await start(t, 3);
   const made = await load(program);
   let served = 0;
   for (let kill = 1; kill <= 4; kill += 1) {
@@ -193,8 +193,8 @@ test('a killed process is started again, while the others serve and deliver ever
   t.diagnostic(`${made.accepted.size} deliveries, ${twice} twice; ${served} requests while a process was down`);
 });
 
-test('a stop lets all processes finish their deliveries and hand back their shards', async () => {
-  const program = await start(3);
+test('a stop lets all processes finish their deliveries and hand back their shards', async (t) => {
+  const program = await start(t, 3);
   await untilShared(3);
   const children = await childrenOf(program.pid);
   const made = await load(program);
@@ -217,8 +217,8 @@ test('a stop lets all processes finish their deliveries and hand back their shar
   );
 });
 
-test('the processes stop by themselves when the supervisor is killed', async () => {
-  const program = await start(2);
+test('the processes stop by themselves when the supervisor is killed', async (t) => {
+  const program = await start(t, 2);
   await untilShared(2);
   const children = await childrenOf(program.pid);
   assert.equal(children.length, 2);
@@ -230,8 +230,8 @@ test('the processes stop by themselves when the supervisor is killed', async () 
   await assert.rejects(ask(`${program.origin}/health/live`), /ECONNREFUSED/);
 });
 
-test('a process that does not stop is killed, and the exit code says so', async () => {
-  const program = await start(2, { DELIVERY_DRAIN_MS: '0' });
+test('a process that does not stop is killed, and the exit code says so', async (t) => {
+  const program = await start(t, 2, { DELIVERY_DRAIN_MS: '0' });
   const [frozen = 0] = await childrenOf(program.pid);
   process.kill(frozen, 'SIGSTOP');
   assert.equal(await program.end('SIGTERM'), 1, program.said());
@@ -267,8 +267,8 @@ test('a process that ends before it serves ends the program with an error', asyn
   assert.deepEqual(children.filter(isAlive), []);
 });
 
-test('metrics are those of all processes, and no counter falls when one is killed', async () => {
-  const program = await start(2);
+test('metrics are those of all processes, and no counter falls when one is killed', async (t) => {
+  const program = await start(t, 2);
   await untilShared(2);
   await publish(program, await platformToken(program.origin), { storeId: places[0]?.storeId ?? 0, id: 'counted' });
   const REQUESTS = 10;
@@ -293,14 +293,17 @@ test('metrics are those of all processes, and no counter falls when one is kille
   );
   assert.equal(await counted(), REQUESTS);
   await untilWhole(program, 2);
-  const { status } = await ask(`${program.metrics}/health/ready`);
-  assert.equal(status, 200);
+  // The new process is ready when it has confirmed its lease.
+  await until(
+    () => ask(`${program.metrics}/health/ready`),
+    ({ status }) => status === 200,
+  );
   assert.equal(await program.end('SIGTERM'), 0, program.said());
 });
 
-test('a grant has one rate limit for all processes', async () => {
+test('a grant has one rate limit for all processes', async (t) => {
   const RATE = 20;
-  const program = await start(2, { API_RATE_PER_SECOND: String(RATE) });
+  const program = await start(t, 2, { API_RATE_PER_SECOND: String(RATE) });
   const now = new Date();
   const person = { email: 'owner@example.com', password: 'a long password', now };
   const { id: userId } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), person);
@@ -323,8 +326,8 @@ test('a grant has one rate limit for all processes', async () => {
   assert.equal(await program.end('SIGTERM'), 0, program.said());
 });
 
-test('deliveries that another process has to send reach it without NOTIFY', async () => {
-  const program = await start(2);
+test('deliveries that another process has to send reach it without NOTIFY', async (t) => {
+  const program = await start(t, 2);
   await untilShared(2);
   const token = await platformToken(program.origin);
   let notifications = 0;
