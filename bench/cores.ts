@@ -229,6 +229,6 @@ await bench({ numbers }, async (options, defer) => {
       `Predicted for ${cores} cores and as many processes: ${Math.round(predict(single, several, cores))} deliveries a second`,
     );
   print(
-    'The prediction leaves out load and receivers, and assumes that PostgreSQL uses all cores as well as these two.',
+    'The prediction leaves out load and receivers, takes all additional CPU time as the cost of passing on, and assumes that PostgreSQL uses all cores as well as these two.',
   );
 });
