@@ -194,6 +194,9 @@ export class Supervisor implements Running {
     }));
     for (const place of this.#places) void this.#keep(place);
     await Promise.all(this.#places.map(({ child }) => child.ready));
+    // One that served and ended before the last was ready is not restarted, because the others might end for the same reason.
+    if (this.#places.some(({ isReady }) => !isReady))
+      throw new ProcessFailed('A process ended while the others started', 1);
     if (this.#phase === 'starting') this.#phase = 'running';
   }
 
