@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 /** argv and environment → one command. The only reader of `process`. */
+import cluster from 'node:cluster';
 import { createProgram } from '#cli/program.ts';
 import { askPerson, hasScreen, openPage } from '#cli/person.ts';
 import { legible, type Terminal } from '#cli/terminal.ts';
 import { exitCodeOf, explain } from '#cli/explain.ts';
+import type { ToProcess } from '#server/supervisor.ts';
 
 /** Handles an uncaught error: a command exits at once; `serve` replaces this to stop gracefully first. */
 let onUncaught = (error: unknown): void => {
@@ -26,6 +28,8 @@ function endInTime(limitMs: number): void {
   }, limitMs).unref();
 }
 
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
 const untilStopSignal = (limitMs = 9_500): Promise<string> =>
   new Promise((resolve) => {
     const stop = (signal: string) => {
@@ -33,8 +37,31 @@ const untilStopSignal = (limitMs = 9_500): Promise<string> =>
       endInTime(limitMs);
     };
     // The listener stays: a second Ctrl-C must not interrupt the shutdown that the first one began.
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
+    for (const signal of STOP_SIGNALS) process.on(signal, stop);
   });
+
+/**
+ * A process of a supervisor stops when the supervisor says so or has ended. It ignores signals: ctrl-C reaches the whole process
+ * group, and systemd sends SIGTERM to every process of a unit.
+ */
+function untilSupervisorStops(limitMs = 9_500): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  for (const signal of STOP_SIGNALS) process.on(signal, () => {});
+  const stop = (reason: string) => {
+    resolve(reason);
+    endInTime(limitMs);
+  };
+  const { worker } = cluster;
+  worker?.on('message', ({ kind }: ToProcess) => {
+    if (kind === 'stop') stop('supervisor');
+  });
+  worker?.on('disconnect', () => {
+    // Without this, node:cluster ends the process at once.
+    worker.exitedAfterDisconnect = true;
+    stop('supervisor has ended');
+  });
+  return promise;
+}
 
 function untilUncaught(limitMs: number): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>();
@@ -76,7 +103,7 @@ const terminal: Terminal = {
   ...(hasScreen(process) ? { openPage: (address) => openPage(process.platform, address) } : {}),
   processId: process.pid,
   isRunning,
-  untilStopSignal,
+  untilStopSignal: cluster.isWorker ? untilSupervisorStops : untilStopSignal,
   untilUncaught,
 };
 

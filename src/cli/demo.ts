@@ -147,7 +147,7 @@ const ANY_PORT = 0;
 /** Opens or creates the demo; returns undefined if the database has users but no `demo.json`. */
 export async function openDemo(deps: {
   config: Config;
-  installation: Installation;
+  installation: Pick<Installation, 'sql'>;
   print: (text: string) => void;
 }): Promise<Demo | undefined> {
   const { config, installation, print } = deps;

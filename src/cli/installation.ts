@@ -10,11 +10,19 @@ import { openKeyFile } from './key-file.ts';
 
 /** One for partition maintenance, one for retention: each occupies its connection with an advisory lock while it runs. */
 const DIRECT_CONNECTIONS = 2;
+/** Beside its pool a process has the direct ones, and one each for heartbeat, leases and LISTEN. */
+export const OTHER_CONNECTIONS = DIRECT_CONNECTIONS + 3;
+const COMMAND_CONNECTIONS = 40;
 
-export type Installation = {
+type Pools = {
   sql: Sql;
   /** Connects to PostgreSQL itself, even if `DATABASE_URL` points to PgBouncer. */
   direct: Sql;
+};
+
+export type Installation = Pools & {
+  /** The database of `sql`. */
+  address: DatabaseAddress;
   /** The first key seals; all of them open. */
   secretKeys: Keys;
   /** Whether the database is sealed with the first key; otherwise `halcyon rekey` is due. */
@@ -28,13 +36,17 @@ export type Installation = {
 
 type Database = { address: DatabaseAddress; ended: Promise<string>; stop: () => Promise<void> };
 
+/** Returns how many connections all processes may open together: their pools, five more for each, and some for commands. */
+const connectionsOf = ({ processes, database }: Config): number =>
+  processes * (database.connections + OTHER_CONNECTIONS) + COMMAND_CONNECTIONS;
+
 async function openDatabase(config: Config, log: Log, usesRunningServer: boolean): Promise<Database> {
   const external = { ended: new Promise<string>(() => {}), stop: async () => {} };
   if (config.database.url !== undefined) return { address: { kind: 'url', url: config.database.url }, ...external };
   // A short-lived command uses the embedded server of a running Halcyon and does not stop it.
   const address = usesRunningServer ? await findRunning(config.dataDir) : undefined;
   if (address !== undefined) return { address, ...external };
-  const embedded = await startEmbedded({ dataDir: config.dataDir, log });
+  const embedded = await startEmbedded({ dataDir: config.dataDir, connectionsMax: connectionsOf(config), log });
   return { address: embedded.address, ended: embedded.exited, stop: embedded.stop };
 }
 
@@ -47,36 +59,56 @@ async function openSecretKeys(config: Config): Promise<{ keys: Keys; from: strin
 }
 
 /**
- * Opens the database (and starts the embedded one without `DATABASE_URL`) and migrates it. `worker` is the id of the delivery
- * worker of this process; it is part of the application name in pg_stat_activity, as in shard_lease.
+ * Opens the connection pools of a process. `worker` is the id of its delivery worker; it is part of the application name in
+ * pg_stat_activity, as in shard_lease.
  */
+export function openPools(
+  { database }: Pick<Config, 'database'>,
+  address: DatabaseAddress,
+  { worker, silenceMs }: { worker?: number; silenceMs?: number },
+): Pools {
+  const { connections, directUrl } = database;
+  const applicationName = worker === undefined ? 'halcyon' : `halcyon ${worker}`;
+  const isShared = directUrl !== undefined;
+  const timeout = silenceMs === undefined ? {} : { silenceMs };
+  const directAddress = isShared ? ({ kind: 'url', url: directUrl } as const) : address;
+  return {
+    sql: openPool(address, { connections, applicationName, isShared, ...timeout }),
+    direct: openPool(directAddress, { connections: DIRECT_CONNECTIONS, applicationName }),
+  };
+}
+
+export async function closePools({ sql, direct }: Pools, { databaseMs }: Config['stopping']): Promise<void> {
+  const timeout = databaseMs / 1_000;
+  await Promise.all([sql.end({ timeout }), direct.end({ timeout })]);
+}
+
+/** Opens the database (and starts the embedded one without `DATABASE_URL`) and migrates it. */
 export async function openInstallation(
   config: Config,
   log: Log,
   options: { usesRunningServer: boolean; worker?: number; onMigration?: (name: string) => void },
 ): Promise<Installation> {
-  const database = await openDatabase(config, log, options.usesRunningServer);
-  const { connections, silenceMs } = config.database;
-  const applicationName = options.worker === undefined ? 'halcyon' : `halcyon ${options.worker}`;
-  const { directUrl } = config.database;
-  const isShared = directUrl !== undefined;
+  const { usesRunningServer, worker, onMigration } = options;
+  const database = await openDatabase(config, log, usesRunningServer);
+  const { address } = database;
   // Commands have no time limit for statements.
-  const timeout = options.usesRunningServer ? {} : { silenceMs };
-  const sql = openPool(database.address, { connections, applicationName, isShared, ...timeout });
-  const directAddress = isShared ? ({ kind: 'url', url: directUrl } as const) : database.address;
-  const direct = openPool(directAddress, { connections: DIRECT_CONNECTIONS, applicationName });
+  const pools = openPools(config, address, {
+    ...(worker === undefined ? {} : { worker }),
+    ...(usesRunningServer ? {} : { silenceMs: config.database.silenceMs }),
+  });
+  const { sql, direct } = pools;
   const close = async () => {
-    const timeoutSeconds = config.stopping.databaseMs / 1_000;
-    await Promise.all([sql.end({ timeout: timeoutSeconds }), direct.end({ timeout: timeoutSeconds })]);
+    await closePools(pools, config.stopping);
     await database.stop();
   };
   try {
     await checkServer(direct);
-    if (isShared) await checkServer(sql);
+    if (config.database.directUrl !== undefined) await checkServer(sql);
     const { keys: secretKeys, from } = await openSecretKeys(config);
-    const { applied } = await migrate(direct, MIGRATIONS, options.onMigration);
+    const { applied } = await migrate(direct, MIGRATIONS, onMigration);
     const isKeyAdopted = await checkSealingKey(direct, { keys: secretKeys, from });
-    return { sql, direct, secretKeys, isKeyAdopted, applied, databaseEnded: database.ended, close };
+    return { ...pools, address, secretKeys, isKeyAdopted, applied, databaseEnded: database.ended, close };
   } catch (error) {
     await close();
     throw error;

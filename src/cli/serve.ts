@@ -4,15 +4,18 @@ import { systemClock } from '#core/clock.ts';
 import { stopAll, type Running } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
 import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
+import { connectionsOfEach } from '#db/connection-limit.ts';
 import { startApp, type Role } from '#server/app.ts';
+import { openSiblings, type Siblings } from '#server/siblings.ts';
+import { ProcessFailed, Supervisor, type Opened } from '#server/supervisor.ts';
 import { VERSION } from '#server/version.ts';
 import type { Config } from '#config/config.ts';
 import { ConfigError } from '#config/env.ts';
 import { openDemo, type Demo } from './demo.ts';
 import { checkSettings } from './doctor/checks/settings.ts';
 import type { Finding } from './doctor/finding.ts';
-import { UserError } from './explain.ts';
-import { openInstallation, type Installation } from './installation.ts';
+import { exitCodeOf, explain, UserError } from './explain.ts';
+import { closePools, openInstallation, openPools, OTHER_CONNECTIONS, type Installation } from './installation.ts';
 import { adviceOnPort } from './port.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -86,7 +89,7 @@ function summary(config: Config, demo: Demo | undefined, hasDataSetting: boolean
 /** Resolves on a stop signal; rejects when the embedded PostgreSQL has ended, or on an uncaught error. */
 async function untilStopped(
   { signal, uncaught }: { signal: Promise<string>; uncaught: Promise<never> | undefined },
-  installation: Installation,
+  installation: Pick<Installation, 'databaseEnded'>,
   log: Log,
 ): Promise<void> {
   const ended = installation.databaseEnded.then((reason) => ({ reason }));
@@ -99,16 +102,16 @@ async function untilStopped(
   else throw new UserError(`The embedded PostgreSQL ended by itself (${end.reason}): start again`);
 }
 
-export async function serve(terminal: Terminal, roles: readonly Role[]): Promise<void> {
-  const config = withDemoDefaults(readSettings(terminal));
+/** The supervisor observes the embedded PostgreSQL. */
+const NEVER_ENDS = { databaseEnded: new Promise<never>(() => {}) };
+
+/** Throws a `UserError` if a port is not free or the command lacks a database, before anything is created. */
+async function checkStart(config: Config, roles: readonly Role[]): Promise<void> {
   if (config.database.url === undefined && !roles.includes('serve')) {
     throw new UserError(
       'A process that only delivers needs a shared database: set DATABASE_URL and HALCYON_SECRET_KEY',
     );
   }
-  const log = createLog(config.logLevel);
-  const { allMs } = config.stopping;
-  const ends = { signal: terminal.untilStopSignal(allMs), uncaught: terminal.untilUncaught?.(allMs) };
   if (roles.includes('serve')) {
     // Checked here and not with the settings, because a process that only delivers does not use PORT.
     if (config.port === config.metricsPort)
@@ -116,20 +119,99 @@ export async function serve(terminal: Terminal, roles: readonly Role[]): Promise
     await requireFreePort(config.host, config.port, 'PORT');
   }
   if (config.metricsPort !== 0) await requireFreePort(config.host, config.metricsPort, 'METRICS_PORT');
-  const worker = roles.includes('deliver') ? { worker: config.delivery.workerId } : {};
+}
+
+const workerOf = ({ delivery }: Config, roles: readonly Role[]) =>
+  roles.includes('deliver') ? { worker: delivery.workerId } : {};
+
+type Start = { config: Config; log: Log; roles: readonly Role[] };
+
+const startParts = (
+  { config, log, roles }: Start,
+  opened: Opened & Pick<Installation, 'sql' | 'direct'>,
+  siblings?: Siblings,
+) => startApp({ ...opened, config, log, roles, siblings, clock: systemClock, random: Math.random });
+
+/** Runs one process of a supervisor. The supervisor reports an error of its start. */
+async function serveSupervised(terminal: Terminal, start: Start, siblings: Siblings): Promise<void> {
+  const { config, log, roles } = start;
+  const { allMs } = config.stopping;
+  const ends = { signal: terminal.untilStopSignal(allMs), uncaught: terminal.untilUncaught?.(allMs) };
+  const opened = await siblings.opened;
+  const { silenceMs } = config.database;
+  const pools = openPools(config, opened.address, { ...workerOf(config, roles), silenceMs });
+  const running: Running[] = [{ stop: () => closePools(pools, config.stopping) }];
+  try {
+    running.push(await startParts(start, { ...opened, ...pools }, siblings));
+  } catch (error) {
+    await siblings.failed(explain(error) ?? String(error), exitCodeOf(error));
+    return await stopAll(running, log);
+  }
+  try {
+    await untilStopped(ends, NEVER_ENDS, log);
+  } finally {
+    await stopAll(running, log);
+  }
+}
+
+/** Starts the processes of `PROCESSES` and a supervisor in this one. */
+async function startSupervisor(
+  { config, log }: Start,
+  { address, secretKeys, direct }: Installation,
+): Promise<Supervisor> {
+  const { processes, metricsPort, host, stopping, database } = config;
+  // Behind PgBouncer the pools do not use connections of PostgreSQL.
+  const connections =
+    database.directUrl === undefined
+      ? await connectionsOfEach(direct, processes, { wanted: database.connections, others: OTHER_CONNECTIONS })
+      : database.connections;
+  if (connections < database.connections)
+    log.warn({ processes, connections }, 'DATABASE_CONNECTIONS is reduced: PostgreSQL allows too few connections');
+  const supervisor = new Supervisor({
+    settings: {
+      processes,
+      metricsPort,
+      host,
+      stopMs: stopping.allMs,
+      env: { DATABASE_CONNECTIONS: String(connections) },
+    },
+    opened: { address, secretKeys },
+    log,
+  });
+  try {
+    await supervisor.start();
+    return supervisor;
+  } catch (error) {
+    await supervisor.stop();
+    if (error instanceof ProcessFailed) throw new UserError(error.message, error.exitCode);
+    throw error;
+  }
+}
+
+export async function serve(terminal: Terminal, roles: readonly Role[]): Promise<void> {
+  const siblings = openSiblings();
+  const config = withDemoDefaults(readSettings(siblings === undefined ? terminal : { ...terminal, warn: () => {} }));
+  const log = createLog(config.logLevel).child({ pid: terminal.processId });
+  const start = { config, log, roles };
+  if (siblings !== undefined) return serveSupervised(terminal, start, siblings);
+  const isSupervisor = config.processes > 1;
+  // A supervisor also stops the database and the demo after its processes.
+  const limitMs = config.stopping.allMs + (isSupervisor ? config.stopping.databaseMs : 0);
+  const ends = { signal: terminal.untilStopSignal(limitMs), uncaught: terminal.untilUncaught?.(limitMs) };
+  await checkStart(config, roles);
+  const worker = isSupervisor ? {} : workerOf(config, roles);
   const installation = await openInstallation(config, log, { usesRunningServer: false, ...worker });
   const running: Running[] = [{ stop: installation.close }];
+  let supervisor: Supervisor | undefined;
   try {
     const demo =
       config.database.url === undefined ? await openDemo({ config, installation, print: terminal.print }) : undefined;
     if (demo !== undefined) running.push(demo);
-    const { sql, direct, secretKeys } = installation;
     if (!installation.isKeyAdopted)
       log.warn('secrets in this database are sealed with another key than HALCYON_SECRET_KEY; run halcyon rekey');
-    if (roles.includes('serve')) await provideCommandLineClient(sql, new Date());
-    running.push(
-      await startApp({ config, sql, direct, secretKeys, clock: systemClock, random: Math.random, log, roles }),
-    );
+    if (roles.includes('serve')) await provideCommandLineClient(installation.sql, new Date());
+    supervisor = isSupervisor ? await startSupervisor(start, installation) : undefined;
+    running.push(supervisor ?? (await startParts(start, installation)));
     // A failure is not fatal: the demo may have been changed, and Halcyon works without it.
     await demo?.complete().catch((error: unknown) => terminal.warn(`The demo is incomplete: ${String(error)}`));
     // With DATABASE_URL, stdout contains only log lines.
@@ -143,4 +225,5 @@ export async function serve(terminal: Terminal, roles: readonly Role[]): Promise
   } finally {
     await stopAll(running, log);
   }
+  if (supervisor?.hasStoppedInTime === false) throw new UserError('Some processes did not stop in time');
 }

@@ -1,8 +1,12 @@
 /** The environment, read once into one frozen value. Every limit has its unit in its name. */
+import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { ConfigError, mailServer, secretKeys, type Env } from './env.ts';
 import { deliverySettings, stoppingSettings } from './delivery.ts';
 import { readSettings, type Settings } from './settings/settings.ts';
+
+/** Most processes that `PROCESSES=auto` starts: each needs memory and database connections of its own. */
+const AUTO_PROCESSES_MAX = 8;
 
 /** Retention of expired rows, and the pace of their deletion. */
 const housekeeping = Object.freeze({
@@ -61,6 +65,14 @@ const pullSettings = Object.freeze({
   unattendedHours: 24,
 });
 
+const accountSettings = (processes: number) =>
+  Object.freeze({
+    sessionLifetimeDays: 30,
+    /** Per process. Each hash takes a core, and 19 MiB. */
+    passwordHashesAtOnce: processes === 1 ? 2 : 1,
+    passwordResetMinutes: 60,
+  });
+
 const webhookSettings = (set: Settings) =>
   Object.freeze({
     versions: ['2', ...set.WEBHOOK_VERSIONS],
@@ -90,9 +102,12 @@ export function readConfig(env: Env, cwd: string) {
     throw new ConfigError('Set DATABASE_URL beside DATABASE_DIRECT_URL');
   const baseUrl = set.BASE_URL ?? `http://localhost:${set.PORT}`;
   const requestsPerSecond = set.API_RATE_PER_SECOND;
+  const processes = set.PROCESSES ?? Math.min(AUTO_PROCESSES_MAX, availableParallelism());
   return Object.freeze({
     host: set.HOST,
     port: set.PORT,
+    /** Above 1, the first process is the supervisor of this many others. */
+    processes,
     baseUrl,
     authUrl: set.AUTH_URL ?? baseUrl,
     dataDir: resolve(cwd, set.HALCYON_DATA),
@@ -133,11 +148,7 @@ export function readConfig(env: Env, cwd: string) {
       /** Whether a client may be registered through the protocol without a session or a token. */
       openRegistration: set.OPEN_REGISTRATION,
     }),
-    accounts: Object.freeze({
-      sessionLifetimeDays: 30,
-      passwordHashesAtOnce: 2,
-      passwordResetMinutes: 60,
-    }),
+    accounts: accountSettings(processes),
     housekeeping,
     stopping: Object.freeze(stoppingSettings(set)),
     stores: Object.freeze({ membersPerStore: 100 }),

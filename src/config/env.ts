@@ -13,6 +13,15 @@ export function integer(env: Env, name: string, fallback: number, min: number, m
   throw new ConfigError(`${name} is "${value}": set it to a whole number from ${min} to ${max}`);
 }
 
+/** Returns undefined for `auto`, the default. */
+export function integerOrAuto(env: Env, name: string, min: number, max: number): number | undefined {
+  const value = text(env, name) ?? 'auto';
+  if (value === 'auto') return undefined;
+  const number = Number(value);
+  if (Number.isInteger(number) && number >= min && number <= max) return number;
+  throw new ConfigError(`${name} is "${value}": set it to auto or a whole number from ${min} to ${max}`);
+}
+
 export function token(env: Env, name: string, fallback: string): string {
   const value = env[name] || fallback;
   if (/^[A-Za-z][A-Za-z0-9-]{0,40}$/.test(value)) return value;

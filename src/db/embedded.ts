@@ -70,8 +70,13 @@ export async function findServer(dataDir: string): Promise<number | undefined> {
  * Throws a `DatabaseError` with a remedy if another Halcyon runs on the folder, the folder cannot be written, the platform has
  * no binaries, or the server does not start.
  */
-export async function startEmbedded(options: { dataDir: string; durable?: boolean; log?: Log }): Promise<Embedded> {
-  const { dataDir, durable = true, log } = options;
+export async function startEmbedded(options: {
+  dataDir: string;
+  durable?: boolean;
+  connectionsMax?: number;
+  log?: Log;
+}): Promise<Embedded> {
+  const { dataDir, durable = true, connectionsMax = 0, log } = options;
   const found = await findPackage();
   await finishMove(dataDir);
   const { home, account } = await reachableHome(dataDir, await takeOverHome(await openHome(dataDir, log), log), log);
@@ -90,7 +95,8 @@ export async function startEmbedded(options: { dataDir: string; durable?: boolea
   try {
     const sql = openPool({ ...address, database: 'postgres' }, { connections: 1, applicationName: 'halcyon' });
     const postmaster = await startSupervised({
-      start: () => startPostmaster({ binaries, account, data, socketDirectory: directory, logFile, durable }),
+      start: () =>
+        startPostmaster({ binaries, account, data, socketDirectory: directory, logFile, durable, connectionsMax }),
       onRestarted: () => claim(sql),
       log,
     }).catch(async (error: unknown) => {
@@ -107,7 +113,7 @@ export async function startEmbedded(options: { dataDir: string; durable?: boolea
       await stop();
       throw error;
     });
-    log?.info({ home: dirname(data), pid: postmaster.pid }, 'embedded PostgreSQL is ready');
+    log?.info({ home: dirname(data), postmaster: postmaster.pid }, 'embedded PostgreSQL is ready');
     return { address, stop, exited: postmaster.exited };
   } catch (error) {
     await removeSocketDirectory(directory);

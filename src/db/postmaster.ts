@@ -9,6 +9,7 @@ import { programFailed } from './data-folder.ts';
 export type Postmaster = { pid: number; stop: () => Promise<void>; exited: Promise<string> };
 
 const LOG_LIMIT_BYTES = 1024 * 1024;
+const CONNECTIONS_MIN = 200;
 const READY_TIMEOUT_MS = 300_000;
 const FAST_SHUTDOWN_MS = 10_000;
 const POLL_MS = 5;
@@ -17,7 +18,6 @@ const SETTINGS = {
   listen_addresses: '',
   port: '5432',
   unix_socket_permissions: '0700',
-  max_connections: '200',
   shared_buffers: '256MB',
   jit: 'off',
   // A delivery insert writes 4.9 KB of WAL just after a checkpoint and 0.3 KB later, so checkpoints are rare.
@@ -101,9 +101,17 @@ export async function startPostmaster(options: {
   socketDirectory: string;
   logFile: string;
   durable: boolean;
+  /** How many connections Halcyon may open. */
+  connectionsMax?: number;
 }): Promise<Postmaster> {
   const { binaries, account, data, socketDirectory, logFile, durable } = options;
-  const settings = { ...SETTINGS, unix_socket_directories: socketDirectory, ...(durable ? {} : NOT_DURABLE) };
+  const connections = { max_connections: String(Math.max(CONNECTIONS_MIN, options.connectionsMax ?? 0)) };
+  const settings = {
+    ...SETTINGS,
+    ...connections,
+    unix_socket_directories: socketDirectory,
+    ...(durable ? {} : NOT_DURABLE),
+  };
   const args = ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
   const log = await openLog(logFile);
   const logStart = (await log.stat()).size;

@@ -110,7 +110,8 @@ export class Engine {
   readonly completions = new Signal();
   readonly #metrics: EngineMetrics;
 
-  constructor(deps: EngineDeps) {
+  /** `onGained` is called when shards were taken, before any of their deliveries is sent. */
+  constructor(deps: EngineDeps, onGained: () => void) {
     const { sql, clock, log, settings, metrics } = deps;
     this.#metrics = metrics;
     const requestFetch = (lane: Lane, isUrgent?: true) => this.fetcher.request(lane, isUrgent);
@@ -124,7 +125,10 @@ export class Engine {
       ...deps,
       clock: deps.leaseClock,
       metrics: metrics.shards,
-      onGained: (shards) => this.ownerWrites.quarantine.gained(shards),
+      onGained: (shards) => {
+        onGained();
+        this.ownerWrites.quarantine.gained(shards);
+      },
       onLost: (shards) => this.#close(shards),
       drain: (shards) => this.#drain(shards),
       onKept: (shards) => this.#resume(shards),

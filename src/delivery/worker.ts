@@ -14,17 +14,23 @@ type StopTimeouts = { exchangesMs: number; recordsMs: number; handBackMs: number
 /** A delivery that this process has just committed, with its event. */
 export type CommittedDelivery = { shard: number; delivery: Pending; event: EventRow };
 
+export function workOf({ shard, delivery }: CommittedDelivery): Work {
+  return { shard, webhookId: delivery.webhookId, deliveryId: delivery.id };
+}
+
 export type WorkerDeps = EngineDeps & { settings: EngineSettings & { stopping: StopTimeouts } };
 
 export class Worker implements Running {
   readonly #deps: WorkerDeps;
   readonly #engine: Engine;
   #listener: Running | undefined;
+  /** Wall-clock time when notifications may last have been missed, or shards were taken. */
+  #changedAtMs = 0;
   #stopping: Promise<void> | undefined;
 
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
-    this.#engine = new Engine(deps);
+    this.#engine = new Engine(deps, () => this.#noteChange());
   }
 
   /** Returns whether this worker's lease was confirmed recently enough to act on it. */
@@ -41,6 +47,7 @@ export class Worker implements Running {
         onWebhook: (lane) => this.webhookChanged(lane),
         onEvents: this.eventsErased,
         onMissed: () => {
+          this.#noteChange();
           for (const lane of lanes.all()) this.#engine.reloadTarget(lane);
           bodies.forgetAll();
           discovery.scanAll();
@@ -55,13 +62,14 @@ export class Worker implements Running {
   }
 
   /** Queues the deliveries of owned shards. Returns the others, whose owners have to be notified. */
-  offer(deliveries: readonly CommittedDelivery[]): Work[] {
+  offer(deliveries: readonly CommittedDelivery[]): CommittedDelivery[] {
     const { ownership, bodies, lanes } = this.#engine;
-    const notOwned: Work[] = [];
+    const notOwned: CommittedDelivery[] = [];
     const touched = new Set<Lane>();
-    for (const { shard, delivery, event } of deliveries) {
+    for (const committed of deliveries) {
+      const { shard, delivery, event } = committed;
       if (!ownership.owns(shard)) {
-        notOwned.push({ shard, webhookId: delivery.webhookId, deliveryId: delivery.id });
+        notOwned.push(committed);
         continue;
       }
       const lane = lanes.get(shard, delivery.webhookId);
@@ -71,6 +79,30 @@ export class Worker implements Running {
     }
     this.#engine.send(touched);
     return notOwned;
+  }
+
+  /**
+   * Queues deliveries that another process on this machine has committed a moment ago, and returns those of shards that are not
+   * owned. A delivery is read from the table instead if the table may have been read since its commit, because it may have been
+   * sent and recorded already, or if an erasure of its event may have been missed.
+   */
+  receive(deliveries: readonly CommittedDelivery[]): CommittedDelivery[] {
+    const { arrivals, lanes } = this.#engine;
+    const isFresh = ({ shard, delivery: { webhookId, dueAt } }: CommittedDelivery): boolean =>
+      dueAt.getTime() > this.#changedAtMs &&
+      lanes.find(shard, webhookId)?.deliveries.wasFetchedSince(dueAt.getTime()) !== true;
+    const { fresh = [], late = [] } = Object.groupBy(deliveries, (one) => (isFresh(one) ? 'fresh' : 'late'));
+    arrivals.receive(late.map(workOf));
+    return [...this.offer(fresh), ...late.filter(({ shard }) => !this.#engine.ownership.owns(shard))];
+  }
+
+  /** Returns the worker that owned the shard at the last heartbeat; undefined if none did. */
+  ownerOf(shard: number): number | undefined {
+    return this.#engine.ownership.ownerOf(shard);
+  }
+
+  #noteChange(): void {
+    this.#changedAtMs = this.#deps.clock.now().getTime();
   }
 
   /** Discards the cached settings of the webhook: nothing is sent to it until its row has been read again. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Principal } from '#core/principal.ts';
-import { createRateLimit } from './rate-limit.ts';
+import { until } from '../../test/setup/until.ts';
+import { createRateLimit, type Taken } from './rate-limit.ts';
 
 const settings = { requestsPerSecond: 10, burstRequests: 20 };
 const grant = (grantId: number): Principal => ({
@@ -78,4 +79,25 @@ test('the platform without a token is not counted, and no client is where the li
     assert.deepEqual(limit(null), {});
     assert.deepEqual(off(grant(1)), {});
   }
+});
+
+test('processes that share what they take have one bucket together', async () => {
+  const handlers: ((taken: Taken) => void)[] = [];
+  const sent: Taken[] = [];
+  const [first, second] = [0, 1].map((index) =>
+    createRateLimit(
+      settings,
+      { monotonicMs: () => 1_000 },
+      { send: (taken) => void sent.push(taken), receive: (handler) => (handlers[index] = handler) },
+    ),
+  );
+  for (let request = 0; request < 15; request += 1) first?.(grant(1));
+  await until(
+    async () => sent.length,
+    (messages) => messages === 1,
+  );
+  assert.deepEqual(sent, [new Map([['grant 1', 15]])]);
+  handlers[1]?.(sent[0] ?? new Map());
+  for (let request = 0; request < 5; request += 1) second?.(grant(1));
+  assert.throws(() => second?.(grant(1)), { status: 429 });
 });

@@ -1,6 +1,6 @@
 /**
- * Rate limit of a grant: a token bucket per process, in memory. In the database it would cost a write per request; with
- * several processes a grant has as many buckets.
+ * Rate limit of a grant: a token bucket in memory. In the database it would cost a write per request. The processes of a
+ * supervisor share what they take every 25 ms; a grant has a bucket on each machine.
  */
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#core/clock.ts';
@@ -22,18 +22,46 @@ export type RateLimit = (principal: Principal | null) => Readonly<Record<string,
 
 const NONE = {};
 
+/** Requests by grant. */
+export type Taken = ReadonlyMap<string, number>;
+/** Sends what this process took to the other processes of its supervisor, and receives what they took. */
+export type TakenChannel = { send: (taken: Taken) => void; receive: (handler: (taken: Taken) => void) => void };
+
+const SHARE_EVERY_MS = 25;
+
+/** Returns a function that counts a request of a grant, and sends the counts of an interval together. */
+function createSharing(send: TakenChannel['send']): (key: string) => void {
+  let taken = new Map<string, number>();
+  const flush = () => {
+    const counted = taken;
+    taken = new Map();
+    send(counted);
+  };
+  return (key) => {
+    if (taken.size === 0) setTimeout(flush, SHARE_EVERY_MS).unref();
+    taken.set(key, (taken.get(key) ?? 0) + 1);
+  };
+}
+
 /**
  * Creates the rate limit. The only value of a bucket is the time when it will be full again (generic cell rate
  * algorithm). Headers as in draft-ietf-httpapi-ratelimit-headers: `r` requests remain, the bucket is full in `t`
- * seconds.
+ * seconds. With a channel, requests that other processes allow within one interval may exceed the limit.
  */
 export function createRateLimit(
   { requestsPerSecond, burstRequests }: RateLimitSettings,
   clock: Pick<Clock, 'monotonicMs'>,
+  channel?: TakenChannel,
 ): RateLimit {
   if (requestsPerSecond === 0) return () => NONE;
   const fullAtMs = new LRUCache<string, number>({ max: GRANTS_MAX });
   const costMs = 1_000 / requestsPerSecond;
+  const share = channel === undefined ? undefined : createSharing(channel.send);
+  channel?.receive((taken) => {
+    const nowMs = clock.monotonicMs();
+    for (const [key, requests] of taken)
+      fullAtMs.set(key, Math.max(fullAtMs.get(key) ?? nowMs, nowMs) + requests * costMs);
+  });
   const policy = `"default";q=${burstRequests};w=${Math.ceil(burstRequests / requestsPerSecond)}`;
   return (principal) => {
     if (principal === null || principal.scope === 'platform') return NONE;
@@ -48,6 +76,7 @@ export function createRateLimit(
     });
     if (remaining >= 0) {
       fullAtMs.set(key, after);
+      share?.(key);
       return headers(remaining, after);
     }
     const waitSeconds = Math.ceil((after - nowMs - burstRequests * costMs) / 1_000);

@@ -1,6 +1,6 @@
 /** Metrics of the database connections of a process, and of open transactions. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, type Aggregator, type Registry } from 'prom-client';
 import { readTransactionAges } from '#db/activity.ts';
 import { readFreeSpace } from '#db/free-space.ts';
 import { readUsedNumbers } from '#db/numbers.ts';
@@ -54,6 +54,7 @@ function observeDisk(registry: Registry, { sql, dataDir }: { sql: Sql; dataDir: 
       name: 'halcyon_disk_free_bytes',
       help: 'Free bytes on the fullest disk of the embedded database',
       registers,
+      aggregator: 'min',
       async collect() {
         this.reset();
         const space = dataDir === undefined ? undefined : await readFreeSpace(dataDir).catch(() => undefined);
@@ -70,12 +71,13 @@ export function observeDatabase(
   { sql, clock, dataDir }: { sql: Sql; clock: Clock; dataDir: string | undefined },
 ): void {
   const registers = [registry];
-  const gauge = (name: string, help: string, read: () => number) =>
+  const gauge = (name: string, help: string, read: () => number, aggregator: Aggregator = 'sum') =>
     registry.registerMetric(
       new Gauge({
         name,
         help,
         registers,
+        aggregator,
         collect() {
           this.set(read());
         },
@@ -91,6 +93,8 @@ export function observeDatabase(
     'halcyon_database_statements_waiting',
     'Statements and transactions that wait for a connection or behind another statement',
     () => useOf(sql).waiting,
+    // Each process has a pool of its own.
+    'max',
   );
   const ages = createCachedRead(() => readTransactionAges(sql), clock);
   const usedNumbers = createCachedRead(() => readUsedNumbers(sql, dayOf(clock.now())), clock);
@@ -101,6 +105,8 @@ export function observeDatabase(
       help: 'Age of the oldest open transaction in the database: of any client, and of any process of Halcyon',
       labelNames: ['of'],
       registers,
+      // Every process reads the same value.
+      aggregator: 'max',
       async collect() {
         const cached = await ages();
         // No value is better than an old one, which would look as if the database were available.
@@ -117,6 +123,7 @@ export function observeDatabase(
       help: "Share of the day's numbers for ids of events or deliveries that is used; at 1 publishing is rejected until midnight UTC",
       labelNames: ['of'],
       registers,
+      aggregator: 'max',
       async collect() {
         this.reset();
         for (const [of, used] of (await usedNumbers()) ?? []) this.set({ of }, used);

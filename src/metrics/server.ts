@@ -20,8 +20,8 @@ function send(response: ServerResponse, { status, type, body }: MetricsResponse)
 
 /** Starts the listener. Rejects if the port is not available. */
 export async function serveMetrics(deps: {
-  registry: Registry;
-  health: Health;
+  registry: Pick<Registry, 'contentType' | 'metrics'>;
+  health: Pick<Health, 'readiness'>;
   host: string;
   port: number;
 }): Promise<Running> {

@@ -1,4 +1,5 @@
 /** Starts and stops the parts of a process. compose.ts wires the request handlers. */
+import { platform } from 'node:os';
 import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
 import { keepPartitions } from '#db/partition-keeper.ts';
@@ -8,7 +9,7 @@ import { createSealer, type Sealer } from '#db/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { createIdAllocator } from '#events/publish/batch.ts';
-import { createRateLimit } from '#http/rate-limit.ts';
+import { createRateLimit, type TakenChannel } from '#http/rate-limit.ts';
 import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
 import type { Services } from '#http/services.ts';
@@ -33,6 +34,7 @@ import { openObserving, type Observing } from './telemetry.ts';
 import { eventCachesOf, openInternalEvents, openPublishing, type Publishing } from './publishing.ts';
 import { compose } from './compose.ts';
 import { routesOf } from './routes.ts';
+import type { Siblings } from './siblings.ts';
 
 export type Role = 'serve' | 'deliver';
 
@@ -47,10 +49,12 @@ export type AppDeps = {
   random: () => number;
   log: Log;
   roles: readonly Role[];
+  /** The connection to the supervisor, if there is one. */
+  siblings?: Siblings | undefined;
 };
 
 const keepRetention = (
-  { config, sql, direct, clock, log }: AppDeps,
+  { config, sql, direct, clock, log, siblings }: AppDeps,
   registry: Registry,
   sealer: Sealer,
   worker: Worker | undefined,
@@ -62,11 +66,22 @@ const keepRetention = (
     log,
     registry,
     settings: config.housekeeping,
-    purges: createPurges({ config, sql, log, sealer, caches: eventCachesOf(worker), changelog }),
+    purges: createPurges({ config, sql, log, sealer, caches: eventCachesOf(worker, siblings), changelog }),
   });
 
+/**
+ * Each process listens by itself, and the kernel distributes connections. node:cluster's own distribution, which remains where the
+ * kernel has none (macOS), leaves a client without a response if its connection was under way to a process that was killed.
+ */
+const SHARED_PORT = { reusePort: platform() === 'linux' };
+
+const takenChannel = (siblings: Siblings): TakenChannel => ({
+  send: (taken) => siblings.broadcast('requests', taken),
+  receive: (handler) => siblings.receive('requests', handler),
+});
+
 function openServer(
-  { config, clock, log }: AppDeps,
+  { config, clock, log, siblings }: AppDeps,
   handlers: Parameters<typeof routesOf>[0],
   { bearer, ...parts }: Pick<Services, 'pages' | 'idempotency' | 'metrics'> & { bearer: Services['authenticate'] },
 ): FastifyInstance {
@@ -83,7 +98,7 @@ function openServer(
     log,
     authenticate: bearer,
     ...parts,
-    rateLimit: createRateLimit(config.rate, clock),
+    rateLimit: createRateLimit(config.rate, clock, siblings && takenChannel(siblings)),
     whyUnavailable,
   };
   return createServer(services, routesOf(handlers, config));
@@ -98,7 +113,7 @@ async function closeServer(server: FastifyInstance, timeoutMs: number): Promise<
 
 /** Starts the parts in order and adds each to `running` before the next one, so that they can be stopped if one fails. */
 async function startParts(deps: AppDeps, running: Running[]): Promise<Observing> {
-  const { config, sql, direct, clock, log, secretKeys } = deps;
+  const { config, sql, direct, clock, log, secretKeys, siblings } = deps;
   const { exchangesMs, recordsMs, handBackMs, othersMs, mailsMs, requestsMs } = config.stopping;
   const keep = <Part extends Running | undefined>(part: Part, limitMs = othersMs): Part => {
     if (part !== undefined) running.push(within(limitMs, part));
@@ -119,6 +134,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     : undefined;
   if (worker !== undefined) {
     observing.check(() => (worker.leaseIsValid() ? undefined : 'lease'));
+    siblings?.receive('eventsErased', worker.eventsErased);
     await worker.start();
     keep(publishSnapshots(deps, worker, allocateIds));
     keep(recoverEvents(deps, worker, observing.recoveries));
@@ -132,7 +148,17 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
       guard,
       allocateIds,
     );
-    const publishing = openPublishing({ config, sql, log, worker, announcer, allocateIds, metrics, onPullDeliveries });
+    const publishing = openPublishing({
+      config,
+      sql,
+      log,
+      worker,
+      announcer,
+      siblings,
+      allocateIds,
+      metrics,
+      onPullDeliveries,
+    });
     const { handlers, pages, idempotency } = compose({
       publishing,
       pullStreams,
@@ -147,13 +173,14 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
       sealer,
       guard,
       worker,
+      siblings,
     });
     const server = openServer(deps, handlers, { bearer, pages, idempotency, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.
     keep(testDeliveries);
     keep(pullStreams);
-    await server.listen({ host: config.host, port: config.port });
+    await server.listen({ host: config.host, port: config.port, ...(siblings && SHARED_PORT) });
   }
   return observing;
 }
@@ -166,8 +193,12 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
 export async function startApp(deps: AppDeps): Promise<Running> {
   const running: Running[] = [];
   try {
-    const { health } = await startParts(deps, running);
+    const { health, registry } = await startParts(deps, running);
     health.started();
+    deps.siblings?.serving(deps.roles.includes('deliver') ? deps.config.delivery.workerId : undefined, {
+      metrics: () => registry.getMetricsAsJSON(),
+      readiness: health.readiness,
+    });
     const stop = (): Promise<void> => {
       health.stopping();
       return stopAll(running, deps.log);

@@ -11,6 +11,7 @@ import { createCommerceOperations } from '#catalog/item.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { createSearch, type Search } from '#db/search.ts';
+import type { LaneKey } from '#delivery/announce.ts';
 import type { PullStreams } from '#delivery/pull/streams.ts';
 import type { Guard } from '#delivery/attempt/http/guard.ts';
 import type { Worker } from '#delivery/worker.ts';
@@ -50,6 +51,7 @@ import { openReference } from './reference.ts';
 import type { Config } from '#config/config.ts';
 import { announceChanges, eventCachesOf, type Publishing } from './publishing.ts';
 import { routesOf, type Handlers } from './routes.ts';
+import type { Siblings } from './siblings.ts';
 
 export type ComposeDeps = {
   config: Config;
@@ -65,6 +67,7 @@ export type ComposeDeps = {
   sending: Pick<WebhookDeps, 'preview' | 'sendSample'>;
   pullStreams: PullStreams;
   worker: Worker | undefined;
+  siblings: Siblings | undefined;
   bearer: Bearer;
   publishing: Publishing;
 };
@@ -83,11 +86,16 @@ const openEvents = (deps: ComposeDeps, { search, fingerprintKeys }: { search: Se
 
 /** Wires the changes that follow a change or erasure of a store; stores do not import webhooks or OAuth. */
 function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; throttle: Throttle }) {
-  const { config, sql, sealer, guard, worker, pullStreams, publishing } = deps;
+  const { config, sql, sealer, guard, worker, pullStreams, publishing, siblings } = deps;
   const { baseUrl, naming, webhooks } = config;
+  const onLaneChanged = (lane: LaneKey): void => {
+    worker?.webhookChanged(lane);
+    pullStreams.changed(lane.webhookId);
+  };
+  siblings?.receive('webhookChanged', onLaneChanged);
   const onChanged: WebhookDeps['onChanged'] = ({ shard, id }) => {
-    worker?.webhookChanged({ shard, webhookId: id });
-    pullStreams.changed(id);
+    onLaneChanged({ shard, webhookId: id });
+    siblings?.broadcast('webhookChanged', { shard, webhookId: id });
   };
   const webhooksOfStore = createWebhooksOfStore({ announce: announceChanges, onChanged });
   return {
@@ -192,7 +200,7 @@ export function compose(deps: ComposeDeps): {
     recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
     eventStatuses: createEventStatuses({ search, baseUrl }),
     refeed: createRefeed(publishing.refeeding),
-    erasure: createErasure({ sql, baseUrl, caches: eventCachesOf(deps.worker) }),
+    erasure: createErasure({ sql, baseUrl, caches: eventCachesOf(deps.worker, deps.siblings) }),
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
     ...createAccounts({
       sql,

@@ -2,7 +2,7 @@
 import { createChangelog } from '#changelog/changelog.ts';
 import type { Sql } from '#db/pool.ts';
 import { announceChanged, announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
-import type { CommittedDelivery, Worker } from '#delivery/worker.ts';
+import { workOf, type CommittedDelivery, type Worker } from '#delivery/worker.ts';
 import { createIdAllocator, type IdAllocator } from '#events/publish/batch.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import type { EventCaches } from '#events/erase/chain.ts';
@@ -13,6 +13,7 @@ import type { Log } from '#core/log.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
+import type { Siblings } from './siblings.ts';
 
 const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }: Committed): CommittedDelivery => ({
   shard,
@@ -42,11 +43,42 @@ export function openInternalEvents(
   return { writeInternalEvents, changelog, ...createAppAccess({ changelog, announce: announceChanges }) };
 }
 
-/** Notifies caches of erased events: the worker of this process at once, all others by NOTIFY. */
-export function eventCachesOf(worker: Worker | undefined): EventCaches {
+/**
+ * Notifies caches of erased events: the worker of this process at once, all others by NOTIFY. Sibling processes get a message
+ * too, which no delivery of a later event overtakes.
+ */
+export function eventCachesOf(worker: Worker | undefined, siblings?: Siblings): EventCaches {
   return {
     announce: announceErased,
-    forget: ({ ids }) => worker?.eventsErased(ids),
+    forget: ({ ids }) => {
+      worker?.eventsErased(ids);
+      siblings?.broadcast('eventsErased', ids);
+    },
+  };
+}
+
+/**
+ * Returns a function that passes committed deliveries to the owners of their shards: directly to a sibling process, which needs
+ * no statement to send them, and by NOTIFY to any other process.
+ */
+function createHandOver({
+  worker,
+  announcer,
+  siblings,
+}: {
+  worker: Worker | undefined;
+  announcer: Announcer;
+  siblings: Siblings | undefined;
+}): (deliveries: readonly CommittedDelivery[]) => void {
+  const announce = (deliveries: readonly CommittedDelivery[]): void => {
+    for (const one of deliveries) announcer.work(workOf(one));
+  };
+  if (worker === undefined || siblings === undefined) return announce;
+  // The shard may have moved since the sender read its owner.
+  siblings.receive('deliveries', (deliveries) => announce(worker.receive(deliveries)), announce);
+  return (deliveries) => {
+    for (const [owner, owned] of Map.groupBy(deliveries, ({ shard }) => worker.ownerOf(shard)))
+      if (owner === undefined || !siblings.send(owner, 'deliveries', owned)) announce(owned);
   };
 }
 
@@ -56,21 +88,28 @@ export function openPublishing(deps: {
   log: Log;
   worker: Worker | undefined;
   announcer: Announcer;
+  siblings: Siblings | undefined;
   /** The allocator of the process. */
   allocateIds: IdAllocator;
   metrics: PublishMetrics;
   /** Called after the commit with the pull webhooks that have new deliveries. */
   onPullDeliveries: (webhookIds: readonly number[]) => void;
 }) {
-  const { config, sql, log, worker, announcer, allocateIds, onPullDeliveries } = deps;
+  const { config, sql, log, worker, siblings, allocateIds } = deps;
   const { baseUrl } = config;
   const { metrics } = deps;
+  const handOver = createHandOver(deps);
+  siblings?.receive('pullDeliveries', deps.onPullDeliveries);
+  const onPullDeliveries = (webhookIds: readonly number[]): void => {
+    deps.onPullDeliveries(webhookIds);
+    siblings?.broadcast('pullDeliveries', webhookIds);
+  };
   const onCommitted = (deliveries: readonly Committed[]): void => {
     const sent = deliveries.filter(isSent);
     if (sent.length < deliveries.length)
       onPullDeliveries(deliveries.filter(({ isHeld }) => isHeld).map(({ webhookId }) => webhookId));
-    const notOwned = worker === undefined ? sent : worker.offer(sent.map(handedOver));
-    for (const work of notOwned) announcer.work(work);
+    const committed = sent.map(handedOver);
+    handOver(worker === undefined ? committed : worker.offer(committed));
   };
   const publish = createPublisher({
     sql,

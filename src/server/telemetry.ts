@@ -33,7 +33,8 @@ export async function openObserving({
   config,
   sql,
   clock,
-}: Pick<AppDeps, 'config' | 'sql' | 'clock'>): Promise<Observing> {
+  siblings,
+}: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'siblings'>): Promise<Observing> {
   const { host, metricsPort: port, database, dataDir } = config;
   const registry = new Registry();
   const checks: Check[] = [await databaseOf({ sql, clock })];
@@ -48,7 +49,9 @@ export async function openObserving({
   // Default metrics observe the event loop and garbage collection for as long as the process lives, so they are collected
   // only if metrics are served.
   if (port !== 0) collectDefaultMetrics({ register: registry });
-  const server = port === 0 ? undefined : await serveMetrics({ registry, health, host, port });
+  // A supervisor serves the metrics of all its processes.
+  const server =
+    port === 0 || siblings !== undefined ? undefined : await serveMetrics({ registry, health, host, port });
   const stop = async (): Promise<void> => server?.stop();
   return { ...metrics, registry, health, check: (check) => void checks.push(check), stop };
 }

@@ -15,19 +15,11 @@ test('the receiver leaves METRICS_PORT free, on the first start and if an earlie
   t.after(() => rm(folder, { recursive: true }));
   const port = await freePort();
   const said: string[] = [];
-  const installation = {
-    sql,
-    direct: sql,
-    secretKeys: [Buffer.alloc(32)] as const,
-    isKeyAdopted: true,
-    applied: [],
-    databaseEnded: new Promise<string>(() => {}),
-  };
   const open = async (metricsPort: number) => {
     const config = readConfig({ PORT: String(port), METRICS_PORT: String(metricsPort), HALCYON_DATA: folder }, folder);
     const demo = await openDemo({
       config,
-      installation: { ...installation, close: async () => {} },
+      installation: { sql },
       print: (text) => void said.push(text),
     });
     assert.ok(demo);

@@ -14,7 +14,11 @@ export function routeTable(baseUrl: string): readonly Route[] {
 
 /** The resources with the operations as the handlers describe them: permissions and input. They cannot be called. */
 export function resourceTable(baseUrl: string): readonly Resource[] {
-  const known = { config: readConfig({ BASE_URL: baseUrl }, '/'), secretKeys: [Buffer.alloc(32)] as const };
+  const known = {
+    config: readConfig({ BASE_URL: baseUrl }, '/'),
+    secretKeys: [Buffer.alloc(32)] as const,
+    siblings: undefined,
+  };
   const deps: unknown = new Proxy(known, {
     get: (at, name) => (Reflect.has(at, name) ? Reflect.get(at, name) : stub),
   });

@@ -7,6 +7,8 @@ const MUTATED = HALCYON_MUTATION_TASKS === undefined ? {} : { NODE_OPTIONS, HALC
 
 /** Node's compile cache, as in `npm start`: a start takes 0.5 s of processor time instead of 0.85 s. */
 export const COMPILED: NodeJS.ProcessEnv = {
+  /** One process, as on a machine with one core; test/faults/processes.test.ts starts several. */
+  PROCESSES: '1',
   NODE_COMPILE_CACHE: join(import.meta.dirname, '../../node_modules/.cache/compiled'),
   ...MUTATED,
 };

@@ -5,7 +5,7 @@ import { createAnnouncer } from '#delivery/announce.ts';
 import { createGuard } from '#delivery/attempt/http/guard.ts';
 import type { Resolve } from '#delivery/attempt/http/resolver.ts';
 import { createEngineMetrics } from '#delivery/metrics/metrics.ts';
-import { Worker, type CommittedDelivery } from '#delivery/worker.ts';
+import { Worker, workOf, type CommittedDelivery } from '#delivery/worker.ts';
 import { createIdAllocator } from '#events/publish/batch.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import { createPublishMetrics } from '#events/metrics.ts';
@@ -139,8 +139,8 @@ export async function startEngine(
     batchesAtOnce: 4,
     waitingBytes: 64 * 1024 * 1024,
     onCommitted: (deliveries) => {
-      const foreign = receiverOfWork?.offer(deliveries.map(handedOver)) ?? deliveries;
-      for (const lane of foreign) announcer.work(lane);
+      const committed = deliveries.map(handedOver);
+      for (const one of receiverOfWork?.offer(committed) ?? committed) announcer.work(workOf(one));
     },
     onUnknown: () => receiverOfWork?.rediscover(),
   });

@@ -5,7 +5,7 @@ export const API = {
   API_RATE_PER_SECOND: whole(
     100,
     [0, 100_000],
-    'requests per second and grant, with a burst of twice as many; `0`: no limit. Each process counts separately',
+    'requests per second and grant, with a burst of twice as many; `0`: no limit. The [processes](#processes) of a supervisor count together, other processes separately',
   ),
   SEARCH_LIMIT_MS: whole(
     2_000,

@@ -13,7 +13,7 @@ export const KEEPING = {
   DATABASE_CONNECTIONS: whole(
     10,
     [2, 500],
-    'size of the connection pool of one process. It opens up to five more, for its heartbeat, for LISTEN, and for jobs that hold a session lock',
+    'size of the connection pool of one process; with [several](#processes) at most three quarters of the connections that PostgreSQL allows are used. A process opens up to five more, for its heartbeat, for LISTEN, and for jobs that hold a session lock',
   ),
   HALCYON_SECRET_KEY: secretKey(
     'generated with the embedded database',

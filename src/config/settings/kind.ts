@@ -3,6 +3,7 @@ import {
   databaseUrl,
   flag,
   integer,
+  integerOrAuto,
   key,
   list,
   networks,
@@ -37,6 +38,16 @@ export function whole(defaultValue: number, [min, max]: readonly [min: number, m
     allowed: `${grouped(min)}–${grouped(max)}`,
     meaning,
     read: (env: Env, name: string): number => integer(env, name, defaultValue, min, max),
+  };
+}
+
+/** `undefined` if it is `auto`: the value then depends on the machine. */
+export function wholeOrAuto([min, max]: readonly [min: number, max: number], meaning: string) {
+  return {
+    defaultText: code('auto'),
+    allowed: `\`auto\`, ${grouped(min)}–${grouped(max)}`,
+    meaning,
+    read: (env: Env, name: string): number | undefined => integerOrAuto(env, name, min, max),
   };
 }
 

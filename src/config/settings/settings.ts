@@ -10,9 +10,10 @@ import { API } from './api.ts';
 import { COMMANDS } from './commands.ts';
 import { DELIVERY } from './deliveries.ts';
 import { LOG } from './log.ts';
+import { PROCESSES } from './processes.ts';
 import type { Setting } from './kind.ts';
 
-const SETTINGS = { ...ADDRESSES, ...KEEPING, ...PEOPLE, ...API, ...DELIVERY, ...LOG };
+const SETTINGS = { ...ADDRESSES, ...PROCESSES, ...KEEPING, ...PEOPLE, ...API, ...DELIVERY, ...LOG };
 
 /** By subject, in the order of docs/operating.md. */
 export const SETTING_GROUPS: readonly (readonly [
@@ -20,6 +21,7 @@ export const SETTING_GROUPS: readonly (readonly [
   settings: Readonly<Record<string, Setting<unknown>>>,
 ])[] = [
   ['Addresses', ADDRESSES],
+  ['Processes', PROCESSES],
   ['Database and secrets', KEEPING],
   ['People and mail', PEOPLE],
   ['The API', API],

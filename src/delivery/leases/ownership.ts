@@ -130,6 +130,8 @@ export class Ownership implements Running {
   /** Separate from the heartbeat's connection: reading and taking leases may wait for row locks. */
   readonly #connection: DedicatedConnection;
   readonly #owned: OwnedShards;
+  /** The owners of all shards in the latest list. */
+  #owners: ReadonlyMap<number, number> = new Map();
   readonly crashCounts: CrashCounts;
   /** Number of shards that `stop` handed back. */
   handedBack = 0;
@@ -176,6 +178,11 @@ export class Ownership implements Running {
   /** Returns whether this worker takes new work of the shard: it owns it and is not handing it back. */
   owns(shard: number): boolean {
     return this.#owned.fenceOf(shard) !== undefined && !this.#handBack.inProgress.has(shard);
+  }
+
+  /** Returns the owner of a shard in the latest list of leases; it may have changed since. */
+  ownerOf(shard: number): number | undefined {
+    return this.#owners.get(shard);
   }
 
   /** Returns all shards for which `owns` is true. */
@@ -268,6 +275,7 @@ export class Ownership implements Running {
     const { changes } = this.#owned;
     const requestedAtMs = clock.monotonicMs();
     const [workers, leases] = await this.#connection.query(look);
+    this.#owners = new Map(leases.flatMap(({ shard, owner }) => (owner === null ? [] : [[shard, owner]])));
     this.#otherWorkers.observe(workers, leases, { requestedAtMs, nowMs: clock.monotonicMs() });
     if (this.#otherWorkers.hasDisconnected()) this.#next(this.#hurryMs());
     // Shards were lost or handed back while the list was read, so it may be outdated; the next refresh reads a new one.

@@ -1,5 +1,5 @@
 /** Gauges of the engine, read when metrics are scraped, so that they cost deliveries nothing. */
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, type Aggregator, type Registry } from 'prom-client';
 import type { Clock } from '#core/clock.ts';
 import type { Slots } from '../queue/slots.ts';
 import type { Sockets } from '../attempt/http/connections.ts';
@@ -25,17 +25,21 @@ const MS = 1_000;
 
 type Read = () => number;
 
-const createGauges = (registry: Registry) => (name: string, help: string, read: Read) =>
-  registry.registerMetric(
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(read());
-      },
-    }),
-  );
+/** `aggregator`: how a supervisor combines the values of its processes. */
+const createGauges =
+  (registry: Registry) =>
+  (name: string, help: string, read: Read, aggregator: Aggregator = 'sum') =>
+    registry.registerMetric(
+      new Gauge({
+        name,
+        help,
+        registers: [registry],
+        aggregator,
+        collect() {
+          this.set(read());
+        },
+      }),
+    );
 
 /** Registers the metrics of connections. */
 function observeSockets(registry: Registry, { connections }: EngineView['engine']): void {
@@ -94,8 +98,12 @@ export function observeEngine(registry: Registry, view: EngineView): void {
     'Running attempts to new endpoints, which have not answered fast yet',
     () => dispatcher.slots.newInFlight,
   );
-  gauge('halcyon_delivery_unrecorded', 'Finished attempts that are not recorded yet', () =>
-    ownerWrites.recorder.unrecorded(),
+  gauge(
+    'halcyon_delivery_unrecorded',
+    'Finished attempts that are not recorded yet',
+    () => ownerWrites.recorder.unrecorded(),
+    // Each process has a limit of its own.
+    'max',
   );
   gauge('halcyon_shards_held', 'Shards that this process owns, of 256', () => ownership.owned().length);
   observeSockets(registry, view.engine);
@@ -133,5 +141,6 @@ export function observeEngine(registry: Registry, view: EngineView): void {
     help: 'Time since the oldest delivery was due, by what delays it (its endpoint or this service) and by group of 16 shards',
     labelNames: ['held_by', 'shard_group'],
     registers,
+    aggregator: 'max',
   });
 }

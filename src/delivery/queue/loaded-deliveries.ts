@@ -76,6 +76,8 @@ export class LoadedDeliveries {
   #hasMoreInTable = false;
   /** How many fetches have ended. */
   fetches = 0;
+  /** Wall-clock time when the last fetch ended. */
+  #fetchedAtMs = Number.NEGATIVE_INFINITY;
   #isReleased = false;
   /** Due time at which the next fetch begins, and when the last full scan began. */
   #fromMs = 0;
@@ -118,6 +120,11 @@ export class LoadedDeliveries {
 
   has(id: number): boolean {
     return this.#known.has(id);
+  }
+
+  /** Returns whether a fetch may have read a row that was committed at this wall-clock time or later. */
+  wasFetchedSince(committedMs: number): boolean {
+    return this.#removedDuringFetch !== null || this.#fetchedAtMs >= committedMs;
   }
 
   /** Marks that the table may have deliveries that are not in memory. */
@@ -175,6 +182,7 @@ export class LoadedDeliveries {
     const removed = this.#removedDuringFetch ?? new Set();
     this.#removedDuringFetch = null;
     this.fetches += 1;
+    this.#fetchedAtMs = nowMs;
     let isExhausted = rows.length < limit;
     for (const delivery of rows) {
       if (removed.has(delivery.id) || this.#known.has(delivery.id)) continue;

@@ -1,0 +1,295 @@
+/**
+ * Runs this program in several processes (node:cluster): starts them, restarts one that ends by itself, passes messages between
+ * them, and answers for all of them on METRICS_PORT.
+ */
+import cluster, { type Worker as ClusterWorker } from 'node:cluster';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Counter, Gauge, Registry } from 'prom-client';
+import type { DatabaseAddress } from '#db/pool.ts';
+import type { Health } from '#core/health.ts';
+import type { Keys } from '#core/keys.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
+import { aggregate, countersOf, type ProcessMetrics } from '#metrics/aggregate.ts';
+import { serveMetrics } from '#metrics/server.ts';
+import { QUEUE_BYTES, type Answers, type ToSupervisor } from './siblings.ts';
+
+/** What the supervisor has opened once for all processes. */
+export type Opened = { address: DatabaseAddress; secretKeys: Keys };
+
+export type ToProcess =
+  | { kind: 'start'; opened: Opened }
+  | { kind: 'ask'; id: number; question: keyof Answers }
+  /** The ids of the delivery workers of all processes that run. */
+  | { kind: 'siblings'; workerIds: readonly number[] }
+  /** From another process, or back to its sender if its receiver has ended or its queue is full. */
+  | { kind: 'message' | 'returned'; topic: string; bytes: Uint8Array }
+  | { kind: 'stop' };
+
+/** A process that runs for so long has not failed at its start, so its restarts begin without a pause again. */
+const STABLE_MS = 60_000;
+const PAUSE_MIN_MS = 100;
+const PAUSE_MAX_MS = 10_000;
+/** A process that does not answer within this time counts as missing. */
+const ANSWER_MS = 2_000;
+
+/** Returns the pause before a restart; `failures` is the number of ends in a row without a stable run. */
+export function restartPauseMs(failures: number): number {
+  return failures <= 1 ? 0 : Math.min(PAUSE_MAX_MS, PAUSE_MIN_MS * 2 ** (failures - 2));
+}
+
+type Ended = { reason: string; isClean: boolean };
+
+/** One process, from its fork to its end. */
+class Child {
+  readonly #cluster: ClusterWorker;
+  readonly #answers = new Map<number, (value: never) => void>();
+  #asked = 0;
+  #queuedBytes = 0;
+  /** Resolves with the id of its delivery worker, if it has one, when it serves; rejects if it reports that it cannot start. */
+  readonly ready: Promise<number | undefined>;
+  readonly ended: Promise<Ended>;
+  readonly startedMs = performance.now();
+
+  constructor(forked: ClusterWorker, opened: Opened, onMessage: (message: ToSupervisor & { kind: 'message' }) => void) {
+    this.#cluster = forked;
+    const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
+    this.ready = promise;
+    promise.catch(() => {});
+    forked.on('message', (message: ToSupervisor) => {
+      if (message.kind === 'hello') this.send({ kind: 'start', opened });
+      else if (message.kind === 'ready') resolve(message.workerId);
+      else if (message.kind === 'failed') reject(new ProcessFailed(message.reason, message.exitCode));
+      else if (message.kind === 'answer') this.#answers.get(message.id)?.(message.value as never);
+      else onMessage(message);
+    });
+    // Without a listener an error of the channel, such as a send to a process that has just ended, would be thrown.
+    forked.on('error', () => {});
+    this.ended = new Promise((resolved) => {
+      forked.once('exit', (code: number | null, signal: string | null) => {
+        const reason = signal === null ? `exit code ${code}` : `signal ${signal}`;
+        reject(new ProcessFailed(`A process ended with ${reason} while it started`, 1));
+        resolved({ reason, isClean: code === 0 });
+      });
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#cluster.process.pid;
+  }
+
+  send(message: ToProcess, onSent: () => void = () => {}): void {
+    this.#cluster.send(message, onSent);
+  }
+
+  /** Returns false if the process has ended or does not read its messages. */
+  pass(message: ToProcess & { kind: 'message' }): boolean {
+    const { byteLength } = message.bytes;
+    if (!this.#cluster.isConnected() || this.#queuedBytes + byteLength > QUEUE_BYTES) return false;
+    this.#queuedBytes += byteLength;
+    this.send(message, () => (this.#queuedBytes -= byteLength));
+    return true;
+  }
+
+  /** Resolves with undefined if there is no answer in time. */
+  async ask<Question extends keyof Answers>(question: Question): Promise<Answers[Question] | undefined> {
+    const id = (this.#asked += 1);
+    const { promise, resolve } = Promise.withResolvers<Answers[Question]>();
+    this.#answers.set(id, resolve);
+    this.send({ kind: 'ask', id, question });
+    const timeout = new AbortController();
+    const late = delay(ANSWER_MS, undefined, { signal: timeout.signal }).catch(() => undefined);
+    const answer = await Promise.race([promise, late, this.ended.then(() => undefined)]);
+    timeout.abort();
+    this.#answers.delete(id);
+    return answer;
+  }
+
+  kill(): void {
+    this.#cluster.process.kill('SIGKILL');
+  }
+}
+
+/** A process could not start; the message is for the operator. */
+export class ProcessFailed extends Error {
+  readonly exitCode: number;
+
+  constructor(message: string, exitCode: number) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+/** A place for a process, which a new one takes when it ends. */
+type Place = {
+  child: Child;
+  isReady: boolean;
+  workerId: number | undefined;
+  failures: number;
+  metrics: ProcessMetrics;
+};
+
+type SupervisorSettings = {
+  processes: number;
+  /** 0: no listener. */
+  metricsPort: number;
+  host: string;
+  /** How long the processes may take to stop. */
+  stopMs: number;
+  /** Settings of the processes that differ from those of the supervisor. */
+  env: Readonly<Record<string, string>>;
+};
+
+type Deps = { settings: SupervisorSettings; opened: Opened; log: Log };
+
+export class Supervisor implements Running {
+  readonly #deps: Deps;
+  readonly #registry = new Registry();
+  readonly #restarts: Counter;
+  #places: readonly Place[] = [];
+  /** The counters of processes that have ended: without them the sums would fall. */
+  #retired: ProcessMetrics = [];
+  #phase: 'starting' | 'running' | 'stopping' = 'starting';
+  #metricsServer: Running | undefined;
+  #stopping: Promise<void> | undefined;
+  /** Whether every process has stopped by itself within the time limit; valid after `stop`. */
+  hasStoppedInTime = true;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+    const registers = [this.#registry];
+    this.#restarts = new Counter({
+      name: 'halcyon_process_restarts_total',
+      help: 'Processes that ended by themselves and were started again',
+      registers,
+    });
+    const count = () => this.#places.filter(({ isReady }) => isReady).length;
+    this.#registry.registerMetric(
+      new Gauge({
+        name: 'halcyon_processes',
+        help: 'Processes of this supervisor that run',
+        registers,
+        collect() {
+          this.set(count());
+        },
+      }),
+    );
+  }
+
+  /** Starts all processes and resolves when all of them serve. Rejects with the error of the first that cannot start. */
+  async start(): Promise<void> {
+    const { processes, metricsPort: port, host } = this.#deps.settings;
+    if (port !== 0) {
+      const registry = { contentType: this.#registry.contentType, metrics: () => this.#metrics() };
+      const health = { readiness: () => this.#readiness() };
+      this.#metricsServer = await serveMetrics({ registry, health, host, port });
+    }
+    cluster.setupPrimary({ serialization: 'advanced' });
+    this.#places = Array.from({ length: processes }, () => ({
+      child: this.#fork(),
+      isReady: false,
+      workerId: undefined,
+      failures: 0,
+      metrics: [],
+    }));
+    for (const place of this.#places) void this.#keep(place);
+    await Promise.all(this.#places.map(({ child }) => child.ready));
+    // One that served and ended before the last was ready is not restarted, because the others might end for the same reason.
+    if (this.#places.some(({ isReady }) => !isReady))
+      throw new ProcessFailed('A process ended while the others started', 1);
+    if (this.#phase === 'starting') this.#phase = 'running';
+  }
+
+  /** Stops all processes, and kills those that have not stopped after the time limit. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #stop(): Promise<void> {
+    this.#phase = 'stopping';
+    for (const { child } of this.#places) child.send({ kind: 'stop' });
+    const timer = setTimeout(() => {
+      for (const { child } of this.#places) child.kill();
+    }, this.#deps.settings.stopMs);
+    const ends = await Promise.all(this.#places.map(({ child }) => child.ended));
+    clearTimeout(timer);
+    this.hasStoppedInTime = ends.every(({ isClean }) => isClean);
+    await this.#metricsServer?.stop();
+  }
+
+  #fork(): Child {
+    const { opened, settings } = this.#deps;
+    const child: Child = new Child(cluster.fork(settings.env), opened, (message) => this.#pass(child, message));
+    return child;
+  }
+
+  /** Replaces the process of a place whenever it ends, until the supervisor stops or has not started. */
+  async #keep(place: Place): Promise<void> {
+    const { log } = this.#deps;
+    for (;;) {
+      const { child } = place;
+      child.ready.then(
+        (workerId) => this.#setReady(place, true, workerId),
+        (error: unknown) => log.error({ child: child.pid, reason: (error as Error).message }, 'a process cannot start'),
+      );
+      const { reason } = await child.ended;
+      this.#setReady(place, false, undefined);
+      if (this.#phase !== 'running') return;
+      this.#retired = countersOf([this.#retired, place.metrics]);
+      place.metrics = [];
+      const livedMs = performance.now() - child.startedMs;
+      place.failures = livedMs < STABLE_MS ? place.failures + 1 : 1;
+      const pauseMs = restartPauseMs(place.failures);
+      log.error({ child: child.pid, reason, pauseMs }, 'a process ended by itself; starting it again');
+      await delay(pauseMs);
+      // A stop that began during the pause has nothing to stop in this place.
+      if (this.#phase !== 'running') return;
+      this.#restarts.inc();
+      place.child = this.#fork();
+    }
+  }
+
+  #setReady(place: Place, isReady: boolean, workerId: number | undefined): void {
+    place.isReady = isReady;
+    place.workerId = workerId;
+    const workerIds = this.#places.flatMap((one) => (one.workerId === undefined ? [] : [one.workerId]));
+    for (const { child } of this.#places) child.send({ kind: 'siblings', workerIds });
+  }
+
+  /** Passes a message to one process or to all others. */
+  #pass(sender: Child, { to, topic, bytes }: ToSupervisor & { kind: 'message' }): void {
+    if (to === 'others') {
+      for (const { child, isReady } of this.#places)
+        if (child !== sender && isReady) child.pass({ kind: 'message', topic, bytes });
+      return;
+    }
+    const receiver = this.#places.find(({ workerId }) => workerId === to)?.child;
+    if (receiver?.pass({ kind: 'message', topic, bytes }) !== true) sender.send({ kind: 'returned', topic, bytes });
+  }
+
+  async #metrics(): Promise<string> {
+    await Promise.all(
+      this.#places.map(async (place) => {
+        const { child } = place;
+        const metrics = place.isReady ? await child.ask('metrics') : undefined;
+        // A process that does not answer counts with its last values. One that has ended meanwhile is retired.
+        if (metrics !== undefined && place.child === child && place.isReady) place.metrics = metrics;
+      }),
+    );
+    const own = await this.#registry.getMetricsAsJSON();
+    return aggregate([own, this.#retired, ...this.#places.map(({ metrics }) => metrics)]).metrics();
+  }
+
+  async #readiness(): ReturnType<Health['readiness']> {
+    if (this.#phase !== 'running') return { status: 'unready', missing: [this.#phase] };
+    const all = await Promise.all(
+      this.#places.map(({ child, isReady }) => (isReady ? child.ask('readiness') : Promise.resolve(undefined))),
+    );
+    const missing = all.flatMap((one) => {
+      if (one === undefined) return ['process'];
+      return one.status === 'ready' ? [] : one.missing;
+    });
+    return missing.length === 0 ? { status: 'ready' } : { status: 'unready', missing: [...new Set(missing)] };
+  }
+}

@@ -1,0 +1,108 @@
+/** Deliveries that another process of the same supervisor has committed and hands over with their events. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
+import type { CommittedDelivery } from '#delivery/worker.ts';
+import { startEngine } from '../setup/engine.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const engine = await startEngine();
+const receiver = await startReceiver();
+const webhookId = await engine.addWebhook(receiver.url);
+const { storeId, sql, clock } = engine;
+const shard = shardOf(storeId);
+const worker = await engine.startWorker();
+await until(
+  async () => worker.ownedShards().length,
+  (count) => count === 256,
+);
+// The first delivery loads the settings of the webhook.
+await engine.publish([1], worker);
+await receiver.until(1);
+
+let n = 1_000_000;
+
+/** Commits a delivery whose event says `total` in the table, and 1 in the message of the other process. */
+async function commit(given: { dueAt?: Date; total?: number } = {}): Promise<CommittedDelivery> {
+  const { dueAt = clock.now(), total = 2 } = given;
+  const day = dayOf(clock.now());
+  const [eventId, id] = [dailyIdOf(day, (n += 1), shard), dailyIdOf(day, (n += 1), shard)];
+  const body = (value: number) => JSON.stringify({ id: n, total: value });
+  await sql`
+    insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
+      date_created, body)
+    values (${shard}, ${eventId}, ${storeId}, 'transaction', ${String(n)}, 'created', 1, 1, 'UTC', 'http://localhost',
+      ${dueAt}, ${body(total)})`;
+  await sql`
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
+    values (${shard}, ${id}, ${storeId}, ${webhookId}, 0, ${eventId}, ${dueAt})`;
+  const event = { id: eventId, type: 'transaction' as const, resourceId: String(n), action: 'created', version: 1 };
+  return {
+    shard,
+    delivery: { id, storeId, webhookId, epoch: 0, eventId, attempts: 0, faults: 0, dueAt },
+    event: { ...event, nonce: 1, baseUrl: 'http://localhost', body: body(1), storeId },
+  };
+}
+
+const untilRecorded = () =>
+  until(
+    () => sql`select from delivery`,
+    ({ length }) => length === 0,
+  );
+
+/** Hands the delivery over and returns the total that the receiver gets. */
+async function totalOf(committed: CommittedDelivery): Promise<number> {
+  const before = receiver.got.length;
+  assert.deepEqual(worker.receive([committed]), []);
+  await receiver.until(before + 1);
+  await untilRecorded();
+  assert.equal(receiver.got.length, before + 1);
+  return (JSON.parse(receiver.got.at(-1)?.body.toString() ?? '') as { total: number }).total;
+}
+
+test('it is sent with the event of the message, without a read of the table', async () => {
+  assert.equal(await totalOf(await commit()), 1);
+});
+
+test('its event is read from the table if it was erased while the message was under way', async () => {
+  const committed = await commit();
+  worker.eventsErased([committed.event.id]);
+  assert.equal(await totalOf(committed), 2);
+});
+
+test('it is read from the table if it is older than the ownership of its shard', async () => {
+  assert.equal(await totalOf(await commit({ dueAt: new Date(clock.now().getTime() - 60_000) })), 2);
+});
+
+test('it is read from the table if a notification of its erasure may have been missed', async () => {
+  const listeners = () => sql<{ pid: number }[]>`
+    select pid from pg_stat_activity
+    where datname = current_database() and (query like 'listen %' or query = 'select 1')`;
+  const [listener] = await listeners();
+  const committed = await commit();
+  await sql`select pg_terminate_backend(${listener?.pid ?? 0})`;
+  await until(listeners, ([other]) => other !== undefined && other.pid !== listener?.pid);
+  // The new connection listens, so the loss of the first one has been handled before a notification that it receives.
+  await sql`select pg_notify('halcyon_event', '0')`;
+  await sql`select pg_notify('halcyon_event', '0')`;
+  assert.equal(await totalOf(committed), 2);
+});
+
+test('it is not sent again if the table was read since its commit', async () => {
+  const committed = await commit();
+  const before = receiver.got.length;
+  worker.rediscover();
+  await receiver.until(before + 1);
+  await untilRecorded();
+  assert.deepEqual(worker.receive([committed]), []);
+  // What comes later is sent after it.
+  await totalOf(await commit());
+  assert.equal(receiver.got.length, before + 2);
+});
+
+test('it is returned if another worker owns its shard', async () => {
+  const committed = await commit();
+  await worker.stop();
+  assert.deepEqual(worker.receive([committed]), [committed]);
+});
