@@ -5,13 +5,14 @@
  * The defaults are the whole run; `--webhooks 1000 --pending 10000 --deferred 10000` is a short one.
  *
  * `--arrears` measures only the take-over of webhooks with one due delivery each, whose endpoints respond: from the start of the
- * worker's process to the first request and to the next ten thousand. `--profile` prints a CPU profile of the last worker.
+ * worker's process to the first request and to the next ten thousand. `--profile` prints a CPU profile of the last worker, without
+ * `--arrears` of the worker beside the full table, and what its statements cost PostgreSQL.
  */
 import { until } from '../test/setup/until.ts';
 import { seedBacklog } from './setup/backlog-seed.ts';
 import type { Child } from './setup/child.ts';
 import type { EngineProcess } from './setup/engine-process.ts';
-import { printProfile, profiling } from './setup/profile.ts';
+import { forgetStatements, printProfile, printStatements, profiling } from './setup/profile.ts';
 import { bench, heading, print, type Defer } from './setup/run.ts';
 import { publishAll, startScene, untilRecorded } from './setup/scene.ts';
 import { quantile, spread, table } from './setup/table.ts';
@@ -78,7 +79,7 @@ async function arrears(options: Options, defer: Defer): Promise<void> {
 await bench({ numbers, flags: ['arrears', 'profile'] }, async (options, defer) => {
   if (options.arrears) return arrears(options, defer);
   const { rounds, count, seconds, paced, webhooks, pending, deferred } = options;
-  const scene = await startScene(defer, { endpoints: options.endpoints });
+  const scene = await startScene(defer, { endpoints: options.endpoints, observed: options.profile });
   const { receiver, storeIds, database } = scene;
   const { engine: publisher } = await scene.startEngine({ delivers: false });
   heading(
@@ -101,10 +102,10 @@ await bench({ numbers, flags: ['arrears', 'profile'] }, async (options, defer) =
     return { perSecond: ((load.requests * load.arrayOf) / ms) * 1_000, p50, p95, p99, ...(await worker.vitals()) };
   };
 
-  /** A new worker: until one delivery went out, and until it has looked into every shard. */
-  const takeOver = async (): Promise<{ worker: Child<EngineProcess>; took: string }> => {
+  /** A new worker: until one delivery went out, and until it has looked into every shard: each is reconciled after all were scanned. */
+  const takeOver = async (execArgv: string[] = []): Promise<{ worker: Child<EngineProcess>; took: string }> => {
     const startedAt = performance.now();
-    const { engine: worker } = await scene.startEngine({ delivers: true, counts: true });
+    const { engine: worker } = await scene.startEngine({ delivers: true, counts: true }, execArgv);
     const first = receiver.ask('until', 1).then(() => performance.now() - startedAt);
     const load = { storeIds: storeIds.slice(0, 1), requests: 1, arrayOf: 1, concurrent: 1, from };
     from += 1;
@@ -112,7 +113,7 @@ await bench({ numbers, flags: ['arrears', 'profile'] }, async (options, defer) =
     const firstMs = await first;
     await until(
       () => worker.ask('counts', null),
-      ({ discover = 0 }) => discover >= SHARDS,
+      ({ reconcile = 0 }) => reconcile >= SHARDS,
       PATIENCE_MS,
     );
     const allMs = performance.now() - startedAt;
@@ -122,8 +123,8 @@ await bench({ numbers, flags: ['arrears', 'profile'] }, async (options, defer) =
     };
   };
 
-  const phase = async (name: string): Promise<Phase> => {
-    const { worker, took } = await takeOver();
+  const phase = async (name: string, execArgv?: string[]): Promise<Phase> => {
+    const { worker, took } = await takeOver(execArgv);
     await measure(worker);
     const results: Round[] = [];
     for (let round = 0; round < rounds; round += 1) results.push(await measure(worker));
@@ -134,7 +135,13 @@ await bench({ numbers, flags: ['arrears', 'profile'] }, async (options, defer) =
   const before = await phase('empty');
   const seeded = await seedBacklog(database.sql, [await receiver.ask('hang', null)], options, scene.secretKey);
   print(`the backlog was made in ${seeded.toFixed(0)} s`);
-  const full = await phase('full');
+  const { folder, execArgv } = await profiling(defer);
+  if (options.profile) await forgetStatements(database.sql);
+  const full = await phase('full', options.profile ? execArgv : []);
+  if (options.profile) {
+    await printProfile('beside the full table', folder, 30);
+    await printStatements(database.sql, (rounds + 1) * (count + paced * seconds));
+  }
   await database.sql`truncate delivery`;
   const after = await phase('empty again');
 

@@ -9,9 +9,13 @@ const KINDS: readonly (readonly [kind: string, pattern: RegExp])[] = [
   ['fetch', /as lane \(webhook_id, max_rows/],
   ['arrivals', /as announced \(shard, id\)/],
   ['bodies', /from event e where e\.shard/],
-  ['settings', /from webhook w\s+join store/],
-  ['discover', /^with recursive lane/],
-  ['lease', /^insert into worker|^select id, beat from worker|shard_lease/],
+  ['settings', /w\.encryption_key as "encryptionKey"/],
+  ['discover', /with recursive lane/],
+  [
+    'reconcile',
+    /is_condemned and t\.consecutive_failures > 0 and w\.is_active|as lane \(id, revision, domain\)|as lane \(shard, id, revision/,
+  ],
+  ['lease', /^insert into worker|from worker\b|shard_lease/],
 ];
 
 /** One of the words above, or `other`: opening a connection, LISTEN, setting up. */

@@ -172,7 +172,12 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
       revision: rows.map(() => -1),
       storeDomain: rows.map(() => 'x'),
     }),
-  'discover lanes': (rows) => discoverLanes(sql, SHARD, ownIdAt((rows[0] ?? 0) - 1), rows.length),
+  'discover lanes': (rows) =>
+    discoverLanes(
+      sql,
+      Array.from({ length: 16 }, (_, shard) => ({ shard, after: ownIdAt((rows[0] ?? 0) - 1) })),
+      rows.length,
+    ),
   'fetch lanes': (rows) =>
     fetchLanes(
       sql,
