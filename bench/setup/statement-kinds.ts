@@ -6,7 +6,7 @@ const KINDS: readonly (readonly [kind: string, pattern: RegExp])[] = [
   ['numbers', /^select nextval/],
   ['notify', /pg_notify/],
   ['record', /^with owned as materialized[^]*\bas i \(shard, delivery_id/],
-  ['fetch', /as lane \(webhook_id, max_rows/],
+  ['fetch', /as lane \(shard, webhook_id, max_rows/],
   ['arrivals', /as announced \(shard, id\)/],
   ['bodies', /from event e where e\.shard/],
   ['settings', /w\.encryption_key as "encryptionKey"/],

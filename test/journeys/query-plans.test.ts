@@ -162,8 +162,8 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
     return rows;
   },
   'read announced events': (rows) => loadArrivals(sql, shards(rows), rows.map(idAt), 1_000),
-  'read events': (rows) => loadEvents(sql, SHARD, rows.map(idAt)),
-  'read webhooks': (rows) => loadTargets(sql, SHARD, rows.map(ownIdAt)),
+  'read events': (rows) => loadEvents(sql, shards(rows), rows.map(idAt)),
+  'read webhooks': (rows) => loadTargets(sql, shards(rows), rows.map(ownIdAt)),
   'read each webhook': (rows) =>
     Promise.all(rows.map((n) => findWebhook(sql, { shard: SHARD, id: ownIdAt(n), stores: null }))),
   'see which webhooks changed': (rows) =>
@@ -181,7 +181,7 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
   'fetch lanes': (rows) =>
     fetchLanes(
       sql,
-      SHARD,
+      shards(rows),
       rows.map(ownIdAt),
       rows.map(() => ({ limit: 2, fromMs: NOW.getTime() - 1_000, startedMs: 0 })),
     ),

@@ -136,6 +136,6 @@ test('deliveries for a listener take no lane, however many, and are not fetched 
     (count) => count === WEBHOOKS,
   );
   assert.deepEqual([most(), found.has(webhookId), [...held]], [PLACES, false, [webhookId]]);
-  assert.equal((await fetchLanes(sql, shard, [webhookId], [{ limit: 9, fromMs: 0, startedMs: 0 }])).length, 0);
+  assert.equal((await fetchLanes(sql, [shard], [webhookId], [{ limit: 9, fromMs: 0, startedMs: 0 }])).length, 0);
   assert.equal((await loadArrivals(sql, [shard], [first + 256], 1)).length, 0);
 });

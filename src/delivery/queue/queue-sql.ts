@@ -46,21 +46,21 @@ export async function discoverLanes(sql: Queryable, from: readonly { shard: numb
 }
 
 /**
- * Returns the earliest deliveries of some lanes of one shard from a due time on, in order of due time; the first one
+ * Returns the earliest deliveries of some lanes, by shard and webhook, from a due time on, in order of due time; the first one
  * that is not due yet determines when to fetch again. Ordered by `due_at, id` and never by an id cursor: ids commit out
  * of order.
  */
-export async function fetchLanes(sql: Queryable, shard: number, webhookIds: number[], fetches: Fetch[]) {
+export async function fetchLanes(sql: Queryable, shards: number[], webhookIds: number[], fetches: Fetch[]) {
   return sql<Pending[]>`
     select d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts, d.faults,
       d.due_at as "dueAt"
     from unnest(
-      ${webhookIds}::bigint[], ${fetches.map(({ limit }) => limit)}::int[],
+      ${shards}::smallint[], ${webhookIds}::bigint[], ${fetches.map(({ limit }) => limit)}::int[],
       ${fetches.map(({ fromMs }) => new Date(fromMs))}::timestamptz[]
-    ) as lane (webhook_id, max_rows, due_from)
+    ) as lane (shard, webhook_id, max_rows, due_from)
     cross join lateral (
       select * from delivery
-      where shard = ${shard} and webhook_id = lane.webhook_id and due_at >= lane.due_from
+      where shard = lane.shard and webhook_id = lane.webhook_id and due_at >= lane.due_from
         and due_at > '-infinity' and due_at < 'infinity'
       order by due_at, id
       limit lane.max_rows
