@@ -82,11 +82,10 @@ export class Discovery {
   readonly #deps: Deps;
   /** Shards to scan, in order of request. One statement runs at a time, so that the other connections stay free. */
   readonly #requested = new Set<number>();
-  /**
-   * Per shard, the webhook id after which a webhook found no place and the next scan resumes. The shard that has waited
-   * longest comes first.
-   */
+  /** Per shard, the webhook id after which a webhook found no place and the next scan resumes. */
   readonly #resumeAfter = new Map<number, number>();
+  /** The shard after the one that got the last place: it comes first in the next scan. */
+  #firstShard = 0;
   /** At least one webhook without a lane has not had one yet. */
   #hasUnplaced = false;
   #isShortRound = false;
@@ -147,11 +146,9 @@ export class Discovery {
     this.#request(this.#shardsInOrder());
   }
 
-  /** Returns all shards, beginning with the one that has waited longest for a place. */
   #shardsInOrder(): number[] {
-    const [from = 0] = this.#resumeAfter.keys();
     this.#hasUnplaced = false;
-    return Array.from({ length: SHARDS }, (_, index) => (from + index) % SHARDS);
+    return Array.from({ length: SHARDS }, (_, index) => (this.#firstShard + index) % SHARDS);
   }
 
   #request(shards: Iterable<number>): void {
@@ -222,24 +219,24 @@ export class Discovery {
   async #discover(scans: readonly ShardScan[]): Promise<void> {
     const limit = Math.ceil(BATCH_LANES / scans.length);
     const heads = Map.groupBy(await discoverLanes(this.#deps.sql, scans, limit), ({ shard }) => shard);
-    for (const scan of scans) {
-      const found = heads.get(scan.shard) ?? [];
-      // The shard may have been lost during the read.
-      if (this.#deps.owns(scan.shard)) this.#placeAll(scan, found);
-      scan.endRead(found.length === limit);
+    // The first webhook of each shard, then the second, so that the shards share the places evenly.
+    for (let n = 0; n < limit; n += 1) {
+      for (const scan of scans) {
+        const head = heads.get(scan.shard)?.[n];
+        // The shard may have been lost during the read.
+        if (head !== undefined && this.#deps.owns(scan.shard)) this.#pass(scan, head);
+      }
     }
+    for (const scan of scans) scan.endRead(heads.get(scan.shard)?.length === limit);
   }
 
-  /** Gives lanes to the webhooks that the scan found. */
-  #placeAll(scan: ShardScan, heads: readonly Head[]): void {
-    const { shard } = scan;
-    for (const head of heads) {
-      const { webhookId, dueAt } = head;
-      const { after } = scan;
-      const isNew = scan.pass(webhookId);
-      if (dueAt === null) this.#deps.endUnfetched(shard, webhookId);
-      else if (isNew && !this.#place({ ...head, dueAt })) this.#resumeLater(shard, after);
-    }
+  /** Gives a lane to the next webhook of the scan. */
+  #pass(scan: ShardScan, head: Head): void {
+    const { shard, after } = scan;
+    const { webhookId, dueAt } = head;
+    const isNew = scan.pass(webhookId);
+    if (dueAt === null) this.#deps.endUnfetched(shard, webhookId);
+    else if (isNew && !this.#place({ ...head, dueAt })) this.#resumeLater(shard, after);
   }
 
   async #reconcile(shards: readonly number[]): Promise<void> {
@@ -277,6 +274,7 @@ export class Discovery {
     if (place === 'full') this.#hasUnplaced = true;
     if (place !== 'lane') return false;
     const lane = lanes.get(shard, webhookId);
+    this.#firstShard = (shard + 1) % SHARDS;
     if (waitMs > 0) lane.deliveries.wakeAtMs = Math.min(lane.deliveries.wakeAtMs, dueAtMs);
     // A lane that has its earliest delivery in memory needs no fetch; missing later ones are fetched in turn.
     else if (!lane.deliveries.has(id)) lane.deliveries.markIncomplete();
