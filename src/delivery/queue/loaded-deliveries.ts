@@ -89,7 +89,7 @@ export class LoadedDeliveries {
 
   /**
    * `maxQueued` limits the queue of a fast endpoint while the memory limit is not reached. Others load a few deliveries:
-   * 10,000 endpoints that hang had 100,000 in memory, of which they sent a fortieth.
+   * beside 100,000 endpoints that hang, reading 200 rows per lane took 20 % of a worker's CPU time instead of 7 %.
    */
   constructor(
     maxQueued: number,
