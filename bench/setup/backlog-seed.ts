@@ -7,6 +7,7 @@ import { createStore } from '#stores/store.ts';
 import { KEY } from '../../test/setup/engine.ts';
 import { eventMaker } from './seed.ts';
 
+/** Deliveries that are due, and that are due in an hour to a day. */
 export type Backlog = { webhooks: number; pending: number; deferred: number };
 
 /** As many as a store may have. */
@@ -30,19 +31,20 @@ async function addShops(sql: Sql, count: number, now: Date): Promise<Shops> {
   return shops;
 }
 
-async function addWebhooks(sql: Sql, { storeId }: Shops, url: string, webhooks: number, secretKey: Buffer) {
+async function addWebhooks(sql: Sql, { storeId }: Shops, urls: readonly string[], webhooks: number, secretKey: Buffer) {
   const each = Math.ceil(webhooks / storeId.length);
   const n = storeId.flatMap((_, store) => Array.from({ length: each }, (__, at) => FIRST_NUMBER + store * each + at));
   const stores = storeId.flatMap((id) => Array.from({ length: each }, () => id));
   const ids = n.map((number, index) => idOf(number, shardOf(stores[index] ?? 0)));
+  const urlOf = ids.map((_, index) => urls[index % urls.length] ?? '');
   const sealer = createSealer(secretKey);
   const keys = ids.map((id) => sealer.seal(KEY, `webhook:${id}`).toString('hex'));
   await sql`
     insert into webhook (shard, id, store_id, name, format, version, url, encryption_key, event_resource, events, is_active,
       headers, retry_profile, date_created, date_modified)
-    select w.store_id % 256, w.id, w.store_id, 'late', 'json', '2', ${url}, decode(w.key, 'hex'), 'transaction_log',
+    select w.store_id % 256, w.id, w.store_id, 'late', 'json', '2', w.url, decode(w.key, 'hex'), 'transaction_log',
       array['transaction_log/created'], true, '{}', 'hour', now(), now()
-    from unnest(${ids}::bigint[], ${stores}::bigint[], ${keys}::text[]) as w (id, store_id, key)`;
+    from unnest(${ids}::bigint[], ${stores}::bigint[], ${keys}::text[], ${urlOf}::text[]) as w (id, store_id, key, url)`;
 }
 
 /** `each` deliveries for every webhook, due at some time in that span, which is counted from now. */
@@ -57,12 +59,17 @@ async function addDeliveries(sql: Sql, shops: Shops, each: number, due: { from: 
     cross join generate_series(1, ${each})`;
 }
 
-/** Answers how long it took, in seconds. */
-export async function seedBacklog(sql: Sql, url: string, wanted: Backlog, secretKey: Buffer): Promise<number> {
+/** Seeds a backlog of webhooks to these urls. Returns how long it took, in seconds. */
+export async function seedBacklog(
+  sql: Sql,
+  urls: readonly string[],
+  wanted: Backlog,
+  secretKey: Buffer,
+): Promise<number> {
   const startedAt = performance.now();
   const now = new Date();
   const shops = await addShops(sql, Math.ceil(wanted.webhooks / WEBHOOKS_PER_STORE), now);
-  await addWebhooks(sql, shops, url, wanted.webhooks, secretKey);
+  await addWebhooks(sql, shops, urls, wanted.webhooks, secretKey);
   await sql`
     insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
       date_created, body)
@@ -71,7 +78,7 @@ export async function seedBacklog(sql: Sql, url: string, wanted: Backlog, secret
     from unnest(${shops.storeId}::bigint[], ${shops.eventId}::bigint[], ${shops.body}::text[]) as s (store_id, event_id, body)`;
   const each = (count: number) => Math.ceil(count / wanted.webhooks);
   await addDeliveries(sql, shops, each(wanted.pending), { from: `-${HOUR}`, to: '0' }, now);
-  await addDeliveries(sql, shops, each(wanted.deferred), { from: HOUR, to: DAY }, now);
+  if (wanted.deferred > 0) await addDeliveries(sql, shops, each(wanted.deferred), { from: HOUR, to: DAY }, now);
   await sql`analyze`;
   return (performance.now() - startedAt) / 1_000;
 }

@@ -58,6 +58,12 @@ const serveTls = (pair: KeyPair): Server =>
     serve(socket);
   });
 
+async function reached(count: number): Promise<void> {
+  if (received >= count) return;
+  wanted = count;
+  await new Promise<void>((resolve) => (onWanted = resolve));
+}
+
 /** `earlier` and `later`: of the half that came first, and of the other. */
 export type Latency = { p50: number; p95: number; p99: number; earlierP95: number; laterP95: number };
 
@@ -110,10 +116,11 @@ const handlers = {
   until: async (count: number): Promise<number> => {
     received = 0;
     connections = 0;
-    wanted = count;
-    await new Promise<void>((resolve) => (onWanted = resolve));
+    await reached(count);
     return connections;
   },
+  /** Responds when that many requests have arrived since `until` was asked. */
+  untilTotal: (count: number): Promise<void> => reached(count),
 };
 
 export type ReceiverProcess = typeof handlers;

@@ -50,7 +50,10 @@ export async function startScene(
 
 const RECORD_PATIENCE_MS = 120_000;
 
-/** Resolves when none of the scene's own webhooks has anything pending; what else is in the table does not count. */
+/**
+ * Resolves when none of the scene's own webhooks has anything pending; what else is in the table does not count. The condition on
+ * `due_at` selects the index of lanes: without it each poll took 17 ms of PostgreSQL's time beside two million other deliveries.
+ */
 export async function untilRecorded({ database: { sql }, storeIds }: Scene): Promise<void> {
   const webhooks = await sql<{ shard: number; id: number }[]>`
     select shard, id from webhook where store_id = any (${storeIds})`;
@@ -58,7 +61,9 @@ export async function untilRecorded({ database: { sql }, storeIds }: Scene): Pro
     () => sql`
       select from unnest(${webhooks.map(({ shard }) => shard)}::smallint[], ${webhooks.map(({ id }) => id)}::bigint[])
         as w (shard, id)
-      where exists (select from delivery d where d.shard = w.shard and d.webhook_id = w.id)
+      where exists (
+        select from delivery d where d.shard = w.shard and d.webhook_id = w.id and d.due_at > '-infinity'
+      )
       limit 1`,
     ({ length }) => length === 0,
     RECORD_PATIENCE_MS,

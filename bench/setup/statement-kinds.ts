@@ -6,12 +6,16 @@ const KINDS: readonly (readonly [kind: string, pattern: RegExp])[] = [
   ['numbers', /^select nextval/],
   ['notify', /pg_notify/],
   ['record', /^with owned as materialized[^]*\bas i \(shard, delivery_id/],
-  ['fetch', /as lane \(webhook_id, max_rows/],
+  ['fetch', /as lane \(shard, webhook_id, max_rows/],
   ['arrivals', /as announced \(shard, id\)/],
   ['bodies', /from event e where e\.shard/],
-  ['settings', /from webhook w\s+join store/],
-  ['discover', /^with recursive lane/],
-  ['lease', /^insert into worker|^select id, beat from worker|shard_lease/],
+  ['settings', /w\.encryption_key as "encryptionKey"/],
+  ['discover', /with recursive lane/],
+  [
+    'reconcile',
+    /is_condemned and t\.consecutive_failures > 0 and w\.is_active|as lane \(id, revision, domain\)|as lane \(shard, id, revision/,
+  ],
+  ['lease', /^insert into worker|from worker\b|shard_lease/],
 ];
 
 /** One of the words above, or `other`: opening a connection, LISTEN, setting up. */

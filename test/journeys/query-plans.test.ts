@@ -170,8 +170,8 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
     return rows;
   },
   'read announced events': (rows) => loadArrivals(sql, shards(rows), rows.map(idAt), 1_000),
-  'read events': (rows) => loadEvents(sql, SHARD, rows.map(idAt)),
-  'read webhooks': (rows) => loadTargets(sql, SHARD, rows.map(ownIdAt)),
+  'read events': (rows) => loadEvents(sql, shards(rows), rows.map(idAt)),
+  'read webhooks': (rows) => loadTargets(sql, shards(rows), rows.map(ownIdAt)),
   'read each webhook': (rows) =>
     Promise.all(rows.map((n) => findWebhook(sql, { shard: SHARD, id: ownIdAt(n), stores: null }))),
   'see which webhooks changed': (rows) =>
@@ -180,11 +180,16 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
       revision: rows.map(() => -1),
       storeDomain: rows.map(() => 'x'),
     }),
-  'discover lanes': (rows) => discoverLanes(sql, SHARD, ownIdAt((rows[0] ?? 0) - 1), rows.length),
+  'discover lanes': (rows) =>
+    discoverLanes(
+      sql,
+      Array.from({ length: 16 }, (_, shard) => ({ shard, after: ownIdAt((rows[0] ?? 0) - 1) })),
+      rows.length,
+    ),
   'fetch lanes': (rows) =>
     fetchLanes(
       sql,
-      SHARD,
+      shards(rows),
       rows.map(ownIdAt),
       rows.map(() => ({ limit: 2, fromMs: NOW.getTime() - 1_000, startedMs: 0 })),
     ),

@@ -26,9 +26,9 @@ async function publishLong(count: number) {
 }
 
 test('for long events, a load reads the first ones requested, up to its limit', async () => {
-  const { ids, bodies, shard } = await publishLong(8);
+  const { ids, bodies } = await publishLong(8);
   const asked = ids.toReversed();
-  await bodies.load(shard, asked);
+  await bodies.load(asked);
   assert.deepEqual(
     asked.filter((id) => bodies.peek(id) !== undefined),
     asked.slice(0, 4),
@@ -37,7 +37,7 @@ test('for long events, a load reads the first ones requested, up to its limit', 
 
 test('an event that a load left out is read when it is needed', async () => {
   const { ids, bodies, shard } = await publishLong(8);
-  await bodies.load(shard, ids);
+  await bodies.load(ids);
   const found = await Promise.all(ids.map((id) => bodies.find(shard, id)));
   assert.deepEqual(
     found.map((body) => body?.event.id),

@@ -1,6 +1,7 @@
 /** Caches events, each for as long as a delivery of it is in memory, within a byte limit. */
 import { LRUCache } from 'lru-cache';
 import type { Sql } from '#db/pool.ts';
+import { shardOf } from '#core/ids.ts';
 import { type EventRow, loadEvents } from './event-sql.ts';
 import type { Body } from './request.ts';
 
@@ -159,11 +160,12 @@ export class Bodies {
    * are loaded when they are sent. Without the limit 200 deliveries of 50 lanes could be 2.5 GB. Erased events stay
    * missing.
    */
-  async load(shard: number, eventIds: readonly number[]): Promise<void> {
+  async load(eventIds: readonly number[]): Promise<void> {
     const missing = [...new Set(eventIds)].filter((id) => !this.#cache.has(id));
     if (missing.length === 0) return;
     const readAt = this.#forgetCount;
-    for (const event of await loadEvents(this.#sql, shard, missing, this.#loadBytes)) this.put(event, readAt);
+    for (const event of await loadEvents(this.#sql, missing.map(shardOf), missing, this.#loadBytes))
+      this.put(event, readAt);
   }
 
   /** Returns an event from memory or the table; undefined if it was erased or its partition was dropped. */
@@ -171,7 +173,7 @@ export class Bodies {
     const present = this.peek(eventId);
     if (present !== undefined) return present;
     const readAt = this.#forgetCount;
-    const [event] = await loadEvents(this.#sql, shard, [eventId]);
+    const [event] = await loadEvents(this.#sql, [shard], [eventId]);
     if (event === undefined) return undefined;
     if (!this.put(event, readAt)) return this.find(shard, eventId);
     // An event larger than the whole cache is not cached.

@@ -99,9 +99,9 @@ export function createPreview({ sql, sealer, log, baseUrl, settings }: PreviewDe
   const composer = new Composer(settings);
   return async (request) => {
     const { shard, webhookId, eventId } = request;
-    const [row] = await loadTargets(sql, shard, [webhookId]);
+    const [row] = await loadTargets(sql, [shard], [webhookId]);
     if (row === undefined || (row.url === null && !row.isHeld)) return { kind: 'nowhere' };
-    const [event] = await loadEvents(sql, shard, [eventId]);
+    const [event] = await loadEvents(sql, [shard], [eventId]);
     if (event === undefined) return { kind: 'gone' };
     try {
       // A disabled webhook has requests that were sent; those of a pull webhook are fetched from `baseUrl`.

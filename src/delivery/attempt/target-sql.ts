@@ -1,8 +1,8 @@
-/** The statement that reads the targets of webhooks. */
+/** The statement that reads the targets of webhooks, by shard and id. */
 import type { Queryable } from '#db/pool.ts';
 import type { TargetRow } from './target.ts';
 
-export async function loadTargets(sql: Queryable, shard: number, webhookIds: number[]) {
+export async function loadTargets(sql: Queryable, shards: number[], webhookIds: number[]) {
   return sql<TargetRow[]>`
   select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.revision, w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
     w.query, w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
@@ -13,10 +13,10 @@ export async function loadTargets(sql: Queryable, shard: number, webhookIds: num
     coalesce(t.is_warned and t.consecutive_failures > 0, false) as "isWarned", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
     coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isPendingDisable",
     coalesce(t.consecutive_failures = 0, false) as "hasSucceeded"
-  from unnest(${webhookIds}::bigint[]) as lane (id)
-  cross join lateral (select * from webhook w where w.shard = ${shard} and w.id = lane.id limit 1) as w
-  cross join lateral (select s.domain from store s where s.shard = ${shard} and s.id = w.store_id limit 1) as s
+  from unnest(${shards}::smallint[], ${webhookIds}::bigint[]) as lane (shard, id)
+  cross join lateral (select * from webhook w where w.shard = lane.shard and w.id = lane.id limit 1) as w
+  cross join lateral (select s.domain from store s where s.shard = lane.shard and s.id = w.store_id limit 1) as s
   left join lateral (
-    select * from webhook_state t where t.shard = ${shard} and t.webhook_id = w.id and t.epoch = w.epoch limit 1
+    select * from webhook_state t where t.shard = lane.shard and t.webhook_id = w.id and t.epoch = w.epoch limit 1
   ) as t on true`;
 }

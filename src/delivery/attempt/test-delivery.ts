@@ -111,7 +111,7 @@ export class TestDeliveries implements Running {
   async #start(webhook: Key, event: EventRow): Promise<Pick<RunningAttempt, 'ended'> | undefined> {
     return transaction(this.#deps.sql, async (tx) => {
       if (!(await lockWebhook(tx, webhook))) return undefined;
-      const [row] = await loadTargets(tx, webhook.shard, [webhook.id]);
+      const [row] = await loadTargets(tx, [webhook.shard], [webhook.id]);
       return row === undefined || row.url === null ? undefined : this.#attempt(row, event);
     });
   }

@@ -45,7 +45,7 @@ export class Messages {
   /** Returns the current settings; undefined if the webhook is deleted. Throws if its key cannot be decrypted. */
   async target({ shard, webhookId }: PullWebhook): Promise<ActiveTarget | undefined> {
     const { sql, sealer, baseUrl } = this.#deps;
-    const [row] = await loadTargets(sql, shard, [webhookId]);
+    const [row] = await loadTargets(sql, [shard], [webhookId]);
     return row === undefined ? undefined : activeTarget(row, sealer, baseUrl);
   }
 
@@ -57,7 +57,7 @@ export class Messages {
     now: Date,
   ): Promise<PullMessage | { why: unknown } | undefined> {
     // Read from the table each time and not cached, so that nothing erased is sent from memory.
-    const [event] = await loadEvents(this.#deps.sql, shard, [eventId]);
+    const [event] = await loadEvents(this.#deps.sql, [shard], [eventId]);
     if (event === undefined) return undefined;
     try {
       const made = this.#composer.compose({ webhookId, target, attempt: 1, now }, bodyOf(event));

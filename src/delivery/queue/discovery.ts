@@ -45,19 +45,47 @@ const SWEEP_MS = 200;
  * Deliveries that are due later are found by a later scan, so that 100,000 deferred deliveries do not need a lane each.
  */
 const HORIZON_MS = 2 * ROUND_MS;
-/** Lanes per statement: about 10 ms of database time. */
+/** Lanes per statement, divided evenly between its shards: about 10 ms of database time. */
 const BATCH_LANES = 1_000;
 const RETRY_MS = 500;
 
+/** The scan of a shard: the webhooks with ids after `from` first, then the others. */
+class ShardScan {
+  readonly shard: number;
+  readonly #from: number;
+  #hasWrapped: boolean;
+  /** The webhook id after which the next statement begins. */
+  after: number;
+  isFinished = false;
+
+  constructor(shard: number, from: number) {
+    this.shard = shard;
+    this.#from = from;
+    this.#hasWrapped = from === 0;
+    this.after = from;
+  }
+
+  /** Returns whether the webhook is found here for the first time, and continues after it. */
+  pass(webhookId: number): boolean {
+    this.after = webhookId;
+    return !this.#hasWrapped || this.#from === 0 || webhookId <= this.#from;
+  }
+
+  /** Ends a statement. `hasMore`: it returned as many webhooks as it could. */
+  endRead(hasMore: boolean): void {
+    if (this.#hasWrapped) this.isFinished = !hasMore || (this.#from > 0 && this.after >= this.#from);
+    else if (!hasMore) [this.#hasWrapped, this.after] = [true, 0];
+  }
+}
+
 export class Discovery {
   readonly #deps: Deps;
-  /** Shards to scan, in order of request; one at a time, so that the other connections stay free for deliveries. */
+  /** Shards to scan, in order of request. One statement runs at a time, so that the other connections stay free. */
   readonly #requested = new Set<number>();
-  /**
-   * Per shard, the webhook id after which a webhook found no place and the next scan resumes. The shard that has waited
-   * longest comes first.
-   */
+  /** Per shard, the webhook id after which a webhook found no place and the next scan resumes. */
   readonly #resumeAfter = new Map<number, number>();
+  /** The shard after the one that got the last place: it comes first in the next scan. */
+  #firstShard = 0;
   /** At least one webhook without a lane has not had one yet. */
   #hasUnplaced = false;
   #isShortRound = false;
@@ -118,11 +146,9 @@ export class Discovery {
     this.#request(this.#shardsInOrder());
   }
 
-  /** Returns all shards, beginning with the one that has waited longest for a place. */
   #shardsInOrder(): number[] {
-    const [from = 0] = this.#resumeAfter.keys();
     this.#hasUnplaced = false;
-    return Array.from({ length: SHARDS }, (_, index) => (from + index) % SHARDS);
+    return Array.from({ length: SHARDS }, (_, index) => (this.#firstShard + index) % SHARDS);
   }
 
   #request(shards: Iterable<number>): void {
@@ -132,53 +158,103 @@ export class Discovery {
 
   async #run(): Promise<void> {
     this.#isRunning = true;
-    for (const shard of this.#requested) {
-      this.#requested.delete(shard);
-      if (this.#deps.owns(shard)) await this.#tryShard(shard);
-      else this.#resumeAfter.delete(shard);
-      // The remaining shards are scanned when places are free, and in each regular round.
-      if (this.#isShortRound && this.#hasUnplaced) this.#requested.clear();
-    }
+    while (this.#requested.size > 0) await this.#scanRequested();
     this.#isRunning = false;
   }
 
-  /** Scans a shard. After an error it is requested again, without delaying other shards. */
-  async #tryShard(shard: number): Promise<void> {
+  /**
+   * Scans the requested shards, also those that are requested meanwhile, some webhooks of each per statement. One shard
+   * after the other, the first deliveries of the last shard waited for 100,000 webhooks of the others.
+   */
+  async #scanRequested(): Promise<void> {
+    const scans = new Map<number, ShardScan>();
+    for (let open = this.#openScans(scans); open.length > 0; open = this.#openScans(scans)) {
+      await this.#read(open);
+      await yieldToOthers();
+      if (this.#isStopped) return;
+      // The remaining webhooks are found when places are free, and in each regular round.
+      if (this.#isShortRound && this.#hasUnplaced) return this.#endShortRound(open);
+    }
+    if (!this.#isShortRound) await this.#reconcile([...scans.keys()]);
+  }
+
+  /** Begins the scans of requested shards, and returns all that are not finished. */
+  #openScans(scans: Map<number, ShardScan>): ShardScan[] {
+    for (const shard of this.#requested) {
+      // Scanned again after the others, so that each of them is scanned and reconciled in the end.
+      if (scans.has(shard)) continue;
+      this.#requested.delete(shard);
+      scans.set(shard, new ShardScan(shard, this.#resumeAfter.get(shard) ?? 0));
+      this.#resumeAfter.delete(shard);
+    }
+    return [...scans.values()].filter(({ shard, isFinished }) => !isFinished && this.#deps.owns(shard));
+  }
+
+  #endShortRound(scans: readonly ShardScan[]): void {
+    for (const { shard, after, isFinished } of scans) if (!isFinished) this.#resumeLater(shard, after);
+    this.#requested.clear();
+  }
+
+  /**
+   * Reads the next webhooks of the shards. After an error in one of them, halves find the shard, which is requested
+   * again without delaying the others.
+   */
+  async #read(scans: readonly ShardScan[]): Promise<void> {
     try {
-      await this.#discover(shard);
+      await this.#discover(scans);
     } catch (error) {
-      this.#deps.log.warn({ shard, reason: String(error) }, 'discovery failed; retrying');
-      const again = setTimeout(() => !this.#isStopped && this.#request([shard]), RETRY_MS);
-      again.unref();
-      // The database is unavailable, so the other shards would fail too.
-      if (isUnavailable(error)) await wait(RETRY_MS, undefined, { ref: false });
+      if (!isUnavailable(error) && scans.length > 1) {
+        const middle = Math.ceil(scans.length / 2);
+        await this.#read(scans.slice(0, middle));
+        return this.#read(scans.slice(middle));
+      }
+      for (const scan of scans) scan.isFinished = true;
+      await this.#retry(
+        scans.map(({ shard }) => shard),
+        error,
+      );
     }
   }
 
-  async #discover(shard: number): Promise<void> {
-    const from = this.#resumeAfter.get(shard) ?? 0;
-    this.#resumeAfter.delete(shard);
-    await this.#scan(shard, from, Number.POSITIVE_INFINITY);
-    if (from > 0) await this.#scan(shard, 0, from);
-    if (!this.#isShortRound) await reconcile(this.#deps, shard);
+  async #discover(scans: readonly ShardScan[]): Promise<void> {
+    const limit = Math.ceil(BATCH_LANES / scans.length);
+    const heads = Map.groupBy(await discoverLanes(this.#deps.sql, scans, limit), ({ shard }) => shard);
+    // The first webhook of each shard, then the second, so that the shards share the places evenly.
+    for (let n = 0; n < limit; n += 1) {
+      for (const scan of scans) {
+        const head = heads.get(scan.shard)?.[n];
+        // The shard may have been lost during the read.
+        if (head !== undefined && this.#deps.owns(scan.shard)) this.#pass(scan, head);
+      }
+    }
+    for (const scan of scans) scan.endRead(heads.get(scan.shard)?.length === limit);
   }
 
-  /** Scans the webhooks with ids after `from`, up to `to`. */
-  async #scan(shard: number, from: number, to: number): Promise<void> {
-    let heads: Head[];
-    let after = from;
-    do {
-      heads = await discoverLanes(this.#deps.sql, shard, after, BATCH_LANES);
-      // The shard may have been lost during the read.
-      if (!this.#deps.owns(shard)) return;
-      for (const head of heads) {
-        const { webhookId, dueAt } = head;
-        if (dueAt === null) this.#deps.endUnfetched(shard, webhookId);
-        else if (webhookId <= to && !this.#place(shard, { ...head, dueAt })) this.#resumeLater(shard, after);
-        after = head.webhookId;
+  /** Gives a lane to the next webhook of the scan. */
+  #pass(scan: ShardScan, head: Head): void {
+    const { shard, after } = scan;
+    const { webhookId, dueAt } = head;
+    const isNew = scan.pass(webhookId);
+    if (dueAt === null) this.#deps.endUnfetched(shard, webhookId);
+    else if (isNew && !this.#place({ ...head, dueAt })) this.#resumeLater(shard, after);
+  }
+
+  async #reconcile(shards: readonly number[]): Promise<void> {
+    for (const [index, shard] of shards.entries()) {
+      try {
+        if (this.#deps.owns(shard)) await reconcile(this.#deps, shard);
+      } catch (error) {
+        return this.#retry(shards.slice(index), error);
       }
-      await yieldToOthers();
-    } while (heads.length === BATCH_LANES && after < to);
+    }
+  }
+
+  /** Requests the shards again after an error; while the database is unavailable, the other shards would fail too. */
+  async #retry(shards: readonly number[], error: unknown): Promise<void> {
+    this.#deps.log.warn({ shards, reason: String(error) }, 'discovery failed; retrying');
+    const again = setTimeout(() => !this.#isStopped && this.#request(shards), RETRY_MS);
+    again.unref();
+    if (isUnavailable(error)) await wait(RETRY_MS, undefined, { ref: false });
   }
 
   /** Remembers that a webhook after this id found no place. */
@@ -189,18 +265,19 @@ export class Discovery {
   /**
    * Gives a lane to the webhook of `head`, its earliest delivery. Returns false if it needs a place and none is free.
    */
-  #place(shard: number, head: Head & { dueAt: Date }): boolean {
+  #place({ shard, webhookId, id, hasSucceeded, dueAt }: Head & { dueAt: Date }): boolean {
     const { clock, lanes, activate } = this.#deps;
-    const dueAtMs = head.dueAt.getTime();
+    const dueAtMs = dueAt.getTime();
     const waitMs = dueAtMs - clock.now().getTime();
-    if (waitMs > HORIZON_MS && lanes.find(shard, head.webhookId) === undefined) return true;
-    const place = lanes.placementOf(shard, head.webhookId, head.hasSucceeded);
+    if (waitMs > HORIZON_MS && lanes.find(shard, webhookId) === undefined) return true;
+    const place = lanes.placementOf(shard, webhookId, hasSucceeded);
     if (place === 'full') this.#hasUnplaced = true;
     if (place !== 'lane') return false;
-    const lane = lanes.get(shard, head.webhookId);
+    const lane = lanes.get(shard, webhookId);
+    this.#firstShard = (shard + 1) % SHARDS;
     if (waitMs > 0) lane.deliveries.wakeAtMs = Math.min(lane.deliveries.wakeAtMs, dueAtMs);
     // A lane that has its earliest delivery in memory needs no fetch; missing later ones are fetched in turn.
-    else if (!lane.deliveries.has(head.id)) lane.deliveries.markIncomplete();
+    else if (!lane.deliveries.has(id)) lane.deliveries.markIncomplete();
     activate(lane);
     return true;
   }

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { openPool, type Sql } from '#db/pool.ts';
 import { createLog, type Log } from '#core/log.ts';
 import { idOf, shardOf } from '#core/ids.ts';
 import { startEngine, type Engine } from '../../../test/setup/engine.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { Signal } from '../signal.ts';
@@ -14,7 +16,14 @@ import { UNUSABLE } from '../attempt/target.ts';
 function fetcherOf(
   t: { after: (end: () => void) => void },
   { sql, clock, sealer }: Engine,
-  own: { log?: Log; bodies?: Bodies; onFilled: (lane: Lane) => void },
+  own: {
+    sql?: Sql;
+    log?: Log;
+    bodies?: Bodies;
+    workerId?: number;
+    fenceOf?: () => number;
+    onFilled: (lane: Lane) => void;
+  },
 ): Fetcher {
   const bodies = new Bodies({ sql, bodyCacheBytes: 1_024 });
   const onPendingDisable = () => assert.fail('not called in these tests');
@@ -95,28 +104,82 @@ test('a webhook that changes during a fetch gets no delivery before its due time
   assert.equal(lane.deliveries.isEmpty, false, 'it is loaded, and waits');
 });
 
-test('shards that always have more than one batch do not delay others', async (t) => {
+/** A pool whose statements are collected. */
+async function collecting(t: { after: (end: () => Promise<void>) => void }) {
+  const { address, sql } = await testDatabase();
+  const statements: string[] = [];
+  const onQuery = (statement: string) => void statements.push(statement);
+  const own = openPool(address, { connections: 4, applicationName: 'test-fetcher', onQuery });
+  t.after(() => own.end({ timeout: 0 }));
+  const countOf = (part: string) => statements.filter((statement) => statement.includes(part)).length;
+  return { engine: await startEngine({ sql }), sql: own, countOf };
+}
+
+test('lanes of many shards that are requested together share their statements', async (t) => {
+  const LANES = 40;
+  const { engine, sql, countOf } = await collecting(t);
+  const filled = new Set<Lane>();
+  const fetcher = fetcherOf(t, engine, { sql, onFilled: (lane) => void filled.add(lane) });
+  // None of the webhooks exists, so their pending deliveries would have to be ended.
+  for (let shard = 0; shard < LANES; shard += 1) fetcher.request(laneOf(idOf(1, shard)));
+  await until(
+    async () => filled.size,
+    (count) => count === LANES,
+  );
+  assert.deepEqual([countOf('w.encryption_key'), countOf('lane.max_rows')], [1, 1]);
+});
+
+test('a lane whose deliveries are ended in the database delays no other, and runs one such statement', async (t) => {
+  const { engine, sql, countOf } = await collecting(t);
+  const filled = new Set<Lane>();
+  const owner = { workerId: 7, fenceOf: () => 1 };
+  const fetcher = fetcherOf(t, engine, { ...owner, sql, onFilled: (lane) => void filled.add(lane) });
+  const fill = async (lane: Lane): Promise<void> => {
+    fetcher.request(lane);
+    await until(async () => filled.has(lane), Boolean);
+  };
+  const ending = laneOf(await engine.addWebhook('http://127.0.0.1:1/'));
+  ending.target = { isActive: false, epoch: 1 };
+  ending.deliveries.markIncomplete();
+  ending.oldEpochsFrom = new Date(0);
+  const locked = await engine.sql.reserve();
+  await locked`begin`;
+  await locked`lock table shard_lease in access exclusive mode`;
+  fetcher.request(ending);
+  await fill(laneOf(idOf(9, 3)));
+  fetcher.request(ending);
+  await fill(laneOf(idOf(9, 4)));
+  assert.deepEqual([filled.has(ending), countOf('from shard_lease')], [false, 1]);
+  await locked`commit`;
+  locked.release();
+  await until(async () => filled.has(ending), Boolean);
+});
+
+test('lanes that are always requested again do not delay others', async (t) => {
   const engine = await startEngine();
   const { promise: served, resolve: serve } = Promise.withResolvers<boolean>();
   const GREEDY = [1, 2, 3, 4];
+  /** Requested before and after the others. */
+  const waiting = new Set([5, 6]);
   let fed = 0;
   const fetcher = fetcherOf(t, engine, {
     onFilled: (lane) => {
       fed += 1;
-      if (!GREEDY.includes(lane.shard)) return serve(true);
-      // Far more than a round of each: a shard not served by then is never served.
+      if (waiting.delete(lane.shard) && waiting.size === 0) serve(true);
+      if (!GREEDY.includes(lane.shard)) return;
+      // Far more than a round of each: a lane not served by then is never served.
       if (fed > 2_000) return serve(false);
       lane.deliveries.markIncomplete();
       fetcher.request(lane, false);
     },
   });
-  for (const shard of [...GREEDY, 5]) {
-    for (let n = 1; n <= (shard === 5 ? 1 : 60); n += 1) fetcher.request(laneOf(idOf(n, shard)), false);
+  for (const shard of [5, ...GREEDY, 6]) {
+    for (let n = 1; n <= (GREEDY.includes(shard) ? 60 : 1); n += 1) fetcher.request(laneOf(idOf(n, shard)), false);
   }
   assert.equal(await served, true);
 });
 
-test('after an internal fault while lanes are filled, their shard is served again', async (t) => {
+test('after an internal fault while lanes are filled, they are served again', async (t) => {
   const engine = await startEngine();
   const lane = laneOf(await engine.addWebhook('http://127.0.0.1:1/'));
   let filled = 0;

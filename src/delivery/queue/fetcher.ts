@@ -22,26 +22,36 @@ type Deps = OldEpochDeps & {
   onFilled: (lane: Lane) => void;
 };
 
-/** Shards that are fetched for at once; the others wait. */
-const MAX_SHARDS = 4;
+/** Batches that are filled at once. */
+const MAX_BATCHES = 4;
 /**
- * Additional shards for lanes that have deliveries to send, so that their settings do not wait behind 100,000 lanes
+ * Additional batches for lanes that have deliveries to send, so that their settings do not wait behind 100,000 lanes
  * with a backlog.
  */
-const MAX_URGENT_SHARDS = 2;
+const MAX_URGENT_BATCHES = 2;
+/** Lanes of any shards: after a take-over, a batch per shard took three statements for every few lanes. */
 const BATCH_LANES = 50;
 const RETRY_MS = 500;
 
-/** Waiting lanes by shard, and how many shards are being served. */
-type FillQueue = { readonly lanes: Map<number, Set<Lane>>; readonly maxShards: number; activeShards: number };
+/** Waiting lanes in order of request, and how many batches are being filled. */
+type FillQueue = { readonly lanes: Set<Lane>; readonly maxBatches: number; activeBatches: number };
 
 const isOpen = (lane: Lane): boolean => !lane.isClosed;
+const shardOfLane = ({ shard }: Lane): number => shard;
+const webhookOf = ({ webhookId }: Lane): number => webhookId;
+const needsFetch = (lane: Lane): boolean => lane.needsFetch;
+
+/** Returns whether the lane ends deliveries in statements of 50 ms, for which the others of its batch do not wait. */
+const hasOwnStatements = ({ target, oldEpochsFrom }: Lane): boolean =>
+  target === UNUSABLE || oldEpochsFrom instanceof Date;
 
 export class Fetcher {
   readonly #deps: Deps;
-  readonly #normal: FillQueue = { lanes: new Map(), maxShards: MAX_SHARDS, activeShards: 0 };
-  readonly #urgent: FillQueue = { lanes: new Map(), maxShards: MAX_URGENT_SHARDS, activeShards: 0 };
-  readonly #activeShards = new Set<number>();
+  readonly #normal: FillQueue = { lanes: new Set(), maxBatches: MAX_BATCHES, activeBatches: 0 };
+  readonly #urgent: FillQueue = { lanes: new Set(), maxBatches: MAX_URGENT_BATCHES, activeBatches: 0 };
+  /** Lanes of running batches. Requested again, a lane waits for the end of its batch. */
+  readonly #activeLanes = new Set<Lane>();
+  #isServeScheduled = false;
   readonly #unusable: Unusable;
   #isStopped = false;
 
@@ -51,16 +61,16 @@ export class Fetcher {
   }
 
   /**
-   * Requests settings or rows for the lane. Requests of one shard share a statement; urgent ones, of lanes with
+   * Requests settings or rows for the lane. Requests of one tick share statements; urgent ones, of lanes with
    * deliveries to send, are served first.
    */
   request(lane: Lane, isUrgent = lane.target === null && lane.deliveries.queued > 0): void {
     if (lane.isClosed || this.#isStopped) return;
     const queue = isUrgent ? this.#urgent : this.#normal;
-    const lanes = queue.lanes.get(lane.shard);
-    if (lanes === undefined) queue.lanes.set(lane.shard, new Set([lane]));
-    else lanes.add(lane);
-    this.#serve();
+    queue.lanes.add(lane);
+    if (this.#isServeScheduled) return;
+    this.#isServeScheduled = true;
+    queueMicrotask(() => this.#serve());
   }
 
   stop(): void {
@@ -70,43 +80,68 @@ export class Fetcher {
   }
 
   #serve(): void {
+    this.#isServeScheduled = false;
     for (const queue of [this.#urgent, this.#normal]) {
-      for (const [shard, lanes] of queue.lanes) {
-        if (queue.activeShards >= queue.maxShards) break;
-        if (!this.#activeShards.has(shard)) void this.#serveShard(queue, shard, lanes);
+      while (queue.activeBatches < queue.maxBatches) {
+        const batch = this.#takeBatch(queue);
+        if (batch.length === 0) break;
+        void this.#serveBatch(queue, batch);
       }
     }
   }
 
-  async #serveShard(queue: FillQueue, shard: number, lanes: Set<Lane>): Promise<void> {
-    const batch = [...lanes].slice(0, BATCH_LANES);
-    for (const lane of batch) lanes.delete(lane);
-    // Moves the shard to the end: four shards with permanently full batches would otherwise block all others.
-    queue.lanes.delete(shard);
-    if (lanes.size > 0) queue.lanes.set(shard, lanes);
-    this.#activeShards.add(shard);
-    queue.activeShards += 1;
-    const open = batch.filter(isOpen);
+  #takeBatch({ lanes }: FillQueue): Lane[] {
+    const batch: Lane[] = [];
+    for (const lane of lanes) {
+      if (this.#activeLanes.has(lane)) continue;
+      lanes.delete(lane);
+      if (isOpen(lane)) batch.push(lane);
+      if (batch.length === BATCH_LANES) break;
+    }
+    return batch;
+  }
+
+  async #serveBatch(queue: FillQueue, batch: Lane[]): Promise<void> {
+    for (const lane of batch) this.#activeLanes.add(lane);
+    queue.activeBatches += 1;
     try {
-      await this.#fill(shard, open);
+      await this.#fill(batch);
     } catch (error) {
       // Database errors are retried in `#fill`, so this is an internal error; the next scan requests the lanes again.
-      this.#deps.log.error({ err: error, shard }, 'lanes could not be filled');
+      this.#deps.log.error({ err: error }, 'lanes could not be filled');
     } finally {
-      this.#activeShards.delete(shard);
-      queue.activeShards -= 1;
+      for (const lane of batch) this.#activeLanes.delete(lane);
+      queue.activeBatches -= 1;
     }
     this.#serve();
   }
 
-  async #fill(shard: number, lanes: Lane[]): Promise<void> {
+  async #fill(lanes: Lane[]): Promise<void> {
+    let own: Lane[];
+    let others: Lane[];
     try {
-      await this.#loadTargets(shard, lanes);
-      for (const lane of lanes) if (await this.#unusable.count(lane)) this.request(lane);
-      await this.#fetchRows(shard, lanes);
+      await this.#loadTargets(lanes);
+      own = lanes.filter(hasOwnStatements);
+      others = lanes.filter((lane) => !own.includes(lane));
+      await this.#fetchRows(others);
     } catch (error) {
-      return this.#retryFill(shard, lanes, error);
+      return this.#retryFill(lanes, error);
     }
+    this.#filled(others);
+    if (own.length > 0) await this.#endDeliveries(own);
+  }
+
+  async #endDeliveries(lanes: Lane[]): Promise<void> {
+    try {
+      for (const lane of lanes) if (await this.#unusable.count(lane)) this.request(lane);
+      await this.#fetchRows(await endOldEpochBatches(this.#deps, lanes.filter(needsFetch)));
+    } catch (error) {
+      return this.#retryFill(lanes, error);
+    }
+    this.#filled(lanes);
+  }
+
+  #filled(lanes: readonly Lane[]): void {
     for (const lane of lanes) {
       if (lane.isClosed) continue;
       if (lane.target === null || lane.needsFetch) this.request(lane);
@@ -118,26 +153,24 @@ export class Fetcher {
    * Retries after the database was unavailable. After another error, one lane may be the cause, so the batch is split
    * in halves.
    */
-  async #retryFill(shard: number, lanes: Lane[], error: unknown): Promise<void> {
+  async #retryFill(lanes: Lane[], error: unknown): Promise<void> {
     const isDatabaseDown = isUnavailable(error);
     if (!isDatabaseDown && lanes.length > 1) {
       const middle = Math.ceil(lanes.length / 2);
-      await this.#fill(shard, lanes.slice(0, middle).filter(isOpen));
-      return this.#fill(shard, lanes.slice(middle).filter(isOpen));
+      await this.#fill(lanes.slice(0, middle).filter(isOpen));
+      return this.#fill(lanes.slice(middle).filter(isOpen));
     }
-    const about = { shard, lanes: lanes.length, reason: String(error) };
+    const about = { webhooks: lanes.map(({ webhookId }) => webhookId), reason: String(error) };
     this.#deps.log.warn(about, 'deliveries could not be fetched; retrying');
     const again = wait(RETRY_MS, undefined, { ref: false }).then(() => lanes.forEach((lane) => this.request(lane)));
     if (isDatabaseDown) await again;
   }
 
-  async #loadTargets(shard: number, lanes: readonly Lane[]): Promise<void> {
+  async #loadTargets(lanes: readonly Lane[]): Promise<void> {
     const missing = lanes.filter((lane) => lane.target === null);
     if (missing.length === 0) return;
-    const { sql } = this.#deps;
     const changes = new Map(missing.map((lane) => [lane, lane.changes]));
-    const ids = missing.map((lane) => lane.webhookId);
-    const rows = await loadTargets(sql, shard, ids);
+    const rows = await loadTargets(this.#deps.sql, missing.map(shardOfLane), missing.map(webhookOf));
     for (const lane of missing) {
       // The webhook changed during the read, so the row may be outdated.
       if (lane.changes !== changes.get(lane)) continue;
@@ -179,24 +212,18 @@ export class Fetcher {
     }
   }
 
-  async #fetchRows(shard: number, lanes: readonly Lane[]): Promise<void> {
-    const candidates = lanes.filter((lane) => lane.needsFetch);
-    const fetching = (await endOldEpochBatches(this.#deps, candidates)).filter((lane) => lane.needsFetch);
+  async #fetchRows(lanes: readonly Lane[]): Promise<void> {
+    const fetching = lanes.filter(needsFetch);
     if (fetching.length === 0) return;
     const startedMs = this.#deps.clock.now().getTime();
     const fetches = fetching.map((lane) => lane.deliveries.beginFetch(startedMs));
     try {
-      const rows = await fetchLanes(
-        this.#deps.sql,
-        shard,
-        fetching.map((lane) => lane.webhookId),
-        fetches,
-      );
+      const rows = await fetchLanes(this.#deps.sql, fetching.map(shardOfLane), fetching.map(webhookOf), fetches);
       const byWebhook = Map.groupBy(rows, (row) => row.webhookId);
       const nowMs = this.#deps.clock.now().getTime();
-      const sending = new Set(fetching.filter((lane) => lane.target?.isActive === true).map((lane) => lane.webhookId));
+      const sending = new Set(fetching.filter((lane) => lane.target?.isActive === true).map(webhookOf));
       const due = rows.filter((row) => row.dueAt.getTime() <= nowMs && sending.has(row.webhookId));
-      await readAhead(this.#deps, shard, due);
+      await readAhead(this.#deps, due);
       for (const [index, lane] of fetching.entries()) {
         // Deliveries that are not due are taken only to end them; a webhook that changes meanwhile may continue.
         const isInactive = lane.target?.isActive === false && lane.target !== UNUSABLE;

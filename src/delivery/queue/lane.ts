@@ -64,7 +64,7 @@ export class Lane {
   ) {
     this.shard = shard;
     this.webhookId = webhookId;
-    this.deliveries = new LoadedDeliveries(limits.laneQueue, memoryLimit);
+    this.deliveries = new LoadedDeliveries(limits.laneQueue, memoryLimit, () => this.speed === 'fast');
     this.latency = latency;
   }
 

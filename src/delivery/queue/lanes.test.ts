@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/outcome.ts';
+import type { Lane } from './lane.ts';
 import { Lanes } from './lanes.ts';
 
 const limits = {
@@ -35,10 +36,15 @@ test('the speed of a limited number of idle endpoints is remembered, most recent
   );
 });
 
-test('the memory shared by lanes limits each of them, and a lost shard frees its part', () => {
+const succeeded = { epoch: 0, consecutiveFailures: 0, firstFailureAt: null, isWarned: false, hasSucceeded: true };
+
+/** Lanes of up to 100 deliveries; `offer` returns how many the lane queues then. */
+function lanesWithOffers() {
   const lanes = new Lanes({ ...limits, laneQueue: 100 });
-  const offer = (shard: number, webhookId: number, count: number): number => {
-    const { deliveries } = lanes.get(shard, webhookId);
+  const offer = (shard: number, webhookId: number, count: number, health: Lane['health'] = succeeded): number => {
+    const lane = lanes.get(shard, webhookId);
+    lane.health = health;
+    const { deliveries } = lane;
     for (let n = 1; n <= count; n += 1) {
       const id = webhookId * 1_000 + n;
       deliveries.offer({
@@ -54,6 +60,18 @@ test('the memory shared by lanes limits each of them, and a lost shard frees its
     }
     return deliveries.queued;
   };
+  return { lanes, offer };
+}
+
+test('a lane whose endpoint is new or slow has a few deliveries in memory, and the table the others', () => {
+  const { lanes, offer } = lanesWithOffers();
+  const failed = { ...succeeded, consecutiveFailures: 1, hasSucceeded: false };
+  assert.deepEqual([offer(0, 1, 50, null), offer(0, 2, 50, failed), lanes.loadedDeliveries], [4, 4, 8]);
+  assert.equal(lanes.get(0, 1).deliveries.hasWork, true);
+});
+
+test('the memory shared by lanes limits each of them, and a lost shard frees its part', () => {
+  const { lanes, offer } = lanesWithOffers();
   assert.deepEqual([offer(0, 1, 50), offer(1, 2, 50), lanes.loadedDeliveries], [10, 4, 14]);
   lanes.close(0);
   assert.deepEqual([offer(1, 3, 50), lanes.loadedDeliveries], [6, 10]);

@@ -8,54 +8,59 @@ import type { Pending } from '../policy/entry.ts';
  * The earliest pending delivery of a webhook. `dueAt` is null for a pull webhook, `hasSucceeded` if the last recorded
  * attempt succeeded.
  */
-export type Head = { webhookId: number; id: number; dueAt: Date | null; hasSucceeded: boolean };
+export type Head = { shard: number; webhookId: number; id: number; dueAt: Date | null; hasSucceeded: boolean };
 
 /**
- * Returns the first `limit` webhooks of a shard after `after` that have pending deliveries. A skip scan over the lane
- * index, so that the cost depends on the webhooks with work and not on the backlog. Deliveries of pull webhooks are due
- * at infinity.
+ * Returns, of each shard, the first `limit` webhooks after `after` that have pending deliveries, in order of their ids.
+ * A skip scan over the lane index per shard, so that the cost depends on the webhooks with work and not on the backlog.
+ * Deliveries of pull webhooks are due at infinity.
  */
-export async function discoverLanes(sql: Queryable, shard: number, after: number, limit: number) {
+export async function discoverLanes(sql: Queryable, from: readonly { shard: number; after: number }[], limit: number) {
   return sql<Head[]>`
-  with recursive lane as (
-    (
-      select webhook_id, due_at, id from delivery
-      where shard = ${shard} and webhook_id > ${after} and due_at > '-infinity'
-      order by webhook_id, due_at, id limit 1
+  select head.shard, head.webhook_id as "webhookId", head.id, nullif(head.due_at, 'infinity') as "dueAt",
+    state.webhook_id is not null as "hasSucceeded"
+  from unnest(${from.map(({ shard }) => shard)}::smallint[], ${from.map(({ after }) => after)}::bigint[])
+    as scan (shard, after)
+  cross join lateral (
+    with recursive lane as (
+      (
+        select d.shard, d.webhook_id, d.due_at, d.id from delivery d
+        where d.shard = scan.shard and d.webhook_id > scan.after and d.due_at > '-infinity'
+        order by d.webhook_id, d.due_at, d.id limit 1
+      )
+      union all
+      select next.*
+      from lane
+      cross join lateral (
+        select d.shard, d.webhook_id, d.due_at, d.id from delivery d
+        where d.shard = lane.shard and d.webhook_id > lane.webhook_id and d.due_at > '-infinity'
+        order by d.webhook_id, d.due_at, d.id limit 1
+      ) as next
     )
-    union all
-    select next.webhook_id, next.due_at, next.id
-    from lane
-    cross join lateral (
-      select d.webhook_id, d.due_at, d.id from delivery d
-      where d.shard = ${shard} and d.webhook_id > lane.webhook_id and d.due_at > '-infinity'
-      order by d.webhook_id, d.due_at, d.id limit 1
-    ) as next
-  )
-  select webhook_id as "webhookId", id, nullif(due_at, 'infinity') as "dueAt",
-    exists (
-      select from webhook_state t
-      where t.shard = ${shard} and t.webhook_id = lane.webhook_id and t.consecutive_failures = 0
-    ) as "hasSucceeded"
-  from lane limit ${limit}`;
+    select * from lane limit ${limit}
+  ) as head
+  left join lateral (
+    select t.webhook_id from webhook_state t
+    where t.shard = head.shard and t.webhook_id = head.webhook_id and t.consecutive_failures = 0 limit 1
+  ) as state on true`;
 }
 
 /**
- * Returns the earliest deliveries of some lanes of one shard from a due time on, in order of due time; the first one
+ * Returns the earliest deliveries of some lanes, by shard and webhook, from a due time on, in order of due time; the first one
  * that is not due yet determines when to fetch again. Ordered by `due_at, id` and never by an id cursor: ids commit out
  * of order.
  */
-export async function fetchLanes(sql: Queryable, shard: number, webhookIds: number[], fetches: Fetch[]) {
+export async function fetchLanes(sql: Queryable, shards: number[], webhookIds: number[], fetches: Fetch[]) {
   return sql<Pending[]>`
     select d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts, d.faults,
       d.due_at as "dueAt"
     from unnest(
-      ${webhookIds}::bigint[], ${fetches.map(({ limit }) => limit)}::int[],
+      ${shards}::smallint[], ${webhookIds}::bigint[], ${fetches.map(({ limit }) => limit)}::int[],
       ${fetches.map(({ fromMs }) => new Date(fromMs))}::timestamptz[]
-    ) as lane (webhook_id, max_rows, due_from)
+    ) as lane (shard, webhook_id, max_rows, due_from)
     cross join lateral (
       select * from delivery
-      where shard = ${shard} and webhook_id = lane.webhook_id and due_at >= lane.due_from
+      where shard = lane.shard and webhook_id = lane.webhook_id and due_at >= lane.due_from
         and due_at > '-infinity' and due_at < 'infinity'
       order by due_at, id
       limit lane.max_rows

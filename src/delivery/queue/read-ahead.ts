@@ -20,15 +20,11 @@ export function eventsRoundRobin(rows: readonly Pending[]): number[] {
 }
 
 /** Loads the bodies. After an error each is loaded when it is sent, so that it delays only its own delivery. */
-export async function readAhead(
-  { bodies, log }: { bodies: Bodies; log: Log },
-  shard: number,
-  due: readonly Pending[],
-): Promise<void> {
+export async function readAhead({ bodies, log }: { bodies: Bodies; log: Log }, due: readonly Pending[]): Promise<void> {
   try {
-    await bodies.load(shard, eventsRoundRobin(due));
+    await bodies.load(eventsRoundRobin(due));
   } catch (error) {
     if (isUnavailable(error)) throw error;
-    log.warn({ shard, reason: String(error) }, 'events could not be loaded together; loading each when it is sent');
+    log.warn({ reason: String(error) }, 'events could not be loaded together; loading each when it is sent');
   }
 }

@@ -27,7 +27,7 @@ async function start() {
   const owns = () => true;
   const read = async () => {
     const lane = lanes.get(shard, id);
-    const [row] = await loadTargets(sql, shard, [id]);
+    const [row] = await loadTargets(sql, [shard], [id]);
     lane.target = targetOf(row, sealer);
     return lane;
   };
