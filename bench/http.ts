@@ -2,7 +2,7 @@
  * What a user of the HTTP interface feels: a load in a process of its own, against the program as the README starts it. First
  * the processor time of a request and of a delivered event, with 64 requests at once; then the time from the moment when a request
  * is due until its response, or until the receiver has the event. `--external`: `serve` with a PostgreSQL beside it; `--apart`:
- * with delivery in another process; `--brief`: only the first part; `--profile`: where the server spends its time in the case
+ * with delivery in another process; `--processes 2`: with a supervisor; `--brief`: only the first part; `--profile`: where the server spends its time in the case
  * number `--case`.
  */
 import { until } from '../test/setup/until.ts';
@@ -18,7 +18,16 @@ import { startServer, type Layout, type RunningServer } from './setup/server.ts'
 import { quantile, spread, table } from './setup/table.ts';
 import { basic, redeemAll, refreshBody, seedClient, seedCodes, type Credentials } from './setup/token-seed.ts';
 
-const numbers = { rounds: 3, count: 10_000, connections: 64, stores: 100, grants: 500, seconds: 5, case: 1 };
+const numbers = {
+  rounds: 3,
+  count: 10_000,
+  connections: 64,
+  stores: 100,
+  grants: 500,
+  seconds: 5,
+  case: 1,
+  processes: 1,
+};
 const RATES = [50, 200, 1_000];
 const ARRAY = 100;
 const WARM_UP = 2;
@@ -84,7 +93,8 @@ await bench({ numbers, flags: ['external', 'apart', 'brief', 'profile'] }, async
   const external: Layout = options.apart ? 'apart' : 'external';
   const layout: Layout = options.external || options.apart ? external : 'embedded';
   const { folder, execArgv } = await profiling(defer);
-  const server: RunningServer = await startServer(defer, layout, options.profile ? { execArgv } : {});
+  const env = { PROCESSES: String(options.processes) };
+  const server: RunningServer = await startServer(defer, layout, options.profile ? { env, execArgv } : { env });
   const { origin, sql, secretKey } = server;
   const load = await startChild<HttpLoadProcess>(defer, import.meta.resolve('./setup/http-load-process.ts'));
   const receiver = await startChild<ReceiverProcess>(defer, import.meta.resolve('./setup/receiver-process.ts'));

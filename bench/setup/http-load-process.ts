@@ -124,7 +124,8 @@ const handlers = {
       resolve(loaded);
     };
     const timer = setInterval(() => {
-      const dueCount = Math.min(count, Math.floor(((performance.now() - startedAt) * perSecond) / 1_000));
+      // The first is due at once.
+      const dueCount = Math.min(count, 1 + Math.floor(((performance.now() - startedAt) * perSecond) / 1_000));
       for (; next < dueCount; next += 1) {
         const dueMs = (next * 1_000) / perSecond;
         const body = bodies[next % bodies.length]?.replace('"at":0', `"at":${startedMs + dueMs}`) ?? '';
