@@ -5,7 +5,6 @@ import type { Terminal } from '../../src/cli/terminal.ts';
 export function silentTerminal(given: Partial<Terminal> = {}): Terminal & { out: string[]; err: string[] } {
   const [out, err]: [string[], string[]] = [[], []];
   return {
-    env: {},
     cwd: '/',
     nodeVersion: '26.0.0',
     print: (text) => void out.push(text),
@@ -15,6 +14,8 @@ export function silentTerminal(given: Partial<Terminal> = {}): Terminal & { out:
     isRunning: () => false,
     untilStopSignal: () => new Promise(() => {}),
     ...given,
+    // A supervisor would start the program of this process again, which is that of the tests.
+    env: { PROCESSES: '1', ...given.env },
     out,
     err,
   };

@@ -84,7 +84,7 @@ async function traceOf(id: number) {
   const [row] = await sql<{ pending: number; done: number; attempts: number }[]>`
     select (select count(*) from delivery where id = ${id}) as pending,
       (select count(*) from delivery_done where id = ${id}) as done,
-      (select count(*) from attempt_log where delivery_id = ${id}) as attempts`;
+      (select count(*) from attempt_log where delivery_id = ${id} and outcome is not null) as attempts`;
   return { ...row };
 }
 
