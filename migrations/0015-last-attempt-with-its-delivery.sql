@@ -2,7 +2,7 @@
 -- end with their first attempt and therefore need one row instead of two. Rows of the version before have their last attempt in
 -- `attempt`, and a process of that version does not show the attempts that newer ones store here.
 --
--- Building the indexes reads delivery_done once; meanwhile ended deliveries wait to be recorded.
+-- Building the index reads delivery_done once; meanwhile ended deliveries wait to be recorded.
 alter table delivery_done
   add column date_started timestamptz,
   add column duration_ms integer,
@@ -10,10 +10,6 @@ alter table delivery_done
   add column response_code smallint,
   add column response_headers text,
   add column response_body text;
-
--- A delivery is always looked up with its webhook, so one index serves as key and as order of the list.
-alter table delivery_done drop constraint delivery_done_pkey, add primary key (shard, webhook_id, id);
-drop index delivery_done_webhook;
 
 -- For the log of a webhook. The planner uses it only where a statement says `date_started > '-infinity'`, and never to find a
 -- delivery by its id.

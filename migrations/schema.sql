@@ -197,7 +197,7 @@ create table delivery_done (
   response_code smallint,
   response_headers text,
   response_body text,
-  constraint delivery_done_pkey PRIMARY KEY (shard, webhook_id, id),
+  constraint delivery_done_pkey PRIMARY KEY (shard, id),
   constraint delivery_done_state_check CHECK ((state = ANY (ARRAY['successful'::text, 'failed'::text])))
 ) partition by RANGE (id);
 CREATE INDEX delivery_done_event ON ONLY public.delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
@@ -205,6 +205,7 @@ CREATE INDEX delivery_done_failed ON ONLY public.delivery_done USING btree (shar
 CREATE INDEX delivery_done_later ON ONLY public.delivery_done USING btree (shard, webhook_id, event_id) WHERE ((id >> 38) <> (event_id >> 38));
 CREATE INDEX delivery_done_retried ON ONLY public.delivery_done USING btree (shard, webhook_id, id) WHERE (attempts > 1);
 CREATE INDEX delivery_done_started ON ONLY public.delivery_done USING btree (shard, webhook_id, date_started DESC) WHERE (date_started > '-infinity'::timestamp with time zone);
+CREATE INDEX delivery_done_webhook ON ONLY public.delivery_done USING btree (shard, webhook_id, id DESC);
 
 create table delivery_suspect (
   shard smallint not null,

@@ -48,6 +48,14 @@ export async function startAudit(sql: Sql): Promise<void> {
     end $$;
     create trigger audit_each after insert on attempt referencing new table as written
       for each statement execute function audit_attempt();
+    create function audit_last_attempt() returns trigger language plpgsql as $$ begin
+      -- An older version migrates later, and has no column for the last attempt.
+      insert into audit_attempt
+      select audit_session(), webhook_id, event_id, attempts from written w where to_jsonb(w) ->> 'outcome' is not null;
+      return null;
+    end $$;
+    create trigger audit_last after insert on delivery_done referencing new table as written
+      for each statement execute function audit_last_attempt();
     create function audit_lease() returns trigger language plpgsql as $$ begin
       insert into audit_lease (shard, owner, fence, was, seen, at, session)
       values (new.shard, new.owner, new.fence, old.owner, pg_current_snapshot(), clock_timestamp(),
