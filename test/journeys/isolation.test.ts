@@ -88,8 +88,8 @@ test('after a take-over fast webhooks do not wait for new ones, however many of 
   const engine = await startEngine();
   const [hanging, healthy] = [await startReceiver(), await startReceiver()];
   hanging.answer(never);
-  // Found before the other, because they are older.
-  await addWebhooks(engine, hanging, 60);
+  // Older, and more than are filled at once, so that they are found and filled before the other.
+  await addWebhooks(engine, hanging, 300);
   await engine.sql`update webhook set is_active = false`;
   await engine.addWebhook(healthy.url);
   const first = await engine.startWorker(settings);

@@ -149,8 +149,9 @@ test('a worker whose session was ended beats at once with another one', async ()
   await holds(held, 256);
   const sessions = () => sql<{ pid: number }[]>`select backend_pid as pid from worker where id = 1`;
   const [before] = await sessions();
-  await sql`select pg_terminate_backend(${before?.pid ?? 0})`;
-  await until(sessions, ([after]) => after?.pid !== before?.pid);
+  if (before === undefined) throw new Error('The worker has no row');
+  await sql`select pg_terminate_backend(${before.pid})`;
+  await until(sessions, ([after]) => after !== undefined && after.pid !== before.pid);
   assert.equal(held.size, 256);
 });
 
