@@ -5,11 +5,9 @@
 import { countDays } from '#db/day-counts.ts';
 import { createMissing } from '#db/partitions.ts';
 import type { Sql } from '#db/pool.ts';
-import { createSealer } from '#db/seal.ts';
 import { emptyHistogram } from '#core/histogram.ts';
-import { dayOf, firstIdOfDay, idOf, shardOf, startOfDay } from '#core/ids.ts';
-import { insertWebhook, nextNumber } from '#webhooks/webhook-sql.ts';
-import { KEY } from '../../test/setup/engine.ts';
+import { dayOf, firstIdOfDay, shardOf, startOfDay } from '#core/ids.ts';
+import { addWebhook } from './seed.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -28,35 +26,9 @@ const RETRIED_PERCENT = 5;
 const PENDING = 2_000;
 
 async function addWebhooks(sql: Sql, storeId: number, count: number, secretKey: Buffer, now: Date): Promise<number[]> {
-  const sealer = createSealer(secretKey);
-  const shard = shardOf(storeId);
   const ids: number[] = [];
-  for (let n = 0; n < count; n += 1) {
-    const id = idOf(await nextNumber(sql), shard);
-    ids.push(id);
-    await insertWebhook(sql, {
-      shard,
-      id,
-      storeId,
-      client: null,
-      user: null,
-      name: `Webhook ${n}`,
-      format: 'json',
-      version: '2',
-      url: 'https://receiver.example.com/hooks',
-      query: null,
-      encryptionKey: sealer.seal(KEY, `webhook:${id}`),
-      requestSecrets: null,
-      eventResource: 'transaction',
-      events: ['transaction/created'],
-      isActive: true,
-      isHeld: false,
-      headers: {},
-      ratePerSecond: null,
-      retryProfile: 'hour',
-      now,
-    });
-  }
+  const shared = { storeId, url: 'https://receiver.example.com/hooks', event: 'transaction/created', now };
+  for (let n = 0; n < count; n += 1) ids.push(await addWebhook(sql, secretKey, { ...shared, name: `Webhook ${n}` }));
   return ids;
 }
 
@@ -128,7 +100,7 @@ export async function seedHistory(
     insert into webhook_hour (shard, webhook_id, hour, outcome, attempts, durations)
     select ${shard}, w, ${now}::timestamptz - h * interval '1 hour', 'delivered', 10, array_fill(1::bigint, array[${emptyHistogram().length}::int])
     from unnest(${ids}::bigint[]) as w, generate_series(0, 23) as h on conflict do nothing`;
-  await countDays(sql, { shards: [shard], now, first: today - days, limitMs: 600_000, nowMs: () => performance.now() });
+  await countDays(sql, { shards: [shard], now, first: today - days, mayContinue: () => true });
   await sql`vacuum analyze`;
   return ids;
 }

@@ -1,5 +1,6 @@
 /** Stores with a webhook each, and the events that are published to them. */
 import { randomBytes } from 'node:crypto';
+import type { ResourceType } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/document.ts';
 import { readShape } from '#catalog/shape.ts';
 import type { Sql } from '#db/pool.ts';
@@ -48,37 +49,47 @@ async function addStore(sql: Sql, n: number, now: Date): Promise<number> {
   return (await createStore(sql, { ...store, now })).id;
 }
 
+/** Adds an active webhook for one kind of event; returns its id. */
+export async function addWebhook(
+  sql: Sql,
+  secretKey: Buffer,
+  { storeId, name, url, event, now }: { storeId: number; name: string; url: string; event: string; now: Date },
+): Promise<number> {
+  const shard = shardOf(storeId);
+  const id = idOf(await nextNumber(sql), shard);
+  const [resource = ''] = event.split('/');
+  await insertWebhook(sql, {
+    shard,
+    id,
+    storeId,
+    client: null,
+    user: null,
+    name,
+    format: 'json',
+    version: '2',
+    url,
+    query: null,
+    encryptionKey: createSealer(secretKey).seal(KEY, `webhook:${id}`),
+    requestSecrets: null,
+    eventResource: resource as ResourceType,
+    events: [event],
+    isActive: true,
+    isHeld: false,
+    headers: {},
+    ratePerSecond: null,
+    retryProfile: 'hour',
+    now,
+  });
+  return id;
+}
+
 /** Makes a store an address, each with one webhook to it that matches every event; answers the stores' ids. */
 export async function seedStores(sql: Sql, urls: readonly string[], secretKey: Buffer): Promise<number[]> {
-  const sealer = createSealer(secretKey);
   const now = new Date();
   return Promise.all(
     urls.map(async (url, index) => {
       const storeId = await addStore(sql, index, now);
-      const shard = shardOf(storeId);
-      const id = idOf(await nextNumber(sql), shard);
-      await insertWebhook(sql, {
-        shard,
-        id,
-        storeId,
-        client: null,
-        user: null,
-        name: 'bench',
-        format: 'json',
-        version: '2',
-        url,
-        query: null,
-        encryptionKey: sealer.seal(KEY, `webhook:${id}`),
-        requestSecrets: null,
-        eventResource: TYPE,
-        events: [`${TYPE}/${ACTION}`],
-        isActive: true,
-        isHeld: false,
-        headers: {},
-        ratePerSecond: null,
-        retryProfile: 'hour',
-        now,
-      });
+      await addWebhook(sql, secretKey, { storeId, name: 'bench', url, event: `${TYPE}/${ACTION}`, now });
       return storeId;
     }),
   );
