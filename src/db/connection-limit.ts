@@ -17,7 +17,8 @@ export async function connectionsOfEach(
 ): Promise<number> {
   const [row] = await sql<{ allowed: number }[]>`
     select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as allowed`;
-  const allowed = row?.allowed ?? 0;
+  if (row === undefined) throw new Error('The database returned no limit of connections');
+  const { allowed } = row;
   const each = Math.min(wanted, Math.floor((allowed * SHARE) / processes) - others);
   if (each >= POOL_MIN) return each;
   throw new UnusableError(

@@ -1,6 +1,7 @@
 /**
  * Counts of the rows of a list by day, so that a list need not be counted for each page. A day of a shard is counted when it ended
- * two days ago and none of its deliveries is pending: no row of the day is added or deleted after that.
+ * two days ago and none of its deliveries is pending. No row of the day is added or deleted after that, unless the clock of a process
+ * is days behind.
  */
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import type { Queryable } from './pool.ts';
@@ -17,6 +18,9 @@ const LISTS_OF: Readonly<Record<'event' | 'delivery_done' | 'attempt', readonly 
 
 /** The first day that may be added to is yesterday: clocks differ, and a day's last batch commits on the next day. */
 const OPEN_DAYS = 2;
+
+/** The advisory lock of counting. */
+const LOCK = 7_209_004;
 
 export type DayCounts = {
   /** Rows with this id or a higher one are not counted yet. */
@@ -72,12 +76,16 @@ export async function deleteDayCounts(sql: Queryable, table: keyof typeof LISTS_
   await sql`delete from day_count where day = ${day} and list = any(${LISTS_OF[table]}::text[])`;
 }
 
-/** Returns whether the day of the shard is counted now: it is not while one of its deliveries is pending. */
+/**
+ * Returns whether the day of the shard is counted now. It is not while one of its deliveries is pending, or while another process
+ * counts.
+ */
 async function countDay(sql: Queryable, shard: number, day: number): Promise<boolean> {
   const [from, to] = [firstIdOfDay(day), firstIdOfDay(day + 1)];
   const { count } = await sql`
     with ended as materialized (
       select where not exists (select from delivery where shard = ${shard} and id >= ${from} and id < ${to})
+        and pg_try_advisory_xact_lock(${LOCK})
     ), counted as (
       select 'delivery' as list, webhook_id as owner_id, count(*) as rows from delivery_done
       where shard = ${shard} and id >= ${from} and id < ${to} group by webhook_id
@@ -99,22 +107,34 @@ async function countDay(sql: Queryable, shard: number, day: number): Promise<boo
   return count > 0;
 }
 
-type CountedDays = { shards: readonly number[]; now: Date; first: number; limitMs: number; nowMs: () => number };
-
 /**
- * Counts the days that have ended since, in one statement for a day of a shard, for at most `limitMs`. `first` is the first day
+ * Counts the days that have ended since, one day of a shard per statement, while `mayContinue` returns true. `first` is the first day
  * with partitions.
  */
-export async function countDays(sql: Queryable, { shards, now, first, limitMs, nowMs }: CountedDays): Promise<void> {
+export async function countDays(
+  sql: Queryable,
+  {
+    shards,
+    first,
+    now,
+    mayContinue,
+  }: {
+    shards: readonly number[];
+    first: number;
+    now: Date;
+    mayContinue: () => boolean;
+  },
+): Promise<void> {
   const [clock] = await sql<{ at: Date }[]>`select clock_timestamp() as at`;
-  const last = Math.min(dayOf(now), dayOf(clock?.at ?? now)) - OPEN_DAYS;
+  if (clock === undefined) throw new Error('The database returned no time');
+  const last = Math.min(dayOf(now), dayOf(clock.at)) - OPEN_DAYS;
   const rows = await sql<{ shard: number; through: number }[]>`
     select shard, max(day) as through from day_count where owner_id = 0 and list = 'delivery' group by shard`;
   const counted = new Map(rows.map(({ shard, through }) => [shard, through]));
-  const endMs = nowMs() + limitMs;
   for (const shard of shards) {
-    for (let day = Math.max(first, (counted.get(shard) ?? -1) + 1); day <= last; day += 1) {
-      if (nowMs() > endMs) return;
+    const next = (counted.get(shard) ?? -1) + 1;
+    for (let day = Math.max(first, next); day <= last; day += 1) {
+      if (!mayContinue()) return;
       // Later days wait for this one, so that one day separates counted rows from others.
       if (!(await countDay(sql, shard, day))) break;
     }

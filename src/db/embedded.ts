@@ -76,7 +76,7 @@ export async function startEmbedded(options: {
   connectionsMax?: number;
   log?: Log;
 }): Promise<Embedded> {
-  const { dataDir, durable = true, connectionsMax = 0, log } = options;
+  const { dataDir, durable = true, connectionsMax, log } = options;
   const found = await findPackage();
   await finishMove(dataDir);
   const { home, account } = await reachableHome(dataDir, await takeOverHome(await openHome(dataDir, log), log), log);

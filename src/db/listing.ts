@@ -101,6 +101,13 @@ export function idsWithin(filters: readonly Filter[], property: string): { from:
   return { from: firstIdOfDay(first), to: firstIdOfDay(Math.max(first, last + 1)) };
 }
 
+/** Returns the `total` of a statement that counts. */
+export function totalOf(rows: readonly { total: number }[]): number {
+  const [row] = rows;
+  if (row === undefined) throw new Error('A count returned no row');
+  return row.total;
+}
+
 /**
  * Reads a page from the end of the list that is nearer, because PostgreSQL reads and skips all rows before an offset. `order` is
  * the order of the list if the request has none; ids must break its ties, so that the opposite order is defined too.

@@ -3,7 +3,6 @@ import { SHARDS } from '#core/ids.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { withAdvisoryLock } from './advisory-lock.ts';
 import { countDays } from './day-counts.ts';
 import { firstDay, isLockUnavailable, maintainPartitions } from './partitions.ts';
 import type { Sql } from './pool.ts';
@@ -11,8 +10,6 @@ import type { Sql } from './pool.ts';
 /** Short, so that a computer that was suspended for days soon has the tables of the day; a check is one look-up. */
 const PARTITION_CHECK_MS = 60_000;
 const PARTITION_DAYS_AHEAD = 3;
-/** The advisory lock of counting; a process that does not get it leaves the counting to the other. */
-const COUNT_LOCK = 7_209_004;
 const COUNT_LIMIT_MS = 20_000;
 const ALL_SHARDS: readonly number[] = Array.from({ length: SHARDS }, (_, shard) => shard);
 
@@ -24,28 +21,26 @@ export async function keepPartitions(deps: {
   retentionDays: number;
 }): Promise<Running> {
   const { direct, clock, log, retentionDays } = deps;
+  let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
   const run = () => maintainPartitions(direct, { now: clock.now(), retentionDays, daysAhead: PARTITION_DAYS_AHEAD });
   const count = async (): Promise<void> => {
     const first = await firstDay(direct);
-    if (first === undefined) return;
-    const times = { shards: ALL_SHARDS, now: clock.now(), limitMs: COUNT_LIMIT_MS, nowMs: () => clock.monotonicMs() };
-    await withAdvisoryLock(direct, COUNT_LOCK, () => countDays(direct, { first, ...times }));
+    const endMs = clock.monotonicMs() + COUNT_LIMIT_MS;
+    const mayContinue = () => !isStopped && clock.monotonicMs() < endMs;
+    if (first !== undefined) await countDays(direct, { shards: ALL_SHARDS, first, now: clock.now(), mayContinue });
   };
-  let timer: NodeJS.Timeout | undefined;
-  let isStopped = false;
-  const schedule = (afterMs: number): void => {
-    if (isStopped) return;
-    timer = setTimeout(
-      () =>
-        void run()
-          .then(count)
-          .then(() => schedule(PARTITION_CHECK_MS), failed),
-      afterMs,
-    );
+  const check = async (): Promise<void> => {
+    await run();
+    await count();
+    schedule(PARTITION_CHECK_MS);
   };
   const failed = (error: unknown): void => {
     log.error({ err: error }, 'partition maintenance failed; retrying');
     schedule(PARTITION_CHECK_MS);
+  };
+  const schedule = (afterMs: number): void => {
+    if (!isStopped) timer = setTimeout(() => void check().catch(failed), afterMs);
   };
   try {
     await run();

@@ -56,7 +56,8 @@ const OLDEST_MAJOR = 15;
 /**
  * Every statement can use an index. Sequential scans are off because a plan made while a table was small is kept until statistics
  * are collected, a minute in which 100,000 rows may arrive; JIT is off because it would treat the penalised scans as expensive.
- * A search may not take the second core with parallel workers. Without generic plans, a publish of one event takes twice as long, as it does behind a pooler.
+ * Parallel workers are off because one search would use the cores of all other statements. Without generic plans, a publish of one
+ * event takes twice as long, as it does behind a pooler.
  */
 const PLANNING = {
   enable_seqscan: 'off',

@@ -102,13 +102,12 @@ export async function startPostmaster(options: {
   logFile: string;
   durable: boolean;
   /** How many connections Halcyon may open. */
-  connectionsMax?: number;
+  connectionsMax?: number | undefined;
 }): Promise<Postmaster> {
-  const { binaries, account, data, socketDirectory, logFile, durable } = options;
-  const connections = { max_connections: String(Math.max(CONNECTIONS_MIN, options.connectionsMax ?? 0)) };
+  const { binaries, account, data, socketDirectory, logFile, durable, connectionsMax = CONNECTIONS_MIN } = options;
   const settings = {
     ...SETTINGS,
-    ...connections,
+    max_connections: String(Math.max(CONNECTIONS_MIN, connectionsMax)),
     unix_socket_directories: socketDirectory,
     ...(durable ? {} : NOT_DURABLE),
   };

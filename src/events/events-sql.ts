@@ -1,6 +1,6 @@
 import type { ResourceType } from '#catalog/catalog.ts';
 import { countedRows, locate, readDayCounts } from '#db/day-counts.ts';
-import { atLeast, idsWithin, narrowed, ordered, paged, readPage, type Columns } from '#db/listing.ts';
+import { atLeast, idsWithin, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/listing.ts';
 import { EVENT_BLOCK } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
@@ -108,11 +108,13 @@ export async function listEvents(
   if (found === undefined) return undefined;
   const counts = await readDayCounts(sql, { shard, ownerId: storeId, list: 'event' });
   const isWhole = filters.length === 0;
-  const [row] = await sql<{ total: number }[]>`
+  const listed = totalOf(
+    await sql`
     select count(*) as total from event e
     where e.shard = ${shard} and e.store_id = ${storeId} ${isWhole ? sql`and e.id >= ${counts.openFrom}` : within(sql, filters)}
-      ${narrowed(sql, filters, filterColumns(sql))}`;
-  const total = (row?.total ?? 0) + (isWhole ? countedRows(counts) : 0);
+      ${narrowed(sql, filters, filterColumns(sql))}`,
+  );
+  const total = isWhole ? listed + countedRows(counts) : listed;
   const start = isWhole && order.length === 0 ? locate(counts, total, offset) : undefined;
   const rows =
     start === undefined

@@ -202,8 +202,7 @@ async function compare(world: World, asked: Listing): Promise<void> {
   );
 }
 
-const count = () =>
-  countDays(sql, { now: new Date(), first: FIRST, limitMs: 60_000, nowMs: () => performance.now(), shards: [SHARD] });
+const count = () => countDays(sql, { shards: [SHARD], first: FIRST, now: new Date(), mayContinue: () => true });
 
 test('pages, totals and filters are those of a model, before and after the ended days are counted', async () => {
   const requests = array(request, { minLength: 4, maxLength: 4 });
