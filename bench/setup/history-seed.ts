@@ -96,6 +96,17 @@ export async function seedHistory(
         select ${shard}, ${first}::bigint + (n + ${deliveries}::int)::bigint * 256 + ${shard}, ${storeId}, ${ids[0] ?? 0}, 0,
           ${first}::bigint + n::bigint * 256 + ${shard}, ${new Date(now.getTime() + 3_600_000)} from generate_series(1, ${Math.min(PENDING, count)}::int) as n`;
   }
+  // The chain of the events of each resource.
+  await sql`
+    update event e set previous_id = b.previous_id
+    from (
+      select id, lag(id) over (partition by resource_type, resource_id order by id) as previous_id from event where shard = ${shard}
+    ) b
+    where e.shard = ${shard} and e.id = b.id and b.previous_id is not null`;
+  await sql`
+    update resource r set event_id = h.id, head_event_id = h.id
+    from (select resource_type, resource_id, max(id) as id from event where shard = ${shard} group by 1, 2) h
+    where r.shard = ${shard} and r.store_id = ${storeId} and r.type = h.resource_type and r.id = h.resource_id`;
   await sql`
     insert into webhook_hour (shard, webhook_id, hour, outcome, attempts, durations)
     select ${shard}, w, ${now}::timestamptz - h * interval '1 hour', 'delivered', 10, array_fill(1::bigint, array[${emptyHistogram().length}::int])

@@ -6,6 +6,7 @@ import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Filter, Listing } from '#core/listing.ts';
 import type { EVENT_PROPERTIES } from './document.ts';
+import { findEventsOfResource } from './resource-events-sql.ts';
 
 /** An event without its payload. */
 export type ListedEvent = {
@@ -66,12 +67,12 @@ const NEWEST_FIRST = { property: 'date_created', descending: true };
 
 type Store = { shard: number; storeId: number };
 
-/** The rows of one page; only those with ids before `before`. */
+/** The rows of one page; only those with ids before `before`, and among `ids`. */
 async function readEvents(
   sql: Queryable,
   { shard, storeId }: Store,
   { filters, order, offset, limit }: Listing,
-  before = Number.MAX_SAFE_INTEGER,
+  { before = Number.MAX_SAFE_INTEGER, ids }: { before?: number; ids?: readonly number[] | undefined } = {},
 ): Promise<ListedEvent[]> {
   const columns = filterColumns(sql);
   const orderBy = sql`order by ${ordered(sql, order, columns, [sql`e.id`])}`;
@@ -83,14 +84,15 @@ async function readEvents(
     with near as not materialized (
       select e.id, e.resource_type, e.resource_id, e.action, e.version, e.time_zone, e.date_created
       from event e
-      where e.shard = ${shard} and e.store_id = ${storeId} and e.id < ${before} ${within(sql, filters)}
+      where e.shard = ${shard} and e.store_id = ${storeId} and e.id < ${before} ${within(sql, filters, ids)}
         ${narrowed(sql, filters, columns)} ${nearest}
     )
     select ${selectedColumns(sql)} from near e ${orderBy} ${paged(sql, { offset, limit })}`;
 }
 
 /** A range of dates is a range of ids. */
-function within(sql: Queryable, filters: readonly Filter[]) {
+function within(sql: Queryable, filters: readonly Filter[], ids: readonly number[] | undefined) {
+  if (ids !== undefined) return sql`and e.id = any(${ids}::bigint[])`;
   const range = idsWithin(filters, 'date_created');
   return range === undefined ? sql`` : sql`and e.id >= ${range.from} and e.id < ${range.to}`;
 }
@@ -102,23 +104,30 @@ export async function listEvents(
   listing: Listing,
 ): Promise<{ rows: ListedEvent[]; total: number; timeZone: string } | undefined> {
   const { shard, storeId } = store;
-  const { filters, order, offset } = listing;
   const [found] = await sql<{ timeZone: string }[]>`
     select time_zone as "timeZone" from store where shard = ${shard} and id = ${storeId}`;
   if (found === undefined) return undefined;
+  const ofResource = await findEventsOfResource(sql, store, listing.filters);
+  const ids = ofResource?.ids;
+  const asked = { ...listing, filters: ofResource?.others ?? listing.filters };
   const counts = await readDayCounts(sql, { shard, ownerId: storeId, list: 'event' });
-  const isWhole = filters.length === 0;
+  const isWhole = listing.filters.length === 0;
+  const range = isWhole ? sql`and e.id >= ${counts.openFrom}` : within(sql, asked.filters, ids);
   const listed = totalOf(
     await sql`
     select count(*) as total from event e
-    where e.shard = ${shard} and e.store_id = ${storeId} ${isWhole ? sql`and e.id >= ${counts.openFrom}` : within(sql, filters)}
-      ${narrowed(sql, filters, filterColumns(sql))}`,
+    where e.shard = ${shard} and e.store_id = ${storeId} ${range} ${narrowed(sql, asked.filters, filterColumns(sql))}`,
   );
   const total = isWhole ? listed + countedRows(counts) : listed;
-  const start = isWhole && order.length === 0 ? locate(counts, total, offset) : undefined;
+  const start = isWhole && listing.order.length === 0 ? locate(counts, total, listing.offset) : undefined;
   const rows =
     start === undefined
-      ? await readPage(listing, NEWEST_FIRST, total, (page) => readEvents(sql, store, page))
-      : await readEvents(sql, store, { ...listing, order: [NEWEST_FIRST], offset: start.offset }, start.before);
+      ? await readPage(asked, NEWEST_FIRST, total, (page) => readEvents(sql, store, page, { ids }))
+      : await readEvents(
+          sql,
+          store,
+          { ...listing, order: [NEWEST_FIRST], offset: start.offset },
+          { before: start.before },
+        );
   return { rows, total, timeZone: found.timeZone };
 }

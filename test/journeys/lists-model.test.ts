@@ -22,12 +22,14 @@ import { countDays } from '#db/day-counts.ts';
 import { createMissing, maintainPartitions } from '#db/partitions.ts';
 import { openPool } from '#db/pool.ts';
 import { listEvents } from '#events/events-sql.ts';
+import { SAMPLE_ID } from '#events/publish/sample.ts';
 import { dailyIdOf, dayOf, firstIdOfDay, startOfDay } from '#core/ids.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
 import { listAttempts, listDeliveries, type Owner } from '#webhooks/history/history-sql.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const RUNS = 60;
+const SAMPLE = String(SAMPLE_ID);
 const DAYS = 6;
 const [SHARD, STORE, WEBHOOK, OTHER] = [7, 256 + 7, 512 + 7, 768 + 7];
 const TODAY = dayOf(new Date());
@@ -46,14 +48,18 @@ type Delivery = {
   webhookId: number;
   status: 'pending' | 'successful' | 'failed';
   attempts: number;
+  resource: string;
   at: Date;
 };
-type Attempt = { id: number; n: number; webhookId: number; at: Date };
-type World = { events: { id: number; at: Date }[]; deliveries: Delivery[]; attempts: Attempt[] };
+type Attempt = { id: number; n: number; webhookId: number; resource: string; at: Date };
+type World = { events: { id: number; resource: string; at: Date }[]; deliveries: Delivery[]; attempts: Attempt[] };
 
 /** One event with its deliveries. `lateDays`: days after the event on which its second delivery is made, as by a resend. */
 const publishedEvent = record({
   day: nat(DAYS - 1),
+  // A test delivery's event belongs to no resource.
+  resource: constantFrom('A', 'B', '1234', SAMPLE),
+  isErasedAfter: constantFrom(false, false, false, true),
   deliveries: array(
     record({
       isOther: boolean(),
@@ -78,6 +84,11 @@ const anyFilter: Arbitrary<Filter> = oneof(
       }) as const,
   ),
 );
+const isValue = (property: string, value: string): Filter => ({ property, operator: 'is', value });
+const ofResource: Arbitrary<Filter[]> = oneof(
+  constantFrom('A', 'B', '1234', SAMPLE, 'none').map((id) => [isValue('resource_id', id)]),
+  constantFrom('A', 'B').map((id) => [isValue('resource_id', id), isValue('resource_type', 'transaction')]),
+);
 const anyOrder: Arbitrary<readonly Order[]> = oneof(
   constant([]),
   tuple(constantFrom('id', 'date_created', 'attempts'), boolean()).map(([property, descending]) => [
@@ -85,25 +96,24 @@ const anyOrder: Arbitrary<readonly Order[]> = oneof(
   ]),
 );
 const request = record({
-  filters: array(anyFilter, { maxLength: 2 }),
+  filters: tuple(oneof(constant([]), ofResource), array(anyFilter, { maxLength: 2 })).map((filters) => filters.flat()),
   order: anyOrder,
   offset: nat(25),
   limit: integer({ min: 1, max: 7 }),
 });
 
-async function fill(made: readonly (typeof publishedEvent extends Arbitrary<infer T> ? T : never)[]): Promise<World> {
-  for (const table of ['event', 'delivery', 'delivery_done', 'attempt', 'day_count'])
+async function fill(made: readonly PublishedEvent[]): Promise<World> {
+  for (const table of ['event', 'delivery', 'delivery_done', 'attempt', 'day_count', 'resource', 'erased_resource'])
     await sql`delete from ${sql(table)}`;
   const world: World = { events: [], deliveries: [], attempts: [] };
   let n = 0;
-  for (const { day, deliveries } of made.toSorted((a, b) => a.day - b.day)) {
+  for (const { day, resource, isErasedAfter, deliveries } of made.toSorted((a, b) => a.day - b.day)) {
     const number = (n += 1);
     const id = dailyIdOf(FIRST + day, number, SHARD);
     const at = new Date(startOfDay(FIRST + day).getTime() + number * 60_000);
-    world.events.push({ id, at });
-    await sql`
-      insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url, date_created, body)
-      values (${SHARD}, ${id}, ${STORE}, 'transaction', 'T', 'created', 1, 1, 'UTC', '', ${at}, '{}')`;
+    world.events.push({ id, resource, at });
+    await publish({ id, resource, at });
+    if (isErasedAfter) await erase(resource);
     for (const { isOther, status, attempts, lateDays } of deliveries) {
       const delivery = {
         id: dailyIdOf(Math.min(TODAY, FIRST + day + lateDays), (n += 1), SHARD),
@@ -111,6 +121,7 @@ async function fill(made: readonly (typeof publishedEvent extends Arbitrary<infe
         webhookId: isOther ? OTHER : WEBHOOK,
         status,
         attempts,
+        resource,
         at,
       };
       world.deliveries.push(delivery);
@@ -120,12 +131,39 @@ async function fill(made: readonly (typeof publishedEvent extends Arbitrary<infe
   return world;
 }
 
+/** Writes the event as a publish does, as the head of the chain of its resource, or as a sample, which is in no chain. */
+async function publish({ id, resource, at }: World['events'][number]): Promise<void> {
+  // Publishers may use the id of samples.
+  const isSample = resource === SAMPLE && at.getUTCMinutes() % 2 === 0;
+  const [previous] = isSample
+    ? []
+    : await sql<{ id: number | null }[]>`
+        insert into resource as r (shard, store_id, type, id, version, modified_at, event_id, head_event_id, time_zone, base_url, body)
+        values (${SHARD}, ${STORE}, 'transaction', ${resource}, 1, ${at}, ${id}, ${id}, 'UTC', '', '{}')
+        on conflict (shard, store_id, type, id) do update set head_event_id = ${id}, superseded_event_id = r.head_event_id
+        returning superseded_event_id as id`;
+  await sql`
+    insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone, base_url,
+      date_created, body)
+    values (${SHARD}, ${id}, ${STORE}, 'transaction', ${resource}, 'created', 1, 1, ${previous?.id ?? null}, 'UTC', '', ${at}, '{}')`;
+}
+
+async function erase(resource: string): Promise<void> {
+  await sql`
+    with gone as (delete from resource where id = ${resource} returning version)
+    insert into erased_resource (shard, store_id, type, id, version)
+    select ${SHARD}, ${STORE}, 'transaction', ${resource}, version from gone on conflict do nothing`;
+}
+
 /** With the last attempt in the row of the delivery, unless an older version ended it: then all are in `attempt`. */
-async function insert({ id, eventId, webhookId, status, attempts, at }: Delivery, world: World): Promise<void> {
+async function insert(
+  { id, eventId, webhookId, status, attempts, resource, at }: Delivery,
+  world: World,
+): Promise<void> {
   const isOld = id % 3 === 0;
   const timeOf = (n: number) => new Date(at.getTime() + (id % 1_000) + n * 1_000);
   for (let n = 1; n <= attempts; n += 1) {
-    world.attempts.push({ id, n, webhookId, at: timeOf(n) });
+    world.attempts.push({ id, n, webhookId, resource, at: timeOf(n) });
     if (status === 'pending' || isOld || n < attempts)
       await sql`
         insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome)
@@ -145,8 +183,10 @@ async function insert({ id, eventId, webhookId, status, attempts, at }: Delivery
 
 const matches =
   (filters: readonly Filter[]) =>
-  (row: { status?: string; attempts?: number; at: Date }): boolean =>
+  (row: { status?: string; attempts?: number; resource: string; at: Date }): boolean =>
     filters.every(({ property, operator, value }) => {
+      if (property === 'resource_id') return row.resource === value;
+      if (property === 'resource_type') return value === 'transaction';
       if (property === 'status') return row.status === value;
       if (property === 'attempts') return (row.attempts ?? 0) > Number(value);
       // Dates are compared to the second.
@@ -154,7 +194,7 @@ const matches =
       return operator === 'greaterthan' ? second > limit : second < limit;
     });
 
-type Sorted = { id: number; attempts?: number; n?: number; at: Date };
+type Sorted = { id: number; attempts?: number; n?: number; resource: string; at: Date };
 
 function pageOf<Row extends Sorted>(
   rows: readonly Row[],
@@ -181,7 +221,7 @@ async function compare(world: World, asked: Listing): Promise<void> {
     { total: deliveries.total, ids: deliveries.rows.map(({ id }) => id) },
     { total: expected.total, ids: expected.rows.map(({ id }) => id) },
   );
-  const ofDates = asked.filters.filter(({ property }) => property === 'date_created');
+  const ofDates = asked.filters.filter(({ property }) => property !== 'status' && property !== 'attempts');
   const byDate = { property: 'date_created', descending: true };
   const dated = {
     ...asked,
@@ -202,6 +242,13 @@ async function compare(world: World, asked: Listing): Promise<void> {
   );
 }
 
+type PublishedEvent = typeof publishedEvent extends Arbitrary<infer T> ? T : never;
+const eventOf = (day: number, delivery: PublishedEvent['deliveries'][number]): PublishedEvent => ({
+  day,
+  resource: 'A',
+  isErasedAfter: false,
+  deliveries: [delivery],
+});
 const count = () => countDays(sql, { shards: [SHARD], first: FIRST, now: new Date(), mayContinue: () => true });
 
 test('pages, totals and filters are those of a model, before and after the ended days are counted', async () => {
@@ -217,12 +264,22 @@ test('pages, totals and filters are those of a model, before and after the ended
   );
 });
 
+test('events of test deliveries are found beside those of a resource that has the id of samples', async () => {
+  const published = { day: 0, resource: SAMPLE, isErasedAfter: false, deliveries: [] };
+  await fill([published, published]);
+  const [resource] = await sql<{ rows: number }[]>`select count(*) as rows from resource`;
+  assert.equal(resource?.rows, 1);
+  const filters = [isValue('resource_id', SAMPLE)];
+  const found = await listEvents(sql, { shard: SHARD, storeId: STORE }, { filters, order: [], offset: 0, limit: 9 });
+  assert.equal(found?.total, 2);
+});
+
 test('a day with a pending delivery, and the days after it, are counted when the delivery has ended', async () => {
   const successful = { isOther: false, status: 'successful', attempts: 1, lateDays: 0 } as const;
   const world = await fill([
-    { day: 0, deliveries: [successful] },
-    { day: 1, deliveries: [{ ...successful, status: 'pending' }] },
-    { day: 2, deliveries: [successful] },
+    eventOf(0, successful),
+    eventOf(1, { ...successful, status: 'pending' }),
+    eventOf(2, successful),
   ]);
   const counted = async () => {
     const rows = await sql<{ day: number }[]>`
@@ -245,7 +302,7 @@ test('a day with a pending delivery, and the days after it, are counted when the
 
 test('the last two days are never counted', async () => {
   const successful = { isOther: false, status: 'successful', attempts: 1, lateDays: 0 } as const;
-  await fill([DAYS - 3, DAYS - 2, DAYS - 1].map((day) => ({ day, deliveries: [successful] })));
+  await fill([DAYS - 3, DAYS - 2, DAYS - 1].map((day) => eventOf(day, successful)));
   await count();
   const rows = await sql<{ day: number }[]>`select distinct day from day_count where owner_id > 0`;
   assert.deepEqual(
@@ -256,7 +313,7 @@ test('the last two days are never counted', async () => {
 
 test('the counts of a day are deleted with its partitions', async () => {
   const successful = { isOther: false, status: 'successful', attempts: 1, lateDays: 0 } as const;
-  await fill([0, 1, 2].map((day) => ({ day, deliveries: [successful] })));
+  await fill([0, 1, 2].map((day) => eventOf(day, successful)));
   await count();
   await sql`select setval(${`event_n_d${TODAY}`}::regclass, 256)`;
   const retentionDays = TODAY - FIRST - 2;

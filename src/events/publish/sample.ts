@@ -11,7 +11,7 @@ import { nextNonce, numberAt } from './rows.ts';
 import { insertPullSample, insertSample } from './sample-sql.ts';
 
 /** Id of sample resources whose ids publishers assign: unlikely in real data, and below 2^32. */
-const SAMPLE_ID = 999_999_999;
+export const SAMPLE_ID = 999_999_999;
 
 export type SampleEvent = FrozenEvent & { storeId: number; timeZone: string; dateCreated: Date };
 

@@ -3,6 +3,8 @@ import type { ResourceType } from '#catalog/catalog.ts';
 import { countedRows, locate, readDayCounts, type DayCounts } from '#db/day-counts.ts';
 import { atLeast, idsWithin, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
+import { findEventsOfResource, type ResourceEvents } from '#events/resource-events-sql.ts';
+import { dayOfId, firstIdOfDay } from '#core/ids.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
 import type { LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
 
@@ -141,7 +143,8 @@ const isRetried = ({ property, operator, value }: Filter): boolean =>
  * range of dates is a range of ids, a day wider at both ends: of deliveries of the day of their event (`id >> 38` is the day of an
  * id), and of later ones, which have an index of their own.
  */
-function partsFor(sql: Queryable, owner: Owner, filters: readonly Filter[]): Part[] {
+function partsFor(sql: Queryable, owner: Owner, filters: readonly Filter[], ofResource?: ResourceEvents): Part[] {
+  if (ofResource !== undefined) return partsOfEvents(sql, owner, ofResource);
   const state = requiredState(filters);
   const failed = state === 'failed' ? sql`and d.state = 'failed'` : sql``;
   const retried = filters.some(isRetried) ? sql`and d.attempts > 1` : sql``;
@@ -160,6 +163,17 @@ function partsFor(sql: Queryable, owner: Owner, filters: readonly Filter[]): Par
   ];
 }
 
+/** No delivery is older than its event, so partitions before the oldest event are not read. */
+function partsOfEvents(sql: Queryable, owner: Owner, { ids, others }: ResourceEvents): Part[] {
+  const oldest = ids.reduce((least, id) => Math.min(least, id), Number.MAX_SAFE_INTEGER);
+  const pending = pendingPart(sql, owner, others);
+  const among = sql`and d.event_id = any(${ids}::bigint[])`;
+  return [
+    { ...pending, within: sql`${pending.within} ${among}` },
+    endedPart(sql, sql`${among} and d.id >= ${firstIdOfDay(dayOfId(oldest))}`, others),
+  ];
+}
+
 const NEWEST_FIRST = { property: 'id', descending: true };
 
 /** Returns a page of deliveries, newest first by default, and their total. */
@@ -168,16 +182,22 @@ export async function listDeliveries(
   owner: Owner,
   listing: Listing,
 ): Promise<{ rows: DeliveryRow[]; total: number }> {
-  const { filters, order, offset } = listing;
+  const { order, offset } = listing;
+  const ofResource = await findEventsOfResource(sql, owner, listing.filters);
+  const filters = ofResource?.others ?? listing.filters;
+  const parts = partsFor(sql, owner, filters, ofResource);
   const counts = await readDayCounts(sql, { shard: owner.shard, ownerId: owner.id, list: 'delivery' });
-  const total = await countDeliveries(sql, owner, filters, counts);
-  const isWhole = filters.length === 0 && order.length === 0;
+  const total =
+    ofResource === undefined
+      ? await countDeliveries(sql, owner, filters, counts)
+      : await countParts(sql, owner, parts, filters);
+  const isWhole = listing.filters.length === 0 && order.length === 0;
   const start = isWhole ? locate(counts, total, offset) : undefined;
   if (start === undefined)
     return {
       total,
-      rows: await readPage(listing, NEWEST_FIRST, total, (page) =>
-        readDeliveries(sql, owner, page, partsFor(sql, owner, filters)),
+      rows: await readPage({ ...listing, filters }, NEWEST_FIRST, total, (page) =>
+        readDeliveries(sql, owner, page, parts),
       ),
     };
   const page = { ...listing, order: [NEWEST_FIRST], offset: start.offset };
@@ -226,6 +246,20 @@ async function readDeliveries(
     from page d ${withEvent(sql, owner)} ${withLastAttempt(sql, owner)} ${sorted}`;
 }
 
+async function countParts(
+  sql: Queryable,
+  owner: Owner,
+  parts: readonly Part[],
+  filters: readonly Filter[],
+): Promise<number> {
+  const each = parts.map(
+    ({ table, columns, within, narrowing }) => sql`(
+      select count(*) from ${table} d ${eventFor(sql, owner, STATUS_BY_EVENT, filters)}
+      where ${ownedBy(sql, owner)} ${within} ${narrowed(sql, narrowing, columns)})`,
+  );
+  return totalOf(await sql`select ${each.reduce((before, one) => sql`${before} + ${one}`)} as total`);
+}
+
 /** Counts ended deliveries by day, and the deliveries that succeeded as those that did not fail. */
 async function countDeliveries(
   sql: Queryable,
@@ -233,14 +267,7 @@ async function countDeliveries(
   filters: readonly Filter[],
   counts: DayCounts,
 ): Promise<number> {
-  const count = async (parts: readonly Part[], wanted: readonly Filter[]): Promise<number> => {
-    const each = parts.map(
-      ({ table, columns, within, narrowing }) => sql`(
-        select count(*) from ${table} d ${eventFor(sql, owner, STATUS_BY_EVENT, wanted)}
-        where ${ownedBy(sql, owner)} ${within} ${narrowed(sql, narrowing, columns)})`,
-    );
-    return totalOf(await sql`select ${each.reduce((before, one) => sql`${before} + ${one}`)} as total`);
-  };
+  const count = (parts: readonly Part[], wanted: readonly Filter[]) => countParts(sql, owner, parts, wanted);
   const isByState = filters.length === 1 && requiredState(filters) === 'successful';
   if (filters.length > 0 && !isByState) return count(partsFor(sql, owner, filters), filters);
   const open = endedPart(sql, sql`and d.id >= ${counts.openFrom}`);
