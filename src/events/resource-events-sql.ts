@@ -24,7 +24,8 @@ export type ResourceEvents = { ids: readonly number[]; others: readonly Filter[]
 /**
  * Returns the events of the resource that the filters name by `resource_id`, with or without `resource_type`. Returns undefined if
  * they name none, or if a chain may lack some of its events: samples of test deliveries are in no chain, an erasure begins a new
- * one, and a resource that does not exist has none.
+ * one, and a resource that does not exist has none. Events whose successor has an id of an earlier day, because the clocks of
+ * processes differ, are missing from the day on which retention drops the successor until they are dropped, too.
  */
 export async function findEventsOfResource(
   sql: Queryable,
