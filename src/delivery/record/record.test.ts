@@ -20,6 +20,17 @@ let next = 1;
 const { sql } = await testDatabase();
 await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
 
+// PostgreSQL refuses attempts that begin to be recorded with these durations, and responses that contain this text.
+// Before the first test: a test runs while the rest of the file is evaluated, and a trigger waits for its locks.
+await sql.unsafe(`
+  create function refuse() returns trigger language plpgsql as $$ begin raise exception 'refused by the test'; end $$;
+  create function fail() returns trigger language plpgsql as $$ begin raise 'invalid page' using errcode = 'XX001'; end $$`);
+for (const table of ['attempt', 'delivery_done'])
+  await sql.unsafe(`
+    create trigger refuse_answers before insert on ${table} for each row when (new.response_body = 'poison') execute function refuse();
+    create trigger fail_attempts before insert on ${table} for each row when (new.duration_ms = 777) execute function fail();
+    create trigger refuse_attempts before insert on ${table} for each row when (new.duration_ms = 666) execute function refuse()`);
+
 /** Owns the shard for this many checks of its fencing token: a batch that cannot be written is retried meanwhile. */
 const LOOKS = 24;
 
@@ -244,16 +255,6 @@ test('an end without an attempt, and an internal fault, leave no attempt row', a
   assert.deepEqual(await traceOf(unsent.id), { pending: 0, done: 1, attempts: 0 });
   assert.deepEqual(await traceOf(retried.id), { pending: 1, done: 0, attempts: 0 });
 });
-
-/** PostgreSQL refuses attempts that begin to be recorded with this duration, and responses that contain this text. */
-await sql.unsafe(`
-  create function refuse() returns trigger language plpgsql as $$ begin raise exception 'refused by the test'; end $$;
-  create function fail() returns trigger language plpgsql as $$ begin raise 'invalid page' using errcode = 'XX001'; end $$`);
-for (const table of ['attempt', 'delivery_done'])
-  await sql.unsafe(`
-    create trigger refuse_answers before insert on ${table} for each row when (new.response_body = 'poison') execute function refuse();
-    create trigger fail_attempts before insert on ${table} for each row when (new.duration_ms = 777) execute function fail();
-    create trigger refuse_attempts before insert on ${table} for each row when (new.duration_ms = 666) execute function refuse()`);
 
 async function attemptsOf(id: number) {
   const rows = await sql`
