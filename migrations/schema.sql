@@ -166,6 +166,19 @@ create table day_count (
 );
 CREATE INDEX day_count_day ON public.day_count USING btree (day);
 
+create table day_kind_count (
+  shard smallint not null,
+  owner_id bigint not null,
+  list text not null,
+  day integer not null,
+  kind text not null,
+  rows bigint not null,
+  constraint day_kind_count_list_check CHECK ((list = ANY (ARRAY['event'::text, 'delivery'::text]))),
+  constraint day_kind_count_pkey PRIMARY KEY (shard, owner_id, list, day, kind),
+  constraint day_kind_count_rows_check CHECK ((rows >= 0))
+);
+CREATE INDEX day_kind_count_day ON public.day_kind_count USING btree (day);
+
 create table delivery (
   shard smallint not null,
   id bigint not null,
@@ -284,7 +297,7 @@ create table event (
   previous_id bigint,
   constraint event_pkey PRIMARY KEY (shard, id)
 ) partition by RANGE (id);
-CREATE INDEX event_store ON ONLY public.event USING btree (shard, store_id, id DESC);
+CREATE INDEX event_store_dated ON ONLY public.event USING btree (shard, store_id, id DESC) INCLUDE (date_created);
 
 create table idempotency_key (
   scope bytea not null,
@@ -410,6 +423,7 @@ create table resource (
   constraint resource_pkey PRIMARY KEY (shard, store_id, type, id),
   constraint resource_version_check CHECK ((version > 0))
 ) with (fillfactor=80);
+CREATE INDEX resource_listed ON public.resource USING btree (shard, store_id, type, length(id), id);
 
 create table revenue_book (
   shard smallint not null,

@@ -1,9 +1,11 @@
 /**
- * Counts of the rows of a list by day, so that a list need not be counted for each page. A day of a shard is counted when it ended
+ * Counts of the rows of a list by day, and by day and kind of event, so that a list need not be counted for each page. A day of a shard is counted when it ended
  * two days ago and none of its deliveries is pending. No row of the day is added or deleted after that, unless the clock of a process
  * is days behind.
  */
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
+import type { Filter } from '#core/listing.ts';
+import { ALL_DAYS, idsOfDays, narrowed, type DayRange } from './listing.ts';
 import type { Queryable } from './pool.ts';
 
 /** A list of rows whose ids contain their day. Attempts belong to the day of their delivery. */
@@ -45,6 +47,49 @@ export async function readDayCounts(
   };
 }
 
+/** Properties of the event of a row whose values are counted by kind: `is` and `like` only, which no row without an event matches. */
+const KIND_PROPERTIES: ReadonlySet<string> = new Set(['event', 'resource_type']);
+
+const isOfKind = ({ property, operator, value }: Filter): boolean =>
+  KIND_PROPERTIES.has(property) && (operator === 'is' || operator === 'like') && value !== null;
+
+/** The counted rows that filters admit, and the ranges of ids of the days whose rows are not counted. */
+export type KindCounts = DayCounts & { uncounted: readonly { from: number; to: number }[] };
+
+/**
+ * Returns the counts of the rows of a store's events, or of a webhook's deliveries of the day of their event, that the filters admit.
+ * Returns undefined if the filters use another property than the kind of the event and the days of `range`.
+ */
+export async function readKindCounts(
+  sql: Queryable,
+  { shard, ownerId, list }: { shard: number; ownerId: number; list: 'event' | 'delivery' },
+  filters: readonly Filter[],
+  range: DayRange | undefined,
+): Promise<KindCounts | undefined> {
+  const ofKind = filters.filter(isOfKind);
+  const isDate = ({ property }: Filter): boolean => property === 'date_created' && range !== undefined;
+  if (filters.some((filter) => !isOfKind(filter) && !isDate(filter))) return undefined;
+  const columns = { event: sql`c.kind`, resource_type: sql`split_part(c.kind, '/', 1)` };
+  const { first, last, firstWhole, lastWhole } = range ?? ALL_DAYS;
+  const [marked] = await sql<{ through: number | null }[]>`
+    select max(day) as through from day_kind_count where shard = ${shard} and owner_id = 0 and list = ${list}`;
+  const through = Math.min(lastWhole, marked?.through ?? -1);
+  const days = await sql<{ day: number; rows: number }[]>`
+    select c.day, sum(c.rows)::float8 as rows from day_kind_count c
+    where c.shard = ${shard} and c.owner_id = ${ownerId} and c.list = ${list} and c.day >= ${firstWhole} and c.day <= ${through}
+      ${narrowed(sql, ofKind, columns)}
+    group by c.day order by c.day desc`;
+  const others =
+    through < firstWhole
+      ? [{ first, last }]
+      : [
+          { first, last: firstWhole - 1 },
+          { first: through + 1, last },
+        ];
+  const uncounted = others.map(idsOfDays).filter(({ from, to }) => from < to);
+  return { openFrom: firstIdOfDay(through + 1), days, uncounted };
+}
+
 /** Returns the number of counted rows. */
 export function countedRows({ days }: DayCounts): number {
   return days.reduce((sum, { rows }) => sum + rows, 0);
@@ -73,7 +118,11 @@ export function locate(
 
 /** Deletes the counts of the lists whose rows of the day are dropped with a partition of `table`. */
 export async function deleteDayCounts(sql: Queryable, table: keyof typeof LISTS_OF, day: number): Promise<void> {
-  await sql`delete from day_count where day = ${day} and list = any(${LISTS_OF[table]}::text[])`;
+  const lists = LISTS_OF[table];
+  await sql`delete from day_count where day = ${day} and list = any(${lists}::text[])`;
+  // Without its event, a delivery has no kind.
+  const ofKind = table === 'event' ? ['event', 'delivery'] : lists;
+  await sql`delete from day_kind_count where day = ${day} and list = any(${ofKind}::text[])`;
 }
 
 /**
@@ -100,9 +149,23 @@ async function countDay(sql: Queryable, shard: number, day: number): Promise<boo
       union all
       select list, 0, coalesce((select sum(rows) from counted c where c.list = l.list), 0)
       from unnest(array['delivery', 'attempt', 'event']) as l (list)
+    ), by_day as (
+      insert into day_count (shard, owner_id, list, day, rows)
+      select ${shard}, owner_id, list, ${day}, rows from listed cross join ended
+      on conflict do nothing
+    ), of_kind as (
+      select 'delivery' as list, d.webhook_id as owner_id, e.resource_type || '/' || e.action as kind, count(*) as rows
+      from delivery_done d
+      join event e on e.shard = d.shard and e.id = d.event_id and e.id >= ${from} and e.id < ${to}
+      where d.shard = ${shard} and d.id >= ${from} and d.id < ${to} group by 2, 3
+      union all
+      select 'event', store_id, resource_type || '/' || action, count(*) from event
+      where shard = ${shard} and id >= ${from} and id < ${to} group by 2, 3
+      union all
+      select list, 0, '', 0 from unnest(array['delivery', 'event']) as l (list)
     )
-    insert into day_count (shard, owner_id, list, day, rows)
-    select ${shard}, owner_id, list, ${day}, rows from listed cross join ended
+    insert into day_kind_count (shard, owner_id, list, day, kind, rows)
+    select ${shard}, owner_id, list, ${day}, kind, rows from of_kind cross join ended
     on conflict do nothing`;
   return count > 0;
 }
@@ -129,7 +192,7 @@ export async function countDays(
   if (clock === undefined) throw new Error('The database returned no time');
   const last = Math.min(dayOf(now), dayOf(clock.at)) - OPEN_DAYS;
   const rows = await sql<{ shard: number; through: number }[]>`
-    select shard, max(day) as through from day_count where owner_id = 0 and list = 'delivery' group by shard`;
+    select shard, max(day) as through from day_kind_count where owner_id = 0 and list = 'delivery' group by shard`;
   const counted = new Map(rows.map(({ shard, through }) => [shard, through]));
   for (const shard of shards) {
     const next = (counted.get(shard) ?? -1) + 1;

@@ -8,6 +8,7 @@ export type Columns<Properties extends Comparisons> = {
   readonly [Name in keyof Properties as Properties[Name] extends 'none' ? never : Name]: Fragment;
 };
 
+const SECOND_MS = 1_000;
 /** Ids of later days are no safe integers. */
 const LAST_DAY = Math.floor(Number.MAX_SAFE_INTEGER / firstIdOfDay(1)) - 2;
 
@@ -85,20 +86,44 @@ export function ordered(
   return terms.reduce((before, term) => sql`${before}, ${term}`);
 }
 
+/** Days of ids: `first` to `last`, of which filters on a date admit each row from `firstWhole` to `lastWhole`. */
+export type DayRange = { first: number; last: number; firstWhole: number; lastWhole: number };
+
+export const ALL_DAYS: DayRange = { first: 0, last: LAST_DAY, firstWhole: 0, lastWhole: LAST_DAY };
+
 /**
- * Returns the range of ids of rows that filters on a date of creation admit; undefined without such a filter. Ids contain the day,
- * and the range is a day wider at both ends, because the clocks of processes differ.
+ * Returns the days of the rows that filters on a date of creation admit; undefined without such a filter. An id and the date of
+ * creation are made of the same time, so the id has the day of the date. Filters with other operators than these exclude rows of
+ * every day, so that no day is whole.
  */
-export function idsWithin(filters: readonly Filter[], property: string): { from: number; to: number } | undefined {
-  let [first, last] = [0, LAST_DAY];
-  for (const { property: name, operator, value } of filters) {
-    if (name !== property || !(value instanceof Date)) continue;
-    const day = dayOf(value);
-    if (operator === 'greaterthan' || operator === 'is') first = Math.max(first, day - 1);
-    if (operator === 'lessthan' || operator === 'is') last = Math.min(last, day + 1);
+export function daysWithin(filters: readonly Filter[], property: string): DayRange | undefined {
+  const ofDate = filters.filter((filter) => filter.property === property);
+  if (!ofDate.some(({ operator, value }) => value instanceof Date && operator !== 'not')) return undefined;
+  const range = { ...ALL_DAYS };
+  for (const { operator, value } of ofDate) {
+    if (!(value instanceof Date) || operator === 'not') range.lastWhole = -1;
+    else {
+      // Dates are compared to the second, as they are shown.
+      const second = Math.floor(value.getTime() / SECOND_MS) * SECOND_MS;
+      if (operator !== 'lessthan') {
+        const from = new Date(operator === 'is' ? second : second + SECOND_MS);
+        range.first = Math.max(range.first, dayOf(from));
+        range.firstWhole = Math.max(range.firstWhole, dayOf(new Date(from.getTime() - 1)) + 1);
+      }
+      if (operator !== 'greaterthan') {
+        const before = new Date(operator === 'is' ? second + SECOND_MS : second);
+        range.last = Math.min(range.last, dayOf(new Date(before.getTime() - 1)));
+        range.lastWhole = Math.min(range.lastWhole, dayOf(before) - 1);
+      }
+    }
   }
-  if (first === 0 && last === LAST_DAY) return undefined;
-  return { from: firstIdOfDay(first), to: firstIdOfDay(Math.max(first, last + 1)) };
+  return range;
+}
+
+/** Returns the range of ids of these days; an empty one if there are none. */
+export function idsOfDays({ first, last }: { first: number; last: number }): { from: number; to: number } {
+  const from = firstIdOfDay(Math.min(Math.max(0, first), LAST_DAY));
+  return { from, to: Math.max(from, firstIdOfDay(Math.min(last, LAST_DAY) + 1)) };
 }
 
 /** Returns the `total` of a statement that counts. */

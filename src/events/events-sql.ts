@@ -1,8 +1,18 @@
 import type { ResourceType } from '#catalog/catalog.ts';
-import { countedRows, locate, readDayCounts } from '#db/day-counts.ts';
-import { atLeast, idsWithin, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/listing.ts';
+import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
+import {
+  atLeast,
+  daysWithin,
+  idsOfDays,
+  narrowed,
+  ordered,
+  paged,
+  readPage,
+  totalOf,
+  type Columns,
+} from '#db/listing.ts';
 import { EVENT_BLOCK } from '#db/numbers.ts';
-import type { Queryable } from '#db/pool.ts';
+import type { Fragment, Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Filter, Listing } from '#core/listing.ts';
 import type { EVENT_PROPERTIES } from './document.ts';
@@ -93,8 +103,40 @@ async function readEvents(
 /** A range of dates is a range of ids. */
 function within(sql: Queryable, filters: readonly Filter[], ids: readonly number[] | undefined) {
   if (ids !== undefined) return sql`and e.id = any(${ids}::bigint[])`;
-  const range = idsWithin(filters, 'date_created');
-  return range === undefined ? sql`` : sql`and e.id >= ${range.from} and e.id < ${range.to}`;
+  const days = daysWithin(filters, 'date_created');
+  return days === undefined ? sql`` : among(sql, idsOfDays(days));
+}
+
+const among = (sql: Queryable, { from, to }: { from: number; to: number }) => sql`and e.id >= ${from} and e.id < ${to}`;
+
+/**
+ * Returns how many events the filters admit, and the counts of the ended days that are part of it. Counting a day of 33,000 events
+ * took 80 ms; now only days that are not counted yet, or not whole in the range of dates, are read.
+ */
+async function countEvents(
+  sql: Queryable,
+  { shard, storeId }: Store,
+  filters: readonly Filter[],
+  ids: readonly number[] | undefined,
+): Promise<{ total: number; counts: DayCounts | undefined }> {
+  const count = async (range: Fragment): Promise<number> =>
+    totalOf(
+      await sql`
+      select count(*) as total from event e
+      where e.shard = ${shard} and e.store_id = ${storeId} ${range} ${narrowed(sql, filters, filterColumns(sql))}`,
+    );
+  const list = { shard, ownerId: storeId, list: 'event' } as const;
+  if (filters.length === 0 && ids === undefined) {
+    const counts = await readDayCounts(sql, list);
+    return { counts, total: countedRows(counts) + (await count(sql`and e.id >= ${counts.openFrom}`)) };
+  }
+  const range = daysWithin(filters, 'date_created');
+  const counts = ids === undefined ? await readKindCounts(sql, list, filters, range) : undefined;
+  if (counts === undefined) return { counts, total: await count(within(sql, filters, ids)) };
+  let total = countedRows(counts);
+  for (const days of counts.uncounted) total += await count(among(sql, days));
+  // Days of a range are read from its end: the rows after them are not counted.
+  return { total, counts: range === undefined ? counts : undefined };
 }
 
 /** Returns a page of events, newest first by default, and the total; undefined if the store does not exist. */
@@ -110,23 +152,15 @@ export async function listEvents(
   const ofResource = await findEventsOfResource(sql, store, listing.filters);
   const ids = ofResource?.ids;
   const asked = { ...listing, filters: ofResource?.others ?? listing.filters };
-  const counts = await readDayCounts(sql, { shard, ownerId: storeId, list: 'event' });
-  const isWhole = listing.filters.length === 0;
-  const range = isWhole ? sql`and e.id >= ${counts.openFrom}` : within(sql, asked.filters, ids);
-  const listed = totalOf(
-    await sql`
-    select count(*) as total from event e
-    where e.shard = ${shard} and e.store_id = ${storeId} ${range} ${narrowed(sql, asked.filters, filterColumns(sql))}`,
-  );
-  const total = isWhole ? listed + countedRows(counts) : listed;
-  const start = isWhole && listing.order.length === 0 ? locate(counts, total, listing.offset) : undefined;
+  const { total, counts } = await countEvents(sql, store, asked.filters, ids);
+  const start = counts && listing.order.length === 0 ? locate(counts, total, listing.offset) : undefined;
   const rows =
     start === undefined
       ? await readPage(asked, NEWEST_FIRST, total, (page) => readEvents(sql, store, page, { ids }))
       : await readEvents(
           sql,
           store,
-          { ...listing, order: [NEWEST_FIRST], offset: start.offset },
+          { ...asked, order: [NEWEST_FIRST], offset: start.offset },
           { before: start.before },
         );
   return { rows, total, timeZone: found.timeZone };

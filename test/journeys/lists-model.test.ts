@@ -25,11 +25,14 @@ import { listEvents } from '#events/events-sql.ts';
 import { SAMPLE_ID } from '#events/publish/sample.ts';
 import { dailyIdOf, dayOf, firstIdOfDay, startOfDay } from '#core/ids.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
-import { listAttempts, listDeliveries, type Owner } from '#webhooks/history/history-sql.ts';
+import { listAttempts } from '#webhooks/history/attempts-sql.ts';
+import { listDeliveries } from '#webhooks/history/deliveries-sql.ts';
+import type { Owner } from '#webhooks/history/history-sql.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const RUNS = 60;
 const SAMPLE = String(SAMPLE_ID);
+const CUSTOMER = 'C';
 const DAYS = 6;
 const [SHARD, STORE, WEBHOOK, OTHER] = [7, 256 + 7, 512 + 7, 768 + 7];
 const TODAY = dayOf(new Date());
@@ -49,16 +52,24 @@ type Delivery = {
   status: 'pending' | 'successful' | 'failed';
   attempts: number;
   resource: string;
+  action: string;
   at: Date;
 };
-type Attempt = { id: number; n: number; webhookId: number; resource: string; at: Date };
-type World = { events: { id: number; resource: string; at: Date }[]; deliveries: Delivery[]; attempts: Attempt[] };
+type Attempt = { id: number; n: number; webhookId: number; resource: string; action: string; at: Date };
+type World = {
+  events: { id: number; resource: string; action: string; at: Date }[];
+  deliveries: Delivery[];
+  attempts: Attempt[];
+};
+
+const typeOf = (resource: string): string => (resource === CUSTOMER ? 'customer' : 'transaction');
 
 /** One event with its deliveries. `lateDays`: days after the event on which its second delivery is made, as by a resend. */
 const publishedEvent = record({
   day: nat(DAYS - 1),
   // A test delivery's event belongs to no resource.
-  resource: constantFrom('A', 'B', '1234', SAMPLE),
+  resource: constantFrom('A', 'B', CUSTOMER, '1234', SAMPLE),
+  action: constantFrom('created', 'modified'),
   isErasedAfter: constantFrom(false, false, false, true),
   deliveries: array(
     record({
@@ -85,6 +96,13 @@ const anyFilter: Arbitrary<Filter> = oneof(
   ),
 );
 const isValue = (property: string, value: string): Filter => ({ property, operator: 'is', value });
+const ofKind: Arbitrary<Filter> = oneof(
+  tuple(constantFrom('is', 'not'), constantFrom('transaction/created', 'transaction/modified', 'customer/created')).map(
+    ([operator, value]) => ({ property: 'event', operator, value }) as const,
+  ),
+  constantFrom('transaction/*', '*/created').map((value) => ({ property: 'event', operator: 'like', value }) as const),
+  constantFrom('transaction', 'customer').map((value) => isValue('resource_type', value)),
+);
 const ofResource: Arbitrary<Filter[]> = oneof(
   constantFrom('A', 'B', '1234', SAMPLE, 'none').map((id) => [isValue('resource_id', id)]),
   constantFrom('A', 'B').map((id) => [isValue('resource_id', id), isValue('resource_type', 'transaction')]),
@@ -96,23 +114,36 @@ const anyOrder: Arbitrary<readonly Order[]> = oneof(
   ]),
 );
 const request = record({
-  filters: tuple(oneof(constant([]), ofResource), array(anyFilter, { maxLength: 2 })).map((filters) => filters.flat()),
+  filters: tuple(
+    oneof(constant([]), ofResource, array(ofKind, { maxLength: 2 })),
+    array(anyFilter, { maxLength: 2 }),
+  ).map((filters) => filters.flat()),
   order: anyOrder,
   offset: nat(25),
   limit: integer({ min: 1, max: 7 }),
 });
 
 async function fill(made: readonly PublishedEvent[]): Promise<World> {
-  for (const table of ['event', 'delivery', 'delivery_done', 'attempt', 'day_count', 'resource', 'erased_resource'])
+  for (const table of [
+    'event',
+    'delivery',
+    'delivery_done',
+    'attempt',
+    'day_count',
+    'day_kind_count',
+    'resource',
+    'erased_resource',
+  ])
     await sql`delete from ${sql(table)}`;
   const world: World = { events: [], deliveries: [], attempts: [] };
   let n = 0;
-  for (const { day, resource, isErasedAfter, deliveries } of made.toSorted((a, b) => a.day - b.day)) {
+  for (const { day, resource, action, isErasedAfter, deliveries } of made.toSorted((a, b) => a.day - b.day)) {
     const number = (n += 1);
     const id = dailyIdOf(FIRST + day, number, SHARD);
     const at = new Date(startOfDay(FIRST + day).getTime() + number * 60_000);
-    world.events.push({ id, resource, at });
-    await publish({ id, resource, at });
+    const event = { id, resource, action, at };
+    world.events.push(event);
+    await publish(event);
     if (isErasedAfter) await erase(resource);
     for (const { isOther, status, attempts, lateDays } of deliveries) {
       const delivery = {
@@ -122,6 +153,7 @@ async function fill(made: readonly PublishedEvent[]): Promise<World> {
         status,
         attempts,
         resource,
+        action,
         at,
       };
       world.deliveries.push(delivery);
@@ -132,38 +164,38 @@ async function fill(made: readonly PublishedEvent[]): Promise<World> {
 }
 
 /** Writes the event as a publish does, as the head of the chain of its resource, or as a sample, which is in no chain. */
-async function publish({ id, resource, at }: World['events'][number]): Promise<void> {
+async function publish({ id, resource, action, at }: World['events'][number]): Promise<void> {
   // Publishers may use the id of samples.
   const isSample = resource === SAMPLE && at.getUTCMinutes() % 2 === 0;
   const [previous] = isSample
     ? []
     : await sql<{ id: number | null }[]>`
         insert into resource as r (shard, store_id, type, id, version, modified_at, event_id, head_event_id, time_zone, base_url, body)
-        values (${SHARD}, ${STORE}, 'transaction', ${resource}, 1, ${at}, ${id}, ${id}, 'UTC', '', '{}')
+        values (${SHARD}, ${STORE}, ${typeOf(resource)}, ${resource}, 1, ${at}, ${id}, ${id}, 'UTC', '', '{}')
         on conflict (shard, store_id, type, id) do update set head_event_id = ${id}, superseded_event_id = r.head_event_id
         returning superseded_event_id as id`;
   await sql`
     insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone, base_url,
       date_created, body)
-    values (${SHARD}, ${id}, ${STORE}, 'transaction', ${resource}, 'created', 1, 1, ${previous?.id ?? null}, 'UTC', '', ${at}, '{}')`;
+    values (${SHARD}, ${id}, ${STORE}, ${typeOf(resource)}, ${resource}, ${action}, 1, 1, ${previous?.id ?? null}, 'UTC', '', ${at}, '{}')`;
 }
 
 async function erase(resource: string): Promise<void> {
   await sql`
     with gone as (delete from resource where id = ${resource} returning version)
     insert into erased_resource (shard, store_id, type, id, version)
-    select ${SHARD}, ${STORE}, 'transaction', ${resource}, version from gone on conflict do nothing`;
+    select ${SHARD}, ${STORE}, ${typeOf(resource)}, ${resource}, version from gone on conflict do nothing`;
 }
 
 /** With the last attempt in the row of the delivery, unless an older version ended it: then all are in `attempt`. */
 async function insert(
-  { id, eventId, webhookId, status, attempts, resource, at }: Delivery,
+  { id, eventId, webhookId, status, attempts, resource, action, at }: Delivery,
   world: World,
 ): Promise<void> {
   const isOld = id % 3 === 0;
   const timeOf = (n: number) => new Date(at.getTime() + (id % 1_000) + n * 1_000);
   for (let n = 1; n <= attempts; n += 1) {
-    world.attempts.push({ id, n, webhookId, resource, at: timeOf(n) });
+    world.attempts.push({ id, n, webhookId, resource, action, at: timeOf(n) });
     if (status === 'pending' || isOld || n < attempts)
       await sql`
         insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome)
@@ -183,10 +215,18 @@ async function insert(
 
 const matches =
   (filters: readonly Filter[]) =>
-  (row: { status?: string; attempts?: number; resource: string; at: Date }): boolean =>
+  (row: { status?: string; attempts?: number; resource: string; action: string; at: Date }): boolean =>
     filters.every(({ property, operator, value }) => {
       if (property === 'resource_id') return row.resource === value;
-      if (property === 'resource_type') return value === 'transaction';
+      if (property === 'resource_type') return typeOf(row.resource) === value;
+      if (property === 'event') {
+        const kind = `${typeOf(row.resource)}/${row.action}`;
+        if (operator === 'like')
+          return String(value).startsWith('*')
+            ? kind.endsWith(String(value).slice(1))
+            : kind.startsWith(String(value).slice(0, -1));
+        return (kind === value) === (operator === 'is');
+      }
       if (property === 'status') return row.status === value;
       if (property === 'attempts') return (row.attempts ?? 0) > Number(value);
       // Dates are compared to the second.
@@ -194,7 +234,7 @@ const matches =
       return operator === 'greaterthan' ? second > limit : second < limit;
     });
 
-type Sorted = { id: number; attempts?: number; n?: number; resource: string; at: Date };
+type Sorted = { id: number; attempts?: number; n?: number; resource: string; action: string; at: Date };
 
 function pageOf<Row extends Sorted>(
   rows: readonly Row[],
@@ -246,6 +286,7 @@ type PublishedEvent = typeof publishedEvent extends Arbitrary<infer T> ? T : nev
 const eventOf = (day: number, delivery: PublishedEvent['deliveries'][number]): PublishedEvent => ({
   day,
   resource: 'A',
+  action: 'created',
   isErasedAfter: false,
   deliveries: [delivery],
 });
@@ -265,7 +306,7 @@ test('pages, totals and filters are those of a model, before and after the ended
 });
 
 test('events of test deliveries are found beside those of a resource that has the id of samples', async () => {
-  const published = { day: 0, resource: SAMPLE, isErasedAfter: false, deliveries: [] };
+  const published = { day: 0, resource: SAMPLE, action: 'created' as const, isErasedAfter: false, deliveries: [] };
   await fill([published, published]);
   const [resource] = await sql<{ rows: number }[]>`select count(*) as rows from resource`;
   assert.equal(resource?.rows, 1);

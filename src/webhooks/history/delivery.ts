@@ -1,6 +1,7 @@
 /** The resource of one delivery, with its attempts, its request and what it waits for. */
 import type { WebhookRow } from '../webhook-sql.ts';
-import { type DeliveryRow, findDelivery, type AttemptRow, type Owner } from './history-sql.ts';
+import { findDelivery } from './deliveries-sql.ts';
+import type { DeliveryRow, AttemptRow, Owner } from './history-sql.ts';
 import { isTest } from '#catalog/sample.ts';
 import type { Queryable } from '#db/pool.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';

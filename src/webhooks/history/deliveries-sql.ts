@@ -1,0 +1,308 @@
+/** The read-only statements that list deliveries. Pending deliveries and ended ones are in different tables. */
+import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
+import {
+  atLeast,
+  daysWithin,
+  idsOfDays,
+  narrowed,
+  ordered,
+  paged,
+  readPage,
+  totalOf,
+  type Columns,
+} from '#db/listing.ts';
+import { EVENT_BLOCK } from '#db/numbers.ts';
+import type { Fragment, Queryable } from '#db/pool.ts';
+import { findEventsOfResource } from '#events/resource-events-sql.ts';
+import { dayOfId, firstIdOfDay } from '#core/ids.ts';
+import type { Filter, Listing, Order } from '#core/listing.ts';
+import type { STATUS_PROPERTIES } from './document.ts';
+import {
+  eventColumns,
+  needs,
+  ownedBy,
+  withEvent,
+  withLastAttempt,
+  type DeliveryRow,
+  type Owner,
+} from './history-sql.ts';
+
+/** The creation date of a delivery is that of its event. */
+const BY_EVENT: ReadonlySet<string> = new Set(['resource_type', 'resource_id', 'event', 'date_created']);
+
+type Ids = { from: number; to: number };
+
+const columnsOf = (
+  sql: Queryable,
+  stateColumns: Record<'status' | 'date_next' | 'date_ended', Fragment>,
+): Columns<typeof STATUS_PROPERTIES> => ({
+  id: sql`d.id`,
+  webhook_id: sql`d.webhook_id`,
+  attempts: sql`d.attempts`,
+  date_created: sql`e.date_created`,
+  ...eventColumns(sql),
+  ...stateColumns,
+});
+
+/**
+ * Rows of a table `within` an index and the `narrowing` filters, which `within` does not imply. `events`: the ids of their events,
+ * if `within` limits them; otherwise PostgreSQL may read the events of all days for a join with those of one. `isById`: the ids of
+ * all its rows are in the order of the dates of their events, except for those of blocks that were used at the same time.
+ */
+type Part = {
+  table: Fragment;
+  columns: Columns<typeof STATUS_PROPERTIES>;
+  within: Fragment;
+  narrowing: readonly Filter[];
+  events?: Ids;
+  isById?: boolean;
+};
+
+/** A pending delivery of an older epoch is shown as failed, even before a worker has ended it. */
+const pendingPart = (sql: Queryable, { epoch, heldUntil }: Owner, narrowing: readonly Filter[] = []): Part => ({
+  narrowing,
+  table: sql`delivery`,
+  columns: columnsOf(sql, {
+    status: sql`case when d.epoch < ${epoch} then 'failed' else 'pending' end`,
+    // Deliveries of pull webhooks are due at infinity, which is shown as null.
+    date_next: sql`case when d.epoch >= ${epoch} then
+      greatest(nullif(d.due_at, 'infinity'), ${heldUntil}::timestamptz) end`,
+    date_ended: sql`null::timestamptz`,
+  }),
+  within: sql`and d.due_at > '-infinity'`,
+});
+
+const endedPart = (
+  sql: Queryable,
+  within: Fragment,
+  rest: Pick<Part, 'events' | 'isById'> & { narrowing?: readonly Filter[] } = {},
+): Part => ({
+  narrowing: [],
+  ...rest,
+  table: sql`delivery_done`,
+  columns: columnsOf(sql, {
+    status: sql`d.state`,
+    date_next: sql`null::timestamptz`,
+    date_ended: sql`d.date_ended`,
+  }),
+  within,
+});
+
+/** Ended deliveries of the day of their event (`id >> 38` is the day of an id), of events in the range. */
+const ofTheirDay = (sql: Queryable, { from, to }: Ids) =>
+  sql`and d.id >= ${from} and d.id < ${to} and (d.id >> 38) = (d.event_id >> 38)`;
+
+/** Ended deliveries of a later day than their event, such as resent ones: they have an index of their own. */
+const ofLaterDays = (sql: Queryable, { from, to }: Ids) =>
+  sql`and d.event_id >= ${from} and d.event_id < ${to} and (d.id >> 38) <> (d.event_id >> 38)`;
+
+/** Returns the state that a filter requires; undefined if none does. */
+const requiredState = (filters: readonly Filter[]) =>
+  filters.find(({ property, operator }) => property === 'status' && operator === 'is')?.value;
+
+/** The condition of the index of retried deliveries says the same as this filter. */
+const isRetried = ({ property, operator, value }: Filter): boolean =>
+  property === 'attempts' && operator === 'greaterthan' && value === 1;
+
+/**
+ * Returns what to read for these filters. A condition without parameters chooses the index of failed or of retried deliveries. A
+ * range of dates is a range of ids of events.
+ */
+function partsFor(sql: Queryable, owner: Owner, filters: readonly Filter[]): Part[] {
+  const state = requiredState(filters);
+  const failed = state === 'failed' ? sql`and d.state = 'failed'` : sql``;
+  const retried = filters.some(isRetried) ? sql`and d.attempts > 1` : sql``;
+  const narrowing = filters.filter((filter) => !isRetried(filter));
+  const days = daysWithin(filters, 'date_created');
+  const events = days && idsOfDays(days);
+  const ended = (dates: Fragment): Part =>
+    endedPart(sql, sql`${failed} ${retried} ${dates}`, { narrowing, ...(events && { events }) });
+  return [
+    ...(state === 'successful' ? [] : [{ ...pendingPart(sql, owner, filters), ...(events && { events }) }]),
+    ...(state === 'pending'
+      ? []
+      : events
+        ? [ended(ofTheirDay(sql, events)), ended(ofLaterDays(sql, events))]
+        : [ended(sql``)]),
+  ];
+}
+
+/** No delivery is older than its event, so partitions before the oldest event are not read. */
+function partsOfEvents(sql: Queryable, owner: Owner, ids: readonly number[], narrowing: readonly Filter[]): Part[] {
+  const oldest = ids.reduce((least, id) => Math.min(least, id), Number.MAX_SAFE_INTEGER);
+  const pending = pendingPart(sql, owner, narrowing);
+  const among = sql`and d.event_id = any(${ids}::bigint[])`;
+  return [
+    { ...pending, within: sql`${pending.within} ${among}` },
+    endedPart(sql, sql`${among} and d.id >= ${firstIdOfDay(dayOfId(oldest))}`, { narrowing }),
+  ];
+}
+
+/** Returns the ids of the webhook's deliveries of these events. */
+export async function findDeliveriesOfEvents(sql: Queryable, owner: Owner, ids: readonly number[]): Promise<number[]> {
+  const each = partsOfEvents(sql, owner, ids, []).map(
+    ({ table, within }) => sql`(select d.id from ${table} d where ${ownedBy(sql, owner)} ${within})`,
+  );
+  const rows = await sql<{ id: number }[]>`${each.reduce((before, one) => sql`${before} union all ${one}`)}`;
+  return rows.map(({ id }) => id);
+}
+
+/** All ended deliveries, those in the order of their ids apart: for an order by date. */
+const partsByDate = (sql: Queryable, owner: Owner): Part[] => [
+  pendingPart(sql, owner),
+  endedPart(sql, sql`and (d.id >> 38) = (d.event_id >> 38)`, { isById: true }),
+  endedPart(sql, sql`and (d.id >> 38) <> (d.event_id >> 38)`),
+];
+
+const NEWEST_FIRST = { property: 'id', descending: true };
+
+const isByDateAlone = ({ order, filters }: Listing): boolean =>
+  filters.length === 0 && order.length === 1 && order[0]?.property === 'date_created';
+
+/** Returns a page of deliveries, newest first by default, and their total. */
+export async function listDeliveries(
+  sql: Queryable,
+  owner: Owner,
+  listing: Listing,
+): Promise<{ rows: DeliveryRow[]; total: number }> {
+  const ofResource = await findEventsOfResource(sql, owner, listing.filters);
+  const asked = { ...listing, filters: ofResource?.others ?? listing.filters };
+  const read = (parts: readonly Part[], total: number) =>
+    readPage(asked, NEWEST_FIRST, total, (page) => readDeliveries(sql, owner, page, parts));
+  if (ofResource !== undefined) {
+    const parts = partsOfEvents(sql, owner, ofResource.ids, asked.filters);
+    const total = await countParts(sql, owner, parts);
+    return { total, rows: await read(parts, total) };
+  }
+  const { total, counts } = await countDeliveries(sql, owner, asked.filters);
+  const start = counts && listing.order.length === 0 ? locate(counts, total, listing.offset) : undefined;
+  if (start === undefined)
+    return {
+      total,
+      rows: await read(isByDateAlone(asked) ? partsByDate(sql, owner) : partsFor(sql, owner, asked.filters), total),
+    };
+  const page = { ...asked, order: [NEWEST_FIRST], offset: start.offset };
+  const before = endedPart(sql, sql`and d.id < ${start.before}`, { narrowing: asked.filters });
+  return { total, rows: await readDeliveries(sql, owner, page, [before]) };
+}
+
+/** Returns the delivery with this id; undefined if the webhook has none or it has expired. */
+export async function findDelivery(sql: Queryable, owner: Owner, id: number): Promise<DeliveryRow | undefined> {
+  const filters = [{ property: 'id', operator: 'is', value: id }] as const;
+  const page = { offset: 0, limit: 1, order: [NEWEST_FIRST], filters };
+  const [row] = await readDeliveries(sql, owner, page, partsFor(sql, owner, filters));
+  return row;
+}
+
+/**
+ * Joins the event only if a filter or an order needs it; otherwise only the events of the shown page are read. With 355,000
+ * deliveries of one webhook (bench/lists.ts) the events of all were read for 1.4 s.
+ */
+const eventFor = (sql: Queryable, owner: Owner, { narrowing, events }: Part, order: readonly Order[] = []) => {
+  if (!needs(BY_EVENT, narrowing, order)) return sql``;
+  return events === undefined
+    ? withEvent(sql, owner)
+    : sql`${withEvent(sql, owner)} and e.id >= ${events.from} and e.id < ${events.to}`;
+};
+
+/** The most by which the order of the ids of a webhook's deliveries can differ from that of the dates of their events. */
+const ID_DISORDER_MAX = 2 * EVENT_BLOCK;
+
+/** The rows of a part, with the events that filters or the order need. */
+function rowsOf(sql: Queryable, owner: Owner, part: Part, { order, offset, limit }: Listing) {
+  const { table, within, narrowing, columns, isById } = part;
+  const where = sql`where ${ownedBy(sql, owner)} ${within} ${narrowed(sql, narrowing, columns)}`;
+  if (isById !== true) return sql`${table} d ${eventFor(sql, owner, part, order)} ${where}`;
+  const direction = order[0]?.descending === true ? sql`desc` : sql`asc`;
+  const nearest = sql`select * from ${table} d ${where} order by d.id ${direction} ${atLeast(sql, offset + limit + ID_DISORDER_MAX)}`;
+  return sql`(${nearest}) d ${eventFor(sql, owner, part, order)}`;
+}
+
+/** Each table is limited to the rows that the page can need before the union. */
+async function readDeliveries(
+  sql: Queryable,
+  owner: Owner,
+  listing: Listing,
+  parts: readonly Part[],
+): Promise<DeliveryRow[]> {
+  const { order, offset, limit } = listing;
+  const ties = [sql`d.id`] as const;
+  const limited = parts.map((part) => {
+    const { status, date_next: dateNext, date_ended: dateEnded } = part.columns;
+    return sql`(
+      select d.id, d.event_id, d.webhook_id, ${status} as status, d.attempts, ${dateNext} as date_next,
+        ${dateEnded} as date_ended
+      from ${rowsOf(sql, owner, part, listing)}
+      order by ${ordered(sql, order, part.columns, ties)} ${atLeast(sql, offset + limit)})`;
+  });
+  const merged = columnsOf(sql, {
+    status: sql`d.status`,
+    date_next: sql`d.date_next`,
+    date_ended: sql`d.date_ended`,
+  });
+  const sorted = sql`order by ${ordered(sql, order, merged, ties)}`;
+  const event = needs(BY_EVENT, [], order) ? withEvent(sql, owner) : sql``;
+  return sql<DeliveryRow[]>`
+    with found as (
+      ${limited.reduce((before, part) => sql`${before} union all ${part}`)}
+    ), page as (
+      select d.* from found d ${event} ${sorted} ${paged(sql, { offset, limit })}
+    )
+    select d.id, d.event_id as "eventId", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
+      e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated", a.outcome,
+      a.response_code as "responseCode"
+    from page d ${withEvent(sql, owner)} ${withLastAttempt(sql, owner)} ${sorted}`;
+}
+
+async function countParts(sql: Queryable, owner: Owner, parts: readonly Part[]): Promise<number> {
+  const each = parts.map(
+    (part) => sql`(
+      select count(*) from ${part.table} d ${eventFor(sql, owner, part)}
+      where ${ownedBy(sql, owner)} ${part.within} ${narrowed(sql, part.narrowing, part.columns)})`,
+  );
+  return totalOf(await sql`select ${each.reduce((before, one) => sql`${before} + ${one}`)} as total`);
+}
+
+/**
+ * Counts deliveries, and returns the counts of ended days that tell where a page of them begins. The deliveries that succeeded are
+ * those that did not fail.
+ */
+async function countDeliveries(
+  sql: Queryable,
+  owner: Owner,
+  filters: readonly Filter[],
+): Promise<{ total: number; counts?: DayCounts }> {
+  const list = { shard: owner.shard, ownerId: owner.id, list: 'delivery' } as const;
+  const isByState = filters.length === 1 && requiredState(filters) === 'successful';
+  if (filters.length > 0 && !isByState) return countByKind(sql, owner, filters);
+  const counts = await readDayCounts(sql, list);
+  const open = endedPart(sql, sql`and d.id >= ${counts.openFrom}`);
+  const count = (...parts: Part[]) => countParts(sql, owner, parts);
+  if (!isByState) return { counts, total: countedRows(counts) + (await count(pendingPart(sql, owner), open)) };
+  const failed = endedPart(sql, sql`and d.state = 'failed'`);
+  return { total: countedRows(counts) + (await count(open)) - (await count(failed)) };
+}
+
+/** Counts the deliveries of some kinds of event, or of events of a range of dates, by the counts of ended days. */
+async function countByKind(
+  sql: Queryable,
+  owner: Owner,
+  filters: readonly Filter[],
+): Promise<{ total: number; counts?: DayCounts }> {
+  const range = daysWithin(filters, 'date_created');
+  const list = { shard: owner.shard, ownerId: owner.id, list: 'delivery' } as const;
+  const counts = await readKindCounts(sql, list, filters, range);
+  if (counts === undefined) return { total: await countParts(sql, owner, partsFor(sql, owner, filters)) };
+  const events = range && idsOfDays(range);
+  const later = endedPart(sql, events ? ofLaterDays(sql, events) : sql`and (d.id >> 38) <> (d.event_id >> 38)`, {
+    narrowing: filters,
+    ...(events && { events }),
+  });
+  const open = counts.uncounted.map((ids) => endedPart(sql, ofTheirDay(sql, ids), { narrowing: filters, events: ids }));
+  const ofLater = await countParts(sql, owner, [later]);
+  const others = await countParts(sql, owner, [pendingPart(sql, owner, filters), ...open]);
+  const total = countedRows(counts) + ofLater + others;
+  // Counted days tell where a page begins only if all other rows are newer: a range ends with a part of a day, and deliveries of
+  // later days are between those that are counted.
+  return range === undefined && ofLater === 0 ? { total, counts } : { total };
+}
