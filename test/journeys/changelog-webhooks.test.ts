@@ -111,7 +111,7 @@ test('keys, header values, paths and queries of urls appear nowhere in an entry'
   const all = written.map(({ body }) => body).join('\n');
   for (const [name, secret] of Object.entries(SECRETS)) assert.ok(!all.includes(secret), name);
 
-  const listed = await api('GET', `${STORE}/changelogs?resource_id=${path.split('/').at(-1)}&limit=300`);
+  const listed = await api('GET', `${STORE}/changelogs?resource_id=${path.split('/').at(-1)}&limit=300&order=id`);
   const { _embedded } = (await listed.json()) as { _embedded: { 'svc:changelogs': Json[] } };
   const said = _embedded['svc:changelogs'].slice(1, -1).map(({ before, after }) => ({ before, after }));
   const names = { 'X-Api-Key': 'set', constructor: 'set' };

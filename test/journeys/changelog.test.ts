@@ -16,7 +16,7 @@ const byAda = { actor: 'user', user: adaId, client: null };
 const byOperator = { actor: 'operator', user: null, client: null };
 
 async function listed(storeId: number): Promise<Representation[]> {
-  const reply = await call('GET', `/stores/${storeId}/changelogs?limit=300`, { token: platform });
+  const reply = await call('GET', `/stores/${storeId}/changelogs?limit=300&order=id`, { token: platform });
   assert.equal(reply.status, 200);
   return itemsOf(reply, 'changelogs');
 }
@@ -184,6 +184,33 @@ test('a rejected change has no entry', async () => {
     assert.equal((await call('POST', `${ALPHA}/members`, { token: platform, body: again })).status, 409);
   });
   assert.deepEqual(entries, []);
+});
+
+test('the changelog is listed newest first; its order and filters by date are those of its ids', async () => {
+  const path = await newHook();
+  for (const name of ['one', 'two', 'three']) await change(path, { name });
+  const idsOf = async (query: string) => {
+    const listed = itemsOf(await call('GET', `${ALPHA}/changelogs?limit=300${query}`, { token: store }), 'changelogs');
+    return listed.map(({ id }) => Number(id));
+  };
+  const newestFirst = await idsOf('');
+  assert.ok(newestFirst.length >= 4);
+  assert.deepEqual(
+    newestFirst,
+    newestFirst.toSorted((a, b) => b - a),
+  );
+  assert.deepEqual(await idsOf('&order=date_created%20desc'), newestFirst);
+  assert.deepEqual(await idsOf('&order=date_created'), newestFirst.toReversed());
+  assert.deepEqual(await idsOf('&offset=2&resource=webhook'), (await idsOf('&resource=webhook')).slice(2));
+  const [newest] = itemsOf(await call('GET', `${ALPHA}/changelogs?limit=1`, { token: store }), 'changelogs');
+  const [dayMs, newestMs] = [86_400_000, new Date(String(newest?.['date_created'])).getTime()];
+  const at = (ms: number) => encodeURIComponent(new Date(newestMs + ms).toISOString());
+  assert.deepEqual(
+    await idsOf(`&date_created:greaterthan=${at(-dayMs)}&date_created:lessthan=${at(dayMs)}`),
+    newestFirst,
+  );
+  assert.deepEqual(await idsOf(`&date_created:greaterthan=${at(dayMs)}`), []);
+  assert.deepEqual(await idsOf(`&date_created:lessthan=${at(-dayMs)}`), []);
 });
 
 test('a creation repeated under one idempotency key has one entry', async () => {
