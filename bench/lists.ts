@@ -95,6 +95,11 @@ await bench({ numbers, flags: ['plans'] }, async (options, defer) => {
     list('events: last page', events, `offset=${last(totals.events)}`, 30),
     list('events: of a resource', events, 'resource_id=2120', 15),
     list('events: of a day', events, ofDay, 30),
+    list('events: event=transaction/created', events, 'event=transaction%2Fcreated', 50),
+    list('attempts: of a resource', logs, 'resource_id=2120', 30),
+    list('changelog: first page', `${store}/changelogs`, '', 15),
+    list('changelog: newest first', `${store}/changelogs`, 'order=date_created%20desc', 15),
+    list('changelog: of a day', `${store}/changelogs`, ofDay, 15),
     list('transactions: first page', `${store}/transactions`, '', 30),
     list(
       'transactions: modified in a day',

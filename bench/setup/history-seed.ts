@@ -24,6 +24,9 @@ const FIRST_WEBHOOK_PERCENT = 24;
 const FAILED_PERCENT = 3;
 const RETRIED_PERCENT = 5;
 const PENDING = 2_000;
+/** One changelog for so many other resources, with numbers after those of the events. */
+const CHANGES_SHARE = 10;
+const CHANGE_NUMBERS = 10_000_000;
 
 async function addWebhooks(sql: Sql, storeId: number, count: number, secretKey: Buffer, now: Date): Promise<number[]> {
   const ids: number[] = [];
@@ -55,6 +58,13 @@ export async function seedHistory(
     from generate_series(1, ${resources}::int) as n`;
   for (let day = today - days + 1; day <= today; day += 1) {
     const first = firstIdOfDay(day);
+    await sql`
+      insert into resource (shard, store_id, type, id, version, modified_at, event_id, time_zone, base_url, body)
+      select ${shard}, ${storeId}, 'changelog', id::text, 1, at, id, 'UTC', 'http://localhost',
+        json_build_object('id', id, 'resource', 'webhook', 'action', 'changed', 'date_created', to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"+0000"'))::text
+      from generate_series(1, ${Math.ceil(resources / CHANGES_SHARE / days)}::int) as n
+      cross join lateral (select ${first}::bigint + (n + ${CHANGE_NUMBERS}::int)::bigint * 256 + ${shard} as id,
+        ${startOfDay(day)}::timestamptz + n * interval '1 s' as at) as made`;
     // Of the current day only what has passed.
     const dayMs = Math.min(DAY_MS, now.getTime() - startOfDay(day).getTime());
     const share = dayMs / DAY_MS;

@@ -33,6 +33,8 @@ export function createResourceList({ search, baseUrl }: CommerceDeps): Operation
     title: 'Resources of one type',
     rel: 'resources',
     properties: PROPERTIES,
+    // The other dates are in the JSON text.
+    narrowedBy: 'date_modified',
     isOpen: true,
     closedAt: ({ collection = '' }) => {
       const type = typeOfCollection(collection);

@@ -91,7 +91,7 @@ function statementSettings({ SEARCH_LIMIT_MS: searchLimitMs, DATABASE_CONNECTION
     silenceMs: Math.max(30_000, 2 * searchLimitMs),
     /** A search occupies a connection; two thirds stay free for everything else. */
     searchesAtOnce: Math.max(1, Math.floor(connections / 3)),
-    searchesWaiting: 10,
+    searchesWaiting: 3,
   };
 }
 

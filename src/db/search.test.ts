@@ -76,7 +76,7 @@ const pages: readonly (readonly [name: string, page: Listing, isCounted: boolean
   ['a plain page', plain, false],
   ['a page with a filter', { ...plain, filters: [{ property: 'id', operator: 'is', value: 1 }] }, true],
   ['a page with an order', sorted, true],
-  ['a page far from the beginning', { ...plain, offset: 10_001 }, true],
+  ['a page far from the beginning', { ...plain, offset: 1_000_000 }, false],
 ];
 for (const [name, page, isCounted] of pages) {
   test(`${name} is ${isCounted ? 'a' : 'no'} search`, async () => {

@@ -5,11 +5,14 @@ import { transaction, type Sql, type Tx } from './pool.ts';
 
 const QUERY_CANCELED = '57014';
 
-/** Up to this offset a page costs no more than the count; beyond it, skipping rows costs more. */
-const PLAIN_OFFSET_ITEMS = 10_000;
+/**
+ * A page of the whole list in its own order, whatever its offset: every page links to the last one, which therefore is never refused.
+ * Pages are read from the nearer end, so that skipping rows costs at most half as much as counting them for any page.
+ */
+const isPlain = ({ order, filters }: Listing): boolean => order.length === 0 && filters.length === 0;
 
-const isPlain = ({ offset, order, filters }: Listing): boolean =>
-  offset <= PLAIN_OFFSET_ITEMS && order.length === 0 && filters.length === 0;
+/** The code of the error of a search that exceeded its limit. */
+export const TOO_MUCH_TO_SEARCH = 'too_much_to_search';
 
 /** `searchLimitMs` per statement; `searchesAtOnce` in this process; `searchesWaiting` queued per store. */
 type Limits = { searchLimitMs: number; searchesAtOnce: number; searchesWaiting: number };
@@ -27,7 +30,7 @@ function timeoutProblem(page: Listing, limitMs: number, cause: unknown): Problem
     return new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '5' }, cause });
   }
   const message = `This takes longer than ${limitMs} ms to find: narrow it down by id or by a date, or leave the order as it is`;
-  return new Problem(400, { code: 'too_much_to_search', message }, { cause });
+  return new Problem(400, { code: TOO_MUCH_TO_SEARCH, message }, { cause });
 }
 
 async function limited<T>(sql: Sql, limitMs: number, page: Listing, read: (tx: Tx) => Promise<T>): Promise<T> {
@@ -76,8 +79,9 @@ function createSemaphore({ searchesAtOnce, searchesWaiting }: Limits) {
 }
 
 /**
- * Returns the search function. An ordered, filtered or far page counts as a search and is queued before it takes a connection:
- * without the queue, twenty searches of one store occupied the whole pool, and a plain read of another store waited nine seconds.
+ * Returns the search function. An ordered or filtered page counts as a search and is queued before it takes a connection: without
+ * the queue, twenty searches of one store occupied the whole pool, and a plain read of another store waited nine seconds. Other
+ * pages never wait for a search.
  */
 export function createSearch(sql: Sql, limits: Limits): Search {
   const { searchLimitMs, searchesWaiting } = limits;

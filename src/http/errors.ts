@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { number, text, type Document } from '#hypermedia/document.ts';
 import { Problem, type Fault } from '#core/problem.ts';
+import { TooWide } from './narrower.ts';
 
 /** Returns an identifier (`id-…`) that is in both the response and the log line. */
 export function newLogref(): string {
@@ -21,11 +22,19 @@ export function titleOf(status: number): string {
   return status >= 500 ? 'Internal error' : 'Invalid request';
 }
 
-export function errorDocument(problem: Problem, logref: string): Document {
+/** Returns the link to a narrower search and its form, if the error offers one; `address` is that of the request, without its query. */
+function offerOf(problem: Problem, address: string): Pick<Document, 'links' | 'search'> {
+  if (!(problem instanceof TooWide)) return { links: [] };
+  const { query, title, form } = problem.narrower;
+  return { links: [{ rel: 'related', href: `${address}?${query.toString()}`, title }], search: form };
+}
+
+/** `address`: that of the request, without its query. */
+export function errorDocument(problem: Problem, logref: string, address = ''): Document {
   return {
+    ...offerOf(problem, address),
     name: 'errors',
     title: titleOf(problem.status),
-    links: [],
     properties: [number('total', problem.faults.length), ...oauthMembers(problem)],
     embedded: [
       {

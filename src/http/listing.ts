@@ -12,6 +12,7 @@ import {
   type OperationOptions,
   type Operation,
 } from './operation.ts';
+import { withNarrower } from './narrower.ts';
 import type { Params } from './route.ts';
 
 /**
@@ -43,6 +44,8 @@ const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['
     return [choices === null ? { name, kind: 'text' } : { name, kind: 'enumeration', choices }];
   });
 
+const CREATED = 'date_created';
+
 /**
  * Defines an operation that lists a collection. `offset`, `limit`, `order`, `fields` and filters are parsed here for
  * every collection, according to `properties`. `isOpen` permits other properties, except at addresses for which
@@ -57,6 +60,8 @@ export function listing(
     isOpen?: true;
     /** Properties in the search form of pages. A date has two fields, from and to. */
     searchedBy?: SearchedBy;
+    /** The property by whose dates a search is narrowed if it takes too long; `date_created` by default and with `closedAt`. */
+    narrowedBy?: string;
     closedAt?: (params: Params) => Comparisons | undefined;
     /** The relations that `zoom` may name, if any. */
     relations?: (request: ApiRequest<undefined>) => Relations;
@@ -79,7 +84,14 @@ export function listing(
         isOpen,
         relations: described.relations?.(request),
       });
-      const result = await described.handle({ ...request, listing: parsed.listing, zoom: parsed.zoom });
+      const handled = described.handle({ ...request, listing: parsed.listing, zoom: parsed.zoom });
+      const result = await handled.catch((error: unknown) => {
+        const { searchedBy, narrowedBy = CREATED } = described;
+        const property = closedProperties === undefined ? narrowedBy : CREATED;
+        if (properties[property] !== 'date') throw error;
+        const fields = searchFields({ ...searchedBy, [property]: null }, properties);
+        throw withNarrower(error, request, { filters: parsed.listing.filters, property, fields });
+      });
       const {
         links = [],
         rel = described.rel,

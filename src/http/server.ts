@@ -92,7 +92,8 @@ function sendProblem(services: Services, request: FastifyRequest, reply: Fastify
     // Nothing acceptable: an error in the default format is more useful than an empty response.
   }
   const { format } = representation;
-  const document = errorDocument(problem, logref);
+  const [path] = request.url.split('?', 1);
+  const document = errorDocument(problem, logref, `${services.naming.baseUrl}${path ?? ''}`);
   const view = format.isPage === true ? viewOf(services, storedCaller(request)?.visitor, document) : undefined;
   const body = format.render(document, services.naming, view);
   // Requests without a route have no CORS headers yet, and scripts of other sites must be able to read errors, too.

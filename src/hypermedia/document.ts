@@ -106,9 +106,9 @@ export type Action = {
 
 /**
  * The search form of a collection: names of query parameters (`status`, `date_created:lessthan`), and the time zone of
- * dates without one.
+ * dates without one. The values of its fields are those of the address that the link `at` has, `self` unless it is set.
  */
-export type Search = { fields: readonly Pick<Field, 'name' | 'kind' | 'choices'>[]; timeZone: string };
+export type Search = { at?: string; fields: readonly Pick<Field, 'name' | 'kind' | 'choices'>[]; timeZone: string };
 
 export type Document = {
   /** The type of resource, and its relation under /rels: `webhook`, `webhooks`. */
@@ -151,7 +151,7 @@ export const json = property('json');
 export const date = property('date');
 
 /** Link relations that IANA registers (RFC 8288 §4.2); all others are our own and have our prefix. */
-const registered: ReadonlySet<string> = new Set(['self', 'first', 'prev', 'next', 'last', 'curies']);
+const registered: ReadonlySet<string> = new Set(['self', 'first', 'prev', 'next', 'last', 'related', 'curies']);
 
 export function isRegistered(rel: string): boolean {
   return registered.has(rel);

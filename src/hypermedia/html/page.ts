@@ -13,6 +13,7 @@ import { collectionOf, collectionPage, type Collection } from './collection.ts';
 import { part, propertyList } from './content.ts';
 import { actionForms, refusedAlert } from './form.ts';
 import { crumbs, linkRow, linkTo, ownPath, programList } from './links.ts';
+import { narrowerSearch } from './search.ts';
 import { plainText } from './structured.ts';
 import { badge, isState, isTrue, stateBadge } from './values.ts';
 import { inSentence, labelOf } from './words.ts';
@@ -127,7 +128,8 @@ function content({ document, naming, view, collection, buttons }: PageParts): Ma
 
 const problem = (document: Document, errors: readonly Document[], naming: Naming): Markup =>
   html`<div class="card">
-    ${heading(document, naming)} ${problemText(errors)} ${linkRow(document, naming, 'Related pages')}
+    ${heading(document, naming)} ${problemText(errors)}
+    ${linkRow(document, naming, 'Related pages')}${narrowerSearch(document, naming)}
   </div>`;
 
 function whole(document: Document, naming: Naming, view: View): Markup {

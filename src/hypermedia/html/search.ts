@@ -24,7 +24,7 @@ type ParsedAddress = { path: string; parameters: readonly Parameter[]; filters: 
 
 /** Parses the address of a document. */
 export function parseAddress(document: Document, naming: Naming): ParsedAddress {
-  const href = hrefOf(linkTo(document, 'self')?.href ?? '', naming) ?? '';
+  const href = hrefOf(linkTo(document, document.search?.at ?? 'self')?.href ?? '', naming) ?? '';
   const [path = '', query = ''] = href.split('?', 2);
   const parameters = [...new URLSearchParams(query)];
   return { path, parameters, filters: parameters.filter(([name]) => !NON_FILTERS.has(name)) };
@@ -151,6 +151,12 @@ function form(address: ParsedAddress, { fields, timeZone }: Search): Markup {
       <div class="buttons"><button type="submit">Search</button></div>
     </form>
   </details>`;
+}
+
+/** Renders the search form of a search that was refused, filled with one that is narrower. */
+export function narrowerSearch(document: Document, naming: Naming): Markup | false {
+  const { search } = document;
+  return search !== undefined && form(parseAddress(document, naming), search);
 }
 
 /** Renders search form and filters above the table of a collection. */

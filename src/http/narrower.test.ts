@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { assert as checkProperty, constantFrom, date, option, property, record } from 'fast-check';
+import { parseDate } from '#hypermedia/date.ts';
+import type { Filter } from '#core/listing.ts';
+import { Problem } from '#core/problem.ts';
+import { errorDocument } from './errors.ts';
+import { TooWide, withNarrower } from './narrower.ts';
+
+const now = new Date('2026-11-24T12:00:00Z');
+const HOUR_MS = 3_600_000;
+const tooMuch = new Problem(400, { code: 'too_much_to_search', message: 'This takes longer' });
+const fields = [{ name: 'date_created:greaterthan', kind: 'date' }] as const;
+
+/** Returns the query of the offer for a search with this query; undefined if there is none. */
+function offerFor(text: string): URLSearchParams | undefined {
+  const query = new URLSearchParams(text);
+  const filters = (['greaterthan', 'lessthan', 'is'] as const).flatMap((operator): Filter[] => {
+    const value = parseDate(query.get(operator === 'is' ? 'date_created' : `date_created:${operator}`) ?? '');
+    return value === undefined ? [] : [{ property: 'date_created', operator, value }];
+  });
+  const error = withNarrower(tooMuch, { query, now }, { filters, property: 'date_created', fields });
+  return error instanceof TooWide ? error.narrower.query : undefined;
+}
+
+test('a search without dates is offered for the last week, from its first page on', () => {
+  const offer = offerFor('event=transaction%2Fcreated&order=attempts&offset=40&limit=5');
+  assert.deepEqual(Object.fromEntries(offer ?? []), {
+    event: 'transaction/created',
+    order: 'attempts',
+    limit: '5',
+    'date_created:greaterthan': '2026-11-17T12:00:00+0000',
+  });
+});
+
+test('a search of a range of dates is offered for its newer half, until the range is an hour', () => {
+  const instants = date({ min: new Date('2020-01-01'), max: now, noInvalidDate: true });
+  checkProperty(
+    property(record({ from: instants, to: option(instants, { nil: undefined }) }), ({ from, to }) => {
+      const query = new URLSearchParams({ 'date_created:greaterthan': from.toISOString() });
+      if (to !== undefined) query.set('date_created:lessthan', to.toISOString());
+      const end = to ?? now;
+      let begin = from.getTime();
+      for (let offer = offerFor(query.toString()); offer; offer = offerFor(offer.toString())) {
+        const next = parseDate(offer.get('date_created:greaterthan') ?? '')?.getTime() ?? 0;
+        assert.ok(next > begin && next < end.getTime());
+        assert.equal(offer.get('date_created:lessthan'), query.get('date_created:lessthan'));
+        begin = next;
+      }
+      assert.ok(end.getTime() - begin <= HOUR_MS);
+    }),
+  );
+});
+
+test('a search of one time and another error have no offer', () => {
+  checkProperty(
+    property(constantFrom('date_created=2026-11-20', 'date_created=2026-11-20T10:00:00Z&order=id'), (query) => {
+      assert.equal(offerFor(query), undefined);
+    }),
+  );
+  const other = new Problem(429, { code: 'too_many_searches', message: 'Wait' });
+  const request = { query: new URLSearchParams(), now };
+  assert.equal(withNarrower(other, request, { filters: [], property: 'date_created', fields }), other);
+});
+
+test('the offer is a link at the address of the request', () => {
+  const request = { query: new URLSearchParams('status=failed'), now };
+  const error = withNarrower(tooMuch, request, { filters: [], property: 'date_created', fields });
+  assert.ok(error instanceof TooWide);
+  const [link] = errorDocument(error, 'id-1', 'https://api.example.com/webhooks/1/statuses').links;
+  assert.equal(link?.rel, 'related');
+  const search = 'status=failed&date_created%3Agreaterthan=2026-11-17T12%3A00%3A00%2B0000';
+  assert.equal(link.href, `https://api.example.com/webhooks/1/statuses?${search}`);
+});
