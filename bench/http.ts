@@ -10,13 +10,14 @@ import { createClient } from '#identity/oauth/clients/clients.ts';
 import { letAppIn } from '../test/setup/grant-access.ts';
 import { startChild } from './setup/child.ts';
 import type { HttpLoadProcess, Target } from './setup/http-load-process.ts';
+import { json, platformToken, post, publishBodies } from './setup/platform-requests.ts';
 import { printProfile, profiling } from './setup/profile.ts';
 import type { ReceiverProcess } from './setup/receiver-process.ts';
 import { bench, heading, print } from './setup/run.ts';
 import { eventMaker, REPRESENTATION_BYTES, seedStores } from './setup/seed.ts';
 import { startServer, type Layout, type RunningServer } from './setup/server.ts';
 import { quantile, spread, table } from './setup/table.ts';
-import { basic, redeemAll, refreshBody, seedClient, seedCodes, type Credentials } from './setup/token-seed.ts';
+import { basic, redeemAll, refreshBody, seedClient, seedCodes } from './setup/token-seed.ts';
 
 const numbers = {
   rounds: 3,
@@ -52,41 +53,6 @@ type Case = {
   /** As a multiple of /health/live. */
   goal: number | undefined;
 };
-
-const json = { 'service-api-version': '1', 'content-type': 'application/json' };
-
-async function post(
-  origin: string,
-  path: string,
-  authorization: string,
-  body: string,
-  type: string,
-): Promise<Response> {
-  const headers = { ...json, 'content-type': type, authorization };
-  const response = await fetch(origin + path, { method: 'POST', headers, body });
-  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
-  return response;
-}
-
-/** The platform's access token, as its client gets it. */
-async function platformToken(origin: string, credentials: Credentials): Promise<string> {
-  const form = 'application/x-www-form-urlencoded';
-  const response = await post(origin, '/token', basic(credentials), 'grant_type=client_credentials', form);
-  return ((await response.json()) as { access_token: string }).access_token;
-}
-
-/** Returns the function that makes the body of a publish; each event has a resource of its own. */
-function publishBodies(arrayOf: number, makers: readonly ((n: number) => { resourceId: string; body: string })[]) {
-  let n = 0;
-  const one = (at: number): string => {
-    const { body } = makers[at % makers.length]?.((n += 1)) ?? { body: '{}' };
-    return `{"event":"transaction_log/created","resource":{"at":0,${body.slice(1)}}`;
-  };
-  return (count: number): string[] =>
-    Array.from({ length: count }, (_, at) =>
-      arrayOf === 1 ? one(at) : `[${Array.from({ length: arrayOf }, () => one(at)).join(',')}]`,
-    );
-}
 
 await bench({ numbers, flags: ['external', 'apart', 'brief', 'profile'] }, async (options, defer) => {
   const { rounds, connections } = options;

@@ -9,14 +9,18 @@ import { join } from 'node:path';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { letAppIn } from '../test/setup/grant-access.ts';
 import { seedHistory } from './setup/history-seed.ts';
+import { startLiveLoad } from './setup/live-load.ts';
 import { bench, heading, print } from './setup/run.ts';
 import { startServer } from './setup/server.ts';
-import { quantile, table } from './setup/table.ts';
+import { quantile, spread, table } from './setup/table.ts';
 import { seedClient } from './setup/token-seed.ts';
 
 const numbers = { rounds: 7, events: 1_000_000, days: 30, resources: 550_000, webhooks: 100, limit: 20 };
 const DELIVERIES_PER_EVENT = 1.5;
 const SECOND_MS = 1_000;
+const LIVE_PER_SECOND = 200;
+const LIVE_SECONDS = 20;
+const LIVE_ROUNDS = 3;
 const DAY_MS = 86_400_000;
 
 type List = { name: string; path: string; goalMs: number };
@@ -24,7 +28,7 @@ type List = { name: string; path: string; goalMs: number };
 /** A time as filters take it. */
 const at = (ms: number): string => new Date(ms).toISOString().slice(0, 19);
 
-await bench({ numbers, flags: ['plans'] }, async (options, defer) => {
+await bench({ numbers, flags: ['plans', 'live'] }, async (options, defer) => {
   const server = await startServer(defer, 'external', { observed: true });
   const { origin, sql, secretKey } = server;
   const seeded = await seedClient(sql);
@@ -152,4 +156,28 @@ await bench({ numbers, flags: ['plans'] }, async (options, defer) => {
     ]);
   }
   table(['', 'first ms', 'median ms', 'longest ms', 'goal ms', '', 'pages read', ''], rows);
+
+  if (!options.live) return;
+  const publishFor = await startLiveLoad(defer, server, storeId);
+  await publishFor(LIVE_PER_SECOND, 2);
+  const latencies: Record<'alone' | 'beside', number[]> = { alone: [], beside: [] };
+  const requested: number[] = [];
+  for (let round = 0; round < LIVE_ROUNDS; round += 1) {
+    latencies.alone.push((await publishFor(LIVE_PER_SECOND, LIVE_SECONDS)).p95);
+    let isOver = false;
+    const reading = (async () => {
+      let count = 0;
+      while (!isOver) {
+        for (const { path } of lists) if (!isOver) await get(path);
+        count += lists.length;
+      }
+      return count;
+    })();
+    latencies.beside.push((await publishFor(LIVE_PER_SECOND, LIVE_SECONDS)).p95);
+    isOver = true;
+    requested.push(await reading);
+  }
+  heading(`${LIVE_PER_SECOND} events a second of this store, published and delivered: ms from due until received, p95`);
+  print(`alone                               ${spread(latencies.alone, 1)}`);
+  print(`beside one who requests these lists ${spread(latencies.beside, 1)} (${spread(requested)} pages meanwhile)`);
 });

@@ -59,20 +59,21 @@ function idRange(sql: Queryable, { operator, value }: Filter) {
 const isIdRange = ({ property, operator }: Filter): boolean =>
   property === 'id' && (operator === 'greaterthan' || operator === 'lessthan');
 
+/**
+ * Halcyon makes resources of these types once, at the time of `modified_at` and with an id of that time: their order is that of dates,
+ * and a date is a range of ids.
+ */
+const isDatedById = (type: ResourceType): boolean => internalProperties(type) !== undefined;
+
 function whereOf(sql: Queryable, collection: Collection, filters: readonly Filter[]) {
-  const columns = { id: sql`r.id`, date_modified: sql`r.modified_at` };
+  const dated = isDatedById(collection.type) ? { date_created: sql`r.modified_at` } : {};
+  const columns = { id: sql`r.id`, date_modified: sql`r.modified_at`, ...dated };
   const ranges = filters.filter(isIdRange).reduce((before, range) => sql`${before}${idRange(sql, range)}`, sql``);
   const others = filters.filter((filter) => !isIdRange(filter));
   return sql`${inCollection(sql, collection)}${ranges}${narrowedOpenly(sql, others, { object: sql`r.body::json`, columns })}`;
 }
 
 export type ListedResource = { id: string; baseUrl: string; body: string };
-
-/**
- * Halcyon makes the ids of these types, of the time at which it writes the resource: their order is that of dates, and a date is a
- * range of ids.
- */
-const isDatedById = (type: ResourceType): boolean => internalProperties(type) !== undefined;
 
 /** Returns the order of a list; changelogs are listed newest first. */
 function orderOf(type: ResourceType, order: readonly Order[]): readonly Order[] {

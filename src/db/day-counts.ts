@@ -48,7 +48,7 @@ export async function readDayCounts(
 }
 
 /** Properties of the event of a row whose values are counted by kind: `is` and `like` only, which no row without an event matches. */
-const KIND_PROPERTIES: ReadonlySet<string> = new Set(['event', 'resource_type']);
+const KIND_PROPERTIES: ReadonlySet<string> = new Set(['event', 'resource_type', 'action']);
 
 const isOfKind = ({ property, operator, value }: Filter): boolean =>
   KIND_PROPERTIES.has(property) && (operator === 'is' || operator === 'like') && value !== null;
@@ -69,7 +69,8 @@ export async function readKindCounts(
   const ofKind = filters.filter(isOfKind);
   const isDate = ({ property }: Filter): boolean => property === 'date_created' && range !== undefined;
   if (filters.some((filter) => !isOfKind(filter) && !isDate(filter))) return undefined;
-  const columns = { event: sql`c.kind`, resource_type: sql`split_part(c.kind, '/', 1)` };
+  const [type, action] = [sql`split_part(c.kind, '/', 1)`, sql`split_part(c.kind, '/', 2)`];
+  const columns = { event: sql`c.kind`, resource_type: type, action };
   const { first, last, firstWhole, lastWhole } = range ?? ALL_DAYS;
   const [marked] = await sql<{ through: number | null }[]>`
     select max(day) as through from day_kind_count where shard = ${shard} and owner_id = 0 and list = ${list}`;

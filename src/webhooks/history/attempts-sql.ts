@@ -2,6 +2,7 @@
 import { countedRows, readDayCounts, type DayCounts } from '#db/day-counts.ts';
 import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/listing.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
+import { withTypeAndAction } from '#events/dated-events-sql.ts';
 import { findEventsOfResource } from '#events/resource-events-sql.ts';
 import type { Filter, Listing } from '#core/listing.ts';
 import { findDeliveriesOfEvents } from './deliveries-sql.ts';
@@ -16,7 +17,7 @@ import {
   type Owner,
 } from './history-sql.ts';
 
-const BY_EVENT: ReadonlySet<string> = new Set(['resource_type', 'resource_id', 'event']);
+const BY_EVENT: ReadonlySet<string> = new Set(['resource_type', 'resource_id', 'action', 'event']);
 
 const columnsOf = (sql: Queryable): Columns<typeof LOG_PROPERTIES> => ({
   id: sql`d.delivery_id || '-' || d.n`,
@@ -40,7 +41,7 @@ export async function listAttempts(
 ): Promise<{ rows: AttemptRow[]; total: number }> {
   const newestFirst = { property: 'date_created', descending: true };
   const ofResource = await findEventsOfResource(sql, owner, listing.filters);
-  const asked = { ...listing, filters: ofResource?.others ?? listing.filters };
+  const asked = { ...listing, filters: withTypeAndAction(ofResource?.others ?? listing.filters) };
   // The log of the webhook has no index by event: the deliveries of the events have one by id.
   const deliveries = ofResource && (await findDeliveriesOfEvents(sql, owner, ofResource.ids));
   const within =

@@ -1,18 +1,9 @@
 /** The read-only statements that list deliveries. Pending deliveries and ended ones are in different tables. */
 import { countedRows, locate, readDayCounts, readKindCounts, type DayCounts } from '#db/day-counts.ts';
-import {
-  atLeast,
-  daysWithin,
-  idsOfDays,
-  narrowed,
-  ordered,
-  paged,
-  readPage,
-  totalOf,
-  type Columns,
-} from '#db/listing.ts';
+import { atLeast, narrowed, ordered, paged, readPage, totalOf, type Columns } from '#db/listing.ts';
 import { EVENT_BLOCK } from '#db/numbers.ts';
 import type { Fragment, Queryable } from '#db/pool.ts';
+import { findEventsOfDates, withTypeAndAction, type DatedEvents, type IdRange } from '#events/dated-events-sql.ts';
 import { findEventsOfResource } from '#events/resource-events-sql.ts';
 import { dayOfId, firstIdOfDay } from '#core/ids.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
@@ -28,9 +19,9 @@ import {
 } from './history-sql.ts';
 
 /** The creation date of a delivery is that of its event. */
-const BY_EVENT: ReadonlySet<string> = new Set(['resource_type', 'resource_id', 'event', 'date_created']);
+const BY_EVENT: ReadonlySet<string> = new Set(['resource_type', 'resource_id', 'action', 'event', 'date_created']);
 
-type Ids = { from: number; to: number };
+type Ids = Pick<IdRange, 'from' | 'to'>;
 
 const columnsOf = (
   sql: Queryable,
@@ -88,13 +79,19 @@ const endedPart = (
   within,
 });
 
-/** Ended deliveries of the day of their event (`id >> 38` is the day of an id), of events in the range. */
-const ofTheirDay = (sql: Queryable, { from, to }: Ids) =>
-  sql`and d.id >= ${from} and d.id < ${to} and (d.id >> 38) = (d.event_id >> 38)`;
+/** Deliveries of the day of their event; `id >> 38` is the day of an id. */
+const ofTheirDay = (sql: Queryable) => sql`and (d.id >> 38) = (d.event_id >> 38)`;
 
-/** Ended deliveries of a later day than their event, such as resent ones: they have an index of their own. */
-const ofLaterDays = (sql: Queryable, { from, to }: Ids) =>
-  sql`and d.event_id >= ${from} and d.event_id < ${to} and (d.id >> 38) <> (d.event_id >> 38)`;
+/** Deliveries of a later day than their event, such as resent ones. Those that have ended have an index of their own. */
+const ofLaterDays = (sql: Queryable) => sql`and (d.id >> 38) <> (d.event_id >> 38)`;
+
+/** Deliveries of these events. */
+const ofEvents = (sql: Queryable, { from, to, except }: IdRange) =>
+  sql`and d.event_id >= ${from} and d.event_id < ${to} ${except.length === 0 ? sql`` : sql`and d.event_id <> all(${except}::bigint[])`}`;
+
+/** Deliveries with ids of the days of these ids. */
+const ofDays = (sql: Queryable, { from, to }: Ids) =>
+  sql`and d.id >= ${firstIdOfDay(dayOfId(from))} and d.id < ${firstIdOfDay(dayOfId(Math.max(from, to - 1)) + 1)}`;
 
 /** Returns the state that a filter requires; undefined if none does. */
 const requiredState = (filters: readonly Filter[]) =>
@@ -104,26 +101,42 @@ const requiredState = (filters: readonly Filter[]) =>
 const isRetried = ({ property, operator, value }: Filter): boolean =>
   property === 'attempts' && operator === 'greaterthan' && value === 1;
 
+/** The deliveries that are listed: of the events that a range of dates admits, and the filters that these do not imply. */
+type Selected = { filters: readonly Filter[]; dated: DatedEvents | undefined };
+
+async function select(sql: Queryable, owner: Owner, filters: readonly Filter[]): Promise<Selected> {
+  const dated = await findEventsOfDates(sql, owner, filters);
+  return { filters: withTypeAndAction(dated?.others ?? filters), dated };
+}
+
 /**
- * Returns what to read for these filters. A condition without parameters chooses the index of failed or of retried deliveries. A
- * range of dates is a range of ids of events.
+ * Returns what to read for these filters. A condition without parameters chooses the index of failed or of retried deliveries. In an
+ * order by date alone, deliveries of the day of their event are read by their ids.
  */
-function partsFor(sql: Queryable, owner: Owner, filters: readonly Filter[]): Part[] {
+function partsFor(sql: Queryable, owner: Owner, { filters, dated }: Selected, order: readonly Order[] = []): Part[] {
   const state = requiredState(filters);
   const failed = state === 'failed' ? sql`and d.state = 'failed'` : sql``;
   const retried = filters.some(isRetried) ? sql`and d.attempts > 1` : sql``;
   const narrowing = filters.filter((filter) => !isRetried(filter));
-  const days = daysWithin(filters, 'date_created');
-  const events = days && idsOfDays(days);
-  const ended = (dates: Fragment): Part =>
-    endedPart(sql, sql`${failed} ${retried} ${dates}`, { narrowing, ...(events && { events }) });
+  const events = dated?.ids;
+  const rest = { narrowing, ...(events && { events }) };
+  const chosen = events ? ofEvents(sql, events) : sql``;
+  const isById = order.length === 1 && order[0]?.property === 'date_created' && filters.length === 0;
+  const pending = (within: Fragment, more: Pick<Part, 'isById'> = {}): Part => {
+    const part = pendingPart(sql, owner, filters);
+    return { ...part, ...rest, ...more, narrowing: part.narrowing, within: sql`${part.within} ${chosen} ${within}` };
+  };
+  const ended = (within: Fragment, more: Pick<Part, 'isById'> = {}): Part =>
+    endedPart(sql, sql`${failed} ${retried} ${chosen} ${within}`, { ...rest, ...more });
+  const isDivided = isById || events !== undefined;
+  const theirDay = events ? sql`${ofTheirDay(sql)} ${ofDays(sql, events)}` : ofTheirDay(sql);
   return [
-    ...(state === 'successful' ? [] : [{ ...pendingPart(sql, owner, filters), ...(events && { events }) }]),
-    ...(state === 'pending'
+    ...(state === 'successful'
       ? []
-      : events
-        ? [ended(ofTheirDay(sql, events)), ended(ofLaterDays(sql, events))]
-        : [ended(sql``)]),
+      : isById
+        ? [pending(ofTheirDay(sql), { isById }), pending(ofLaterDays(sql))]
+        : [pending(sql``)]),
+    ...(state === 'pending' ? [] : isDivided ? [ended(theirDay, { isById }), ended(ofLaterDays(sql))] : [ended(sql``)]),
   ];
 }
 
@@ -147,17 +160,7 @@ export async function findDeliveriesOfEvents(sql: Queryable, owner: Owner, ids: 
   return rows.map(({ id }) => id);
 }
 
-/** All ended deliveries, those in the order of their ids apart: for an order by date. */
-const partsByDate = (sql: Queryable, owner: Owner): Part[] => [
-  pendingPart(sql, owner),
-  endedPart(sql, sql`and (d.id >> 38) = (d.event_id >> 38)`, { isById: true }),
-  endedPart(sql, sql`and (d.id >> 38) <> (d.event_id >> 38)`),
-];
-
 const NEWEST_FIRST = { property: 'id', descending: true };
-
-const isByDateAlone = ({ order, filters }: Listing): boolean =>
-  filters.length === 0 && order.length === 1 && order[0]?.property === 'date_created';
 
 /** Returns a page of deliveries, newest first by default, and their total. */
 export async function listDeliveries(
@@ -166,21 +169,18 @@ export async function listDeliveries(
   listing: Listing,
 ): Promise<{ rows: DeliveryRow[]; total: number }> {
   const ofResource = await findEventsOfResource(sql, owner, listing.filters);
-  const asked = { ...listing, filters: ofResource?.others ?? listing.filters };
+  const selected = ofResource === undefined ? await select(sql, owner, listing.filters) : undefined;
+  const asked = { ...listing, filters: ofResource?.others ?? selected?.filters ?? [] };
   const read = (parts: readonly Part[], total: number) =>
     readPage(asked, NEWEST_FIRST, total, (page) => readDeliveries(sql, owner, page, parts));
-  if (ofResource !== undefined) {
-    const parts = partsOfEvents(sql, owner, ofResource.ids, asked.filters);
+  if (selected === undefined) {
+    const parts = partsOfEvents(sql, owner, ofResource?.ids ?? [], asked.filters);
     const total = await countParts(sql, owner, parts);
     return { total, rows: await read(parts, total) };
   }
-  const { total, counts } = await countDeliveries(sql, owner, asked.filters);
+  const { total, counts } = await countDeliveries(sql, owner, selected);
   const start = counts && listing.order.length === 0 ? locate(counts, total, listing.offset) : undefined;
-  if (start === undefined)
-    return {
-      total,
-      rows: await read(isByDateAlone(asked) ? partsByDate(sql, owner) : partsFor(sql, owner, asked.filters), total),
-    };
+  if (start === undefined) return { total, rows: await read(partsFor(sql, owner, selected, listing.order), total) };
   const page = { ...asked, order: [NEWEST_FIRST], offset: start.offset };
   const before = endedPart(sql, sql`and d.id < ${start.before}`, { narrowing: asked.filters });
   return { total, rows: await readDeliveries(sql, owner, page, [before]) };
@@ -190,7 +190,7 @@ export async function listDeliveries(
 export async function findDelivery(sql: Queryable, owner: Owner, id: number): Promise<DeliveryRow | undefined> {
   const filters = [{ property: 'id', operator: 'is', value: id }] as const;
   const page = { offset: 0, limit: 1, order: [NEWEST_FIRST], filters };
-  const [row] = await readDeliveries(sql, owner, page, partsFor(sql, owner, filters));
+  const [row] = await readDeliveries(sql, owner, page, partsFor(sql, owner, { filters, dated: undefined }));
   return row;
 }
 
@@ -270,12 +270,12 @@ async function countParts(sql: Queryable, owner: Owner, parts: readonly Part[]):
 async function countDeliveries(
   sql: Queryable,
   owner: Owner,
-  filters: readonly Filter[],
+  selected: Selected,
 ): Promise<{ total: number; counts?: DayCounts }> {
-  const list = { shard: owner.shard, ownerId: owner.id, list: 'delivery' } as const;
-  const isByState = filters.length === 1 && requiredState(filters) === 'successful';
-  if (filters.length > 0 && !isByState) return countByKind(sql, owner, filters);
-  const counts = await readDayCounts(sql, list);
+  const { filters, dated } = selected;
+  const isByState = filters.length === 1 && dated === undefined && requiredState(filters) === 'successful';
+  if (dated !== undefined || (filters.length > 0 && !isByState)) return countByKind(sql, owner, selected);
+  const counts = await readDayCounts(sql, { shard: owner.shard, ownerId: owner.id, list: 'delivery' });
   const open = endedPart(sql, sql`and d.id >= ${counts.openFrom}`);
   const count = (...parts: Part[]) => countParts(sql, owner, parts);
   if (!isByState) return { counts, total: countedRows(counts) + (await count(pendingPart(sql, owner), open)) };
@@ -283,26 +283,30 @@ async function countDeliveries(
   return { total: countedRows(counts) + (await count(open)) - (await count(failed)) };
 }
 
+const ALL_EVENTS: IdRange = { from: 0, to: Number.MAX_SAFE_INTEGER, except: [] };
+
 /** Counts the deliveries of some kinds of event, or of events of a range of dates, by the counts of ended days. */
 async function countByKind(
   sql: Queryable,
   owner: Owner,
-  filters: readonly Filter[],
+  selected: Selected,
 ): Promise<{ total: number; counts?: DayCounts }> {
-  const range = daysWithin(filters, 'date_created');
+  const { filters, dated } = selected;
   const list = { shard: owner.shard, ownerId: owner.id, list: 'delivery' } as const;
-  const counts = await readKindCounts(sql, list, filters, range);
-  if (counts === undefined) return { total: await countParts(sql, owner, partsFor(sql, owner, filters)) };
-  const events = range && idsOfDays(range);
-  const later = endedPart(sql, events ? ofLaterDays(sql, events) : sql`and (d.id >> 38) <> (d.event_id >> 38)`, {
-    narrowing: filters,
-    ...(events && { events }),
+  const counts = await readKindCounts(sql, list, filters, dated?.days);
+  if (counts === undefined) return { total: await countParts(sql, owner, partsFor(sql, owner, selected)) };
+  const events = dated?.ids ?? ALL_EVENTS;
+  const later = endedPart(sql, sql`${ofLaterDays(sql)} ${ofEvents(sql, events)}`, { narrowing: filters, events });
+  const open = counts.uncounted.map((ids) => {
+    const within = { ...events, from: Math.max(events.from, ids.from), to: Math.min(events.to, ids.to) };
+    const theirDay = sql`${ofTheirDay(sql)} ${ofDays(sql, ids)} ${ofEvents(sql, within)}`;
+    return endedPart(sql, theirDay, { narrowing: filters, events: within });
   });
-  const open = counts.uncounted.map((ids) => endedPart(sql, ofTheirDay(sql, ids), { narrowing: filters, events: ids }));
+  const pending = pendingPart(sql, owner, filters);
+  const waiting = { ...pending, events, within: sql`${pending.within} ${ofEvents(sql, events)}` };
   const ofLater = await countParts(sql, owner, [later]);
-  const others = await countParts(sql, owner, [pendingPart(sql, owner, filters), ...open]);
-  const total = countedRows(counts) + ofLater + others;
+  const total = countedRows(counts) + ofLater + (await countParts(sql, owner, [waiting, ...open]));
   // Counted days tell where a page begins only if all other rows are newer: a range ends with a part of a day, and deliveries of
   // later days are between those that are counted.
-  return range === undefined && ofLater === 0 ? { total, counts } : { total };
+  return dated === undefined && ofLater === 0 ? { total, counts } : { total };
 }

@@ -62,6 +62,7 @@ export function withLastAttempt(sql: Queryable, { shard }: Pick<Owner, 'shard'>)
 export const eventColumns = (sql: Queryable) => ({
   resource_type: sql`e.resource_type`,
   resource_id: sql`e.resource_id`,
+  action: sql`e.action`,
   event: sql`e.resource_type || '/' || e.action`,
 });
 
