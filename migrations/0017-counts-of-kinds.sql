@@ -17,5 +17,19 @@ create index day_kind_count_day on day_kind_count (day);
 create index event_store_dated on event (shard, store_id, id desc) include (date_created);
 drop index event_store;
 
--- Resources in the order of their lists. An update writes it no more often than the primary key; a new resource costs 48 bytes.
+-- Lists of resources by what they belong to, such as the transactions of a customer: all transactions of a store were read, 0.9 s for
+-- 330,000. The column is computed from the published JSON, whichever version writes it: 2.3 µs for 1 KB. An index on `modified_at` is
+-- left out: an update would write every index of the table, 180 µs of PostgreSQL's time instead of 143, while this column rarely
+-- changes. Adding it rewrites the table, about 15 s a million resources; meanwhile publishing waits.
+alter table resource
+  add column parent_id text generated always as (left(
+    case type
+      when 'transaction' then body::json ->> 'customer_id'
+      when 'subscription' then body::json ->> 'customer_id'
+      when 'transaction_log' then body::json ->> 'transaction_id'
+      when 'subscription_event' then body::json ->> 'subscription_id'
+    end, 64)) stored;
+create index resource_parent on resource (shard, store_id, type, parent_id) where parent_id is not null;
+
+-- Resources in the order of their lists. Costs a new resource 48 bytes, and an update nothing.
 create index resource_listed on resource (shard, store_id, type, length(id), id);

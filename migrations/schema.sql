@@ -419,11 +419,20 @@ create table resource (
   head_event_id bigint,
   superseded_event_id bigint,
   step_id bigint,
+  parent_id text generated always as ("left"(
+CASE type
+    WHEN 'transaction'::text THEN ((body)::json ->> 'customer_id'::text)
+    WHEN 'subscription'::text THEN ((body)::json ->> 'customer_id'::text)
+    WHEN 'transaction_log'::text THEN ((body)::json ->> 'transaction_id'::text)
+    WHEN 'subscription_event'::text THEN ((body)::json ->> 'subscription_id'::text)
+    ELSE NULL::text
+END, 64)) stored,
   constraint resource_id_check CHECK (((length(id) >= 1) AND (length(id) <= 64))),
   constraint resource_pkey PRIMARY KEY (shard, store_id, type, id),
   constraint resource_version_check CHECK ((version > 0))
 ) with (fillfactor=80);
 CREATE INDEX resource_listed ON public.resource USING btree (shard, store_id, type, length(id), id);
+CREATE INDEX resource_parent ON public.resource USING btree (shard, store_id, type, parent_id) WHERE (parent_id IS NOT NULL);
 
 create table revenue_book (
   shard smallint not null,

@@ -56,6 +56,33 @@ function idRange(sql: Queryable, { operator, value }: Filter) {
   return operator === 'greaterthan' ? sql` and ${id} > ${bound}` : sql` and ${id} < ${bound}`;
 }
 
+/** The member of each type whose value the column `parent_id` has, cut to 64 characters. */
+const PARENT_MEMBERS: Readonly<Partial<Record<ResourceType, string>>> = {
+  transaction: 'customer_id',
+  subscription: 'customer_id',
+  transaction_log: 'transaction_id',
+  subscription_event: 'subscription_id',
+};
+const PARENT_CHARACTERS = 64;
+/** True and false are equal to these. */
+const FLAGS: Readonly<Record<string, string>> = { '1': 'true', '0': 'false' };
+
+/** Conditions of the index `resource_parent`, for filters that are compared with the JSON, too. */
+function ofParents(sql: Queryable, type: ResourceType, filters: readonly Filter[]) {
+  return filters.reduce(
+    (before, { property, operator, value }) => {
+      const isText = typeof value === 'string' || typeof value === 'number';
+      if (property !== PARENT_MEMBERS[type] || operator !== 'is' || !isText) return before;
+      const text = String(value);
+      const id = Array.from(text).slice(0, PARENT_CHARACTERS).join('');
+      const flag = FLAGS[text];
+      if (flag === undefined) return sql`${before} and r.parent_id = ${id}`;
+      return sql`${before} and (r.parent_id = ${id} or r.parent_id = ${flag})`;
+    },
+    sql``,
+  );
+}
+
 const isIdRange = ({ property, operator }: Filter): boolean =>
   property === 'id' && (operator === 'greaterthan' || operator === 'lessthan');
 
@@ -70,7 +97,8 @@ function whereOf(sql: Queryable, collection: Collection, filters: readonly Filte
   const columns = { id: sql`r.id`, date_modified: sql`r.modified_at`, ...dated };
   const ranges = filters.filter(isIdRange).reduce((before, range) => sql`${before}${idRange(sql, range)}`, sql``);
   const others = filters.filter((filter) => !isIdRange(filter));
-  return sql`${inCollection(sql, collection)}${ranges}${narrowedOpenly(sql, others, { object: sql`r.body::json`, columns })}`;
+  const chosen = sql`${inCollection(sql, collection)}${ranges}${ofParents(sql, collection.type, filters)}`;
+  return sql`${chosen}${narrowedOpenly(sql, others, { object: sql`r.body::json`, columns })}`;
 }
 
 export type ListedResource = { id: string; baseUrl: string; body: string };

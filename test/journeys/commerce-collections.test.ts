@@ -164,6 +164,40 @@ for (const [query, fault] of refused) {
   });
 }
 
+test('resources are found by what they belong to as by any other member with the same value', async () => {
+  const long = '🚚'.repeat(70);
+  const values = [7, '7', 7.5, 0, 1, true, false, null, '', 'C-7', 'null', long, `${long}x`, { id: 7 }, [7]];
+  const path = (query: string) => `/stores/${second.storeId}/subscriptions?limit=300&${query}`;
+  const found = async (member: string, value: string) => {
+    const { status, body } = await get(path(`${member}=${encodeURIComponent(value)}`), second.token);
+    assert.equal(status, 200);
+    return [body['total_items'], (body._embedded['svc:subscriptions'] ?? []).map(({ id }) => id)];
+  };
+  const written = values.map((value, at) => ({ id: 100 + at, customer_id: value, other: value, status: 'active' }));
+  await publish('subscription/created', written, second.storeId);
+  // An update may change what a resource belongs to.
+  await publish('subscription/modified', [{ id: 100, customer_id: 'C-7', other: 'C-7' }], second.storeId);
+  for (const value of [
+    '7',
+    '7.5',
+    '0',
+    '1',
+    'true',
+    'false',
+    'null',
+    'C-7',
+    'c-7',
+    '',
+    long,
+    `${long}x`,
+    '*7',
+    '{"id":7}',
+  ])
+    assert.deepEqual(await found('customer_id', value), await found('other', value), value);
+  assert.deepEqual(await found('customer_id', 'C-7'), ['2', [100, 109]]);
+  assert.equal((await found('customer_id', '7'))[0], '1');
+});
+
 test('a name with SQL in it is only a name', async () => {
   assert.deepEqual(await idsOf("?note='; drop table resource; --"), []);
   assert.equal((await idsOf("?order=note'--")).length, 5);
