@@ -68,7 +68,7 @@ export async function findEventsOfDates(
     const { least, greatest, except } = await findInDay(sql, store, end, dates);
     ids.except.push(...except);
     if (end.isLast) ids.to = greatest === null ? idsOfDays({ first: day, last: day }).from : greatest + 1;
-    if (end.isFirst) ids.from = least ?? idsOfDays({ first: day, last: day }).to;
+    if (end.isFirst) ids.from = least ?? Math.max(ids.from, idsOfDays({ first: day, last: day }).to);
   }
   if (ids.except.length > EXCEPT_MAX) return wide;
   return { days, ids, others: filters.filter((filter) => !dates.includes(filter)) };

@@ -114,7 +114,7 @@ async function select(sql: Queryable, store: Store, filters: readonly Filter[]):
   return { within: dated ? withinIds(sql, dated.ids) : sql``, filters: others, isOfResource: false, dated };
 }
 
-/** Returns how many events are selected, and the counts of ended days that tell where a page of them begins. */
+/** Returns how many events are selected, and the counts of ended days by which a page of them is located. */
 async function countEvents(
   sql: Queryable,
   { shard, storeId }: Store,
@@ -135,7 +135,7 @@ async function countEvents(
   if (counts === undefined) return { total: await count(within) };
   let total = countedRows(counts);
   for (const ids of counts.uncounted) total += await count(sql`${within} ${among(sql, ids)}`);
-  // Counted days tell where a page begins only if all other rows are newer: a range begins with a part of a day.
+  // A page is located by counted days only if all other rows are newer: a range begins with a part of a day.
   return dated === undefined ? { total, counts } : { total };
 }
 

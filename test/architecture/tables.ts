@@ -45,6 +45,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   worker: 'delivery',
   schema_migration: 'db',
   day_count: 'db',
+  day_kind_count: 'db',
   sealing_key: 'db',
 };
 

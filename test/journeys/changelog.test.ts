@@ -190,8 +190,8 @@ test('the changelog is listed newest first; its order and filters by date are th
   const path = await newHook();
   for (const name of ['one', 'two', 'three']) await change(path, { name });
   const idsOf = async (query: string) => {
-    const listed = itemsOf(await call('GET', `${ALPHA}/changelogs?limit=300${query}`, { token: store }), 'changelogs');
-    return listed.map(({ id }) => Number(id));
+    const reply = await call('GET', `${ALPHA}/changelogs?limit=300${query}`, { token: store });
+    return itemsOf(reply, 'changelogs').map(({ id }) => Number(id));
   };
   const newestFirst = await idsOf('');
   assert.ok(newestFirst.length >= 4);

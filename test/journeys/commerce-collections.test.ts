@@ -168,7 +168,7 @@ test('resources are found by what they belong to as by any other member with the
   const long = '🚚'.repeat(70);
   const values = [7, '7', 7.5, 0, 1, true, false, null, '', 'C-7', 'null', long, `${long}x`, { id: 7 }, [7]];
   const path = (query: string) => `/stores/${second.storeId}/subscriptions?limit=300&${query}`;
-  const found = async (member: string, value: string) => {
+  const findBy = async (member: string, value: string) => {
     const { status, body } = await get(path(`${member}=${encodeURIComponent(value)}`), second.token);
     assert.equal(status, 200);
     return [body['total_items'], (body._embedded['svc:subscriptions'] ?? []).map(({ id }) => id)];
@@ -193,9 +193,9 @@ test('resources are found by what they belong to as by any other member with the
     '*7',
     '{"id":7}',
   ])
-    assert.deepEqual(await found('customer_id', value), await found('other', value), value);
-  assert.deepEqual(await found('customer_id', 'C-7'), ['2', [100, 109]]);
-  assert.equal((await found('customer_id', '7'))[0], '1');
+    assert.deepEqual(await findBy('customer_id', value), await findBy('other', value), value);
+  assert.deepEqual(await findBy('customer_id', 'C-7'), ['2', [100, 109]]);
+  assert.equal((await findBy('customer_id', '7'))[0], '1');
 });
 
 test('a name with SQL in it is only a name', async () => {

@@ -88,15 +88,21 @@ const anyFilter: Arbitrary<Filter> = oneof(
     (value) => ({ property: 'status', operator: 'is', value }) as const,
   ),
   constantFrom(0, 1, 2).map((value) => ({ property: 'attempts', operator: 'greaterthan', value }) as const),
-  tuple(constantFrom('greaterthan', 'lessthan'), integer({ min: 0, max: DAYS * 24 })).map(
-    ([operator, hours]) =>
+  // Events are in the first hours of a day.
+  tuple(constantFrom('greaterthan', 'lessthan'), integer({ min: 0, max: DAYS }), constantFrom(-1, 0, 1, 5, 8)).map(
+    ([operator, day, hours]) =>
       ({
         property: 'date_created',
         operator,
-        value: new Date(startOfDay(FIRST).getTime() + hours * 3_600_000),
+        value: new Date(startOfDay(FIRST + day).getTime() + hours * 3_600_000),
       }) as const,
   ),
 );
+const dateFilter = (operator: 'greaterthan' | 'lessthan', atMs: number): Filter => ({
+  property: 'date_created',
+  operator,
+  value: new Date(atMs),
+});
 const isValue = (property: string, value: string): Filter => ({ property, operator: 'is', value });
 const ofKind: Arbitrary<Filter> = oneof(
   tuple(constantFrom('is', 'not'), constantFrom('transaction/created', 'transaction/modified', 'customer/created')).map(
@@ -139,7 +145,9 @@ async function fill(made: readonly PublishedEvent[]): Promise<World> {
     await sql`delete from ${sql(table)}`;
   const world: World = { events: [], deliveries: [], attempts: [] };
   let n = 0;
-  for (const { day, resource, action, laterHours, isErasedAfter, deliveries } of made.toSorted((a, b) => a.day - b.day)) {
+  for (const { day, resource, action, laterHours, isErasedAfter, deliveries } of made.toSorted(
+    (a, b) => a.day - b.day,
+  )) {
     const number = (n += 1);
     const id = dailyIdOf(FIRST + day, number, SHARD);
     const at = new Date(startOfDay(FIRST + day).getTime() + number * 60_000 + laterHours * 3_600_000);
@@ -295,6 +303,25 @@ const eventOf = (day: number, delivery: PublishedEvent['deliveries'][number]): P
 });
 const count = () => countDays(sql, { shards: [SHARD], first: FIRST, now: new Date(), mayContinue: () => true });
 
+const page = { offset: 0, limit: 7, filters: [], order: [] };
+const once = { isOther: false, status: 'successful', attempts: 1, lateDays: 0 } as const;
+/** What a random run rarely has. */
+const EXAMPLES: [PublishedEvent[], Listing[]][] = [
+  // The later id has the earlier date.
+  [
+    [{ ...eventOf(0, once), laterHours: 7 }, eventOf(0, once)],
+    [
+      { ...page, filters: [dateFilter('greaterthan', startOfDay(FIRST).getTime() + 3_600_000)] },
+      { ...page, filters: [dateFilter('lessthan', startOfDay(FIRST).getTime() + 3_600_000)] },
+    ],
+  ],
+  // A delivery that was resent on a later day is between others of its kind.
+  [
+    [eventOf(0, once), eventOf(0, { ...once, lateDays: 1 }), eventOf(2, once)],
+    [0, 1, 2].map((offset) => ({ ...page, offset, limit: 1, filters: [isValue('event', 'transaction/created')] })),
+  ],
+];
+
 test('pages, totals and filters are those of a model, before and after the ended days are counted', async () => {
   const requests = array(request, { minLength: 4, maxLength: 4 });
   await checkProperty(
@@ -304,12 +331,19 @@ test('pages, totals and filters are those of a model, before and after the ended
       await count();
       for (const one of asked) await compare(world, one);
     }),
-    { numRuns: RUNS },
+    { numRuns: RUNS, examples: EXAMPLES },
   );
 });
 
 test('events of test deliveries are found beside those of a resource that has the id of samples', async () => {
-  const published = { day: 0, resource: SAMPLE, action: 'created' as const, laterHours: 0 as const, isErasedAfter: false, deliveries: [] };
+  const published = {
+    day: 0,
+    resource: SAMPLE,
+    action: 'created' as const,
+    laterHours: 0 as const,
+    isErasedAfter: false,
+    deliveries: [],
+  };
   await fill([published, published]);
   const [resource] = await sql<{ rows: number }[]>`select count(*) as rows from resource`;
   assert.equal(resource?.rows, 1);
@@ -319,12 +353,7 @@ test('events of test deliveries are found beside those of a resource that has th
 });
 
 test('a day with a pending delivery, and the days after it, are counted when the delivery has ended', async () => {
-  const successful = { isOther: false, status: 'successful', attempts: 1, lateDays: 0 } as const;
-  const world = await fill([
-    eventOf(0, successful),
-    eventOf(1, { ...successful, status: 'pending' }),
-    eventOf(2, successful),
-  ]);
+  const world = await fill([eventOf(0, once), eventOf(1, { ...once, status: 'pending' }), eventOf(2, once)]);
   const counted = async () => {
     const rows = await sql<{ day: number }[]>`
       select day from day_count where owner_id = ${WEBHOOK} and list = 'delivery' order by day`;
@@ -345,8 +374,7 @@ test('a day with a pending delivery, and the days after it, are counted when the
 });
 
 test('the last two days are never counted', async () => {
-  const successful = { isOther: false, status: 'successful', attempts: 1, lateDays: 0 } as const;
-  await fill([DAYS - 3, DAYS - 2, DAYS - 1].map((day) => eventOf(day, successful)));
+  await fill([DAYS - 3, DAYS - 2, DAYS - 1].map((day) => eventOf(day, once)));
   await count();
   const rows = await sql<{ day: number }[]>`select distinct day from day_count where owner_id > 0`;
   assert.deepEqual(
@@ -355,15 +383,26 @@ test('the last two days are never counted', async () => {
   );
 });
 
+test('deliveries of dropped events have no date', async () => {
+  await fill([0, 1].map((day) => eventOf(day, { ...once, lateDays: 3 })));
+  await sql`delete from event where id < ${firstIdOfDay(FIRST + 1)}`;
+  const startOf = (day: number): number => startOfDay(day).getTime();
+  for (const filter of [dateFilter('greaterthan', startOf(FIRST - 1)), dateFilter('lessthan', startOf(TODAY))]) {
+    const { total, rows } = await listDeliveries(sql, owner, { filters: [filter], order: [], offset: 0, limit: 9 });
+    assert.deepEqual([total, rows.length], [1, 1]);
+  }
+});
+
 test('the counts of a day are deleted with its partitions', async () => {
-  const successful = { isOther: false, status: 'successful', attempts: 1, lateDays: 0 } as const;
-  await fill([0, 1, 2].map((day) => eventOf(day, successful)));
+  await fill([0, 1, 2].map((day) => eventOf(day, once)));
   await count();
   await sql`select setval(${`event_n_d${TODAY}`}::regclass, 256)`;
   const retentionDays = TODAY - FIRST - 2;
   await maintainPartitions(sql, { now: new Date(), retentionDays, daysAhead: 1 });
-  const { total, rows } = await listDeliveries(sql, owner, { filters: [], order: [], offset: 0, limit: 9 });
-  assert.deepEqual([total, rows.length], [1, 1]);
-  assert.ok((rows[0]?.id ?? 0) >= firstIdOfDay(FIRST + 2));
+  for (const filters of [[], [isValue('event', 'transaction/created')]]) {
+    const { total, rows } = await listDeliveries(sql, owner, { filters, order: [], offset: 0, limit: 9 });
+    assert.deepEqual([total, rows.length], [1, 1]);
+    assert.ok((rows[0]?.id ?? 0) >= firstIdOfDay(FIRST + 2));
+  }
   await sql.end();
 });

@@ -264,7 +264,7 @@ async function countParts(sql: Queryable, owner: Owner, parts: readonly Part[]):
 }
 
 /**
- * Counts deliveries, and returns the counts of ended days that tell where a page of them begins. The deliveries that succeeded are
+ * Counts deliveries, and returns the counts of ended days by which a page of them is located. The deliveries that succeeded are
  * those that did not fail.
  */
 async function countDeliveries(
@@ -306,7 +306,7 @@ async function countByKind(
   const waiting = { ...pending, events, within: sql`${pending.within} ${ofEvents(sql, events)}` };
   const ofLater = await countParts(sql, owner, [later]);
   const total = countedRows(counts) + ofLater + (await countParts(sql, owner, [waiting, ...open]));
-  // Counted days tell where a page begins only if all other rows are newer: a range ends with a part of a day, and deliveries of
+  // A page is located by counted days only if all other rows are newer: a range begins with a part of a day, and deliveries of
   // later days are between those that are counted.
   return dated === undefined && ofLater === 0 ? { total, counts } : { total };
 }

@@ -41,7 +41,9 @@ export type AttemptRow = EventSummary & {
 };
 
 /** Without the store, which no index has: a count read the rows of all partitions, 206 ms instead of 51 for the first page. */
-export const ownedBy = (sql: Queryable, { shard, id }: Owner) => sql`d.shard = ${shard} and d.webhook_id = ${id}`;
+export function ownedBy(sql: Queryable, { shard, id }: Owner) {
+  return sql`d.shard = ${shard} and d.webhook_id = ${id}`;
+}
 
 /** Joins the event `e` of the delivery or attempt `d`. */
 export function withEvent(sql: Queryable, { shard, storeId }: Pick<Owner, 'shard' | 'storeId'>) {
@@ -59,16 +61,19 @@ export function withLastAttempt(sql: Queryable, { shard }: Pick<Owner, 'shard'>)
   ) as a on true`;
 }
 
-export const eventColumns = (sql: Queryable) => ({
-  resource_type: sql`e.resource_type`,
-  resource_id: sql`e.resource_id`,
-  action: sql`e.action`,
-  event: sql`e.resource_type || '/' || e.action`,
-});
+export function eventColumns(sql: Queryable) {
+  return {
+    resource_type: sql`e.resource_type`,
+    resource_id: sql`e.resource_id`,
+    action: sql`e.action`,
+    event: sql`e.resource_type || '/' || e.action`,
+  };
+}
 
 /** Returns whether a filter or an order needs one of these properties. */
-export const needs = (names: ReadonlySet<string>, filters: readonly Filter[], order: readonly Order[] = []): boolean =>
-  [...filters, ...order].some(({ property }) => names.has(property));
+export function needs(names: ReadonlySet<string>, filters: readonly Filter[], order: readonly Order[] = []): boolean {
+  return [...filters, ...order].some(({ property }) => names.has(property));
+}
 
 /** The columns of an attempt `d` and its event `e`. */
 export function attemptSelection(sql: Queryable) {
