@@ -12,9 +12,9 @@ create table day_kind_count (
 );
 create index day_kind_count_day on day_kind_count (day);
 
--- The date in the index of a store's events: the events of a day are counted from the index alone. Costs 8 bytes an event. Building
--- it reads the events once; meanwhile publishing waits.
-create index event_store_dated on event (shard, store_id, id desc) include (date_created);
+-- The date and the kind in the index of a store's events: the events of a day, and those of a kind on the days that are not counted
+-- yet, are found in the index alone. Costs some 28 bytes an event. Building it reads the events once; meanwhile publishing waits.
+create index event_store_dated on event (shard, store_id, id desc) include (date_created, resource_type, action);
 drop index event_store;
 
 -- Lists of resources by what they belong to, such as the transactions of a customer: all transactions of a store were read, 0.9 s for

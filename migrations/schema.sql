@@ -297,7 +297,7 @@ create table event (
   previous_id bigint,
   constraint event_pkey PRIMARY KEY (shard, id)
 ) partition by RANGE (id);
-CREATE INDEX event_store_dated ON ONLY public.event USING btree (shard, store_id, id DESC) INCLUDE (date_created);
+CREATE INDEX event_store_dated ON ONLY public.event USING btree (shard, store_id, id DESC) INCLUDE (date_created, resource_type, action);
 
 create table idempotency_key (
   scope bytea not null,
