@@ -6,6 +6,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { letAppIn } from '../test/setup/grant-access.ts';
 import { seedHistory } from './setup/history-seed.ts';
@@ -21,6 +22,11 @@ const SECOND_MS = 1_000;
 const LIVE_PER_SECOND = 200;
 const LIVE_SECONDS = 20;
 const LIVE_ROUNDS = 3;
+const READERS = [
+  { name: 'alone', pauseMs: undefined },
+  { name: 'a reader who opens one of these pages after another, a fifth of a second apart', pauseMs: 200 },
+  { name: 'a program that requests them without a pause', pauseMs: 0 },
+];
 const DAY_MS = 86_400_000;
 
 type List = { name: string; path: string; goalMs: number };
@@ -160,21 +166,28 @@ await bench({ numbers, flags: ['plans', 'live'] }, async (options, defer) => {
   if (!options.live) return;
   const publishFor = await startLiveLoad(defer, server, storeId);
   await publishFor(LIVE_PER_SECOND, 2);
-  const latencies: Record<'alone' | 'beside', number[]> = { alone: [], beside: [] };
-  const requested: number[] = [];
+  /** Requests the lists in turn, with a pause after each, until it is ended; returns how many. */
+  const read = async (pauseMs: number, { signal }: AbortController): Promise<number> => {
+    let count = 0;
+    for (; !signal.aborted; count += 1) {
+      await get(lists[count % lists.length]?.path ?? '/');
+      await wait(pauseMs);
+    }
+    return count;
+  };
+  const measured = READERS.map(() => ({ p95: [] as number[], pages: [] as number[] }));
   for (let round = 0; round < LIVE_ROUNDS; round += 1) {
-    latencies.alone.push((await publishFor(LIVE_PER_SECOND, LIVE_SECONDS)).p95);
-    const over = new AbortController();
-    const reading = (async () => {
-      let count = 0;
-      for (; !over.signal.aborted; count += 1) await get(lists[count % lists.length]?.path ?? '/');
-      return count;
-    })();
-    latencies.beside.push((await publishFor(LIVE_PER_SECOND, LIVE_SECONDS)).p95);
-    over.abort();
-    requested.push(await reading);
+    for (const [index, { pauseMs }] of READERS.entries()) {
+      const over = new AbortController();
+      const reading = pauseMs === undefined ? 0 : read(pauseMs, over);
+      measured[index]?.p95.push((await publishFor(LIVE_PER_SECOND, LIVE_SECONDS)).p95);
+      over.abort();
+      measured[index]?.pages.push(await reading);
+    }
   }
-  heading(`${LIVE_PER_SECOND} events a second of this store, published and delivered: ms from due until received, p95`);
-  print(`alone                               ${spread(latencies.alone, 1)}`);
-  print(`beside one who requests these lists ${spread(latencies.beside, 1)} (${spread(requested)} pages meanwhile)`);
+  heading(`${LIVE_PER_SECOND} events a second of this store, published and delivered, until received`);
+  table(
+    ['', 'p95 ms', 'pages meanwhile'],
+    measured.map(({ p95, pages }, index) => [READERS[index]?.name ?? '', spread(p95, 1), spread(pages)]),
+  );
 });
