@@ -36,28 +36,30 @@ const columnsOf = (
 });
 
 /**
- * Rows of a table `within` an index and the `narrowing` filters, which `within` does not imply. `events`: the ids of their events,
- * if `within` limits them; otherwise PostgreSQL may read the events of all days for a join with those of one. `isById`: the ids of
- * all its rows are in the order of the dates of their events, except for those of blocks that were used at the same time.
+ * Rows of a table `within` an index and the `narrowing` filters, which `within` does not imply. `events`: a
+ * range of the ids of their events `e`, without which PostgreSQL may read the events of all days for a join with those of one.
+ * `isById`: the ids of all its rows are in the order of the dates of their events, except for those of blocks that were used at the
+ * same time.
  */
 type Part = {
   table: Fragment;
   columns: Columns<typeof STATUS_PROPERTIES>;
   within: Fragment;
   narrowing: readonly Filter[];
-  events?: Ids;
+  events?: Fragment;
   isById?: boolean;
 };
 
 /** A pending delivery of an older epoch is shown as failed, even before a worker has ended it. */
-const pendingPart = (sql: Queryable, { epoch, heldUntil }: Owner, narrowing: readonly Filter[] = []): Part => ({
+const pendingPart = (sql: Queryable, owner: Owner, narrowing: readonly Filter[] = []): Part => ({
   narrowing,
+  events: sql`and e.id >= (select min(d.event_id) from delivery d where ${ownedBy(sql, owner)} and d.due_at > '-infinity')`,
   table: sql`delivery`,
   columns: columnsOf(sql, {
-    status: sql`case when d.epoch < ${epoch} then 'failed' else 'pending' end`,
+    status: sql`case when d.epoch < ${owner.epoch} then 'failed' else 'pending' end`,
     // Deliveries of pull webhooks are due at infinity, which is shown as null.
-    date_next: sql`case when d.epoch >= ${epoch} then
-      greatest(nullif(d.due_at, 'infinity'), ${heldUntil}::timestamptz) end`,
+    date_next: sql`case when d.epoch >= ${owner.epoch} then
+      greatest(nullif(d.due_at, 'infinity'), ${owner.heldUntil}::timestamptz) end`,
     date_ended: sql`null::timestamptz`,
   }),
   within: sql`and d.due_at > '-infinity'`,
@@ -84,6 +86,8 @@ const ofTheirDay = (sql: Queryable) => sql`and (d.id >> 38) = (d.event_id >> 38)
 
 /** Deliveries of a later day than their event, such as resent ones. Those that have ended have an index of their own. */
 const ofLaterDays = (sql: Queryable) => sql`and (d.id >> 38) <> (d.event_id >> 38)`;
+
+const eventsAmong = (sql: Queryable, { from, to }: Ids) => sql`and e.id >= ${from} and e.id < ${to}`;
 
 /** Deliveries of these events. */
 const ofEvents = (sql: Queryable, { from, to, except }: IdRange) =>
@@ -119,12 +123,12 @@ function partsFor(sql: Queryable, owner: Owner, { filters, dated }: Selected, or
   const retried = filters.some(isRetried) ? sql`and d.attempts > 1` : sql``;
   const narrowing = filters.filter((filter) => !isRetried(filter));
   const events = dated?.ids;
-  const rest = { narrowing, ...(events && { events }) };
+  const rest = { narrowing, ...(events && { events: eventsAmong(sql, events) }) };
   const chosen = events ? ofEvents(sql, events) : sql``;
   const isById = order.length === 1 && order[0]?.property === 'date_created' && filters.length === 0;
   const pending = (within: Fragment, more: Pick<Part, 'isById'> = {}): Part => {
     const part = pendingPart(sql, owner, filters);
-    return { ...part, ...rest, ...more, narrowing: part.narrowing, within: sql`${part.within} ${chosen} ${within}` };
+    return { ...part, ...more, within: sql`${part.within} ${chosen} ${within}` };
   };
   const ended = (within: Fragment, more: Pick<Part, 'isById'> = {}): Part =>
     endedPart(sql, sql`${failed} ${retried} ${chosen} ${within}`, { ...rest, ...more });
@@ -200,9 +204,7 @@ export async function findDelivery(sql: Queryable, owner: Owner, id: number): Pr
  */
 const eventFor = (sql: Queryable, owner: Owner, { narrowing, events }: Part, order: readonly Order[] = []) => {
   if (!needs(BY_EVENT, narrowing, order)) return sql``;
-  return events === undefined
-    ? withEvent(sql, owner)
-    : sql`${withEvent(sql, owner)} and e.id >= ${events.from} and e.id < ${events.to}`;
+  return sql`${withEvent(sql, owner)} ${events ?? sql``}`;
 };
 
 /** The most by which the order of the ids of a webhook's deliveries can differ from that of the dates of their events. */
@@ -296,14 +298,17 @@ async function countByKind(
   const counts = await readKindCounts(sql, list, filters, dated?.days);
   if (counts === undefined) return { total: await countParts(sql, owner, partsFor(sql, owner, selected)) };
   const events = dated?.ids ?? ALL_EVENTS;
-  const later = endedPart(sql, sql`${ofLaterDays(sql)} ${ofEvents(sql, events)}`, { narrowing: filters, events });
+  const later = endedPart(sql, sql`${ofLaterDays(sql)} ${ofEvents(sql, events)}`, {
+    narrowing: filters,
+    events: eventsAmong(sql, events),
+  });
   const open = counts.uncounted.map((ids) => {
     const within = { ...events, from: Math.max(events.from, ids.from), to: Math.min(events.to, ids.to) };
     const theirDay = sql`${ofTheirDay(sql)} ${ofDays(sql, ids)} ${ofEvents(sql, within)}`;
-    return endedPart(sql, theirDay, { narrowing: filters, events: within });
+    return endedPart(sql, theirDay, { narrowing: filters, events: eventsAmong(sql, within) });
   });
   const pending = pendingPart(sql, owner, filters);
-  const waiting = { ...pending, events, within: sql`${pending.within} ${ofEvents(sql, events)}` };
+  const waiting = { ...pending, within: sql`${pending.within} ${ofEvents(sql, events)}` };
   const ofLater = await countParts(sql, owner, [later]);
   const total = countedRows(counts) + ofLater + (await countParts(sql, owner, [waiting, ...open]));
   // A page is located by counted days only if all other rows are newer: a range begins with a part of a day, and deliveries of
