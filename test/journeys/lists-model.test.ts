@@ -315,6 +315,8 @@ const EXAMPLES: [PublishedEvent[], Listing[]][] = [
       { ...page, filters: [dateFilter('lessthan', startOfDay(FIRST).getTime() + 3_600_000)] },
     ],
   ],
+  // The page ends in the middle of a longer list.
+  [Array.from({ length: 12 }, () => eventOf(DAYS - 1, once)), [{ ...page, offset: 4 }]],
   // A delivery that was resent on a later day is between others of its kind.
   [
     [eventOf(0, once), eventOf(0, { ...once, lateDays: 1 }), eventOf(2, once)],

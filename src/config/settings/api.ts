@@ -10,7 +10,7 @@ export const API = {
   SEARCH_LIMIT_MS: whole(
     2_000,
     [50, 60_000],
-    'time limit of each SQL statement of a request for a collection (one statement reads the page, one counts the items); a request that needs longer is refused. A process runs one search per store at a time, with up to ten more waiting, and in total at most as many as a third of its connections',
+    'time limit of each SQL statement of a request for a collection (some find and count the items, one reads the page); a request that needs longer is refused. A process runs one search per store at a time, with up to three more waiting, and in total at most as many as a third of its connections',
   ),
   RELATION_PREFIX: word('svc', 'prefix of link relations, for compatibility with existing clients'),
   VERSION_HEADER: word('SERVICE-API-VERSION', 'header with the version of the API'),
