@@ -427,11 +427,13 @@ CASE type
     WHEN 'subscription_event'::text THEN ((body)::json ->> 'subscription_id'::text)
     ELSE NULL::text
 END, 64)) stored,
+  modified_day integer generated always as ((((modified_at AT TIME ZONE 'UTC'::text))::date - '2020-01-01'::date)) stored,
   constraint resource_id_check CHECK (((length(id) >= 1) AND (length(id) <= 64))),
   constraint resource_pkey PRIMARY KEY (shard, store_id, type, id),
   constraint resource_version_check CHECK ((version > 0))
 ) with (fillfactor=80);
 CREATE INDEX resource_listed ON public.resource USING btree (shard, store_id, type, length(id), id);
+CREATE INDEX resource_modified ON public.resource USING btree (shard, store_id, type, modified_day);
 CREATE INDEX resource_parent ON public.resource USING btree (shard, store_id, type, parent_id) WHERE (parent_id IS NOT NULL);
 
 create table revenue_book (

@@ -52,7 +52,7 @@ export async function seedHistory(
   await sql`
     insert into resource (shard, store_id, type, id, version, modified_at, event_id, time_zone, base_url, body)
     select ${shard}, ${storeId}, case when n % 10 < 6 then 'transaction' else 'customer' end, n::text, 1,
-      ${now}::timestamptz - (n % (${days} * 86400)) * interval '1 s', ${firstIdOfDay(today)}::bigint, 'UTC', 'http://localhost',
+      ${now}::timestamptz - (hashint8(n) & 2147483647) % (${days}::int * 86400) * interval '1 s', ${firstIdOfDay(today)}::bigint, 'UTC', 'http://localhost',
       json_build_object('id', n, 'customer_id', n % 5000, 'status', (array['open', 'shipped', 'void'])[n % 3 + 1], 'total', n % 997,
         'note', repeat('x', 500))::text
     from generate_series(1, ${resources}::int) as n`;

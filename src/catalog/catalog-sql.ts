@@ -1,5 +1,5 @@
 /** SQL that reads commerce resources; `events/publish/` writes them. */
-import { daysWithin, idsOfDays, ordered, paged, readPage } from '#db/listing.ts';
+import { ALL_DAYS, daysWithin, idsOfDays, ordered, paged, readPage } from '#db/listing.ts';
 import { membersFor, narrowedOpenly, orderedOpenly } from '#db/open-listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
@@ -110,6 +110,16 @@ function orderOf(type: ResourceType, order: readonly Order[]): readonly Order[] 
   return order.map((term) => (term.property === 'date_created' ? { ...term, property: 'id' } : term));
 }
 
+/** Conditions of the index `resource_modified`, for filters on the date of modification that are also compared exactly. */
+function modifiedOnDays(sql: Queryable, filters: readonly Filter[]) {
+  const days = daysWithin(filters, 'date_modified');
+  if (days === undefined) return sql``;
+  // Publishers' dates may be before and after the days of ids, at which the range ends.
+  const from = days.first > ALL_DAYS.first ? sql` and r.modified_day >= ${days.first}` : sql``;
+  const to = days.last < ALL_DAYS.last ? sql` and r.modified_day <= ${days.last}` : sql``;
+  return sql`${from}${to}`;
+}
+
 /** The ids of the days that filters on a date of creation admit. */
 function idsOfDates(sql: Queryable, type: ResourceType, filters: readonly Filter[]) {
   const days = isDatedById(type) ? daysWithin(filters, 'date_created') : undefined;
@@ -153,6 +163,7 @@ async function findNarrowed(sql: Queryable, collection: Collection, listing: Lis
       select r.id, r.modified_at, ${membersFor(sql, listing, sql`r.body::json`, sorted)} as members
       from resource r
       where ${whereOf(sql, collection, listing.filters)}${idsOfDates(sql, collection.type, listing.filters)}
+        ${modifiedOnDays(sql, listing.filters)}
     )
     select (select count(*) from found) as total, array(
       select o.id from found o

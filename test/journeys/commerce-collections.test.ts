@@ -198,6 +198,45 @@ test('resources are found by what they belong to as by any other member with the
   assert.equal((await findBy('customer_id', '7'))[0], '1');
 });
 
+test('filters on date_modified find what the same filters on any other date find', async () => {
+  const moments = [
+    '1999-12-31T23:59:59',
+    '2019-12-31T23:59:59',
+    '2020-01-01T00:00:00',
+    '2024-02-29T12:00:00',
+    '2026-11-19T23:59:59',
+    '2026-11-20T00:00:00',
+    '2026-11-20T00:00:01',
+    '2109-09-18T00:00:00',
+    '2250-01-01T00:00:00',
+  ];
+  const path = `/stores/${second.storeId}/customers`;
+  const written = moments.map((at, id) => ({ id: 900 + id, date_modified: `${at}+0000`, other: `${at}+0000` }));
+  await publish('customer/created', written, second.storeId);
+  // Then modified on another day, and on the same day.
+  for (const at of ['2026-11-21T08:00:00+0000', '2026-11-21T09:00:00+0000'])
+    await publish('customer/modified', [{ id: 903, date_modified: at, other: at }], second.storeId);
+  const findBy = async (filters: readonly string[]) => {
+    const { status, body } = await get(`${path}?limit=300&${filters.join('&')}`, second.token);
+    assert.equal(status, 200);
+    return [body['total_items'], (body._embedded['svc:customers'] ?? []).map(({ id }) => id)];
+  };
+  const bounds = [...moments, '2026-11-21T08:30:00'];
+  for (const operator of ['', ':not', ':greaterthan', ':lessthan'])
+    for (const at of bounds) {
+      const filters = (member: string) => [`${member}${operator}=${at}`, 'id:greaterthan=899'];
+      assert.deepEqual(await findBy(filters('date_modified')), await findBy(filters('other')), `${operator} ${at}`);
+    }
+  for (const from of bounds)
+    for (const to of bounds) {
+      const filters = (member: string) => [`${member}:greaterthan=${from}`, `${member}:lessthan=${to}`];
+      const same = [await findBy(filters('date_modified')), await findBy(filters('other'))];
+      assert.deepEqual(same[0], same[1], `${from} to ${to}`);
+    }
+  const ofADay = ['date_modified:greaterthan=2026-11-20T23:59:59', 'date_modified:lessthan=2026-11-22'];
+  assert.deepEqual(await findBy(ofADay), ['1', [903]]);
+});
+
 test('a name with SQL in it is only a name', async () => {
   assert.deepEqual(await idsOf("?note='; drop table resource; --"), []);
   assert.equal((await idsOf("?order=note'--")).length, 5);
