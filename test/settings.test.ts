@@ -1,6 +1,7 @@
 /** The tables of settings, compared with the settings that the code reads. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
 import { test } from 'node:test';
 import { readConfig } from '#config/config.ts';
 import type { Env } from '#config/env.ts';
@@ -88,4 +89,11 @@ test('a stop waits for exchanges as configured, and the process does not end bef
   const [short, long] = ['0', '30000'].map((DELIVERY_DRAIN_MS) => readConfig({ DELIVERY_DRAIN_MS }, '/').stopping);
   assert.deepEqual([short?.exchangesMs, long?.exchangesMs], [0, 30_000]);
   assert.equal((long?.allMs ?? 0) - (short?.allMs ?? 0), 30_000);
+});
+
+test('there is a process for each core, but the embedded PostgreSQL gets a core of several', () => {
+  const cores = availableParallelism();
+  assert.equal(readConfig(WITH_DATABASE, '/').processes, Math.min(8, cores));
+  assert.equal(readConfig(EMBEDDED, '/').processes, Math.min(8, Math.max(1, cores - 1)));
+  assert.equal(readConfig({ PROCESSES: '3' }, '/').processes, 3);
 });

@@ -1,6 +1,8 @@
 /** Serves an API request: format → version → caller → query and body → handler → format. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { invalid, Problem } from '#core/problem.ts';
+import type { Document, Naming } from '#hypermedia/document.ts';
+import type { View } from '#hypermedia/view.ts';
 import { createActions } from './actions.ts';
 import { parseBody, propertiesOf } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
@@ -132,6 +134,17 @@ function createTarget(services: Services, route: Resource, routes: readonly Rout
   };
 }
 
+/** Returns the page of an operation or of the dashboard; undefined if the document has its generic page. */
+async function pageOf(
+  { designedPages, clock }: Services,
+  result: Extract<OperationResult, { document: Document }>,
+  shown: { document: Document; naming: Naming; view: View },
+): Promise<string | undefined> {
+  if ('page' in result) return result.page?.(shown.view);
+  const isDesigned = result.status === 200 && shown.view.session !== undefined;
+  return isDesigned ? designedPages.get(shown.document.name)?.({ ...shown, now: clock.now() }) : undefined;
+}
+
 type Exchange = { request: FastifyRequest; reply: FastifyReply; caller: Caller; target: Target };
 
 async function send(services: Services, { request, reply, caller, target }: Exchange, result: OperationResult) {
@@ -156,7 +169,7 @@ async function send(services: Services, { request, reply, caller, target }: Exch
   const messages = { ...(done !== undefined && { done }), ...(advice && { advice }) };
   const viewParts = { ...messages, ...(charts && { charts }), ...(refresh && { refresh }) };
   const view = isPage ? viewOf(services, caller.visitor, document, viewParts) : undefined;
-  const page = view !== undefined && 'page' in result ? result.page?.(view) : undefined;
+  const page = view && (await pageOf(services, result, { document, naming, view }));
   const outgoing = { status: result.status, document, naming, isSecret, view };
   return sendDocument(reply, request, representation, page === undefined ? outgoing : { ...outgoing, page });
 }

@@ -1,6 +1,7 @@
 /** Dependencies of src/http, provided by server/compose.ts, and functions of a request. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Naming } from '#hypermedia/document.ts';
+import type { Document, Naming } from '#hypermedia/document.ts';
+import type { View } from '#hypermedia/view.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import { Problem } from '#core/problem.ts';
@@ -29,12 +30,22 @@ export type HttpSettings = {
   home: string;
 };
 
+/**
+ * Pages for signed-in people, by the name of the document that each shows in place of its generic page. A page returns undefined if
+ * it cannot show the document.
+ */
+export type DesignedPages = ReadonlyMap<
+  string,
+  (shown: { document: Document; naming: Naming; view: View; now: Date }) => Promise<string | undefined>
+>;
+
 export type Services = {
   settings: HttpSettings;
   naming: Naming;
   clock: Clock;
   log: Log;
   pages: Pages;
+  designedPages: DesignedPages;
   rateLimit: RateLimit;
   metrics: RequestMetrics;
   idempotency: ReturnType<typeof createIdempotency>;

@@ -59,6 +59,12 @@ export function clockOf(written: string): string {
   return parts === undefined ? '' : `${parts.time} ${parts.zone}`;
 }
 
+/** Returns the day alone, `1 July 2026`; empty for other formats. */
+export function dayOfDate(written: string): string {
+  const parts = read(written);
+  return parts === undefined ? '' : `${parts.day} ${parts.month} ${parts.year}`;
+}
+
 /** Returns the date for a table cell: the day, and the time below it. */
 export function briefDateOf(written: string): Markup | undefined {
   const parts = read(written);

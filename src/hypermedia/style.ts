@@ -15,6 +15,7 @@
  * - `skip` the first link of a page, visible with the focus; `unseen` text for screen readers
  * - `lines` text with significant line ends; `values` a list or names with values in place of one value
  * - `timeline` documents in chronological order, each with its `moment`: result and date in one line
+ * - `filter` a form in one row; `states` the tabs of a list; `entry` a title with its badge; `log` entries with their time beside them
  * - `charts` charts side by side; a `chart` has a `plot` with an `axis` beside and below it, whose labels are HTML
  *   (`keys` is the legend); a `bar` may be `bad` and is then `hatched`; a `trend` is a sparkline
  * - `table` the box around a table that scrolls by itself on a phone: a `section` with `tabindex="0"` and a label; in
@@ -85,6 +86,16 @@ p.ways a{padding:.3rem 0}
 .search .buttons{margin:.5rem 0 0}
 .filters{display:flex;flex-wrap:wrap;align-items:center;gap:.4rem .6rem}
 .filters a{display:inline-flex;gap:.4rem;align-items:center;min-height:2rem;padding:.1rem .7rem;border:1px solid var(--edge);border-radius:1rem;text-decoration:none;overflow-wrap:anywhere}
+.states{gap:0 1.25rem;margin:0 0 1rem;border-bottom:1px solid var(--line)}
+.states [aria-current]{box-shadow:inset 0 -3px var(--accent)}
+.entry{display:flex;flex-wrap:wrap;gap:.25rem .75rem;align-items:baseline}
+.filter{display:flex;flex-wrap:wrap;align-items:end;gap:.5rem 1rem;margin:0 0 1rem}
+.filter .field{flex:1 1 10rem;max-width:18rem;margin:0}
+.filter a{padding:.6rem 0}
+.log{list-style:none;margin:0;padding:0}
+.log>li{display:grid;grid-template-columns:7rem 1fr;gap:0 1rem;margin:0;padding:.6rem 0 .2rem;border-bottom:1px solid var(--line)}
+.log p{margin:0}
+.log time{color:var(--soft);font-variant-numeric:tabular-nums}
 .unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 .skip{position:absolute;left:1rem;top:-4rem;padding:.6rem 1rem;background:var(--card);border-radius:0 0 8px 8px}
 .skip:focus{top:0}
@@ -197,5 +208,5 @@ figcaption>*{display:block}
 .key{display:inline-flex;align-items:center;gap:.4rem}
 .key svg{width:24px;height:12px}
 .trend{width:7rem;height:1.5rem;overflow:visible;vertical-align:middle}
-@media (max-width:30rem){header{min-height:0}header nav{gap:0 1rem;flex-wrap:nowrap;overflow-x:auto;white-space:nowrap;padding-right:.5rem}header nav:not(.tabs){flex:1;min-width:0}header nav:not(.tabs)>:first-child{margin-left:auto}.axis .middle{display:none}.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
+@media (max-width:30rem){.log>li{grid-template-columns:1fr}.filter button{flex:1 1 100%}header{min-height:0}header nav{gap:0 1rem;flex-wrap:nowrap;overflow-x:auto;white-space:nowrap;padding-right:.5rem}header nav:not(.tabs){flex:1;min-width:0}header nav:not(.tabs)>:first-child{margin-left:auto}.axis .middle{display:none}.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
 `;

@@ -83,7 +83,10 @@ const takenChannel = (siblings: Siblings): TakenChannel => ({
 function openServer(
   { config, clock, log, siblings }: AppDeps,
   handlers: Parameters<typeof routesOf>[0],
-  { bearer, ...parts }: Pick<Services, 'pages' | 'idempotency' | 'metrics'> & { bearer: Services['authenticate'] },
+  {
+    bearer,
+    ...parts
+  }: Pick<Services, 'pages' | 'designedPages' | 'idempotency' | 'metrics'> & { bearer: Services['authenticate'] },
 ): FastifyInstance {
   const services: Services = {
     settings: {
@@ -159,7 +162,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
       metrics,
       onPullDeliveries,
     });
-    const { handlers, pages, idempotency } = compose({
+    const { handlers, ...services } = compose({
       publishing,
       pullStreams,
       sending,
@@ -175,7 +178,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
       worker,
       siblings,
     });
-    const server = openServer(deps, handlers, { bearer, pages, idempotency, metrics: observing.requests });
+    const server = openServer(deps, handlers, { ...services, bearer, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.
     keep(testDeliveries);

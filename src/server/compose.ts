@@ -8,6 +8,7 @@ import { createThrottle, type Throttle } from '#identity/accounts/throttle/throt
 import { createPages, type TabsOf } from '#identity/accounts/visitor.ts';
 import { collections } from '#catalog/catalog.ts';
 import { createCommerceOperations } from '#catalog/item.ts';
+import { createDashboard } from '#dashboard/dashboard.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { createSearch, type Search } from '#db/search.ts';
@@ -20,6 +21,7 @@ import { createErasure } from '#events/erase/operation.ts';
 import { createRefeed } from '#events/replay/refeed.ts';
 import { createEventOperations } from '#events/operations.ts';
 import type { Pages } from '#http/caller.ts';
+import type { DesignedPages } from '#http/services.ts';
 import { createHealthEndpoints } from '#http/health.ts';
 import { createIdempotency } from '#http/idempotency/idempotency.ts';
 import type { Health } from '#core/health.ts';
@@ -179,6 +181,7 @@ function openOAuth(
 export function compose(deps: ComposeDeps): {
   handlers: Handlers;
   pages: Pages;
+  designedPages: DesignedPages;
   idempotency: ReturnType<typeof createIdempotency>;
 } {
   const { config, sql, secretKeys, log, mailer, sealer, publishing } = deps;
@@ -226,5 +229,5 @@ export function compose(deps: ComposeDeps): {
     health: createHealthEndpoints(deps.health),
     reference: openReference(config, () => routesOf(handlers, config)),
   };
-  return { handlers, pages, idempotency };
+  return { handlers, pages, designedPages: createDashboard({ sql }), idempotency };
 }

@@ -8,6 +8,7 @@ const TABS = [
   ['Webhooks', '/webhooks'],
   ['Events', '/events'],
   ['Members', '/members'],
+  ['Changelog', '/changelogs'],
   ['Store', ''],
 ] as const;
 

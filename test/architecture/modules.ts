@@ -19,6 +19,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   events: [...BASE, 'catalog'],
   // An entry is an event whose body is a representation.
   changelog: ['core', 'db', 'hypermedia', 'events'],
+  dashboard: BASE,
   stores: [...BASE, 'changelog'],
   'identity/accounts': [...BASE, 'changelog', 'mail'],
   'identity/oauth': [...BASE, 'changelog', 'identity/accounts', 'stores'],

@@ -32,7 +32,7 @@ const currentTab = (page: Page): Promise<string> => page.locator('.tabs [aria-cu
 test('from a delivery links lead back to its webhook and its store, step by step', needsChromium, async (t) => {
   const page = await enter(t);
   await page.goto(`/webhooks/${warehouse}/statuses`);
-  await page.getByRole('rowheader').getByRole('link').first().click();
+  await page.locator('.entry a').first().click();
   assert.deepEqual(await crumbs(page), ['Store', 'Webhooks', 'Warehouse', 'Deliveries']);
   for (const [step, left] of [
     ['Deliveries', ['Store', 'Webhooks', 'Warehouse']],
@@ -45,7 +45,7 @@ test('from a delivery links lead back to its webhook and its store, step by step
     await page.locator('.crumbs').getByRole('link', { name: step, exact: true }).click();
     assert.deepEqual(await crumbs(page), left);
   }
-  for (const place of ['Overview', 'Webhooks', 'Events', 'Members', 'Store']) {
+  for (const place of ['Overview', 'Webhooks', 'Events', 'Members', 'Changelog', 'Store']) {
     await page.locator('.tabs').getByRole('link', { name: place, exact: true }).click();
     assert.equal(await currentTab(page), place);
   }
@@ -173,6 +173,7 @@ const PAGES: readonly (readonly [name: string, path: string])[] = [
   ['webhooks', `${store}/webhooks`],
   ['webhooks of a store that has none', `/stores/${fixture.beta}/webhooks`],
   ['webhook', `/webhooks/${orders}`],
+  ['deliveries', `/webhooks/${warehouse}/statuses`],
   ['deliveries, searched', `/webhooks/${orders}/statuses?status=successful&date_created:greaterthan=2026-01-01`],
   ['deliveries, none found', `/webhooks/${orders}/statuses?status=failed`],
   ['attempts', `/webhooks/${orders}/logs`],
@@ -182,6 +183,8 @@ const PAGES: readonly (readonly [name: string, path: string])[] = [
   ['event', `${store}/events/${fixture.events[1]}`],
   ['payload', `${store}/events/${fixture.events[1]}/payload`],
   ['members', `${store}/members`],
+  ['changelog', `${store}/changelogs`],
+  ['changelog, none found', `${store}/changelogs?resource=nothing`],
   ['member', `${store}/members/${fixture.adaId}`],
   ['connected apps', `/users/${fixture.adaId}/grants`],
   ['nothing', '/webhooks/9'],

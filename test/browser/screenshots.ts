@@ -40,7 +40,11 @@ const PICTURES: readonly (readonly [name: string, path: string, look: BrowserCon
   ['webhook',          `/webhooks/${warehouse}`,                       light],
   ['delivery',         delivery,                                       light],
   ['delivery-phone',   delivery,                                       phone],
+  ['deliveries',       `/webhooks/${warehouse}/statuses`,              light],
+  ['deliveries-phone', `/webhooks/${warehouse}/statuses`,              phone],
   ['search',           `/webhooks/${orders}/statuses?status=successful`, light],
+  ['changelog',        `/stores/${fixture.alpha}/changelogs`,            light],
+  ['changelog-dark',   `/stores/${fixture.alpha}/changelogs`,            dark],
   ['members-dark',     `/stores/${fixture.alpha}/members`,               dark],
 ];
 

@@ -175,6 +175,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
         anonymousNav: () => html``,
         signInAt: (path) => `/sign-in?return_to=${path}`,
       },
+      designedPages: new Map(),
       rateLimit: () => ({}),
       metrics: createRequestMetrics(new Registry()),
       idempotency: createIdempotency({ sql, sealer, fingerprintKeys: [randomBytes(32)] }),

@@ -33,7 +33,7 @@ function position({ items: { documents }, total, offset }: Collection): string {
 }
 
 /** Renders links to other pages, if there are any: at an end the link is that of the page itself. */
-function pager(document: Document, collection: Collection, naming: Naming): Markup {
+export function pager(document: Document, collection: Collection, naming: Naming): Markup {
   const pageLink = (rel: string, text: string): Markup | false => {
     const link = linkTo(document, rel);
     const href = link === undefined || leadsHere(document, link.href) ? undefined : hrefOf(link.href, naming);

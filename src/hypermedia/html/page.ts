@@ -140,6 +140,18 @@ function whole(document: Document, naming: Naming, view: View): Markup {
   ${content({ document, naming, view, collection, buttons: forms.buttons })} ${forms.others}`;
 }
 
+/** Renders a page whose content is designed for its document: in the same frame, with the message about a completed action. */
+export function pageOf(page: { document: Document; naming: Naming; view: View; main: Markup }): string {
+  const { document, naming, view, main } = page;
+  return shell({
+    title: titleOf(document),
+    nav: view.nav,
+    main: html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`} ${main}`,
+    footer: footer(document, naming),
+    wide: true,
+  });
+}
+
 /** Renders the page of a document. `view` is the context of the reader; without it there are no forms. */
 export function renderHtml(document: Document, naming: Naming, view: View = NO_VIEW): string {
   const errors = errorsIn(document);

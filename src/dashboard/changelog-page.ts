@@ -1,0 +1,170 @@
+/** The page of a store's changelog: who changed what, newest first, with filters by person, app and kind of change. */
+import type { Document, Naming, Value } from '#hypermedia/document.ts';
+import { collectionOf, pager } from '#hypermedia/html/collection.ts';
+import { harmless } from '#hypermedia/html/harmless.ts';
+import { hrefOf, linkTo, ownPath } from '#hypermedia/html/links.ts';
+import { pageOf } from '#hypermedia/html/page.ts';
+import { parseAddress, searchPart, SEARCH } from '#hypermedia/html/search.ts';
+import { plainText } from '#hypermedia/html/structured.ts';
+import { isTrue } from '#hypermedia/html/values.ts';
+import { labelOf } from '#hypermedia/html/words.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import type { View } from '#hypermedia/view.ts';
+import { byDay } from './days.ts';
+import { sentenceOf, type Entry, type Names } from './changelog-sentence.ts';
+
+type Facts = Entry['before'];
+type ShownEntry = Entry & { href: string | undefined; date: string };
+
+const isFacts = (value: Value | undefined): value is NonNullable<Facts> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Returns the entry of a document; undefined if `fields` has removed a property that its sentence needs. */
+function entryOf(document: Document, naming: Naming): ShownEntry | undefined {
+  const values = new Map(document.properties.map(({ name, value }) => [name, value]));
+  const text = (name: string): string | undefined => {
+    const value = values.get(name);
+    return typeof value === 'string' ? value : undefined;
+  };
+  const [resource, action, actor, date] = ['resource', 'action', 'actor', 'date_created'].map(text);
+  const [resourceId, user] = [values.get('resource_id'), values.get('user')];
+  const [before = null, after = null] = ['before', 'after'].map((name) => values.get(name));
+  if (resource === undefined || action === undefined || actor === undefined || date === undefined) return undefined;
+  if (typeof resourceId !== 'number' || (before === null && after === null)) return undefined;
+  return {
+    resource,
+    resourceId,
+    action,
+    actor,
+    user: typeof user === 'number' ? user : null,
+    client: text('client') ?? null,
+    before: isFacts(before) ? before : null,
+    after: isFacts(after) ? after : null,
+    href: hrefOf(linkTo(document, 'self')?.href ?? '', naming),
+    date,
+  };
+}
+
+/** Returns the entries of the document; undefined if they cannot be described in sentences. */
+export function entriesOf(document: Document, naming: Naming): readonly ShownEntry[] | undefined {
+  const documents = document.embedded[0]?.documents ?? [];
+  const entries = documents.flatMap((one) => entryOf(one, naming) ?? []);
+  return entries.length === documents.length && entries.length > 0 ? entries : undefined;
+}
+
+function factText(name: string, value: Value | undefined): string {
+  if (value === undefined || value === null || value === '') return '–';
+  if (name.startsWith('is_')) return isTrue(value) ? 'Yes' : 'No';
+  if (Array.isArray(value)) return value.map(plainText).join(', ') || '–';
+  return plainText(value);
+}
+
+const cell = (name: string, facts: Facts): Markup => html`<td>${harmless(factText(name, facts?.[name]))}</td>`;
+
+/** Renders the changed properties, folded below the sentence. */
+function details({ before, after, href }: ShownEntry, label: string): Markup {
+  const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
+  return html`<details class="fold">
+    <summary>Details<span class="unseen"> of ${label}</span></summary>
+    <section class="table" tabindex="0" aria-label="Values of ${label}">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Property</th>
+            ${before !== null && html`<th scope="col">Before</th>`}${after !== null && html`<th scope="col">After</th>`}
+          </tr>
+        </thead>
+        <tbody>
+          ${names.map(
+            (name) =>
+              html`<tr>
+                <th scope="row">${harmless(labelOf(name))}</th>
+                ${before !== null && cell(name, before)}${after !== null && cell(name, after)}
+              </tr>`,
+          )}
+        </tbody>
+      </table>
+    </section>
+    ${
+      href !== undefined &&
+      html`<p>
+        <a href="${href}">Open this entry<span class="unseen"> of ${label}</span></a>
+      </p>`
+    }
+  </details>`;
+}
+
+function row(entry: ShownEntry, time: string, { names, naming }: { names: Names; naming: Naming }): Markup {
+  const { subject, verb, object, end } = sentenceOf(entry, names);
+  const hasPage = entry.resource === 'webhook' && names.webhooks.has(entry.resourceId);
+  const shownObject =
+    object !== null &&
+    (hasPage
+      ? html`<a href="${ownPath(`/webhooks/${entry.resourceId}`, naming)}">${harmless(object)}</a>`
+      : html`<strong>${harmless(object)}</strong>`);
+  const label = harmless([subject, verb, object, end, time].filter(Boolean).join(' '));
+  return html`<p><strong>${harmless(subject)}</strong> ${harmless(verb)} ${shownObject} ${harmless(end)}</p>
+    ${details(entry, label)}`;
+}
+
+type Choices = Iterable<readonly [value: string, text: string]>;
+
+const KINDS: Choices = [
+  ['webhook', 'Webhooks'],
+  ['grant', 'Apps'],
+  ['member', 'Members'],
+  ['store', 'Store'],
+];
+
+/** The filters of the form: the parameter of the API, its label, and its choices. */
+const filtersOf = ({ members, apps }: Names): readonly (readonly [name: string, label: string, choices: Choices])[] => [
+  ['resource', 'What', KINDS],
+  ['user', 'Person', [...members].map(([id, email]) => [String(id), email])],
+  ['client', 'App', apps],
+];
+
+function select(name: string, label: string, choices: Choices, current: string): Markup {
+  const option = (value: string, text: string): Markup =>
+    html`<option value="${value}" ${value === current && html`selected`}>${harmless(text)}</option>`;
+  const known = [...choices];
+  const isOther = current !== '' && known.every(([value]) => value !== current);
+  return html`<div class="field">
+    <label for="filter-${name}">${label}</label>
+    <select id="filter-${name}" name="${name}">
+      ${option('', 'All')}${isOther && option(current, current)}${known.map(([value, text]) => option(value, text))}
+    </select>
+  </div>`;
+}
+
+/** Renders the filter form. Parameters that it does not show are kept, and shown as filters that can be removed. */
+function filterForm(document: Document, naming: Naming, names: Names): Markup {
+  const { path, parameters, filters } = parseAddress(document, naming);
+  const shown = filtersOf(names);
+  const isShown = (name: string): boolean => shown.some((filter) => filter[0] === name);
+  const currentOf = (name: string): string => parameters.find((parameter) => parameter[0] === name)?.[1] ?? '';
+  const kept = parameters.filter(([name]) => name !== 'offset' && !isShown(name));
+  return html`<form class="filter" method="get" action="${path}" role="search">
+      <input type="hidden" name="${SEARCH}" value="UTC" />
+      ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
+      ${shown.map(([name, label, choices]) => select(name, label, choices, currentOf(name)))}
+      <button type="submit" class="quiet">Filter</button>
+      ${filters.length > 0 && html`<a href="${path}">Show all</a>`}
+    </form>
+    ${filters.some(([name]) => !isShown(name)) && searchPart(document, naming)}`;
+}
+
+/** The changelog page of these entries. */
+export function changelogPage(
+  { document, naming, view }: { document: Document; naming: Naming; view: View },
+  entries: readonly ShownEntry[],
+  names: Names,
+): string {
+  const collection = collectionOf(document);
+  const main = html`<div class="card">
+    <h1>Changelog</h1>
+    <p class="soft">Changes of this store's settings, webhooks, members and apps. Secrets are never shown.</p>
+    ${filterForm(document, naming, names)} ${byDay(entries, (entry, time) => row(entry, time, { names, naming }))}
+    ${collection !== undefined && pager(document, collection, naming)}
+  </div>`;
+  return pageOf({ document, naming, view, main });
+}

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inShort, nextAttempt, roughly, stateOf } from './deliveries-page.ts';
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+
+for (const [ms, words] of [
+  [1, '1 min'],
+  [MINUTE_MS, '1 min'],
+  [MINUTE_MS + 1, '2 min'],
+  [60 * MINUTE_MS, '60 min'],
+  [61 * MINUTE_MS, '1 h'],
+  [5 * HOUR_MS, '5 h'],
+  [24 * HOUR_MS, '24 h'],
+  [50 * HOUR_MS, '2 d'],
+] as const)
+  test(`${ms} ms are ${words}`, () => assert.equal(roughly(ms), words));
+
+const now = new Date('2026-11-24T10:00:00Z');
+const delivery = {
+  title: 'Transaction 1 created',
+  href: '/webhooks/1/statuses/1',
+  status: 'pending',
+  attempts: 0,
+  reason: null,
+  dateNext: undefined,
+  event: 'transaction/created',
+  date: '2026-11-24T09:00:00+0000',
+};
+
+test('a pending delivery is queued until its first attempt has failed', () => {
+  assert.deepEqual(
+    [
+      stateOf(delivery),
+      stateOf({ status: 'pending', attempts: 1 }),
+      stateOf({ status: 'failed', attempts: 0 }),
+      stateOf({ status: 'successful', attempts: 3 }),
+    ].map(([words]) => words),
+    ['Queued', 'Retrying', 'Failed', 'Delivered'],
+  );
+});
+
+test('a pending delivery has the number and the time of its next attempt', () => {
+  const later = { ...delivery, attempts: 2, dateNext: new Date(now.getTime() + 4 * MINUTE_MS) };
+  assert.equal(nextAttempt(later, now), 'Attempt 3 in 4 min');
+  assert.equal(nextAttempt({ ...later, dateNext: now }, now), 'Attempt 3 is due');
+  assert.equal(nextAttempt(delivery, now), 'Attempt 1 is due');
+  assert.equal(nextAttempt({ ...later, status: 'failed' }, now), undefined);
+});
+
+test('a short reason is what happened, without the advice', () => {
+  assert.equal(
+    inShort('Your endpoint answered 500: an error occurred in it. Check its log.'),
+    'Your endpoint answered 500',
+  );
+  assert.equal(inShort('The response is not HTTP/1.1. Check that the url is right.'), 'The response is not HTTP/1.1');
+  assert.equal(inShort('Timed out'), 'Timed out');
+});
