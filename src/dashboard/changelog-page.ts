@@ -14,7 +14,11 @@ import { byDay } from './days.ts';
 import { sentenceOf, type Entry, type Names } from './changelog-sentence.ts';
 
 type Facts = Entry['before'];
-type ShownEntry = Entry & { href: string | undefined; date: string };
+type ShownEntry = Entry & {
+  id: string;
+  href: string | undefined;
+  date: string;
+};
 
 const isFacts = (value: Value | undefined): value is NonNullable<Facts> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -40,6 +44,7 @@ function entryOf(document: Document, naming: Naming): ShownEntry | undefined {
     client: text('client') ?? null,
     before: isFacts(before) ? before : null,
     after: isFacts(after) ? after : null,
+    id: plainText(values.get('id') ?? null),
     href: hrefOf(linkTo(document, 'self')?.href ?? '', naming),
     date,
   };
@@ -62,11 +67,11 @@ function factText(name: string, value: Value | undefined): string {
 const cell = (name: string, facts: Facts): Markup => html`<td>${harmless(factText(name, facts?.[name]))}</td>`;
 
 /** Renders the changed properties, folded below the sentence. */
-function details({ before, after, href }: ShownEntry, label: string): Markup {
+function details({ id, before, after, href }: ShownEntry, label: string): Markup {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
   return html`<details class="fold">
     <summary>Details<span class="unseen"> of ${label}</span></summary>
-    <section class="table" tabindex="0" aria-label="Values of ${label}">
+    <section class="table" tabindex="0" aria-label="Values of entry ${id}">
       <table>
         <thead>
           <tr>

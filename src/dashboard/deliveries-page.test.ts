@@ -26,7 +26,6 @@ const delivery = {
   attempts: 0,
   reason: null,
   dateNext: undefined,
-  event: 'transaction/created',
   date: '2026-11-24T09:00:00+0000',
 };
 

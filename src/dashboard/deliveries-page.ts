@@ -19,7 +19,6 @@ export type ShownDelivery = {
   attempts: number;
   reason: string | null;
   dateNext: Date | undefined;
-  event: string | null;
   date: string;
 };
 
@@ -42,7 +41,6 @@ function deliveryOf(document: Document, naming: Naming): ShownDelivery | undefin
     attempts,
     reason: textOf(values.get('reason')),
     dateNext: parseDate(textOf(values.get('date_next')) ?? ''),
-    event: textOf(values.get('event')),
     date,
   };
 }
@@ -89,16 +87,15 @@ export function inShort(reason: string): string {
 }
 
 function row(delivery: ShownDelivery, now: Date): Markup {
-  const { title, href, attempts, reason, event } = delivery;
+  const { title, href, attempts, reason } = delivery;
   const [words, tone] = stateOf(delivery);
   const next = nextAttempt(delivery, now);
-  const count = attempts > 1 && next === undefined && `${attempts} attempts`;
+  const notes = [
+    reason !== null && html`<span title="${harmless(reason)}">${harmless(inShort(reason))}.</span>`,
+    next === undefined ? attempts > 1 && html`${attempts} attempts.` : html`${next}.`,
+  ].filter((note) => note !== false);
   return html`<p class="entry"><a href="${href}">${harmless(title)}</a> ${badge(words, tone)}</p>
-    <p class="soft">
-      ${event !== null && html`<code>${harmless(event)}</code>`}
-      ${reason !== null && html`<span title="${harmless(reason)}">${harmless(inShort(reason))}.</span>`} ${count}
-      ${next !== undefined && `${next}.`}
-    </p>`;
+    ${notes.length > 0 && html`<p class="soft">${notes.map((note) => html`${note} `)}</p>`}`;
 }
 
 /** The tabs: their labels, and the filters of the API that each stands for. */
@@ -138,7 +135,7 @@ function resourceSearch(path: string, parameters: Parameters): Markup {
     <input type="hidden" name="${SEARCH}" value="UTC" />
     ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
     <div class="field">
-      <label for="of-resource">Order, customer or other resource ID</label>
+      <label for="of-resource">Order, customer or other ID</label>
       <input type="text" id="of-resource" name="resource_id" value="${current}" spellcheck="false" />
     </div>
     <button type="submit" class="quiet">Find</button>
