@@ -94,7 +94,7 @@ p.ways a{padding:.3rem 0}
 .filter .field>:last-child{margin:0}
 .filter a{padding:.6rem 0}
 .log{list-style:none;margin:0;padding:0}
-.log>li{display:grid;grid-template-columns:7rem 1fr;gap:0 1rem;margin:0;padding:.6rem 0;border-bottom:1px solid var(--line)}
+.log>li{display:grid;grid-template-columns:7rem minmax(0,1fr);gap:0 1rem;margin:0;padding:.6rem 0;border-bottom:1px solid var(--line)}
 .log p{margin:0}
 .log .fold>summary{padding:.25rem 0;font-size:.9rem}
 .log+.pager{margin-top:.75rem}
@@ -211,5 +211,5 @@ figcaption>*{display:block}
 .key{display:inline-flex;align-items:center;gap:.4rem}
 .key svg{width:24px;height:12px}
 .trend{width:7rem;height:1.5rem;overflow:visible;vertical-align:middle}
-@media (max-width:30rem){.states{flex-wrap:nowrap;overflow-x:auto;white-space:nowrap}.log>li{grid-template-columns:1fr}.filter button{flex:1 1 100%}header{min-height:0}header nav{gap:0 1rem;flex-wrap:nowrap;overflow-x:auto;white-space:nowrap;padding-right:.5rem}header nav:not(.tabs){flex:1;min-width:0}header nav:not(.tabs)>:first-child{margin-left:auto}.axis .middle{display:none}.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
+@media (max-width:30rem){.states{flex-wrap:nowrap;overflow-x:auto;white-space:nowrap}.log>li{grid-template-columns:minmax(0,1fr)}.filter button{flex:1 1 100%}header{min-height:0}header nav{gap:0 1rem;flex-wrap:nowrap;overflow-x:auto;white-space:nowrap;padding-right:.5rem}header nav:not(.tabs){flex:1;min-width:0}header nav:not(.tabs)>:first-child{margin-left:auto}.axis .middle{display:none}.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
 `;

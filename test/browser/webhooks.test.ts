@@ -96,7 +96,7 @@ for (const javaScriptEnabled of [true, false]) {
         (rows) => rows.length === 1,
       );
       await follow(page, 'Deliveries');
-      await page.locator('.badge', { hasText: 'Pending' }).waitFor();
+      await page.locator('.badge', { hasText: 'Retrying' }).waitFor();
       await picture(page, 'deliveries');
       await page.goBack();
       await follow(page, /Attempts/);
