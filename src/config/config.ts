@@ -102,7 +102,7 @@ export function readConfig(env: Env, cwd: string) {
     throw new ConfigError('Set DATABASE_URL beside DATABASE_DIRECT_URL');
   const baseUrl = set.BASE_URL ?? `http://localhost:${set.PORT}`;
   const requestsPerSecond = set.API_RATE_PER_SECOND;
-  /** The embedded PostgreSQL is given a core. On two cores it takes 35 % less CPU time per delivered event (docs/scaling.md). */
+  // The embedded PostgreSQL needs a core: on two, one process takes 35 % less CPU time per delivered event than two (docs/scaling.md).
   const cores = availableParallelism() - (url === undefined ? 1 : 0);
   const processes = set.PROCESSES ?? Math.min(AUTO_PROCESSES_MAX, Math.max(1, cores));
   return Object.freeze({

@@ -23,9 +23,23 @@ type ShownEntry = Entry & {
 const isFacts = (value: Value | undefined): value is NonNullable<Facts> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+const NEEDED = [
+  'id',
+  'resource',
+  'resource_id',
+  'action',
+  'actor',
+  'user',
+  'client',
+  'before',
+  'after',
+  'date_created',
+];
+
 /** Returns the entry of a document; undefined if `fields` has removed a property that its sentence needs. */
 function entryOf(document: Document, naming: Naming): ShownEntry | undefined {
   const values = new Map(document.properties.map(({ name, value }) => [name, value]));
+  if (NEEDED.some((name) => !values.has(name))) return undefined;
   const text = (name: string): string | undefined => {
     const value = values.get(name);
     return typeof value === 'string' ? value : undefined;
@@ -93,7 +107,7 @@ function details({ id, before, after, href }: ShownEntry, label: string): Markup
     ${
       href !== undefined &&
       html`<p>
-        <a href="${href}">Open this entry<span class="unseen"> of ${label}</span></a>
+        <a href="${href}">Open this entry<span class="unseen">: ${label}</span></a>
       </p>`
     }
   </details>`;
@@ -124,8 +138,8 @@ const KINDS: Choices = [
 /** The filters of the form: the parameter of the API, its label, and its choices. */
 const filtersOf = ({ members, apps }: Names): readonly (readonly [name: string, label: string, choices: Choices])[] => [
   ['resource', 'What', KINDS],
-  ['user', 'Person', [...members].map(([id, email]) => [String(id), email])],
-  ['client', 'App', apps],
+  ['user', 'Changed by', [...members].map(([id, email]) => [String(id), email])],
+  ['client', 'Through the app', apps],
 ];
 
 function select(name: string, label: string, choices: Choices, current: string): Markup {
@@ -148,7 +162,7 @@ function filterForm(document: Document, naming: Naming, names: Names): Markup {
   const isShown = (name: string): boolean => shown.some((filter) => filter[0] === name);
   const currentOf = (name: string): string => parameters.find((parameter) => parameter[0] === name)?.[1] ?? '';
   const kept = parameters.filter(([name]) => name !== 'offset' && !isShown(name));
-  return html`<form class="filter" method="get" action="${path}" role="search">
+  return html`<form class="filter" method="get" action="${path}" role="search" aria-label="Changes">
       <input type="hidden" name="${SEARCH}" value="UTC" />
       ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
       ${shown.map(([name, label, choices]) => select(name, label, choices, currentOf(name)))}

@@ -50,6 +50,14 @@ const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
     byAda({ before: { encryption_key: 'set' }, after: { encryption_key: 'replaced' } }),
   ],
   [
+    'ada@shop.example set the key of the webhook Orders',
+    byAda({ before: { encryption_key: null }, after: { encryption_key: 'set' } }),
+  ],
+  [
+    'ada@shop.example removed the key of the webhook Orders',
+    byAda({ before: { encryption_key: 'set' }, after: { encryption_key: 'removed' } }),
+  ],
+  [
     'ada@shop.example rotated the key of Orders',
     byAda({
       before: { next_encryption_key: null, rotation_ends: null },
@@ -57,7 +65,7 @@ const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
     }),
   ],
   [
-    'ada@shop.example finished the key rotation of Orders',
+    'ada@shop.example ended the key rotation of Orders',
     byAda({
       before: { ...ROTATION, next_encryption_key: 'set', rotation_ends: '2026-11-25T10:00:00+0000' },
       after: { ...ROTATION, encryption_key: 'replaced', next_encryption_key: 'removed' },
@@ -81,10 +89,10 @@ const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
     byAda({ action: 'created', actor: 'app', user: 2, client: 'client-1', before: null }),
   ],
   [
-    'An app, for a former member (user 9), created the webhook Orders',
+    'An app, for user 9, created the webhook Orders',
     byAda({ action: 'created', actor: 'app', user: 9, client: 'gone', before: null }),
   ],
-  ['A former member (user 9) created the webhook Orders', byAda({ action: 'created', user: 9, before: null })],
+  ['User 9 created the webhook Orders', byAda({ action: 'created', user: 9, before: null })],
   [
     'The operator added bob@shop.example as owner',
     byAda({

@@ -31,10 +31,11 @@ export type Sentence = { subject: string; verb: string; object: string | null; e
 type Predicate = Omit<Sentence, 'subject'>;
 
 const personOf = (user: number | null, { members }: Names): string =>
-  user === null ? 'a user' : (members.get(user) ?? `a former member (user ${user})`);
+  user === null ? 'a user' : (members.get(user) ?? `user ${user}`);
 
 /** E-mail addresses stay as they are. */
-const capitalized = (person: string): string => person.replace(/^a(?= )/, 'A');
+const capitalized = (person: string): string =>
+  person.replace(/^(?:a|user)(?= )/, (word) => word.charAt(0).toUpperCase() + word.slice(1));
 
 function subjectOf({ actor, user, client }: Entry, names: Names): string {
   if (actor === 'user') return capitalized(personOf(user, names));
@@ -59,23 +60,30 @@ const DISABLED_BECAUSE: Readonly<Record<string, string>> = {
   access_ended: 'because the app that created it lost its access',
 };
 
+/** The words of `encryption_key` in an entry say what happened to the key. */
+function keyVerb(after: Facts | null): string {
+  const word = textOf(after, 'encryption_key');
+  return word === 'set' || word === 'removed' ? word : 'replaced';
+}
+
 function changeOfWebhook(entry: Entry): { verb: string; end?: string } {
   const changed = changedNames(entry);
   const concerns = (...names: readonly string[]): boolean => changed.every((name) => names.includes(name));
   if (concerns('name')) return { verb: 'renamed a webhook to', end: `(was ${textOf(entry.before, 'name') ?? ''})` };
   if (concerns('is_active', 'inactive_reason'))
     return { verb: textOf(entry.after, 'is_active') === '1' ? 'enabled the webhook' : 'disabled the webhook' };
-  if (concerns('encryption_key')) return { verb: 'replaced the key of the webhook' };
+  if (concerns('encryption_key')) return { verb: `${keyVerb(entry.after)} the key of the webhook` };
   if (concerns('encryption_key', 'next_encryption_key', 'rotation_ends'))
     return {
-      verb: textOf(entry.after, 'rotation_ends') === undefined ? 'finished the key rotation of' : 'rotated the key of',
+      verb: textOf(entry.after, 'rotation_ends') === undefined ? 'ended the key rotation of' : 'rotated the key of',
     };
   return { verb: `changed ${changedProperties(entry)} of the webhook` };
 }
 
 function webhookPredicate(entry: Entry, { webhooks }: Names): Predicate {
   const { before, after, action, resourceId } = entry;
-  const object = webhooks.get(resourceId) ?? textOf(after, 'name') ?? textOf(before, 'name') ?? `Webhook ${resourceId}`;
+  const then = textOf(after, 'name') ?? textOf(before, 'name');
+  const object = then ?? webhooks.get(resourceId) ?? `Webhook ${resourceId}`;
   if (action === 'created') return { verb: 'created the webhook', object, end: '' };
   if (action === 'deleted') return { verb: 'deleted the webhook', object, end: '' };
   if (action === 'deactivated')
@@ -85,7 +93,7 @@ function webhookPredicate(entry: Entry, { webhooks }: Names): Predicate {
       end: DISABLED_BECAUSE[textOf(after, 'inactive_reason') ?? ''] ?? '',
     };
   const { verb, end = '' } = changeOfWebhook(entry);
-  return { verb, object: verb.startsWith('renamed') ? (textOf(after, 'name') ?? object) : object, end };
+  return { verb, object, end };
 }
 
 function memberPredicate({ before, after, action, resourceId }: Entry, { members }: Names): Predicate {

@@ -22,9 +22,10 @@ export function createDashboard({ sql }: { sql: Sql }): DesignedPages {
       async (shown) => {
         const entries = entriesOf(shown.document, shown.naming);
         if (entries === undefined) return undefined;
-        const names = await findNames(sql.reads, storeOf(shown.document), {
+        const names = await findNames(sql, storeOf(shown.document), {
           webhookIds: entries.flatMap(({ resource, resourceId }) => (resource === 'webhook' ? [resourceId] : [])),
-          clientIds: entries.flatMap(({ client }) => client ?? []),
+          // The platform's client is not an app of the store.
+          clientIds: entries.flatMap(({ actor, client }) => (actor === 'app' ? (client ?? []) : [])),
         });
         return changelogPage(shown, entries, names);
       },

@@ -44,8 +44,8 @@ test('a pending delivery is queued until its first attempt has failed', () => {
 test('a pending delivery has the number and the time of its next attempt', () => {
   const later = { ...delivery, attempts: 2, dateNext: new Date(now.getTime() + 4 * MINUTE_MS) };
   assert.equal(nextAttempt(later, now), 'Attempt 3 in 4 min');
-  assert.equal(nextAttempt({ ...later, dateNext: now }, now), 'Attempt 3 is due');
-  assert.equal(nextAttempt(delivery, now), 'Attempt 1 is due');
+  assert.equal(nextAttempt({ ...later, dateNext: now }, now), 'Attempt 3 is next');
+  assert.equal(nextAttempt(delivery, now), 'Attempt 1 is next');
   assert.equal(nextAttempt({ ...later, status: 'failed' }, now), undefined);
 });
 

@@ -27,6 +27,7 @@ const textOf = (value: Value | undefined): string | null => (typeof value === 's
 /** Returns the delivery of a document; undefined if `fields` has removed a property that its row needs. */
 function deliveryOf(document: Document, naming: Naming): ShownDelivery | undefined {
   const values = new Map(document.properties.map(({ name, value }) => [name, value]));
+  if (!values.has('date_next') || !values.has('reason')) return undefined;
   const [status, date, attempts] = [
     textOf(values.get('status')),
     textOf(values.get('date_created')),
@@ -78,7 +79,7 @@ export function nextAttempt({ status, attempts, dateNext }: ShownDelivery, now: 
   if (status !== 'pending') return undefined;
   const waitsMs = dateNext === undefined ? 0 : dateNext.getTime() - now.getTime();
   const which = `Attempt ${attempts + 1}`;
-  return waitsMs > 0 ? `${which} in ${roughly(waitsMs)}` : `${which} is due`;
+  return waitsMs > 0 ? `${which} in ${roughly(waitsMs)}` : `${which} is next`;
 }
 
 /** Returns the first statement of a reason: what happened, without what to do about it. */

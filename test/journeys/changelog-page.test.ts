@@ -87,7 +87,11 @@ test('a member of another store cannot open the page', async () => {
 });
 
 test('a page without the properties of a sentence, and an empty one, are generic', async () => {
-  for (const query of ['?fields=id', '?resource=nothing']) {
+  for (const query of [
+    '?fields=id',
+    '?fields=id,resource,resource_id,action,actor,after,date_created',
+    '?resource=nothing',
+  ]) {
     const response = await owner.show(PATH + query);
     assert.equal(response.status, 200);
     assert.equal(sentencesIn(await response.text()).length, 0);
