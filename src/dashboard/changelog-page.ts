@@ -3,14 +3,14 @@ import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { collectionOf, pager } from '#hypermedia/html/collection.ts';
 import { harmless } from '#hypermedia/html/harmless.ts';
 import { hrefOf, linkTo, ownPath } from '#hypermedia/html/links.ts';
-import { pageOf } from '#hypermedia/html/page.ts';
-import { parseAddress, searchPart, SEARCH } from '#hypermedia/html/search.ts';
+import { renderDesigned } from '#hypermedia/html/page.ts';
+import { parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search.ts';
 import { plainText } from '#hypermedia/html/structured.ts';
 import { isTrue } from '#hypermedia/html/values.ts';
 import { labelOf } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { byDay } from './days.ts';
+import { byDay, datedItems } from './days.ts';
 import { sentenceOf, type Entry, type Names } from './changelog-sentence.ts';
 
 type Facts = Entry['before'];
@@ -64,9 +64,10 @@ function entryOf(document: Document, naming: Naming): ShownEntry | undefined {
   };
 }
 
-/** Returns the entries of the document; undefined if they cannot be described in sentences. */
+/** Returns the entries of the document; undefined if they cannot be described in sentences below the headings of days. */
 export function entriesOf(document: Document, naming: Naming): readonly ShownEntry[] | undefined {
-  const documents = document.embedded[0]?.documents ?? [];
+  const documents = datedItems(document, naming);
+  if (documents === undefined) return undefined;
   const entries = documents.flatMap((one) => entryOf(one, naming) ?? []);
   return entries.length === documents.length && entries.length > 0 ? entries : undefined;
 }
@@ -126,7 +127,7 @@ function row(entry: ShownEntry, time: string, { names, naming }: { names: Names;
     ${details(entry, label)}`;
 }
 
-type Choices = Iterable<readonly [value: string, text: string]>;
+type Choices = readonly (readonly [value: string, text: string])[];
 
 const KINDS: Choices = [
   ['webhook', 'Webhooks'],
@@ -139,21 +140,8 @@ const KINDS: Choices = [
 const filtersOf = ({ members, apps }: Names): readonly (readonly [name: string, label: string, choices: Choices])[] => [
   ['resource', 'What', KINDS],
   ['user', 'Changed by', [...members].map(([id, email]) => [String(id), email])],
-  ['client', 'Through the app', apps],
+  ['client', 'Through the app', [...apps]],
 ];
-
-function select(name: string, label: string, choices: Choices, current: string): Markup {
-  const option = (value: string, text: string): Markup =>
-    html`<option value="${value}" ${value === current && html`selected`}>${harmless(text)}</option>`;
-  const known = [...choices];
-  const isOther = current !== '' && known.every(([value]) => value !== current);
-  return html`<div class="field">
-    <label for="filter-${name}">${label}</label>
-    <select id="filter-${name}" name="${name}">
-      ${option('', 'All')}${isOther && option(current, current)}${known.map(([value, text]) => option(value, text))}
-    </select>
-  </div>`;
-}
 
 /** Renders the filter form. Parameters that it does not show are kept, and shown as filters that can be removed. */
 function filterForm(document: Document, naming: Naming, names: Names): Markup {
@@ -165,11 +153,17 @@ function filterForm(document: Document, naming: Naming, names: Names): Markup {
   return html`<form class="filter" method="get" action="${path}" role="search" aria-label="Changes">
       <input type="hidden" name="${SEARCH}" value="UTC" />
       ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
-      ${shown.map(([name, label, choices]) => select(name, label, choices, currentOf(name)))}
+      ${shown.map(
+        ([name, label, choices]) =>
+          html`<div class="field">
+            <label for="filter-${name}">${label}</label>
+            ${select(`filter-${name}`, name, currentOf(name), choices)}
+          </div>`,
+      )}
       <button type="submit" class="quiet">Filter</button>
       ${filters.length > 0 && html`<a href="${path}">Show all</a>`}
     </form>
-    ${filters.some(([name]) => !isShown(name)) && searchPart(document, naming)}`;
+    ${filters.some(([name, value]) => !isShown(name) || value === '') && searchPart(document, naming)}`;
 }
 
 /** The changelog page of these entries. */
@@ -185,5 +179,5 @@ export function changelogPage(
     ${filterForm(document, naming, names)} ${byDay(entries, (entry, time) => row(entry, time, { names, naming }))}
     ${collection !== undefined && pager(document, collection, naming)}
   </div>`;
-  return pageOf({ document, naming, view, main });
+  return renderDesigned({ document, naming, view, main });
 }

@@ -129,6 +129,17 @@ const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
     byAda({ resource: 'grant', action: 'revoked', before: { client_id: 'client-1' }, after: null }),
   ],
   [
+    'Halcyon disconnected the app Newsletter from this store for bob@shop.example',
+    byAda({
+      resource: 'grant',
+      action: 'revoked',
+      actor: 'halcyon',
+      user: null,
+      before: { client_id: 'client-1', user_id: 2 },
+      after: null,
+    }),
+  ],
+  [
     'The platform changed domain of the store',
     byAda({ resource: 'store', actor: 'platform', before: { domain: 'a' }, after: { domain: 'b' } }),
   ],

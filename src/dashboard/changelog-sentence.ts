@@ -104,12 +104,15 @@ function memberPredicate({ before, after, action, resourceId }: Entry, { members
   return { verb: 'changed the role of', object, end: `from ${from} to ${to}` };
 }
 
-function grantPredicate({ before, after, action }: Entry, { apps }: Names): Predicate {
+/** A grant belongs to one user. It is named unless that user made the change. */
+function grantPredicate({ before, after, action, user }: Entry, names: Names): Predicate {
   const facts = after ?? before;
-  const object = textOf(facts, 'name') ?? apps.get(textOf(facts, 'client_id') ?? '') ?? 'An app';
+  const object = textOf(facts, 'name') ?? names.apps.get(textOf(facts, 'client_id') ?? '') ?? 'An app';
+  const owner = facts?.['user_id'];
+  const whose = typeof owner !== 'number' || owner === user ? '' : ` for ${personOf(owner, names)}`;
   return action === 'given'
-    ? { verb: 'connected the app', object, end: 'to this store' }
-    : { verb: 'disconnected the app', object, end: 'from this store' };
+    ? { verb: 'connected the app', object, end: `to this store${whose}` }
+    : { verb: 'disconnected the app', object, end: `from this store${whose}` };
 }
 
 function predicateOf(entry: Entry, names: Names): Predicate {

@@ -4,13 +4,13 @@ import { parseDate } from '#hypermedia/date.ts';
 import { collectionOf, pager } from '#hypermedia/html/collection.ts';
 import { harmless } from '#hypermedia/html/harmless.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
-import { pageOf } from '#hypermedia/html/page.ts';
-import { parseAddress, searchPart, SEARCH } from '#hypermedia/html/search.ts';
+import { renderDesigned } from '#hypermedia/html/page.ts';
+import { addressWith, parseAddress, searchPart, SEARCH } from '#hypermedia/html/search.ts';
 import { badge } from '#hypermedia/html/values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { byDay } from './days.ts';
+import { byDay, datedItems } from './days.ts';
 
 export type ShownDelivery = {
   title: string;
@@ -50,7 +50,8 @@ function deliveryOf(document: Document, naming: Naming): ShownDelivery | undefin
 export function deliveriesOf(document: Document, naming: Naming): readonly ShownDelivery[] | undefined {
   const { path } = parseAddress(document, naming);
   if (!/\/webhooks\/\d+\/statuses$/.test(path)) return undefined;
-  const documents = document.embedded[0]?.documents ?? [];
+  const documents = datedItems(document, naming);
+  if (documents === undefined) return undefined;
   const deliveries = documents.flatMap((one) => deliveryOf(one, naming) ?? []);
   return deliveries.length === documents.length ? deliveries : undefined;
 }
@@ -59,7 +60,7 @@ const MINUTE_MS = 60_000;
 const MINUTES_AN_HOUR = 60;
 const HOURS_A_DAY = 24;
 
-/** Returns a duration in its largest whole unit: `4 min`, `2 h`, `3 d`. */
+/** Returns a duration, rounded: in minutes up to an hour, in hours up to a day, else in days. */
 export function roughly(ms: number): string {
   const minutes = Math.max(1, Math.ceil(ms / MINUTE_MS));
   if (minutes <= MINUTES_AN_HOUR) return `${minutes} min`;
@@ -118,9 +119,8 @@ function tabs(path: string, parameters: Parameters): Markup {
     Object.keys(filters).length === chosen.length && chosen.every(([name, value]) => filters[name] === value);
   return html`<nav class="states" aria-label="Deliveries by state">
     ${TABS.map(([label, filters]) => {
-      const query = new URLSearchParams([...Object.entries(filters), ...kept.map(([...pair]) => pair)]).toString();
       return html`<a
-        href="${query === '' ? path : `${path}?${query}`}"
+        href="${addressWith(path, [...Object.entries(filters), ...kept])}"
         ${isCurrent(filters) && html`aria-current="page"`}
         >${label}</a
       >`;
@@ -172,5 +172,5 @@ export function deliveriesPage(
     <h1>Deliveries</h1>
     ${tabs(path, parameters)} ${resourceSearch(path, parameters)} ${searchPart(document, naming)} ${list}
   </div>`;
-  return pageOf({ document, naming, view, main });
+  return renderDesigned({ document, naming, view, main });
 }

@@ -141,7 +141,7 @@ function whole(document: Document, naming: Naming, view: View): Markup {
 }
 
 /** Renders a page whose content is designed for its document: in the same frame, with the message about a completed action. */
-export function pageOf(page: { document: Document; naming: Naming; view: View; main: Markup }): string {
+export function renderDesigned(page: { document: Document; naming: Naming; view: View; main: Markup }): string {
   const { document, naming, view, main } = page;
   return shell({
     title: titleOf(document),

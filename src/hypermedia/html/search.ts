@@ -61,7 +61,8 @@ function filterText([name, value]: Parameter, fields: Fields): Markup {
   return html`${label}${isDate ? ' ' : ': '}${(isDate ? shownDateOf(value) : undefined) ?? text}`;
 }
 
-const addressWith = (path: string, parameters: readonly Parameter[]): string =>
+/** Returns the address of a path with these parameters. */
+export const addressWith = (path: string, parameters: readonly Parameter[]): string =>
   parameters.length === 0 ? path : `${path}?${new URLSearchParams(parameters.map(([...pair]) => pair)).toString()}`;
 
 /** Returns the address without one filter, on the first page. */
@@ -88,8 +89,8 @@ const activeFilters = (address: ParsedAddress, fields: Fields): Markup | false =
 const option = (value: string, text: string, current: string): Markup =>
   html`<option value="${value}" ${value === current && html`selected`}>${text}</option>`;
 
-function select(id: string, name: string, current: string, choices: readonly Parameter[]): Markup {
-  // A current value that is not a choice is kept.
+/** Renders a selection whose first choice, `Any`, is no filter. A current value that is not a choice is kept. */
+export function select(id: string, name: string, current: string, choices: readonly Parameter[]): Markup {
   const all = choices.some(([value]) => value === current) ? choices : [[current, current] as const, ...choices];
   return html`<select id="${id}" name="${name}">
     ${option('', 'Any', current)}
