@@ -62,8 +62,11 @@ function filterText([name, value]: Parameter, fields: Fields): Markup {
 }
 
 /** Returns the address of a path with these parameters. */
-export const addressWith = (path: string, parameters: readonly Parameter[]): string =>
-  parameters.length === 0 ? path : `${path}?${new URLSearchParams(parameters.map(([...pair]) => pair)).toString()}`;
+export function addressWith(path: string, parameters: readonly Parameter[]): string {
+  return parameters.length === 0
+    ? path
+    : `${path}?${new URLSearchParams(parameters.map(([...pair]) => pair)).toString()}`;
+}
 
 /** Returns the address without one filter, on the first page. */
 const without = ({ path, parameters }: ParsedAddress, removed: Parameter): string =>
