@@ -28,6 +28,7 @@ const READERS = [
   { name: 'a program that requests them without a pause', pauseMs: 0 },
 ];
 const DAY_MS = 86_400_000;
+const STOCK = encodeURIComponent('*stock 21*');
 
 type List = { name: string; path: string; goalMs: number };
 
@@ -76,6 +77,7 @@ await bench({ numbers, flags: ['plans', 'live'] }, async (options, defer) => {
     statuses: await totalOf(`${hook}/statuses`),
     logs: await totalOf(`${hook}/logs`),
     events: await totalOf(`${store}/events`),
+    all: await totalOf(`${store}/statuses`),
   };
   const day = now.getTime() - 9 * DAY_MS;
   const ofDay = `date_created:greaterthan=${at(day)}&date_created:lessthan=${at(day + DAY_MS)}`;
@@ -86,7 +88,7 @@ await bench({ numbers, flags: ['plans', 'live'] }, async (options, defer) => {
     path: page(path, query),
     goalMs,
   });
-  const [statuses, logs, events] = [`${hook}/statuses`, `${hook}/logs`, `${store}/events`];
+  const [statuses, logs, events, all] = [`${hook}/statuses`, `${hook}/logs`, `${store}/events`, `${store}/statuses`];
   const lists: List[] = [
     list('deliveries: first page', statuses, '', 15),
     list('deliveries: 10th page', statuses, `offset=${9 * options.limit}`, 15),
@@ -100,6 +102,24 @@ await bench({ numbers, flags: ['plans', 'live'] }, async (options, defer) => {
     list('deliveries: event=transaction/created', statuses, 'event=transaction%2Fcreated', 50),
     list('deliveries: order=date_created', statuses, 'order=date_created', 50),
     list('deliveries: of a resource', statuses, 'resource_id=2120', 30),
+    list('deliveries of the store: first page', all, '', 50),
+    list('deliveries of the store: 10th page', all, `offset=${9 * options.limit}`, 50),
+    list('deliveries of the store: middle page', all, `offset=${last(Math.floor(totals.all / 2))}`, 100),
+    list('deliveries of the store: last page', all, `offset=${last(totals.all)}`, 100),
+    list('deliveries of the store: status=failed', all, 'status=failed', 50),
+    list('deliveries of the store: status=pending', all, 'status=pending', 50),
+    list('deliveries of the store: attempts > 1', all, 'attempts:greaterthan=1', 50),
+    list('deliveries of the store: of a resource', all, 'resource_id=2120', 50),
+    list('deliveries of the store: of a day', all, ofDay, 100),
+    list('deliveries of the store: event=transaction/created', all, 'event=transaction%2Fcreated', 100),
+    list('deliveries: response_code=500', statuses, 'response_code=500', 50),
+    list('deliveries: response_body=*stock 21*, failed', statuses, `status=failed&response_body=${STOCK}`, 50),
+    list('deliveries: response_body=*stock 21*, of a day', statuses, `response_body=${STOCK}&${ofDay}`, 100),
+    list('deliveries: response_body=*stock 21*', statuses, `response_body=${STOCK}`, 2_000),
+    list('deliveries of the store: response_code=500', all, 'response_code=500', 100),
+    list('deliveries of the store: response_body=*stock 21*, failed', all, `status=failed&response_body=${STOCK}`, 100),
+    list('deliveries of the store: response_body=*stock 21*, of a day', all, `response_body=${STOCK}&${ofDay}`, 500),
+    list('deliveries of the store: response_body=*stock 21*', all, `response_body=${STOCK}`, 2_000),
     list('attempts: of a day', logs, ofDay, 50),
     list('events: first page', events, '', 15),
     list('events: last page', events, `offset=${last(totals.events)}`, 30),
@@ -141,20 +161,20 @@ await bench({ numbers, flags: ['plans', 'live'] }, async (options, defer) => {
     const logged = options.plans ? (await readLog(0)).length : 0;
     const cold = await get(path);
     if (options.plans) print(`\n${name}\n${(await readLog(logged)).text}`);
-    const all: number[] = [];
+    const times: number[] = [];
     const before = await pagesRead();
     let refused = 0;
     for (let round = 0; round < options.rounds; round += 1) {
       const { ms, status } = await get(path);
-      all.push(ms);
+      times.push(ms);
       if (status !== 200) refused += 1;
     }
-    const median = quantile(all, 0.5);
+    const median = quantile(times, 0.5);
     rows.push([
       name,
       cold.ms.toFixed(0),
       median.toFixed(1),
-      Math.max(...all).toFixed(0),
+      Math.max(...times).toFixed(0),
       String(goalMs),
       median <= goalMs && refused === 0 ? '' : 'not met',
       Math.round(((await pagesRead()) - before) / options.rounds).toLocaleString('en'),

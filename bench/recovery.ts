@@ -18,6 +18,7 @@ const GOAL_CHANGE = 0.2;
 const PATIENCE_MS = 600_000;
 /** Larger than any number that a sequence has come to here. */
 const FIRST_NUMBER = 100_000_000;
+const PART = { until: null, event: null, onlyFailed: false, resourceId: null, responseCode: null, responseBody: null };
 
 const numbers = { rounds: 5, events: 100_000, seconds: 10, paced: 500, endpoints: 500 };
 
@@ -74,7 +75,7 @@ await bench({ numbers }, async (options, defer) => {
     const id = idOf(await nextNumber(sql), shard);
     const { id: webhookId, epoch } = webhook;
     await transaction(sql, (tx) =>
-      insertRecovery(tx, { shard, id, storeId, webhookId, epoch, since, now: new Date() }),
+      insertRecovery(tx, { shard, id, storeId, webhookId, epoch, since, ...PART, now: new Date() }),
     );
     return id;
   };

@@ -310,6 +310,33 @@ create table idempotency_key (
 );
 CREATE INDEX idempotency_key_created ON public.idempotency_key USING btree (date_created);
 
+create table invitation (
+  shard smallint not null,
+  id bigint not null,
+  store_id bigint not null,
+  hash bytea not null,
+  mailed_hash bytea,
+  email text,
+  role text not null,
+  created_by bigint,
+  date_created timestamp with time zone not null,
+  date_expires timestamp with time zone not null,
+  constraint invitation_check CHECK (((mailed_hash IS NULL) OR (email IS NOT NULL))),
+  constraint invitation_check1 CHECK ((date_expires > date_created)),
+  constraint invitation_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
+  constraint invitation_hash_check CHECK ((length(hash) = 32)),
+  constraint invitation_mailed_hash_check CHECK ((length(mailed_hash) = 32)),
+  constraint invitation_pkey PRIMARY KEY (shard, id),
+  constraint invitation_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text]))),
+  constraint invitation_shard_store_id_created_by_fkey FOREIGN KEY (shard, store_id, created_by) REFERENCES membership(shard, store_id, user_id) ON DELETE CASCADE,
+  constraint invitation_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE
+);
+CREATE INDEX invitation_creator ON public.invitation USING btree (shard, store_id, created_by);
+CREATE INDEX invitation_email ON public.invitation USING btree (lower(email)) WHERE (email IS NOT NULL);
+CREATE INDEX invitation_expires ON public.invitation USING btree (date_expires);
+CREATE UNIQUE INDEX invitation_hash ON public.invitation USING btree (hash);
+CREATE UNIQUE INDEX invitation_mailed_hash ON public.invitation USING btree (mailed_hash) WHERE (mailed_hash IS NOT NULL);
+
 create table membership (
   shard smallint not null,
   store_id bigint not null,
@@ -366,6 +393,12 @@ create table recovery (
   date_created timestamp with time zone not null,
   date_modified timestamp with time zone not null,
   date_ended timestamp with time zone,
+  until timestamp with time zone,
+  event text,
+  only_failed boolean default false not null,
+  resource_id text,
+  response_code integer,
+  response_body text,
   constraint recovery_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint recovery_check1 CHECK (((store_id % (256)::bigint) = shard)),
   constraint recovery_check2 CHECK (((date_ended IS NULL) = (state = ANY (ARRAY['waiting'::text, 'running'::text])))),
@@ -374,6 +407,9 @@ create table recovery (
   constraint recovery_events_seen_check CHECK ((events_seen >= 0)),
   constraint recovery_events_total_check CHECK ((events_total >= 0)),
   constraint recovery_pkey PRIMARY KEY (shard, id),
+  constraint recovery_resource_id_check CHECK ((length(resource_id) <= 255)),
+  constraint recovery_response_body_check CHECK ((length(response_body) <= 1000)),
+  constraint recovery_response_code_check CHECK (((response_code >= 100) AND (response_code <= 999))),
   constraint recovery_shard_webhook_id_fkey FOREIGN KEY (shard, webhook_id) REFERENCES webhook(shard, id) ON DELETE CASCADE,
   constraint recovery_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'running'::text, 'finished'::text, 'cancelled'::text, 'stopped'::text])))
 );
@@ -541,6 +577,7 @@ create table users (
   password_hash text not null,
   date_created timestamp with time zone not null,
   date_disabled timestamp with time zone,
+  is_email_verified boolean default true not null,
   constraint users_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
   constraint users_id_check CHECK ((id > 0)),
   constraint users_pkey PRIMARY KEY (id)

@@ -92,7 +92,7 @@ export async function seedHistory(
         outcome, response_code, response_headers, response_body)
       select ${shard}, id, ${storeId}, webhook_id, event_id, case when failed then 'failed' else 'successful' end,
         case when retried or failed then 2 else 1 end, at + interval '1 s', at, 40, case when failed then 'refused' else 'delivered' end,
-        case when failed then 500 else 200 end, 'content-type: text/plain', 'ok' from d order by id`;
+        case when failed then 500 else 200 end, 'content-type: text/plain', case when failed then 'out of stock ' || n else 'ok' end from d order by id`;
     await sql`
       with d as (${delivered})
       insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome, response_code)

@@ -36,9 +36,9 @@ export type Facts = { readonly [name: string]: Value };
 export type Change = {
   storeId: number;
   actor: Actor;
-  resource: 'store' | 'webhook' | 'member' | 'grant';
+  resource: 'store' | 'webhook' | 'member' | 'invitation' | 'grant';
   resourceId: number;
-  action: 'created' | 'changed' | 'deleted' | 'deactivated' | 'given' | 'revoked';
+  action: 'created' | 'changed' | 'deleted' | 'accepted' | 'deactivated' | 'given' | 'revoked';
   /** Null if the resource did not exist before, or does not exist after. */
   before: Facts | null;
   after: Facts | null;

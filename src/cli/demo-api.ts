@@ -47,10 +47,40 @@ async function createWebhook(file: DemoFile, local: string, versionHeader: strin
   return Number(id);
 }
 
-/** Returns the demo file with a new access token, valid for two hours, and the id of the webhook, created if it is missing. */
-export async function completeFile(file: DemoFile, config: Config): Promise<DemoFile> {
+/** Calls of the local API; each throws if the server rejects it. */
+export type DemoApi = {
+  platformToken: () => Promise<string>;
+  get: (path: string, token: string) => Promise<Json>;
+  post: (path: string, token: string, body: object) => Promise<Json>;
+};
+
+export function demoApi({ platform }: Pick<DemoFile, 'platform'>, config: Config): DemoApi {
   const local = localAddress(config);
-  if (file.webhook_id !== undefined) return { ...file, access_token: await refresh(file, local) };
+  const headersOf = (token: string) => ({ [config.naming.versionHeader]: '1', Authorization: `Bearer ${token}` });
+  return {
+    platformToken: async () => {
+      const form = new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...platform });
+      const { access_token: token } = await post(`${local}/token`, { body: form }, 'The platform has no token');
+      return String(token);
+    },
+    get: async (path, token) => {
+      const response = await exchange(local + path, { headers: headersOf(token) });
+      if (response.status !== 200) throw new Error(`${path} cannot be read: ${response.status} ${reasonOf(response)}`);
+      return response.json;
+    },
+    post: (path, token, body) =>
+      post(
+        local + path,
+        { headers: { ...headersOf(token), 'Content-Type': 'application/json' }, body: JSON.stringify(body) },
+        `${path} was rejected`,
+      ),
+  };
+}
+
+/** Returns the demo file with a new access token, valid for two hours, and the id of the webhook, created if it is missing. */
+export async function completeFile(file: DemoFile, config: Config): Promise<DemoFile & { webhook_id: number }> {
+  const local = localAddress(config);
   const fresh = { ...file, access_token: await refresh(file, local) };
-  return { ...fresh, webhook_id: await createWebhook(fresh, local, config.naming.versionHeader) };
+  const id = file.webhook_id ?? (await createWebhook(fresh, local, config.naming.versionHeader));
+  return { ...fresh, webhook_id: id };
 }

@@ -20,6 +20,7 @@ import { shardOf } from '#core/ids.ts';
 import type { Config } from '#config/config.ts';
 import { openInternalEvents } from '#server/publishing.ts';
 import { completeFile } from './demo-api.ts';
+import { playDemoDay, type StartAt } from './demo-day.ts';
 import { startDemoReceiver, type DemoReceiver } from './demo-receiver/start.ts';
 import type { Installation } from './installation.ts';
 
@@ -42,9 +43,13 @@ export type Demo = Running & {
   file: DemoFile;
   /** Creates the webhook if it is missing, and a new access token, because that of an earlier start has expired. Requires the API. */
   complete: () => Promise<void>;
+  /** Plays the last day of the store, at the first start only. `startAt` starts the application with a clock. */
+  playDay: ((startAt: StartAt, isStopping: () => boolean) => Promise<void>) | undefined;
 };
 
 const EMAIL = 'owner@example.com';
+/** The store is older than its first orders (demo-day.ts). */
+const AGE_MS = 25 * 3_600_000;
 
 async function read(path: string): Promise<DemoFile | undefined> {
   try {
@@ -69,7 +74,7 @@ async function createDemoData(
   changelog: Changelog,
   receiver: DemoFile['receiver'],
 ): Promise<DemoFile> {
-  const now = new Date();
+  const now = new Date(Date.now() - AGE_MS);
   const passwords = createPasswords({ hashesAtOnce: 1 });
   const user = { email: EMAIL, password: randomBytes(9).toString('base64url') };
   const { id: userId } = await createUser(tx, passwords, { ...user, now });
@@ -159,7 +164,13 @@ export async function openDemo(deps: {
     return undefined;
   }
   const key = existing?.receiver.encryption_key ?? `whsec_${randomBytes(32).toString('base64')}`;
-  const options = { key, headerPrefix: config.naming.webhookHeaderPrefix, print };
+  let isPlaying = false;
+  const options = {
+    key,
+    headerPrefix: config.naming.webhookHeaderPrefix,
+    playedUntilMs: existing === undefined ? Date.now() : 0,
+    print: (line: string) => isPlaying || print(line),
+  };
   // The first start chooses the port; later starts use it, because webhook and client contain the address.
   const ports =
     existing === undefined
@@ -176,11 +187,22 @@ export async function openDemo(deps: {
     print(`Port ${port} of the demo receiver is taken: deliveries to it will fail until it is free.`);
   const url = `http://localhost:${port}/`;
   const stored = existing ?? (await createFile(path, installation.sql, config, { url, encryption_key: key }));
-  const file = { ...stored, base_url: config.baseUrl, auth_url: config.authUrl };
+  let file = { ...stored, base_url: config.baseUrl, auth_url: config.authUrl };
+  const keep = async (completed: DemoFile): Promise<void> => {
+    file = completed;
+    await replace(path, file);
+  };
   return {
     path,
     file,
-    complete: async () => replace(path, await completeFile(file, config)),
+    complete: async () => keep(await completeFile(file, config)),
+    playDay:
+      existing === undefined && receiver !== undefined
+        ? async (startAt, isStopping) => {
+            isPlaying = true;
+            await playDemoDay({ file, config, startAt, keep, isStopping }).finally(() => (isPlaying = false));
+          }
+        : undefined,
     stop: async () => receiver?.stop(),
   };
 }

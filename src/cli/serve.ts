@@ -1,6 +1,6 @@
 /** `halcyon serve` and `halcyon deliver`: starts a process from the settings and stops it. */
 import { createServer } from 'node:net';
-import { systemClock } from '#core/clock.ts';
+import { systemClock, type Clock } from '#core/clock.ts';
 import { stopAll, type Running } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
 import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
@@ -130,7 +130,8 @@ const startParts = (
   { config, log, roles }: Start,
   opened: Opened & Pick<Installation, 'sql' | 'direct'>,
   siblings?: Siblings,
-) => startApp({ ...opened, config, log, roles, siblings, clock: systemClock, random: Math.random });
+  clock: Clock = systemClock,
+) => startApp({ ...opened, config, log, roles, siblings, clock, random: Math.random });
 
 /** Runs one process of a supervisor. The supervisor reports an error of its start. */
 async function serveSupervised(terminal: Terminal, start: Start, siblings: Siblings): Promise<void> {
@@ -188,6 +189,23 @@ async function startSupervisor(
   }
 }
 
+/** Plays the history of a new demo; Halcyon works without it, so an error is a warning. A stop signal ends the play. */
+async function playDemo(
+  demo: Demo,
+  start: Start,
+  installation: Installation,
+  { signal, warn }: { signal: Promise<string>; warn: (text: string) => void },
+): Promise<void> {
+  let isStopping = false;
+  void signal.then(() => (isStopping = true));
+  await demo
+    .playDay?.(
+      (clock, config) => startParts({ ...start, config }, installation, undefined, clock),
+      () => isStopping,
+    )
+    .catch((error: unknown) => warn(`The demo has no history: ${String(error)}`));
+}
+
 export async function serve(terminal: Terminal, roles: readonly Role[]): Promise<void> {
   const siblings = openSiblings();
   const config = withDemoDefaults(readSettings(siblings === undefined ? terminal : { ...terminal, warn: () => {} }));
@@ -210,6 +228,7 @@ export async function serve(terminal: Terminal, roles: readonly Role[]): Promise
     if (!installation.isKeyAdopted)
       log.warn('secrets in this database are sealed with another key than HALCYON_SECRET_KEY; run halcyon rekey');
     if (roles.includes('serve')) await provideCommandLineClient(installation.sql, new Date());
+    if (demo !== undefined) await playDemo(demo, start, installation, { signal: ends.signal, warn: terminal.warn });
     supervisor = isSupervisor ? await startSupervisor(start, installation) : undefined;
     running.push(supervisor ?? (await startParts(start, installation)));
     // A failure is not fatal: the demo may have been changed, and Halcyon works without it.

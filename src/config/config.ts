@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { ConfigError, mailServer, secretKeys, type Env } from './env.ts';
+import { readLogo } from './brand.ts';
 import { deliverySettings, stoppingSettings } from './delivery.ts';
 import { readSettings, type Settings } from './settings/settings.ts';
 
@@ -20,7 +21,7 @@ const housekeeping = Object.freeze({
   rotatedTokenKeptDays: 30,
   revokedGrantKeptDays: 30,
   auditKeptDays: 365,
-  webhookHoursKeptDays: 7,
+  webhookHoursKeptDays: 31,
 });
 
 /** Daily snapshots: interval of the search for due books, and limits of the count. */
@@ -138,7 +139,8 @@ export function readConfig(env: Env, cwd: string) {
     }),
     /** Per grant; 0 disables the limit. */
     rate: Object.freeze({ requestsPerSecond, burstRequests: 2 * requestsPerSecond }),
-    mail: mailServer(set.SMTP_URL, set.MAIL_FROM),
+    mail: mailServer(set.SMTP_URL, set.MAIL_FROM, set.BRAND_NAME),
+    brand: Object.freeze({ name: set.BRAND_NAME, logo: readLogo(set.BRAND_LOGO, cwd), accent: set.BRAND_COLOR }),
     /** 0 disables the metrics listener. */
     metricsPort: set.METRICS_PORT,
     oauth: Object.freeze({
@@ -153,7 +155,7 @@ export function readConfig(env: Env, cwd: string) {
     accounts: accountSettings(processes),
     housekeeping,
     stopping: Object.freeze(stoppingSettings(set)),
-    stores: Object.freeze({ membersPerStore: 100 }),
+    stores: Object.freeze({ membersPerStore: 100, invitationsPerStore: 100, invitationLifetimeHours: 72 }),
     webhooks: webhookSettings(set),
     events: Object.freeze({
       eventsPerRequest: 1_000,

@@ -61,10 +61,12 @@ export function smtpUrl(env: Env, name: string): string | undefined {
   throw new ConfigError(`${name} is not an address such as smtps://user:password@mail.example.com`);
 }
 
+type MailServer = { url: string; from: { name: string; address: string } };
+
 /** Returns the mail server and sender; undefined if no mail is configured. */
-export function mailServer(url: string | undefined, from = ''): { url: string; from: string } | undefined {
+export function mailServer(url: string | undefined, address = '', name = ''): MailServer | undefined {
   if (url === undefined) return undefined;
-  if (/^[^\s@]+@[^\s@]+$/.test(from)) return { url, from };
+  if (/^[^\s@]+@[^\s@]+$/.test(address)) return { url, from: { name, address } };
   throw new ConfigError('Set MAIL_FROM beside SMTP_URL: the address that mails come from, such as halcyon@example.com');
 }
 

@@ -23,6 +23,23 @@ export function added(a: Histogram, b: Histogram): number[] {
 /** Milliseconds: more than `above`, at most `within`; null if there is no upper bound. */
 export type Range = { above: number; within: number | null };
 
+/** Returns the bucket whose upper bound is this one; the last bound stands for all durations above the previous one. */
+export function rangeUpTo(boundMs: number): Range {
+  const at = BOUNDS_MS.indexOf(boundMs);
+  const isLast = at === BOUNDS_MS.length - 1;
+  return { above: BOUNDS_MS[at - 1] ?? 0, within: isLast ? null : boundMs };
+}
+
+const durationText = (ms: number): string => (ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`);
+
+/** Returns `25–50 ms`, `500 ms–1 s`, `more than 30 s`. */
+export function rangeText({ above, within }: Range): string {
+  if (within === null) return `more than ${durationText(above)}`;
+  const [from, to] = [durationText(above), durationText(within)];
+  const isSameUnit = from.endsWith(' ms') === to.endsWith(' ms');
+  return `${above === 0 ? '0' : isSameUnit ? from.replace(/ m?s$/, '') : from}–${to}`;
+}
+
 /**
  * Returns the bucket of a quantile (0–1); null if the histogram is empty. It does not interpolate, because the distribution
  * inside a bucket is unknown: durations of 1,802–1,850 ms would be shown as 1,750.

@@ -1,7 +1,10 @@
 /** A request for a page of a collection: offset, order and filters. `hypermedia/` parses it, queries apply it. */
 
-/** Type of comparison of a property; `none`: it cannot be ordered or filtered by, only selected. */
-export type Comparison = 'text' | 'number' | 'date' | 'boolean' | 'none';
+/**
+ * Type of comparison of a property. `none`: it cannot be ordered or filtered by, only selected. `filterOnly`: a text to filter by
+ * that items do not contain.
+ */
+export type Comparison = 'text' | 'number' | 'date' | 'boolean' | 'none' | 'filterOnly';
 
 /** All properties of the items, by name. */
 export type Comparisons = Readonly<Record<string, Comparison>>;

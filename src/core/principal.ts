@@ -67,6 +67,11 @@ export function ownsStore({ owned }: Principal, storeId: number | undefined): bo
   return storeId !== undefined && owned.includes(storeId);
 }
 
+/** Returns whether the caller is the platform or a signed-in owner of the store. */
+export function managesStore(principal: Principal, storeId: number | undefined): boolean {
+  return principal.scope === 'platform' || ownsStore(principal, storeId);
+}
+
 /** Throws a 403 unless the caller is the platform or a signed-in owner of the store: apps cannot change its members. */
 export function requireOwner(principal: Principal, storeId: number | undefined): void {
   if (ownsStore(principal, storeId)) return;

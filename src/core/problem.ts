@@ -45,6 +45,11 @@ export function invalid(...faults: Fault[]): Problem {
   return new Problem(400, faults);
 }
 
+/** Returns a 409: the state of the resource does not allow the request. */
+export function conflict(code: string, message: string, headers: Record<string, string> = {}): Problem {
+  return new Problem(409, { code, message }, { headers });
+}
+
 /** Returns a 404, which is the same for resources that do not exist and for those of other stores. */
 export function notFound(what: string): Problem {
   return new Problem(404, { code: 'not_found', message: `There is no such ${what}, or it is not yours to see` });

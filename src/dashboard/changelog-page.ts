@@ -133,6 +133,7 @@ const KINDS: Choices = [
   ['webhook', 'Webhooks'],
   ['grant', 'Apps'],
   ['member', 'Members'],
+  ['invitation', 'Invitations'],
   ['store', 'Store'],
 ];
 

@@ -28,6 +28,26 @@ const read = (entry: Entry): string => {
 
 const ROTATION = { encryption_key: 'set', next_encryption_key: null, rotation_ends: null };
 const cases: readonly (readonly [sentence: string, entry: Entry])[] = [
+  [
+    'bob@shop.example joined the store as member',
+    byAda({ resource: 'member', resourceId: 2, user: 2, action: 'created', before: null, after: { role: 'member' } }),
+  ],
+  [
+    'ada@shop.example added bob@shop.example as owner',
+    byAda({ resource: 'member', resourceId: 2, action: 'created', before: null, after: { role: 'owner' } }),
+  ],
+  [
+    'ada@shop.example invited a person as owner',
+    byAda({ resource: 'invitation', action: 'created', before: null, after: { role: 'owner' } }),
+  ],
+  [
+    'bob@shop.example accepted the invitation as member',
+    byAda({ resource: 'invitation', user: 2, action: 'accepted', before: { role: 'member' }, after: null }),
+  ],
+  [
+    'ada@shop.example revoked the invitation of a person as member',
+    byAda({ resource: 'invitation', action: 'deleted', before: { role: 'member' }, after: null }),
+  ],
   ['ada@shop.example created the webhook Orders', byAda({ action: 'created', before: null })],
   [
     'ada@shop.example deleted the webhook Old',

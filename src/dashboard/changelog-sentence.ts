@@ -96,12 +96,22 @@ function webhookPredicate(entry: Entry, { webhooks }: Names): Predicate {
   return { verb, object, end };
 }
 
-function memberPredicate({ before, after, action, resourceId }: Entry, { members }: Names): Predicate {
+function memberPredicate({ before, after, action, resourceId, user }: Entry, { members }: Names): Predicate {
   const object = members.get(resourceId) ?? `user ${resourceId}`;
   const [from, to] = [textOf(before, 'role') ?? '', textOf(after, 'role') ?? ''];
+  // The person has accepted an invitation.
+  if (action === 'created' && user === resourceId) return { verb: 'joined the store', object: null, end: `as ${to}` };
   if (action === 'created') return { verb: 'added', object, end: `as ${to}` };
   if (action === 'deleted') return { verb: 'removed', object, end: 'from the store' };
   return { verb: 'changed the role of', object, end: `from ${from} to ${to}` };
+}
+
+/** The invited address is not in the entry, because only owners may see it. */
+function invitationPredicate({ before, after, action }: Entry): Predicate {
+  const end = `as ${textOf(after ?? before, 'role') ?? ''}`;
+  if (action === 'created') return { verb: 'invited a person', object: null, end };
+  if (action === 'accepted') return { verb: 'accepted the invitation', object: null, end };
+  return { verb: 'revoked the invitation of a person', object: null, end };
 }
 
 /** A grant belongs to one user. It is named unless that user made the change. */
@@ -121,6 +131,8 @@ function predicateOf(entry: Entry, names: Names): Predicate {
       return webhookPredicate(entry, names);
     case 'member':
       return memberPredicate(entry, names);
+    case 'invitation':
+      return invitationPredicate(entry);
     case 'grant':
       return grantPredicate(entry, names);
     default:

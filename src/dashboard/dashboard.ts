@@ -1,12 +1,21 @@
 /** The pages that are designed for people, by the names of their documents. All other documents have a generic page. */
 import type { Sql } from '#db/pool.ts';
-import type { DesignedPages } from '#http/services.ts';
-import { parseId, shardOf } from '#core/ids.ts';
+import type { DesignedPage, DesignedPages } from '#http/services.ts';
+import { dayOf, parseId, shardOf } from '#core/ids.ts';
 import { linkTo } from '#hypermedia/html/links.ts';
+import { renderHtml } from '#hypermedia/html/page.ts';
+import { parseAddress } from '#hypermedia/html/search.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { changelogPage, entriesOf } from './changelog-page.ts';
-import { deliveriesOf, deliveriesPage } from './deliveries-page.ts';
-import { findNames } from './names-sql.ts';
+import { deliveriesOf, deliveriesPage, isWholeList } from './deliveries-page.ts';
+import { countTabs } from './delivery-counts-sql.ts';
+import { deliveryPage, detailsOf } from './delivery-page.ts';
+import { invitationPage } from './invitations-part.ts';
+import { membersOf, membersPage } from './members-page.ts';
+import { readActivity } from './live-sql.ts';
+import { findNames, findWebhookNames } from './names-sql.ts';
+import { overviewPage } from './overview-page.ts';
+import { isWholeWebhook, webhookPage } from './webhook-page.ts';
 
 /** Returns the store of the document, by the address of its link `store`. */
 function storeOf(document: Document): { shard: number; storeId: number } {
@@ -15,8 +24,38 @@ function storeOf(document: Document): { shard: number; storeId: number } {
   return { shard: shardOf(storeId), storeId };
 }
 
-export function createDashboard({ sql }: { sql: Sql }): DesignedPages {
-  return new Map([
+/** The pages that show a rejected form. The form of another document is shown on its generic page. */
+const WITH_FORMS: ReadonlySet<string> = new Set(['webhook']);
+
+function createLiveLists(sql: Sql, root: string) {
+  /** Returns the address of the stream that says when something has happened in the store. */
+  const liveAddressOf = async (store: { shard: number; storeId: number }, now: Date): Promise<string> => {
+    const seen = await readActivity(sql, store, dayOf(now));
+    return `${root}/stores/${store.storeId}/live?${new URLSearchParams({ seen }).toString()}`;
+  };
+  /** The generic page of a list that grows at its beginning; later pages would move under the reader's eyes. */
+  const liveList: DesignedPage = async ({ document, naming, view, now }) => {
+    const { parameters } = parseAddress(document, naming);
+    if (parameters.some(([name]) => name === 'offset' || name === 'order')) return undefined;
+    return renderHtml(document, naming, { ...view, liveAddress: await liveAddressOf(storeOf(document), now) });
+  };
+  return { liveAddressOf, liveList };
+}
+
+/** `root`: the path prefix of pages. `retentionDays`: how long events are kept. */
+export function createDashboard({
+  sql,
+  root,
+  retentionDays,
+}: {
+  sql: Sql;
+  root: string;
+  retentionDays: number;
+}): DesignedPages {
+  const { liveAddressOf, liveList } = createLiveLists(sql, root);
+  const pages: [name: string, page: DesignedPage][] = [
+    ['events', liveList],
+    ['logs', liveList],
     [
       'changelogs',
       async (shown) => {
@@ -30,12 +69,43 @@ export function createDashboard({ sql }: { sql: Sql }): DesignedPages {
         return changelogPage(shown, entries, names);
       },
     ],
+    ['overview', async (shown) => overviewPage(shown)],
     [
       'statuses',
       async (shown) => {
-        const deliveries = deliveriesOf(shown.document, shown.naming);
-        return deliveries && deliveriesPage(shown, deliveries);
+        const listed = deliveriesOf(shown.document, shown.naming);
+        if (listed === undefined) return undefined;
+        const store = storeOf(shown.document);
+        const { webhookId } = listed;
+        const [counts, webhooks, liveAddress] = await Promise.all([
+          isWholeList(shown) ? countTabs(sql, { ...store, webhookId }) : undefined,
+          webhookId === undefined ? findWebhookNames(sql, store) : undefined,
+          liveAddressOf(store, shown.now),
+        ]);
+        return deliveriesPage(shown, { ...listed, counts, webhooks, liveAddress, retentionDays });
       },
     ],
-  ]);
+    [
+      'members',
+      async (shown) => {
+        const members = membersOf(shown.document, shown.naming);
+        return members && membersPage(shown, members);
+      },
+    ],
+    ['invitation', async (shown) => invitationPage(shown)],
+    [
+      'status',
+      async (shown) => {
+        const details = detailsOf(shown.document);
+        return details && deliveryPage(shown, details);
+      },
+    ],
+    ['webhook', async (shown) => (isWholeWebhook(shown.document) ? webhookPage(shown) : undefined)],
+  ];
+  return new Map(
+    pages.map(([name, page]) => [
+      name,
+      async (shown) => (shown.view.refused === undefined || WITH_FORMS.has(name) ? page(shown) : undefined),
+    ]),
+  );
 }

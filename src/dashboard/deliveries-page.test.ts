@@ -22,6 +22,7 @@ const now = new Date('2026-11-24T10:00:00Z');
 const delivery = {
   title: 'Transaction 1 created',
   href: '/webhooks/1/statuses/1',
+  webhookId: 1,
   status: 'pending',
   attempts: 0,
   reason: null,

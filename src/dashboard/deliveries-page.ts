@@ -1,20 +1,26 @@
-/** The page of a webhook's deliveries: tabs by state, a search for a resource, and what each delivery waits for or failed with. */
+/**
+ * The page of the deliveries of a webhook or of a whole store: tabs by state, a search for a resource, and what each delivery waits for
+ * or failed with.
+ */
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { parseDate } from '#hypermedia/date.ts';
 import { collectionOf, pager } from '#hypermedia/html/collection.ts';
 import { harmless } from '#hypermedia/html/harmless.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/page.ts';
-import { addressWith, parseAddress, searchPart, SEARCH } from '#hypermedia/html/search.ts';
+import { addressWith, parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search.ts';
 import { badge } from '#hypermedia/html/values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { byDay, datedItems } from './days.ts';
+import { bulkAction, type Parameters } from './bulk.ts';
+import type { Count, DeliveryCounts } from './delivery-counts-sql.ts';
 
 export type ShownDelivery = {
   title: string;
   href: string;
+  webhookId: number;
   status: string;
   attempts: number;
   reason: string | null;
@@ -28,16 +34,19 @@ const textOf = (value: Value | undefined): string | null => (typeof value === 's
 function deliveryOf(document: Document, naming: Naming): ShownDelivery | undefined {
   const values = new Map(document.properties.map(({ name, value }) => [name, value]));
   if (!values.has('date_next') || !values.has('reason')) return undefined;
+  const webhookId = values.get('webhook_id');
   const [status, date, attempts] = [
     textOf(values.get('status')),
     textOf(values.get('date_created')),
     values.get('attempts'),
   ];
   const href = hrefOf(linkTo(document, 'self')?.href ?? '', naming);
-  if (status === null || date === null || typeof attempts !== 'number' || href === undefined) return undefined;
+  if (status === null || date === null || href === undefined) return undefined;
+  if (typeof attempts !== 'number' || typeof webhookId !== 'number') return undefined;
   return {
     title: document.title ?? '',
     href,
+    webhookId,
     status,
     attempts,
     reason: textOf(values.get('reason')),
@@ -46,14 +55,22 @@ function deliveryOf(document: Document, naming: Naming): ShownDelivery | undefin
   };
 }
 
-/** Returns the deliveries of the document; undefined if it lists others than those of one webhook, or not all of their properties. */
-export function deliveriesOf(document: Document, naming: Naming): readonly ShownDelivery[] | undefined {
+/** `webhookId`: undefined for those of a whole store. */
+export type ListedDeliveries = { deliveries: readonly ShownDelivery[]; webhookId: number | undefined };
+
+/**
+ * Returns the deliveries of the document; undefined if it lists others than those of a webhook or a store, or not all of their
+ * properties.
+ */
+export function deliveriesOf(document: Document, naming: Naming): ListedDeliveries | undefined {
   const { path } = parseAddress(document, naming);
-  if (!/\/webhooks\/\d+\/statuses$/.test(path)) return undefined;
+  const [, owner, id] = /\/(webhooks|stores)\/(\d+)\/statuses$/.exec(path) ?? [];
+  if (owner === undefined) return undefined;
   const documents = datedItems(document, naming);
   if (documents === undefined) return undefined;
   const deliveries = documents.flatMap((one) => deliveryOf(one, naming) ?? []);
-  return deliveries.length === documents.length ? deliveries : undefined;
+  if (deliveries.length < documents.length) return undefined;
+  return { deliveries, webhookId: owner === 'webhooks' ? Number(id) : undefined };
 }
 
 const MINUTE_MS = 60_000;
@@ -75,11 +92,18 @@ export function stateOf({ status, attempts }: Pick<ShownDelivery, 'status' | 'at
   return attempts === 0 ? ['Queued', 'plain'] : ['Retrying', ''];
 }
 
+/** `attemptsMax`: lists do not have it. */
+type WaitingDelivery = Pick<ShownDelivery, 'status' | 'attempts' | 'dateNext'> & { attemptsMax?: number | null };
+
 /** Returns when the next attempt of a pending delivery is; undefined for other deliveries. */
-export function nextAttempt({ status, attempts, dateNext }: ShownDelivery, now: Date): string | undefined {
+export function nextAttempt(
+  { status, attempts, attemptsMax = null, dateNext }: WaitingDelivery,
+  now: Date,
+): string | undefined {
   if (status !== 'pending') return undefined;
   const waitsMs = dateNext === undefined ? 0 : dateNext.getTime() - now.getTime();
-  const which = `Attempt ${attempts + 1}`;
+  const isKnown = attemptsMax !== null && attempts < attemptsMax;
+  const which = isKnown ? `Attempt ${attempts + 1} of ${attemptsMax}` : `Attempt ${attempts + 1}`;
   return waitsMs > 0 ? `${which} in ${roughly(waitsMs)}` : `${which} is next`;
 }
 
@@ -88,11 +112,15 @@ export function inShort(reason: string): string {
   return reason.split(/[:.](?=\s|$)/, 1)[0] ?? reason;
 }
 
-function row(delivery: ShownDelivery, now: Date): Markup {
-  const { title, href, attempts, reason } = delivery;
+type Webhooks = ReadonlyMap<number, string> | undefined;
+
+function row(delivery: ShownDelivery, webhooks: Webhooks, now: Date): Markup {
+  const { title, href, webhookId, attempts, reason } = delivery;
+  const webhook = webhooks?.get(webhookId);
   const [words, tone] = stateOf(delivery);
   const next = nextAttempt(delivery, now);
   const notes = [
+    webhook !== undefined && html`To ${harmless(webhook)}.`,
     reason !== null && html`<span title="${harmless(reason)}">${harmless(inShort(reason))}.</span>`,
     next === undefined ? attempts > 1 && html`${attempts} attempts.` : html`${next}.`,
   ].filter((note) => note !== false);
@@ -100,45 +128,73 @@ function row(delivery: ShownDelivery, now: Date): Markup {
     ${notes.length > 0 && html`<p class="soft">${notes.map((note) => html`${note} `)}</p>`}`;
 }
 
-/** The tabs: their labels, and the filters of the API that each stands for. */
-const TABS: readonly (readonly [label: string, filters: Readonly<Record<string, string>>])[] = [
-  ['All', {}],
-  ['Queued', { status: 'pending', attempts: '0' }],
-  ['Retrying', { status: 'pending', 'attempts:greaterthan': '0' }],
-  ['Failed', { status: 'failed' }],
-  ['Delivered', { status: 'successful' }],
+type Tab = { label: string; filters: Readonly<Record<string, string>>; counted: keyof DeliveryCounts };
+
+/** The tabs: their labels, the filters of the API that each stands for, and the count that it shows. */
+const TABS: readonly Tab[] = [
+  { label: 'All', filters: {}, counted: 'all' },
+  { label: 'Queued', filters: { status: 'pending', attempts: '0' }, counted: 'queued' },
+  { label: 'Retrying', filters: { status: 'pending', 'attempts:greaterthan': '0' }, counted: 'retrying' },
+  { label: 'Failed', filters: { status: 'failed' }, counted: 'failed' },
+  { label: 'Delivered', filters: { status: 'successful' }, counted: 'delivered' },
 ];
-const OF_TABS: ReadonlySet<string> = new Set(TABS.flatMap(([, filters]) => Object.keys(filters)));
+const OF_TABS: ReadonlySet<string> = new Set(TABS.flatMap(({ filters }) => Object.keys(filters)));
 
-type Parameters = readonly (readonly [name: string, value: string])[];
+const countText = ({ count, isMore }: Count): string => `${count.toLocaleString('en')}${isMore ? '+' : ''}`;
 
-function tabs(path: string, parameters: Parameters): Markup {
+const isOfPage = (name: string): boolean => name === 'offset' || name === 'limit';
+
+/** Returns whether the list has no other filters than those of a tab. */
+export function isWholeList({ document, naming }: { document: Document; naming: Naming }): boolean {
+  return parseAddress(document, naming).parameters.every(([name]) => isOfPage(name) || OF_TABS.has(name));
+}
+
+/** `counts`: those of the whole list; undefined beside other filters. `total`: that of the list that is shown. */
+function tabs(path: string, parameters: Parameters, counts: DeliveryCounts | undefined, total: number): Markup {
   const chosen = parameters.filter(([name]) => OF_TABS.has(name));
   const kept = parameters.filter(([name]) => name !== 'offset' && !OF_TABS.has(name));
-  const isCurrent = (filters: Readonly<Record<string, string>>): boolean =>
+  const isCurrent = (filters: Tab['filters']): boolean =>
     Object.keys(filters).length === chosen.length && chosen.every(([name, value]) => filters[name] === value);
   return html`<nav class="states" aria-label="Deliveries by state">
-    ${TABS.map(([label, filters]) => {
+    ${TABS.map(({ label, filters, counted }) => {
+      const known = counts && isCurrent(filters) ? { count: total, isMore: false } : counts?.[counted];
+      const count = known !== undefined && html` <span class="soft">${countText(known)}</span>`;
       return html`<a
         href="${addressWith(path, [...Object.entries(filters), ...kept])}"
         ${isCurrent(filters) && html`aria-current="page"`}
-        >${label}</a
+        >${label}${count}</a
       >`;
     })}
   </nav>`;
 }
 
-/** The search for a resource, beside the form with all filters. */
-function resourceSearch(path: string, parameters: Parameters): Markup {
-  const current = parameters.find(([name]) => name === 'resource_id')?.[1] ?? '';
-  const kept = parameters.filter(([name]) => name !== 'offset' && name !== 'resource_id');
+const quickFields = (webhooks: Webhooks): readonly string[] =>
+  webhooks === undefined ? ['resource_id'] : ['resource_id', 'webhook_id'];
+
+/** The search for a resource, and in the list of a store for a webhook, beside the form with all filters. */
+function resourceSearch(path: string, parameters: Parameters, webhooks: Webhooks): Markup {
+  const currentOf = (name: string): string => parameters.find((parameter) => parameter[0] === name)?.[1] ?? '';
+  const fields = quickFields(webhooks);
+  const kept = parameters.filter(([name]) => name !== 'offset' && !fields.includes(name));
   return html`<form class="filter" method="get" action="${path}" role="search" aria-label="Deliveries of a resource">
     <input type="hidden" name="${SEARCH}" value="UTC" />
     ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
     <div class="field">
       <label for="of-resource">Order, customer or other ID</label>
-      <input type="text" id="of-resource" name="resource_id" value="${current}" spellcheck="false" />
+      <input type="text" id="of-resource" name="resource_id" value="${currentOf('resource_id')}" spellcheck="false" />
     </div>
+    ${
+      webhooks !== undefined &&
+      html`<div class="field">
+        <label for="of-webhook">Webhook</label>
+        ${select(
+          'of-webhook',
+          'webhook_id',
+          currentOf('webhook_id'),
+          [...webhooks].map(([id, name]) => [String(id), harmless(name)]),
+        )}
+      </div>`
+    }
     <button type="submit" class="quiet">Find</button>
   </form>`;
 }
@@ -151,14 +207,25 @@ function empty(path: string, isFiltered: boolean): Markup {
     </div>`;
   return html`<div class="empty">
     <p>There are no deliveries yet.</p>
-    <p class="soft">Each event that matches the webhook makes one.</p>
+    <p class="soft">Each event that matches a webhook makes one.</p>
   </div>`;
 }
 
-/** Renders the page of these deliveries. */
+/** Renders the page of these deliveries. `webhooks`: the names of all webhooks in the list of a store. */
 export function deliveriesPage(
   { document, naming, view, now }: { document: Document; naming: Naming; view: View; now: Date },
-  deliveries: readonly ShownDelivery[],
+  {
+    deliveries,
+    counts,
+    webhooks,
+    liveAddress,
+    retentionDays,
+  }: Pick<ListedDeliveries, 'deliveries'> & {
+    counts: DeliveryCounts | undefined;
+    webhooks: Webhooks;
+    liveAddress: string;
+    retentionDays: number;
+  },
 ): string {
   const collection = collectionOf(document);
   if (collection === undefined) throw new TypeError('The deliveries are no collection');
@@ -166,11 +233,17 @@ export function deliveriesPage(
   const list =
     collection.total === 0
       ? empty(path, filters.length > 0)
-      : html`${byDay(deliveries, (delivery) => row(delivery, now))} ${pager(document, collection, naming)}`;
+      : html`${byDay(deliveries, (delivery) => row(delivery, webhooks, now))} ${pager(document, collection, naming)}`;
+  // Later pages of a list would move under the reader's eyes.
+  const live = !parameters.some(([name]) => name === 'offset') && html`data-live="${liveAddress}"`;
   const main = html`<div class="card">
     ${crumbs(document, naming)}
     <h1>Deliveries</h1>
-    ${tabs(path, parameters)} ${resourceSearch(path, parameters)} ${searchPart(document, naming)} ${list}
+    <div ${live}>${tabs(path, parameters, counts, collection.total)}</div>
+    ${resourceSearch(path, parameters, webhooks)}
+    ${searchPart(document, naming, { shownElsewhere: new Set([...OF_TABS, ...quickFields(webhooks)]) })}
+    ${deliveries.length > 0 && bulkAction({ document, naming, view }, filters, { now, retentionDays })}
+    <div ${live}>${list}</div>
   </div>`;
   return renderDesigned({ document, naming, view, main });
 }

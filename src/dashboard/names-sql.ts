@@ -34,3 +34,13 @@ export async function findNames(
     webhooks: new Map(webhooks.map(({ id, name }) => [id, name])),
   };
 }
+
+/** Returns the names of the store's webhooks by id; a store has at most 100. */
+export async function findWebhookNames(
+  sql: Queryable,
+  { shard, storeId }: Store,
+): Promise<ReadonlyMap<number, string>> {
+  const rows = await sql<{ id: number; name: string }[]>`
+    select id, name from webhook where shard = ${shard} and store_id = ${storeId} order by lower(name), id`;
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}

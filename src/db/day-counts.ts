@@ -4,7 +4,7 @@
  * is days behind.
  */
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
-import type { Filter } from '#core/listing.ts';
+import type { Filter, Listing } from '#core/listing.ts';
 import { ALL_DAYS, idsOfDays, narrowed, type DayRange } from './listing.ts';
 import type { Queryable } from './pool.ts';
 
@@ -31,15 +31,18 @@ export type DayCounts = {
   days: readonly { day: number; rows: number }[];
 };
 
-/** Returns the counts of a webhook's or store's list. */
+/** Returns the counts of the list of a store, or of the lists of some webhooks together. */
 export async function readDayCounts(
   sql: Queryable,
-  { shard, ownerId, list }: { shard: number; ownerId: number; list: DailyList },
+  { shard, ownerIds, list }: { shard: number; ownerIds: readonly number[]; list: DailyList },
 ): Promise<DayCounts> {
   const rows = await sql<{ through: number | null; day: number | null; rows: number }[]>`
     select counted.through, own.day, own.rows
     from (select max(day) as through from day_count where shard = ${shard} and owner_id = 0 and list = ${list}) as counted
-    left join day_count own on own.shard = ${shard} and own.owner_id = ${ownerId} and own.list = ${list}
+    left join (
+      select day, sum(rows)::float8 as rows from day_count
+      where shard = ${shard} and owner_id = any(${ownerIds}::bigint[]) and list = ${list} group by day
+    ) as own on true
     order by own.day desc`;
   return {
     openFrom: firstIdOfDay((rows[0]?.through ?? -1) + 1),
@@ -57,12 +60,12 @@ const isOfKind = ({ property, operator, value }: Filter): boolean =>
 export type KindCounts = DayCounts & { uncounted: readonly { from: number; to: number }[] };
 
 /**
- * Returns the counts of the rows of a store's events, or of a webhook's deliveries of the day of their event, that the filters admit.
+ * Returns the counts of the rows of a store's events, or of some webhooks' deliveries of the day of their event, that the filters admit.
  * Returns undefined if the filters use another property than the kind of the event and the days of `range`.
  */
 export async function readKindCounts(
   sql: Queryable,
-  { shard, ownerId, list }: { shard: number; ownerId: number; list: 'event' | 'delivery' },
+  { shard, ownerIds, list }: { shard: number; ownerIds: readonly number[]; list: 'event' | 'delivery' },
   filters: readonly Filter[],
   range: DayRange | undefined,
 ): Promise<KindCounts | undefined> {
@@ -77,7 +80,7 @@ export async function readKindCounts(
   const through = Math.min(lastWhole, marked?.through ?? -1);
   const days = await sql<{ day: number; rows: number }[]>`
     select c.day, sum(c.rows)::float8 as rows from day_kind_count c
-    where c.shard = ${shard} and c.owner_id = ${ownerId} and c.list = ${list} and c.day >= ${firstWhole} and c.day <= ${through}
+    where c.shard = ${shard} and c.owner_id = any(${ownerIds}::bigint[]) and c.list = ${list} and c.day >= ${firstWhole} and c.day <= ${through}
       ${narrowed(sql, ofKind, columns)}
     group by c.day order by c.day desc`;
   const others =
@@ -96,25 +99,31 @@ export function countedRows({ days }: DayCounts): number {
   return days.reduce((sum, { rows }) => sum + rows, 0);
 }
 
+/** Where a page is: `offset` rows before the id `before`, and none of its rows has an id below `from`. */
+export type PagePosition = { from: number; before: number; offset: number };
+
 /**
- * Returns where a page of a list begins whose newest rows come first: `offset` rows before the id `before`. Returns undefined if the
- * page begins with rows that are not counted yet, or is nearer to the end of the list.
+ * Returns where a page of a list is whose newest rows come first. Returns undefined if the page begins with rows that are not counted
+ * yet, or is nearer to the end of the list. Without `from` a page in the middle of 10 million deliveries to 100 webhooks took more than
+ * 2 s, because so many older rows of each webhook were read as the page has newer ones.
  */
 export function locate(
   counts: DayCounts,
   total: number,
-  offset: number,
-): { before: number; offset: number } | undefined {
+  { offset, limit }: Pick<Listing, 'offset' | 'limit'>,
+): PagePosition | undefined {
   let skipped = total - countedRows(counts);
   if (offset < skipped) return undefined;
+  let found: Omit<PagePosition, 'from'> | undefined;
   for (const { day, rows } of counts.days) {
-    if (offset < skipped + rows)
-      return offset - skipped > total - offset
-        ? undefined
-        : { before: firstIdOfDay(day + 1), offset: offset - skipped };
+    if (found === undefined && offset < skipped + rows) {
+      if (offset - skipped > total - offset) return undefined;
+      found = { before: firstIdOfDay(day + 1), offset: offset - skipped };
+    }
     skipped += rows;
+    if (found !== undefined && offset + limit <= skipped) return { ...found, from: firstIdOfDay(day) };
   }
-  return undefined;
+  return found && { ...found, from: 0 };
 }
 
 /** Deletes the counts of the lists whose rows of the day are dropped with a partition of `table`. */

@@ -9,6 +9,8 @@ export type Columns<Properties extends Comparisons> = {
 };
 
 const SECOND_MS = 1_000;
+/** PostgreSQL does not read the text of later dates, whose years have more than four digits. */
+const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 /** Ids of later days are no safe integers. */
 const LAST_DAY = Math.floor(Number.MAX_SAFE_INTEGER / firstIdOfDay(1)) - 2;
 
@@ -24,11 +26,12 @@ function columnOf(columns: AnyColumns, property: string): Fragment {
 }
 
 /** Returns the LIKE pattern: `*` matches anything; `%`, `_` and escaped characters match themselves. */
-const patternOf = (text: string): string =>
-  text.replaceAll(/\\([*\\])|([%_\\])|\*/g, (_whole, escaped?: string, special?: string) => {
+function patternOf(text: string): string {
+  return text.replaceAll(/\\([*\\])|([%_\\])|\*/g, (_whole, escaped?: string, special?: string) => {
     if (escaped !== undefined) return escaped === '*' ? '*' : String.raw`\\`;
     return special === undefined ? '%' : `\\${special}`;
   });
+}
 
 /** Returns the value as a typed parameter. An integer is a bigint, because a numeric could not use an index on an integer column. */
 function valueOf(sql: Queryable, value: string | number | boolean): Fragment {
@@ -43,7 +46,8 @@ function valueOf(sql: Queryable, value: string | number | boolean): Fragment {
  */
 function dateCondition(sql: Queryable, column: Fragment, operator: Filter['operator'], value: Date): Fragment {
   const second = startOfSecond(value);
-  const [at, after] = [sql`${second}::timestamptz`, sql`${new Date(second.getTime() + SECOND_MS)}::timestamptz`];
+  const next = new Date(Math.min(second.getTime() + SECOND_MS, LAST_MS));
+  const [at, after] = [sql`${second}::timestamptz`, sql`${next}::timestamptz`];
   if (operator === 'greaterthan') return sql`${column} >= ${after}`;
   if (operator === 'lessthan') return sql`${column} < ${at}`;
   const same = sql`(${column} >= ${at} and ${column} < ${after})`;

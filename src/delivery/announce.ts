@@ -1,5 +1,5 @@
 /**
- * Notifications between processes (NOTIFY): new work for a shard's owner, changed webhooks, erased events. Polling
+ * Notifications between processes (NOTIFY): new work for a shard's owner, changed webhooks, erased events, requested retries. Polling
  * finds whatever a notification misses.
  */
 import { listen } from '#db/listen.ts';
@@ -11,6 +11,7 @@ import { notify } from './delivery-sql.ts';
 const WORK_CHANNEL = 'halcyon_work';
 const WEBHOOK_CHANNEL = 'halcyon_webhook';
 const EVENT_CHANNEL = 'halcyon_event';
+const RETRY_CHANNEL = 'halcyon_retry';
 
 export type LaneKey = { shard: number; webhookId: number };
 /** A committed delivery. */
@@ -45,6 +46,7 @@ export function listenForChanges(
   handlers: {
     onWork: (work: readonly AnnouncedWork[]) => void;
     onWebhook: (lane: LaneKey) => void;
+    onRetry: (requests: readonly AnnouncedWork[]) => void;
     onEvents: (ids: readonly number[]) => void;
     onMissed: () => void;
   },
@@ -56,6 +58,7 @@ export function listenForChanges(
       [WORK_CHANNEL]: (payload) => handlers.onWork(parseKeys(payload)),
       [WEBHOOK_CHANNEL]: (payload) => parseKeys(payload).forEach(handlers.onWebhook),
       [EVENT_CHANNEL]: (payload) => handlers.onEvents(payload.split(',').map(Number)),
+      [RETRY_CHANNEL]: (payload) => handlers.onRetry(parseKeys(payload)),
     },
     { onMissed: handlers.onMissed, silenceMs },
   );
@@ -76,6 +79,15 @@ export function announceChanged(tx: Queryable, webhooks: readonly LaneKey[]): Pr
     WEBHOOK_CHANNEL,
     webhooks.map(({ shard, webhookId }) => `${shard}:${webhookId}`),
   );
+}
+
+/**
+ * Announces, when the transaction commits, that an attempt of the delivery was requested, or of all pending ones of the webhook
+ * without an id. If the notification is missed, they are attempted at their due time and at the next probe.
+ */
+export function announceRetry(tx: Queryable, { shard, webhookId, deliveryId }: AnnouncedWork): Promise<void> {
+  const key = deliveryId === undefined ? `${shard}:${webhookId}` : workKey({ shard, webhookId, deliveryId });
+  return notifyAll(tx, RETRY_CHANNEL, [key]);
 }
 
 /** Announces erased events when the transaction commits, so that no process sends them from memory. */

@@ -178,7 +178,7 @@ export class Engine {
     this.fetcher = new Fetcher({ sql, clock, log, ...fenced, ...fetcherDeps });
     const { lanes, bodies } = this;
     const onArrived = (arrived: Iterable<Lane>) => this.send(arrived);
-    this.arrivals = new Arrivals({ sql, log, lanes, bodies, owns, requestFetch, onArrived });
+    this.arrivals = new Arrivals({ sql, clock, log, lanes, bodies, owns, requestFetch, onArrived });
     metrics.watch({ clock, settings, engine: this });
   }
 

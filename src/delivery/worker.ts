@@ -45,6 +45,7 @@ export class Worker implements Running {
       {
         onWork: (work) => arrivals.receive(work),
         onWebhook: (lane) => this.webhookChanged(lane),
+        onRetry: (requests) => arrivals.retry(requests),
         onEvents: this.eventsErased,
         onMissed: () => {
           this.#noteChange();

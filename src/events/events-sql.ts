@@ -126,7 +126,7 @@ async function countEvents(
       select count(*) as total from event e
       where e.shard = ${shard} and e.store_id = ${storeId} ${range} ${narrowed(sql, filters, filterColumns(sql))}`,
     );
-  const list = { shard, ownerId: storeId, list: 'event' } as const;
+  const list = { shard, ownerIds: [storeId], list: 'event' } as const;
   if (filters.length === 0 && !isOfResource && dated === undefined) {
     const counts = await readDayCounts(sql, list);
     return { counts, total: countedRows(counts) + (await count(sql`and e.id >= ${counts.openFrom}`)) };
@@ -151,7 +151,7 @@ export async function listEvents(
   const selected = await select(sql, store, listing.filters);
   const { total, counts } = await countEvents(sql, store, selected);
   const asked = { ...listing, filters: selected.filters };
-  const start = counts && listing.order.length === 0 ? locate(counts, total, listing.offset) : undefined;
+  const start = counts && listing.order.length === 0 ? locate(counts, total, listing) : undefined;
   const rows =
     start === undefined
       ? await readPage(asked, NEWEST_FIRST, total, (page) => readEvents(sql, store, page, selected.within))
@@ -159,7 +159,7 @@ export async function listEvents(
           sql,
           store,
           { ...asked, order: [NEWEST_FIRST], offset: start.offset },
-          sql`${selected.within} and e.id < ${start.before}`,
+          sql`${selected.within} and e.id >= ${start.from} and e.id < ${start.before}`,
         );
   return { rows, total, timeZone: found.timeZone };
 }

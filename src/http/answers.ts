@@ -4,16 +4,20 @@ import type { RawResponse } from './route.ts';
 
 type Headers = RawResponse['headers'];
 
+type PageNeeds = { formTargets?: readonly string[]; hasScripts?: boolean };
+
 /**
- * Returns the headers of a page. `form-action` must list every origin that a form's response may redirect to, or
+ * Returns the headers of a page. Scripts come from our own origin, and only pages of documents have them: the default
+ * forbids them where people enter passwords or approve apps. `form-action` must list every origin that a form's response may redirect to, or
  * Chromium drops the redirect silently. `formTargets` are origins that were checked against the client's registration.
  */
-export function pageHeaders(formTargets: readonly string[] = []): Record<string, string> {
+export function pageHeaders({ formTargets = [], hasScripts = false }: PageNeeds = {}): Record<string, string> {
   return {
     'Content-Type': 'text/html; charset=utf-8',
     'Content-Security-Policy': [
       "default-src 'none'",
-      `style-src ${styleHash}`,
+      ...(hasScripts ? ["script-src 'self'", "connect-src 'self'"] : []),
+      `style-src ${styleHash()}`,
       "img-src 'self'",
       `form-action ${["'self'", ...formTargets].join(' ')}`,
       "frame-ancestors 'none'",
@@ -32,7 +36,7 @@ export function htmlAnswer(
   body: string,
   options: { formTargets?: readonly string[]; headers?: Headers } = {},
 ): RawResponse {
-  return { status, body, headers: { ...pageHeaders(options.formTargets ?? []), ...options.headers } };
+  return { status, body, headers: { ...pageHeaders(options), ...options.headers } };
 }
 
 /** Returns a 303, so that a POST with credentials is never repeated at the target (RFC 9700 §4.12). */

@@ -28,12 +28,14 @@ export type Listed = {
   title?: string;
   naming?: Naming;
   charts?: Charted;
+  /** A document that a designed page shows beside the collection. */
+  summary?: () => Promise<Document>;
   /** The time zone of dates in the search form: the store's. */
   timeZone?: string;
 };
 
-/** Names of properties, each with its choices; null if any value is possible. */
-type SearchedBy = Readonly<Record<string, readonly string[] | null>>;
+/** Names of properties, each with its choices; null if any value is possible, `contains` for a text that the value contains. */
+export type SearchedBy = Readonly<Record<string, readonly string[] | null | 'contains'>>;
 
 const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['fields'] =>
   Object.entries(searchedBy).flatMap(([name, choices]): Search['fields'] => {
@@ -41,6 +43,7 @@ const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['
     if (comparison === 'date')
       return ['greaterthan', 'lessthan'].map((side) => ({ name: `${name}:${side}`, kind: 'date' }));
     if (comparison === 'number' || comparison === 'boolean') return [{ name, kind: comparison }];
+    if (choices === 'contains') return [{ name: `${name}:contains`, kind: 'text' }];
     return [choices === null ? { name, kind: 'text' } : { name, kind: 'enumeration', choices }];
   });
 
@@ -92,30 +95,18 @@ export function listing(
         const fields = searchFields({ ...searchedBy, [property]: null }, properties);
         throw withNarrower(error, request, { filters: parsed.listing.filters, property, fields });
       });
-      const {
-        links = [],
-        rel = described.rel,
-        title = described.title,
-        naming,
-        charts,
-        timeZone = 'UTC',
-        ...listed
-      } = result;
-      const document = collection({
-        name: rel,
-        rel,
-        title,
-        query,
-        page: parsed.listing,
-        fields: parsed.fields,
-        ...listed,
-      });
+      const { links = [], rel = described.rel, title = described.title, timeZone = 'UTC' } = result;
+      const { path, items, total } = result;
+      const page = { query, page: parsed.listing, fields: parsed.fields };
+      const document = collection({ name: rel, rel, title, ...page, path, items, total });
       const search = described.searchedBy && {
         fields: searchFields(described.searchedBy, described.properties),
         timeZone,
       };
       const whole = { ...document, links: [...document.links, ...links], ...(search && { search }) };
-      return { status: 200, document: whole, ...(naming && { naming }), ...(charts && { charts }) };
+      const { naming, charts, summary } = result;
+      const parts = { ...(charts && { charts }), ...(summary && { summary }) };
+      return { status: 200, document: whole, ...(naming && { naming }), ...parts };
     },
   });
 }

@@ -44,6 +44,7 @@ type PageOptions = {
   page?: (view: View) => string;
   charts?: Charted;
   advice?: () => Promise<Advice | undefined>;
+  summary?: () => Promise<Document>;
 };
 
 /**
@@ -54,7 +55,7 @@ export type EventStream = { status: 200; open: () => Readable };
 
 /**
  * `naming` is set if the representation was frozen with its own. `page` replaces the generic page of a document.
- * `charts` and `advice` are called only for pages, so programs do not wait for them.
+ * `charts`, `advice` and `summary` are called only for pages, so programs do not wait for them.
  * After a form a person is redirected to `next`, where the message `done` is shown. `location` of a 202 is the address
  * where progress can be watched.
  */

@@ -2,6 +2,7 @@
  * Mounts raw endpoints (pages, their forms, protocol endpoints): raw request, raw response, and the same protections
  * for all.
  */
+import { Readable } from 'node:stream';
 import { parseCookie } from 'cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { parseForm } from './bodies/body.ts';
@@ -44,7 +45,9 @@ const toRawRequest = (request: FastifyRequest, now: Date): RawRequest => ({
 function send(reply: FastifyReply, response: RawResponse) {
   reply.code(response.status);
   for (const [name, value] of Object.entries(response.headers)) reply.header(name, value);
-  return reply.header('Content-Length', Buffer.byteLength(response.body)).send(response.body);
+  const { body } = response;
+  if (body instanceof Readable) return reply.send(body);
+  return reply.header('Content-Length', Buffer.byteLength(body)).send(body);
 }
 
 export function mountRawEndpoint(app: FastifyInstance, services: Services, endpoint: RawEndpoint): void {

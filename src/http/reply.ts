@@ -107,7 +107,7 @@ export function viewOf(
   { pages }: Services,
   visitor: Visitor | null | undefined,
   document: Document,
-  rest: Pick<View, 'refused' | 'done' | 'charts' | 'advice' | 'refresh'> = {},
+  rest: Pick<View, 'refused' | 'done' | 'charts' | 'advice' | 'summary' | 'refresh'> = {},
 ): View {
   return {
     nav: visitor === undefined ? html`` : (visitor?.nav(document) ?? pages.anonymousNav()),
@@ -129,7 +129,7 @@ export function representationHeaders(reply: FastifyReply, representation: Repre
   if (representation.format.isPage === true) {
     withoutCors(reply);
     const caching = isPersonal ? 'no-store' : 'private, no-cache';
-    reply.headers({ ...pageHeaders(), 'Cache-Control': caching, Vary: `${VARY}, Cookie` });
+    reply.headers({ ...pageHeaders({ hasScripts: true }), 'Cache-Control': caching, Vary: `${VARY}, Cookie` });
   } else {
     reply.headers(privateHeaders);
   }

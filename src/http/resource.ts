@@ -163,10 +163,11 @@ async function send(services: Services, { request, reply, caller, target }: Exch
   const isPage = format.isPage === true;
   const charts = isPage && 'charts' in result ? await result.charts?.() : undefined;
   const advice = isPage && 'advice' in result ? await result.advice?.() : undefined;
+  const summary = isPage && 'summary' in result ? await result.summary?.() : undefined;
   const refreshing = caller.isBrowser ? refreshOf(document, pathOf(request), queryOf(request)) : undefined;
   const { refresh, header } = refreshing ?? {};
   if (header !== undefined) reply.header('Refresh', header);
-  const messages = { ...(done !== undefined && { done }), ...(advice && { advice }) };
+  const messages = { ...(done !== undefined && { done }), ...(advice && { advice }), ...(summary && { summary }) };
   const viewParts = { ...messages, ...(charts && { charts }), ...(refresh && { refresh }) };
   const view = isPage ? viewOf(services, caller.visitor, document, viewParts) : undefined;
   const page = view && (await pageOf(services, result, { document, naming, view }));

@@ -2,6 +2,7 @@
  * Routes. A **resource** returns Documents and knows no format; a **raw endpoint** (a page, a form, an OAuth endpoint)
  * reads the raw request and writes the raw response. HEAD, OPTIONS and 405 are generated.
  */
+import type { Readable } from 'node:stream';
 import type { Problem } from '#core/problem.ts';
 import type { Operation } from './operation.ts';
 import { problemPage } from './pages/problem-page.ts';
@@ -43,7 +44,8 @@ export type RawRequest = {
 export type RawResponse = {
   status: number;
   headers: Readonly<Record<string, string | readonly string[]>>;
-  body: string | Uint8Array;
+  /** A stream has no length. */
+  body: string | Uint8Array | Readable;
 };
 
 export type RawHandler = (request: RawRequest) => Promise<RawResponse>;

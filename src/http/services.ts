@@ -30,14 +30,18 @@ export type HttpSettings = {
   home: string;
 };
 
+export type DesignedPage = (shown: {
+  document: Document;
+  naming: Naming;
+  view: View;
+  now: Date;
+}) => Promise<string | undefined>;
+
 /**
  * Pages for signed-in people, by the name of the document that each shows in place of its generic page. A page returns undefined if
- * it cannot show the document.
+ * it cannot show the document, or the form of `view` that was rejected.
  */
-export type DesignedPages = ReadonlyMap<
-  string,
-  (shown: { document: Document; naming: Naming; view: View; now: Date }) => Promise<string | undefined>
->;
+export type DesignedPages = ReadonlyMap<string, DesignedPage>;
 
 export type Services = {
   settings: HttpSettings;

@@ -9,7 +9,10 @@ export type Curve = {
   points: readonly { day: string; value: number }[];
 };
 
-/** A chart of hours: title, summary in one sentence, and the start of each hour (`14:00 UTC+2`), oldest first. */
+/**
+ * A chart of hours or longer spans: title, summary in one sentence, and the start of each (`14:00 UTC+2`, `1 Jul 14:00 UTC+2`), oldest
+ * first.
+ */
 type Hourly = { title: string; summary: string; hours: readonly string[] };
 
 /** A count per hour. */

@@ -28,7 +28,7 @@ export function comparisonOf(name: string, { properties, isOpen }: Comparable): 
   return isOpen && OPEN_NAME.test(name) && !RESERVED.has(name) ? 'open' : undefined;
 }
 
-/** Returns the names of properties to sort and filter by, for messages. */
+/** Returns the names of properties to filter by, for messages. */
 export function comparableNames({ properties, isOpen }: Comparable): string[] {
   return [
     ...Object.keys(properties).filter((name) => properties[name] !== 'none'),
@@ -36,12 +36,15 @@ export function comparableNames({ properties, isOpen }: Comparable): string[] {
   ];
 }
 
-export function notComparable(property: string, field: string, comparable: Comparable): Fault {
-  return {
-    code: 'invalid_parameter',
-    message: `${property} cannot be used to sort or filter; possible: ${comparableNames(comparable).join(', ')}`,
-    field,
-  };
+/** `possible`: the properties that can be used instead. */
+export function notComparable(
+  property: string,
+  field: string,
+  possible: readonly string[],
+  use = 'sort or filter',
+): Fault {
+  const message = `${property} cannot be used to ${use}; possible: ${possible.join(', ')}`;
+  return { code: 'invalid_parameter', message, field };
 }
 
 const OPERATORS = ['not', 'greaterthan', 'lessthan'] as const;
@@ -75,6 +78,7 @@ function parseOpenValue(text: string, operator: Operator): string | number | Dat
 
 const READERS = {
   text: textOf,
+  filterOnly: textOf,
   number: numberOf,
   boolean: (text: string) => (Object.hasOwn(BOOLEANS, text) ? BOOLEANS[text] : undefined),
   date: parseDate,
@@ -82,13 +86,18 @@ const READERS = {
 } as const satisfies Record<string, (text: string, operator: Operator) => Filter['value'] | undefined>;
 type ValueKind = keyof typeof READERS;
 
+const TEXT_EXPECTED = `a text of at most ${TEXT_CHARACTERS_MAX} characters without NUL`;
 const EXPECTED: Readonly<Record<ValueKind, string>> = {
-  text: `a text of at most ${TEXT_CHARACTERS_MAX} characters without NUL`,
+  text: TEXT_EXPECTED,
+  filterOnly: TEXT_EXPECTED,
   number: 'a number',
   boolean: '1 or 0',
   date: 'a date such as 2026-11-20 or 2026-11-20T16:05:03+0000',
-  open: `a text of at most ${TEXT_CHARACTERS_MAX} characters without NUL`,
+  open: TEXT_EXPECTED,
 };
+
+/** Kinds whose values may be patterns. */
+const TEXTS: ReadonlySet<ValueKind> = new Set(['text', 'filterOnly', 'open']);
 
 /** An unescaped `*`. */
 const WILDCARD = /(?<!\\)(?:\\\\)*\*/;
@@ -99,12 +108,16 @@ const WILDCARD = /(?<!\\)(?:\\\\)*\*/;
  */
 function filterOf(property: string, operator: Operator, text: string, valueKind: ValueKind): Filter | undefined {
   if (text === '') return isRange(operator) ? undefined : { property, operator, value: null };
-  const isText = valueKind === 'text' || valueKind === 'open';
-  const isPattern = isText && !isRange(operator) && WILDCARD.test(text);
+  const isPattern = TEXTS.has(valueKind) && !isRange(operator) && WILDCARD.test(text);
   const value = isPattern ? textOf(text) : READERS[valueKind](text, operator);
   if (value === undefined) return undefined;
   if (isPattern) return { property, operator: operator === 'is' ? 'like' : 'unlike', value };
   return { property, operator, value: typeof value === 'string' ? unescapeWildcards(value) : value };
+}
+
+/** Returns the filter that a text property has with this value, which may contain `*`. */
+export function textFilter(property: string, text: string): Filter | undefined {
+  return filterOf(property, 'is', text, 'text');
 }
 
 type FilterContext = { query: URLSearchParams; reserved: readonly string[]; comparable: Comparable };
@@ -119,7 +132,7 @@ function readFilter(
   const operatorName = rest.join(':');
   const comparison = comparisonOf(property, comparable);
   if (comparison === undefined) return unknownParameter(name, [...reserved, ...comparableNames(comparable)]);
-  if (comparison === 'none') return notComparable(property, name, comparable);
+  if (comparison === 'none') return notComparable(property, name, comparableNames(comparable));
   const operator = rest.length === 0 ? 'is' : OPERATORS.find((known) => known === operatorName);
   const isPossible = operator !== undefined && !(comparison === 'boolean' && isRange(operator));
   if (!isPossible) {

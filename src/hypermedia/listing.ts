@@ -25,12 +25,14 @@ const unknownProperty = (name: string, field: string, possible: readonly string[
 
 const DIRECTIONS: Readonly<Record<string, boolean>> = { asc: false, desc: true };
 
-const readOrder = (query: URLSearchParams, listable: Listable, faults: Fault[]): Order[] =>
-  membersOf(query, 'order', ORDERS_MAX, faults).flatMap((member) => {
+function readOrder(query: URLSearchParams, listable: Listable, faults: Fault[]): Order[] {
+  const sortable = comparableNames(listable).filter((name) => listable.properties[name] !== 'filterOnly');
+  return membersOf(query, 'order', ORDERS_MAX, faults).flatMap((member) => {
     const [property = '', direction = 'asc', ...more] = member.split(/\s+/);
     const comparison = comparisonOf(property, listable);
-    if (comparison === undefined) faults.push(unknownProperty(property, 'order', comparableNames(listable)));
-    else if (comparison === 'none') faults.push(notComparable(property, 'order', listable));
+    if (comparison === undefined) faults.push(unknownProperty(property, 'order', sortable));
+    else if (comparison === 'none') faults.push(notComparable(property, 'order', sortable));
+    else if (comparison === 'filterOnly') faults.push(notComparable(property, 'order', sortable, 'sort'));
     else if (more.length === 0 && Object.hasOwn(DIRECTIONS, direction)) {
       return [{ property, descending: DIRECTIONS[direction] === true }];
     } else {
@@ -39,13 +41,15 @@ const readOrder = (query: URLSearchParams, listable: Listable, faults: Fault[]):
     }
     return [];
   });
+}
 
 function readFields(query: URLSearchParams, listable: Listable, faults: Fault[]): ReadonlySet<string> | null {
   if (!query.has('fields')) return null;
   const names = membersOf(query, 'fields', FIELDS_MAX, faults);
   const { properties, isOpen } = listable;
-  const unknown = isOpen ? [] : names.filter((name) => !Object.hasOwn(properties, name));
-  faults.push(...unknown.map((name) => unknownProperty(name, 'fields', Object.keys(properties))));
+  const shown = Object.keys(properties).filter((name) => properties[name] !== 'filterOnly');
+  const unknown = isOpen ? [] : names.filter((name) => !shown.includes(name));
+  faults.push(...unknown.map((name) => unknownProperty(name, 'fields', shown)));
   return new Set(names);
 }
 

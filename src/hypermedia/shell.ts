@@ -1,16 +1,41 @@
 /** The frame of every page: head, header, main. Works without JavaScript, in light and dark mode, and on phones. */
 import { createHash } from 'node:crypto';
+import { accentRules, type Brand } from './brand.ts';
 import { constant, html, render, type Markup } from './markup.ts';
 import { style } from './style.ts';
 
-/** The hash of the style sheet for the Content-Security-Policy, which permits no other style. */
-export const styleHash = `'sha256-${createHash('sha256').update(style).digest('base64')}'`;
+type Frame = { name: string; mark: Markup; styleElement: Markup; styleHash: string };
 
-const styleElement = constant(`<style>${style}</style>`);
+function frameOf(brand: Brand): Frame {
+  const { name, logoPath } = brand;
+  const css = style + accentRules(brand);
+  const isPlain = logoPath === undefined;
+  return {
+    name,
+    mark: isPlain
+      ? html`<span class="brand drop">${name}</span>`
+      : html`<span class="brand"><img src="${logoPath}" alt="" height="32" />${name}</span>`,
+    styleElement: constant(`<style>${css}</style>`),
+    styleHash: `'sha256-${createHash('sha256').update(css).digest('base64')}'`,
+  };
+}
+
+let frame = frameOf({ name: 'Halcyon' });
+
+/** Sets the brand of all pages that are rendered from now on. */
+export function setBrand(brand: Brand): void {
+  frame = frameOf(brand);
+}
+
+/** Returns the hash of the style sheet for the Content-Security-Policy, which permits no other style. */
+export function styleHash(): string {
+  return frame.styleHash;
+}
 
 /**
  * Renders a page. `aside` (the signed-in user) or `nav` (navigation) is on the right of the header. `wide` is for pages
- * with tables: 66rem instead of 32rem. `footer` is a whole element.
+ * with tables: 66rem instead of 32rem. `footer` is a whole element. Pages on which people enter passwords or approve apps have no
+ * scripts: their headers forbid them, too.
  */
 export function shell(page: {
   title: string;
@@ -19,6 +44,7 @@ export function shell(page: {
   nav?: Markup;
   footer?: Markup;
   wide?: boolean;
+  scripts?: Markup;
 }): string {
   return render(
     html`<!doctype html>
@@ -27,12 +53,12 @@ export function shell(page: {
           <meta charset="utf-8" />
           <meta name="viewport" content="width=device-width, initial-scale=1" />
           <meta name="color-scheme" content="light dark" />
-          <title>${page.title} · Halcyon</title>
-          ${styleElement}
+          <title>${page.title} · ${frame.name}</title>
+          ${frame.styleElement}${page.scripts}
         </head>
         <body ${page.wide === true && html`class="wide"`}>
           <a class="skip" href="#main">Skip to content</a>
-          <header><span class="brand">Halcyon</span>${page.aside}${page.nav}</header>
+          <header>${frame.mark}${page.aside}${page.nav}</header>
           <main id="main" tabindex="-1">${page.main}</main>
           ${page.footer}
         </body>

@@ -50,13 +50,19 @@ export function exactDateOf(written: string): Markup | undefined {
   const parts = read(written);
   if (parts === undefined) return undefined;
   const { day, month, year, time, seconds, zone } = parts;
-  return html`<time datetime="${written}">${day} ${month} ${year} at ${time}${seconds} ${zone}</time>`;
+  return html`<time class="exact" datetime="${written}">${day} ${month} ${year} at ${time}${seconds} ${zone}</time>`;
 }
 
 /** Returns the time alone, `12:00 UTC+2`; empty for other formats. */
 export function clockOf(written: string): string {
   const parts = read(written);
   return parts === undefined ? '' : `${parts.time} ${parts.zone}`;
+}
+
+/** Returns day and time in short, `1 Jul 12:00 UTC+2`; empty for other formats. */
+export function momentOf(written: string): string {
+  const parts = read(written);
+  return parts === undefined ? '' : `${parts.day} ${parts.month.slice(0, 3)} ${parts.time} ${parts.zone}`;
 }
 
 /** Returns the day alone, `1 July 2026`; empty for other formats. */

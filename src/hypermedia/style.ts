@@ -3,10 +3,10 @@
  * other styles and no attribute `style`. Its classes:
  *
  * - `card` a box with a margin; `who` a logo beside a heading
- * - `alert` an error, `good` a success message, `soft` less important text, `fault` the error of one field
+ * - `alert` an error, `mild` a problem that may solve itself, `good` a success message, `soft` less important text, `fault` the error of one field
  * - `buttons` a row of buttons; a `button` (also a link with that class) may be `quiet` or `danger`
  * - `field` a label, its control, its hint (`soft`) and its `fault`; `choices` a scrolling list of `choice`s
- * - `badge` a state that may be `fine`, `broken` or `plain`; `logo` an image of 48 px
+ * - `badge` a state that may be `fine`, `broken` or `plain`; icons.ts gives it an icon, and buttons of some classes; `logo` an image of 48 px
  * - `title` a heading with its badges, `ways` the row of links below it; `kind` the type of resource above it; `pager`
  *   and `empty` of a collection
  * - `details.card` a folded action; `fold` long text, `reveal` a secret, both folded
@@ -16,13 +16,27 @@
  * - `lines` text with significant line ends; `values` a list or names with values in place of one value
  * - `timeline` documents in chronological order, each with its `moment`: result and date in one line
  * - `filter` a form in one row; `states` the tabs of a list; `entry` a title with its badge; `log` entries with their time beside them
+ * - `side` a list in a row
+ * - `head` a heading with its `actions` on the right; `panel` a form that is shown while it is the target of the address, or `open`
+ * - `state` a heading that is a state of all, `fine` or `broken`; `concerns` a list of `concern`s, each with a button beside it;
+ *   `facts` short facts in a row; `welcome` the page before the first item;
+ *   `roomy` is not shown on a phone
+ * - `entries` a list whose entries have several lines
+ * - `lead` the most important sentence below a heading; `actions` forms that are buttons, side by side
+ * - `rows` a list of things with their `actions` beside them; `unfolds` a form below its button
+ * - `code` JSON with its `key`s, `text`s and other `value`s; `command` a shell command, which one click selects
+ * - `intro` the heading and first sentences of the front page, `readers` its cards side by side
+ * - `copies` a block beside its button `copy`, and `live` the state of a live list, which scripts add
  * - `charts` charts side by side; a `chart` has a `plot` with an `axis` beside and below it, whose labels are HTML
  *   (`keys` is the legend); a `bar` may be `bad` and is then `hatched`; a `trend` is a sparkline
  * - `table` the box around a table that scrolls by itself on a phone: a `section` with `tabindex="0"` and a label; in
- *   it `number` is a numeric cell, `brief` text cut to its column, and `parted` a row that continues in the next
+ *   it `number` is a numeric cell, `brief` text cut to its column, and `parted` a row that continues in the next; with `cards`
+ *   each row is a card on a phone, and `data-label` is shown before a value
  *
  * Contrasts are 4.5:1 for text and 3:1 for the borders of fields, in light and dark mode; click targets are 44 px high.
  */
+import { iconRules } from './icons.ts';
+
 export const style = `
 :root{color-scheme:light dark;--ink:#1b2430;--soft:#566270;--paper:#f4f6f8;--card:#fff;--line:#dce1e7;--edge:#7b8796;--accent:#0b5fb0;--on-accent:#fff;--bad:#a4201d;--bad-paper:#fdecea;--good:#14603a;--good-paper:#e5f4eb;--warn:#754600;--warn-paper:#fff0d1;--width:32rem}
 @media (prefers-color-scheme:dark){:root{--ink:#e8ecf1;--soft:#a8b3c0;--paper:#11151b;--card:#1a2029;--line:#303945;--edge:#768393;--accent:#85bff8;--on-accent:#0c1420;--bad:#ffb4ab;--bad-paper:#3b1b19;--good:#9be0b6;--good-paper:#14301f;--warn:#f6cd84;--warn-paper:#35280c}}
@@ -35,7 +49,8 @@ header:has(nav){--width:66rem}
 header{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:0 1rem;min-height:4rem;padding-top:.5rem;padding-bottom:.5rem}
 header>*,dt,.badge,.ways a{overflow-wrap:anywhere}
 .brand{display:inline-flex;align-items:center;gap:.5rem;font-weight:700;letter-spacing:.01em}
-.brand::before{content:"";width:.8rem;height:.8rem;border-radius:50% 50% 50% 0;background:var(--accent)}
+.brand img{display:block;height:32px;width:auto;max-width:12rem;object-fit:contain}
+.drop::before{content:"";width:.8rem;height:.8rem;border-radius:50% 50% 50% 0;background:var(--accent)}
 nav{display:flex;flex-wrap:wrap;align-items:center;gap:0 1.25rem}
 nav a,nav button{display:inline-flex;align-items:center;min-height:2.75rem;padding:0;border:0;background:none;color:var(--accent);font:inherit;text-decoration:none;cursor:pointer}
 nav a:hover,nav button:hover{background:none;text-decoration:underline}
@@ -43,6 +58,22 @@ nav [aria-current]{color:var(--ink);font-weight:600}
 main{padding-bottom:4rem}
 body>footer{padding-bottom:3rem;font-size:.9rem}
 body>footer a{display:inline-block;margin-right:1rem;padding:.3rem 0}
+.intro{max-width:46rem;margin:1.5rem 0 2rem}
+.intro h1{font-size:2rem;margin:0 0 .75rem}
+.intro p{font-size:1.15rem;color:var(--soft);margin:0}
+.readers{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,17rem),1fr));gap:0 1.25rem}
+.readers>.card{display:flex;flex-direction:column}
+.readers .buttons{margin-top:auto}
+.copies{position:relative;margin:0 0 1rem}
+.copies>pre{margin:0;padding-right:6rem}
+.copy{position:absolute;top:0;right:0;padding:.3rem .9rem;border-color:transparent}
+dialog{max-width:min(24rem,100% - 2rem);padding:1.5rem;border:1px solid var(--line);border-radius:12px;background:var(--card);color:var(--ink)}
+dialog::backdrop{background:rgb(0 0 0/.4)}
+dialog h2{margin:0 0 1rem}
+dialog dl{grid-template-columns:3rem 1fr;margin-bottom:.5rem}
+dialog .choice{padding:0}
+kbd{display:inline-block;min-width:1.75rem;padding:0 .4rem;border:1px solid var(--edge);border-radius:6px;font:.9em/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;text-align:center}
+body>footer button{min-height:0;padding:.3rem 0;border:0;background:none;color:var(--accent);font-weight:400;text-decoration:underline}
 main:has(+footer){padding-bottom:1rem}
 .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:1.5rem;margin:0 0 1.25rem}
 h1{font-size:1.45rem;line-height:1.25;margin:0 0 1rem;text-wrap:balance}
@@ -61,14 +92,16 @@ hr{border:0;border-top:1px solid var(--line);margin:1.5rem 0}
 .alert,.good{border-radius:8px;padding:.75rem 1rem;margin:0 0 1rem}
 .alert{background:var(--bad-paper);color:var(--bad)}
 .good{background:var(--good-paper);color:var(--good)}
+.mild{background:var(--warn-paper);color:var(--warn)}
 .alert a,.good a{color:inherit}
 .alert>:last-child{margin-bottom:0}
 .alert p{margin-bottom:.25rem}
-.badge{display:inline-block;max-width:100%;padding:.1rem .6rem;border-radius:1rem;background:var(--warn-paper);color:var(--warn);font-size:.85rem;font-weight:600}
+.badge{display:inline-flex;align-items:baseline;gap:.25rem;max-width:100%;padding:.1rem .6rem;border-radius:1rem;background:var(--warn-paper);color:var(--warn);font-size:.85rem;font-weight:600}
+.badge::before{align-self:center;scale:.8;margin-left:-.15rem}
 .badge.fine{background:var(--good-paper);color:var(--good)}
 .badge.broken{background:var(--bad-paper);color:var(--bad)}
 .badge.plain{background:var(--paper);color:var(--soft)}
-.kind{margin:0;color:var(--soft)}
+${iconRules}.kind{margin:0;color:var(--soft)}
 .title{display:flex;flex-wrap:wrap;align-items:center;gap:.25rem .75rem;margin:0 0 .5rem}
 .title+.alert{margin-top:1rem}
 .title+.ways:last-child{flex-direction:column;align-items:flex-start}
@@ -99,6 +132,28 @@ p.ways a{padding:.3rem 0}
 .log .fold>summary{padding:.25rem 0;font-size:.9rem}
 .log+.pager{margin-top:.75rem}
 .log time{color:var(--soft);font-variant-numeric:tabular-nums}
+.lead{font-size:1.05rem}
+.card>.actions{margin:1rem 0}
+.live{display:flex;flex-wrap:wrap;align-items:center;gap:.25rem .75rem;margin:.75rem 0 0}
+.actions .buttons{margin:0}
+.code .key{display:inline;color:var(--accent)}
+.code .text{color:var(--good)}
+.code .value{color:var(--warn)}
+.rows{list-style:none;margin:1rem 0;padding:0}
+.rows>li{display:flex;flex-wrap:wrap;justify-content:space-between;gap:.25rem 1.5rem;margin:0;padding:.75rem 0;border-top:1px solid var(--line)}
+.rows p{margin:0}
+.rows>li>:first-child{flex:1 1 16rem;min-width:0;overflow-wrap:anywhere}
+.rows .actions{align-items:flex-start;margin:0}
+.rows .actions form p{margin:0 0 .75rem;max-width:24rem}
+.unfolds{margin:1rem 0}
+.unfolds>summary{list-style:none}
+.unfolds>summary::-webkit-details-marker{display:none}
+.unfolds[open]>summary{margin-bottom:1rem}
+.unfolds>form{max-width:32rem}
+.actions>.unfolds{margin:0}
+.actions>.unfolds[open]{flex:1 1 100%}
+.unfolds>summary+p{margin:0}
+.command{-webkit-user-select:all;user-select:all}
 .unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 .skip{position:absolute;left:1rem;top:-4rem;padding:.6rem 1rem;background:var(--card);border-radius:0 0 8px 8px}
 .skip:focus{top:0}
@@ -110,6 +165,8 @@ progress{width:min(100%,16rem);height:.8rem;vertical-align:middle;accent-color:v
 .lines{white-space:pre-line}
 .values,.values>:first-child{margin:0}
 ul.values{padding-left:1rem}
+ul.side{display:flex;flex-wrap:wrap;gap:.1rem 1.25rem;padding:0;list-style:none}
+ul.side li{margin:0}
 summary{cursor:pointer}
 details.card{padding:0}
 details.card>summary{padding:1rem 1.5rem;font-weight:600;border-radius:12px}
@@ -122,7 +179,8 @@ dd>.fold>summary{padding-top:0}
 .reveal[open] .mask,.reveal[open] .show,.reveal:not([open]) .hide{display:none}
 .who{display:flex;align-items:center;gap:.9rem;margin:0 0 1rem}
 .who h1,.who p{margin:0}
-[role=listitem]+[role=listitem]{border-top:1px solid var(--line);margin-top:1.5rem;padding-top:1.25rem}
+.entries{list-style:none;margin:0;padding:0}
+.entries>li+li{border-top:1px solid var(--line);margin-top:1.5rem;padding-top:1.25rem}
 .logo{flex:none;width:48px;height:48px;border-radius:10px;object-fit:contain;background:#fff;border:1px solid var(--line)}
 dl{display:grid;grid-template-columns:minmax(6.5rem,auto) 1fr;gap:.45rem 1rem;margin:0 0 1.25rem}
 dt{color:var(--soft)}
@@ -149,7 +207,7 @@ fieldset>p{margin:.25rem .6rem}
 .choice>span{min-width:0;overflow-wrap:anywhere}
 .choice .soft{display:block;font-size:.9rem;line-height:1.35}
 .choice:hover,.choice:has(:checked){background:var(--paper)}
-button,.button{display:inline-flex;justify-content:center;align-items:center;min-height:2.75rem;padding:.55rem 1.25rem;border-radius:8px;border:1px solid var(--accent);background:var(--accent);color:var(--on-accent);font:inherit;font-weight:600;text-decoration:none;cursor:pointer}
+button,.button{display:inline-flex;justify-content:center;align-items:center;gap:.5rem;min-height:2.75rem;padding:.55rem 1.25rem;border-radius:8px;border:1px solid var(--accent);background:var(--accent);color:var(--on-accent);font:inherit;font-weight:600;text-decoration:none;cursor:pointer}
 .quiet{background:transparent;color:var(--accent)}
 .danger{border-color:var(--bad);background:var(--bad);color:var(--card)}
 .quiet.danger{background:transparent;color:var(--bad)}
@@ -211,5 +269,33 @@ figcaption>*{display:block}
 .key{display:inline-flex;align-items:center;gap:.4rem}
 .key svg{width:24px;height:12px}
 .trend{width:7rem;height:1.5rem;overflow:visible;vertical-align:middle}
-@media (max-width:30rem){.states{flex-wrap:nowrap;overflow-x:auto;white-space:nowrap}.log>li{grid-template-columns:minmax(0,1fr)}.filter button{flex:1 1 100%}header{min-height:0}header nav{gap:0 1rem;flex-wrap:nowrap;overflow-x:auto;white-space:nowrap;padding-right:.5rem}header nav:not(.tabs){flex:1;min-width:0}header nav:not(.tabs)>:first-child{margin-left:auto}.axis .middle{display:none}.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
+.head{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:.75rem 2rem;margin:0 0 .75rem}
+.head>.title{flex:1 1 12rem;min-width:0}
+.head :is(h2,.title){margin:0}
+.actions{display:flex;flex-wrap:wrap;gap:.5rem}
+.actions :is(button,.button),.head>.button{padding:.45rem .9rem}
+.panel{position:relative;margin:0 0 1.25rem;padding:1.25rem;background:var(--paper);border:1px solid var(--line);border-radius:10px;scroll-margin-top:9rem}
+.panel:not(:target,.open){display:none}
+.panel>h2{margin:0 4rem .5rem 0}
+.panel>form{max-width:45rem}
+.panel>.close{position:absolute;top:.6rem;right:1.25rem;padding:.6rem 0}
+.figures.strip{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.75rem 1.25rem}
+.figures dd+dd{font-size:.9rem;font-weight:400}
+#enable:target button,#enable button:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
+.state{display:flex;gap:.6rem;align-items:baseline}
+.state::before{content:"";flex:none;width:.75rem;height:.75rem;border-radius:50%;background:var(--good)}
+.state.broken::before{background:var(--bad);border-radius:2px}
+.state:last-child{margin:0}
+.concerns{list-style:none;margin:0;padding:0}
+.concern{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:.75rem 2rem;margin:0;padding:1.25rem 0;border-top:1px solid var(--line)}
+.concern:last-child{padding-bottom:0}
+.concern>div{flex:1 1 22rem;min-width:0}
+.concern h2{margin:0 0 .35rem}
+.concern h2 .badge{margin-left:.35rem}
+.concern p{margin:0 0 .35rem}
+.facts{display:flex;flex-wrap:wrap;gap:0 .6rem}
+.facts span+span::before{content:"·";content:"·"/"";margin-right:.6rem}
+.welcome{padding:3rem 1.5rem;text-align:center}
+.welcome p{max-width:34rem;margin:0 auto 1.5rem}
+@media (max-width:30rem){.actions>*{flex:1 1 auto}.actions button{width:100%}.roomy{display:none}.table:has(.roomy) :is(td,th){min-width:0}.facts{display:block}.facts span{display:block}.facts span+span::before{content:none}.concern .button{flex:1 1 100%}.states{flex-wrap:nowrap;overflow-x:auto;white-space:nowrap}.log>li{grid-template-columns:minmax(0,1fr)}.filter button{flex:1 1 100%}header{min-height:0}header nav{gap:0 1rem;flex-wrap:nowrap;overflow-x:auto;white-space:nowrap;padding-right:.5rem}header nav:not(.tabs){flex:1;min-width:0}header nav:not(.tabs)>:first-child{margin-left:auto}.axis .middle{display:none}.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}.cards :is(table,tbody,tr,td,th[scope=row]){display:block}.cards thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}.cards tr{border-bottom:1px solid var(--line);padding:.6rem 0}.cards .parted{border:0;padding-bottom:0}.cards :is(td,th[scope=row]){border:0;padding:.1rem 0;min-width:0;text-align:left}.cards td[data-label]::before{content:attr(data-label) ": ";color:var(--soft)}}
 `;

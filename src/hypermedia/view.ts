@@ -4,7 +4,7 @@
  */
 import type { Fault } from '#core/problem.ts';
 import type { Charts } from './chart.ts';
-import type { Action } from './document.ts';
+import type { Action, Document } from './document.ts';
 import type { Markup } from './markup.ts';
 
 /** A rejected form, with its input. */
@@ -36,8 +36,12 @@ export type View = {
   /** Shown above the content. */
   charts?: Charts;
   advice?: Advice;
+  /** A document with current numbers that a designed page shows beside its own: the health of a webhook. */
+  summary?: Document;
   /** The message about a completed action. */
   done?: string;
   /** Automatic reload; `href` stops or resumes it. */
   refresh?: { seconds: number; isStopped: boolean; href: string };
+  /** The address of a stream that says when the list has changed (dashboard/live.ts). */
+  liveAddress?: string;
 };

@@ -18,7 +18,12 @@ async function start(t: TestContext, options: Options = {}) {
     if (line.includes('sending mail failed')) reportFailure();
   };
   const log = pino({ level: 'trace', base: null }, { write });
-  const mailer = createMailer({ url: server.url, from: 'halcyon@example.com', log, retryDelaysMs: [1, 1] });
+  const mailer = createMailer({
+    url: server.url,
+    from: { name: 'Halcyon', address: 'halcyon@example.com' },
+    log,
+    retryDelaysMs: [1, 1],
+  });
   t.after(async () => {
     await mailer.stop();
     await server.stop();
@@ -31,6 +36,7 @@ test('a mail arrives as written, and says that it was sent automatically', async
   mailer.send(mail);
   const { from, to, headers, text } = await server.next();
   assert.deepEqual([from, to, text], ['halcyon@example.com', [mail.to], mail.text]);
+  assert.match(headers, /^From: Halcyon <halcyon@example\.com>\r?$/m);
   assert.match(headers, /^Subject: Choose a new password$/m);
   assert.match(headers, /^Auto-Submitted: auto-generated$/m);
 });
@@ -90,7 +96,11 @@ test('a mail beyond a thousand queued ones of its kind is dropped and logged', a
   const lines: string[] = [];
   const log = pino({ level: 'error', base: null }, { write: (line) => void lines.push(line) });
   // No server listens there, so that the thousand end at once when the test does.
-  const mailer = createMailer({ url: 'smtp://127.0.0.1:1', from: 'halcyon@example.com', log });
+  const mailer = createMailer({
+    url: 'smtp://127.0.0.1:1',
+    from: { name: 'Halcyon', address: 'halcyon@example.com' },
+    log,
+  });
   t.after(() => mailer.stop());
   for (let i = 0; i < 1_010; i += 1) mailer.send(mail);
   mailer.send({ ...mail, isNotice: true });

@@ -75,7 +75,8 @@ const messageOf = ({ to, subject, text }: Mail) => ({
  */
 export function createMailer(deps: {
   url: string;
-  from: string;
+  /** The sender; its name is that of the operator's brand. */
+  from: { name: string; address: string };
   log: Log;
   retryDelaysMs?: readonly number[];
 }): Mailer & Running {

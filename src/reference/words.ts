@@ -60,6 +60,7 @@ const MODIFIERS: Readonly<Record<string, string>> = {
   limit: 'The number of items per page, 1 to 300 (default 20).',
   order: 'The properties to sort by, separated by commas, each with an optional " desc".',
   fields: 'The properties to return, separated by commas.',
+  period: 'The period of the statistics: 24h, 7d or 30d (default 24h).',
   zoom: 'The relations to embed, separated by commas; a colon separates levels.',
 };
 

@@ -162,9 +162,10 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
       metrics,
       onPullDeliveries,
     });
-    const { handlers, ...services } = compose({
+    const { handlers, liveStreams, ...services } = compose({
       publishing,
       pullStreams,
+      clock,
       sending,
       config,
       sql,
@@ -181,8 +182,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     const server = openServer(deps, handlers, { ...services, bearer, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.
-    keep(testDeliveries);
-    keep(pullStreams);
+    for (const streams of [testDeliveries, pullStreams, liveStreams]) keep(streams);
     await server.listen({ host: config.host, port: config.port, ...(siblings && SHARED_PORT) });
   }
   return observing;

@@ -1,6 +1,7 @@
 /** The composition root of the request handlers: passes each module the parts that it needs. */
-import { createAccounts } from '#identity/accounts/accounts.ts';
+import { createAccounts, type AccountsDeps } from '#identity/accounts/accounts.ts';
 import { originOf } from '#identity/accounts/audit/audit.ts';
+import { createDevices } from '#identity/accounts/device.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn } from '#identity/accounts/signed-in.ts';
@@ -9,10 +10,14 @@ import { createPages, type TabsOf } from '#identity/accounts/visitor.ts';
 import { collections } from '#catalog/catalog.ts';
 import { createCommerceOperations } from '#catalog/item.ts';
 import { createDashboard } from '#dashboard/dashboard.ts';
+import { createLive, LiveStreams } from '#dashboard/live.ts';
+import { createFrontPage } from '#dashboard/front-page.ts';
 import type { Sql } from '#db/pool.ts';
+import type { Clock } from '#core/clock.ts';
 import type { Sealer } from '#db/seal.ts';
 import { createSearch, type Search } from '#db/search.ts';
 import type { LaneKey } from '#delivery/announce.ts';
+import { retryNow } from '#delivery/retry.ts';
 import type { PullStreams } from '#delivery/pull/streams.ts';
 import type { Guard } from '#delivery/attempt/http/guard.ts';
 import type { Worker } from '#delivery/worker.ts';
@@ -22,7 +27,9 @@ import { createRefeed } from '#events/replay/refeed.ts';
 import { createEventOperations } from '#events/operations.ts';
 import type { Pages } from '#http/caller.ts';
 import type { DesignedPages } from '#http/services.ts';
+import { createAssets } from '#http/assets.ts';
 import { createHealthEndpoints } from '#http/health.ts';
+import { rootOf } from '#http/root.ts';
 import { createIdempotency } from '#http/idempotency/idempotency.ts';
 import type { Health } from '#core/health.ts';
 import { deriveKeys, type Keys } from '#core/keys.ts';
@@ -35,10 +42,15 @@ import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
 import { revokeGrantsForStore, revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { eraseAppsOf } from '#identity/oauth/erase.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
+import { createInvitationMails } from '#identity/invitations/mails.ts';
+import { createInvitationPages } from '#identity/invitations/invitations.ts';
 import { createMetadata } from '#identity/oauth/metadata.ts';
 import { createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token.ts';
+import { setBrand } from '#hypermedia/shell.ts';
 import { createHome } from '#stores/home.ts';
+import { deleteInvitationsTo } from '#stores/invitations/invitations-sql.ts';
+import { createInvitationOperations, pendingInvitations } from '#stores/invitations/operations.ts';
 import { createMemberOperations } from '#stores/members/operations.ts';
 import { createStoreOperations } from '#stores/operations.ts';
 import { membershipsOf } from '#stores/store.ts';
@@ -47,6 +59,7 @@ import type { WebhookDeps } from '#webhooks/access.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
 import { createStoreCharts } from '#webhooks/health/operations.ts';
 import { createEventStatuses } from '#webhooks/history/event-statuses.ts';
+import { createStoreStatuses } from '#webhooks/history/store-statuses.ts';
 import { createRecoveries } from '#webhooks/recovery/operations.ts';
 import { createWebhooksOfStore } from '#webhooks/store-webhooks.ts';
 import { openReference } from './reference.ts';
@@ -66,8 +79,9 @@ export type ComposeDeps = {
   mailer: Mailer | undefined;
   sealer: Sealer;
   guard: Guard;
-  sending: Pick<WebhookDeps, 'preview' | 'sendSample'>;
+  sending: Pick<WebhookDeps, 'preview' | 'sendSample' | 'attemptsMaxOf'>;
   pullStreams: PullStreams;
+  clock: Clock;
   worker: Worker | undefined;
   siblings: Siblings | undefined;
   bearer: Bearer;
@@ -88,8 +102,8 @@ const openEvents = (deps: ComposeDeps, { search, fingerprintKeys }: { search: Se
 
 /** Wires the changes that follow a change or erasure of a store; stores do not import webhooks or OAuth. */
 function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; throttle: Throttle }) {
-  const { config, sql, sealer, guard, worker, pullStreams, publishing, siblings } = deps;
-  const { baseUrl, naming, webhooks } = config;
+  const { config, sql, sealer, guard, worker, pullStreams, publishing, siblings, mailer } = deps;
+  const { baseUrl, authUrl, naming, webhooks } = config;
   const onLaneChanged = (lane: LaneKey): void => {
     worker?.webhookChanged(lane);
     pullStreams.changed(lane.webhookId);
@@ -100,6 +114,8 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
     siblings?.broadcast('webhookChanged', { shard, webhookId: id });
   };
   const webhooksOfStore = createWebhooksOfStore({ announce: announceChanges, onChanged });
+  const mails = mailer && createInvitationMails({ throttle, mailer, authUrl });
+  const inviting = { sql, changelog: publishing.changelog, mails, baseUrl, authUrl, ...config.stores };
   return {
     stores: createStoreOperations({
       sql,
@@ -118,7 +134,15 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
         webhooksOfStore.erase,
       ],
     }),
-    members: createMemberOperations({ ...publishing, sql, throttle, baseUrl, ...config.stores }),
+    members: createMemberOperations({
+      ...publishing,
+      ...config.stores,
+      sql,
+      throttle,
+      baseUrl,
+      pendingInvitations: (store) => pendingInvitations(inviting, store),
+    }),
+    invitations: createInvitationOperations(inviting),
     webhooks: createWebhookOperations({
       sql,
       changelog: publishing.changelog,
@@ -133,6 +157,9 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       authenticate: deps.bearer,
       onResent: publishing.resent,
       announce: announceChanges,
+      retryNow,
+      clock: deps.clock,
+      log: deps.log,
       onChanged,
     }),
   };
@@ -177,34 +204,33 @@ function openOAuth(
   };
 }
 
-/** Creates the handlers of all routes, and what the HTTP layer needs of them. */
-export function compose(deps: ComposeDeps): {
-  handlers: Handlers;
-  pages: Pages;
-  designedPages: DesignedPages;
-  idempotency: ReturnType<typeof createIdempotency>;
-} {
-  const { config, sql, secretKeys, log, mailer, sealer, publishing } = deps;
-  const { baseUrl, authUrl, naming, accounts } = config;
-  const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
-  const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
-  const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
-  const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce') });
-  const throttle = createThrottle({ sql });
-  const memberships = (userId: number) => membershipsOf(sql.reads, userId);
-  const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
-  const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, authUrl });
-  const search = createSearch(sql, config.database);
-  const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
-  const handlers: Handlers = {
-    home: createHome({ baseUrl, authUrl }),
-    ...openStores(deps, { search, throttle }),
-    events: openEvents(deps, { search, fingerprintKeys: derive('publish fingerprint') }),
-    recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
-    eventStatuses: createEventStatuses({ search, baseUrl }),
-    refeed: createRefeed(publishing.refeeding),
-    erasure: createErasure({ sql, baseUrl, caches: eventCachesOf(deps.worker, deps.siblings) }),
-    commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
+/** Erases the apps of a user, and the invitations to the user's address; those by the user end with the memberships. */
+function eraseDataOf(publishing: Publishing): AccountsDeps['eraseUserData'] {
+  const apps = eraseAppsOf(publishing);
+  return {
+    lock: apps.lock,
+    erase: async (tx, of) => {
+      await apps.erase(tx, of);
+      await deleteInvitationsTo(tx, of.userId);
+    },
+  };
+}
+
+/** Wires the pages of accounts and of invitations. */
+function openPeople(
+  { config, sql, log, mailer, publishing }: ComposeDeps,
+  shared: {
+    derive: (purpose: string) => Keys;
+    passwords: ReturnType<typeof createPasswords>;
+    sessions: ReturnType<typeof createSessions>;
+    signedIn: ReturnType<typeof createSignedIn>;
+    throttle: Throttle;
+    memberships: (userId: number) => ReturnType<typeof membershipsOf>;
+  },
+) {
+  const { baseUrl, authUrl, accounts } = config;
+  const { derive, passwords, sessions, signedIn, throttle, memberships } = shared;
+  return {
     ...createAccounts({
       sql,
       changelog: publishing.changelog,
@@ -220,14 +246,69 @@ export function compose(deps: ComposeDeps): {
       formTargets: (returnTo) => targetsAfterSignIn(sql, authUrl, returnTo),
       startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
-      eraseUserData: eraseAppsOf(publishing),
+      eraseUserData: eraseDataOf(publishing),
       deviceKeys: derive('device cookie'),
       passwordResetMinutes: accounts.passwordResetMinutes,
     }),
+    invitation: createInvitationPages({
+      ...publishing,
+      ...config.stores,
+      sql,
+      passwords,
+      sessions,
+      signedIn,
+      devices: createDevices({ keys: derive('device cookie'), authUrl }),
+      throttle,
+      baseUrl,
+      authUrl,
+    }),
+  };
+}
+
+/** Creates the handlers of all routes, and what the HTTP layer needs of them. */
+export function compose(deps: ComposeDeps): {
+  handlers: Handlers;
+  pages: Pages;
+  designedPages: DesignedPages;
+  idempotency: ReturnType<typeof createIdempotency>;
+  liveStreams: LiveStreams;
+} {
+  const { config, sql, secretKeys, log, sealer, publishing } = deps;
+  const { baseUrl, authUrl, naming, accounts } = config;
+  const { logo, ...brand } = config.brand;
+  setBrand({ ...brand, logoPath: logo && `${rootOf(baseUrl)}/assets/${logo.file}` });
+  const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
+  const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
+  const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
+  const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce') });
+  const throttle = createThrottle({ sql });
+  const memberships = (userId: number) => membershipsOf(sql.reads, userId);
+  const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
+  const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, authUrl });
+  const search = createSearch(sql, config.database);
+  const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
+  const signInPath = `${rootOf(authUrl)}/sign-in`;
+  const frontPage = createFrontPage({ signInPath, versionHeader: naming.versionHeader });
+  const liveStreams = new LiveStreams({ sql, clock: deps.clock, log });
+  const handlers: Handlers = {
+    home: createHome({ baseUrl, authUrl }, (shown) => frontPage({ ...shown, naming: { baseUrl, ...naming } })),
+    ...openStores(deps, { search, throttle }),
+    events: openEvents(deps, { search, fingerprintKeys: derive('publish fingerprint') }),
+    recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
+    eventStatuses: createEventStatuses({ search, baseUrl }),
+    storeStatuses: createStoreStatuses({ sql, search, baseUrl }),
+    live: createLive(liveStreams, { ...pages, clock: deps.clock }),
+    refeed: createRefeed(publishing.refeeding),
+    erasure: createErasure({ sql, baseUrl, caches: eventCachesOf(deps.worker, deps.siblings) }),
+    commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
+    ...openPeople(deps, { derive, passwords, sessions, signedIn, throttle, memberships }),
     ...openOAuth(deps, { derive, sessions, signedIn, throttle }),
     metadata: createMetadata({ baseUrl, authUrl }),
+    assets: createAssets(logo),
     health: createHealthEndpoints(deps.health),
     reference: openReference(config, () => routesOf(handlers, config)),
   };
-  return { handlers, pages, designedPages: createDashboard({ sql }), idempotency };
+  const { retentionDays } = config.database;
+  const designedPages = createDashboard({ sql, root: rootOf(authUrl), retentionDays });
+  return { handlers, liveStreams, pages, designedPages, idempotency };
 }

@@ -7,6 +7,7 @@ import { createResolver } from '#delivery/attempt/http/resolver.ts';
 import { PullStreams } from '#delivery/pull/streams.ts';
 import type { EngineMetrics } from '#delivery/metrics/metrics.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
+import { attemptsMaxOf } from '#delivery/policy/policy.ts';
 import { TestDeliveries } from '#delivery/attempt/test-delivery.ts';
 import { Worker } from '#delivery/worker.ts';
 import type { IdAllocator } from '#events/publish/batch.ts';
@@ -143,8 +144,9 @@ export function createOnDemandDelivery(
   const pullStreams = openPullStreams(deps, sealer);
   const onPullDeliveries = (webhookIds: readonly number[]): void => pullStreams.wake(webhookIds);
   const testDeliveries = openTestDeliveries(deps, sealer, guard, allocateIds, onPullDeliveries);
-  const sending: Pick<WebhookDeps, 'preview' | 'sendSample'> = {
+  const sending: Pick<WebhookDeps, 'preview' | 'sendSample' | 'attemptsMaxOf'> = {
     preview: openPreview(deps, sealer),
+    attemptsMaxOf,
     sendSample: testDeliveries.sendSample,
   };
   return { pullStreams, onPullDeliveries, testDeliveries, sending };

@@ -15,6 +15,8 @@ export type Handlers = Accounts &
     home: Operation;
     stores: Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation>;
     members: Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation>;
+    invitations: Record<'list' | 'create' | 'read' | 'revoke', Operation>;
+    invitation: Record<'show' | 'submit', RawHandler>;
     webhooks: Record<
       | 'list'
       | 'create'
@@ -29,6 +31,8 @@ export type Handlers = Accounts &
       | 'statuses'
       | 'status'
       | 'resend'
+      | 'retryDelivery'
+      | 'retryPending'
       | 'logs'
       | 'health'
       | 'overview',
@@ -37,6 +41,8 @@ export type Handlers = Accounts &
     events: Record<'publish' | 'list' | 'read' | 'payload', Operation>;
     recoveries: Record<'recover' | 'list' | 'read' | 'cancel', Operation>;
     eventStatuses: Operation;
+    storeStatuses: Operation;
+    live: RawHandler;
     refeed: Operation;
     erasure: Operation;
     commerce: Record<'list' | 'read' | 'relation', Operation>;
@@ -45,6 +51,7 @@ export type Handlers = Accounts &
     revoke: RawHandler;
     introspect: RawHandler;
     metadata: RawHandler;
+    assets: RawHandler;
     health: HealthEndpoints;
     reference: Reference;
   };
@@ -64,6 +71,30 @@ function healthRoutes({ health, reference }: Handlers, api: string): Route[] {
     endpoint(`${api}/health/ready`, { GET: health.ready }, { cors: false, answerProblem }),
   ];
 }
+
+const webhookRoutes = ({ webhooks, recoveries }: Pick<Handlers, 'webhooks' | 'recoveries'>, api: string): Route[] => [
+  resource(`${api}/webhooks/:webhook_id`, {
+    GET: webhooks.read,
+    PATCH: webhooks.patch,
+    PUT: webhooks.replace,
+    DELETE: webhooks.remove,
+  }),
+  resource(`${api}/webhooks/:webhook_id/rotate_key`, { POST: webhooks.rotateKey }),
+  resource(`${api}/webhooks/:webhook_id/test`, { POST: webhooks.test }),
+  resource(`${api}/webhooks/:webhook_id/retry_pending`, { POST: webhooks.retryPending }),
+  resource(`${api}/webhooks/:webhook_id/health`, { GET: webhooks.health }),
+  resource(`${api}/webhooks/:webhook_id/stream`, { GET: webhooks.listen }),
+  resource(`${api}/webhooks/:webhook_id/statuses`, { GET: webhooks.statuses }),
+  resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id`, { GET: webhooks.status }),
+  resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id/resend`, { POST: webhooks.resend }),
+  resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id/retry`, { POST: webhooks.retryDelivery }),
+  resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id/answer`, { POST: webhooks.answer }),
+  resource(`${api}/webhooks/:webhook_id/logs`, { GET: webhooks.logs }),
+  resource(`${api}/webhooks/:webhook_id/recover`, { POST: recoveries.recover }),
+  resource(`${api}/webhooks/:webhook_id/recoveries`, { GET: recoveries.list }),
+  resource(`${api}/webhooks/:webhook_id/recoveries/:recovery_id`, { GET: recoveries.read }),
+  resource(`${api}/webhooks/:webhook_id/recoveries/:recovery_id/cancel`, { POST: recoveries.cancel }),
+];
 
 const clientRoutes = (
   { clients, grants, ownClients, logo, revokeConnected, register }: Apps,
@@ -88,12 +119,24 @@ const clientRoutes = (
   page(`${auth}/account/clients/:client_id/delete`, { GET: ownClients.remove.show, POST: ownClients.remove.submit }),
 ];
 
+/** The pages of people, in addition to those of Documents. */
+const accountRoutes = ({ account, password, signIn, startPage, live, invitation }: Handlers, auth: string): Route[] => [
+  page(`${auth}/invitations/:token`, { GET: invitation.show, POST: invitation.submit }),
+  page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
+  page(`${auth}/sign-out`, { POST: signIn.signOut }),
+  page(`${auth}/home`, { GET: startPage }),
+  page(`${auth}/stores/:store_id/live`, { GET: live }),
+  page(`${auth}/account`, { GET: account }),
+  page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
+  page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
+  page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),
+];
+
 /** Returns all routes. `{base_url}` and `{auth_url}` may each have a path of their own, behind a proxy that keeps it. */
 export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authUrl: string }): readonly Route[] {
   const api = rootOf(addresses.baseUrl);
   const auth = rootOf(addresses.authUrl);
-  const { users, account, password, stores, members, webhooks, recoveries, events, commerce, signIn, authorize } =
-    handlers;
+  const { users, stores, members, invitations, webhooks, events, commerce, authorize } = handlers;
   return [
     resource(api || '/', { GET: handlers.home }),
     resource(`${api}/users`, { GET: users.list, POST: users.create }),
@@ -106,31 +149,19 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
       PATCH: members.patch,
       DELETE: members.remove,
     }),
-    resource(`${api}/stores/:store_id/webhooks`, { GET: webhooks.list, POST: webhooks.create }),
-    resource(`${api}/webhooks/:webhook_id`, {
-      GET: webhooks.read,
-      PATCH: webhooks.patch,
-      PUT: webhooks.replace,
-      DELETE: webhooks.remove,
+    resource(`${api}/stores/:store_id/invitations`, { GET: invitations.list, POST: invitations.create }),
+    resource(`${api}/stores/:store_id/invitations/:invitation_id`, {
+      GET: invitations.read,
+      DELETE: invitations.revoke,
     }),
-    resource(`${api}/webhooks/:webhook_id/rotate_key`, { POST: webhooks.rotateKey }),
-    resource(`${api}/webhooks/:webhook_id/test`, { POST: webhooks.test }),
+    resource(`${api}/stores/:store_id/webhooks`, { GET: webhooks.list, POST: webhooks.create }),
+    ...webhookRoutes(handlers, api),
     resource(`${api}/stores/:store_id/overview`, { GET: webhooks.overview }),
-    resource(`${api}/webhooks/:webhook_id/health`, { GET: webhooks.health }),
-    resource(`${api}/webhooks/:webhook_id/stream`, { GET: webhooks.listen }),
-    resource(`${api}/webhooks/:webhook_id/statuses`, { GET: webhooks.statuses }),
-    resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id`, { GET: webhooks.status }),
-    resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id/resend`, { POST: webhooks.resend }),
-    resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id/answer`, { POST: webhooks.answer }),
-    resource(`${api}/webhooks/:webhook_id/logs`, { GET: webhooks.logs }),
-    resource(`${api}/webhooks/:webhook_id/recover`, { POST: recoveries.recover }),
-    resource(`${api}/webhooks/:webhook_id/recoveries`, { GET: recoveries.list }),
-    resource(`${api}/webhooks/:webhook_id/recoveries/:recovery_id`, { GET: recoveries.read }),
-    resource(`${api}/webhooks/:webhook_id/recoveries/:recovery_id/cancel`, { POST: recoveries.cancel }),
     resource(`${api}/stores/:store_id/events`, { GET: events.list, POST: events.publish }),
     resource(`${api}/stores/:store_id/events/:event_id`, { GET: events.read }),
     resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
     resource(`${api}/stores/:store_id/events/:event_id/statuses`, { GET: handlers.eventStatuses }),
+    resource(`${api}/stores/:store_id/statuses`, { GET: handlers.storeStatuses }),
     resource(`${api}/stores/:store_id/:collection`, { GET: commerce.list }),
     resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read, DELETE: handlers.erasure }),
     resource(`${api}/stores/:store_id/:collection/:id/send_webhooks`, { POST: handlers.refeed }),
@@ -147,14 +178,9 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     ...healthRoutes(handlers, api),
     // Browsers request it at the origin, regardless of the path of AUTH_URL.
     page('/favicon.ico', { GET: showIcon }),
+    page(`${api}/assets/:file`, { GET: handlers.assets }),
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
-    page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
-    page(`${auth}/sign-out`, { POST: signIn.signOut }),
-    page(`${auth}/home`, { GET: handlers.startPage }),
-    page(`${auth}/account`, { GET: account }),
-    page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
     ...clientRoutes(handlers, api, auth),
-    page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
-    page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),
+    ...accountRoutes(handlers, auth),
   ];
 }

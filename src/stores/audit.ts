@@ -42,3 +42,15 @@ export async function recordMember(
   const change: Change = { storeId, actor, resource: 'member', resourceId: userId, action: actionOf(facts), ...facts };
   await changelog.record(tx, [change], now);
 }
+
+/** Records what happened to an invitation. The entry has no e-mail address, because apps can read the changelog. */
+export async function recordInvitation(
+  tx: Queryable,
+  { storeId, id }: { storeId: number; id: number },
+  { action, role }: { action: 'created' | 'accepted' | 'deleted'; role: Role },
+  { changelog, actor, now }: By,
+): Promise<void> {
+  const facts: Facts = { role };
+  const states = action === 'created' ? { before: null, after: facts } : { before: facts, after: null };
+  await changelog.record(tx, [{ storeId, actor, resource: 'invitation', resourceId: id, action, ...states }], now);
+}

@@ -42,6 +42,7 @@ export function storeDocument(
     links: [
       { rel: 'self', href: self, title: 'This store' },
       { rel: 'overview', href: `${self}/overview`, title: 'The overview of this store' },
+      { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this store' },
       ...[...ownCollections, ...context.collections].map(linkOf),
     ],
     embedded: [],

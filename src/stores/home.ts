@@ -2,6 +2,7 @@
 import { open, type Operation } from '#http/operation.ts';
 import { homeOf } from '#http/root.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
+import type { View } from '#hypermedia/view.ts';
 import type { Principal } from '#core/principal.ts';
 
 /** Returns the links of a caller: to its user, and to its only store or its list of stores. */
@@ -47,9 +48,16 @@ export function homeDocument(
   return { name: 'home', title: 'Home', links, embedded: [], properties: [] };
 }
 
-export function createHome(addresses: { baseUrl: string; authUrl: string }): Operation {
+/** Creates the operation. `frontPage` renders the page of a caller who is not signed in. */
+export function createHome(
+  addresses: { baseUrl: string; authUrl: string },
+  frontPage: (shown: { document: Document; view: View }) => string,
+): Operation {
   return open({
     summary: 'The entry point: how to get a token and, with a token, the resources that it has access to',
-    handle: async ({ principal }) => ({ status: 200, document: homeDocument(principal, addresses) }),
+    handle: async ({ principal }) => {
+      const document = homeDocument(principal, addresses);
+      return { status: 200, document, ...(principal === null && { page: (view) => frontPage({ document, view }) }) };
+    },
   });
 }

@@ -1,4 +1,4 @@
-/** The records of erased stores. */
+/** The records of erased stores, and expired invitations. */
 import type { Queryable, Sql } from '#db/pool.ts';
 import { purgesOf, type OrderedTable, type Purge } from '#db/purges.ts';
 
@@ -13,6 +13,7 @@ export function createStorePurges({ sql, tables }: { sql: Sql; tables: readonly 
       by: (_, before, limit) => deleteEmptied(sql, tables, before, limit),
       keptMs: REQUEST_MAX_MS,
     },
+    { name: 'invitations', deletes: 'invitation', key: 'ctid', expires: 'date_expires' },
   ]);
 }
 

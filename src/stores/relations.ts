@@ -1,8 +1,10 @@
 /** Documentation of the relations of home, stores and members; the examples are made by the same code as real documents. */
-import { listExample, type Chapter, type Example } from '#http/relation.ts';
+import { listExample, type Chapter, type Example, type Relation } from '#http/relation.ts';
 import type { Principal } from '#core/principal.ts';
 import { storeDocument, type PublishedCollection } from './document.ts';
 import { homeDocument } from './home.ts';
+import { invitationDocument } from './invitations/document.ts';
+import type { InvitationRow } from './invitations/invitations-sql.ts';
 import { memberDocument } from './members/document.ts';
 import type { MemberRow } from './members/members-sql.ts';
 import type { StoreRow } from './stores-sql.ts';
@@ -28,6 +30,18 @@ const member: MemberRow = {
   timeZone: store.timeZone,
 };
 
+const invitation: InvitationRow = {
+  id: 5097,
+  storeId: store.id,
+  email: 'grace@corner.example.com',
+  role: 'member',
+  isMailed: true,
+  createdBy: member.userId,
+  dateCreated: store.dateModified,
+  dateExpires: new Date('2026-11-23T16:05:03Z'),
+  timeZone: store.timeZone,
+};
+
 /** An app with access to the store. */
 const app: Principal = {
   userId: 41,
@@ -39,7 +53,29 @@ const app: Principal = {
   owned: [],
 };
 
+const invitationExample: Example = ({ baseUrl }) => invitationDocument(invitation, { baseUrl, link: null });
+
 const memberExample: Example = ({ baseUrl }) => memberDocument(member, { principal: app, baseUrl });
+
+const invitationRelations: readonly Relation[] = [
+  {
+    rel: 'invitations',
+    title: 'The invitations to a store',
+    about:
+      'The pending invitations. The person with the link becomes a member, with an account or a new one. An invitation can be accepted once, within 72 hours; then it is deleted. A store has at most 100.',
+    paths: ['/stores/:store_id/invitations'],
+    makes: 'invitation',
+    example: listExample('invitations', 'Invitations to this store', '/stores/1001/invitations', invitationExample),
+  },
+  {
+    rel: 'invitation',
+    title: 'An invitation to a store',
+    about:
+      'With email only an account with this address can accept, else the first person with the link. Only the response that creates the invitation contains its link.',
+    paths: ['/stores/:store_id/invitations/:invitation_id'],
+    example: invitationExample,
+  },
+];
 
 /** `collections`: the collections of published resources. */
 export function storeChapter({
@@ -96,6 +132,7 @@ export function storeChapter({
         paths: ['/stores/:store_id/members/:user_id'],
         example: memberExample,
       },
+      ...invitationRelations,
     ],
   };
 }

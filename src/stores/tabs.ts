@@ -6,6 +6,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 const TABS = [
   ['Overview', '/overview'],
   ['Webhooks', '/webhooks'],
+  ['Deliveries', '/statuses'],
   ['Events', '/events'],
   ['Members', '/members'],
   ['Changelog', '/changelogs'],

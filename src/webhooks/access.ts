@@ -11,7 +11,9 @@ import type { Sealer } from '#db/seal.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
+import type { Clock } from '#core/clock.ts';
 import { parseId, shardOf } from '#core/ids.ts';
+import type { Log } from '#core/log.ts';
 import { notFound, type Fault } from '#core/problem.ts';
 import {
   namesOf,
@@ -33,10 +35,15 @@ import { withCurrentKeys, type Draft, type Settings, type WebhookInput } from '.
 import { URL_LENGTH_MAX } from './schema.ts';
 import type { SendSample } from './test-delivery.ts';
 
+/** A pending delivery of a webhook in its epoch, or all without `deliveryId`. */
+export type Retry = { shard: number; webhookId: number; epoch: number; deliveryId: number | undefined; now: Date };
+
 type PullDeps = { open: OpenStream; answer: AnswerDelivery };
 
 export type WebhookDeps = {
   sql: Sql;
+  clock: Clock;
+  log: Log;
   changelog: Changelog;
   search: Search;
   sealer: Sealer;
@@ -52,6 +59,8 @@ export type WebhookDeps = {
   checkUrl: (url: string) => Promise<string | null>;
   /** Makes the request of a delivery as it is sent, for display. */
   preview: Preview;
+  /** Returns the number of attempts after which a delivery fails. */
+  attemptsMaxOf: (profile: WebhookRow['retryProfile']) => number;
   /** Sends a sample event immediately. */
   sendSample: SendSample;
   /** The streams of pull webhooks, and the answers of their listeners. */
@@ -61,6 +70,8 @@ export type WebhookDeps = {
   onResent: (delivery: Committed) => void;
   /** Notifies all workers of changed webhooks when the transaction commits. */
   announce: (tx: Queryable, shard: number, ids: readonly number[]) => Promise<void>;
+  /** Attempts pending deliveries at once when the transaction commits, which has locked the row of the webhook. */
+  retryNow: (tx: Queryable, retry: Retry) => Promise<void>;
   /**
    * Called after the commit of each change and before the response: afterwards this process sends nothing with the old settings.
    */

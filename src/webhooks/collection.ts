@@ -20,6 +20,7 @@ import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES
 import { createAnswer } from './pull/answer.ts';
 import { createListen } from './pull/listen.ts';
 import { createHistory } from './history/operations.ts';
+import { createRetries } from './retry.ts';
 import { createHealth } from './health/operations.ts';
 import { createItem } from './item.ts';
 import {
@@ -144,6 +145,7 @@ export function createWebhookOperations(deps: WebhookDeps) {
     listen: createListen(deps),
     answer: createAnswer(deps),
     ...createHistory(deps),
+    ...createRetries(deps),
     ...createHealth(deps),
   } satisfies Record<string, Operation>;
 }

@@ -102,6 +102,7 @@ function linksOf(
     { rel: 'recover', href: `${self}/recover`, title: 'Recover events that this webhook missed' },
     { rel: 'recoveries', href: `${self}/recoveries`, title: 'The recoveries of this webhook' },
     { rel: 'test', href: `${self}/test`, title: 'Send a sample event to this webhook' },
+    { rel: 'retry_pending', href: `${self}/retry_pending`, title: 'Retry the pending deliveries of this webhook now' },
     ...(isListenable
       ? [{ rel: 'listen', href: `${self}/stream`, title: 'Listen to the deliveries of this webhook' }]
       : []),

@@ -25,7 +25,8 @@ import {
   withStoredSecrets,
 } from './access.ts';
 import { adviceOfWebhook } from './health/advice.ts';
-import { chartsOfWebhook } from './health/operations.ts';
+import { retryOf } from './retry.ts';
+import { statisticsOfWebhook } from './health/operations.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
 import {
@@ -144,6 +145,9 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
     if (after === undefined) throw new Error(`Webhook ${key.id} not found after its update`);
     await recordWebhook(tx, changelog, { before: stored, after: openWebhook(deps, after) }, request);
     await announce(tx, key.shard, [key.id]);
+    // What failed at the old url is attempted at the new one: workers are notified in this order, and read the url first.
+    const isMoved = settings.url !== stored.url && settings.url !== null && settings.isActive;
+    if (isMoved) await deps.retryNow(tx, retryOf(stored, deps.clock.now()));
     return after;
   });
   onChanged({ shard: key.shard, id: key.id });
@@ -169,8 +173,8 @@ export function createItem(
         return {
           status: 200,
           document: withFields(documentFor(deps, webhook, request), readFieldsOf(request.query, WEBHOOK_PROPERTIES)),
-          charts: async () => chartsOfWebhook(deps.sql, webhook, request.now),
-          advice: async () => adviceOfWebhook(deps.sql, webhook, request.now),
+          ...statisticsOfWebhook(deps, keyOf(request), request.now),
+          advice: async () => adviceOfWebhook(deps, webhook, request.now),
         };
       },
     }),

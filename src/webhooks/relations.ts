@@ -124,6 +124,14 @@ export const webhookChapter: Chapter = {
       makes: 'log',
     },
     {
+      rel: 'retry_pending',
+      title: 'Retry the pending deliveries of a webhook now',
+      about:
+        'POST makes the pending deliveries of the webhook due at once, at most 10,000, even if the endpoint asked for a pause or failed many times. After five consecutive failures one is attempted first; if it succeeds, the others follow. Each attempt counts. A successful test of a failing webhook, and a change of its url, do the same. The response is 409 if the webhook is disabled or a pull webhook.',
+      paths: ['/webhooks/:webhook_id/retry_pending'],
+      makes: 'webhook',
+    },
+    {
       rel: 'listen',
       title: 'The stream of a pull webhook',
       about:
@@ -140,9 +148,14 @@ export const webhookChapter: Chapter = {
     },
     {
       rel: 'statuses',
-      title: 'The deliveries of a webhook or of an event',
-      about: 'One delivery per event and webhook, newest first: whether it arrived, and when the next attempt is.',
-      paths: ['/webhooks/:webhook_id/statuses', '/stores/:store_id/events/:event_id/statuses'],
+      title: 'The deliveries of a store, a webhook or an event',
+      about:
+        'One delivery per event and webhook, newest first: whether it arrived, and when the next attempt is. Those of a store are the deliveries to its present webhooks.',
+      paths: [
+        '/webhooks/:webhook_id/statuses',
+        '/stores/:store_id/statuses',
+        '/stores/:store_id/events/:event_id/statuses',
+      ],
       example: listExample('statuses', 'The deliveries of this webhook', '/webhooks/2281/statuses', listedStatus),
     },
     ...deliveryRelations({ webhook, delivery, attempt, now }),

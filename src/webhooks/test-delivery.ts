@@ -2,11 +2,14 @@
 import { Type, type Static } from 'typebox';
 import { eventsOf, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 import { clearableText } from '#http/inputs.ts';
-import { accepting, type Operation } from '#http/operation.ts';
-import { invalid, notFound, Problem } from '#core/problem.ts';
+import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
+import { transaction } from '#db/pool.ts';
+import { conflict, invalid, notFound, Problem } from '#core/problem.ts';
 import { keyOf, webhookOf, type WebhookDeps } from './access.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/document.ts';
 import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
+import { retryOf } from './retry.ts';
+import { lockWebhook, type WebhookRow } from './webhook-sql.ts';
 
 const EVENT_LENGTH_MAX = 100;
 
@@ -63,8 +66,6 @@ const PENDING = {
 
 const RETRY_AFTER_SECONDS = '5';
 
-const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
-
 const retryLater = (status: number, code: string, message: string): Problem =>
   new Problem(status, { code, message }, { headers: { 'Retry-After': RETRY_AFTER_SECONDS } });
 
@@ -92,6 +93,26 @@ function actionOf({ event }: TestBody, type: ResourceType): string | null {
   throw invalid({ code: 'invalid_value', message, field: 'event' });
 }
 
+const isInBackoff = ({ consecutiveFailures, heldUntil }: WebhookRow, now: Date): boolean =>
+  consecutiveFailures > 0 || (heldUntil !== null && heldUntil > now);
+
+/**
+ * Retries the pending deliveries of a failing or paused webhook after a successful test. Those of another webhook keep their due
+ * times: a few that its endpoint rejects would use up their attempts by tests. The test was sent and recorded, so an error is logged.
+ */
+async function retryAfterRepair(deps: WebhookDeps, request: Pick<ApiRequest, 'params' | 'principal'>): Promise<void> {
+  try {
+    await transaction(deps.sql, async (tx) => {
+      const webhook = await lockWebhook(tx, keyOf(request));
+      const now = deps.clock.now();
+      if (webhook?.isActive === true && !webhook.isHeld && isInBackoff(webhook, now))
+        await deps.retryNow(tx, retryOf(webhook, now));
+    });
+  } catch (error) {
+    deps.log.warn({ err: error, webhook: keyOf(request).id }, 'pending deliveries could not be retried after a test');
+  }
+}
+
 export function createTest(deps: WebhookDeps): Operation {
   return accepting({
     title: 'Send a sample event',
@@ -111,6 +132,7 @@ export function createTest(deps: WebhookDeps): Operation {
       const result = await deps.sendSample({ shard, webhookId: id, storeId, type, action, isHeld, timeZone, now });
       switch (result.kind) {
         case 'sent': {
+          if (result.attempt.outcome === 'delivered') await retryAfterRepair(deps, request);
           // A browser is redirected to the delivery, which explains a failure.
           const next = addressOfDelivery(result.attempt.deliveryId, webhook, deps.baseUrl);
           return { status: 200, document: attemptDocument(result.attempt, webhook, deps.baseUrl), next, done: 'sent' };

@@ -6,7 +6,7 @@ import { readShape } from '#catalog/shape.ts';
 import { isSet } from '#http/inputs.ts';
 import { isBlank } from '#core/text.ts';
 import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
-import { invalid, Problem, type Fault } from '#core/problem.ts';
+import { conflict, type Fault, invalid, Problem } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { addressFault, isEncrypted } from './address.ts';
 import type { FORMATS, RETRY_PROFILES, WebhookPart } from './schema.ts';
@@ -257,8 +257,6 @@ export function keysAfterUpdate(
     ? { encryptionKey: newKey, nextEncryptionKey, rotationEndsAt }
     : singleKey(nextEncryptionKey);
 }
-
-const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
 
 /** Returns the next key as the only one. Throws a 409 if no rotation is active. */
 export function finishRotation({ nextEncryptionKey }: Keys): Keys {

@@ -15,6 +15,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   erased_store: 'stores',
   idempotency_key: 'http',
   membership: 'stores',
+  invitation: 'stores',
   client: 'identity/oauth',
   client_secret: 'identity/oauth',
   client_logo: 'identity/oauth',

@@ -2,12 +2,23 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
+import { faultsIn } from '../setup/html-validator.ts';
 import { assertAccessible, looks } from './page-checks.ts';
 import { startScene, views } from './page-states.ts';
 
 const scene = await startScene();
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
+
+/** The first page of each view; the pages that follow the actions are validated by no test. */
+for (const [name, who, address] of views) {
+  test(`an independent validator accepts ${name}`, async () => {
+    const cookies = who === 'public' ? [] : await scene.cookieOf(scene.emails[who]);
+    const Cookie = cookies.map((cookie) => `${cookie.name}=${cookie.value}`).join('; ');
+    const response = await fetch(scene.origin + address(scene), { headers: { Accept: 'text/html', Cookie } });
+    assert.deepEqual(await faultsIn(await response.text()), []);
+  });
+}
 
 for (const [look, rules, options] of looks) {
   for (const [name, who, address, act] of views) {

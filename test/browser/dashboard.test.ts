@@ -4,13 +4,14 @@ import { after, test, type TestContext } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { PASSWORD } from '../security/oauth-server.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
+import { faultsIn } from '../setup/html-validator.ts';
 import { inhabit } from '../setup/populated-app.ts';
 import { assertAccessible, looks } from './page-checks.ts';
 
 const fixture = await inhabit({ isResolvable: true });
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
-const [orders, warehouse] = fixture.webhooks;
+const [orders, warehouse, automation] = fixture.webhooks;
 const store = `/stores/${fixture.alpha}`;
 const cookies = [...fixture.browser.jar].map(([name, value]) => ({ name, value, url: fixture.origin }));
 
@@ -82,8 +83,9 @@ test('a store owner adds a member by e-mail address, and removes them again', ne
   const page = await enter(t);
   await page.goto(`${store}/members`);
   await page.locator('summary', { hasText: 'Add a member' }).click();
-  await page.getByLabel('Email').fill('unknown@example.com');
-  await page.getByLabel('Role').selectOption('Member');
+  // The form of an invitation has the same labels, and is folded.
+  await page.getByRole('textbox', { name: 'Email' }).fill('unknown@example.com');
+  await page.getByRole('combobox', { name: 'Role' }).selectOption('Member');
   await page.getByRole('button', { name: 'Add a member' }).click();
   await page.getByText('No account has this e-mail address').first().waitFor();
   await page.getByLabel('Email').fill(fixture.bob);
@@ -94,6 +96,26 @@ test('a store owner adds a member by e-mail address, and removes them again', ne
   await page.getByRole('button', { name: 'Remove the member' }).click();
   await page.getByText('Deleted.').waitFor();
   assert.equal(await page.getByRole('link', { name: fixture.bob }).count(), 0);
+});
+
+test('a store owner invites a person, who creates an account and opens the store', needsChromium, async (t) => {
+  const page = await enter(t);
+  await page.goto(`${store}/members`);
+  await page.locator('summary', { hasText: 'Invite a person' }).click();
+  await page.getByRole('combobox', { name: 'Role' }).selectOption('Member');
+  await page.getByRole('button', { name: 'Invite a person' }).click();
+  const link = new URL(await page.locator('.command').innerText());
+  const guest = await page.context().browser()?.newPage();
+  assert.ok(guest !== undefined);
+  t.after(() => guest.close());
+  await guest.goto(new URL(link.pathname, page.url()).href);
+  await guest.getByLabel('E-mail').fill('guest@example.com');
+  await guest.getByLabel('Password').fill('a battery, stapled');
+  await guest.getByRole('button', { name: 'Create an account and join' }).click();
+  await guest.getByText('You are a member of this store now.').waitFor();
+  await page.getByRole('link', { name: 'Back to the members' }).click();
+  await page.getByRole('link', { name: 'guest@example.com' }).waitFor();
+  assert.equal(await page.getByText('Pending invitations').count(), 0);
 });
 
 /** Presses Tab through links, fields and buttons until one has this name; fails after a limit. */
@@ -139,8 +161,8 @@ test(
     await go(page, /^Warehouse$/);
     await page.getByRole('heading', { level: 1, name: 'Warehouse' }).waitFor();
 
-    await tabTo(page, /^Change this webhook$/);
-    await keyboard.press('Space');
+    await tabTo(page, /^Edit$/);
+    await keyboard.press('Enter');
     await tabTo(page, /^Name/);
     await keyboard.press('End');
     await keyboard.type(' of the south');
@@ -166,13 +188,33 @@ test(
   },
 );
 
+/** Returns the address of a delivery of the webhook. */
+async function deliveryOf(webhook = 0): Promise<string> {
+  const [row] = await fixture.sql<{ id: number }[]>`
+    select delivery_id as id from attempt_log where webhook_id = ${webhook} order by delivery_id limit 1`;
+  return `/webhooks/${webhook}/statuses/${row?.id}`;
+}
+
 const PAGES: readonly (readonly [name: string, path: string])[] = [
   ['home', '/'],
   ['stores', '/stores'],
   ['store', store],
   ['webhooks', `${store}/webhooks`],
   ['webhooks of a store that has none', `/stores/${fixture.beta}/webhooks`],
+  ['overview', `${store}/overview`],
+  ['overview of a week', `${store}/overview?period=7d`],
+  ['overview of a store that has no webhooks', `/stores/${fixture.beta}/overview`],
   ['webhook', `/webhooks/${orders}`],
+  ['webhook, failing', `/webhooks/${warehouse}`],
+  ['webhook, disabled', `/webhooks/${automation}`],
+  ['webhook, its settings being changed', `/webhooks/${orders}#change`],
+  ['webhook, its key being rotated', `/webhooks/${orders}#rotate_key`],
+  ['webhook, to be disabled', `/webhooks/${orders}#disable`],
+  ['webhook, to be deleted', `/webhooks/${orders}#delete`],
+  ['deliveries of the store', `${store}/statuses`],
+  ['deliveries of the store, those of a resource', `${store}/statuses?resource_id=1002`],
+  ['delivery that arrived', await deliveryOf(orders)],
+  ['delivery that is retried', await deliveryOf(warehouse)],
   ['deliveries', `/webhooks/${warehouse}/statuses`],
   ['deliveries, searched', `/webhooks/${orders}/statuses?status=successful&date_created:greaterthan=2026-01-01`],
   ['deliveries, none found', `/webhooks/${orders}/statuses?status=failed`],
@@ -201,6 +243,16 @@ test('on a phone the header has two lines, each of which can be swiped to its en
     await last.scrollIntoViewIfNeeded();
     const box = await last.boundingBox();
     assert.ok(box !== null && box.x >= 0 && box.x + box.width <= width, JSON.stringify(box));
+  }
+});
+
+test('an independent validator accepts all pages of a store', async (t) => {
+  for (const [name, path] of PAGES) {
+    await t.test(name, async () => {
+      const headers = { Accept: 'text/html', Cookie: fixture.browser.cookie() ?? '' };
+      const response = await fetch(fixture.origin + path, { headers });
+      assert.deepEqual(await faultsIn(await response.text()), []);
+    });
   }
 });
 

@@ -42,7 +42,7 @@ test('the page of a delivery shows why it failed and what was sent, and sends it
   const page = await context.newPage();
   await signIn(page);
   await open(page, `/webhooks/${warehouse}`);
-  await page.getByRole('link', { name: 'Deliveries', exact: true }).first().click();
+  await page.locator('main').getByRole('link', { name: 'Deliveries', exact: true }).click();
   await page.locator('.entry a').first().click();
   assert.match(await textOf(page), /Your endpoint answered 500: /);
   await picture(page, 'delivery-pending');
@@ -51,13 +51,15 @@ test('the page of a delivery shows why it failed and what was sent, and sends it
   const attempts = page.getByRole('heading', { name: 'Attempts' }).locator('..').getByRole('listitem');
   assert.equal(await attempts.count(), 1);
   const attempt = attempts.first();
-  assert.match(await attempt.innerText(), /^Refused\s[^]*2026[^]*\d+ ms\s[^]*Response code\s+500/);
+  assert.match(await attempt.innerText(), /^Attempt 1\s+Refused\s[^]*2026[^]*\d+ ms\s[^]*Response 500/);
   const answer = attempt.getByText('The shelf is full');
-  assert.equal(await answer.isVisible(), false, 'the response is collapsed');
-  await attempt.locator('summary', { hasText: 'Response body' }).click();
-  await answer.waitFor();
+  assert.equal(await answer.isVisible(), true, 'the response of a failed attempt is open');
+  await attempt.locator('summary', { hasText: 'Response 500' }).click();
+  assert.equal(await answer.isVisible(), false);
   const request = page.getByRole('heading', { name: 'Request' }).locator('..');
-  assert.match(await request.innerText(), /As sent\s+Yes/);
+  assert.match(await request.innerText(), /This is the request of the last attempt\./);
+  await request.locator('summary', { hasText: 'Copy as curl' }).click();
+  assert.match(await request.locator('.command').innerText(), /^curl /);
   const signed = /webhook-signature: (v1,\S+)/.exec(await request.innerText())?.[1];
   assert.equal(signed, fixture.receiver.got.find(({ path }) => path === '/fails')?.headers['webhook-signature']);
 
@@ -75,7 +77,7 @@ test('the page of a delivery shows why it failed and what was sent, and sends it
       await page.reload();
       return textOf(page);
     },
-    (text) => text.includes('Successful'),
+    (text) => text.includes('at the first attempt'),
   );
   assert.match(await page.getByRole('listitem').filter({ hasText: ' ms' }).innerText(), /Delivered/);
   await picture(page, 'delivery-successful');
@@ -91,7 +93,7 @@ for (const [look, rules, options] of looks) {
     const page = await context.newPage();
     await signIn(page);
     await open(page, `/webhooks/${warehouse}/statuses/${row?.id}`);
-    for (const summary of await page.locator('.timeline summary').all()) await summary.click();
+    await page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true');
     await picture(page, `delivery-${look}`);
     await assertAccessible(page, rules);
   });

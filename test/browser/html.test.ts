@@ -82,3 +82,16 @@ test('without JavaScript a secret is shown on request, and only then', needsChro
   await page.getByText('Hide', { exact: true }).click();
   assert.equal(await secret.isVisible(), false);
 });
+
+test('a badge has an icon that a browser draws, and its text is the word alone', needsChromium, async (t) => {
+  const page = await open(t, renderHtml(webhook(0), naming));
+  const badge = page.locator('.badge').first();
+  assert.match(await badge.innerText(), /^\w+$/);
+  const drawn = await page.evaluate<{ clipPath: string; width: string; isTextColor: boolean }>(`(() => {
+    const badge = document.querySelector('.badge');
+    const { clipPath, width, backgroundColor } = getComputedStyle(badge, '::before');
+    return { clipPath, width, isTextColor: backgroundColor === getComputedStyle(badge).color };
+  })()`);
+  assert.match(drawn.clipPath, /^path\("M/);
+  assert.deepEqual([drawn.width, drawn.isTextColor], ['16px', true]);
+});

@@ -67,6 +67,20 @@ async function addClients({ sql, adaId }: Server) {
 /** The token of a mailed link to a new password, valid for an hour. */
 const RESET_TOKEN = `hal_pr_${'A'.repeat(43)}`;
 
+/** The tokens of links to invitations: for anyone, and for a person who is not signed in. */
+const [OPEN_TOKEN, BOUND_TOKEN] = ['A', 'B'].map((letter) => `hal_in_${letter.repeat(43)}`);
+
+async function addInvitations({ sql, alpha }: Server): Promise<void> {
+  const hashOf = (token = '') => createHash('sha256').update(token).digest();
+  const shard = alpha % 256;
+  const id = (n: number) => n * 256 + shard;
+  await sql`
+    insert into invitation (shard, id, store_id, hash, email, role, date_created, date_expires)
+    values (${shard}, ${id(1_000_000)}, ${alpha}, ${hashOf(OPEN_TOKEN)}, null, 'owner', ${NOW}, ${NOW}::timestamptz + interval '72 h'),
+      (${shard}, ${id(1_000_001)}, ${alpha}, ${hashOf(BOUND_TOKEN)}, 'guest@example.com', 'member', ${NOW}, ${NOW}::timestamptz + interval '72 h')
+  `;
+}
+
 /** The content of their account pages: an app with access, and a mailed link. */
 async function addTraces({ sql, adaId, browser, asking }: Server): Promise<void> {
   await browser.consent(asking());
@@ -82,6 +96,7 @@ export async function startScene() {
   const emails = { ada: server.ada, ...(await addPeople(server)) };
   const clients = await addClients(server);
   await addTraces(server);
+  await addInvitations(server);
   // Signed in once each: the clock stands still, and sign-in is throttled.
   const signedIn = new Map<string, Promise<{ name: string; value: string; url: string }[]>>();
   const signIn = async (email: string) => {
@@ -136,6 +151,7 @@ const elsewhere = { redirect_uri: 'https://studio.example.com/oauth/callback/' }
 /** Every page a person can see, one line each: who sees it, its address, and their first actions there. */
 // oxfmt-ignore
 export const views: readonly View[] = [
+  ['front page',               'public', () => '/'],
   ['sign-in',                  'public', () => '/sign-in?return_to=/authorize'],
   ['sign-in, wrong',           'public', () => '/sign-in', signInWrongly],
   ['consent, several stores',  'ada',    ({ authorize, clients }) => authorize(clients.full)],
@@ -152,6 +168,13 @@ export const views: readonly View[] = [
   ['forgot password',          'public', () => '/forgot-password'],
   ['reset password',           'public', () => `/reset-password?token=${RESET_TOKEN}`],
   ['reset password, dead',     'public', () => '/reset-password?token=x'],
+  ['invitation, new person',   'public', () => `/invitations/${OPEN_TOKEN}`],
+  ['invitation, refused',      'public', () => `/invitations/${OPEN_TOKEN}`, send('Create an account and join')],
+  ['invitation, bound',        'public', () => `/invitations/${BOUND_TOKEN}`],
+  ['invitation, signed in',    'solo',   () => `/invitations/${OPEN_TOKEN}`],
+  ['invitation, other account', 'solo',  () => `/invitations/${BOUND_TOKEN}`],
+  ['invitation, member',       'ada',    () => `/invitations/${OPEN_TOKEN}`],
+  ['invitation, dead',         'public', () => '/invitations/x'],
   ['account',                  'ada',    () => '/account'],
   ['account, nothing yet',     'none',   () => '/account'],
   ['password',                 'ada',    () => '/account/password'],

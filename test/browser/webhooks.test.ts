@@ -26,6 +26,11 @@ async function follow(page: Page, name: string | RegExp): Promise<void> {
     .click();
   await heading(page).waitFor();
 }
+/** Opens a tab of the webhook; the store has one of the same name. */
+async function openTab(page: Page, name: string): Promise<void> {
+  await page.getByRole('navigation', { name: 'This webhook' }).getByRole('link', { name, exact: true }).click();
+  await page.getByRole('heading', { level: 1, name }).waitFor();
+}
 const open = (page: Page, summary: string): Promise<void> => page.locator('summary', { hasText: summary }).click();
 const press = (page: Page, name: string): Promise<void> => page.getByRole('button', { name, exact: true }).click();
 const answers = (page: Page, text: string | RegExp): Promise<void> => page.getByText(text).first().waitFor();
@@ -79,13 +84,14 @@ for (const javaScriptEnabled of [true, false]) {
       assert.equal(await heading(page).textContent(), 'Clicked');
       await picture(page, 'webhook-made');
 
-      await open(page, 'Change this webhook');
+      await follow(page, 'Edit');
       await page.getByLabel('Name').fill('Clicked again');
       await page.getByLabel('transaction/voided').uncheck();
       await picture(page, 'webhook-form');
       await press(page, 'Save');
       await answers(page, 'Changes saved.');
       assert.equal(await heading(page).textContent(), 'Clicked again');
+      assert.equal(await page.locator('dd li', { hasText: 'transaction/created' }).count(), 1);
       assert.equal(await page.locator('dd li', { hasText: 'transaction/voided' }).count(), 0);
 
       await happens();
@@ -95,7 +101,7 @@ for (const javaScriptEnabled of [true, false]) {
         () => fixture.sql`select from attempt_log where webhook_id = ${id}`,
         (rows) => rows.length === 1,
       );
-      await follow(page, 'Deliveries');
+      await openTab(page, 'Deliveries');
       await page.locator('.badge', { hasText: 'Retrying' }).waitFor();
       await picture(page, 'deliveries');
       await page.goBack();
@@ -105,17 +111,17 @@ for (const javaScriptEnabled of [true, false]) {
       assert.match((await page.locator('main').textContent()) ?? '', /refused/i);
       await follow(page, 'Clicked again');
 
-      await open(page, 'Change this webhook');
-      await page.getByLabel('Active').selectOption('No');
-      await press(page, 'Save');
+      await follow(page, 'Disable');
+      await answers(page, '1 pending delivery fails.');
+      await press(page, 'Disable this webhook');
       await answers(page, 'Changes saved.');
-      await page.locator('.badge', { hasText: 'Inactive' }).waitFor();
-      await picture(page, 'webhook-inactive');
-      await follow(page, 'Deliveries');
+      await page.locator('.badge', { hasText: 'Disabled' }).waitFor();
+      await picture(page, 'webhook-disabled');
+      await openTab(page, 'Deliveries');
       await page.locator('.badge', { hasText: 'Failed' }).waitFor();
       await page.goBack();
 
-      await open(page, 'Delete this webhook');
+      await follow(page, 'Delete');
       await press(page, 'Delete this webhook');
       await answers(page, 'Deleted.');
       assert.equal(await page.getByRole('link', { name: 'Clicked again' }).count(), 0);

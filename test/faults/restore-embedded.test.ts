@@ -115,7 +115,8 @@ test('without demo.json a database with users starts, and new credentials are cr
   await rm(join(place.dataDir, 'demo.json'));
   const got: string[] = [];
   const receiver = createServer((request, response) => {
-    got.push(String(request.headers['service-webhook-event']));
+    // The demo's other webhook, whose endpoint fails, has pending deliveries.
+    if (request.url === '/') got.push(String(request.headers['service-webhook-event']));
     request.resume().once('end', () => response.writeHead(204).end());
   }).listen(Number(new URL(fixture.demo.receiver.url).port), '127.0.0.1');
   await once(receiver, 'listening');

@@ -164,10 +164,15 @@ test('a dump taken under load is restored and used, and no webhook-id repeats', 
   await run(dumping);
   const during = before.accepted.size - acceptedBefore.length;
   await untilAccepted(before, (acceptedBefore.length + during) / WEBHOOKS_PER_STORE + EVENTS);
-  await stopAll('SIGKILL');
-  before.abandon();
   await before.stop();
-  assert.deepEqual(before.unexpected, []);
+  await stopAll('SIGTERM');
+  // A new process allocates a new block of event numbers, which the restored database allocates again.
+  const last = await loadOn(await startAll('halcyon'), 'last');
+  await untilAccepted(last, EVENTS);
+  await stopAll('SIGKILL');
+  last.abandon();
+  await last.stop();
+  assert.deepEqual([...before.unexpected, ...last.unexpected], []);
 
   await run(restoring);
   const restored = poolOf(RESTORED);
@@ -177,7 +182,7 @@ test('a dump taken under load is restored and used, and no webhook-id repeats', 
     [],
     'the dump has everything from before it',
   );
-  const lost = [...before.accepted].filter((delivery) => !kept.has(delivery));
+  const lost = [...before.accepted, ...last.accepted].filter((delivery) => !kept.has(delivery));
   const known = pending.filter((delivery) => arrivals.has(delivery));
   t.diagnostic(`${acceptedBefore.length} deliveries before the dump, ${during} during it, ${lost.length} lost with it`);
   t.diagnostic(`${pending.length} pending in the dump, ${known.length} of which had arrived since`);

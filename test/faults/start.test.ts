@@ -94,10 +94,40 @@ test('a second start on the same folder says so and does not affect the first on
   assert.equal((await fetch(fixture.demo.base_url, { headers: { 'SERVICE-API-VERSION': '1' } })).status, 200);
 });
 
+test('the first start plays a day of the demo store: one webhook works, and one has failed for half an hour', async (t) => {
+  const place = await placeForFixture();
+  t.after(() => place.remove());
+  const { demo, end } = await startFixture(place);
+  const headers = { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${demo.access_token}` };
+  type Row = Readonly<Record<string, string | number | null>>;
+  const list = async (path: string, rel: string): Promise<Row[]> => {
+    const response = await fetch(`${demo.base_url}/stores/${demo.store_id}/${path}`, { headers });
+    return ((await response.json()) as { _embedded: Record<string, Row[]> })._embedded[`svc:${rel}`] ?? [];
+  };
+  const webhooks = await list('webhooks', 'webhooks');
+  assert.deepEqual(
+    webhooks.map(({ state }) => state),
+    ['ok', 'failing'],
+  );
+  const [works, fails] = webhooks.map(({ id }) => id);
+  const ofOrder = await list('statuses?resource_id=2120', 'statuses');
+  const statesOf = (id: unknown) => ofOrder.filter(({ webhook_id: of }) => of === id).map(({ status }) => status);
+  assert.deepEqual([statesOf(works), statesOf(fails)], [['successful', 'successful'], ['pending']]);
+  const endOf = async (order: string) =>
+    (await list(`events?limit=1&event=transaction%2Fcreated&order=${order}`, 'events'))[0];
+  const [first, last] = [await endOf('id'), await endOf('id%20desc')];
+  const dateOf = (event: Row | undefined): number => Date.parse(String(event?.['date_created']).replace('+0000', 'Z'));
+  const hours = (dateOf(last) - dateOf(first)) / 3_600_000;
+  assert.ok(hours > 22 && hours < 24, `${hours} hours`);
+  assert.ok(dateOf(last) <= Date.now());
+  assert.equal(await end('SIGTERM'), 0);
+});
+
 test('a second start keeps the data; SIGTERM, SIGINT and SIGHUP each stop it gracefully', async (t) => {
   const place = await placeForFixture();
   t.after(() => place.remove());
   let first: string | undefined;
+  let orders: unknown;
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     const fixture = await startFixture(place);
     const { demo } = fixture;
@@ -106,8 +136,13 @@ test('a second start keeps the data; SIGTERM, SIGINT and SIGHUP each stop it gra
     first ??= lasting;
     assert.equal(lasting, first);
     const headers = { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${demo.access_token}` };
-    const response = await fetch(`${demo.base_url}/stores/${demo.store_id}/webhooks`, { headers });
-    assert.equal(((await response.json()) as { total_items: string }).total_items, '1');
+    const totalOf = async (path: string) => {
+      const response = await fetch(`${demo.base_url}/stores/${demo.store_id}/${path}`, { headers });
+      return ((await response.json()) as { total_items: string }).total_items;
+    };
+    assert.equal(await totalOf('webhooks'), '2');
+    orders ??= await totalOf('transactions');
+    assert.equal(await totalOf('transactions'), orders, 'the day of the demo is played once');
     assert.equal(await fixture.end(signal), 0);
   }
 });

@@ -14,10 +14,14 @@ const { storeId, platformToken } = app;
 const store = `/stores/${storeId}`;
 /** The status that each path answers with. */
 const answers = new Map<string, number>();
+/** Until it is resolved, the path `/held` waits with its answer. */
+let held = Promise.withResolvers<void>();
 receiver.answer(({ path }, response) => {
   const status = answers.get(path) ?? 204;
   response.writeHead(status, { 'Content-Type': 'text/plain', ...(status === 503 && { 'Retry-After': '600' }) });
-  response.end('the shelf is full');
+  const end = () => void response.end('the shelf is full');
+  if (path === '/held') void held.promise.then(end);
+  else end();
 });
 
 type Options = Parameters<typeof app.api>[2];
@@ -231,11 +235,16 @@ test('a delivery that was never sent says so, and of twelve concurrent resends o
   await holder`begin`;
   await holder`lock table delivery in share mode`;
   const three = [resend(), resend(), resend()];
+  // A worker that records an attempt meanwhile waits, too.
   const locked = () => app.sql`
-    select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%webhook%'`;
-  await until(locked, (rows) => rows.length === three.length);
-  await holder`commit`;
-  holder.release();
+    select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%webhook%'
+      and query not like '%shard_lease%'`;
+  try {
+    await until(locked, (rows) => rows.length === three.length);
+  } finally {
+    await holder`commit`;
+    holder.release();
+  }
   const all = await Promise.all([...three, ...Array.from({ length: 9 }, resend)]);
   assert.equal(all.filter(({ status }) => status === 202).length, 1);
   assert.equal(all.filter((one) => faultOf(one)?.['code'] === 'already_pending').length, 11);
@@ -284,4 +293,34 @@ test('a delivery of another store, an unknown one and one of another webhook are
     assert.equal((await ask('GET', path, { token })).status, 404, path);
     assert.equal((await ask('POST', `${path}/resend`, { token })).status, 404, path);
   }
+});
+
+test('a delivery that is read while its attempt is recorded has as many attempts as it says', async () => {
+  const webhook = await open('/held');
+  const inconsistent: string[] = [];
+  for (let round = 0; round < 15; round += 1) {
+    held = Promise.withResolvers<void>();
+    await publish(9_000 + round);
+    const { body } = await ask('GET', `${webhook}/statuses?limit=1`);
+    const [newest] = body._embedded['svc:statuses'] ?? [];
+    assert.ok(newest !== undefined);
+    const path = new URL(selfOf(newest)).pathname;
+    await until(
+      async () => gotAt('/held').length,
+      (count) => count > round,
+    );
+    const readUntilEnded = async (): Promise<void> => {
+      for (let status: unknown = 'pending'; status === 'pending';) {
+        const { body: delivery } = await ask('GET', path);
+        const recorded = delivery._embedded['svc:logs']?.length ?? 0;
+        if (recorded !== delivery['attempts']) inconsistent.push(`${recorded} of ${String(delivery['attempts'])}`);
+        status = delivery['status'];
+      }
+    };
+    const readers = Array.from({ length: 12 }, readUntilEnded);
+    await ask('GET', path);
+    held.resolve();
+    await Promise.all(readers);
+  }
+  assert.deepEqual(inconsistent, []);
 });

@@ -18,6 +18,7 @@ import {
   record,
   tuple,
 } from 'fast-check';
+import { countTabs } from '#dashboard/delivery-counts-sql.ts';
 import { countDays } from '#db/day-counts.ts';
 import { createMissing, maintainPartitions } from '#db/partitions.ts';
 import { openPool } from '#db/pool.ts';
@@ -26,7 +27,7 @@ import { SAMPLE_ID } from '#events/publish/sample.ts';
 import { dailyIdOf, dayOf, firstIdOfDay, startOfDay } from '#core/ids.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
 import { listAttempts } from '#webhooks/history/attempts-sql.ts';
-import { listDeliveries } from '#webhooks/history/deliveries-sql.ts';
+import { listDeliveries, listDeliveriesOfStore } from '#webhooks/history/deliveries-sql.ts';
 import type { Owner } from '#webhooks/history/history-sql.ts';
 import { testDatabase } from '../setup/database.ts';
 
@@ -44,6 +45,10 @@ await createMissing(sql, FIRST + 1, DAYS + 2);
 await sql`
   insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
   values (${SHARD}, ${STORE}, 'S', 's.example.com', 's@example.com', 'UTC', now(), now())`;
+for (const id of [WEBHOOK, OTHER])
+  await sql`
+    insert into webhook (shard, id, store_id, name, format, version, encryption_key, events, is_active, headers, retry_profile, date_created, date_modified)
+    values (${SHARD}, ${id}, ${STORE}, 'W', 'json', '2', 'k', '{}', true, '{}', 'hour', now(), now())`;
 
 type Delivery = {
   id: number;
@@ -54,6 +59,9 @@ type Delivery = {
   resource: string;
   action: string;
   at: Date;
+  /** Of the last attempt. */
+  code: number | null;
+  body: string | null;
 };
 type Attempt = { id: number; n: number; webhookId: number; resource: string; action: string; at: Date };
 type World = {
@@ -88,6 +96,8 @@ const anyFilter: Arbitrary<Filter> = oneof(
     (value) => ({ property: 'status', operator: 'is', value }) as const,
   ),
   constantFrom(0, 1, 2).map((value) => ({ property: 'attempts', operator: 'greaterthan', value }) as const),
+  constantFrom(200, 404, 500, null).map((value) => ({ property: 'response_code', operator: 'is', value }) as const),
+  constantFrom('*stock*', 'out of *').map((value) => ({ property: 'response_body', operator: 'like', value }) as const),
   // Events are in the first hours of a day.
   tuple(constantFrom('greaterthan', 'lessthan'), integer({ min: 0, max: DAYS }), constantFrom(-1, 0, 1, 5, 8)).map(
     ([operator, day, hours]) =>
@@ -117,7 +127,7 @@ const ofResource: Arbitrary<Filter[]> = oneof(
 );
 const anyOrder: Arbitrary<readonly Order[]> = oneof(
   constant([]),
-  tuple(constantFrom('id', 'date_created', 'attempts'), boolean()).map(([property, descending]) => [
+  tuple(constantFrom('id', 'date_created', 'attempts', 'response_code'), boolean()).map(([property, descending]) => [
     { property, descending },
   ]),
 );
@@ -165,6 +175,7 @@ async function fill(made: readonly PublishedEvent[]): Promise<World> {
         resource,
         action,
         at,
+        ...(attempts === 0 ? { code: null, body: null } : responseOf(number, attempts, status)),
       };
       world.deliveries.push(delivery);
       await insert(delivery, world);
@@ -197,9 +208,16 @@ async function erase(resource: string): Promise<void> {
     select ${SHARD}, ${STORE}, ${typeOf(resource)}, ${resource}, version from gone on conflict do nothing`;
 }
 
+/** Response of an attempt; null for one without. */
+function responseOf(n: number, attempt: number, status: Delivery['status']): Pick<Delivery, 'code' | 'body'> {
+  if (status === 'successful') return { code: 200, body: 'ok' };
+  const code = [404, 500, null][(n + attempt) % 3] ?? null;
+  return { code, body: code === null ? null : code === 404 ? 'no such order' : 'out of Stock' };
+}
+
 /** With the last attempt in the row of the delivery, unless an older version ended it: then all are in `attempt`. */
 async function insert(
-  { id, eventId, webhookId, status, attempts, resource, action, at }: Delivery,
+  { id, eventId, webhookId, status, attempts, resource, action, at, code, body }: Delivery,
   world: World,
 ): Promise<void> {
   const isOld = id % 3 === 0;
@@ -208,8 +226,10 @@ async function insert(
     world.attempts.push({ id, n, webhookId, resource, action, at: timeOf(n) });
     if (status === 'pending' || isOld || n < attempts)
       await sql`
-        insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome)
-        values (${SHARD}, ${id}, ${n}, ${STORE}, ${webhookId}, ${eventId}, ${timeOf(n)}, 1, 'refused')`;
+        insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome, response_code,
+          response_body)
+        values (${SHARD}, ${id}, ${n}, ${STORE}, ${webhookId}, ${eventId}, ${timeOf(n)}, 1, 'refused', ${n === attempts ? code : 503},
+          ${n === attempts ? body : 'stock'})`;
   }
   if (status === 'pending')
     await sql`
@@ -218,14 +238,16 @@ async function insert(
   else {
     const last = isOld || attempts === 0 ? null : timeOf(attempts);
     await sql`
-      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, date_started, outcome)
-      values (${SHARD}, ${id}, ${STORE}, ${webhookId}, ${eventId}, ${status}, ${attempts}, ${at}, ${last}, ${last === null ? null : 'refused'})`;
+      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, date_started, outcome, response_code,
+        response_body)
+      values (${SHARD}, ${id}, ${STORE}, ${webhookId}, ${eventId}, ${status}, ${attempts}, ${at}, ${last}, ${last === null ? null : 'refused'},
+        ${last === null ? null : code}, ${last === null ? null : body})`;
   }
 }
 
 const matches =
   (filters: readonly Filter[]) =>
-  (row: { status?: string; attempts?: number; resource: string; action: string; at: Date }): boolean =>
+  (row: Partial<Delivery> & Pick<Delivery, 'resource' | 'action' | 'at'>): boolean =>
     filters.every(({ property, operator, value }) => {
       if (property === 'resource_id') return row.resource === value;
       if (property === 'resource_type') return typeOf(row.resource) === value;
@@ -239,12 +261,17 @@ const matches =
       }
       if (property === 'status') return row.status === value;
       if (property === 'attempts') return (row.attempts ?? 0) > Number(value);
+      if (property === 'response_code') return row.code === value;
+      if (property === 'response_body') {
+        const body = row.body?.toLowerCase() ?? '';
+        return value === '*stock*' ? body.includes('stock') : body.startsWith('out of ');
+      }
       // Dates are compared to the second.
       const [second, limit] = [Math.floor(row.at.getTime() / 1_000), Math.floor((value as Date).getTime() / 1_000)];
       return operator === 'greaterthan' ? second > limit : second < limit;
     });
 
-type Sorted = { id: number; attempts?: number; n?: number; resource: string; action: string; at: Date };
+type Sorted = Partial<Delivery> & { n?: number } & Pick<Delivery, 'id' | 'resource' | 'action' | 'at'>;
 
 function pageOf<Row extends Sorted>(
   rows: readonly Row[],
@@ -253,14 +280,17 @@ function pageOf<Row extends Sorted>(
 ) {
   const found = rows.filter(matches(filters));
   const [{ property, descending } = byDefault] = wanted;
-  const key = ({ id, attempts = 0, at }: Row): number =>
-    property === 'id' ? id : property === 'attempts' ? attempts : at.getTime();
+  // Null sorts as the greatest value.
+  const key = ({ id, attempts = 0, code = null, at }: Row): number =>
+    ({ id, attempts, response_code: code ?? Number.MAX_VALUE })[property] ?? at.getTime();
   const sign = descending ? -1 : 1;
   found.sort((a, b) => sign * (key(a) - key(b) || a.id - b.id || (a.n ?? 0) - (b.n ?? 0)));
   return { total: found.length, rows: found.slice(offset, offset + limit) };
 }
 
 const owner: Owner = { shard: SHARD, storeId: STORE, id: WEBHOOK, epoch: 0, heldUntil: null };
+/** Both webhooks of the store. */
+const owners = [owner, { ...owner, id: OTHER }];
 const isOwn = ({ webhookId }: { webhookId: number }): boolean => webhookId === WEBHOOK;
 
 async function compare(world: World, asked: Listing): Promise<void> {
@@ -271,7 +301,14 @@ async function compare(world: World, asked: Listing): Promise<void> {
     { total: deliveries.total, ids: deliveries.rows.map(({ id }) => id) },
     { total: expected.total, ids: expected.rows.map(({ id }) => id) },
   );
-  const ofDates = asked.filters.filter(({ property }) => property !== 'status' && property !== 'attempts');
+  const ofStore = await listDeliveriesOfStore(sql, { shard: SHARD, storeId: STORE }, owners, asked);
+  const ofBoth = pageOf(world.deliveries, asked, byId);
+  assert.deepEqual(
+    { total: ofStore.total, ids: ofStore.rows.map(({ id, webhookId }) => `${webhookId} ${id}`) },
+    { total: ofBoth.total, ids: ofBoth.rows.map(({ id, webhookId }) => `${webhookId} ${id}`) },
+  );
+  const ofDeliveries = new Set(['status', 'attempts', 'response_code', 'response_body']);
+  const ofDates = asked.filters.filter(({ property }) => !ofDeliveries.has(property));
   const byDate = { property: 'date_created', descending: true };
   const dated = {
     ...asked,
@@ -290,6 +327,21 @@ async function compare(world: World, asked: Listing): Promise<void> {
     { total: events?.total, ids: events?.rows.map(({ id }) => id) },
     { total: published.total, ids: published.rows.map(({ id }) => id) },
   );
+}
+
+/** The counts of the tabs of both lists. */
+async function compareCounts({ deliveries }: World): Promise<void> {
+  for (const webhookId of [WEBHOOK, undefined]) {
+    const listed = deliveries.filter((one) => webhookId === undefined || isOwn(one));
+    const of = (isCounted: (one: Delivery) => boolean) => ({ count: listed.filter(isCounted).length, isMore: false });
+    assert.deepEqual(await countTabs(sql, { shard: SHARD, storeId: STORE, webhookId }), {
+      all: of(() => true),
+      queued: of(({ status, attempts }) => status === 'pending' && attempts === 0),
+      retrying: of(({ status, attempts }) => status === 'pending' && attempts > 0),
+      failed: of(({ status }) => status === 'failed'),
+      delivered: of(({ status }) => status === 'successful'),
+    });
+  }
 }
 
 type PublishedEvent = typeof publishedEvent extends Arbitrary<infer T> ? T : never;
@@ -330,8 +382,10 @@ test('pages, totals and filters are those of a model, before and after the ended
     asyncProperty(array(publishedEvent, { maxLength: 14 }), requests, async (made, asked) => {
       const world = await fill(made);
       for (const one of asked) await compare(world, one);
+      await compareCounts(world);
       await count();
       for (const one of asked) await compare(world, one);
+      await compareCounts(world);
     }),
     { numRuns: RUNS, examples: EXAMPLES },
   );

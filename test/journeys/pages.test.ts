@@ -44,10 +44,19 @@ test('a visitor without a session is redirected to sign in, and returns after it
   assert.equal(signedIn.location, '/stores?limit=5');
 });
 
-test('home is public, and links to the sign-in', async () => {
+test('home is public: it says what this is, and leads to the sign-in, the documentation and the API', async () => {
   const response = await fetch(server.origin, { headers: HTML });
   assert.equal(response.status, 200);
-  assert.match(await response.text(), /href="\/sign-in"/);
+  const text = await response.text();
+  assert.match(text, /href="\/sign-in"/);
+  assert.match(text, /href="\/docs"/);
+  assert.match(text, /curl -H 'SERVICE-API-VERSION: 1' http:\/\/[\w.:]+\/<\/pre>/);
+  const signedIn = await (await show('/')).text();
+  assert.doesNotMatch(signedIn, /Store owners/, 'who is signed in sees the links of the API');
+  const program = await fetch(server.origin, {
+    headers: { Accept: 'application/hal+json', 'SERVICE-API-VERSION': '1' },
+  });
+  assert.equal(program.headers.get('content-type'), 'application/hal+json');
 });
 
 test('a page cannot be framed or read by other sites, and needs no version header', async () => {
@@ -265,7 +274,10 @@ test('an action below a resource has its form on the page, and ends there or sho
   const again = await send(rotate, filled(await actionForm(path, rotate), { encryption_key: 'mine' }));
   const conflict = await again.text();
   assert.equal(again.status, 409);
-  assert.match(conflict, /finish[^]*<details class="card" open>\s*<summary>Rotate the key[^]*<h1>Orders/);
+  assert.match(
+    conflict,
+    /finish[^]*<h1>Orders[^]*<section class="panel open" id="rotate_key"[^>]*>\s*<h2[^>]*>Rotate the key/,
+  );
   const stale = filled(await actionForm(path, rotate), { _version: '1', finish: '1', _key: 'another' });
   const late = await send(rotate, stale);
   assert.equal(late.status, 412);

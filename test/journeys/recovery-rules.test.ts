@@ -225,3 +225,121 @@ test('a finished recovery is kept as long as the deliveries it created, and a da
   await purge?.purge(100, new Date(in30Days.getTime() + 2 * 86_400_000));
   assert.equal(await count(), 0);
 });
+
+test('a recovery of a part sends the events before its end alone, or those of one kind', async () => {
+  const webhook = await addWebhook({ is_active: '0' });
+  const [early, late] = [await publish(), await publish()];
+  const end = new Date(begun.getTime() + 3_600_000);
+  await sql`update event set date_created = ${end} where id = ${late}`;
+  await change(webhook, { is_active: '1' });
+  const since = begun.toISOString();
+  const asked = await ask('POST', `/webhooks/${webhook}/recover`, { body: { since, until: end.toISOString() } });
+  assert.equal(asked.status, 202, JSON.stringify(asked.body));
+  assert.deepEqual(
+    [asked.body['event'], Date.parse(String(asked.body['until']).replace('+0000', 'Z'))],
+    [null, Math.floor(end.getTime() / 1_000) * 1_000],
+  );
+  await runOut();
+  assert.deepEqual(await pending(webhook), [early]);
+
+  const kinds = await addWebhook({ is_active: '0', events: ['transaction/created', 'transaction/modified'] });
+  const [, modified] = [await publish(), await publish('transaction/modified')];
+  await change(kinds, { is_active: '1' });
+  const event = 'transaction/modified';
+  assert.equal((await ask('POST', `/webhooks/${kinds}/recover`, { body: { since, event } })).status, 202);
+  await runOut();
+  assert.deepEqual(await pending(kinds), [modified]);
+});
+
+test('a recovery of a resource sends its events alone', async () => {
+  const webhook = await addWebhook({ is_active: '0' });
+  const [first] = [await publish(), await publish()];
+  await change(webhook, { is_active: '1' });
+  const [{ resource } = { resource: '' }] = await sql<{ resource: string }[]>`
+    select resource_id as resource from event where id = ${first}`;
+  const body = { since: begun.toISOString(), resource_id: resource };
+  const asked = await ask('POST', `/webhooks/${webhook}/recover`, { body });
+  assert.deepEqual([asked.status, asked.body['resource_id']], [202, resource]);
+  await runOut();
+  assert.deepEqual(await pending(webhook), [first]);
+});
+
+test('a recovery of failed deliveries leaves out events without one, and may begin before retention', async () => {
+  const webhook = await addWebhook();
+  const [failed, arrived, lost] = [await publish(), await publish(), await publish()];
+  await finish(webhook, failed, 'failed');
+  await finish(webhook, arrived, 'successful');
+  await change(webhook, { is_active: '0' });
+  const meanwhile = await publish();
+  await change(webhook, { is_active: '1' });
+  const asked = await ask('POST', `/webhooks/${webhook}/recover`, { body: { since: '2020-01-01', only_failed: '1' } });
+  assert.deepEqual([asked.status, asked.body['only_failed']], [202, '1']);
+  await runOut();
+  const sent = await pending(webhook);
+  assert.deepEqual(
+    [sent.includes(failed), sent.includes(lost), sent.includes(arrived), sent.includes(meanwhile)],
+    [true, true, false, false],
+  );
+});
+
+test('a recovery of a response sends events whose last response to a failed delivery had it, and none without an attempt', async () => {
+  const webhook = await addWebhook();
+  const events = [await publish(), await publish(), await publish(), await publish(), await publish()];
+  const [one = 0, other = 0, arrived = 0, swept = 0] = events;
+  const respond = (event: number, code: number, text: string) => sql`
+    update delivery_done set attempts = 1, date_started = now(), duration_ms = 1, outcome = 'refused', response_code = ${code},
+      response_body = ${text}
+    where webhook_id = ${webhook} and event_id = ${event}`;
+  for (const event of events) await finish(webhook, event, event === arrived ? 'successful' : 'failed');
+  await respond(one, 500, 'Out of stock');
+  await respond(other, 404, 'No such order');
+  await respond(arrived, 500, 'Out of stock');
+  // A delivery that ended with its webhook has its last attempt among the others.
+  await sql`update delivery_done set attempts = 2 where webhook_id = ${webhook} and event_id = ${swept}`;
+  await sql`
+    insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome, response_code, response_body)
+    select shard, id, n, store_id, webhook_id, event_id, now(), 1, 'refused', case n when 2 then 500 else 404 end,
+      case n when 2 then 'stock is low' else 'no order' end
+    from delivery_done, generate_series(1, 2) n where webhook_id = ${webhook} and event_id = ${swept}`;
+  const since = begun.toISOString();
+  const recoverPart = async (part: Record<string, unknown>) => {
+    const asked = await ask('POST', `/webhooks/${webhook}/recover`, { body: { since, ...part } });
+    assert.equal(asked.status, 202, JSON.stringify(asked.body));
+    await runOut();
+    const found = await pending(webhook);
+    await sql`delete from delivery where webhook_id = ${webhook}`;
+    return found;
+  };
+  assert.deepEqual(await recoverPart({ response_code: 500 }), [one, swept]);
+  assert.deepEqual(await recoverPart({ response_code: '404', response_body: '*order*' }), [other]);
+  assert.deepEqual(await recoverPart({ response_body: '*STOCK*' }), [one, swept]);
+  assert.deepEqual(await recoverPart({ response_body: 'stock' }), []);
+  assert.deepEqual(await recoverPart({ response_body: 'No such order' }), [other]);
+  assert.deepEqual(await recoverPart({ response_body: 'no such order' }), [], 'as in a search');
+});
+
+test('a recovery of an event that its webhook does not subscribe to any more sends nothing', async () => {
+  const webhook = await addWebhook({ is_active: '0', events: ['transaction/created', 'transaction/modified'] });
+  await publish('transaction/modified');
+  await change(webhook, { is_active: '1' });
+  const body = { since: begun.toISOString(), event: 'transaction/modified' };
+  assert.equal((await ask('POST', `/webhooks/${webhook}/recover`, { body })).status, 202);
+  await change(webhook, { events: ['transaction/created'] });
+  await runOut();
+  assert.deepEqual(await pending(webhook), []);
+});
+
+test('an end before the start, no date and a foreign event are refused, with the field at fault', async () => {
+  const webhook = await addWebhook();
+  const since = begun.toISOString();
+  for (const [field, value] of [
+    ['until', since],
+    ['until', 'tomorrow'],
+    ['event', 'customer/created'],
+    ['event', 'no/event'],
+  ] as const) {
+    const { status, body } = await ask('POST', `/webhooks/${webhook}/recover`, { body: { since, [field]: value } });
+    const [fault] = (body['_embedded'] as Record<string, { field?: string }[]>)['svc:errors'] ?? [];
+    assert.deepEqual([status, fault?.field], [400, field], value);
+  }
+});

@@ -122,7 +122,7 @@ test('workers are notified of every webhook of an erased store', async (t) => {
   const notified = new Set<number>();
   const ignore = (): void => undefined;
   const onWebhook = ({ webhookId }: { webhookId: number }): void => void notified.add(webhookId);
-  const handlers = { onWebhook, onWork: ignore, onEvents: ignore, onMissed: ignore };
+  const handlers = { onWebhook, onWork: ignore, onRetry: ignore, onEvents: ignore, onMissed: ignore };
   const listening = await listenForChanges(sql, handlers, HOUR_MS);
   t.after(() => listening.stop());
   assert.equal(await erase(store), 204);

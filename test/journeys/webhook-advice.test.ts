@@ -49,10 +49,10 @@ test('the page of a webhook shows why deliveries fail, that it was disabled, by 
   status = 410;
   await publish(2);
   const off = await says(at, /^Halcyon disabled this webhook/);
-  assert.match(off, / 410.*Change .*Recover /);
+  assert.match(off, / 410.*enable this webhook.*recover what was missed/);
   assert.equal(await adviceAt(`${at}/health`), off);
   await set(at, '1');
-  assert.match(await adviceAt(at), /^This webhook is enabled again\. .*Recover /);
+  assert.match(await adviceAt(at), /^This webhook is enabled again\. .*recover /);
   await set(at, '0');
   assert.match(await adviceAt(at), /^This webhook is disabled: /);
 });

@@ -1,6 +1,7 @@
 /** The health of webhooks, counted by a worker and shown by the API, matches what happened. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { PERIODS } from '#webhooks/health/figures.ts';
 import { startTestApp } from '../setup/app.ts';
 import { testDatabase } from '../setup/database.ts';
 import { startEngine } from '../setup/engine.ts';
@@ -11,6 +12,8 @@ type Resource = Record<string, unknown> & {
   _links: Record<string, { href: string }>;
   _embedded: Record<string, Resource[]>;
 };
+
+type OpenApiPath = { get?: { parameters?: { name?: string; schema?: { enum?: string[] } }[] } };
 
 const [DELIVERED, FAILED] = [7, 3];
 
@@ -89,6 +92,27 @@ test('after a stop the health of a webhook shows exactly what was delivered and 
     { total, failing: failingCount, ok, attempts, delivered, pending },
     { total: 2, failing: 1, ok: 1, attempts: DELIVERED + FAILED, delivered: DELIVERED, pending: FAILED },
   );
+
+  const week = await read(`/stores/${app.storeId}/overview?period=7d`);
+  assert.equal(week['period'], '7d');
+  assert.match(String(week._links['self']?.href), /overview\?period=7d$/);
+  assert.deepEqual([week['attempts'], week['delivered']], [DELIVERED + FAILED, DELIVERED]);
+  const [worst] = week._embedded['svc:healths'] ?? [];
+  assert.equal([worst?.['success_trend']].flat().length, 28);
+  const month = await read(`/webhooks/${works}/health?period=30d`);
+  assert.deepEqual([month['attempts'], (month['success_trend'] as unknown[]).length], [DELIVERED, 30]);
+  for (const query of ['period=1d', 'period=', 'period=7d&period=30d', 'period=constructor', 'perod=7d']) {
+    const { status } = await app.api('GET', `/stores/${app.storeId}/overview?${query}`);
+    assert.equal(status, 400, query);
+  }
+  const openApi = (await (await app.api('GET', '/openapi.json')).json()) as { paths: Record<string, OpenApiPath> };
+  const documented = Object.entries(openApi.paths).flatMap(([path, { get }]) =>
+    (get?.parameters ?? []).flatMap(({ name, schema }) => (name === 'period' ? [[path, schema?.enum] as const] : [])),
+  );
+  assert.deepEqual(Object.fromEntries(documented), {
+    '/stores/{store_id}/overview': Object.keys(PERIODS),
+    '/webhooks/{webhook_id}/health': Object.keys(PERIODS),
+  });
 
   const ofBoth = `${DELIVERED} delivered (70 %), ${FAILED} failed, `;
   const pages = [

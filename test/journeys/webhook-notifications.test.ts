@@ -15,6 +15,31 @@ async function create(): Promise<number> {
   return ((await made.json()) as { id: number }).id;
 }
 
+test('workers are notified of a changed url before the retry of what is pending, so that nothing more goes to the old one', async (t) => {
+  const notified: string[] = [];
+  const listening = await listenForChanges(
+    sql,
+    {
+      onWork: () => {},
+      onWebhook: () => void notified.push('webhook'),
+      onRetry: () => void notified.push('retry'),
+      onEvents: () => {},
+      onMissed: () => assert.fail('the connection was not lost'),
+    },
+    60_000,
+  );
+  t.after(() => listening.stop());
+  const id = await create();
+  const changed = await api('PATCH', `/webhooks/${id}`, { body: { url: 'https://hooks.example.com/new' } });
+  assert.equal(changed.status, 200);
+  await until(
+    async () => notified,
+    ({ length }) => length === 2,
+  );
+  assert.deepEqual(notified, ['webhook', 'retry']);
+  assert.equal((await api('DELETE', `/webhooks/${id}`)).status, 204);
+});
+
 test('each change of a webhook, its deletion, and a new domain or the deletion of its store is notified once', async () => {
   const notified: number[] = [];
   const changes = await listenForChanges(
@@ -22,6 +47,7 @@ test('each change of a webhook, its deletion, and a new domain or the deletion o
     {
       onWork: () => {},
       onWebhook: ({ webhookId }) => void notified.push(webhookId),
+      onRetry: () => {},
       onEvents: () => {},
       onMissed: () => assert.fail('the connection was not lost'),
     },

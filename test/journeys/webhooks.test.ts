@@ -85,6 +85,7 @@ test('a new webhook has the sent values, the defaults, and the exact links', asy
       ['svc:recover', `${self}/recover`],
       ['svc:recoveries', `${self}/recoveries`],
       ['svc:test', `${self}/test`],
+      ['svc:retry_pending', `${self}/retry_pending`],
       ['svc:rotate_key', `${self}/rotate_key`],
     ],
   );

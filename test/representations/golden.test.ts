@@ -26,6 +26,14 @@ const [grants] = await fixture.sql<{ id: number }[]>`select min(id) as id from a
 const [entry] = await fixture.sql<{ id: string }[]>`
   select id from resource where type = 'changelog' and store_id = ${alpha} order by event_id desc limit 1`;
 
+// Without an entry of the changelog.
+const invitation = 5_000_000 * 256 + (alpha % 256);
+await fixture.sql`
+  insert into invitation
+    (shard, id, store_id, hash, mailed_hash, email, role, created_by, date_created, date_expires)
+  values (${alpha % 256}, ${invitation}, ${alpha}, sha256('link'), sha256('mailed'), 'grace@example.com', 'member', ${adaId},
+    '2026-07-01T10:00:00Z', '2026-07-04T10:00:00Z')`;
+
 /** The one delivery of each of the first two webhooks: a successful and a pending one. */
 async function deliveryTo(webhook: number | undefined): Promise<string> {
   const [row] = await fixture.sql<{ id: number }[]>`
@@ -60,6 +68,8 @@ const resources: Readonly<Record<string, Asked>> = {
   store: { path: `/stores/${alpha}` },
   members: { path: `/stores/${alpha}/members` },
   member: { path: `/stores/${alpha}/members/${adaId}` },
+  invitations: { path: `/stores/${alpha}/invitations`, token: tokens.platform },
+  invitation: { path: `/stores/${alpha}/invitations/${invitation}`, token: tokens.platform },
   overview: { path: `/stores/${alpha}/overview` },
   webhooks: { path: `/stores/${alpha}/webhooks` },
   'webhooks-page': { path: `/stores/${alpha}/webhooks?limit=1&offset=1&order=name desc&fields=name,url` },
@@ -121,9 +131,11 @@ const settled = (text: string): string =>
     .replaceAll(/v1,[\w+/]{43}=/g, 'v1,SIGNATURE')
     // A retry is delayed by up to a fifth, at random.
     .replaceAll(/2026-07-01T10:01:\d\d/g, '2026-07-01T10:01:00')
+    .replaceAll(/\bin [12] min\b/g, 'in 2 min')
     .replaceAll(/(name="(?:nonce|_key)" value=")[^"]*/g, '$1NONCE')
     .replaceAll(/whsec_(?!MfKQ)[\w+/=]+/g, 'whsec_MADE_UP')
-    .replaceAll(/<style>[^]*?<\/style>/g, '<style>…</style>');
+    .replaceAll(/<style>[^]*?<\/style>/g, '<style>…</style>')
+    .replaceAll(/\/assets\/[0-9a-f]{16}\.js/g, '/assets/HASH.js');
 
 const session = { Cookie: fixture.browser.cookie() ?? '' };
 

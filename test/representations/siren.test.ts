@@ -226,6 +226,7 @@ test('over HTTP, from home to a webhook by links and actions alone', async () =>
       ['delete', 'DELETE'],
       ['rotate_key', 'POST'],
       ['test', 'POST'],
+      ['retry_pending', 'POST'],
       ['recover', 'POST'],
     ],
   );

@@ -199,5 +199,6 @@ test('sections of other handlers are shown in the given order, with nonces of th
   const session = await sessions.find(request);
   assert.ok(session !== null);
   const nonce = signedIn.nonce(session, ['form']);
-  assert.ok(String(body).includes(`<p>first ${nonce} /auth</p><p>second ${nonce} /auth</p>`));
+  assert.ok(typeof body === 'string');
+  assert.ok(body.includes(`<p>first ${nonce} /auth</p><p>second ${nonce} /auth</p>`));
 });

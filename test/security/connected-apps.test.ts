@@ -40,7 +40,7 @@ async function revoke(clientId: string) {
 /** Returns the entry of an app in the list, as text. */
 async function entryOf(name: string, from = browser): Promise<string> {
   const [text = ''] = (await from.open('/account')).text.split('id="activity"');
-  return text.split('<div role="listitem">').find((entry) => entry.includes(`<strong>${name}</strong>`)) ?? '';
+  return text.split('<li>').find((entry) => entry.includes(`<strong>${name}</strong>`)) ?? '';
 }
 
 async function reads(origin: string, token: string): Promise<number> {

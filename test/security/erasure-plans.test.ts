@@ -88,7 +88,9 @@ test('every batch uses an index, and deletes rows of the erased store only', asy
   const before = await wholeReads();
   assert.deepEqual(Object.keys(before).toSorted(), TABLES.toSorted());
   const [keys] = createEventPurges({ sql, retentionDays: 30 });
-  const purges = [...createErasedStorePurges({ sql }), ...createStorePurges({ sql, tables: TABLES_OF_STORES })];
+  // Expired invitations are not rows of erased stores (purge-plans.test.ts has them).
+  const all = [...createErasedStorePurges({ sql }), ...createStorePurges({ sql, tables: TABLES_OF_STORES })];
+  const purges = all.filter(({ name }) => name !== 'invitations');
   for (const { name, purge } of purges) {
     let deleted = 0;
     for (let execution = 0; execution < EXECUTIONS; execution += 1) deleted += await purge(50, LATER);
@@ -107,7 +109,7 @@ test('every batch uses an index, and deletes rows of the erased store only', asy
       (select count(*) from revenue_day) as days, (select count(*) from revenue_book) as books,
       (select count(*) from publish_key where store_id = ${ERASED}) as keys,
       (select count(*) from erased_store) as stores`;
-  const all = { resources: ROWS, events: ROWS, erased: ROWS, terms: ROWS, days: ROWS, books: ROWS };
-  assert.deepEqual({ ...left[0] }, { ...all, keys: 0, stores: 0 });
+  const expected = { resources: ROWS, events: ROWS, erased: ROWS, terms: ROWS, days: ROWS, books: ROWS };
+  assert.deepEqual({ ...left[0] }, { ...expected, keys: 0, stores: 0 });
   await sql.end();
 });

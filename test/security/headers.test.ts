@@ -21,13 +21,16 @@ const named = {
   user_id: '1',
   recovery_id: '1',
   delivery_id: '1',
+  file: '1',
+  invitation_id: '1',
+  token: 'x',
 };
 const commerce = { collection: 'transactions', id: '1', relation: 'items', rel: 'webhooks' };
 const pathOf = (route: Route): string => fillIn(route, { ...named, ...commerce });
 const routes = routeTable(origin);
 const pages = routes.filter((route): route is RawEndpoint => route.kind === 'raw' && route.sameOriginPosts);
 const LOGO = '/clients/:client_id/logo';
-const PICTURES = new Set([LOGO, '/favicon.ico']);
+const FILES = new Set([LOGO, '/favicon.ico', '/assets/:file']);
 
 type Answer = { status: number; headers: IncomingHttpHeaders };
 function ask(method: string, path: string, headers: Record<string, string>, body?: string): Promise<Answer> {
@@ -58,7 +61,7 @@ function assertGuarded({ status, headers }: Answer, what: string): void {
 
 test('there are pages', () => assert.ok(pages.length >= 15, String(pages.length)));
 
-for (const route of pages.filter(({ path }) => !PICTURES.has(path))) {
+for (const route of pages.filter(({ path }) => !FILES.has(path))) {
   test(`no answer of a page can be framed, cached, sniffed or scripted, or sends a referrer: ${route.path}`, async () => {
     const path = pathOf(route);
     for (const headers of [{ Cookie: cookie }, {}]) {

@@ -66,12 +66,14 @@ async function errorTo(method: string, { path, headers, body }: Sent): Promise<s
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const { hostname, port } = new URL(origin);
   const asked = request({ hostname, port, path, method, headers, agent }, (response) => {
+    if ((response.statusCode ?? 0) < 400) {
+      // The stream of a store has no end.
+      response.destroy();
+      return resolve('');
+    }
     const chunks: Buffer[] = [];
     response.on('data', (chunk: Buffer) => chunks.push(chunk));
-    response.on('end', () => {
-      const isError = (response.statusCode ?? 0) >= 400;
-      resolve(isError ? [...response.rawHeaders, Buffer.concat(chunks).toString()].join('\n') : '');
-    });
+    response.on('end', () => resolve([...response.rawHeaders, Buffer.concat(chunks).toString()].join('\n')));
   });
   asked.on('error', reject);
   asked.end(body);
@@ -83,11 +85,20 @@ const named = {
   webhook_id: '1',
   event_id: '1',
   recovery_id: '1',
+  invitation_id: '1',
+  token: 'x',
   delivery_id: '1',
   user_id: '1',
   client_id: client.client_id,
 };
-const commerce = { collection: 'transactions', id: '1', relation: 'items', grant_id: '1', rel: 'webhooks' };
+const commerce = {
+  collection: 'transactions',
+  id: '1',
+  relation: 'items',
+  grant_id: '1',
+  rel: 'webhooks',
+  file: 'none.js',
+};
 const routes = routeTable(origin);
 
 /** A token with as many scopes as possible, so that more is validated than the token. */

@@ -7,6 +7,7 @@ import { createSealer } from '#db/seal.ts';
 import { createDeliveryPurges } from '#delivery/purges.ts';
 import { createIdempotencyPurges } from '#http/idempotency/idempotency.ts';
 import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
+import { createStorePurges } from '#stores/purges-sql.ts';
 import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
@@ -24,6 +25,7 @@ const purges = [
   ...createDeliveryPurges({ sql, hoursKeptDays: housekeeping.webhookHoursKeptDays }).filter(
     ({ name }) => name === 'webhook_hours',
   ),
+  ...createStorePurges({ sql, tables: [] }).filter(({ name }) => name === 'invitations'),
 ];
 
 const ROWS = 10_000;
@@ -39,6 +41,7 @@ const TABLES = [
   'client',
   'client_secret',
   'idempotency_key',
+  'invitation',
   'password_reset',
   'refresh_token',
   'registration_token',
@@ -83,6 +86,10 @@ async function fill(): Promise<void> {
     select ${hash('reset')}, 1, ${NOW}, ${until()} from ${series()}`;
   await sql`insert into idempotency_key (scope, body_hash, date_created)
     select ${hash('scope')}, ${hash('body')}, ${until()} from ${series()}`;
+  await sql`insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+    values (1, 257, 'S', 's.example.com', 's@example.com', 'UTC', ${NOW}, ${NOW})`;
+  await sql`insert into invitation (shard, id, store_id, hash, role, date_created, date_expires)
+    select 1, n * 256 + 1, 257, ${hash('invitation')}, 'member', '2020-01-01', ${until()} from ${series()}`;
   await sql`insert into throttle select ${hash('bucket')}, ${until()} from ${series()}`;
   await sql`insert into audit (id, action, detail, date_created) select n, 'signed_in', '{}', ${until()} from ${series()}`;
   await sql`insert into webhook_hour select 0, n * 256, ${until()}, 'delivered', 1, '{1}' from ${series()}`;

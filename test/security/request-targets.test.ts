@@ -18,7 +18,7 @@ const TIMEOUT_MS = 30_000;
 const ends = cleanups();
 const metricsPort = await freePort();
 const app = await startTestApp({ roles: ['serve'], env: { METRICS_PORT: String(metricsPort) } });
-const demo = await startDemoReceiver({ port: 0, key: 'k', headerPrefix: 'Service', print: () => {} });
+const demo = await startDemoReceiver({ port: 0, key: 'k', headerPrefix: 'Service', playedUntilMs: 0, print: () => {} });
 ends.after(() => demo.stop());
 const login = await openLoopback({ state: 's', issuer: app.baseUrl });
 ends.after(() => login.close());

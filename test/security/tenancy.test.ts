@@ -77,7 +77,7 @@ for (const method of METHODS) {
 }
 
 test('actions on resources of another store are rejected, at the addresses of actions', async () => {
-  for (const kind of ['rotate_key', 'test', 'recover', 'resend', 'send_webhooks']) {
+  for (const kind of ['rotate_key', 'test', 'recover', 'resend', 'retry', 'retry_pending', 'send_webhooks']) {
     assert.ok(
       [...actionsByPath.keys()].some((path) => path.endsWith(`/${kind}`)),
       kind,

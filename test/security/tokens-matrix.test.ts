@@ -85,6 +85,15 @@ const [delivery] = await sql<{ id: number }[]>`
   select shard, id, store_id, webhook_id, event_id, 'failed', 1, ${now} from over
   returning id`;
 
+// Pending, so that it may be retried.
+const { id: waitingEventId } = await made(`/stores/${storeId}/events`, platformToken, {
+  ...event,
+  resource: { ...event.resource, id: 78 },
+});
+const [waiting] = await sql<{ id: number }[]>`
+  select id from delivery where webhook_id = ${Number(webhookId)} and event_id = ${Number(waitingEventId)}`;
+
+const { id: invitationId } = await made(`/stores/${storeId}/invitations`, platformToken, { role: 'member' });
 const [grant] = await sql<{ id: number }[]>`select min(id) as id from access_grant where user_id = ${bob}`;
 
 /** The ids of Bob's objects that an address may have. */
@@ -93,6 +102,7 @@ const named: Readonly<Record<string, string>> = {
   webhook_id: String(webhookId),
   event_id: String(eventId),
   recovery_id: String(recoveryId),
+  invitation_id: String(invitationId),
   delivery_id: String(delivery?.id),
   user_id: String(bob),
   client_id: clientId,
@@ -105,7 +115,8 @@ const named: Readonly<Record<string, string>> = {
 const held = { ...named, webhook_id: String(heldId), delivery_id: String(sampleId) };
 const isHeld = (path: string) => /\/(?:stream|answer)$/.test(path);
 type Named = Readonly<Record<string, string>>;
-const namedIn = (path: string): Named => (isHeld(path) ? held : named);
+const namedIn = (path: string): Named =>
+  isHeld(path) ? held : path.endsWith('/retry') ? { ...named, delivery_id: String(waiting?.id) } : named;
 /** The ids of Ada's objects, whose tokens the callers have. */
 const ownIn = (path: string): Named => (isHeld(path) ? { ...app.named, webhook_id: String(ownHeldId) } : app.named);
 
@@ -116,11 +127,12 @@ const resources = routes.filter((route) => route.kind === 'resource');
 function bodyOf(method: string, path: string): unknown {
   if (method === 'GET' || method === 'HEAD' || method === 'DELETE') return undefined;
   if (path.endsWith('/members')) return { user: app.userId, role: 'owner' };
+  if (path.endsWith('/invitations')) return { role: 'owner' };
   if (path.includes('/members/')) return { role: 'member' };
   if (path.includes('/events')) return event;
   if (path.endsWith('/answer')) return { response_code: 200, duration: 1 };
   if (path.endsWith('/recover')) return { since: now.toISOString() };
-  if (/\/(?:rotate_key|test|cancel|resend|send_webhooks)$/.test(path)) return {};
+  if (/\/(?:rotate_key|test|cancel|resend|retry|retry_pending|send_webhooks)$/.test(path)) return {};
   return path.includes('/webhooks') ? { ...webhook, name: 'Taken over' } : { name: 'Taken over' };
 }
 
@@ -129,6 +141,7 @@ const rows = (): Promise<unknown> => sql`
   select
     (select json_agg(t order by id) from store t)::text as stores,
     (select json_agg(t order by store_id, user_id) from membership t)::text as members,
+    (select json_agg(t order by id) from invitation t)::text as invitations,
     (select json_agg(t order by id) from webhook t)::text as webhooks,
     (select json_agg(t order by id) from resource t)::text as resources,
     (select json_agg(t order by id) from users t)::text as users,

@@ -23,7 +23,7 @@ async function made(response: Response): Promise<{ location: string; body: Recor
 }
 
 /**
- * Creates a webhook with a delivery, a published order, an app of the platform and a grant, in addition to those of every test
+ * Creates a webhook with a delivery, a published order, an app of the platform, an invitation and a grant, in addition to those of every test
  * app.
  */
 export async function startFurnishedApp(options: Parameters<typeof startTestApp>[0] = {}): Promise<FurnishedApp> {
@@ -38,6 +38,8 @@ export async function startFurnishedApp(options: Parameters<typeof startTestApp>
   const event = await made(await api('POST', `/stores/${storeId}/events`, { token, body: published }));
   const details = { name: 'Another app', redirect_uris: ['https://other.example.com/cb'], owner: userId };
   const client = await made(await api('POST', '/clients', { token, body: details }));
+  const invitations = `/stores/${storeId}/invitations`;
+  const invitation = await made(await api('POST', invitations, { token, body: { role: 'member' } }));
   const [grant] = await sql<{ id: number }[]>`select id from access_grant where user_id = ${userId} limit 1`;
   const [delivery] = await sql<{ id: number }[]>`select id from delivery`;
   const named = {
@@ -45,6 +47,7 @@ export async function startFurnishedApp(options: Parameters<typeof startTestApp>
     user_id: String(userId),
     webhook_id: lastOf(webhook.location),
     recovery_id: lastOf(recovery.location),
+    invitation_id: lastOf(invitation.location),
     delivery_id: String(delivery?.id),
     event_id: lastOf(event.location),
     client_id: String(client.body['client_id']),
@@ -53,6 +56,8 @@ export async function startFurnishedApp(options: Parameters<typeof startTestApp>
     id: '1',
     relation: 'items',
     rel: 'webhooks',
+    file: 'none.js',
+    token: 'none',
   };
   return { ...app, named };
 }

@@ -74,7 +74,7 @@ async function platformTokenOf(
 }
 
 export async function startTestApp(
-  options: { roles?: Role[]; env?: Record<string, string>; sql?: Sql; clock?: TestClock } = {},
+  options: { roles?: Role[]; env?: Record<string, string>; sql?: Sql; clock?: TestClock; secretKey?: Buffer } = {},
 ): Promise<TestApp> {
   const ends = cleanups();
   const sql = options.sql ?? (await testDatabase(ends)).sql;
@@ -92,7 +92,7 @@ export async function startTestApp(
     config,
     sql,
     direct: sql,
-    secretKeys: [randomBytes(32)],
+    secretKeys: [options.secretKey ?? randomBytes(32)],
     clock,
     random: Math.random,
     log: createLog(config.logLevel),

@@ -95,7 +95,7 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
 
 /** Mails notices by the mail server at that address. */
 function noticesBy(smtpUrl: string, { sql, clock, log, ends }: { sql: Sql; clock: Clock; log: Log; ends: Cleanups }) {
-  const mailer = createMailer({ url: smtpUrl, from: 'halcyon@example.com', log });
+  const mailer = createMailer({ url: smtpUrl, from: { name: 'Halcyon', address: 'halcyon@example.com' }, log });
   const { deactivateAfterSeconds } = defaults;
   const notices = createNotices({ sql, clock, log, mailer, baseUrl: BASE_URL, deactivateAfterSeconds });
   ends.after(() => mailer.stop());

@@ -1,8 +1,13 @@
 /** Rendered pages in all their variants, for browser and validator tests. */
 import type { Action, Document, Field } from '#hypermedia/document.ts';
+import { overviewPage } from '#dashboard/overview-page.ts';
+import { webhookPage } from '#dashboard/webhook-page.ts';
+import { healthRelations } from '#webhooks/health/relations.ts';
+import { createFrontPage } from '#dashboard/front-page.ts';
 import { renderHtml } from '#hypermedia/html/page.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
+import { designedPages } from './designed-pages.ts';
 import { curve, snapshot, snapshots } from './curves.ts';
 import {
   attempt,
@@ -118,6 +123,16 @@ export const refused: View & Required<Pick<View, 'refused'>> = {
   },
 };
 
+const signedIn = { naming, now: new Date('2026-11-20T16:05:03Z') };
+const exampleOf = (rel: string): Document => {
+  const example = healthRelations.find((relation) => relation.rel === rel)?.example?.(naming);
+  if (example === undefined) throw new TypeError(`${rel} has no example`);
+  return example;
+};
+const [overview, health] = [exampleOf('overview'), exampleOf('health')];
+const overviewOfNone = { ...overview, embedded: [] };
+const refusedChange: View = { ...owner, refused: { ...refused.refused, action: 'change' } };
+
 /** All variants of pages, by name. */
 export const pages: readonly (readonly [name: string, page: string])[] = [
   ['a webhook with its forms', renderHtml(changeable(webhook(0)), naming, { ...owner, done: 'It is saved.' })],
@@ -132,8 +147,26 @@ export const pages: readonly (readonly [name: string, page: string])[] = [
     'a list of names without an end',
     renderHtml(collectionOf('transactions', 'All', [endless('a'), endless('b')]), naming, visitor),
   ],
+  ['the overview', overviewPage({ ...signedIn, document: overview, view: owner })],
+  ['the overview of a store without webhooks', overviewPage({ ...signedIn, document: overviewOfNone, view: owner })],
+  [
+    'the page of a webhook',
+    webhookPage({ ...signedIn, document: changeable(webhook(0)), view: { ...owner, summary: health } }),
+  ],
+  [
+    'the page of a webhook with a form that was refused',
+    webhookPage({ ...signedIn, document: changeable(webhook(1)), view: refusedChange }),
+  ],
   ['an error', renderHtml(errors, naming, visitor)],
   ['home', renderHtml(home, naming, owner)],
+  [
+    'the front page',
+    createFrontPage({ signInPath: '/sign-in', versionHeader: 'SERVICE-API-VERSION' })({
+      document: home,
+      naming,
+      view: visitor,
+    }),
+  ],
   [
     'a snapshot with its curve',
     renderHtml(snapshot(89), naming, { ...owner, charts: { curves: [curve('EUR', 90, 30)] } }),
@@ -148,4 +181,5 @@ export const pages: readonly (readonly [name: string, page: string])[] = [
       },
     }),
   ],
+  ...designedPages(owner),
 ];

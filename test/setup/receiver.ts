@@ -3,6 +3,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import { after } from 'node:test';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import { PATIENCE_MS } from './until.ts';
 
 /** `atMs`: the arrival on the monotonic clock. */
 export type Got = { path: string; headers: IncomingHttpHeaders; body: Buffer; atMs: number };
@@ -14,7 +15,7 @@ export type Receiver = {
   /** The number of received requests without a response. */
   open: () => number;
   answer: (answerer: Answerer) => void;
-  /** Resolves when `count` requests have arrived in total. */
+  /** Resolves when `count` requests have arrived in total. Rejects if none arrives for `PATIENCE_MS`. */
   until: (count: number) => Promise<void>;
   close: () => Promise<void>;
 };
@@ -62,7 +63,11 @@ export async function startReceiver(
     answer: (next) => (answerer = next),
     until: async (count) => {
       while (got.length < count) {
-        await new Promise<void>((resolve) => waiting.add(resolve));
+        const { promise, resolve, reject } = Promise.withResolvers<void>();
+        waiting.add(resolve);
+        const inVain = () => reject(new Error(`Waited in vain: ${got.length} of ${count} requests have arrived`));
+        const timer = setTimeout(inVain, PATIENCE_MS);
+        await promise.finally(() => clearTimeout(timer));
         waiting.clear();
       }
     },

@@ -159,12 +159,16 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
     }),
     onResent: () => {},
     sendSample: async () => ({ kind: 'stopping' }),
+    attemptsMaxOf: () => 12,
     pull: { open: () => ({ kind: 'stopping' }), answer: async () => ({ kind: 'unknown' }) },
     authenticate: async () => {
       throw new Error('no listener in this test');
     },
     checkUrl: async (url) => (new URL(url).hostname === '10.0.0.1' ? '10.0.0.1 may not be reached' : null),
     announce: async () => {},
+    retryNow: async () => {},
+    clock: { now: () => clock.time, monotonicMs: () => 0 },
+    log: createLog('error'),
     onChanged: (webhook) => void changed.push(webhook),
   });
   const app = createServer(
@@ -200,7 +204,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
       },
     },
     [
-      resource('/', { GET: createHome({ baseUrl: BASE_URL, authUrl: AUTH_URL }) }),
+      resource('/', { GET: createHome({ baseUrl: BASE_URL, authUrl: AUTH_URL }, ({ document }) => document.name) }),
       resource('/stores', { GET: stores.list }),
       resource('/stores/:store_id', { GET: stores.read }),
       resource('/stores/:store_id/webhooks', { GET: webhooks.list, POST: webhooks.create }),

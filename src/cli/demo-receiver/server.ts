@@ -10,17 +10,27 @@ import { verifyDelivery, WebhookError } from '#receiver';
 
 type Received = { headers: Record<string, string>; body: Buffer; isVerified: boolean };
 
+/** The path of an endpoint that fails, in the played day for its last half hour. */
+export const FAILING_PATH = '/warehouse';
+const FAILING_MS = 30 * 60_000;
+const FAILURE = 'the stock database is read-only\n';
+
 const RECEIVED_MAX = 50;
 const BODY_BYTES = 1024 * 1024;
+
+const sentAtOf = (headers: Record<string, string>): number => Number(headers['webhook-timestamp']) * 1_000;
 
 /** Verifies a delivery with the package for integrators. */
 async function isVerified(
   headers: Record<string, string>,
   body: Buffer,
-  { key, headerPrefix }: { key: string; headerPrefix: string },
+  { key, headerPrefix, playedUntilMs }: { key: string; headerPrefix: string; playedUntilMs: number },
 ): Promise<boolean> {
+  const sentAtMs = sentAtOf(headers);
+  // Deliveries of the played day are verified at the time of its clock.
+  const now = sentAtMs < playedUntilMs ? () => new Date(sentAtMs) : undefined;
   try {
-    await verifyDelivery({ headers, body, keys: [key], headerPrefix });
+    await verifyDelivery({ headers, body, keys: [key], headerPrefix, now });
     return true;
   } catch (error) {
     if (error instanceof WebhookError) return false;
@@ -70,6 +80,8 @@ function isOwnHost(host: string | undefined): boolean {
 export function createDemoReceiver(options: {
   key: string;
   headerPrefix: string;
+  /** The end of the day that is played at the first start (cli/demo-day.ts), in ms since 1970; 0 at later starts. */
+  playedUntilMs: number;
   print: (text: string) => void;
 }): Server {
   const received: Received[] = [];
@@ -82,6 +94,8 @@ export function createDemoReceiver(options: {
     received.push({ headers, body, isVerified: verified });
     if (received.length > RECEIVED_MAX) received.shift();
     const event = headers[`${options.headerPrefix}-webhook-event`.toLowerCase()];
+    const isFailing = request.url === FAILING_PATH && sentAtOf(headers) >= options.playedUntilMs - FAILING_MS;
+    if (isFailing) return send(response, 500, 'text/plain', FAILURE);
     options.print(
       `← ${event} · ${body.length} bytes · ${verified ? 'signature verified' : 'SIGNATURE NOT VERIFIED'} · ${headers['webhook-id']}`,
     );

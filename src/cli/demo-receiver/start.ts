@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import type { Running } from '#core/lifecycle.ts';
 
-export type WorkerData = { port: number; key: string; headerPrefix: string };
+export type WorkerData = { port: number; key: string; headerPrefix: string; playedUntilMs: number };
 /** Messages of the thread: the port or an error, then a line for each delivery. */
 export type ThreadMessage = { port: number } | { code: string; message: string } | { line: string };
 

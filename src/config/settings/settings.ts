@@ -4,6 +4,7 @@
  */
 import type { Env } from '../env.ts';
 import { ADDRESSES } from './addresses.ts';
+import { BRAND } from './brand.ts';
 import { KEEPING } from './database.ts';
 import { PEOPLE } from './people.ts';
 import { API } from './api.ts';
@@ -13,7 +14,7 @@ import { LOG } from './log.ts';
 import { PROCESSES } from './processes.ts';
 import type { Setting } from './kind.ts';
 
-const SETTINGS = { ...ADDRESSES, ...PROCESSES, ...KEEPING, ...PEOPLE, ...API, ...DELIVERY, ...LOG };
+const SETTINGS = { ...ADDRESSES, ...PROCESSES, ...KEEPING, ...PEOPLE, ...BRAND, ...API, ...DELIVERY, ...LOG };
 
 /** By subject, in the order of docs/operating.md. */
 export const SETTING_GROUPS: readonly (readonly [
@@ -24,6 +25,7 @@ export const SETTING_GROUPS: readonly (readonly [
   ['Processes', PROCESSES],
   ['Database and secrets', KEEPING],
   ['People and mail', PEOPLE],
+  ['Brand', BRAND],
   ['The API', API],
   ['Deliveries', DELIVERY],
   ['The log', LOG],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { outcomeOfReply, retryAfterMs, type Outcome } from '../attempt/http/outcome.ts';
-import { HEALTHY, faultsAfter, healthAfter, pauseMsOf, nextStepAfter } from './policy.ts';
+import { HEALTHY, attemptsMaxOf, faultsAfter, healthAfter, pauseMsOf, nextStepAfter } from './policy.ts';
 
 const MINUTE = 60_000;
 const now = new Date('2026-11-21T12:00:00Z');
@@ -126,3 +126,10 @@ test('Retry-After is seconds or a date', () => {
   assert.equal(retryAfterMs('soon', now), 0);
   assert.equal(retryAfterMs(undefined, now), 0);
 });
+
+for (const profile of ['hour', 'long'] as const)
+  test(`the number of attempts of the profile ${profile} is the one after which a delivery fails`, () => {
+    const max = attemptsMaxOf(profile);
+    const after = (attempt: number) => nextStepAfter(refused, { attempt, faults: 0, profile, random: 0 }).kind;
+    assert.deepEqual([after(max - 1), after(max)], ['retry', 'failed']);
+  });

@@ -79,6 +79,11 @@ const gapsMs: Readonly<Record<RetryProfile, readonly number[]>> = {
   long: [5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR],
 };
 
+/** Returns the number of attempts after which a delivery fails. */
+export function attemptsMaxOf(profile: RetryProfile): number {
+  return gapsMs[profile].length + 1;
+}
+
 /** The longest pause that `Retry-After` can request. */
 export const PAUSE_MAX_MS = HOUR;
 

@@ -15,6 +15,7 @@ import { loadArrivals } from './queue-sql.ts';
 
 const WEBHOOK = 1_000;
 const now = new Date();
+const clock = { now: () => now, monotonicMs: () => 1_000 };
 const { sql, address } = await testDatabase();
 
 let n = dayOf(now) * 2 ** 30;
@@ -57,6 +58,7 @@ function arrivalsOf({ pool = sql, owns = () => true }: { pool?: typeof sql; owns
   const log = createLog('silent');
   const arrivals = new Arrivals({
     sql: pool,
+    clock,
     log,
     lanes,
     bodies,
@@ -181,4 +183,95 @@ test('a body for several webhooks is read once', async () => {
   const rows = await loadArrivals(sql, [61, 61, 61], ids, 100);
   assert.equal(rows.length, 3);
   assert.equal(rows.filter(({ body }) => body !== null).length, 1);
+});
+
+/** A lane whose breaker is open until long after the time of the clock. */
+function failingLane(lanes: Lanes, shard: number): Lane {
+  const lane = lanes.get(shard, WEBHOOK);
+  lane.startConditions.backoff = { pausedUntilMs: 50_000, breaker: { failedProbes: 3, probeAtMs: 90_000 } };
+  return lane;
+}
+
+test('a requested delivery is queued first whatever its due time, and a probe may start at once', async () => {
+  const waiting = await commit(70);
+  const requested = await commit(70, { attempts: 3 });
+  const { lanes, arrivals, receive, read } = arrivalsOf();
+  await receive(waiting.announcements);
+  const lane = failingLane(lanes, 70);
+  const done = read.next();
+  arrivals.retry(requested.announcements);
+  await done;
+  assert.deepEqual([lane.deliveries.first?.eventId, lane.deliveries.queued], [requested.eventId, 2]);
+  assert.deepEqual([lane.startConditions.canStart(0, 1_000), lane.startConditions.isBreakerOpen], [true, true]);
+});
+
+test('a requested delivery that is queued already moves to the front, once', async () => {
+  const [first, second] = [await commit(71), await commit(71)];
+  const { lanes, arrivals, receive, read } = arrivalsOf();
+  await receive([...first.announcements, ...second.announcements]);
+  const done = read.next();
+  arrivals.retry([...second.announcements, ...second.announcements]);
+  await done;
+  const { deliveries } = lanes.get(71, WEBHOOK);
+  assert.deepEqual([deliveries.take()?.eventId, deliveries.take()?.eventId], [second.eventId, first.eventId]);
+  assert.equal(deliveries.queued, 0);
+});
+
+test('a requested delivery whose attempt is running is not queued a second time', async () => {
+  const { announcements, eventId } = await commit(72);
+  const { lanes, arrivals, receive, read } = arrivalsOf();
+  await receive(announcements);
+  const lane = lanes.get(72, WEBHOOK);
+  assert.equal(lane.take()?.eventId, eventId);
+  const done = read.next();
+  arrivals.retry(announcements);
+  await done;
+  assert.equal(lane.deliveries.queued, 0);
+});
+
+test('a requested delivery that was attempted while its row was read is not sent from the outdated row', async () => {
+  const { announcements } = await commit(73);
+  const { lanes, arrivals, receive, read } = arrivalsOf();
+  await receive(announcements);
+  const lane = lanes.get(73, WEBHOOK);
+  const done = read.next();
+  arrivals.retry(announcements);
+  const sent = lane.take();
+  lane.deliveries.complete(sent?.id ?? 0, null);
+  await done;
+  assert.equal(lane.deliveries.queued, 0);
+});
+
+test('a requested delivery is read again if a fetch of its lane ended meanwhile', async () => {
+  const { announcements, eventId } = await commit(74, { attempts: 1 });
+  const { lanes, arrivals, read } = arrivalsOf();
+  const lane = lanes.get(74, WEBHOOK);
+  const done = read.next();
+  arrivals.retry(announcements);
+  const fetch = lane.deliveries.beginFetch(0);
+  lane.deliveries.endFetch([], fetch, 0);
+  await done;
+  await until(
+    async () => lane.deliveries.queued,
+    (queued) => queued === 1,
+  );
+  assert.equal(lane.deliveries.first?.eventId, eventId);
+});
+
+test('a request for all deliveries allows a probe at once, and makes the lane read the table', async () => {
+  const { lanes, arrivals, read } = arrivalsOf();
+  const lane = failingLane(lanes, 75);
+  const done = read.next();
+  arrivals.retry([{ shard: 75, webhookId: WEBHOOK, deliveryId: undefined }]);
+  await done;
+  assert.deepEqual([lane.startConditions.canStart(0, 1_000), lane.needsFetch], [true, true]);
+});
+
+test('requests for webhooks of other workers are ignored', () => {
+  const { lanes, arrivals } = arrivalsOf({ owns: () => false });
+  arrivals.retry([
+    { shard: 76, webhookId: WEBHOOK, deliveryId: 1 },
+    { shard: 76, webhookId: WEBHOOK, deliveryId: undefined },
+  ]);
+  assert.equal(lanes.find(76, WEBHOOK), undefined);
 });

@@ -4,6 +4,7 @@
  * lanes take 200 statements. One statement per lane took two or three each, with a p95 latency of 609 ms.
  */
 import type { Sql } from '#db/pool.ts';
+import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import type { AnnouncedWork } from '../announce.ts';
 import type { Bodies } from '../attempt/bodies.ts';
@@ -14,6 +15,7 @@ import { loadArrivals, type Arrival } from './queue-sql.ts';
 
 type Deps = {
   sql: Sql;
+  clock: Clock;
   log: Log;
   lanes: Lanes;
   bodies: Bodies;
@@ -30,7 +32,11 @@ const WAITING_MAX = 5_000;
 /** Longer bodies are loaded when they are sent: 500 bodies of 1 MB would be 500 MB. */
 const BODY_MAX_BYTES = 32 * 1024;
 
-type Announcement = { readonly lane: Lane; readonly id: number };
+/** `isRequested`: an attempt was requested, so the delivery is sent next. `reads`: how often its row was read. */
+type Announcement = { readonly lane: Lane; readonly id: number; readonly isRequested: boolean; readonly reads: number };
+
+/** A lane whose fetches always end while the row is read sends the delivery when it is due. */
+const READS_MAX = 3;
 
 /** Returns the delivery without the columns of its event. */
 const deliveryOf = ({ id, storeId, webhookId, epoch, eventId, attempts, faults, dueAt }: Arrival): Pending => ({
@@ -65,7 +71,7 @@ export class Arrivals {
       if (this.#isStopped || !owns(shard)) continue;
       const lane = lanes.get(shard, webhookId);
       if (deliveryId !== undefined && lane.deliveries.acceptsOffers && this.#waiting.length < WAITING_MAX) {
-        this.#waiting.push({ lane, id: deliveryId });
+        this.#waiting.push({ lane, id: deliveryId, isRequested: false, reads: 0 });
         // Its settings are loaded at the same time.
         if (lane.target === null) requestFetch(lane, true);
       } else {
@@ -75,6 +81,28 @@ export class Arrivals {
     }
     onArrived(incomplete);
     if (!this.#isReading) void this.#readAll();
+  }
+
+  /**
+   * Starts requested attempts as soon as the limits of the webhook allow, despite a pause or an open breaker: of one delivery, which
+   * is sent next whenever it is due, or, without an id, of all that are due now.
+   */
+  retry(requests: readonly AnnouncedWork[]): void {
+    const { clock, lanes, owns, requestFetch } = this.#deps;
+    const incomplete: AnnouncedWork[] = [];
+    for (const request of requests) {
+      const { shard, webhookId, deliveryId } = request;
+      if (this.#isStopped || !owns(shard)) continue;
+      const lane = lanes.get(shard, webhookId);
+      if (deliveryId === undefined || this.#waiting.length >= WAITING_MAX) {
+        lane.startConditions.attemptNow(clock.monotonicMs());
+        incomplete.push({ shard, webhookId, deliveryId: undefined });
+      } else {
+        this.#waiting.push({ lane, id: deliveryId, isRequested: true, reads: 0 });
+        if (lane.target === null) requestFetch(lane, true);
+      }
+    }
+    this.receive(incomplete);
   }
 
   stop(): void {
@@ -94,6 +122,7 @@ export class Arrivals {
   async #read(announcements: readonly Announcement[]): Promise<Set<Lane>> {
     const { sql, bodies, log } = this.#deps;
     const fetches = announcements.map(({ lane }) => lane.deliveries.fetches);
+    const wereKnown = announcements.map(({ lane, id }) => lane.deliveries.has(id));
     const readAt = bodies.readAt;
     const touched = new Set<Lane>();
     const shards = announcements.map(({ lane }) => lane.shard);
@@ -104,14 +133,19 @@ export class Arrivals {
     });
     const byId = new Map(rows?.map((row) => [row.id, row]));
     for (const row of rows ?? []) this.#cacheBody(row, readAt);
-    for (const [index, { lane, id }] of announcements.entries()) {
+    for (const [index, announcement] of announcements.entries()) {
+      const { lane, id, isRequested, reads } = announcement;
       const current = this.#currentOf(lane);
       if (current === undefined) continue;
       touched.add(current);
       // A fetch that ended meanwhile may have loaded the delivery, and it may already be sent and recorded.
       const isFresh = current === lane && lane.deliveries.fetches === fetches[index];
       const row = byId.get(id);
-      if (rows === undefined || !isFresh) current.deliveries.markIncomplete();
+      if (isRequested && row !== undefined) {
+        if (isFresh || current.deliveries.has(id)) this.#sendNext(current, row, wereKnown[index] === true);
+        else if (reads < READS_MAX) this.#waiting.push({ ...announcement, lane: current, reads: reads + 1 });
+        else current.deliveries.markIncomplete();
+      } else if (rows === undefined || !isFresh) current.deliveries.markIncomplete();
       else if (row !== undefined) this.#offer(current, row);
     }
     return touched;
@@ -128,6 +162,17 @@ export class Arrivals {
     const { storeId, type, resourceId, action, version, nonce, baseUrl } = row;
     const event = { id: eventId, storeId, type, resourceId, action, version, nonce, baseUrl, body };
     this.#deps.bodies.put(event, readAt);
+  }
+
+  /**
+   * Puts a requested delivery first and allows a probe at once. One that was in memory before its row was read may have been
+   * attempted meanwhile, so the row may be outdated.
+   */
+  #sendNext({ deliveries, startConditions }: Lane, row: Arrival, wasKnown: boolean): void {
+    if (wasKnown && !deliveries.has(row.id)) return;
+    const { clock } = this.#deps;
+    deliveries.putFirst({ ...deliveryOf(row), dueAt: new Date(Math.min(row.dueAt.getTime(), clock.now().getTime())) });
+    startConditions.attemptNow(clock.monotonicMs());
   }
 
   /**

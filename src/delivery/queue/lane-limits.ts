@@ -195,6 +195,15 @@ export class StartConditions {
     this.#isProbing = this.isBreakerOpen;
   }
 
+  /** Ends the pause, and makes a probe due, because an attempt was requested. Its success closes the breaker. */
+  attemptNow(nowMs: number): void {
+    const { pausedUntilMs, breaker } = this.backoff;
+    this.backoff = {
+      pausedUntilMs: Math.min(pausedUntilMs, nowMs),
+      breaker: breaker && { ...breaker, probeAtMs: Math.min(breaker.probeAtMs, nowMs) },
+    };
+  }
+
   /** Counts a start against the rate limit. */
   applyRateLimit(ratePerSecond: number, nowMs: number): void {
     this.#rateLimitedUntilMs = nextStartAfter(this.#rateLimitedUntilMs, ratePerSecond, nowMs);

@@ -125,6 +125,19 @@ export class LoadedDeliveries {
     else if (!this.#known.has(delivery.id)) this.#enqueue(delivery);
   }
 
+  /**
+   * Queues a delivery in front of all others, or moves it there; one with a running attempt stays as it is. A full queue takes none:
+   * the delivery is fetched when it is due.
+   */
+  putFirst(delivery: Pending): void {
+    if (!this.#known.has(delivery.id)) {
+      if (this.#queue.length >= this.#maxQueued) return this.markIncomplete();
+      this.#enqueue(delivery);
+    }
+    const queued = this.#queue.find(({ id }) => id === delivery.id);
+    if (queued !== undefined) this.#queue = [queued, ...this.#queue.filter((other) => other !== queued)];
+  }
+
   /** Returns whether an offered delivery would be queued. */
   get acceptsOffers(): boolean {
     return !this.#hasMoreInTable && this.#queue.length < this.#limit;

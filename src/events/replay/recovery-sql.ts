@@ -11,7 +11,23 @@ export type RecoveryState = 'waiting' | 'running' | End;
 
 export type RecoveryKey = { shard: number; id: number };
 
-export type NewRecovery = RecoveryKey & { storeId: number; webhookId: number; epoch: number; since: Date; now: Date };
+/**
+ * The events to recover: since a date, before `until`, of the kind `event` and the resource `resourceId`; with `onlyFailed` those with a
+ * failed delivery, and with `responseCode` and `responseBody` those with one whose last response had this status and text. Texts may
+ * contain `*` for any text, except `event`. Null: not limited.
+ */
+export type RecoveredPart = {
+  since: Date;
+  until: Date | null;
+  event: string | null;
+  onlyFailed: boolean;
+  resourceId: string | null;
+  responseCode: number | null;
+  responseBody: string | null;
+};
+
+export type NewRecovery = RecoveryKey &
+  RecoveredPart & { storeId: number; webhookId: number; epoch: number; now: Date };
 
 /**
  * Inserts a recovery; to be called in the transaction that has locked the row of the webhook and read that it is enabled.
@@ -19,11 +35,14 @@ export type NewRecovery = RecoveryKey & { storeId: number; webhookId: number; ep
  * the ids of the transactions that are open now are stored, and the recovery waits until they end (`haveTransactionsEnded`).
  */
 export async function insertRecovery(tx: Queryable, recovery: NewRecovery): Promise<void> {
-  const { shard, id, storeId, webhookId, epoch, since, now } = recovery;
+  const { shard, id, storeId, webhookId, epoch, since, until, event, now } = recovery;
+  const { onlyFailed, resourceId, responseCode, responseBody } = recovery;
   const older = await openTransactions(tx);
   await tx`
-    insert into recovery (shard, id, store_id, webhook_id, epoch, since, state, older_transactions, date_created, date_modified)
-    values (${shard}, ${id}, ${storeId}, ${webhookId}, ${epoch}, ${since}, 'waiting', ${older}::text[], ${now}, ${now})`;
+    insert into recovery (shard, id, store_id, webhook_id, epoch, since, until, event, only_failed, resource_id, response_code, response_body, state,
+      older_transactions, date_created, date_modified)
+    values (${shard}, ${id}, ${storeId}, ${webhookId}, ${epoch}, ${since}, ${until}, ${event}, ${onlyFailed}, ${resourceId}, ${responseCode},
+      ${responseBody}, 'waiting', ${older}::text[], ${now}, ${now})`;
 }
 
 /** Stops unfinished recoveries of older epochs, because a unique index allows one unfinished recovery per webhook. */
@@ -56,32 +75,33 @@ export async function endRecovery(sql: Queryable, { shard, id }: RecoveryKey, st
 }
 
 /** An unfinished recovery with the state of its webhook. */
-export type OpenRecovery = RecoveryKey & {
-  storeId: number;
-  webhookId: number;
-  epoch: number;
-  since: Date;
-  state: 'waiting' | 'running';
-  olderTransactions: string[];
-  afterEventId: number;
-  untilEventId: number | null;
-  eventsSeen: number;
-  eventsRecovered: number;
-  /** Events that the webhook subscribes to, and the refeed event of its resource. */
-  events: string[];
-  /** Whether the webhook was disabled since or has no url. */
-  isWebhookInactive: boolean;
-};
+export type OpenRecovery = RecoveryKey &
+  Omit<RecoveredPart, 'event'> & {
+    storeId: number;
+    webhookId: number;
+    epoch: number;
+    state: 'waiting' | 'running';
+    olderTransactions: string[];
+    afterEventId: number;
+    untilEventId: number | null;
+    eventsSeen: number;
+    eventsRecovered: number;
+    /** Events that the webhook subscribes to, and the refeed event of its resource; one if the recovery is limited to it. */
+    events: string[];
+    /** Whether the webhook was disabled since or has no url. */
+    isWebhookInactive: boolean;
+  };
 
 /** SQL condition: the webhook is still enabled, in the same epoch, and has a url. */
 const isWebhookActive = (sql: Queryable) => sql`(w.epoch = r.epoch and w.is_active and w.url is not null)`;
 
 /**
  * Names of the events that a recovery may deliver: webhooks do not subscribe to refeeds, but may receive those of their
- * resource.
+ * resource. A recovery of one event ends without deliveries if the webhook does not subscribe to it any more.
  */
-const deliverableEvents = (sql: Queryable) =>
-  sql`array_remove(array_append(w.events, w.event_resource || '/' || ${REFEED}), null) as events`;
+const deliverableEvents = (sql: Queryable) => sql`
+  case when r.event is null then array_remove(array_append(w.events, w.event_resource || '/' || ${REFEED}), null)
+    else array(select r.event where r.event = any(w.events)) end as events`;
 
 /** Returns the next `limit` unfinished recoveries of these shards. */
 export async function openRecoveries(
@@ -91,7 +111,8 @@ export async function openRecoveries(
   limit: number,
 ): Promise<OpenRecovery[]> {
   return sql<OpenRecovery[]>`
-  select r.shard, r.id, r.store_id as "storeId", r.webhook_id as "webhookId", r.epoch, r.since, r.state,
+  select r.shard, r.id, r.store_id as "storeId", r.webhook_id as "webhookId", r.epoch, r.since, r.until, r.only_failed as "onlyFailed", r.resource_id as "resourceId",
+    r.response_code as "responseCode", r.response_body as "responseBody", r.state,
     r.older_transactions as "olderTransactions", r.after_event_id as "afterEventId", r.until_event_id as "untilEventId",
     r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", ${deliverableEvents(sql)}, not ${isWebhookActive(sql)} as "isWebhookInactive"
   from recovery r
@@ -117,14 +138,15 @@ export async function haveTransactionsEnded(sql: Queryable, names: readonly stri
  */
 export async function startRecovery(
   sql: Queryable,
-  { shard, id, storeId, since }: OpenRecovery,
+  { shard, id, storeId, since, until }: OpenRecovery,
   now: Date,
 ): Promise<number | undefined> {
   const after = firstIdOfDay(dayOf(since)) - 1;
+  const before = until === null ? sql`` : sql`and id < ${firstIdOfDay(dayOf(until) + 1)}`;
   const [row] = await sql<{ total: number }[]>`
     with found as (
       select count(*) as total, max(id) as newest from event
-      where shard = ${shard} and store_id = ${storeId} and id > ${after}
+      where shard = ${shard} and store_id = ${storeId} and id > ${after} ${before}
     )
     update recovery r set state = 'running', after_event_id = ${after}, until_event_id = coalesce(f.newest, ${after}),
       events_total = f.total, date_modified = ${now}

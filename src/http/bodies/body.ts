@@ -125,6 +125,12 @@ function jsonOf(name: string, text: string): unknown {
   }
 }
 
+/** Returns the name without `[]` or `[0]` at its end. `/\[[0-9]*\]$/` tried 16 MiB of `[` one by one, for 150 ms. */
+export function withoutIndex(name: string): string {
+  const at = name.endsWith(']') ? name.lastIndexOf('[') : -1;
+  return at !== -1 && /^\[[0-9]*\]$/.test(name.slice(at)) ? name.slice(0, at) : name;
+}
+
 /**
  * Returns a form as an object. `events`, `events[]` and `events[0]` make an array if the schema requires one; an empty
  * text makes an empty array.
@@ -137,7 +143,7 @@ function formToObject(form: URLSearchParams, { arrays, objects }: BodyShape): Re
     throw invalid({ code: 'invalid_request', message, field: 'access_token' });
   }
   for (const [rawName, value] of form) {
-    const name = rawName.replace(/\[[0-9]*\]$/, '');
+    const name = withoutIndex(rawName);
     const present = object[name];
     if (Array.isArray(present)) present.push(value);
     else if (arrays.has(name)) object[name] = value === '' ? [] : [value];

@@ -33,9 +33,10 @@ const MARKS_MAX = 150_000;
 
 /**
  * A body with more than `unlimited` names may have at most `different` distinct ones: JSON.parse takes 0.1 µs for a
- * name that it has seen before, and 1.3 µs for a new one of many.
+ * name that it has seen before, and 1.3 µs for a new one of many. From 1,536 on V8 gives each object a hash table: a
+ * body of 149,000 objects took 95 ms with 1,990 distinct names, and 67 ms with 1,490.
  */
-const NAMES = { unlimited: 20_000, different: 2_000 };
+const NAMES = { unlimited: 20_000, different: 1_500 };
 
 function countOf(text: string, mark: string): number {
   let count = 0;
@@ -43,10 +44,16 @@ function countOf(text: string, mark: string): number {
   return count;
 }
 
-function refuseTooMany(text: string): void {
-  for (const mark of [',', '{', '['])
-    if (countOf(text, mark) > MARKS_MAX)
+/** Returns the number of commas, objects and arrays; throws a 400 if one of them is too large. */
+function countMarks(text: string): number {
+  let marks = 0;
+  for (const mark of [',', '{', '[']) {
+    const count = countOf(text, mark);
+    if (count > MARKS_MAX)
       throw malformed(`The body has more than ${MARKS_MAX} occurrences of "${mark}": send it in parts`);
+    marks += count;
+  }
+  return marks;
 }
 
 /**
@@ -121,10 +128,14 @@ function endOfLiteral(text: string, from: number): number {
   return -1;
 }
 
-/** Counts the names in JSON text: the string literals that a colon follows. Throws a 400 if too many of them differ. */
-function countNames(text: string, seen?: Set<string>): number {
+/**
+ * Counts the names in JSON text: the string literals that a colon follows. Throws a 400 if too many of them differ.
+ * Counting ends after `literalsMax` string literals: for 16 MiB of quotes it took 230 ms.
+ */
+function countNames(text: string, literalsMax: number, seen?: Set<string>): number {
   let names = 0;
-  for (let from = text.indexOf('"'); from !== -1;) {
+  let literals = 0;
+  for (let from = text.indexOf('"'); from !== -1 && literals < literalsMax; literals += 1) {
     const end = endOfLiteral(text, from);
     if (end === -1) break;
     let next = end + 1;
@@ -138,7 +149,7 @@ function countNames(text: string, seen?: Set<string>): number {
     }
     from = text.indexOf('"', next);
   }
-  if (seen === undefined && names > NAMES.unlimited) countNames(text, new Set());
+  if (seen === undefined && names > NAMES.unlimited) countNames(text, literalsMax, new Set());
   return names;
 }
 
@@ -190,8 +201,8 @@ function locateError(text: string): string {
  */
 export function parseJson(bytes: Uint8Array, membersMax = Infinity): unknown {
   const text = decode(bytes);
-  refuseTooMany(text);
-  const names = countNames(text);
+  // A name and a value follow each of these marks at most, so text with more string literals is not JSON.
+  const names = countNames(text, 2 * countMarks(text) + 1);
   let value: unknown;
   try {
     value = JSON.parse(text);

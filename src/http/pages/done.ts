@@ -13,7 +13,9 @@ const SENTENCES = {
   sent: 'Sent once. See the result below.',
   rotated:
     'Done. Give the next key, if one is shown below, to the receiver: both keys are valid until the rotation ends.',
+  joined: 'You are a member of this store now.',
   begun: 'Started.',
+  retried: 'Retry requested.',
   unchanged: 'No changes.',
   deleted: 'Deleted.',
 } as const;

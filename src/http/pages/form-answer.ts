@@ -10,7 +10,7 @@ import { targetPath, documentAddress, type Target } from '../target.ts';
 import type { Caller, Visitor } from '../caller.ts';
 import { DONE, type Done } from './done.ts';
 import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
-import type { OperationResult } from '../operation.ts';
+import type { CreatedResult, OperationResult } from '../operation.ts';
 import { sendDocument, viewOf } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
 import type { Run } from '../resource.ts';
@@ -88,7 +88,24 @@ const FORM_MESSAGES: Readonly<Record<string, Fault>> = {
   },
 };
 
-function renderAgain(
+/**
+ * Renders the created document with its secret, which a redirect would lose. A reload sends the form again, and the idempotency key
+ * of the form makes the response the same.
+ */
+async function renderSecret(
+  services: Services,
+  { request, reply, caller }: PostedForm,
+  { document, location }: CreatedResult,
+) {
+  const { naming, designedPages, clock } = services;
+  const view = viewOf(services, caller.visitor, document);
+  const page = await designedPages.get(document.name)?.({ document, naming, view, now: clock.now() });
+  const outgoing = { status: 201, document, naming, isSecret: true, view };
+  reply.header('Location', location);
+  return sendDocument(reply, request, caller.representation, page === undefined ? outgoing : { ...outgoing, page });
+}
+
+async function renderAgain(
   services: Services,
   form: PostedForm,
   { document, post, problem }: { document: Document; post: FormPost; problem: Problem },
@@ -98,9 +115,11 @@ function renderAgain(
   const { values, version } = post;
   const faults = problem.faults.map((fault) => FORM_MESSAGES[fault.code] ?? fault);
   const view = viewOf(services, caller.visitor, document, { refused: { action, values, version, faults } });
-  const { naming } = services;
+  const { naming, designedPages, clock } = services;
   const { status } = problem;
-  return sendDocument(reply, request, caller.representation, { status, document, naming, isSecret: false, view });
+  const page = await designedPages.get(document.name)?.({ document, naming, view, now: clock.now() });
+  const outgoing = { status, document, naming, isSecret: false, view };
+  return sendDocument(reply, request, caller.representation, page === undefined ? outgoing : { ...outgoing, page });
 }
 
 export async function answerForm(services: Services, form: PostedForm) {
@@ -118,7 +137,10 @@ export async function answerForm(services: Services, form: PostedForm) {
   }
   const ifMatch = post.version === '' ? undefined : `"${post.version}-"`;
   try {
-    return redirectAfter(services, form, await run(request, caller, { body, ifMatch, key: post.key }));
+    const result = await run(request, caller, { body, ifMatch, key: post.key });
+    if (!('open' in result) && result.status === 201 && result.isSecret)
+      return await renderSecret(services, form, result);
+    return redirectAfter(services, form, result);
   } catch (thrown) {
     if (!(thrown instanceof Problem) || !isCorrectable(thrown) || document === undefined) throw thrown;
     return renderAgain(services, form, { document, post, problem: thrown });

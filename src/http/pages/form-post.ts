@@ -5,7 +5,7 @@
 import type { Action } from '#hypermedia/document.ts';
 import { formValue } from '#hypermedia/form-value.ts';
 import { Problem } from '#core/problem.ts';
-import { parseForm } from '../bodies/body.ts';
+import { parseForm, withoutIndex } from '../bodies/body.ts';
 import type { Visitor } from '../caller.ts';
 import { METHODS, type Method } from '../route.ts';
 
@@ -48,7 +48,7 @@ export function readFormPost(bytes: Uint8Array, path: string, visitor: Visitor):
   }
   const values: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (const [rawName, value] of form) {
-    const name = rawName.replace(/\[[0-9]*\]$/, '');
+    const name = withoutIndex(rawName);
     if (!(Object.values(FORM_FIELDS) as string[]).includes(name)) (values[name] ??= []).push(withPlainEnds(value));
   }
   const [version, key] = [form.get(FORM_FIELDS.version) ?? '', form.get(FORM_FIELDS.key) ?? undefined];

@@ -3,13 +3,16 @@
  * browser sends empty fields, which a filter reads as "not set", and times without a zone, which a filter reads as UTC.
  */
 import { formatDate } from '#hypermedia/date.ts';
-import { SEARCH } from '#hypermedia/html/search.ts';
+import { SEARCH, withWildcards } from '#hypermedia/html/search.ts';
 
 /** The format of `datetime-local`. */
 const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?$/;
 
-function inZone(value: string, timeZone: string): string {
-  if (!LOCAL.test(value)) return value;
+/** Fields of dates; a text that looks like a date stays as it is. */
+const DATED = /:(?:greaterthan|lessthan)$/;
+
+function inZone(name: string, value: string, timeZone: string): string {
+  if (!DATED.test(name) || !LOCAL.test(value)) return value;
   try {
     const { epochMilliseconds } = Temporal.PlainDateTime.from(value).toZonedDateTime(timeZone);
     return formatDate(new Date(epochMilliseconds), timeZone);
@@ -24,5 +27,7 @@ export function searchedQuery(query: URLSearchParams): URLSearchParams | undefin
   const timeZone = query.get(SEARCH);
   if (timeZone === null) return undefined;
   const parameters = [...query].filter(([name, value]) => name !== SEARCH && value.trim() !== '');
-  return new URLSearchParams(parameters.map(([name, value]) => [name, inZone(value.trim(), timeZone)]));
+  return new URLSearchParams(
+    parameters.map(([name, value]) => withWildcards(name, inZone(name, value.trim(), timeZone))),
+  );
 }

@@ -53,13 +53,11 @@ export function pager(document: Document, collection: Collection, naming: Naming
 function empty(document: Document, { items: { rel } }: Collection, naming: Naming, canCreate: boolean): Markup {
   const itemsName = inSentence(rel);
   const { path, filters } = parseAddress(document, naming);
-  // An empty collection has no search.
   if (filters.length > 0) {
-    return html`${searchPart(document, naming)}
-      <div class="empty">
-        <p>No ${itemsName} match these filters.</p>
-        <p><a href="${path}">Show all</a></p>
-      </div>`;
+    return html`<div class="empty">
+      <p>No ${itemsName} match these filters.</p>
+      <p><a href="${path}">Show all</a></p>
+    </div>`;
   }
   return html`<div class="empty">
     <p>There are no ${itemsName} yet.</p>
@@ -72,10 +70,18 @@ export function collectionPage(
   document: Document,
   collection: Collection,
   naming: Naming,
-  { label, canCreate }: { label: string; canCreate: boolean },
+  { label, canCreate, liveAddress }: { label: string; canCreate: boolean; liveAddress: string | undefined },
 ): Markup {
-  if (collection.total === 0) return empty(document, collection, naming, canCreate);
+  const live = (content: Markup): Markup =>
+    liveAddress === undefined ? content : html`<div data-live="${liveAddress}">${content}</div>`;
+  if (collection.total === 0) {
+    const { filters } = parseAddress(document, naming);
+    // An empty collection without filters has no search.
+    return html`${filters.length > 0 && searchPart(document, naming)}
+    ${live(empty(document, collection, naming, canCreate))}`;
+  }
   const { items } = collection;
-  return html`${searchPart(document, naming)} ${items.documents.length > 0 && documentTable(items, naming, label, 1)}
+  const list = html`${items.documents.length > 0 && documentTable(items, naming, label, 1)}
   ${pager(document, collection, naming)}`;
+  return html`${searchPart(document, naming)} ${live(list)}`;
 }

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Action, Document, Field, Kind, Property, Value } from '../document.ts';
-import { html } from '../markup.ts';
+import { html, render } from '../markup.ts';
+import { scriptElements } from '../scripts.ts';
 import type { View } from '../view.ts';
 import { renderHtml } from './page.ts';
 
@@ -102,16 +103,22 @@ const ATTRIBUTES = new Set(
   (
     'lang charset name content class href rel role id type value action method autocomplete open required rows spellcheck ' +
     'selected checked min max step minlength inputmode for scope colspan tabindex datetime aria-label aria-describedby ' +
-    'aria-invalid aria-hidden'
+    'aria-invalid aria-hidden data-label'
   ).split(' '),
 );
 
 const TAG = /<\/?([a-z0-9]+)((?:\s+[a-z-]+(?:="[^"<]*")?)*)\s*\/?>/g;
 
+/** The page's own scripts; no other script is allowed. */
+const SCRIPTS = render(scriptElements((path) => path));
+
 /** Everything in the page that a browser would take for markup and that the renderer did not write. */
 function strange(page: string): string[] {
   const found: string[] = [];
-  const body = page.replace(/^<!doctype html>/, '').replace(/<style>[^<]*<\/style>/, '');
+  const body = page
+    .replace(/^<!doctype html>/, '')
+    .replace(/<style>[^<]*<\/style>/, '')
+    .replace(SCRIPTS, '');
   const rest = body.replaceAll(TAG, (_tag, name: string, attributes: string) => {
     if (!NAMES.has(name)) found.push(name);
     for (const [, attribute = ''] of attributes.matchAll(/([a-z-]+)(?:="[^"]*")?/g)) {

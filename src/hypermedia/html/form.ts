@@ -8,7 +8,13 @@ import { formField, sentence, type FieldInput } from './field.ts';
 import { hrefOf } from './links.ts';
 import { inSentence } from './words.ts';
 
-type Context = { document: Document; naming: Naming; view: View };
+export type Context = { document: Document; naming: Naming; view: View };
+type FormFrame = {
+  naming: Naming;
+  session: NonNullable<View['session']>;
+  version: Document['version'];
+  values?: Readonly<Record<string, string>>;
+};
 
 /** PUT is not shown: a PATCH form has all fields, too. */
 const isShown = ({ method }: Action): boolean => method !== 'PUT';
@@ -34,10 +40,10 @@ type FormState = { refused: Refused | undefined; suggested: Readonly<Record<stri
 
 /**
  * Returns the values of a field: the input if the form was rejected; else the current value (of secrets only a
- * generated one); else the suggested value.
+ * generated one); else the suggested value. A rejected button has sent only some of the fields.
  */
 function valuesOf(field: Field, isNew: boolean, { refused, suggested }: FormState): readonly string[] {
-  if (refused !== undefined)
+  if (refused !== undefined && (field.isMultiple || Object.hasOwn(refused.values, field.name)))
     return listOf(Object.hasOwn(refused.values, field.name) ? refused.values[field.name] : undefined);
   if (field.kind === 'secret' && !(isNew && field.isGenerated === true)) return [];
   if (isNew && field.value === undefined && Object.hasOwn(suggested, field.name)) return listOf(suggested[field.name]);
@@ -67,30 +73,94 @@ function fields(action: Action, index: number, state: FormState): Markup {
   }`;
 }
 
+/**
+ * Renders the form of an action around its content. `version` is that of the document which the action changes, `values` are
+ * fields that the reader does not fill in.
+ */
+export function formAround(
+  action: Action,
+  { naming, session, version, values = {} }: FormFrame,
+  content: Markup,
+): Markup {
+  const { method, href } = action;
+  return html`<form method="post" action="${hrefOf(href, naming) ?? ''}" autocomplete="off">
+    ${hidden('nonce', session.nonceOf(action))}
+    ${method === 'POST' ? hidden('_key', session.onceKey) : hidden('_method', method)}
+    ${action.name !== 'create' && version !== undefined && hidden('_version', version)}
+    ${Object.entries(values).map(([name, value]) => hidden(name, value))} ${content}
+  </form>`;
+}
+
 function form(
   action: Action,
   index: number,
   { document, naming, view }: Context,
-  { nonceOf, onceKey }: NonNullable<View['session']>,
+  session: NonNullable<View['session']>,
 ): Markup {
-  const { method, href, title, about } = action;
+  const { method, title, about } = action;
   const isDelete = method === 'DELETE';
   const refused = refusalOf(view, action);
   const version = refused?.version ?? document.version;
-  return html`<form method="post" action="${hrefOf(href, naming) ?? ''}" autocomplete="off">
-    ${hidden('nonce', nonceOf(action))} ${method === 'POST' ? hidden('_key', onceKey) : hidden('_method', method)}
-    ${action.name !== 'create' && version !== undefined && hidden('_version', version)}
-    ${isDelete && about !== undefined && html`<p>${sentence(about)}</p>`}
-    ${isDelete && html`<p>This cannot be undone.</p>`}
-    ${fields(action, index, { refused, suggested: view.advice?.suggested ?? {} })}
-    <div class="buttons">
-      <button type="submit" ${isDelete && html`class="danger"`}>${method === 'PATCH' ? 'Save' : title}</button>
-    </div>
-  </form>`;
+  return formAround(
+    action,
+    { naming, session, version },
+    html`${isDelete && about !== undefined && html`<p>${sentence(about)}</p>`}
+      ${isDelete && html`<p>This cannot be undone.</p>`}
+      ${fields(action, index, { refused, suggested: view.advice?.suggested ?? {} })}
+      <div class="buttons">
+        <button type="submit" ${isDelete && html`class="danger"`}>${method === 'PATCH' ? 'Save' : title}</button>
+      </div>`,
+  );
+}
+
+/**
+ * Renders the form of the action with this name, without a heading; undefined if the reader has no such action. `number` makes the
+ * ids of its fields unique on a page with forms of several documents.
+ */
+export function actionForm(context: Context, name: string, number = 0): Markup | undefined {
+  const { session } = context.view;
+  const actions = shownActions(context.document);
+  const index = actions.findIndex((action) => action.name === name);
+  const action = actions[index];
+  return session && action && form(action, index + number, context, session);
 }
 
 /** Returns whether the form is a button: nothing to fill in, and nothing is lost. */
 const isButton = ({ method, fields: { length } }: Action): boolean => method === 'POST' && length === 0;
+
+export type ShownForm = { action: Action; form: Markup; isRefused: boolean; isButton: boolean };
+
+/** Returns the forms of the document's actions, none without a session. */
+export function shownForms(context: Context): ShownForm[] {
+  const { document, view } = context;
+  const { session } = view;
+  if (session === undefined) return [];
+  return shownActions(document).map((action, index) => ({
+    action,
+    form: form(action, index, context, session),
+    isRefused: refusalOf(view, action) !== undefined,
+    isButton: isButton(action),
+  }));
+}
+
+/**
+ * Renders a form that sends these values of an action, and nothing to fill in; false without a session. The other properties stay:
+ * lists are sent as they are, because a list that is not sent is empty.
+ */
+export function fixedForm(
+  action: Action,
+  { values, button }: { values: Readonly<Record<string, string>>; button: Markup },
+  { document, naming, view: { session } }: Context,
+): Markup | false {
+  if (session === undefined) return false;
+  const lists = action.fields.filter(({ name, isMultiple }) => isMultiple && !Object.hasOwn(values, name));
+  return formAround(
+    action,
+    { naming, session, version: document.version, values },
+    html`${lists.flatMap(({ name, value }) => listOf(formValue(value)).map((item) => hidden(`${name}[]`, item)))}
+    ${button}`,
+  );
+}
 
 type RenderedForms = Record<'refused' | 'buttons' | 'others', Markup[]>;
 
@@ -99,15 +169,10 @@ type RenderedForms = Record<'refused' | 'buttons' | 'others', Markup[]>;
  * others. `isFirst`: the collection is empty, so the form that creates an item is open.
  */
 export function actionForms(context: Context, isFirst: boolean): RenderedForms {
-  const { document, view } = context;
-  const { session } = view;
   const forms: RenderedForms = { refused: [], buttons: [], others: [] };
-  if (session === undefined) return forms;
-  for (const [index, action] of shownActions(document).entries()) {
-    const isRefused = refusalOf(view, action) !== undefined;
+  for (const { action, form: markup, isRefused, isButton: hasNoFields } of shownForms(context)) {
     const isOpen = isRefused || (isFirst && action.method === 'POST');
-    const markup = form(action, index, context, session);
-    if (isButton(action)) forms.buttons.push(markup);
+    if (hasNoFields) forms.buttons.push(markup);
     else
       forms[isRefused ? 'refused' : 'others'].push(
         html`<details class="card" ${isOpen && html`open`}>

@@ -81,7 +81,8 @@ test('past the end the page links back', () => {
 test('the items are rows that link to their pages; numbers are aligned, states are badges', () => {
   const page = pageOf(collection(linksAt('', '?offset=0', '?offset=0'), 0, 2));
   assert.match(page, /<th scope="col">Name<\/th><th scope="col">State<\/th><th scope="col" class="number">ID<\/th>/);
-  const cells = '<td><span class="badge fine">OK</span></td><td class="number">1</td>';
+  const cells =
+    '<td data-label="State"><span class="badge fine">OK</span></td><td class="number" data-label="ID">1</td>';
   assert.ok(page.includes(`<tr><th scope="row"><a href="/things/1">Thing 1</a></th>${cells}</tr>`), page);
 });
 
@@ -115,7 +116,7 @@ test('a resource without its own page is unfolded below its row', () => {
     page,
     /<tr class="parted"><th scope="row">2<\/th><\/tr><tr><td colspan="1"><details class="fold"><summary>Details<span class="unseen">of 2<\/span></,
   );
-  assert.match(page, /<dt>Parts<\/dt><dd><pre>/);
+  assert.match(page, /<dt>Parts<\/dt><dd><pre class="copyable">/);
   assert.doesNotMatch(page, /<th scope="row"><a/);
 });
 

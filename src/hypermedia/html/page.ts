@@ -6,6 +6,7 @@ import type { Document, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { sentence } from './field.ts';
 import { harmless } from './harmless.ts';
+import { scriptElements } from '../scripts.ts';
 import { shell } from '../shell.ts';
 import type { View } from '../view.ts';
 import { chartsOf } from './chart/chart.ts';
@@ -85,7 +86,7 @@ const isHeading = (document: Document, property: Property): boolean =>
   isState(property) || (HEADINGS.has(property.name) && property.value === document.title);
 
 /** Renders the notice of automatic reloading, with a link that stops it. */
-function refreshNote({ refresh }: View): Markup | false {
+export function refreshNote({ refresh }: View): Markup | false {
   if (refresh === undefined) return false;
   const { seconds, isStopped, href } = refresh;
   return isStopped
@@ -95,8 +96,12 @@ function refreshNote({ refresh }: View): Markup | false {
       </p>`;
 }
 
-const adviceOf = ({ advice }: View): Markup | false =>
-  advice !== undefined && html`<div class="alert">${advice.paragraphs.map((text) => html`<p>${text}</p>`)}</div>`;
+/** Renders the important messages of a page. */
+export function adviceOf({ advice }: View): Markup | false {
+  return (
+    advice !== undefined && html`<div class="alert">${advice.paragraphs.map((text) => html`<p>${text}</p>`)}</div>`
+  );
+}
 
 type PageParts = {
   document: Document;
@@ -114,7 +119,8 @@ function content({ document, naming, view, collection, buttons }: PageParts): Ma
     const canCreate =
       view.session !== undefined && (document.actions?.some(({ method }) => method === 'POST') ?? false);
     return html`<div class="card">
-      ${heading(document, naming)} ${links} ${collectionPage(document, collection, naming, { label: title, canCreate })}
+      ${heading(document, naming)} ${links}
+      ${collectionPage(document, collection, naming, { label: title, canCreate, liveAddress: view.liveAddress })}
       ${buttons}
     </div>`;
   }
@@ -149,6 +155,7 @@ export function renderDesigned(page: { document: Document; naming: Naming; view:
     main: html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`} ${main}`,
     footer: footer(document, naming),
     wide: true,
+    scripts: scriptElements((path) => ownPath(path, naming)),
   });
 }
 
@@ -162,5 +169,6 @@ export function renderHtml(document: Document, naming: Naming, view: View = NO_V
     main: isProblem ? problem(document, errors, naming) : whole(document, naming, view),
     footer: footer(document, naming),
     wide: !isProblem,
+    scripts: scriptElements((path) => ownPath(path, naming)),
   });
 }

@@ -19,6 +19,8 @@ export const SEARCH = '_search';
 
 const VALUE_CHARACTERS = 60;
 
+const NONE: ReadonlySet<string> = new Set();
+
 type Parameter = readonly [name: string, value: string];
 type ParsedAddress = { path: string; parameters: readonly Parameter[]; filters: readonly Parameter[] };
 
@@ -35,7 +37,26 @@ const OPERATOR_TEXTS: Readonly<Record<string, readonly [date: string, other: str
   not: ['not', 'not'],
   greaterthan: ['after', 'above'],
   lessthan: ['before', 'below'],
+  contains: ['contains', 'contains'],
 };
+
+/** The end of the name of a field whose text a value must contain. Only forms have it: a program sends `name=*text*`. */
+const CONTAINS = ':contains';
+
+/** Returns the parameter that a program would send for a field of a form. */
+export function withWildcards(name: string, value: string): [name: string, value: string] {
+  if (!name.endsWith(CONTAINS)) return [name, value];
+  return [name.slice(0, -CONTAINS.length), `*${value.replaceAll(/[*\\]/g, String.raw`\$&`)}*`];
+}
+
+/** Returns what a form shows in a field for the parameters of an address; empty if no parameter is of this field. */
+function valueOf(field: string, parameters: readonly Parameter[]): string {
+  const [name] = withWildcards(field, '');
+  const value = parameters.find((parameter) => parameter[0] === name)?.[1] ?? '';
+  if (name === field) return value;
+  const contained = value.slice(1, -1).replaceAll(/\\([*\\])/g, '$1');
+  return withWildcards(field, contained)[1] === value ? contained : '';
+}
 
 function partsOf(name: string): readonly [property: string, operator: string] {
   const at = name.indexOf(':');
@@ -128,11 +149,17 @@ function control(id: string, field: Fields[number], current: string, timeZone: s
   return html`<input type="text" id="${id}" name="${name}" value="${current}" spellcheck="false" />`;
 }
 
-function form(address: ParsedAddress, { fields, timeZone }: Search): Markup {
-  const names = new Set(fields.map(({ name }) => name));
+function form(address: ParsedAddress, search: Search, shownElsewhere: ReadonlySet<string>): Markup {
+  const { timeZone } = search;
+  const currentValueOf = (name: string) => valueOf(name, address.parameters);
+  // A value that is not a contained text is shown as it is, because it would be lost otherwise.
+  const fields = search.fields.map((field) => {
+    const [name] = withWildcards(field.name, '');
+    return currentValueOf(field.name) === '' && currentValueOf(name) !== '' ? { ...field, name } : field;
+  });
+  const names = new Set(fields.map(({ name }) => withWildcards(name, '')[0]));
   const kept = address.parameters.filter(([name]) => name !== 'offset' && !names.has(name));
-  const currentValueOf = (name: string) => address.parameters.find((parameter) => parameter[0] === name)?.[1] ?? '';
-  const isSet = fields.some(({ name }) => currentValueOf(name) !== '');
+  const isSet = fields.some(({ name }) => currentValueOf(name) !== '' && !shownElsewhere.has(name));
   const hasDates = fields.some(({ kind }) => kind === 'date');
   return html`<details class="search" ${isSet && html`open`}>
     <summary>Search</summary>
@@ -149,7 +176,8 @@ function form(address: ParsedAddress, { fields, timeZone }: Search): Markup {
         })}
       </div>
       <p class="soft">
-        Empty fields are ignored; <code>*</code> matches any text.
+        Empty fields are ignored; <code>*</code> matches any
+        text${fields.some(({ name }) => name.endsWith(CONTAINS)) && ', but is an ordinary character in fields labelled “contains”'}.
         ${hasDates && `Times are in the time zone of the store (${timeZone}).`}
       </p>
       <div class="buttons"><button type="submit">Search</button></div>
@@ -160,12 +188,20 @@ function form(address: ParsedAddress, { fields, timeZone }: Search): Markup {
 /** Renders the search form of a search that was refused, filled with one that is narrower. */
 export function narrowerSearch(document: Document, naming: Naming): Markup | false {
   const { search } = document;
-  return search !== undefined && form(parseAddress(document, naming), search);
+  return search !== undefined && form(parseAddress(document, naming), search, NONE);
 }
 
-/** Renders search form and filters above the table of a collection. */
-export function searchPart(document: Document, naming: Naming): Markup {
+/**
+ * Renders search form and filters above the table of a collection. The form is open while one of its filters is set, except those
+ * that the page shows elsewhere.
+ */
+export function searchPart(
+  document: Document,
+  naming: Naming,
+  { shownElsewhere = NONE }: { shownElsewhere?: ReadonlySet<string> } = {},
+): Markup {
   const address = parseAddress(document, naming);
   const { search } = document;
-  return html`${search !== undefined && form(address, search)} ${activeFilters(address, search?.fields ?? [])}`;
+  const folded = search !== undefined && form(address, search, shownElsewhere);
+  return html`${folded} ${activeFilters(address, search?.fields ?? [])}`;
 }

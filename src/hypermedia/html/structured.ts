@@ -12,7 +12,7 @@ const OPEN_LINES = 16;
 const none = html`<span class="soft">None</span>`;
 
 // The line break after <pre> is not part of its text; without it, a leading line break in the text would be lost.
-const block = (text: string): Markup => html`<pre>${'\n'}${text}</pre>`;
+const block = (text: string): Markup => html`<pre class="copyable">${'\n'}${text}</pre>`;
 
 /** Renders code in full, where the reader has unfolded it. */
 export function shownCode(code: string): Markup {

@@ -1,4 +1,4 @@
-/** Renders documents as a table, which scrolls by itself if it is too wide. */
+/** Renders documents as a table. On a phone each row is a card, with the heading of its column before each value. */
 import type { Document, Kind, Naming, Property } from '../document.ts';
 import { isBlank } from '#core/text.ts';
 import { html, type Markup } from '../markup.ts';
@@ -54,7 +54,10 @@ function headLabel(documents: readonly Document[], head: Column | undefined): st
 function cell(document: Document, column: Column): Markup {
   const property = propertyOf(document, column.name);
   const value = property === undefined ? null : cellValue(property);
-  return isNumeric(column) ? html`<td class="number">${value}</td>` : html`<td>${value}</td>`;
+  const label = harmless(labelOf(column.name));
+  return isNumeric(column)
+    ? html`<td class="number" data-label="${label}">${value}</td>`
+    : html`<td data-label="${label}">${value}</td>`;
 }
 
 /** Properties that the row does not show, and that no page of their own shows. */
@@ -101,7 +104,7 @@ export function table(
         </td>
       </tr>`;
   };
-  return html`<section class="table" tabindex="0" aria-label="${harmless(label)}">
+  return html`<section class="table cards" tabindex="0" aria-label="${harmless(label)}">
     <table>
       <thead>
         <tr>

@@ -42,7 +42,7 @@ test('each entry shows, in order: outcome and time in one line, the sentence, an
   const [, first = '', second = ''] = timelineOf(order).split('<li>');
   assert.match(words(first), /^ Refused [^:]*10:00:07 UTC 12 ms Step 1 It was .* Answer /);
   assert.match(words(second), /Step 2 /);
-  assert.ok(first.includes('<pre>\n&lt;b&gt;line 1&lt;/b&gt;\n\n</pre>'), 'to be copied as it is');
+  assert.ok(first.includes('<pre class="copyable">\n&lt;b&gt;line 1&lt;/b&gt;\n\n</pre>'), 'to be copied as it is');
 });
 
 test('values common to all entries, unset values and links shown elsewhere are not repeated', () => {

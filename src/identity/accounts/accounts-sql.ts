@@ -4,11 +4,11 @@ import type { Queryable } from '#db/pool.ts';
 /** Inserts a user and returns its id; undefined if the e-mail address is taken (compared without case). */
 export async function insertUser(
   sql: Queryable,
-  user: { email: string; passwordHash: string; now: Date },
+  user: { email: string; passwordHash: string; isEmailVerified: boolean; now: Date },
 ): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
-    insert into users (id, email, password_hash, date_created)
-    values (nextval('id_n'), ${user.email}, ${user.passwordHash}, ${user.now})
+    insert into users (id, email, password_hash, is_email_verified, date_created)
+    values (nextval('id_n'), ${user.email}, ${user.passwordHash}, ${user.isEmailVerified}, ${user.now})
     on conflict (lower(email)) do nothing
     returning id
   `;
@@ -66,6 +66,11 @@ export async function lockUser(sql: Queryable, id: number): Promise<Omit<Credent
 
 export async function updatePassword(sql: Queryable, userId: number, passwordHash: string): Promise<void> {
   await sql`update users set password_hash = ${passwordHash} where id = ${userId}`;
+}
+
+/** Records that the user reads mail to the own address. */
+export async function verifyEmail(sql: Queryable, userId: number): Promise<void> {
+  await sql`update users set is_email_verified = true where id = ${userId} and not is_email_verified`;
 }
 
 /** Disables a user from `since`, or enables the user if `since` is null. Returns false if nothing changed. */

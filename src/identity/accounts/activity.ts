@@ -42,7 +42,7 @@ export function activitySection(activity: Activity, root: string): Markup {
     <h2 id="activity">Latest activity</h2>
     <p>If something here was not you, <a href="${root}/account/password">change your password</a>.</p>
     ${activity.tries.map(tried)}
-    <div class="table" role="region" tabindex="0" aria-labelledby="activity">
+    <section class="table" tabindex="0" aria-labelledby="activity">
       <table>
         <thead>
           <tr>
@@ -56,7 +56,7 @@ export function activitySection(activity: Activity, root: string): Markup {
           ${activity.entries.map(row)}
         </tbody>
       </table>
-    </div>
+    </section>
     ${(activity.older !== undefined || !activity.isLatest) && paging(activity, root)}
   </div>`;
 }

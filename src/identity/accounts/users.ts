@@ -38,7 +38,8 @@ export async function passwordFault(chosen: EmailAndPassword): Promise<Fault | u
   return formFault(chosen) ?? guessableFault(chosen);
 }
 
-export type NewUser = { email: string; passwordHash: string };
+/** `isEmailVerified`: the operator has given the address, or the user has received mail at it; true by default. */
+export type NewUser = { email: string; passwordHash: string; isEmailVerified?: boolean };
 
 /**
  * Validates a user and hashes the password; the caller has already checked that a chosen password is hard to guess. It is
@@ -60,7 +61,7 @@ export async function addUser(
   user: NewUser,
   by: Pick<AuditEntry, 'origin' | 'client' | 'now'>,
 ): Promise<{ id: number }> {
-  const id = await insertUser(sql, { ...user, now: by.now });
+  const id = await insertUser(sql, { isEmailVerified: true, ...user, now: by.now });
   if (id === undefined)
     throw new Problem(409, { code: 'email_taken', message: 'Another user has this e-mail address', field: 'email' });
   await recordAuditEntry(sql, { ...by, action: 'user_created', userId: id });

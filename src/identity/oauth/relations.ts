@@ -7,7 +7,7 @@ import type { Principal } from '#core/principal.ts';
 import { clientDocument } from './clients/api/document.ts';
 import type { Client } from './clients/clients-sql.ts';
 import { grantDocument } from './connected/api/document.ts';
-import type { ConnectedRow } from './connected/connected-sql.ts';
+import type { ConnectedApp } from './connected/connected-sql.ts';
 import { protocolEndpoints } from './endpoints.ts';
 
 const client: Client = {
@@ -29,7 +29,7 @@ const client: Client = {
   logoDate: null,
 };
 
-const grant: ConnectedRow = {
+const grant: ConnectedApp = {
   grantId: 7,
   clientId: client.clientId,
   name: client.name,
@@ -42,6 +42,7 @@ const grant: ConnectedRow = {
   isMember: true,
   since: new Date('2026-03-04T12:00:00Z'),
   lastUsed: new Date('2026-11-20T16:05:03Z'),
+  webhooks: { total: 3, active: 2, stopping: 2 },
 };
 
 /** The app of the grant. */
@@ -110,7 +111,7 @@ export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): C
         rel: 'grant',
         title: 'A connected app',
         about:
-          "The access that a user has granted to an app, with its scope. Deleting it revokes all of the grant's tokens.",
+          "The access that a user has granted to an app, with its scope. `webhooks_total` and `webhooks_active` count the webhooks that the app created for the user in the store, or in all stores. Deleting it revokes all of the grant's tokens, and disables the webhooks to whose stores the user has given the app no other access.",
         paths: ['/grants/:grant_id'],
         example: grantExample,
       },

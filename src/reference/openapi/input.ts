@@ -69,6 +69,7 @@ const MODIFIER_SCHEMAS: Readonly<Record<string, Json>> = {
   limit: { type: 'integer', minimum: 1, maximum: 300, default: 20 },
   order: { type: 'string', minLength: 1 },
   fields: { type: 'string', minLength: 1 },
+  period: { type: 'string', enum: ['24h', '7d', '30d'], default: '24h' },
   zoom: { type: 'string', minLength: 1 },
 };
 

@@ -2,6 +2,7 @@
 import { rootOf } from '#http/root.ts';
 import { type Naming, isRegistered, nameOf } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
+import { scriptElements } from '#hypermedia/scripts.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { View } from '#hypermedia/view.ts';
 
@@ -21,6 +22,7 @@ export function frame(page: { title: string; main: Markup; at: CurrentPage; nami
     title,
     nav: view.nav,
     wide: true,
+    scripts: scriptElements((path) => pathOf(path, naming)),
     main: html`<nav aria-label="Documentation">
         ${entry(pathOf('/docs', naming), 'Getting started', at === 'docs')}
         ${entry(pathOf('/rels', naming), 'All relations', at === 'rels')}
@@ -45,7 +47,7 @@ type Cell = Markup | string;
 
 /** Renders a table that scrolls by itself on a phone. `label` must be unique in the page. */
 const tableOf = (label: string, heads: readonly string[], rows: readonly Markup[]): Markup =>
-  html`<div class="table" role="region" tabindex="0" aria-label="${label}">
+  html`<section class="table" tabindex="0" aria-label="${label}">
     <table>
       <thead>
         <tr>
@@ -61,7 +63,7 @@ const tableOf = (label: string, heads: readonly string[], rows: readonly Markup[
         )}
       </tbody>
     </table>
-  </div>`;
+  </section>`;
 
 const cellOf = (cell: Cell): Markup => html`<td>${cell}</td>`;
 

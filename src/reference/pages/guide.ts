@@ -28,7 +28,7 @@ const begin = ({ naming, authUrl, versionHeader, scopes }: Setting): Markup =>
       </li>
       <li>Request the home of the API, and follow its links:</li>
     </ol>
-    <pre>
+    <pre class="copyable">
 curl ${homeOf(naming.baseUrl)} \\
   -H '${versionHeader}: 1' \\
   -H 'Authorization: Bearer hal_at_…'</pre>

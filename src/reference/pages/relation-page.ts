@@ -68,7 +68,7 @@ const endpointCard = ({ method, address, summary, access, specification, takes, 
     <p class="soft">Access: ${access}. Standard: ${specification}.</p>
     ${takes !== undefined && fieldTable(`${method} ${address}: fields`, fieldsOf(takes.schema))}
     ${namedTable('Responses', ['Status', 'Meaning'], Object.entries(answers))}
-    ${example !== undefined && html`<pre>${JSON.stringify(example, null, 2)}</pre>`}
+    ${example !== undefined && html`<pre class="copyable">${JSON.stringify(example, null, 2)}</pre>`}
   </section>`;
 
 /** Returns the description of a property from the fields of the methods. */
@@ -108,7 +108,7 @@ const exampleCard = (example: Document, naming: Naming): Markup =>
       ({ mediaType, text }, at) =>
         html`<details ${at === 0 && 'open'}>
           <summary><code>${mediaType}</code></summary>
-          <pre>${text}</pre>
+          <pre class="copyable">${text}</pre>
         </details>`,
     )}
   </section>`;

@@ -69,9 +69,14 @@ export async function hasOtherOwner(sql: Queryable, { shard, storeId, userId }: 
   return rows.some((row) => row.userId !== userId);
 }
 
-/** Returns the id of the user with this e-mail address. */
-export async function findUserId(sql: Queryable, email: string): Promise<number | undefined> {
-  const [row] = await sql<{ id: number }[]>`select id from users where lower(email) = lower(${email})`;
+/** Returns the id of the user with this e-mail address; with `isVerified` only if the user reads mail to it. */
+export async function findUserId(
+  sql: Queryable,
+  email: string,
+  { isVerified }: { isVerified: boolean },
+): Promise<number | undefined> {
+  const [row] = await sql<{ id: number }[]>`
+    select id from users where lower(email) = lower(${email}) and (is_email_verified or not ${isVerified})`;
   return row?.id;
 }
 
@@ -100,8 +105,13 @@ export async function insertMember(sql: Queryable, member: Key & { role: Role; n
   return rows.length === 1;
 }
 
+/** Changes the role of a member. The invitations of an owner end with the role, and do not return with it. */
 export async function updateRole(sql: Queryable, member: Key & { role: Role }): Promise<void> {
   await sql`
     update membership set role = ${member.role}
     where shard = ${member.shard} and store_id = ${member.storeId} and user_id = ${member.userId}`;
+  if (member.role !== 'owner')
+    await sql`
+      delete from invitation
+      where shard = ${member.shard} and store_id = ${member.storeId} and created_by = ${member.userId}`;
 }

@@ -19,7 +19,7 @@ type Deps = { sql: Sql; throttle: AddressThrottle };
 type MemberInput = { user?: number; email?: string };
 
 const EMAIL_OR_USER = 'Send either email or user, not both';
-const UNKNOWN_EMAIL = 'No account has this e-mail address: ask the operator of this service to create one';
+const UNKNOWN_EMAIL = 'No account has this e-mail address, or it is not verified: invite the person instead';
 
 /** Owners must not add users by id: members see each other's addresses, so all addresses could be listed. */
 const EMAIL_REQUIRED = {
@@ -50,13 +50,14 @@ async function findThrottled(
   email: string,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
 ): Promise<number | undefined> {
-  if (!isInPerson(principal)) return findUserId(sql, email);
+  if (!isInPerson(principal)) return findUserId(sql, email, { isVerified: false });
   const throttled = await throttle.take(
     [{ limit: 'unknown members by person', subject: String(principal.userId) }],
     now,
   );
   if (!throttled.allowed) throw tooMany(throttled.retryAfterSeconds);
-  const userId = await findUserId(sql, email);
+  // An account may have been made by an invitation under the address of another person.
+  const userId = await findUserId(sql, email, { isVerified: true });
   if (userId !== undefined) await throttled.giveBack();
   return userId;
 }

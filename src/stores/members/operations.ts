@@ -7,9 +7,10 @@ import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import type { Document, Link } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { storeOfAddress } from '#core/principal.ts';
+import { managesStore, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from '../access.ts';
 import { addressOfStore } from '../document.ts';
 import { recordMember, type By } from '../audit.ts';
@@ -37,6 +38,8 @@ type Deps = {
   throttle: AddressThrottle;
   baseUrl: string;
   membersPerStore: number;
+  /** Returns the pending invitations, for pages. */
+  pendingInvitations: (store: { storeId: number; now: Date }) => Promise<Document>;
 };
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
@@ -142,10 +145,12 @@ export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'rea
           countMembers(sql, key, request.listing),
         ]);
         const items = rows.map((row) => memberDocument(row, { ...request, baseUrl }));
-        const links = [
-          { rel: 'store', href: addressOfStore(key.storeId, baseUrl), title: 'The store', crumb: 'Store' },
-        ];
-        return { path: addressOfMembers(key.storeId, baseUrl), items, total, links };
+        const store = addressOfStore(key.storeId, baseUrl);
+        const links: Link[] = [{ rel: 'store', href: store, title: 'The store', crumb: 'Store' }];
+        const listed = { path: addressOfMembers(key.storeId, baseUrl), items, total };
+        if (!managesStore(request.principal, key.storeId)) return { ...listed, links };
+        links.push({ rel: 'invitations', href: `${store}/invitations`, title: 'The invitations to this store' });
+        return { ...listed, links, summary: () => deps.pendingInvitations({ ...key, now: request.now }) };
       },
     }),
     add: createAdd(deps),
@@ -171,7 +176,8 @@ export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'rea
           await recordMember(tx, memberKeyOf(request), { before: current.role, after: role }, byOf(deps, request));
           return { ...current, role };
         });
-        return { status: 200, document: memberDocument(member, { ...request, baseUrl }) };
+        const next = addressOfMembers(member.storeId, baseUrl);
+        return { status: 200, document: memberDocument(member, { ...request, baseUrl }), next };
       },
     }),
     remove: createRemove(deps),

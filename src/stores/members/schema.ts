@@ -6,7 +6,7 @@ import type { Role } from '../stores-sql.ts';
 
 const ROLES = ['owner', 'member'] as const satisfies readonly Role[];
 
-const role = Type.Unsafe<Role>({
+export const role = Type.Unsafe<Role>({
   enum: ROLES,
   description: 'Owners see the keys of webhooks and manage members; members can do everything else.',
 });

@@ -1,11 +1,11 @@
 /** The advice on the page of a failing or disabled webhook: the cause, since when, and the next steps. */
-import type { Sql } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
 import type { Advice } from '#hypermedia/view.ts';
 import { shardOf } from '#core/ids.ts';
-import { lackReason, stateOf } from '../document.ts';
+import type { WebhookDeps } from '../access.ts';
+import { addressOfWebhook, lackReason, stateOf } from '../document.ts';
 import { reasonOf } from '../history/reason.ts';
 import { findFailureState, type HealthRow, type FailureState } from './health-sql.ts';
 
@@ -18,14 +18,21 @@ const HOUR_MS = 3_600_000;
 
 const shownAt = (at: Date, timeZone: string): Markup | undefined => shownDateOf(formatDate(at, timeZone));
 
-const ENABLE = html`<strong>Change this webhook</strong>: choose Yes for <em>Active</em>`;
-const RECOVER = html`<strong>Recover what was missed</strong>`;
+/** Links to the forms on the page of the webhook, whose ids are the names of their actions. */
+const linksOf = (address: string) => ({
+  change: html`<a href="${address}#change">change this webhook</a>`,
+  test: html`<a href="${address}#test">send a sample event</a>`,
+  enable: html`<a href="${address}#enable">enable this webhook</a>`,
+  recover: html`<a href="${address}#recover">recover what was missed</a>`,
+});
 
-const AFTER_REPAIR = html`After the repair: <strong>Send a sample event</strong> to check that it works. Then ${ENABLE}.
-  Finally ${RECOVER}: missed events are not sent automatically.`;
+const afterRepair = ({ test, enable, recover }: ReturnType<typeof linksOf>): Markup =>
+  html`After the repair, ${test} to check that it works. Then ${enable}. Finally ${recover}: missed events are not sent
+  automatically.`;
 
-const ACCESS_ENDED = html`Halcyon disabled this webhook because the app that created it no longer has access to the
-store. To enable it, connect the app again. Then ${ENABLE}, and finally ${RECOVER}.`;
+const accessEnded = ({ enable, recover }: ReturnType<typeof linksOf>): Markup =>
+  html`Halcyon disabled this webhook because the app that created it no longer has access to the store. To enable it,
+  connect the app again. Then ${enable}, and finally ${recover}.`;
 
 function failures(
   { consecutiveFailures, firstFailureAt, outcome, responseCode }: FailureState,
@@ -47,16 +54,21 @@ function sinceOf({ firstFailureAt, dateCreated }: FailureState, timeZone: string
   return { since: formatDate(since, timeZone) };
 }
 
-function paragraphsOf(webhook: AdvisedWebhook, trouble: FailureState, now: Date): Markup[] {
+function paragraphsOf(
+  webhook: AdvisedWebhook,
+  trouble: FailureState,
+  { now, address }: { now: Date; address: string },
+): Markup[] {
   const { timeZone, pausedUntil } = webhook;
+  const links = linksOf(address);
   const lack = lackReason(webhook);
-  if (lack !== null) return [html`${lack} <strong>Change this webhook</strong> below.`];
+  if (lack !== null) return [html`${lack} To add it, ${links.change}.`];
   switch (stateOf(webhook, now)) {
     case 'inactive':
-      if (webhook.inactiveReason === 'access_ended') return [ACCESS_ENDED];
+      if (webhook.inactiveReason === 'access_ended') return [accessEnded(links)];
       return trouble.wasAutoDisabled
-        ? [html`Halcyon disabled this webhook. ${failures(trouble, timeZone)}`, AFTER_REPAIR]
-        : [html`This webhook is disabled: nothing is sent. To enable it, ${ENABLE}.`];
+        ? [html`Halcyon disabled this webhook. ${failures(trouble, timeZone)}`, afterRepair(links)]
+        : [html`This webhook is disabled: nothing is sent until you ${links.enable}.`];
     case 'paused':
       return pausedUntil === null
         ? []
@@ -66,19 +78,26 @@ function paragraphsOf(webhook: AdvisedWebhook, trouble: FailureState, now: Date)
     case 'failing':
       return [
         html`${failures(trouble, timeZone)}`,
-        html`Retries continue automatically. See <em>Deliveries</em> for each request and response.`,
+        html`Retries continue automatically. See <a href="${address}/statuses">deliveries</a> for each request and
+          response.`,
       ];
     case 'ok':
       return trouble.wasAutoDisabled
-        ? [html`This webhook is enabled again. Events that it missed are not sent automatically: ${RECOVER}.`]
+        ? [html`This webhook is enabled again. Events that it missed are not sent automatically: ${links.recover}.`]
         : [];
   }
 }
 
 /** Returns the advice for a webhook; undefined if none is needed. */
-export async function adviceOfWebhook(sql: Sql, webhook: AdvisedWebhook, now: Date): Promise<Advice | undefined> {
+export async function adviceOfWebhook(
+  { sql, baseUrl }: Pick<WebhookDeps, 'sql' | 'baseUrl'>,
+  webhook: AdvisedWebhook,
+  now: Date,
+): Promise<Advice | undefined> {
   const trouble = await findFailureState(sql, shardOf(webhook.id), webhook.id);
   if (trouble === undefined) return undefined;
-  const paragraphs = paragraphsOf(webhook, trouble, now);
+  // A path, because pages may have another host than the API.
+  const address = new URL(addressOfWebhook(webhook.id, baseUrl)).pathname;
+  const paragraphs = paragraphsOf(webhook, trouble, { now, address });
   return paragraphs.length === 0 ? undefined : { paragraphs, suggested: sinceOf(trouble, webhook.timeZone) };
 }

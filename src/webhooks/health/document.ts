@@ -10,7 +10,7 @@ import {
   type Link,
   type Property,
 } from '#hypermedia/document.ts';
-import { clockOf } from '#hypermedia/shown-date.ts';
+import { clockOf, momentOf } from '#hypermedia/shown-date.ts';
 import {
   addressOfStore,
   addressOfWebhook,
@@ -21,7 +21,7 @@ import {
   type WebhookState,
 } from '../document.ts';
 import { reasonOf } from '../history/reason.ts';
-import { p50, p95, successRate, type Failure, type Figures } from './figures.ts';
+import { DEFAULT_PERIOD, p50, p95, successRate, type Failure, type Figures, type Period } from './figures.ts';
 import type { Health, Healths } from './read.ts';
 
 type Shown = { baseUrl: string; now: Date };
@@ -32,10 +32,15 @@ const addressOfOverview = (storeId: number, baseUrl: string): string => `${addre
 const dateOrNull = (name: string, at: Date | null, timeZone: string): Property =>
   date(name, at && formatDate(at, timeZone));
 
-/** Returns the beginning of the hour in the time zone of the store. */
-export function hourLabel(at: Date, timeZone: string): string {
-  return clockOf(formatDate(at, timeZone));
+/** Returns the beginning of a span in the time zone of the store: its time, with the day unless all spans are of the last 24 hours. */
+export function spanLabel(at: Date, timeZone: string, period: Period): string {
+  const written = formatDate(at, timeZone);
+  return period === DEFAULT_PERIOD ? clockOf(written) : momentOf(written);
 }
+
+/** Returns the address of statistics of a period. */
+const ofPeriod = (address: string, { period }: Figures): string =>
+  period === DEFAULT_PERIOD ? address : `${address}?period=${period}`;
 
 const trend = (
   name: string,
@@ -51,20 +56,21 @@ const trend = (
 });
 
 const countProperties = (figures: Figures): Property[] => [
+  enumeration('period', figures.period),
   number('attempts', figures.attempts),
   number('delivered', figures.delivered),
   { ...number('success_rate', successRate(figures)), unit: '%' },
 ];
 
 function statisticProperties(figures: Figures, timeZone: string): Property[] {
-  const { hours } = figures;
-  const labels = hours.map(({ at }) => hourLabel(at, timeZone));
+  const { spans, period } = figures;
+  const labels = spans.map(({ at }) => spanLabel(at, timeZone, period));
   return [
     ...countProperties(figures),
-    trend('success_trend', '%', hours.map(successRate), labels),
+    trend('success_trend', '%', spans.map(successRate), labels),
     { ...number('duration_p50', p50(figures)), unit: 'ms' },
     { ...number('duration_p95', p95(figures)), unit: 'ms' },
-    trend('duration_trend', 'ms', hours.map(p95), labels),
+    trend('duration_trend', 'ms', spans.map(p95), labels),
   ];
 }
 
@@ -95,10 +101,17 @@ function currentReason({ row, figures, last }: Health): string | null {
   return reasonOf({ outcome: latest.outcome, responseCode: last.get(latest.outcome)?.responseCode ?? null });
 }
 
-function linksOf(row: Health['row'], baseUrl: string): Link[] {
+/** Returns when the next attempt is: when a delivery is due, unless all wait for a pause or a probe to end; null without one. */
+function nextAttempt({ row, pending }: Health): Date | null {
+  if (!row.isActive || pending.nextAt === null) return null;
+  const times = [pending.nextAt, row.pausedUntil, row.probeAt].filter((at) => at !== null);
+  return new Date(Math.max(...times.map((at) => at.getTime())));
+}
+
+function linksOf({ row, figures }: Health, baseUrl: string): Link[] {
   const webhook = addressOfWebhook(row.id, baseUrl);
   return [
-    { rel: 'self', href: addressOfHealth(row.id, baseUrl), title: 'The health of this webhook' },
+    { rel: 'self', href: ofPeriod(addressOfHealth(row.id, baseUrl), figures), title: 'The health of this webhook' },
     ...breadcrumbLinks(row, baseUrl),
     {
       rel: 'overview',
@@ -116,7 +129,7 @@ export function healthDocument(health: Health, { baseUrl, now }: Shown): Documen
   return {
     name: 'health',
     title: row.name,
-    links: linksOf(row, baseUrl),
+    links: linksOf(health, baseUrl),
     embedded: [
       {
         rel: 'failures',
@@ -130,7 +143,9 @@ export function healthDocument(health: Health, { baseUrl, now }: Shown): Documen
       enumeration('state', stateOf(row, now)),
       // Written like is_active of the webhook.
       boolean('is_active', row.isActive ? '1' : '0'),
+      enumeration('inactive_reason', row.inactiveReason),
       number('consecutive_failures', row.consecutiveFailures),
+      dateOrNull('failing_since', row.failingSince, timeZone),
       text('reason', currentReason(health)),
       dateOrNull('paused_until', row.pausedUntil !== null && row.pausedUntil > now ? row.pausedUntil : null, timeZone),
       enumeration('breaker', probeAt === null ? 'closed' : 'open'),
@@ -138,6 +153,7 @@ export function healthDocument(health: Health, { baseUrl, now }: Shown): Documen
       ...statisticProperties(figures, timeZone),
       number('pending', pending.pending),
       dateOrNull('oldest_pending', pending.oldestAt, timeZone),
+      dateOrNull('date_next', nextAttempt(health), timeZone),
     ],
   };
 }
@@ -169,7 +185,7 @@ export function overviewDocument(
     links: [
       {
         rel: 'self',
-        href: addressOfOverview(storeId, baseUrl),
+        href: ofPeriod(addressOfOverview(storeId, baseUrl), total),
         title: 'The overview of this store',
       },
       { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },

@@ -14,9 +14,9 @@ function row(hoursAgo: number, outcome: string, attempts: number, bucket = 0): H
 }
 
 test('the last 24 hours are the current one and the 23 before it', () => {
-  const { hours, attempts } = figuresOf([row(0, 'delivered', 1), row(23, 'delivered', 2), row(24, 'refused', 4)], now);
-  assert.deepEqual([hours.length, hours[0]?.attempts, hours.at(-1)?.attempts, attempts], [24, 2, 1, 3]);
-  assert.equal(hours[0]?.at.toISOString(), '2026-06-30T11:00:00.000Z');
+  const { spans, attempts } = figuresOf([row(0, 'delivered', 1), row(23, 'delivered', 2), row(24, 'refused', 4)], now);
+  assert.deepEqual([spans.length, spans[0]?.attempts, spans.at(-1)?.attempts, attempts], [24, 2, 1, 3]);
+  assert.equal(spans[0]?.at.toISOString(), '2026-06-30T11:00:00.000Z');
 });
 
 test('one failure among very many is not "100 %", and without attempts there is no rate', () => {

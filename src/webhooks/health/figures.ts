@@ -1,10 +1,33 @@
 /** Statistics from the hourly rows of webhooks, as pure functions. */
+import { invalid, type Fault } from '#core/problem.ts';
+import { onlyValue } from '#hypermedia/parameters.ts';
 import { added, emptyHistogram, quantileOf, type Histogram, type Range } from '#core/histogram.ts';
 import type { HourRow } from './health-sql.ts';
 
-/** The current hour and the 23 before it. */
-const HOURS_SHOWN = 24;
 const HOUR_MS = 3_600_000;
+
+/**
+ * The periods that statistics can be shown for, each until the end of the current hour: its words, and the hours of the spans into
+ * which it is divided.
+ */
+export const PERIODS = {
+  '24h': { words: 'the last 24 hours', hours: 24, spanHours: 1, span: 'hour' },
+  '7d': { words: 'the last 7 days', hours: 7 * 24, spanHours: 6, span: '6 hours' },
+  '30d': { words: 'the last 30 days', hours: 30 * 24, spanHours: 24, span: '24 hours' },
+} as const;
+export type Period = keyof typeof PERIODS;
+export const DEFAULT_PERIOD: Period = '24h';
+
+const isPeriod = (value: string): value is Period => Object.hasOwn(PERIODS, value);
+
+/** Returns the requested period. Throws a 400 for another value. */
+export function readPeriod(query: URLSearchParams): Period {
+  const faults: Fault[] = [];
+  const value = onlyValue(query, 'period', faults) ?? DEFAULT_PERIOD;
+  if (faults.length === 0 && isPeriod(value)) return value;
+  const message = `period must be one of ${Object.keys(PERIODS).join(', ')}`;
+  throw invalid(...(faults.length > 0 ? faults : [{ code: 'invalid_parameter', message, field: 'period' }]));
+}
 
 /** Only outcomes with a response count for response times; other durations are zero or the timeout. */
 const ANSWERED: ReadonlySet<string> = new Set(['delivered', 'refused', 'gone']);
@@ -14,15 +37,16 @@ export type AttemptCounts = { attempts: number; delivered: number; answered: His
 /** `hour`: the last hour with this failure. */
 export type Failure = { webhookId: number; outcome: string; attempts: number; hour: Date };
 
-/** `hours`: oldest first; `at` is the beginning of each. */
+/** `spans`: the parts of the period, oldest first; `at` is the beginning of each. */
 export type Figures = AttemptCounts & {
-  hours: readonly (AttemptCounts & { at: Date })[];
+  period: Period;
+  spans: readonly (AttemptCounts & { at: Date })[];
   failures: readonly Failure[];
 };
 
-/** Returns the beginning of the first shown hour. */
-export function firstHourOf(now: Date): Date {
-  return new Date((Math.floor(now.getTime() / HOUR_MS) - HOURS_SHOWN + 1) * HOUR_MS);
+/** Returns the beginning of the first hour of the period. */
+export function firstHourOf(now: Date, period: Period): Date {
+  return new Date((Math.floor(now.getTime() / HOUR_MS) - PERIODS[period].hours + 1) * HOUR_MS);
 }
 
 const emptyCounts = (): AttemptCounts => ({ attempts: 0, delivered: 0, answered: emptyHistogram() });
@@ -38,7 +62,7 @@ function failuresOf(rows: readonly HourRow[]): Failure[] {
   return [...Map.groupBy(failed, ({ webhookId, outcome }) => `${webhookId} ${outcome}`).values()]
     .flatMap((same) => {
       const last = same.reduce((latest, row) => (row.hour > latest.hour ? row : latest));
-      const { webhookId, outcome, hour } = last;
+      const { webhookId, outcome, lastHour: hour = last.hour } = last;
       return [{ webhookId, outcome, hour, attempts: same.reduce((sum, { attempts }) => sum + attempts, 0) }];
     })
     .toSorted(
@@ -47,21 +71,23 @@ function failuresOf(rows: readonly HourRow[]): Failure[] {
 }
 
 /** Returns the statistics of one webhook, or of several together. Rows of other hours are ignored. */
-export function figuresOf(rows: readonly HourRow[], now: Date): Figures {
-  const firstMs = firstHourOf(now).getTime();
-  const hours = Array.from({ length: HOURS_SHOWN }, (_, n) => ({
+export function figuresOf(rows: readonly HourRow[], now: Date, period: Period = DEFAULT_PERIOD): Figures {
+  const firstMs = firstHourOf(now, period).getTime();
+  const { hours, spanHours } = PERIODS[period];
+  const spanMs = spanHours * HOUR_MS;
+  const spans = Array.from({ length: hours / spanHours }, (_, n) => ({
     ...emptyCounts(),
-    at: new Date(firstMs + n * HOUR_MS),
+    at: new Date(firstMs + n * spanMs),
   }));
   const shown: HourRow[] = [];
   for (const row of rows) {
-    const n = (row.hour.getTime() - firstMs) / HOUR_MS;
-    const hour = hours[n];
-    if (hour === undefined) continue;
-    hours[n] = { ...addRow(hour, row), at: hour.at };
+    const n = Math.floor((row.hour.getTime() - firstMs) / spanMs);
+    const span = spans[n];
+    if (span === undefined) continue;
+    spans[n] = { ...addRow(span, row), at: span.at };
     shown.push(row);
   }
-  return { ...shown.reduce(addRow, emptyCounts()), hours, failures: failuresOf(shown) };
+  return { ...shown.reduce(addRow, emptyCounts()), period, spans, failures: failuresOf(shown) };
 }
 
 /**

@@ -23,6 +23,8 @@ export type HealthRow = {
   /** The time zone of the store. */
   timeZone: string;
   consecutiveFailures: number;
+  /** The first of the current consecutive failures, or of those after which Halcyon disabled the webhook; else null. */
+  failingSince: Date | null;
   pausedUntil: Date | null;
   /** The next probe of an open circuit breaker; null if the breaker is closed. */
   probeAt: Date | null;
@@ -33,10 +35,12 @@ type Store = { shard: number; storeId: number };
 const selected = (sql: Queryable) => sql`
   select w.id, w.store_id as "storeId", w.name, w.is_active as "isActive", w.inactive_reason as "inactiveReason",
     ${lacking(sql)} as lacks, w.epoch, s.time_zone as "timeZone",
-    coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil", t.probe_at as "probeAt"
+    coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
+    case when w.is_active then t.first_failure_at else p.first_failure_at end as "failingSince"
   from webhook w
   join store s on s.shard = w.shard and s.id = w.store_id
-  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch`;
+  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
+  left join webhook_state p on p.shard = w.shard and p.webhook_id = w.id and p.epoch = w.epoch - 1 and p.is_condemned`;
 
 export async function findHealth(sql: Queryable, { shard, id, stores }: Key): Promise<HealthRow | undefined> {
   const [row] = await sql<HealthRow[]>`
@@ -83,7 +87,15 @@ export async function listHealths(sql: Queryable, store: Store, limit: number): 
   order by w.id limit ${limit}`;
 }
 
-export type HourRow = { webhookId: number; hour: Date; outcome: string; attempts: number; durations: Histogram };
+/** `lastHour`: the last hour with attempts, if the row is of several hours, the first of which is `hour`. */
+export type HourRow = {
+  webhookId: number;
+  hour: Date;
+  lastHour?: Date;
+  outcome: string;
+  attempts: number;
+  durations: Histogram;
+};
 
 export async function listHours(
   sql: Queryable,
@@ -98,7 +110,35 @@ export async function listHours(
   order by hour`;
 }
 
-export type PendingRow = { webhookId: number; pending: number; oldestAt: Date | null };
+/**
+ * Returns the sums of spans of several hours. The database adds them up: a hundred webhooks have 72,000 rows per outcome in 30 days,
+ * which take 0.45 s for two outcomes.
+ */
+export async function listSpans(
+  sql: Queryable,
+  shard: number,
+  webhookIds: readonly number[],
+  { since, spanHours }: { since: Date; spanHours: number },
+): Promise<HourRow[]> {
+  return sql<HourRow[]>`
+  select webhook_id as "webhookId", date_bin(make_interval(hours => ${spanHours}::int), hour, ${since}) as hour,
+    max(hour) as "lastHour", outcome, sum(attempts)::bigint as attempts,
+    array[sum(durations[1]), sum(durations[2]), sum(durations[3]), sum(durations[4]), sum(durations[5]), sum(durations[6]),
+      sum(durations[7]), sum(durations[8]), sum(durations[9]), sum(durations[10]), sum(durations[11]), sum(durations[12])
+    ]::bigint[] as durations
+  from webhook_hour
+  where shard = ${shard} and webhook_id = any (${webhookIds as number[]}::bigint[]) and hour >= ${since}
+  group by 1, 2, outcome
+  order by 2`;
+}
+
+export type PendingRow = {
+  webhookId: number;
+  pending: number;
+  oldestAt: Date | null;
+  /** When the first is due; null without one, or if all wait for the listener of a pull webhook. */
+  nextAt: Date | null;
+};
 
 /**
  * Counts pending deliveries among the `limit` of each webhook that are due first: a webhook may have millions, and counting takes
@@ -112,14 +152,15 @@ export async function listPending(
   limit: number,
 ): Promise<PendingRow[]> {
   return sql<PendingRow[]>`
-  select w.id as "webhookId", p.pending, e.date_created as "oldestAt"
+  select w.id as "webhookId", p.pending, e.date_created as "oldestAt", nullif(p.next, 'infinity') as "nextAt"
   from unnest(
     ${webhooks.map(({ id }) => id)}::bigint[], ${webhooks.map(({ epoch }) => epoch)}::int[]
   ) as w (id, epoch)
   cross join lateral (
-    select count(*) filter (where d.epoch >= w.epoch) as pending, min(d.event_id) filter (where d.epoch >= w.epoch) as oldest
+    select count(*) filter (where d.epoch >= w.epoch) as pending, min(d.event_id) filter (where d.epoch >= w.epoch) as oldest,
+      min(d.due_at) filter (where d.epoch >= w.epoch) as next
     from (
-      select epoch, event_id from delivery
+      select epoch, event_id, due_at from delivery
       where shard = ${shard} and webhook_id = w.id and due_at > '-infinity'
       order by due_at, id limit ${limit}
     ) d

@@ -5,6 +5,7 @@ import { openPool } from '#db/pool.ts';
 import { dailyIdOf, dayOf, idOf, shardOf } from '#core/ids.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { overviewDocument } from './document.ts';
+import { PERIODS, type Period } from './figures.ts';
 import { listHealths } from './health-sql.ts';
 import { readHealths } from './read.ts';
 
@@ -58,9 +59,9 @@ const addPending = ({ shard, storeId }: Store, webhook: number | undefined, ids:
   select ${shard}, id, ${storeId}, ${webhook ?? 0}, ${epoch}, id, ${now} from unnest(${ids as number[]}::bigint[]) as id`;
 
 /** `among`: how many pending deliveries are counted. */
-async function read(store: Store, among = 10) {
+async function read(store: Store, among = 10, period: Period = '24h') {
   const rows = await listHealths(sql, store, WEBHOOKS);
-  return readHealths(sql, store.shard, rows, { now, pendingLimit: among });
+  return readHealths(sql, store.shard, rows, { now, pendingLimit: among, period });
 }
 
 /** Of the whole database, since its creation; this query included. */
@@ -91,6 +92,68 @@ test('the overview of a hundred webhooks takes the statements of one', async () 
   assert.equal(embedded[0]?.documents.length, WEBHOOKS);
   const attempts = properties.find(({ name }) => name === 'attempts');
   assert.equal(attempts?.value, WEBHOOKS * 24 * 2 * 10, 'the hours before the last 24 are not counted');
+});
+
+test('a longer period is added up by the database in spans that end with the current hour', async () => {
+  const store = await addStore();
+  const [webhook] = await addWebhooks(store, 1);
+  await sql`
+    insert into webhook_hour (shard, webhook_id, hour, outcome, attempts, durations)
+    select ${store.shard}, ${webhook ?? 0}, date_trunc('hour', ${now}::timestamptz) - make_interval(hours => ago), 'gone', 1,
+      array[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+    from unnest(array[167, 168, 719, 720]) as ago`;
+  const total = async (period: Period) => (await read(store, 10, period)).total;
+  const [recent, week, month] = [await total('24h'), await total('7d'), await total('30d')];
+  // 31 hours have ten attempts of each of two outcomes.
+  assert.deepEqual([recent.attempts, week.attempts, month.attempts], [24 * 20, 31 * 20 + 1, 31 * 20 + 3]);
+  assert.deepEqual(
+    [week, month].map(({ spans, delivered, answered }) => [spans.length, delivered, answered[0], answered.at(-1)]),
+    [
+      [28, 310, 620, 1],
+      [30, 310, 620, 3],
+    ],
+  );
+  assert.deepEqual([week.spans[0]?.attempts, week.spans.at(-1)?.attempts], [1, 6 * 20]);
+  assert.equal(week.spans.at(-1)?.at.toISOString(), '2026-07-01T05:00:00.000Z');
+  assert.deepEqual([month.spans[0]?.attempts, month.spans.at(-1)?.attempts], [1, 24 * 20]);
+  const lastHours = week.failures.map(({ outcome, hour }) => [outcome, hour.toISOString()]);
+  assert.deepEqual(lastHours, [
+    ['refused', '2026-07-01T10:00:00.000Z'],
+    ['gone', '2026-06-24T11:00:00.000Z'],
+  ]);
+  assert.deepEqual(Object.keys(PERIODS), ['24h', '7d', '30d']);
+});
+
+test('a failing webhook has the time of its first failure, and the next attempt waits for pause and probe', async () => {
+  const store = await addStore();
+  const [failing, disabled, paused] = await addWebhooks(store, 3);
+  const ids = idsOf(store.shard, 3);
+  await addEvents(store.shard, store.storeId, ids);
+  for (const [n, webhook] of [failing, paused].entries()) await addPending(store, webhook, ids.slice(n, n + 1));
+  const [since, later] = [new Date('2026-07-01T08:00:00Z'), new Date('2026-07-01T11:00:00Z')];
+  await sql`
+    update webhook set events = '{transaction/created}', event_resource = 'transaction', url = 'https://a.example'
+    where shard = ${store.shard} and store_id = ${store.storeId}`;
+  await sql`update webhook set is_active = false, epoch = 1 where shard = ${store.shard} and id = ${disabled ?? 0}`;
+  const states = [
+    { webhook: failing, count: 3, first: since, pausedUntil: null, isPendingDisable: false },
+    { webhook: disabled, count: 12, first: since, pausedUntil: null, isPendingDisable: true },
+    { webhook: paused, count: 0, first: null, pausedUntil: later, isPendingDisable: false },
+  ];
+  for (const { webhook, count, first, pausedUntil, isPendingDisable } of states)
+    await sql`
+      insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until, is_condemned)
+      values (${store.shard}, ${webhook ?? 0}, 0, ${count}, ${first}, ${pausedUntil}, ${isPendingDisable})`;
+  const document = overviewDocument(await read(store), store, { baseUrl: '', now });
+  const of = (id: number | undefined) => {
+    const found = document.embedded[0]?.documents.find(({ properties }) => properties[0]?.value === id);
+    const valueOf = (name: string) => found?.properties.find((property) => property.name === name)?.value;
+    return [valueOf('state'), valueOf('failing_since'), valueOf('date_next')];
+  };
+  // The store is in Kolkata.
+  assert.deepEqual(of(failing), ['failing', '2026-07-01T13:30:00+0530', '2026-07-01T15:50:00+0530']);
+  assert.deepEqual(of(disabled), ['inactive', '2026-07-01T13:30:00+0530', null]);
+  assert.deepEqual(of(paused), ['paused', null, '2026-07-01T16:30:00+0530']);
 });
 
 test('pending deliveries are counted up to a limit, without those of older epochs, and the oldest is returned', async () => {

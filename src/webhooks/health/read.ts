@@ -1,10 +1,11 @@
 /** Reads the health of webhooks: two statements, and a third if there are failures, for one webhook or a hundred. */
 import type { Queryable } from '#db/pool.ts';
-import { figuresOf, firstHourOf, type Figures } from './figures.ts';
+import { DEFAULT_PERIOD, figuresOf, firstHourOf, PERIODS, type Figures, type Period } from './figures.ts';
 import {
   listHours,
   listLastFailures,
   listPending,
+  listSpans,
   type HealthRow,
   type HourRow,
   type LastFailureRow,
@@ -25,19 +26,33 @@ export type Health = {
 
 export type Healths = { healths: readonly Health[]; total: Figures };
 
+/** Returns the hourly statistics of webhooks of one shard in a period. */
+export async function readHours(
+  sql: Queryable,
+  shard: number,
+  webhookIds: readonly number[],
+  { now, period }: { now: Date; period: Period },
+): Promise<HourRow[]> {
+  const since = firstHourOf(now, period);
+  const { spanHours } = PERIODS[period];
+  return spanHours === 1
+    ? listHours(sql, shard, webhookIds, since)
+    : listSpans(sql, shard, webhookIds, { since, spanHours });
+}
+
 /** Returns the health of webhooks of one shard. `pendingLimit`: the limit of counted pending deliveries per webhook. */
 export async function readHealths(
   sql: Queryable,
   shard: number,
   webhooks: readonly HealthRow[],
-  { now, pendingLimit }: { now: Date; pendingLimit: number },
+  { now, pendingLimit, period = DEFAULT_PERIOD }: { now: Date; pendingLimit: number; period?: Period },
 ): Promise<Healths> {
   const ids = webhooks.map(({ id }) => id);
   const [hours, pending] = await Promise.all([
-    listHours(sql, shard, ids, firstHourOf(now)),
+    readHours(sql, shard, ids, { now, period }),
     listPending(sql, shard, webhooks, pendingLimit),
   ]);
-  const total = figuresOf(hours, now);
+  const total = figuresOf(hours, now, period);
   const failures = total.failures.slice(0, FAILURES_MAX);
   const found = failures.length === 0 ? [] : await listLastFailures(sql, shard, failures, ATTEMPTS_SEARCHED_MAX);
   const hoursOf = Map.groupBy(hours, ({ webhookId }: HourRow) => webhookId);
@@ -45,8 +60,8 @@ export async function readHealths(
   const lastOf = Map.groupBy(found, ({ webhookId }) => webhookId);
   const healths = webhooks.map((row) => ({
     row,
-    figures: figuresOf(hoursOf.get(row.id) ?? [], now),
-    pending: pendingOf.get(row.id) ?? { pending: 0, oldestAt: null },
+    figures: figuresOf(hoursOf.get(row.id) ?? [], now, period),
+    pending: pendingOf.get(row.id) ?? { pending: 0, oldestAt: null, nextAt: null },
     last: new Map((lastOf.get(row.id) ?? []).map((last) => [last.outcome, last])),
   }));
   return { healths, total };

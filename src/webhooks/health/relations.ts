@@ -18,6 +18,7 @@ const row: HealthRow = {
   epoch: 1,
   timeZone: 'Europe/Berlin',
   consecutiveFailures: 2,
+  failingSince: new Date('2026-11-20T16:03:14Z'),
   pausedUntil: null,
   probeAt: null,
   lacks: null,
@@ -41,7 +42,7 @@ const last = { webhookId: row.id, outcome: 'refused', at: new Date('2026-11-20T1
 const health: Health = {
   row,
   figures: figuresOf(hours, now),
-  pending: { pending: 2, oldestAt: new Date('2026-11-20T16:03:12Z') },
+  pending: { pending: 2, oldestAt: new Date('2026-11-20T16:03:12Z'), nextAt: new Date('2026-11-20T16:05:41Z') },
   last: new Map([[last.outcome, last]]),
 };
 
@@ -58,20 +59,20 @@ function failureExample(naming: Naming): Document {
 }
 
 const measures =
-  'The last 24 hours are the current hour and the 23 before it. success_rate is the percentage of successful attempts. duration_p50 and duration_p95 are the median and the 95th percentile of the response time in milliseconds, rounded up to 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000 or 30000 (which includes longer times). The trends have one number per hour, oldest first, null for hours without data.';
+  'The statistics are of the period, 24h unless period is 7d or 30d: the current hour and the hours before it. success_rate is the percentage of successful attempts. duration_p50 and duration_p95 are the median and the 95th percentile of the response time in milliseconds, rounded up to 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000 or 30000 (which includes longer times). The trends have one number per hour (7d: per 6 hours, 30d: per 24 hours), oldest first, null for those without data.';
 
 export const healthRelations: readonly Relation[] = [
   {
     rel: 'overview',
     title: 'The health of all webhooks of a store',
-    about: `All webhooks of the store, those that need attention first: how many are failing, paused or disabled, and how many attempts of the last 24 hours succeeded.`,
+    about: `All webhooks of the store, those that need attention first: how many are failing, paused or disabled, and how many attempts of the period succeeded.`,
     paths: ['/stores/:store_id/overview'],
     example: overviewExample,
   },
   {
     rel: 'health',
     title: 'The health of a webhook',
-    about: `State, success rate, response times, failures and pending deliveries of a webhook. While consecutive attempts fail, reason explains the last failure. ${measures} Attempts are included after some seconds. pending is counted up to 10,000, and up to 1,000 in an overview. While the circuit breaker is open, one delivery is attempted at date_next_probe, and the others wait for it.`,
+    about: `State, success rate, response times, failures and pending deliveries of a webhook. While consecutive attempts fail, reason explains the last failure, and failing_since is the time of the first. ${measures} Attempts are included after some seconds. pending is counted up to 10,000, and up to 1,000 in an overview; date_next is the time of the next attempt. While the circuit breaker is open, one delivery is attempted at date_next_probe, and the others wait for it.`,
     paths: ['/webhooks/:webhook_id/health'],
     example: healthExample,
   },
@@ -83,7 +84,7 @@ export const healthRelations: readonly Relation[] = [
   {
     rel: 'failures',
     title: 'Failures',
-    about: 'The failed attempts of the last 24 hours by outcome, the latest first. Embedded in a health.',
+    about: 'The failed attempts of the period by outcome, the latest first. Embedded in a health.',
   },
   {
     rel: 'failure',

@@ -50,7 +50,7 @@ export async function listAttempts(
       : sql`and d.outcome is not null and d.delivery_id = any(${deliveries}::bigint[])`;
   const counts =
     listing.filters.length === 0
-      ? await readDayCounts(sql, { shard: owner.shard, ownerId: owner.id, list: 'attempt' })
+      ? await readDayCounts(sql, { shard: owner.shard, ownerIds: [owner.id], list: 'attempt' })
       : undefined;
   const total = await countAttempts(sql, owner, asked.filters, within, counts);
   return { total, rows: await readPage(asked, newestFirst, total, (page) => readAttempts(sql, owner, page, within)) };

@@ -14,18 +14,48 @@ import {
   ownedBy,
   withEvent,
   withLastAttempt,
-  type DeliveryRow,
+  withResponse,
+  type DeliveryRow as Row,
   type Owner,
 } from './history-sql.ts';
 
+type DeliveryRow = Row & { webhookId: number };
+
+/**
+ * The webhook whose deliveries are listed, or the webhooks of a store: then `id`, `epoch` and `heldUntil` are columns of `w`, and `each`
+ * returns the rows of a statement for each webhook. Therefore a page of a store costs what a page of each of its webhooks does.
+ */
+type Source = {
+  shard: number;
+  storeId: number;
+  webhookIds: readonly number[];
+  id: number | Fragment;
+  epoch: number | Fragment;
+  heldUntil: Date | null | Fragment;
+  each: (rows: Fragment) => Fragment;
+};
+
+const oneWebhook = (owner: Owner): Source => ({ ...owner, webhookIds: [owner.id], each: (rows) => rows });
+
+const allWebhooks = (sql: Queryable, owners: readonly Owner[], store: { shard: number; storeId: number }): Source => {
+  const webhookIds = owners.map(({ id }) => id);
+  const each = (rows: Fragment): Fragment => sql`
+    select own.*
+    from unnest(${webhookIds}::bigint[], ${owners.map(({ epoch }) => epoch)}::int[],
+      ${owners.map(({ heldUntil }) => heldUntil)}::timestamptz[]) as w (id, epoch, held_until)
+    cross join lateral (${rows}) as own`;
+  return { ...store, webhookIds, id: sql`w.id`, epoch: sql`w.epoch`, heldUntil: sql`w.held_until`, each };
+};
+
 /** The creation date of a delivery is that of its event. */
 const BY_EVENT: ReadonlySet<string> = new Set(['resource_type', 'resource_id', 'action', 'event', 'date_created']);
+const BY_RESPONSE: ReadonlySet<string> = new Set(['response_code', 'response_body']);
 
 type Ids = Pick<IdRange, 'from' | 'to'>;
 
 const columnsOf = (
   sql: Queryable,
-  stateColumns: Record<'status' | 'date_next' | 'date_ended', Fragment>,
+  stateColumns: Record<'status' | 'date_next' | 'date_ended' | 'response_code' | 'response_body', Fragment>,
 ): Columns<typeof STATUS_PROPERTIES> => ({
   id: sql`d.id`,
   webhook_id: sql`d.webhook_id`,
@@ -48,19 +78,22 @@ type Part = {
   narrowing: readonly Filter[];
   events?: Fragment;
   isById?: boolean;
+  isEnded?: true;
 };
 
 /** A pending delivery of an older epoch is shown as failed, even before a worker has ended it. */
-const pendingPart = (sql: Queryable, owner: Owner, narrowing: readonly Filter[] = []): Part => ({
+const pendingPart = (sql: Queryable, source: Source, narrowing: readonly Filter[] = []): Part => ({
   narrowing,
-  events: sql`and e.id >= (select min(d.event_id) from delivery d where ${ownedBy(sql, owner)} and d.due_at > '-infinity')`,
+  events: sql`and e.id >= (select min(d.event_id) from delivery d where ${ownedBy(sql, source)} and d.due_at > '-infinity')`,
   table: sql`delivery`,
   columns: columnsOf(sql, {
-    status: sql`case when d.epoch < ${owner.epoch} then 'failed' else 'pending' end`,
+    status: sql`case when d.epoch < ${source.epoch} then 'failed' else 'pending' end`,
     // Deliveries of pull webhooks are due at infinity, which is shown as null.
-    date_next: sql`case when d.epoch >= ${owner.epoch} then
-      greatest(nullif(d.due_at, 'infinity'), ${owner.heldUntil}::timestamptz) end`,
+    date_next: sql`case when d.epoch >= ${source.epoch} then
+      greatest(nullif(d.due_at, 'infinity'), ${source.heldUntil}::timestamptz) end`,
     date_ended: sql`null::timestamptz`,
+    response_code: sql`r.response_code`,
+    response_body: sql`r.response_body`,
   }),
   within: sql`and d.due_at > '-infinity'`,
 });
@@ -72,11 +105,14 @@ const endedPart = (
 ): Part => ({
   narrowing: [],
   ...rest,
+  isEnded: true,
   table: sql`delivery_done`,
   columns: columnsOf(sql, {
     status: sql`d.state`,
     date_next: sql`null::timestamptz`,
     date_ended: sql`d.date_ended`,
+    response_code: sql`coalesce(d.response_code, r.response_code)`,
+    response_body: sql`coalesce(d.response_body, r.response_body)`,
   }),
   within,
 });
@@ -97,9 +133,17 @@ const ofEvents = (sql: Queryable, { from, to, except }: IdRange) =>
 const ofDays = (sql: Queryable, { from, to }: Ids) =>
   sql`and d.id >= ${firstIdOfDay(dayOfId(from))} and d.id < ${firstIdOfDay(dayOfId(Math.max(from, to - 1)) + 1)}`;
 
-/** Returns the state that a filter requires; undefined if none does. */
-const requiredState = (filters: readonly Filter[]) =>
-  filters.find(({ property, operator }) => property === 'status' && operator === 'is')?.value;
+/** Returns the value that a filter requires; undefined if none does. */
+const required = (property: string, filters: readonly Filter[]) =>
+  filters.find((filter) => filter.property === property && filter.operator === 'is')?.value;
+
+const requiredState = (filters: readonly Filter[]) => required('status', filters);
+
+/** Whether all ended deliveries that the filters admit have failed: only a 2xx response is a success. */
+function haveFailed(filters: readonly Filter[]): boolean {
+  const code = required('response_code', filters);
+  return requiredState(filters) === 'failed' || (typeof code === 'number' && Math.floor(code / 100) !== 2);
+}
 
 /** The condition of the index of retried deliveries says the same as this filter. */
 const isRetried = ({ property, operator, value }: Filter): boolean =>
@@ -108,8 +152,8 @@ const isRetried = ({ property, operator, value }: Filter): boolean =>
 /** The deliveries that are listed: of the events that a range of dates admits, and the filters that these do not imply. */
 type Selected = { filters: readonly Filter[]; dated: DatedEvents | undefined };
 
-async function select(sql: Queryable, owner: Owner, filters: readonly Filter[]): Promise<Selected> {
-  const dated = await findEventsOfDates(sql, owner, filters);
+async function select(sql: Queryable, source: Source, filters: readonly Filter[]): Promise<Selected> {
+  const dated = await findEventsOfDates(sql, source, filters);
   return { filters: withTypeAndAction(dated?.others ?? filters), dated };
 }
 
@@ -117,9 +161,9 @@ async function select(sql: Queryable, owner: Owner, filters: readonly Filter[]):
  * Returns what to read for these filters. A condition without parameters chooses the index of failed or of retried deliveries. In an
  * order by date alone, deliveries of the day of their event are read by their ids.
  */
-function partsFor(sql: Queryable, owner: Owner, { filters, dated }: Selected, order: readonly Order[] = []): Part[] {
+function partsFor(sql: Queryable, source: Source, { filters, dated }: Selected, order: readonly Order[] = []): Part[] {
   const state = requiredState(filters);
-  const failed = state === 'failed' ? sql`and d.state = 'failed'` : sql``;
+  const failed = haveFailed(filters) ? sql`and d.state = 'failed'` : sql``;
   const retried = filters.some(isRetried) ? sql`and d.attempts > 1` : sql``;
   const narrowing = filters.filter((filter) => !isRetried(filter));
   const events = dated?.ids;
@@ -127,7 +171,7 @@ function partsFor(sql: Queryable, owner: Owner, { filters, dated }: Selected, or
   const chosen = events ? ofEvents(sql, events) : sql``;
   const isById = order.length === 1 && order[0]?.property === 'date_created' && filters.length === 0;
   const pending = (within: Fragment, more: Pick<Part, 'isById'> = {}): Part => {
-    const part = pendingPart(sql, owner, filters);
+    const part = pendingPart(sql, source, filters);
     return { ...part, ...more, within: sql`${part.within} ${chosen} ${within}` };
   };
   const ended = (within: Fragment, more: Pick<Part, 'isById'> = {}): Part =>
@@ -145,9 +189,9 @@ function partsFor(sql: Queryable, owner: Owner, { filters, dated }: Selected, or
 }
 
 /** No delivery is older than its event, so partitions before the oldest event are not read. */
-function partsOfEvents(sql: Queryable, owner: Owner, ids: readonly number[], narrowing: readonly Filter[]): Part[] {
+function partsOfEvents(sql: Queryable, source: Source, ids: readonly number[], narrowing: readonly Filter[]): Part[] {
   const oldest = ids.reduce((least, id) => Math.min(least, id), Number.MAX_SAFE_INTEGER);
-  const pending = pendingPart(sql, owner, narrowing);
+  const pending = pendingPart(sql, source, narrowing);
   const among = sql`and d.event_id = any(${ids}::bigint[])`;
   return [
     { ...pending, within: sql`${pending.within} ${among}` },
@@ -157,7 +201,7 @@ function partsOfEvents(sql: Queryable, owner: Owner, ids: readonly number[], nar
 
 /** Returns the ids of the webhook's deliveries of these events. */
 export async function findDeliveriesOfEvents(sql: Queryable, owner: Owner, ids: readonly number[]): Promise<number[]> {
-  const each = partsOfEvents(sql, owner, ids, []).map(
+  const each = partsOfEvents(sql, oneWebhook(owner), ids, []).map(
     ({ table, within }) => sql`(select d.id from ${table} d where ${ownedBy(sql, owner)} ${within})`,
   );
   const rows = await sql<{ id: number }[]>`${each.reduce((before, one) => sql`${before} union all ${one}`)}`;
@@ -166,101 +210,128 @@ export async function findDeliveriesOfEvents(sql: Queryable, owner: Owner, ids: 
 
 const NEWEST_FIRST = { property: 'id', descending: true };
 
-/** Returns a page of deliveries, newest first by default, and their total. */
-export async function listDeliveries(
+type Page = { rows: DeliveryRow[]; total: number };
+
+/** Returns a page of a webhook's deliveries, newest first by default, and their total. */
+export async function listDeliveries(sql: Queryable, owner: Owner, listing: Listing): Promise<Page> {
+  return listOf(sql, oneWebhook(owner), listing);
+}
+
+/** Returns a page of the deliveries of these webhooks of a store, newest first by default, and their total. */
+export async function listDeliveriesOfStore(
   sql: Queryable,
-  owner: Owner,
+  store: { shard: number; storeId: number },
+  owners: readonly Owner[],
   listing: Listing,
-): Promise<{ rows: DeliveryRow[]; total: number }> {
-  const ofResource = await findEventsOfResource(sql, owner, listing.filters);
-  const selected = ofResource === undefined ? await select(sql, owner, listing.filters) : undefined;
+): Promise<Page> {
+  const ofWebhook = listing.filters.find(({ property, operator }) => property === 'webhook_id' && operator === 'is');
+  const chosen = ofWebhook === undefined ? owners : owners.filter(({ id }) => id === ofWebhook.value);
+  const filters = listing.filters.filter((filter) => filter !== ofWebhook);
+  return chosen.length === 0
+    ? { rows: [], total: 0 }
+    : listOf(sql, allWebhooks(sql, chosen, store), { ...listing, filters });
+}
+
+async function listOf(sql: Queryable, source: Source, listing: Listing): Promise<Page> {
+  const ofResource = await findEventsOfResource(sql, source, listing.filters);
+  const selected = ofResource === undefined ? await select(sql, source, listing.filters) : undefined;
   const asked = { ...listing, filters: ofResource?.others ?? selected?.filters ?? [] };
   const read = (parts: readonly Part[], total: number) =>
-    readPage(asked, NEWEST_FIRST, total, (page) => readDeliveries(sql, owner, page, parts));
+    readPage(asked, NEWEST_FIRST, total, (page) => readDeliveries(sql, source, page, parts));
   if (selected === undefined) {
-    const parts = partsOfEvents(sql, owner, ofResource?.ids ?? [], asked.filters);
-    const total = await countParts(sql, owner, parts);
+    const parts = partsOfEvents(sql, source, ofResource?.ids ?? [], asked.filters);
+    const total = await countParts(sql, source, parts);
     return { total, rows: await read(parts, total) };
   }
-  const { total, counts } = await countDeliveries(sql, owner, selected);
-  const start = counts && listing.order.length === 0 ? locate(counts, total, listing.offset) : undefined;
-  if (start === undefined) return { total, rows: await read(partsFor(sql, owner, selected, listing.order), total) };
+  const { total, counts } = await countDeliveries(sql, source, selected);
+  const start = counts && listing.order.length === 0 ? locate(counts, total, listing) : undefined;
+  if (start === undefined) return { total, rows: await read(partsFor(sql, source, selected, listing.order), total) };
   const page = { ...asked, order: [NEWEST_FIRST], offset: start.offset };
-  const before = endedPart(sql, sql`and d.id < ${start.before}`, { narrowing: asked.filters });
-  return { total, rows: await readDeliveries(sql, owner, page, [before]) };
+  const located = endedPart(sql, sql`and d.id >= ${start.from} and d.id < ${start.before}`, {
+    narrowing: asked.filters,
+  });
+  return { total, rows: await readDeliveries(sql, source, page, [located]) };
 }
 
 /** Returns the delivery with this id; undefined if the webhook has none or it has expired. */
 export async function findDelivery(sql: Queryable, owner: Owner, id: number): Promise<DeliveryRow | undefined> {
+  const source = oneWebhook(owner);
   const filters = [{ property: 'id', operator: 'is', value: id }] as const;
   const page = { offset: 0, limit: 1, order: [NEWEST_FIRST], filters };
-  const [row] = await readDeliveries(sql, owner, page, partsFor(sql, owner, { filters, dated: undefined }));
+  const [row] = await readDeliveries(sql, source, page, partsFor(sql, source, { filters, dated: undefined }));
   return row;
 }
 
 /**
- * Joins the event only if a filter or an order needs it; otherwise only the events of the shown page are read. With 355,000
- * deliveries of one webhook (bench/lists.ts) the events of all were read for 1.4 s.
+ * Joins the event and the response only if a filter or an order needs them; otherwise only those of the shown page are read. With
+ * 355,000 deliveries of one webhook (bench/lists.ts) the events of all were read for 1.4 s.
  */
-const eventFor = (sql: Queryable, owner: Owner, { narrowing, events }: Part, order: readonly Order[] = []) => {
-  if (!needs(BY_EVENT, narrowing, order)) return sql``;
-  return sql`${withEvent(sql, owner)} ${events ?? sql``}`;
+const joinsFor = (sql: Queryable, source: Source, part: Part, order: readonly Order[] = []) => {
+  const { narrowing, events, isEnded = false } = part;
+  const event = needs(BY_EVENT, narrowing, order) ? sql`${withEvent(sql, source)} ${events ?? sql``}` : sql``;
+  return needs(BY_RESPONSE, narrowing, order) ? sql`${withResponse(sql, source, isEnded)} ${event}` : event;
 };
 
 /** The most by which the order of the ids of a webhook's deliveries can differ from that of the dates of their events. */
 const ID_DISORDER_MAX = 2 * EVENT_BLOCK;
 
 /** The rows of a part, with the events that filters or the order need. */
-function rowsOf(sql: Queryable, owner: Owner, part: Part, { order, offset, limit }: Listing) {
+function rowsOf(sql: Queryable, source: Source, part: Part, { order, offset, limit }: Listing) {
   const { table, within, narrowing, columns, isById } = part;
-  const where = sql`where ${ownedBy(sql, owner)} ${within} ${narrowed(sql, narrowing, columns)}`;
-  if (isById !== true) return sql`${table} d ${eventFor(sql, owner, part, order)} ${where}`;
+  const where = sql`where ${ownedBy(sql, source)} ${within} ${narrowed(sql, narrowing, columns)}`;
+  if (isById !== true) return sql`${table} d ${joinsFor(sql, source, part, order)} ${where}`;
   const direction = order[0]?.descending === true ? sql`desc` : sql`asc`;
   const nearest = sql`select * from ${table} d ${where} order by d.id ${direction} ${atLeast(sql, offset + limit + ID_DISORDER_MAX)}`;
-  return sql`(${nearest}) d ${eventFor(sql, owner, part, order)}`;
+  return sql`(${nearest}) d ${joinsFor(sql, source, part, order)}`;
 }
 
 /** Each table is limited to the rows that the page can need before the union. */
 async function readDeliveries(
   sql: Queryable,
-  owner: Owner,
+  source: Source,
   listing: Listing,
   parts: readonly Part[],
 ): Promise<DeliveryRow[]> {
   const { order, offset, limit } = listing;
   const ties = [sql`d.id`] as const;
+  const isByResponse = needs(BY_RESPONSE, [], order);
   const limited = parts.map((part) => {
-    const { status, date_next: dateNext, date_ended: dateEnded } = part.columns;
-    return sql`(
+    const { status, date_next: dateNext, date_ended: dateEnded, response_code: code } = part.columns;
+    const response = isByResponse ? sql`, ${code} as response_code` : sql``;
+    return sql`(${source.each(sql`
       select d.id, d.event_id, d.webhook_id, ${status} as status, d.attempts, ${dateNext} as date_next,
-        ${dateEnded} as date_ended
-      from ${rowsOf(sql, owner, part, listing)}
-      order by ${ordered(sql, order, part.columns, ties)} ${atLeast(sql, offset + limit)})`;
+        ${dateEnded} as date_ended ${response}
+      from ${rowsOf(sql, source, part, listing)}
+      order by ${ordered(sql, order, part.columns, ties)} ${atLeast(sql, offset + limit)}`)})`;
   });
   const merged = columnsOf(sql, {
     status: sql`d.status`,
     date_next: sql`d.date_next`,
     date_ended: sql`d.date_ended`,
+    response_code: sql`d.response_code`,
+    // Nothing is ordered by it.
+    response_body: sql`null::text`,
   });
   const sorted = sql`order by ${ordered(sql, order, merged, ties)}`;
-  const event = needs(BY_EVENT, [], order) ? withEvent(sql, owner) : sql``;
+  const event = needs(BY_EVENT, [], order) ? withEvent(sql, source) : sql``;
   return sql<DeliveryRow[]>`
     with found as (
       ${limited.reduce((before, part) => sql`${before} union all ${part}`)}
     ), page as (
       select d.* from found d ${event} ${sorted} ${paged(sql, { offset, limit })}
     )
-    select d.id, d.event_id as "eventId", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
+    select d.id, d.webhook_id as "webhookId", d.event_id as "eventId", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
       e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated", a.outcome,
       a.response_code as "responseCode"
-    from page d ${withEvent(sql, owner)} ${withLastAttempt(sql, owner)} ${sorted}`;
+    from page d ${withEvent(sql, source)} ${withLastAttempt(sql, source)} ${sorted}`;
 }
 
-async function countParts(sql: Queryable, owner: Owner, parts: readonly Part[]): Promise<number> {
+async function countParts(sql: Queryable, source: Source, parts: readonly Part[]): Promise<number> {
   const each = parts.map(
     (part) => sql`(
-      select count(*) from ${part.table} d ${eventFor(sql, owner, part)}
-      where ${ownedBy(sql, owner)} ${part.within} ${narrowed(sql, part.narrowing, part.columns)})`,
+      select coalesce(sum(n), 0)::bigint from (${source.each(sql`
+        select count(*) as n from ${part.table} d ${joinsFor(sql, source, part)}
+        where ${ownedBy(sql, source)} ${part.within} ${narrowed(sql, part.narrowing, part.columns)}`)}) as counted)`,
   );
   return totalOf(await sql`select ${each.reduce((before, one) => sql`${before} + ${one}`)} as total`);
 }
@@ -271,16 +342,16 @@ async function countParts(sql: Queryable, owner: Owner, parts: readonly Part[]):
  */
 async function countDeliveries(
   sql: Queryable,
-  owner: Owner,
+  source: Source,
   selected: Selected,
 ): Promise<{ total: number; counts?: DayCounts }> {
   const { filters, dated } = selected;
   const isByState = filters.length === 1 && dated === undefined && requiredState(filters) === 'successful';
-  if (dated !== undefined || (filters.length > 0 && !isByState)) return countByKind(sql, owner, selected);
-  const counts = await readDayCounts(sql, { shard: owner.shard, ownerId: owner.id, list: 'delivery' });
+  if (dated !== undefined || (filters.length > 0 && !isByState)) return countByKind(sql, source, selected);
+  const counts = await readDayCounts(sql, { shard: source.shard, ownerIds: source.webhookIds, list: 'delivery' });
   const open = endedPart(sql, sql`and d.id >= ${counts.openFrom}`);
-  const count = (...parts: Part[]) => countParts(sql, owner, parts);
-  if (!isByState) return { counts, total: countedRows(counts) + (await count(pendingPart(sql, owner), open)) };
+  const count = (...parts: Part[]) => countParts(sql, source, parts);
+  if (!isByState) return { counts, total: countedRows(counts) + (await count(pendingPart(sql, source), open)) };
   const failed = endedPart(sql, sql`and d.state = 'failed'`);
   return { total: countedRows(counts) + (await count(open)) - (await count(failed)) };
 }
@@ -290,13 +361,13 @@ const ALL_EVENTS: IdRange = { from: 0, to: Number.MAX_SAFE_INTEGER, except: [] }
 /** Counts the deliveries of some kinds of event, or of events of a range of dates, by the counts of ended days. */
 async function countByKind(
   sql: Queryable,
-  owner: Owner,
+  source: Source,
   selected: Selected,
 ): Promise<{ total: number; counts?: DayCounts }> {
   const { filters, dated } = selected;
-  const list = { shard: owner.shard, ownerId: owner.id, list: 'delivery' } as const;
+  const list = { shard: source.shard, ownerIds: source.webhookIds, list: 'delivery' } as const;
   const counts = await readKindCounts(sql, list, filters, dated?.days);
-  if (counts === undefined) return { total: await countParts(sql, owner, partsFor(sql, owner, selected)) };
+  if (counts === undefined) return { total: await countParts(sql, source, partsFor(sql, source, selected)) };
   const events = dated?.ids ?? ALL_EVENTS;
   const later = endedPart(sql, sql`${ofLaterDays(sql)} ${ofEvents(sql, events)}`, {
     narrowing: filters,
@@ -307,10 +378,10 @@ async function countByKind(
     const theirDay = sql`${ofTheirDay(sql)} ${ofDays(sql, ids)} ${ofEvents(sql, within)}`;
     return endedPart(sql, theirDay, { narrowing: filters, events: eventsAmong(sql, within) });
   });
-  const pending = pendingPart(sql, owner, filters);
+  const pending = pendingPart(sql, source, filters);
   const waiting = { ...pending, within: sql`${pending.within} ${ofEvents(sql, events)}` };
-  const ofLater = await countParts(sql, owner, [later]);
-  const total = countedRows(counts) + ofLater + (await countParts(sql, owner, [waiting, ...open]));
+  const ofLater = await countParts(sql, source, [later]);
+  const total = countedRows(counts) + ofLater + (await countParts(sql, source, [waiting, ...open]));
   // A page is located by counted days only if all other rows are newer: a range begins with a part of a day, and deliveries of
   // later days are between those that are counted.
   return dated === undefined && ofLater === 0 ? { total, counts } : { total };

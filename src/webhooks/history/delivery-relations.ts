@@ -33,6 +33,7 @@ export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRo
       attempts: [attempt],
       request,
       previewed: preview,
+      attemptsMaxOf: () => 12,
       baseUrl,
       now,
     });
@@ -42,7 +43,7 @@ export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRo
       rel: 'status',
       title: 'A delivery',
       about:
-        'The delivery of one event to one webhook: pending until it succeeds or fails. reason explains a failure and how to fix it. At its own address it also has all attempts, the request, and waits_for, the reason why it is pending.',
+        'The delivery of one event to one webhook: pending until it succeeds or fails. reason explains a failure and how to fix it. At its own address it also has all attempts, the request, and while it is pending attempts_max, the number of attempts after which it fails, and waits_for, the reason why it is pending.',
       paths: ['/webhooks/:webhook_id/statuses/:delivery_id'],
       example,
     },
@@ -51,6 +52,14 @@ export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRo
       title: 'The request of a delivery',
       about:
         'The request, made by the code that sends it. as_sent is true if it is byte for byte the request of the last attempt; otherwise note explains the difference, such as a webhook that was changed since, and the request is dated when the delivery is due or ended. Signatures are shown to readers who see the key.',
+    },
+    {
+      rel: 'retry',
+      title: 'Retry now',
+      about:
+        'POST attempts a pending delivery next, whenever it is due, even if the endpoint asked for a pause or failed many times. The attempt counts. The response is 409 if the delivery has ended or waits for the listener of a pull webhook.',
+      paths: ['/webhooks/:webhook_id/statuses/:delivery_id/retry'],
+      makes: 'status',
     },
     {
       rel: 'resend',

@@ -1,4 +1,5 @@
 /** The read-only statements of a delivery's page. */
+import type { AttemptResult } from './reason.ts';
 import type { Queryable } from '#db/pool.ts';
 import { attemptSelection, withEvent, type AttemptRow, type Owner } from './history-sql.ts';
 
@@ -29,4 +30,16 @@ export async function storeChangedAt(
     select case when date_modified > date_created then date_modified end as "changedAt"
     from store where shard = ${shard} and id = ${storeId}`;
   return row?.changedAt ?? null;
+}
+
+/** Returns the result of the newest attempt of the webhook; undefined if there is none. */
+export async function newestAttemptOf(
+  sql: Queryable,
+  { shard, id }: Pick<Owner, 'shard' | 'id'>,
+): Promise<AttemptResult | undefined> {
+  const [row] = await sql<AttemptResult[]>`
+    select outcome, response_code as "responseCode" from attempt_log
+    where shard = ${shard} and webhook_id = ${id} and date_started > '-infinity'
+    order by date_started desc limit 1`;
+  return row;
 }

@@ -5,22 +5,31 @@ import type { DeliveryRow, AttemptRow, Owner } from './history-sql.ts';
 import { isTest } from '#catalog/sample.ts';
 import type { Queryable } from '#db/pool.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import { text, type Document, type Link } from '#hypermedia/document.ts';
+import { number, text, type Document, type Link, type Property } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { seesKey, visibleRequest, webhookOf, type WebhookDeps } from '../access.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './document.ts';
-import { attemptsAt, storeChangedAt } from './delivery-sql.ts';
+import { attemptsAt, newestAttemptOf, storeChangedAt } from './delivery-sql.ts';
+import { reasonOf } from './reason.ts';
 import { differenceOf, requestDocument, previewTime, type Previewed } from './delivery-request.ts';
 
+type AttemptsMaxOf = WebhookDeps['attemptsMaxOf'];
 type Waiting = Pick<DeliveryRow, 'status' | 'attempts' | 'dateNext'>;
 type Webhook = Pick<WebhookRow, 'isHeld' | 'pausedUntil' | 'heldUntil' | 'consecutiveFailures'>;
 
 const isAfter = (at: Date | null, now: Date): at is Date => at !== null && at > now;
 
-/** Returns what a pending delivery waits for, namely the condition that ends last; null if it is not pending. */
-function waitsFor({ status, attempts, dateNext }: Waiting, webhook: Webhook, now: Date): string | null {
+/**
+ * Returns what a pending delivery waits for, namely the condition that ends last; null if it is not pending. `lastFailure` is that of
+ * its webhook: the delivery itself need not have been attempted.
+ */
+function waitsFor(
+  { status, attempts, dateNext }: Waiting,
+  webhook: Webhook,
+  { lastFailure, now }: { lastFailure: string | null; now: Date },
+): string | null {
   if (status !== 'pending') return null;
   if (webhook.isHeld) return 'A listener that fetches it.';
   if (!isAfter(dateNext, now)) {
@@ -33,7 +42,16 @@ function waitsFor({ status, attempts, dateNext }: Waiting, webhook: Webhook, now
   if (pausedUntil?.getTime() === heldUntil.getTime()) {
     return 'The end of the pause that your endpoint asked for by Retry-After.';
   }
-  return `The next probe of your endpoint: after ${consecutiveFailures} consecutive failures one delivery at a time is attempted.`;
+  const rule = `Your endpoint to work again: after ${consecutiveFailures} consecutive failures one delivery at a time is attempted.`;
+  return lastFailure === null ? rule : `${rule} Last failure: ${lastFailure}`;
+}
+
+/**
+ * Returns the number of attempts after which a pending delivery fails, with the retry profile that the webhook has now; null if it is
+ * not pending or waits for a listener, whose answers have no schedule.
+ */
+function attemptsMax({ status }: Waiting, { isHeld, retryProfile }: WebhookRow, attemptsMaxOf: AttemptsMaxOf) {
+  return status === 'pending' && !isHeld ? attemptsMaxOf(retryProfile) : null;
 }
 
 /** More attempts than any delivery has. */
@@ -89,6 +107,9 @@ function linksOf(row: DeliveryRow, webhook: WebhookRow, previewed: Previewed, ba
   return [
     ...breadcrumbLinks(webhook, baseUrl),
     { rel: 'statuses', href: statuses, title: 'All deliveries of the webhook', crumb: 'Deliveries' },
+    ...(row.status === 'pending' && !webhook.isHeld
+      ? [{ rel: 'retry', href: `${self}/retry`, title: 'Retry it now' }]
+      : []),
     ...(isResendable(row, previewed) ? [{ rel: 'resend', href: `${self}/resend`, title: 'Send it again' }] : []),
   ];
 }
@@ -99,30 +120,36 @@ export type DeliveryDetails = {
   attempts: readonly AttemptRow[];
   request: Document;
   previewed: Previewed;
+  /** The reason of the last failed attempt of the webhook, if it is failing. */
+  lastFailure?: string | null;
+  attemptsMaxOf: AttemptsMaxOf;
   baseUrl: string;
   now: Date;
 };
 
-/** Returns the Document of a delivery with attempts, request and `waits_for`, which lists omit. */
+/** Returns the Document of a delivery with attempts, request, `attempts_max` and `waits_for`, which lists omit. */
 export function detailedDelivery({
   row,
   webhook,
   attempts,
   request,
   previewed,
+  lastFailure = null,
+  attemptsMaxOf,
   baseUrl,
   now,
 }: DeliveryDetails): Document {
   const document = deliveryDocument(row, webhook, baseUrl);
   const seconds = refreshSeconds(row, now);
-  const waits = text('waits_for', waitsFor(row, webhook, now));
+  const added: Readonly<Record<string, Property[]>> = {
+    attempts: [number('attempts_max', attemptsMax(row, webhook, attemptsMaxOf))],
+    date_next: [text('waits_for', waitsFor(row, webhook, { lastFailure, now }))],
+  };
   return {
     ...document,
     ...(seconds !== undefined && { refreshSeconds: seconds }),
     links: [...document.links.filter(({ rel }) => rel !== 'webhook'), ...linksOf(row, webhook, previewed, baseUrl)],
-    properties: document.properties.flatMap((property) =>
-      property.name === 'date_next' ? [property, waits] : [property],
-    ),
+    properties: document.properties.flatMap((property) => [property].concat(added[property.name] ?? [])),
     embedded: [
       {
         rel: 'logs',
@@ -135,17 +162,48 @@ export function detailedDelivery({
   };
 }
 
+/** Returns the reason of the newest attempt of a failing webhook. */
+async function lastFailureOf(sql: Queryable, owner: Owner): Promise<string | null> {
+  const newest = await newestAttemptOf(sql, owner);
+  return newest === undefined ? null : reasonOf(newest);
+}
+
+const READS_MAX = 3;
+
+/**
+ * Returns the delivery in the path and its last attempts. Throws a 404 like `deliveryOf`. An attempt may be recorded between the two
+ * statements; then both are read again, so that a delivery is not pending beside the attempt that ended it.
+ */
+async function deliveryWithAttempts(
+  sql: Queryable,
+  webhook: WebhookRow,
+  request: AddressedRequest,
+  reads = 1,
+): Promise<{ row: DeliveryRow; attempts: AttemptRow[] }> {
+  const row = await deliveryOf(sql, webhook, request);
+  const attempts = await attemptsAt(sql, ownerOf(webhook), row.id, ATTEMPTS_SHOWN_MAX);
+  const isOutdated = attempts.some(({ n }) => n > row.attempts);
+  return isOutdated && reads < READS_MAX ? deliveryWithAttempts(sql, webhook, request, reads + 1) : { row, attempts };
+}
+
 /** Reads the details of a delivery and returns its Document. */
 async function showDelivery(
-  { sql, sealer, preview, baseUrl }: Pick<WebhookDeps, 'sql' | 'sealer' | 'preview' | 'baseUrl'>,
-  { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
+  {
+    sql,
+    sealer,
+    preview,
+    attemptsMaxOf,
+    baseUrl,
+  }: Pick<WebhookDeps, 'sql' | 'sealer' | 'preview' | 'attemptsMaxOf' | 'baseUrl'>,
+  request: AddressedRequest & Pick<ApiRequest, 'now'>,
   webhook: WebhookRow,
-  row: DeliveryRow,
 ): Promise<Document> {
+  const { principal, now } = request;
   const owner = ownerOf(webhook);
-  const [attempts, changedAt] = await Promise.all([
-    attemptsAt(sql, owner, row.id, ATTEMPTS_SHOWN_MAX),
+  const { row, attempts } = await deliveryWithAttempts(sql, webhook, request);
+  const [changedAt, lastFailure] = await Promise.all([
     storeChangedAt(sql, owner),
+    row.status === 'pending' && webhook.consecutiveFailures > 0 ? lastFailureOf(sql, owner) : null,
   ]);
   const last = attempts.at(-1) ?? null;
   const difference = differenceOf(last, row, { webhook, storeChangedAt: changedAt });
@@ -158,8 +216,18 @@ async function showDelivery(
     seesKey: seesKey(principal, webhook),
   });
   const shown = { ...webhook, ...visibleRequest({ sealer }, webhook, principal) };
-  const request = requestDocument({ delivery: row, webhook: shown, previewed, difference, baseUrl });
-  return detailedDelivery({ row, webhook, attempts, request, previewed, baseUrl, now });
+  const sent = requestDocument({ delivery: row, webhook: shown, previewed, difference, baseUrl });
+  return detailedDelivery({
+    row,
+    webhook,
+    attempts,
+    request: sent,
+    previewed,
+    lastFailure,
+    attemptsMaxOf,
+    baseUrl,
+    now,
+  });
 }
 
 export function createReadDelivery(deps: WebhookDeps): Operation {
@@ -168,8 +236,7 @@ export function createReadDelivery(deps: WebhookDeps): Operation {
     summary: 'One delivery: its attempts, the reason of a failure, what it waits for, and its request',
     handle: async (request) => {
       const webhook = await webhookOf(deps.sql, request);
-      const row = await deliveryOf(deps.sql, webhook, request);
-      return { status: 200, document: await showDelivery(deps, request, webhook, row) };
+      return { status: 200, document: await showDelivery(deps, request, webhook) };
     },
   });
 }

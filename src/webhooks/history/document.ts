@@ -10,7 +10,10 @@ import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
 import { reasonOf, reasonOfDelivery } from './reason.ts';
 
-/** The comparison type of each property of a delivery in filters and orders. */
+/**
+ * The comparison type of each property of a delivery in filters and orders. `response_body` is that of the last attempt; only attempts
+ * have it as a property, because it has up to 16 KiB.
+ */
 export const STATUS_PROPERTIES = {
   id: 'number',
   resource_type: 'text',
@@ -20,6 +23,8 @@ export const STATUS_PROPERTIES = {
   status: 'text',
   reason: 'none',
   attempts: 'number',
+  response_code: 'number',
+  response_body: 'filterOnly',
   date_next: 'date',
   date_created: 'date',
   date_ended: 'date',
@@ -27,7 +32,10 @@ export const STATUS_PROPERTIES = {
 
 export const DELIVERY_STATES = ['pending', 'successful', 'failed'] as const;
 
-/** The comparison type of each property of an attempt. Responses have up to 16 KiB each: searching them would read gigabytes. */
+/**
+ * The comparison type of each property of an attempt. Responses are searched by the last attempt of deliveries, of which there are fewer,
+ * and of which failed ones have an index.
+ */
 export const LOG_PROPERTIES = {
   id: 'text',
   resource_type: 'text',
@@ -105,6 +113,7 @@ export function deliveryDocument(row: DeliveryRow, webhook: HistoryWebhook, base
       enumeration('status', row.status),
       text('reason', reasonOfDelivery(row)),
       number('attempts', row.attempts),
+      number('response_code', row.responseCode),
       dateOrNull('date_next', row.dateNext, webhook.timeZone),
       dateOrNull('date_created', row.dateCreated, webhook.timeZone),
       dateOrNull('date_ended', row.dateEnded, webhook.timeZone),

@@ -23,6 +23,8 @@ const columnsOf = (sql: Queryable): Columns<typeof STATUS_PROPERTIES> => ({
   event: sql`e.resource_type || '/' || e.action`,
   status: sql`d.status`,
   attempts: sql`d.attempts`,
+  response_code: sql`d.response_code`,
+  response_body: sql`d.response_body`,
   date_next: sql`d.date_next`,
   date_created: sql`e.date_created`,
   date_ended: sql`d.date_ended`,
@@ -53,8 +55,8 @@ export async function listDeliveriesOfEvent(
       from delivery_done d ${ofEvent(sql, key)} and d.id >= ${firstIdOfDay(dayOfId(key.eventId))}
     ), known as (
       select d.*, coalesce(d.state, case when d.is_stale then 'failed' else 'pending' end) as status,
-        case when not d.is_stale then d.due_at end as date_next
-      from delivered d
+        case when not d.is_stale then d.due_at end as date_next, a.outcome, a.response_code, a.response_body
+      from delivered d ${withLastAttempt(sql, key)}
     ), found as materialized (
       select d.* from event e cross join known d
       where e.shard = ${key.shard} and e.id = ${key.eventId} and e.store_id = ${key.storeId}
@@ -63,11 +65,10 @@ export async function listDeliveriesOfEvent(
     select s.time_zone as "timeZone", (select count(*) from found) as total, d.id, d.webhook_id as "webhookId",
       d.is_gone as "isWebhookGone", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
       e.id as "eventId", e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated",
-      a.outcome, a.response_code as "responseCode"
+      d.outcome, d.response_code as "responseCode"
     from event e
     join store s on s.shard = e.shard and s.id = e.store_id
     left join lateral (select d.* from found d ${sorted} ${paged(sql, listing)}) d on true
-    ${withLastAttempt(sql, key)}
     where e.shard = ${key.shard} and e.id = ${key.eventId} and e.store_id = ${key.storeId}
     ${sorted}`;
   const [first] = rows;

@@ -1,6 +1,6 @@
 /** What the read-only statements of deliveries and of attempts share. The modules events and delivery write the tables. */
 import type { ResourceType } from '#catalog/catalog.ts';
-import type { Queryable } from '#db/pool.ts';
+import type { Fragment, Queryable } from '#db/pool.ts';
 import type { Filter, Order } from '#core/listing.ts';
 
 /**
@@ -41,7 +41,7 @@ export type AttemptRow = EventSummary & {
 };
 
 /** Without the store, which no index has: a count read the rows of all partitions, 206 ms instead of 51 for the first page. */
-export function ownedBy(sql: Queryable, { shard, id }: Owner) {
+export function ownedBy(sql: Queryable, { shard, id }: { shard: number; id: number | Fragment }) {
   return sql`d.shard = ${shard} and d.webhook_id = ${id}`;
 }
 
@@ -54,11 +54,24 @@ export function withEvent(sql: Queryable, { shard, storeId }: Pick<Owner, 'shard
 export function withLastAttempt(sql: Queryable, { shard }: Pick<Owner, 'shard'>) {
   return sql`
   left join lateral (
-    select outcome, response_code from attempt_log
+    select outcome, response_code, response_body from attempt_log
     where shard = ${shard} and webhook_id = d.webhook_id and delivery_id = d.id and n = d.attempts
       and outcome is not null
     limit 1
   ) as a on true`;
+}
+
+/**
+ * Joins the response `r` of the last attempt of the delivery `d`. `delivery_done` has the attempt that ended a delivery; one that ended
+ * without an attempt of its own, with its webhook, has its last attempt in `attempt`.
+ */
+export function withResponse(sql: Queryable, { shard }: Pick<Owner, 'shard'>, isEnded: boolean) {
+  return sql`
+  left join lateral (
+    select response_code, response_body from attempt
+    where shard = ${shard} and delivery_id = d.id and n = d.attempts ${isEnded ? sql`and d.outcome is null` : sql``}
+    limit 1
+  ) as r on true`;
 }
 
 export function eventColumns(sql: Queryable) {

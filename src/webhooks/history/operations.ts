@@ -1,7 +1,7 @@
 /** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
 import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
 import type { Tx } from '#db/pool.ts';
-import { listing } from '#http/listing.ts';
+import { listing, type SearchedBy } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
@@ -22,7 +22,7 @@ type History = {
   rel: 'statuses' | 'logs';
   title: string;
   properties: Comparisons;
-  searchedBy: Readonly<Record<string, readonly string[] | null>>;
+  searchedBy: SearchedBy;
   read: (tx: Tx, webhook: WebhookRow, owner: Owner, query: Listing) => Promise<{ items: Document[]; total: number }>;
 };
 
@@ -53,7 +53,14 @@ export function createHistory(deps: WebhookDeps): Record<'statuses' | 'status' |
       rel: 'statuses',
       title: 'The deliveries of this webhook',
       properties: STATUS_PROPERTIES,
-      searchedBy: { status: DELIVERY_STATES, event: EVENTS, resource_id: null, date_created: null },
+      searchedBy: {
+        status: DELIVERY_STATES,
+        event: EVENTS,
+        resource_id: null,
+        response_code: null,
+        response_body: 'contains',
+        date_created: null,
+      },
       read: async (tx, webhook, owner, query) => {
         const { rows, total } = await listDeliveries(tx, owner, query);
         return { items: rows.map((row) => deliveryDocument(row, webhook, baseUrl)), total };

@@ -8,7 +8,7 @@ import { beginning } from '#http/creating.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { shardOf } from '#core/ids.ts';
-import { notFound, Problem } from '#core/problem.ts';
+import { conflict, notFound } from '#core/problem.ts';
 import { keyOf, webhookOf, type WebhookDeps } from '../access.ts';
 import { lockWebhook, type WebhookRow } from '../webhook-sql.ts';
 import { addressOfDelivery, deliveryDocument } from './document.ts';
@@ -16,9 +16,6 @@ import type { DeliveryRow } from './history-sql.ts';
 import { deliveryOf, deliveryWith } from './delivery.ts';
 
 const emptySchema = Type.Object({}, { additionalProperties: false });
-
-const conflict = (code: string, message: string, headers: Record<string, string> = {}): Problem =>
-  new Problem(409, { code, message }, { headers });
 
 /** Throws a 409 if the webhook cannot send. */
 function checkCanSend({ isActive, isHeld, url }: WebhookRow): void {

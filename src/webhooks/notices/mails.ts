@@ -4,21 +4,13 @@
  */
 import { formatDate } from '#hypermedia/date.ts';
 import type { Mail } from '#mail/mail.ts';
+import { shownName } from '#mail/shown-name.ts';
 import { addressOfWebhook } from '../document.ts';
 import { reasonOf } from '../history/reason.ts';
 import type { NotifiedWebhook } from './notices-sql.ts';
 
 /** `warning`: halfway to auto-disable. `failures`, `gone` (410): the webhook was disabled for this reason. */
 export type NoticeKind = 'warning' | 'failures' | 'gone';
-
-/** In code points, of at most 255. Limits the text that the creator of a webhook can put into a mail of the operator. */
-const NAME_SHOWN_MAX = 60;
-
-/** Returns the name for a mail header: on one line, without invisible and direction-changing characters. */
-function shownName(name: string): string {
-  const points = Array.from(name.replaceAll(/[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim());
-  return points.length > NAME_SHOWN_MAX ? `${points.slice(0, NAME_SHOWN_MAX - 1).join('')}…` : points.join('');
-}
 
 /** Returns a time such as `2026-11-22 01:00 (Europe/Berlin)`. */
 function shownTime(at: Date, timeZone: string): string {

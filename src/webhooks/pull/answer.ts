@@ -3,7 +3,7 @@ import { Type, type Static } from 'typebox';
 import { clearableChoice, clearableText } from '#http/inputs.ts';
 import { accepting, type Operation } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
-import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { conflict, type Fault, invalid, notFound, type Problem } from '#core/problem.ts';
 import type { WebhookDeps } from '../access.ts';
 import { attemptDocument } from '../history/document.ts';
 import type { AttemptRow } from '../history/history-sql.ts';
@@ -65,8 +65,6 @@ export type AnswerDelivery = (
   deliveryId: number,
   answer: ListenerAnswer,
 ) => Promise<{ kind: 'answered'; attempt: AttemptRow } | { kind: 'answered_otherwise' | 'ended' | 'unknown' }>;
-
-const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
 
 function problemOf(kind: 'answered_otherwise' | 'ended' | 'unknown'): Problem {
   switch (kind) {

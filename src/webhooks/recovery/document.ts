@@ -1,6 +1,6 @@
 /** The Document of a recovery. */
 import { formatDate } from '#hypermedia/date.ts';
-import { date, enumeration, number, type Document } from '#hypermedia/document.ts';
+import { boolean, date, enumeration, number, text, type Document } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
@@ -12,6 +12,12 @@ export const RECOVERY_PROPERTIES = {
   webhook_id: 'number',
   state: 'text',
   since: 'date',
+  until: 'date',
+  event: 'text',
+  only_failed: 'boolean',
+  resource_id: 'text',
+  response_code: 'number',
+  response_body: 'text',
   events_total: 'number',
   events_seen: 'number',
   events_recovered: 'number',
@@ -71,6 +77,12 @@ export function recoveryDocument(
       number('webhook_id', row.webhookId),
       enumeration('state', row.state),
       date('since', formatDate(row.since, timeZone)),
+      date('until', row.until === null ? null : formatDate(row.until, timeZone)),
+      enumeration('event', row.event),
+      boolean('only_failed', row.onlyFailed ? '1' : '0'),
+      text('resource_id', row.resourceId),
+      number('response_code', row.responseCode),
+      text('response_body', row.responseBody),
       number('events_total', row.eventsTotal),
       { name: 'events_seen', value: row.eventsSeen, kind: 'progress', of: row.eventsTotal },
       number('events_recovered', row.eventsRecovered),

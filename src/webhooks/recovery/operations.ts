@@ -1,14 +1,16 @@
 /** The operations of recoveries: create (with the validation of its period), list, read, cancel. The shard owner executes them. */
 import { Type, type Static } from 'typebox';
 import { formatDate, parseDate } from '#hypermedia/date.ts';
-import { type Fault, invalid, notFound, Problem } from '#core/problem.ts';
+import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
 import type { Tx } from '#db/pool.ts';
-import { endRecovery, findOpen, insertRecovery, stopOlder } from '#events/replay/recovery-sql.ts';
+import { endRecovery, findOpen, insertRecovery, stopOlder, type RecoveredPart } from '#events/replay/recovery-sql.ts';
+import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
+import { clearableText, flag, isSet } from '#http/inputs.ts';
 import { beginning } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { idOf, parseId, shardOf } from '#core/ids.ts';
+import { dayOf, idOf, parseId, shardOf, startOfDay } from '#core/ids.ts';
 import { keyOf, webhookOf, type WebhookDeps } from '../access.ts';
 import { breadcrumbLinks } from '../document.ts';
 import { lockWebhook, nextNumber, type WebhookRow } from '../webhook-sql.ts';
@@ -23,6 +25,9 @@ import {
 import { countRecoveries, findRecovery, listRecoveries, type RecoveryRow } from './recovery-sql.ts';
 
 const DATE_LENGTH_MAX = 40;
+const EVENT_LENGTH_MAX = 100;
+const RESOURCE_ID_LENGTH_MAX = 255;
+const RESPONSE_BODY_LENGTH_MAX = 1_000;
 const DAY_MS = 86_400_000;
 
 const recoverySchema = Type.Object(
@@ -33,33 +38,102 @@ const recoverySchema = Type.Object(
       kind: 'date',
       description: 'The start of the period to recover, such as 2026-11-20 or 2026-11-20T16:05:03+0000.',
     }),
+    until: clearableText({
+      maxLength: DATE_LENGTH_MAX,
+      kind: 'date',
+      isMinor: true,
+      description: 'The end of the period: events at this time or later are not sent. Default: now.',
+    }),
+    event: clearableText({
+      maxLength: EVENT_LENGTH_MAX,
+      choices: resourceTypes.flatMap(eventsOf),
+      isMinor: true,
+      description: 'Sends this event only, such as transaction/created. Default: all events of the webhook.',
+    }),
+    only_failed: flag({
+      isMinor: true,
+      description: 'Sends only events with a failed delivery, not those that occurred while the webhook was disabled.',
+    }),
+    resource_id: clearableText({
+      maxLength: RESOURCE_ID_LENGTH_MAX,
+      isMinor: true,
+      description: 'Sends events of the resource with this ID only. An asterisk (*) matches any text.',
+    }),
+    response_code: Type.Optional(
+      Type.Unsafe<number | null>({
+        type: ['integer', 'null'],
+        minimum: 100,
+        maximum: 999,
+        isMinor: true,
+        description: 'Sends only events with a failed delivery whose last response had this status.',
+      }),
+    ),
+    response_body: clearableText({
+      maxLength: RESPONSE_BODY_LENGTH_MAX,
+      isMinor: true,
+      description:
+        'Sends only events with a failed delivery whose last response is this text. An asterisk (*) matches any text.',
+    }),
   },
   { additionalProperties: false },
 );
 
 type RecoveryBody = Partial<Static<typeof recoverySchema>>;
 
-const invalidSince = (message: string): { fault: Fault } => ({
-  fault: { code: 'invalid_value', message, field: 'since' },
+const invalidField = (field: 'since' | 'until' | 'event', message: string): Fault => ({
+  code: 'invalid_value',
+  message,
+  field,
 });
 
-/** Returns the requested start, or a fault if it is no date, in the future, or before the retention period. */
+const NO_DATE = 'must be a date such as 2026-11-20 or 2026-11-20T16:05:03+0000';
+
+/**
+ * Returns the requested start, or a fault if it is no date, in the future, or before the retention period. For failed deliveries an
+ * earlier start is that of the oldest stored events: lists show these deliveries for part of a day longer than events are promised.
+ */
 function readSince(
-  { since = '' }: RecoveryBody,
+  since: string,
+  onlyFailed: boolean,
   { now, retentionDays }: { now: Date; retentionDays: number },
-): { since: Date } | { fault: Fault } {
+): Date | Fault {
   const at = parseDate(since);
-  if (at === undefined) return invalidSince('since must be a date such as 2026-11-20 or 2026-11-20T16:05:03+0000');
-  if (at > now) return invalidSince(`since must not be in the future: now is ${formatDate(now, 'UTC')}`);
+  if (at === undefined) return invalidField('since', `since ${NO_DATE}`);
+  if (at > now) return invalidField('since', `since must not be in the future: now is ${formatDate(now, 'UTC')}`);
   const earliest = new Date(now.getTime() - retentionDays * DAY_MS);
-  if (at >= earliest) return { since: at };
+  if (at >= earliest) return at;
+  if (onlyFailed) return new Date(Math.max(at.getTime(), startOfDay(dayOf(now) - retentionDays).getTime()));
   const kept = `events are kept for ${retentionDays} days`;
-  return invalidSince(`since must not be before ${formatDate(earliest, 'UTC')}: ${kept}`);
+  return invalidField('since', `since must not be before ${formatDate(earliest, 'UTC')}: ${kept}`);
+}
+
+/** Returns the requested end, null for none, or a fault if it is no date or not after the start. */
+function readUntil(until: string, since: Date | Fault): Date | Fault | null {
+  if (until === '') return null;
+  const at = parseDate(until);
+  if (at === undefined) return invalidField('until', `until ${NO_DATE}`);
+  return since instanceof Date && at <= since ? invalidField('until', 'until must be after since') : at;
+}
+
+/** Returns what to recover. Throws a 400 with all faults of the body. */
+function readPart(body: RecoveryBody, context: { now: Date; retentionDays: number }): RecoveredPart {
+  const onlyFailed = isSet(body.only_failed);
+  const since = readSince(body.since ?? '', onlyFailed, context);
+  const until = readUntil(body.until ?? '', since);
+  const faults = [since, until].flatMap((value) => (value === null || value instanceof Date ? [] : [value]));
+  if (faults.length > 0 || !(since instanceof Date)) throw invalid(...faults);
+  return {
+    since,
+    until: until instanceof Date ? until : null,
+    event: body.event || null,
+    onlyFailed,
+    resourceId: body.resource_id || null,
+    responseCode: body.response_code ?? null,
+    responseBody: body.response_body || null,
+  };
 }
 
 export type RecoveryDeps = Pick<WebhookDeps, 'sql' | 'baseUrl'> & { retentionDays: number };
-
-const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
 
 /** Throws a 409 if recovered deliveries could not be sent. */
 function checkCanRecover({ isActive, isHeld, url, events }: WebhookRow): void {
@@ -69,6 +143,12 @@ function checkCanRecover({ isActive, isHeld, url, events }: WebhookRow): void {
   }
   if (url === null) throw conflict('no_url', 'The webhook has no url: set url first');
   if (events.length === 0) throw conflict('no_events', 'The webhook has no events: set event_resource first');
+}
+
+/** Throws a 400 if the webhook does not subscribe to the event to recover. */
+function checkSubscribes({ events }: WebhookRow, { event }: RecoveredPart): void {
+  if (event === null || events.includes(event)) return;
+  throw invalid(invalidField('event', `event must be one of this webhook's: ${events.join(', ')}`));
 }
 
 /** Throws a 409 if a recovery of the webhook is open; `Location` is its URL. */
@@ -85,19 +165,20 @@ async function openRecovery(
   tx: Tx,
   { baseUrl }: RecoveryDeps,
   request: Pick<ApiRequest, 'params' | 'principal' | 'now'>,
-  since: Date,
+  part: RecoveredPart,
 ): Promise<{ webhook: WebhookRow; row: RecoveryRow }> {
   const key = keyOf(request);
   const webhook = await lockWebhook(tx, key);
   if (webhook === undefined) throw notFound('webhook');
   checkCanRecover(webhook);
+  checkSubscribes(webhook, part);
   const { shard, id: webhookId } = key;
   const { storeId, epoch } = webhook;
   const { now } = request;
   await stopOlder(tx, { shard, webhookId, epoch, now });
   await checkNoOpenRecovery(tx, webhook, baseUrl);
   const id = idOf(await nextNumber(tx), shard);
-  await insertRecovery(tx, { shard, id, storeId, webhookId, epoch, since, now });
+  await insertRecovery(tx, { shard, id, storeId, webhookId, epoch, ...part, now });
   const row = await findRecovery(tx, { shard, webhookId, id });
   if (row === undefined) throw new Error(`Recovery ${id} not found after its insert`);
   return { webhook, row };
@@ -119,13 +200,9 @@ const createRecover = (deps: RecoveryDeps): Operation =>
       'Sends the events since a date that this webhook missed: those with neither a successful nor a pending delivery',
     input: recoverySchema,
     admit: async (request) => void (await webhookOf(deps.sql, request)),
-    prepare: async ({ body, now }) => {
-      const read = readSince(body, { now, retentionDays: deps.retentionDays });
-      if ('fault' in read) throw invalid(read.fault);
-      return read;
-    },
-    make: async (tx, request, { since }) => {
-      const { webhook, row } = await openRecovery(tx, deps, request, since);
+    prepare: async ({ body, now }) => readPart(body, { now, retentionDays: deps.retentionDays }),
+    make: async (tx, request, part) => {
+      const { webhook, row } = await openRecovery(tx, deps, request, part);
       const { baseUrl } = deps;
       return { document: recoveryDocument(row, webhook, baseUrl), location: addressOfRecovery(row, baseUrl) };
     },

@@ -1,15 +1,14 @@
 /** The read-only statements of recoveries, which the module events writes. */
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
-import type { RecoveryState } from '#events/replay/recovery-sql.ts';
+import type { RecoveredPart, RecoveryState } from '#events/replay/recovery-sql.ts';
 import type { Listing } from '#core/listing.ts';
 import type { RECOVERY_PROPERTIES } from './document.ts';
 
-export type RecoveryRow = {
+export type RecoveryRow = RecoveredPart & {
   id: number;
   webhookId: number;
   state: RecoveryState;
-  since: Date;
   eventsTotal: number;
   eventsSeen: number;
   eventsRecovered: number;
@@ -23,7 +22,8 @@ const stateOf = (sql: Queryable) => sql`
   case when r.state in ('waiting', 'running') and r.epoch <> w.epoch then 'stopped' else r.state end`;
 
 const selected = (sql: Queryable) => sql`
-  select r.id, r.webhook_id as "webhookId", ${stateOf(sql)} as state, r.since, r.events_total as "eventsTotal",
+  select r.id, r.webhook_id as "webhookId", ${stateOf(sql)} as state, r.since, r.until, r.event, r.only_failed as "onlyFailed", r.resource_id as "resourceId",
+    r.response_code as "responseCode", r.response_body as "responseBody", r.events_total as "eventsTotal",
     r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", r.date_created as "dateCreated",
     r.date_modified as "dateModified", r.date_ended as "dateEnded"
   from recovery r
@@ -45,6 +45,12 @@ const columnsOf = (sql: Queryable): Columns<typeof RECOVERY_PROPERTIES> => ({
   webhook_id: sql`r.webhook_id`,
   state: stateOf(sql),
   since: sql`r.since`,
+  until: sql`r.until`,
+  event: sql`r.event`,
+  only_failed: sql`r.only_failed`,
+  resource_id: sql`r.resource_id`,
+  response_code: sql`r.response_code`,
+  response_body: sql`r.response_body`,
   events_total: sql`r.events_total`,
   events_seen: sql`r.events_seen`,
   events_recovered: sql`r.events_recovered`,

@@ -12,6 +12,7 @@ const TABLES = {
   access_grant: ['id'],
   webhook: ['id'],
   recovery: ['id'],
+  invitation: ['id'],
   resource: ['store_id', 'type', 'id'],
   event: ['resource_type', 'id'],
 } as const;

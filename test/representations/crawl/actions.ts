@@ -27,6 +27,7 @@ const byName: Readonly<Record<string, string>> = {
   redirect_uris: 'https://crawler.example.com/callback',
   headers: '',
   since: '2026-06-30T00:00:00+0000',
+  until: '2026-07-30T00:00:00+0000',
   webhooks: '',
 };
 

@@ -82,7 +82,7 @@ export async function checkMail({ mail }: Config): Promise<Finding[]> {
     return [ok('mail', 'none is set: create links for a new password with halcyon user reset-link')];
   try {
     await tryMailServer(mail.url);
-    return [ok('mail', `the server answers and accepts mails from ${mail.from}`)];
+    return [ok('mail', `the server answers and accepts mails from ${mail.from.address}`)];
   } catch (error) {
     const { code, responseCode, message } = error as Error & { code?: string; responseCode?: number };
     // The server's text may quote what was sent; its code does not.

@@ -55,7 +55,7 @@ const legendEntry = (drawing: Markup, name: string): Markup =>
 const BOX = 'M2 1h20v10h-20z';
 const STROKE = 'M1 6h22';
 
-const hourColumn = { name: 'Hour from', isNumber: false };
+const hourColumn = { name: 'From', isNumber: false };
 
 export function barsFigure({ title, summary, hours, good, bad }: Bars, id: string): Markup {
   const totals = hours.map((_, n) => (good.counts[n] ?? 0) + (bad.counts[n] ?? 0));

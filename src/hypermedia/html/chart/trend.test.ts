@@ -43,7 +43,10 @@ test('a trend is a line with its sentence beside its name, and only the line in 
   const named = [{ name: 'name', kind: 'text', value: 'Orders' }, trend([100, 100, null, 97])] as const;
   const row = { ...documentOf(...named), embedded: [] };
   const list = renderHtml({ ...documentOf(), embedded: [{ rel: 'healths', documents: [row] }] }, naming);
-  assert.match(list, /<td><svg[^>]*="[^"]*97 % \(13:00\)[^"]* 100 % \(10:00\)[^"]*"[^]*?<\/svg><\/td>/);
+  assert.match(
+    list,
+    /<td data-label="[^"]*"><svg[^>]*="[^"]*97 % \(13:00\)[^"]* 100 % \(10:00\)[^"]*"[^]*?<\/svg><\/td>/,
+  );
   assert.doesNotMatch(page + list, /\sstyle=/);
 });
 

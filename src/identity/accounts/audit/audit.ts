@@ -15,6 +15,7 @@ export type Action =
   | 'user_disabled'
   | 'user_enabled'
   | 'user_erased'
+  | 'invitation_accepted'
   | 'grant_given'
   | 'grant_denied'
   | 'grant_revoked'

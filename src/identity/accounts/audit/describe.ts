@@ -12,6 +12,7 @@ const descriptions: Readonly<Record<Action, string>> = {
   user_disabled: 'Account disabled by the operator',
   user_enabled: 'Account enabled by the operator',
   user_erased: 'Account erased',
+  invitation_accepted: 'Joined a store by an invitation',
   grant_given: 'App connected',
   grant_denied: 'App denied access',
   grant_revoked: 'App disconnected',

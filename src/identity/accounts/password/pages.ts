@@ -11,11 +11,13 @@ export type FormFault = { field: 'email' | 'current' | 'password'; message: stri
 const alertId = 'form-alert';
 const hintId = 'password-hint';
 
-const alertOf = (fault: FormFault | undefined): Markup | undefined =>
-  fault && html`<p class="alert" role="alert" id="${alertId}">${fault.message}</p>`;
+/** Renders the error message of a form, if it has one. */
+export function alertOf(fault: FormFault | undefined): Markup | undefined {
+  return fault && html`<p class="alert" role="alert" id="${alertId}">${fault.message}</p>`;
+}
 
 /** Returns the ARIA attributes that connect a field with its hint and its error message. */
-function described(field: FormFault['field'], fault: FormFault | undefined, hint = ''): Markup {
+export function described(field: FormFault['field'], fault: FormFault | undefined, hint = ''): Markup {
   const isWrong = fault?.field === field;
   const ids = [hint, isWrong ? alertId : ''].filter((id) => id !== '').join(' ');
   return html`${isWrong && html`aria-invalid="true"`} ${ids !== '' && html`aria-describedby="${ids}"`}`;
@@ -25,24 +27,30 @@ function described(field: FormFault['field'], fault: FormFault | undefined, hint
  * Returns a hidden field that is not submitted: password managers read from it to which account the new password
  * belongs.
  */
-const usernameField = (email: string): Markup =>
-  html`<input type="text" value="${email}" autocomplete="username" readonly hidden />`;
+export function usernameField(email: string): Markup {
+  return html`<input type="text" value="${email}" autocomplete="username" readonly hidden />`;
+}
+
+/** Renders the field of a password that the person chooses. */
+export function newPasswordField(label: string, fault: FormFault | undefined): Markup {
+  return html`<div class="field">
+    <label for="password">${label}</label>
+    <input
+      type="password"
+      id="password"
+      name="password"
+      autocomplete="new-password"
+      required
+      ${described('password', fault, hintId)}
+    />
+    <p class="soft" id="${hintId}">
+      At least ${PASSWORD_LENGTH_MIN} characters, for example a few words that you use nowhere else.
+    </p>
+  </div>`;
+}
 
 const newPassword = (fault: FormFault | undefined): Markup =>
-  html`<div class="field">
-      <label for="password">New password</label>
-      <input
-        type="password"
-        id="password"
-        name="password"
-        autocomplete="new-password"
-        required
-        ${described('password', fault, hintId)}
-      />
-      <p class="soft" id="${hintId}">
-        At least ${PASSWORD_LENGTH_MIN} characters, for example a few words that you use nowhere else.
-      </p>
-    </div>
+  html`${newPasswordField('New password', fault)}
     <label class="choice">
       <input type="checkbox" name="end_grants" value="1" />
       <span>

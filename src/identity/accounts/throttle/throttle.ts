@@ -27,6 +27,14 @@ const limits = {
   'mail from address': { tries: 20, refillSeconds: 180 },
   /** Unknown e-mail addresses tried by one store owner who adds members. */
   'unknown members by person': { tries: 20, refillSeconds: 180 },
+  /** Mails of invitations to one address, by all owners together. */
+  'invitation to address': { tries: 3, refillSeconds: 1_200 },
+  /** Mails of invitations by one store owner. */
+  'invitations by person': { tries: 20, refillSeconds: 180 },
+  /** Links of invitations that are not valid, and attempts to accept that fail, from one address prefix. */
+  'invitation from address': { tries: 20, refillSeconds: 30 },
+  /** Accounts that exist already, found by a valid link: more would show which addresses have an account. */
+  'taken address by invitation': { tries: 5, refillSeconds: 600 },
   /** Failed authentications of one client from one address prefix. */
   'client from address': { tries: 20, refillSeconds: 30 },
   /** Clients registered through the protocol from one address prefix. */

@@ -1,10 +1,14 @@
 /** Renders the consent page of /authorize: the app, the requested access and the choice of a store. */
+import { shortened } from '#hypermedia/html/harmless.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { logoImage } from '../clients/logo/logo.ts';
 import { shownHost } from '../redirect-uri.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
 import type { PickableStore } from './authorize-sql.ts';
+
+/** Of the name of an app in the title of the page: a browser's tab shows about as many. */
+const TITLE_CHARACTERS = 30;
 
 export type ConsentView = {
   request: AuthorizationRequest;
@@ -144,7 +148,7 @@ function facts({ request, email, switchUser }: ConsentView): Markup {
 export function consentPage(view: ConsentView): string {
   const { client } = view.request;
   return shell({
-    title: `Allow ${client.name} access?`,
+    title: `Allow ${shortened(client.name, TITLE_CHARACTERS)} access?`,
     main: html`<div class="card">
       <div class="who">
         ${logoImage(view.root, client)}

@@ -22,6 +22,8 @@ export type ClientView = {
   alert?: string | undefined;
   good?: string | undefined;
   nonce: (form: string, ...rest: readonly string[]) => string;
+  /** The webhooks of the app in all stores. */
+  shownWebhooks: Markup;
 };
 
 const settings = ({ root, client, values, baseHash, faults, nonce }: ClientView): Markup =>
@@ -155,7 +157,7 @@ export function clientPage(view: ClientView): string {
   return appsPage(
     root,
     client.name,
-    html`${heading(view)} ${settings(view)} ${!client.isPublic && secrets(view)} ${logo(view)}
+    html`${heading(view)} ${view.shownWebhooks} ${settings(view)} ${!client.isPublic && secrets(view)} ${logo(view)}
       <div class="card">
         <h2>Delete</h2>
         <p>Deleting the app disconnects all its users.</p>

@@ -5,11 +5,15 @@ import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import type { Fault } from '#core/problem.ts';
 import { usageOf, type Client } from '../clients-sql.ts';
 import { secretsOf } from '../secrets/secrets.ts';
+import { appWebhooksCard } from './app-webhooks.ts';
+import { readAppWebhooks, readErrors } from './app-webhooks-sql.ts';
 import { clientPage } from './client-page.ts';
 import { formValuesOf, type FormValues } from './form.ts';
 import { clientIdOf, ownClientOf, pathOf, type PagesDeps } from './page-context.ts';
 
 export type Handle = (request: RawRequest, session: Session, client: Client) => Promise<RawResponse>;
+const SEARCH_LENGTH_MAX = 100;
+
 type Shown = { status: number; values?: FormValues; baseHash?: string; faults?: readonly Fault[]; alert?: string };
 
 /** The messages of completed actions, by the query parameter `done` of the redirect. */
@@ -37,11 +41,31 @@ export function createOwnClient(deps: PagesDeps) {
     /** Responds with the app's page; `values` replaces the stored settings in the form. */
     respond: async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
       const { status, values = formValuesOf(client), baseHash, faults = [], alert } = shown;
-      const [secrets, usage] = await Promise.all([secretsOf(sql, client.id, request.now), usageOf(sql, client.id)]);
+      const search = request.query.get('store')?.slice(0, SEARCH_LENGTH_MAX) ?? '';
+      const [secrets, usage, webhooks] = await Promise.all([
+        secretsOf(sql, client.id, request.now),
+        usageOf(sql, client.id),
+        readAppWebhooks(sql, client.id, request.now),
+      ]);
       const nonce = (form: string, ...rest: readonly string[]) =>
         signedIn.nonce(session, [form, client.clientId, ...rest]);
       const good = done.get(request.query.get('done') ?? '');
-      const view = { root, client, secrets, usage, overlapHours, values, baseHash, faults, alert, good, nonce };
+      const errors = await readErrors(sql, webhooks, request.now);
+      const shownWebhooks = appWebhooksCard({ root, client }, webhooks, errors, search);
+      const view = {
+        root,
+        client,
+        secrets,
+        usage,
+        overlapHours,
+        values,
+        baseHash,
+        faults,
+        alert,
+        good,
+        nonce,
+        shownWebhooks,
+      };
       return htmlAnswer(status, clientPage(view));
     },
 

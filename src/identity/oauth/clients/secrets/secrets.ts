@@ -3,7 +3,7 @@
  * reconfigured without downtime. Further rotations do not shorten an overlap, because which secret the app uses is unknown.
  */
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
-import { notFound, Problem } from '#core/problem.ts';
+import { conflict, notFound } from '#core/problem.ts';
 import { recordClientEntry, type ClientActor } from '../action.ts';
 import { createToken } from '../../tokens.ts';
 import { endRetired, insertSecret, listSecrets, lockConfidential, retireSecrets } from './secrets-sql.ts';
@@ -32,8 +32,6 @@ export async function secretsOf(sql: Queryable, client: number, now: Date): Prom
 
 /** `replacing`: the fingerprint of the current secret when the caller read it. */
 export type Rotation = { clientId: string; overlapHours: number; replacing?: string };
-
-const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
 
 /** After a double click the browser shows only the second response, so this text explains how to get a secret. */
 const REPLACED_ALREADY =

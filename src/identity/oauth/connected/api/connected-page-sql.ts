@@ -2,7 +2,14 @@
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
-import { connectedApps, connectedColumns, type ConnectedRow, type GrantFilter } from '../connected-sql.ts';
+import {
+  connectedApps,
+  connectedColumns,
+  withWebhooks,
+  type ConnectedApp,
+  type ConnectedRow,
+  type GrantFilter,
+} from '../connected-sql.ts';
 import type { GRANT_PROPERTIES } from './document.ts';
 
 const columns = (sql: Queryable): Columns<typeof GRANT_PROPERTIES> => ({
@@ -17,12 +24,13 @@ const columns = (sql: Queryable): Columns<typeof GRANT_PROPERTIES> => ({
   date_used: sql`g.last_used`,
 });
 
-export function listGrants(sql: Queryable, filter: GrantFilter, listing: Listing): Promise<ConnectedRow[]> {
-  return sql<ConnectedRow[]>`
+export async function listGrants(sql: Queryable, filter: GrantFilter, listing: Listing): Promise<ConnectedApp[]> {
+  const rows = await sql<ConnectedRow[]>`
     select ${connectedColumns(sql)} ${connectedApps(sql, filter)}
     where true${narrowed(sql, listing.filters, columns(sql))}
     order by ${ordered(sql, listing.order, columns(sql), [sql`g.grant_id`])} ${paged(sql, listing)}
   `;
+  return withWebhooks(sql, filter.userId, rows);
 }
 
 export async function countGrants(sql: Queryable, filter: GrantFilter, { filters }: Listing): Promise<number> {
@@ -45,9 +53,10 @@ export async function findActiveGrant(sql: Queryable, id: number): Promise<Activ
 }
 
 /** Returns the connected app of a grant; undefined if its client is deleted. */
-export async function findGrant(sql: Queryable, { userId, ...of }: ActiveGrant): Promise<ConnectedRow | undefined> {
-  const [row] = await sql<ConnectedRow[]>`
+export async function findGrant(sql: Queryable, { userId, ...of }: ActiveGrant): Promise<ConnectedApp | undefined> {
+  const rows = await sql<ConnectedRow[]>`
     select ${connectedColumns(sql)} ${connectedApps(sql, { userId, of })}
   `;
-  return row;
+  const [app] = await withWebhooks(sql, userId, rows);
+  return app;
 }

@@ -4,7 +4,7 @@ import { boolean, date, enumeration, number, text, type Document, type Link } fr
 import type { Comparisons } from '#core/listing.ts';
 import { reachesAccount, reachesStore, type Principal } from '#core/principal.ts';
 import { addressOfClient } from '../../clients/api/document.ts';
-import type { ConnectedRow } from '../connected-sql.ts';
+import type { ConnectedApp } from '../connected-sql.ts';
 
 /** The comparison of each property of a grant, for filters and order. */
 export const GRANT_PROPERTIES = {
@@ -17,6 +17,8 @@ export const GRANT_PROPERTIES = {
   store_id: 'number',
   date_created: 'date',
   date_used: 'date',
+  webhooks_total: 'none',
+  webhooks_active: 'none',
 } as const satisfies Comparisons;
 
 export function addressOfGrants(userId: number, baseUrl: string): string {
@@ -25,7 +27,7 @@ export function addressOfGrants(userId: number, baseUrl: string): string {
 
 type Shown = { id: number; userId: number; principal: Principal; baseUrl: string };
 
-function linksOf({ storeId, storeName, clientId, ownerId }: ConnectedRow, shown: Shown): Link[] {
+function linksOf({ storeId, storeName, clientId, ownerId }: ConnectedApp, shown: Shown): Link[] {
   const { id, userId, principal, baseUrl } = shown;
   const links: Link[] = [
     { rel: 'self', href: `${baseUrl}/grants/${id}`, title: 'This connected app' },
@@ -43,7 +45,7 @@ function linksOf({ storeId, storeName, clientId, ownerId }: ConnectedRow, shown:
  * Returns the Document of a connected app: one per store and one for the whole account, even with several grants. `id` is
  * the latest grant's, unless the request named another.
  */
-export function grantDocument(row: ConnectedRow, shown: Shown): Document {
+export function grantDocument(row: ConnectedApp, shown: Shown): Document {
   return {
     name: 'grant',
     title: row.name,
@@ -61,6 +63,8 @@ export function grantDocument(row: ConnectedRow, shown: Shown): Document {
       number('store_id', row.storeId),
       date('date_created', formatDate(row.since, 'UTC')),
       date('date_used', row.lastUsed === null ? null : formatDate(row.lastUsed, 'UTC')),
+      number('webhooks_total', row.webhooks.total),
+      number('webhooks_active', row.webhooks.active),
     ],
   };
 }

@@ -74,7 +74,8 @@ export function createGrantOperations({ sql, baseUrl, ...after }: Deps): Record<
     remove: guarded({
       title: 'Disconnect the app',
       isConditional: true,
-      summary: "Revokes the app's access; its tokens stop working immediately",
+      summary:
+        "Revokes the app's access: its tokens stop working immediately, and its webhooks are disabled, unless the user has given it another access to their stores",
       handle: async (request) => {
         const id = idOf(request);
         const userId = await transaction(sql, async (tx) => {

@@ -1,0 +1,69 @@
+/** The operator's brand on pages and in mails: the checks of its settings. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { contrastOf, leastContrast, TEXT_CONTRAST, withContrast } from './contrast.ts';
+import { ConfigError, text, type Env } from './env.ts';
+
+/** What the accent colour is on, in hypermedia/style.ts: cards and paper behind links, and the text on buttons in light mode. */
+export const PAPERS = { light: ['#ffffff', '#f4f6f8'], dark: ['#1a2029', '#11151b'] } as const;
+
+export type Accent = { light: string; dark: string };
+
+const NAME_CHARACTERS_MAX = 40;
+
+/** Returns the name; throws a `ConfigError` if it has control characters or is too long for the header of a phone. */
+export function brandName(env: Env, name: string, fallback: string): string {
+  const value = (text(env, name) ?? fallback).trim();
+  if (value !== '' && value.length <= NAME_CHARACTERS_MAX && !/[\p{C}\p{Zl}\p{Zp}]/u.test(value)) return value;
+  throw new ConfigError(`${name}: set it to 1 to ${NAME_CHARACTERS_MAX} characters in one line`);
+}
+
+/**
+ * Returns the accent colour for light mode, and a lighter one for dark mode if necessary. Throws a `ConfigError` with the nearest
+ * possible colour if links in the colour, or white text on it, would be hard to read.
+ */
+export function brandColor(env: Env, name: string): Accent | undefined {
+  const value = text(env, name)?.toLowerCase();
+  if (value === undefined) return undefined;
+  if (!/^#[0-9a-f]{6}$/.test(value)) throw new ConfigError(`${name} is "${value}": set it to a colour such as #0b5fb0`);
+  const contrast = leastContrast(value, PAPERS.light);
+  if (contrast < TEXT_CONTRAST) {
+    const nearest = withContrast(value, '#000000', PAPERS.light);
+    throw new ConfigError(
+      `${name} is "${value}", whose contrast is only ${contrast.toFixed(1)} on the paper of the pages, and ${contrastOf(value, '#ffffff').toFixed(1)} with the white text of buttons; ${TEXT_CONTRAST} is needed. Set it to a darker colour: ${nearest} is the nearest`,
+    );
+  }
+  return { light: value, dark: withContrast(value, '#ffffff', PAPERS.dark) };
+}
+
+export type Logo = { file: string; mediaType: string; body: Buffer };
+
+const LOGO_BYTES_MAX = 64 * 1024;
+const HASH_CHARACTERS = 16;
+/** Signatures in hex. No SVG, which may contain scripts and addresses of others. */
+const PICTURES = [
+  ['png', 'image/png', /^89504e470d0a1a0a/],
+  ['jpg', 'image/jpeg', /^ffd8ff/],
+  ['webp', 'image/webp', /^52494646.{8}57454250/],
+] as const;
+
+/** Reads the logo; throws a `ConfigError` if it cannot be read, is too large or no picture. */
+export function readLogo(path: string | undefined, cwd: string): Logo | undefined {
+  if (path === undefined) return undefined;
+  const refuse = (why: string): never => {
+    throw new ConfigError(`BRAND_LOGO is "${path}": ${why}`);
+  };
+  let body: Buffer;
+  try {
+    body = readFileSync(resolve(cwd, path));
+  } catch {
+    return refuse('set it to the path of a file that this user can read');
+  }
+  if (body.length > LOGO_BYTES_MAX) refuse(`the file has ${body.length} bytes; at most ${LOGO_BYTES_MAX} are possible`);
+  const start = body.subarray(0, 16).toString('hex');
+  const [ending, mediaType] =
+    PICTURES.find(([, , signature]) => signature.test(start)) ?? refuse('set it to a PNG, JPEG or WebP');
+  const hash = createHash('sha256').update(body).digest('hex').slice(0, HASH_CHARACTERS);
+  return { file: `${hash}.${ending}`, mediaType, body };
+}

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { nextWords, remedyOf, responseTime, stateWords, type ShownHealth } from './health.ts';
+import { stateSentence } from './overview-page.ts';
+
+const ok: ShownHealth = {
+  name: 'Orders',
+  href: '/webhooks/1',
+  state: 'ok',
+  isActive: true,
+  inactiveReason: null,
+  reason: null,
+  failingSince: null,
+  pausedUntil: null,
+  attempts: 5,
+  delivered: 5,
+  successRate: 100,
+  medianMs: 10,
+  slowMs: 50,
+  trend: undefined,
+  pending: 0,
+  oldestPending: null,
+  dateNext: null,
+  lastFailure: null,
+};
+const idle = { ...ok, delivered: 0 };
+const failing = { ...ok, state: 'failing' };
+const paused = { ...ok, state: 'paused' };
+const incomplete = { ...ok, state: 'inactive' };
+const disabled = { ...ok, state: 'inactive', isActive: false };
+const gone = { ...disabled, inactiveReason: 'gone' };
+const ended = { ...disabled, inactiveReason: 'access_ended' };
+
+const sentences: readonly (readonly [sentence: string, healths: readonly ShownHealth[]])[] = [
+  ['All 3 webhooks deliver.', [ok, ok, idle]],
+  ['Your webhook delivers.', [ok]],
+  ['Your webhook is ready.', [idle]],
+  ['All 2 webhooks are ready.', [idle, idle]],
+  ['2 webhooks deliver, 1 is disabled.', [ok, disabled, ok]],
+  ['1 webhook delivers, 2 are disabled.', [ok, disabled, disabled]],
+  ['Your webhook is disabled.', [disabled]],
+  ['All 2 webhooks are disabled.', [disabled, disabled]],
+  ['Your webhook needs attention.', [failing]],
+  ['1 of 3 webhooks needs attention.', [ok, failing, disabled]],
+  ['5 of 6 webhooks need attention.', [ok, failing, paused, incomplete, gone, ended]],
+];
+for (const [sentence, healths] of sentences)
+  test(`the state is: ${sentence}`, () => assert.equal(stateSentence(healths), sentence));
+
+test('a state has words of its own', () => {
+  assert.deepEqual(
+    [ok, idle, failing, paused, incomplete, disabled, gone].map((health) => stateWords(health)[0]),
+    ['Delivering', 'Ready', 'Failing', 'Paused', 'Incomplete', 'Disabled', 'Disabled by Halcyon'],
+  );
+});
+
+test('a webhook that needs attention leads to the remedy', () => {
+  assert.deepEqual(
+    [{ ...failing, pending: 2 }, failing, paused, incomplete, gone, ended].map((health) => remedyOf(health)[1]),
+    [
+      '/webhooks/1/statuses?status=pending&attempts%3Agreaterthan=0',
+      '/webhooks/1/statuses?status=failed',
+      '/webhooks/1/statuses?status=pending',
+      '/webhooks/1#change',
+      '/webhooks/1',
+      '/webhooks/1',
+    ],
+  );
+});
+
+test('a response time is the range that was counted, and the next attempt is relative', () => {
+  assert.deepEqual([null, 10, 50, 1_000, 30_000].map(responseTime), [
+    '–',
+    '0–10 ms',
+    '25–50 ms',
+    '500 ms–1 s',
+    'more than 10 s',
+  ]);
+  const now = new Date('2026-11-24T10:00:00Z');
+  assert.equal(nextWords({ dateNext: null }, now), undefined);
+  assert.equal(nextWords({ dateNext: '2026-11-24T10:04:00+0000' }, now), 'in 4 min');
+  assert.equal(nextWords({ dateNext: '2026-11-24T11:00:00+0100' }, now), 'now');
+});

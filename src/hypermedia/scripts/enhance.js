@@ -1,0 +1,291 @@
+/**
+ * Adds to pages what needs a script: relative times, copy buttons, live lists and keyboard shortcuts. Pages are complete without it. Served as it
+ * is (`scripts.ts`), as a module, so it runs after the page was parsed.
+ */
+
+const DAY_MS = 86_400_000;
+/** Older and later dates stay as they are: "5 months ago" says less than the date. */
+const RELATIVE_MS = 7 * DAY_MS;
+const WRITTEN = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)([+-]\d\d):?(\d\d)$/;
+
+/**
+ * Shows the time relative to now, and the date that was written in the title. Dates of class `exact` are there to be compared with logs.
+ * @param {HTMLTimeElement} time
+ */
+function makeRelative(time) {
+  const [, day, clock, hours, minutes] = WRITTEN.exec(time.dateTime) ?? [];
+  if (day === undefined) return;
+  const iso = `${day}T${clock}${hours}:${minutes}`;
+  if (Math.abs(Date.parse(iso) - Date.now()) > RELATIVE_MS) return;
+  const relative = document.createElement('relative-time');
+  relative.setAttribute('datetime', iso);
+  relative.setAttribute('no-title', '');
+  relative.append(...time.childNodes);
+  time.title = `${day} ${clock} UTC${hours}:${minutes}`;
+  time.append(relative);
+}
+
+/**
+ * @param {string} tag
+ * @param {Record<string, string>} attributes
+ * @param {(Node | string)[]} children
+ */
+function element(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** The message that screen readers speak. */
+const spoken = element('p', { role: 'status', class: 'unseen' });
+
+const CONFIRMED_MS = 2000;
+
+/**
+ * Copies the text, unchanged. `navigator.clipboard` is missing on plain http, except on loopback.
+ * @param {HTMLElement} source
+ */
+async function copy(source) {
+  if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(source.textContent ?? '');
+  getSelection()?.selectAllChildren(source);
+  // The only way to copy without a secure context.
+  if (!document.execCommand('copy')) throw new Error('The browser refused to copy');
+  getSelection()?.removeAllRanges();
+}
+
+/** @param {HTMLElement} source */
+function addCopyButton(source) {
+  const button = element('button', { type: 'button', class: 'copy quiet' }, 'Copy');
+  const box = element('div', { class: 'copies' });
+  source.replaceWith(box);
+  box.append(source, button);
+  /** @param {string} message */
+  const confirm = (message) => {
+    button.textContent = message;
+    spoken.textContent = message;
+    setTimeout(() => {
+      button.textContent = 'Copy';
+      spoken.textContent = '';
+    }, CONFIRMED_MS);
+  };
+  button.addEventListener('click', () => {
+    copy(source).then(
+      () => confirm('Copied'),
+      () => confirm('Not copied'),
+    );
+  });
+}
+
+/** Returns the first field of a search, whose folded form is opened; undefined if the page has none. */
+function openSearch() {
+  const search = document.querySelector('form[role=search]');
+  const field = search?.querySelector('input:not([type=hidden]), select');
+  if (!(search instanceof HTMLElement) || !(field instanceof HTMLElement)) return undefined;
+  const folded = search.closest('details');
+  if (folded !== null) folded.open = true;
+  return field;
+}
+
+/**
+ * Moves the focus to the first link or button of the next entry of the page's lists and tables, or of the previous one.
+ * @param {1 | -1} step
+ */
+function move(step) {
+  const entries = [...document.querySelectorAll('.log > li, tbody > tr')].flatMap((entry) => {
+    const first = [...entry.querySelectorAll('a[href], summary, button')].find((one) => one.checkVisibility());
+    return first instanceof HTMLElement ? [{ entry, first }] : [];
+  });
+  const current = entries.findIndex(({ entry }) => entry.contains(document.activeElement));
+  const next = entries[current === -1 ? (step === 1 ? 0 : entries.length - 1) : current + step];
+  next?.first.focus();
+}
+
+/** `no` in the storage of this browser turns the shortcuts off (WCAG 2.1.4: shortcuts of one character need such a setting). */
+const STORED = 'shortcuts';
+const areOn = () => localStorage.getItem(STORED) !== 'no';
+
+const SHORTCUTS = [
+  ['/', 'Search'],
+  ['j', 'Next entry'],
+  ['k', 'Previous entry'],
+  ['?', 'Show these shortcuts'],
+];
+
+function createDialog() {
+  const box = document.createElement('input');
+  box.type = 'checkbox';
+  box.checked = areOn();
+  box.addEventListener('change', () => localStorage.setItem(STORED, box.checked ? 'yes' : 'no'));
+  const close = element('button', { type: 'button', autofocus: '' }, 'Close');
+  const dialog = /** @type {HTMLDialogElement} */ (
+    element(
+      'dialog',
+      { 'aria-labelledby': 'shortcuts' },
+      element('h2', { id: 'shortcuts' }, 'Keyboard shortcuts'),
+      element(
+        'dl',
+        {},
+        ...SHORTCUTS.flatMap(([key = '', meaning = '']) => [
+          element('dt', {}, element('kbd', {}, key)),
+          element('dd', {}, meaning),
+        ]),
+      ),
+      element('label', { class: 'choice' }, box, 'Use keyboard shortcuts'),
+      element('div', { class: 'buttons' }, close),
+    )
+  );
+  close.addEventListener('click', () => dialog.close());
+  return dialog;
+}
+
+/** @param {EventTarget | null} target */
+const isTyping = (target) =>
+  target instanceof HTMLElement && (target.isContentEditable || target.closest('input, select, textarea') !== null);
+
+/** @param {HTMLDialogElement} dialog */
+function listen(dialog) {
+  /** @type {Record<string, () => void>} */
+  const actions = {
+    '/': () => openSearch()?.focus(),
+    j: () => move(1),
+    k: () => move(-1),
+    '?': () => dialog.showModal(),
+  };
+  document.addEventListener('keydown', (event) => {
+    const action = Object.hasOwn(actions, event.key) ? actions[event.key] : undefined;
+    const isCombined = event.ctrlKey || event.metaKey || event.altKey;
+    if (action === undefined || isCombined || dialog.open || isTyping(event.target) || !areOn()) return;
+    // Otherwise the key would also be typed into the field that now has the focus.
+    event.preventDefault();
+    action();
+  });
+}
+
+/**
+ * The parts of a page that change with what happens in the store, in their order. Their attribute is the address of the stream.
+ * @param {ParentNode} root
+ */
+const livePartsOf = (root) => [...root.querySelectorAll('[data-live]')];
+
+/** Reads the page again and replaces the live parts that differ; the focus stays at the link that has it. */
+async function renew() {
+  const response = await fetch(location.href, { headers: { Accept: 'text/html' } });
+  // A redirect leads to sign-in.
+  if (!response.ok || response.redirected) return;
+  const read = new DOMParser().parseFromString(await response.text(), 'text/html');
+  const renewed = livePartsOf(read);
+  for (const [index, part] of livePartsOf(document).entries()) {
+    const next = renewed[index];
+    if (next === undefined || next.textContent === seen.get(part)) continue;
+    seen.set(part, next.textContent);
+    const focused = part.contains(document.activeElement) ? document.activeElement?.getAttribute('href') : undefined;
+    part.replaceChildren(...[...next.childNodes].map((node) => document.importNode(node, true)));
+    enhance(part);
+    const again = [...part.querySelectorAll('a[href]')].find((link) => link.getAttribute('href') === focused);
+    if (again instanceof HTMLElement) again.focus();
+  }
+}
+
+/** The text of each live part as it was read, before relative times were added. */
+const seen = new Map(livePartsOf(document).map((part) => [part, part.textContent]));
+
+const RENEWED_MS = 2000;
+const CONNECTED_MS = 10_000;
+
+/**
+ * Keeps the live parts up to date, with a button that pauses it. A hidden page has no stream: browsers allow six connections to a
+ * server, and each page with a stream would take one.
+ * @param {Element} last the part before which the button is placed
+ */
+function keepLive(last) {
+  /** @type {EventSource | undefined} */
+  let source;
+  let isPaused = false;
+  let isRenewing = false;
+  let isOutdated = false;
+  const state = element('span', { role: 'status' });
+  const button = element('button', { type: 'button', class: 'quiet' });
+  /** Renews once at a time and at most every two seconds, and again if something has happened meanwhile. */
+  const update = () => {
+    isOutdated = true;
+    if (isRenewing) return;
+    isRenewing = true;
+    isOutdated = false;
+    void renew()
+      .catch(() => {})
+      .then(() => new Promise((resolve) => setTimeout(resolve, RENEWED_MS)))
+      .then(() => {
+        isRenewing = false;
+        if (isOutdated && source !== undefined) update();
+      });
+  };
+  const show = () => {
+    state.textContent = isPaused
+      ? 'Paused.'
+      : source === undefined
+        ? 'Not connected.'
+        : 'Live: new entries appear here.';
+    button.textContent = isPaused ? 'Resume' : 'Pause';
+  };
+  const close = () => {
+    source?.close();
+    source = undefined;
+  };
+  const open = () => {
+    if (isPaused || document.hidden || source !== undefined) return;
+    const opened = new EventSource(last.getAttribute('data-live') ?? '');
+    source = opened;
+    opened.addEventListener('message', update);
+    // The browser connects again by itself, unless the server has refused.
+    opened.addEventListener('error', () => {
+      if (opened.readyState !== EventSource.CLOSED || source !== opened) return;
+      close();
+      show();
+      setTimeout(() => {
+        open();
+        show();
+      }, CONNECTED_MS);
+    });
+  };
+  button.addEventListener('click', () => {
+    isPaused = !isPaused;
+    if (isPaused) close();
+    else open();
+    show();
+  });
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden) close();
+    else open();
+    show();
+  });
+  // An open stream would keep the page out of the cache of the back button.
+  addEventListener('pagehide', close);
+  addEventListener('pageshow', () => {
+    open();
+    show();
+  });
+  open();
+  show();
+  last.before(element('p', { class: 'live soft' }, state, button));
+}
+
+/** @param {ParentNode} root */
+function enhance(root) {
+  for (const time of root.querySelectorAll('time:not(.exact)')) {
+    if (time instanceof HTMLTimeElement) makeRelative(time);
+  }
+  for (const source of root.querySelectorAll('pre.copyable')) {
+    if (source instanceof HTMLElement) addCopyButton(source);
+  }
+}
+
+enhance(document);
+const live = livePartsOf(document).at(-1);
+if (live !== undefined) keepLive(live);
+const dialog = createDialog();
+listen(dialog);
+const show = element('button', { type: 'button' }, 'Keyboard shortcuts');
+show.addEventListener('click', () => dialog.showModal());
+document.querySelector('body > footer p')?.append(show);
+document.body.append(dialog, spoken);

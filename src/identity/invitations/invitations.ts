@@ -1,0 +1,200 @@
+/** Accepts an invitation to a store: GET and POST /invitations/<token>. */
+import { findUserByEmail, verifyEmail } from '#identity/accounts/accounts-sql.ts';
+import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import type { Devices } from '#identity/accounts/device.ts';
+import type { FormFault } from '#identity/accounts/password/pages.ts';
+import type { Passwords } from '#identity/accounts/passwords.ts';
+import type { Session, Sessions } from '#identity/accounts/sessions.ts';
+import type { SignedIn } from '#identity/accounts/signed-in.ts';
+import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
+import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
+import { tooManyAnswer } from '#identity/accounts/too-many.ts';
+import { addUser, emailFault, passwordFault, prepareUser } from '#identity/accounts/users.ts';
+import { acceptInvitation, isFor, NotAccepted } from '#stores/invitations/accept.ts';
+import { findOffered, type OfferedInvitation } from '#stores/invitations/invitations-sql.ts';
+import { hashOfToken } from '#stores/invitations/token.ts';
+import { addressOfStore } from '#stores/document.ts';
+import { findMember } from '#stores/members/members-sql.ts';
+import type { Changelog } from '#changelog/changelog.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { html } from '#hypermedia/markup.ts';
+import { Problem } from '#core/problem.ts';
+import {
+  acceptPage,
+  alreadyMemberPage,
+  invalidInvitationPage,
+  newPersonPage,
+  otherAddressPage,
+  storeFullPage,
+} from './pages.ts';
+
+export type InvitationPageDeps = {
+  sql: Sql;
+  changelog: Changelog;
+  passwords: Passwords;
+  sessions: Sessions;
+  signedIn: SignedIn;
+  devices: Devices;
+  throttle: Throttle;
+  membersPerStore: number;
+  baseUrl: string;
+  authUrl: string;
+};
+
+/** `root` is the path prefix of the pages, without a trailing slash. */
+type Context = InvitationPageDeps & { root: string };
+
+/** The request with the valid invitation of its link. */
+type Visit = { request: RawRequest; token: string; invitation: OfferedInvitation };
+
+const TAKEN: FormFault = {
+  field: 'email',
+  message: 'There is an account with this e-mail address: sign in to it, and join the store then.',
+};
+
+const boundTo = ({ params }: Pick<RawRequest, 'params'>) => ['invitation', params['token'] ?? ''] as const;
+
+/** Accepts in a transaction that also records the audit entry; `follow` returns what depends on the user. */
+const accept = <Result>(
+  deps: InvitationPageDeps,
+  { request, invitation }: Visit,
+  {
+    userOf,
+    follow,
+  }: {
+    userOf: (tx: Tx) => Promise<{ id: number; email: string }>;
+    follow: (tx: Tx, userId: number) => Promise<Result>;
+  },
+): Promise<Result> =>
+  transaction(deps.sql, async (tx) => {
+    const { now } = request;
+    const { userId } = await acceptInvitation(tx, invitation, { ...deps, userOf, now });
+    if (invitation.isMailed) await verifyEmail(tx, userId);
+    const { storeId } = invitation;
+    await recordAuditEntry(tx, { action: 'invitation_accepted', userId, storeId, origin: originOf(request), now });
+    return follow(tx, userId);
+  });
+
+const invalidLink = ({ root }: Context) => htmlAnswer(410, invalidInvitationPage(root));
+
+const tooMany = ({ root }: Context, taken: { retryAfterSeconds: number }) =>
+  tooManyAnswer(root, taken, html`<p>A valid invitation stays valid.</p>`);
+
+const overviewPath = ({ baseUrl }: Context, { storeId }: OfferedInvitation): string =>
+  new URL(`${addressOfStore(storeId, baseUrl)}/overview`).pathname;
+
+const joined = (context: Context, { invitation }: Visit, cookies: readonly string[] = []): RawResponse =>
+  redirectAnswer(`${overviewPath(context, invitation)}?done=joined`, { 'Set-Cookie': cookies });
+
+/** Returns the page of an invitation that cannot be accepted. Rethrows other errors. */
+function refuse(context: Context, { token, invitation }: Visit, email: string, thrown: unknown): RawResponse {
+  if (!(thrown instanceof NotAccepted)) throw thrown;
+  const { root, membersPerStore } = context;
+  switch (thrown.refusal) {
+    case 'ended':
+      return invalidLink(context);
+    case 'other address':
+      return htmlAnswer(403, otherAddressPage({ root, token, email }));
+    case 'already member':
+      return htmlAnswer(409, alreadyMemberPage({ root, store: overviewPath(context, invitation) }));
+    case 'store full':
+      return htmlAnswer(409, storeFullPage({ root, membersPerStore }));
+  }
+}
+
+async function showTo(context: Context, visit: Visit, session: Session): Promise<RawResponse> {
+  const { invitation, token, request } = visit;
+  const { email, userId } = session;
+  if (!isFor(invitation, email)) return refuse(context, visit, email, new NotAccepted('other address'));
+  if ((await findMember(context.sql, { ...invitation, userId })) !== undefined)
+    return refuse(context, visit, email, new NotAccepted('already member'));
+  const nonce = context.signedIn.nonce(session, boundTo(request));
+  return htmlAnswer(200, acceptPage({ root: context.root, token, invitation, email, nonce }));
+}
+
+async function acceptAs(context: Context, visit: Visit, { userId: id, email }: Session): Promise<RawResponse> {
+  try {
+    await accept(context, visit, { userOf: async () => ({ id, email }), follow: async () => {} });
+  } catch (thrown) {
+    return refuse(context, visit, email, thrown);
+  }
+  return joined(context, visit);
+}
+
+/** Creates the account, makes it a member, and returns the cookies of its session. */
+async function join(context: Context, visit: Visit, { email, password }: { email: string; password: string }) {
+  const { request, invitation } = visit;
+  const { now } = request;
+  const { passwords, sessions, devices } = context;
+  const user = { ...(await prepareUser(passwords, { email, password })), isEmailVerified: invitation.isMailed };
+  const by = { origin: originOf(request), now };
+  const session = await accept(context, visit, {
+    userOf: async (tx) => ({ ...(await addUser(tx, user, by)), email }),
+    follow: (tx, userId) => sessions.start(tx, userId, now),
+  });
+  return [session, ...devices.remember(request, user)];
+}
+
+async function acceptAsNew(context: Context, visit: Visit): Promise<RawResponse> {
+  const { request, token, invitation } = visit;
+  const { sql, throttle, root } = context;
+  const email = invitation.email ?? request.form.get('email')?.trim() ?? '';
+  const password = request.form.get('password') ?? '';
+  const again = (fault: FormFault) => htmlAnswer(422, newPersonPage({ root, token, invitation, email, fault }));
+  const wrongEmail = emailFault(email);
+  if (wrongEmail !== undefined) return again({ field: 'email', message: `The ${wrongEmail.message}.` });
+  const weak = await passwordFault({ email, password });
+  if (weak !== undefined) return again({ field: 'password', message: `The ${weak.message}.` });
+  // Not given back, because a rejection shows that the address has an account.
+  const subject = String(invitation.id);
+  const taken = await throttle.take([{ limit: 'taken address by invitation', subject }], request.now);
+  if (!taken.allowed) return tooMany(context, taken);
+  if ((await findUserByEmail(sql, email)) !== undefined) return again(TAKEN);
+  try {
+    return joined(context, visit, await join(context, visit, { email, password }));
+  } catch (thrown) {
+    // The account was made concurrently.
+    if (thrown instanceof Problem && thrown.status === 409) return again(TAKEN);
+    return refuse(context, visit, email, thrown);
+  }
+}
+
+/** Looks up the invitation. Lookups that find none are counted, so that tokens cannot be tried in great numbers. */
+const withInvitation =
+  (context: Context, handle: (visit: Visit) => Promise<RawResponse>): RawHandler =>
+  async (request) => {
+    const { throttle, sql } = context;
+    const token = request.params['token'] ?? '';
+    const subject = addressPrefix(request.address);
+    const taken = await throttle.take([{ limit: 'invitation from address', subject }], request.now);
+    if (!taken.allowed) return tooMany(context, taken);
+    const hash = hashOfToken(token);
+    const invitation = hash && (await findOffered(sql, hash, request.now));
+    if (invitation === undefined) return invalidLink(context);
+    await taken.giveBack();
+    return handle({ request, token, invitation });
+  };
+
+export function createInvitationPages(deps: InvitationPageDeps): Record<'show' | 'submit', RawHandler> {
+  const { sessions, signedIn } = deps;
+  const root = rootOf(deps.authUrl);
+  const context = { ...deps, root };
+  return {
+    // Does not consume the link, because mail scanners open links in advance.
+    show: withInvitation(context, async (visit) => {
+      const session = await sessions.find(visit.request);
+      if (session !== null) return showTo(context, visit, session);
+      const { token, invitation } = visit;
+      return htmlAnswer(200, newPersonPage({ root, token, invitation, email: '', fault: undefined }));
+    }),
+
+    submit: withInvitation(context, async (visit) => {
+      const { request } = visit;
+      if ((await sessions.find(request)) === null) return acceptAsNew(context, visit);
+      return signedIn.form(boundTo, (_request, session) => acceptAs(context, visit, session))(request);
+    }),
+  };
+}

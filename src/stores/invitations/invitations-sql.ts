@@ -1,0 +1,138 @@
+/** SQL of invitations. Writes the table invitation. */
+import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { Listing } from '#core/listing.ts';
+import type { Role } from '../stores-sql.ts';
+import type { INVITATION_PROPERTIES } from './document.ts';
+
+export type InvitationRow = {
+  id: number;
+  storeId: number;
+  /** Null if any account may accept. */
+  email: string | null;
+  role: Role;
+  isMailed: boolean;
+  /** The owner who made it; null for the platform. */
+  createdBy: number | null;
+  dateCreated: Date;
+  dateExpires: Date;
+  /** Time zone of the store. */
+  timeZone: string;
+};
+
+type Store = { shard: number; storeId: number };
+type Key = Store & { id: number };
+
+/** Selects the invitations of a store that have not expired. */
+const pending = (sql: Queryable, { shard, storeId }: Store, now: Date) => sql`
+  select i.id, i.store_id as "storeId", i.email, i.role, i.mailed_hash is not null as "isMailed", i.created_by as "createdBy",
+    i.date_created as "dateCreated", i.date_expires as "dateExpires", s.time_zone as "timeZone"
+  from invitation i join store s on s.shard = i.shard and s.id = i.store_id
+  where i.shard = ${shard} and i.store_id = ${storeId} and i.date_expires > ${now}`;
+
+const columns = (sql: Queryable): Columns<typeof INVITATION_PROPERTIES> => ({
+  id: sql`i.id`,
+  email: sql`i.email`,
+  role: sql`i.role`,
+  is_mailed: sql`(i.mailed_hash is not null)`,
+  created_by: sql`i.created_by`,
+  date_created: sql`i.date_created`,
+  date_expires: sql`i.date_expires`,
+});
+
+/** Returns a page of a store's pending invitations, ordered by id by default. */
+export function listInvitations(
+  sql: Queryable,
+  { shard, storeId, now }: Store & { now: Date },
+  listing: Listing,
+): Promise<InvitationRow[]> {
+  return sql<InvitationRow[]>`
+  ${pending(sql, { shard, storeId }, now)}${narrowed(sql, listing.filters, columns(sql))}
+  order by ${ordered(sql, listing.order, columns(sql), [sql`i.id`])} ${paged(sql, listing)}`;
+}
+
+export async function countInvitations(
+  sql: Queryable,
+  { shard, storeId, now }: Store & { now: Date },
+  { filters }: Pick<Listing, 'filters'> = { filters: [] },
+): Promise<number> {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total from invitation i
+    where i.shard = ${shard} and i.store_id = ${storeId} and i.date_expires > ${now}
+      ${narrowed(sql, filters, columns(sql))}`;
+  return row?.total ?? 0;
+}
+
+/** Returns a pending invitation. */
+export async function findInvitation(sql: Queryable, key: Key, now: Date): Promise<InvitationRow | undefined> {
+  const [row] = await sql<InvitationRow[]>`${pending(sql, key, now)} and i.id = ${key.id}`;
+  return row;
+}
+
+/** Returns whether a member of the store has this e-mail address (compared without case). */
+export async function isMemberAddress(sql: Queryable, { shard, storeId }: Store, email: string): Promise<boolean> {
+  const rows = await sql`
+    select from membership m join users u on u.id = m.user_id
+    where m.shard = ${shard} and m.store_id = ${storeId} and lower(u.email) = lower(${email})`;
+  return rows.length > 0;
+}
+
+/**
+ * Locks the membership of an owner until the transaction ends, so that the owner is neither removed nor demoted meanwhile. Returns
+ * false if the user is no owner of the store.
+ */
+export async function lockOwner(sql: Queryable, { shard, storeId }: Store, userId: number): Promise<boolean> {
+  const rows = await sql`
+    select from membership
+    where shard = ${shard} and store_id = ${storeId} and user_id = ${userId} and role = 'owner' for share`;
+  return rows.length === 1;
+}
+
+export async function insertInvitation(
+  sql: Queryable,
+  invitation: Key & {
+    hash: Buffer;
+    mailedHash: Buffer | null;
+    email: string | null;
+    role: Role;
+    createdBy: number | null;
+    now: Date;
+    expires: Date;
+  },
+): Promise<void> {
+  const { shard, id, storeId, hash, mailedHash, email, role, createdBy, now, expires } = invitation;
+  await sql`
+    insert into invitation
+      (shard, id, store_id, hash, mailed_hash, email, role, created_by, date_created, date_expires)
+    values (${shard}, ${id}, ${storeId}, ${hash}, ${mailedHash}, ${email}, ${role}, ${createdBy}, ${now}, ${expires})`;
+}
+
+/** Deletes a pending invitation and returns its role and date; undefined if there is none. */
+export async function deleteInvitation(
+  sql: Queryable,
+  key: Key,
+  now: Date,
+): Promise<{ role: Role; dateCreated: Date } | undefined> {
+  const [row] = await sql<{ role: Role; dateCreated: Date }[]>`
+    delete from invitation
+    where shard = ${key.shard} and store_id = ${key.storeId} and id = ${key.id} and date_expires > ${now}
+    returning role, date_created as "dateCreated"`;
+  return row;
+}
+
+/** A valid invitation that a token leads to. `isMailed`: the token was only sent by mail to `email`. */
+export type OfferedInvitation = Key & { email: string | null; role: Role; isMailed: boolean; storeName: string };
+
+/** Returns the invitation of a token's hash; undefined if it is unknown, used, revoked or expired. */
+export async function findOffered(sql: Queryable, hash: Buffer, now: Date): Promise<OfferedInvitation | undefined> {
+  const [row] = await sql<OfferedInvitation[]>`
+    select i.shard, i.id, i.store_id as "storeId", i.email, i.role, i.hash <> ${hash} as "isMailed", s.name as "storeName"
+    from invitation i join store s on s.shard = i.shard and s.id = i.store_id
+    where (i.hash = ${hash} or i.mailed_hash = ${hash}) and i.date_expires > ${now}`;
+  return row;
+}
+
+/** Deletes the invitations to the e-mail address of a user, in all stores. */
+export async function deleteInvitationsTo(sql: Queryable, userId: number): Promise<void> {
+  await sql`delete from invitation where lower(email) = (select lower(email) from users where id = ${userId})`;
+}

@@ -1,0 +1,222 @@
+/**
+ * API operations on the invitations to a store: {base_url}/stores/<id>/invitations. Only the platform and signed-in owners read and
+ * change them: an app that could invite could give others access to the store.
+ */
+import type { Sql, Tx } from '#db/pool.ts';
+import { transaction } from '#db/pool.ts';
+import { fieldsOf } from '#http/actions.ts';
+import { creating } from '#http/creating.ts';
+import { listing } from '#http/listing.ts';
+import { guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
+import type { Action, Document } from '#hypermedia/document.ts';
+import { collection } from '#hypermedia/page.ts';
+import { actorOf, type Changelog } from '#changelog/changelog.ts';
+import { isEmail } from '#core/email.ts';
+import { idOf, parseId, shardOf } from '#core/ids.ts';
+import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { isInPerson, requireOwner, storeOfAddress } from '#core/principal.ts';
+import { storeOf } from '../access.ts';
+import { recordInvitation, type By } from '../audit.ts';
+import { addressOfStore } from '../document.ts';
+import { addressOfMembers } from '../members/document.ts';
+import { lockStoreRow } from '../members/members-sql.ts';
+import { nextNumber, type Role } from '../stores-sql.ts';
+import { addressOfInvitations, INVITATION_PROPERTIES, invitationDocument } from './document.ts';
+import {
+  countInvitations,
+  deleteInvitation,
+  findInvitation,
+  insertInvitation,
+  isMemberAddress,
+  listInvitations,
+  lockOwner,
+} from './invitations-sql.ts';
+import { DEFAULT_ROLE, newInvitation } from './schema.ts';
+import { newToken } from './token.ts';
+
+/** What the mail of an invitation says. */
+export type InvitationMail = { to: string; storeName: string; token: string; expires: Date };
+
+/** Mails of invitations. `admit` throws a 429 after too many mails to the address or by the person; `send` returns at once. */
+export type InvitationMails = {
+  admit: (to: string, request: Pick<ApiRequest, 'principal' | 'now'>) => Promise<void>;
+  send: (mail: InvitationMail) => void;
+};
+
+export type InvitationDeps = {
+  sql: Sql;
+  changelog: Changelog;
+  /** Undefined if mail is not configured. */
+  mails: InvitationMails | undefined;
+  baseUrl: string;
+  authUrl: string;
+  invitationsPerStore: number;
+  invitationLifetimeHours: number;
+};
+
+const LIST = { rel: 'invitations', title: 'Invitations to this store' } as const;
+const CREATE = { title: 'Invite a person' } as const;
+
+type Body = { email?: string; role?: Role };
+type Prepared = { email: string | null; storeName: string };
+
+const HOUR_MS = 3_600_000;
+
+const byOf = ({ changelog }: InvitationDeps, { principal, now }: Pick<ApiRequest, 'principal' | 'now'>): By => ({
+  changelog,
+  actor: actorOf(principal),
+  now,
+});
+
+function emailFaults({ email }: Partial<Body>): Fault[] {
+  if (email === undefined || isEmail(email.trim())) return [];
+  return [{ code: 'invalid_value', message: 'email must be an address such as ada@example.com', field: 'email' }];
+}
+
+const ALREADY_MEMBER = {
+  code: 'already_member',
+  message: 'This person is a member of the store already: change the role of the existing member',
+  field: 'email',
+};
+
+/** Validates the invitation, and counts its mail. */
+async function prepare(deps: InvitationDeps, request: ApiRequest<Body>): Promise<Prepared> {
+  const { body } = request;
+  const faults = emailFaults(body);
+  if (faults.length > 0) throw invalid(...faults);
+  const email = body.email?.trim() ?? null;
+  const { name } = await storeOf(deps.sql.reads, request);
+  if (email !== null) {
+    if (await isMemberAddress(deps.sql, storeOfAddress(request), email)) throw new Problem(409, ALREADY_MEMBER);
+    await deps.mails?.admit(email, request);
+  }
+  return { email, storeName: name };
+}
+
+/** Inserts the invitation. The link is only in this response; of both tokens only the hashes are stored. */
+async function insert(
+  deps: InvitationDeps,
+  tx: Tx,
+  { request, prepared: { email, storeName } }: { request: ApiRequest<Body>; prepared: Prepared },
+): Promise<CreatedResult & { made: () => Promise<void> }> {
+  const { principal, now, body } = request;
+  const store = storeOfAddress(request);
+  if (!(await lockStoreRow(tx, store))) throw notFound('store');
+  const createdBy = isInPerson(principal) ? principal.userId : null;
+  // The membership may have changed since the request was admitted.
+  if (createdBy !== null && !(await lockOwner(tx, store, createdBy)))
+    requireOwner({ ...principal, owned: [] }, undefined);
+  const linked = newToken();
+  const mailed = email === null || deps.mails === undefined ? undefined : newToken();
+  const id = idOf(await nextNumber(tx), store.shard);
+  const { role = DEFAULT_ROLE } = body;
+  const expires = new Date(now.getTime() + deps.invitationLifetimeHours * HOUR_MS);
+  const hashes = { hash: linked.hash, mailedHash: mailed?.hash ?? null };
+  await insertInvitation(tx, { ...store, ...hashes, id, email, role, createdBy, now, expires });
+  if ((await countInvitations(tx, { ...store, now })) > deps.invitationsPerStore) {
+    const message = `A store has at most ${deps.invitationsPerStore} pending invitations; revoke one first`;
+    throw new Problem(409, { code: 'limit_reached', message });
+  }
+  await recordInvitation(tx, { ...store, id }, { action: 'created', role }, byOf(deps, request));
+  const row = await findInvitation(tx, { ...store, id }, now);
+  if (row === undefined) throw new Error('An invitation that was just made does not exist');
+  const { baseUrl } = deps;
+  return {
+    document: invitationDocument(row, { baseUrl, link: `${deps.authUrl}/invitations/${linked.token}` }),
+    location: `${addressOfInvitations(store.storeId, baseUrl)}/${id}`,
+    isSecret: true,
+    made: async () => {
+      if (email !== null && mailed !== undefined)
+        deps.mails?.send({ to: email, storeName, token: mailed.token, expires });
+    },
+  };
+}
+
+function keyOf(request: Pick<ApiRequest, 'params' | 'principal'>) {
+  const id = parseId(request.params['invitation_id'] ?? '');
+  if (id === undefined) throw notFound('invitation');
+  return { ...storeOfAddress(request), id };
+}
+
+const createRevoke = (deps: InvitationDeps): Operation =>
+  guarded({
+    title: 'Revoke the invitation',
+    isConditional: true,
+    summary: 'Revokes an invitation: its links end at once; for signed-in owners and the scope platform',
+    access: 'owner',
+    handle: async (request) => {
+      const key = keyOf(request);
+      await transaction(deps.sql, async (tx) => {
+        const revoked = await deleteInvitation(tx, key, request.now);
+        if (revoked === undefined) throw notFound('invitation');
+        request.unmodified(revoked.dateCreated.getTime());
+        const { role } = revoked;
+        await recordInvitation(tx, key, { action: 'deleted', role }, byOf(deps, request));
+      });
+      return { status: 204, next: addressOfMembers(key.storeId, deps.baseUrl) };
+    },
+  });
+
+/** Returns all pending invitations, with the action that makes one, for a page of the store that its owners read. */
+export async function pendingInvitations(
+  { sql, baseUrl, invitationsPerStore: limit }: InvitationDeps,
+  { storeId, now }: { storeId: number; now: Date },
+): Promise<Document> {
+  const page = { filters: [], order: [], offset: 0, limit };
+  const rows = await listInvitations(sql, { shard: shardOf(storeId), storeId, now }, page);
+  const items = rows.map((row) => invitationDocument(row, { baseUrl, link: null }));
+  const path = addressOfInvitations(storeId, baseUrl);
+  const query = new URLSearchParams();
+  const listed = { path, query, page, total: rows.length, items };
+  const create: Action = { name: 'create', ...CREATE, method: 'POST', href: path, fields: fieldsOf(newInvitation) };
+  return { ...collection({ ...LIST, name: LIST.rel, ...listed }), actions: [create] };
+}
+
+export function createInvitationOperations(
+  deps: InvitationDeps,
+): Record<'list' | 'create' | 'read' | 'revoke', Operation> {
+  const { sql, baseUrl } = deps;
+  return {
+    list: listing({
+      summary: 'The pending invitations to the store, in pages; for signed-in owners and the scope platform',
+      access: 'owner',
+      ...LIST,
+      properties: INVITATION_PROPERTIES,
+      handle: async (request) => {
+        const store = { ...storeOfAddress(request), now: request.now };
+        await storeOf(sql.reads, request);
+        const [rows, total] = await Promise.all([
+          listInvitations(sql, store, request.listing),
+          countInvitations(sql, store, request.listing),
+        ]);
+        const links = [
+          { rel: 'store', href: addressOfStore(store.storeId, baseUrl), title: 'The store', crumb: 'Store' },
+          { rel: 'members', href: addressOfMembers(store.storeId, baseUrl), title: 'The members', crumb: 'Members' },
+        ];
+        const items = rows.map((row) => invitationDocument(row, { baseUrl, link: null }));
+        return { path: addressOfInvitations(store.storeId, baseUrl), items, total, links };
+      },
+    }),
+    create: creating({
+      ...CREATE,
+      summary:
+        'Invites a person to the store; only this response contains the link. If mail is configured and email is sent, a mail is sent, too; for signed-in owners and the scope platform',
+      access: 'owner',
+      input: newInvitation,
+      admit: async (request) => void (await storeOf(sql.reads, request)),
+      review: async ({ body }) => emailFaults(body),
+      prepare: (request) => prepare(deps, request),
+      make: (tx, request, prepared) => insert(deps, tx, { request, prepared }),
+    }),
+    read: guarded({
+      summary: 'A pending invitation, without its link; for signed-in owners and the scope platform',
+      access: 'owner',
+      handle: async (request) => {
+        const row = await findInvitation(sql, keyOf(request), request.now);
+        if (row === undefined) throw notFound('invitation');
+        return { status: 200, document: invitationDocument(row, { baseUrl, link: null }) };
+      },
+    }),
+    revoke: createRevoke(deps),
+  };
+}

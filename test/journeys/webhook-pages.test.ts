@@ -1,0 +1,131 @@
+/** The overview of a store and the page of a webhook, as a signed-in owner sees and uses them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createFiller, filled } from '../setup/form-filler.ts';
+import { inhabit } from '../setup/populated-app.ts';
+import { until } from '../setup/until.ts';
+
+const fixture = await inhabit();
+const { alpha, beta, call, webhooks } = fixture;
+// The worker writes hourly statistics every few seconds.
+await until(
+  () => fixture.sql<{ isWhole: boolean }[]>`
+    select (select sum(attempts) from webhook_hour) = (select count(*) from attempt_log where outcome is not null) as "isWhole"`,
+  ([row]) => row?.isWhole === true,
+);
+const owner = createFiller(fixture.origin, fixture.browser);
+const [orders, warehouse, automation] = webhooks.map((id) => `/webhooks/${id}`);
+const overview = `/stores/${alpha}/overview`;
+
+const pageAt = async (path: string): Promise<string> => {
+  const response = await owner.show(path);
+  assert.equal(response.status, 200);
+  return response.text();
+};
+const mainIn = (page: string): string => /<main[^]*<\/main>/.exec(page)?.[0] ?? '';
+const textIn = (page: string): string =>
+  mainIn(page)
+    .replaceAll(/<[^>]+>/g, ' ')
+    .replaceAll(/\s+/g, ' ');
+
+test('the overview begins with one sentence, then what needs attention, with its reason and its remedy', async () => {
+  const page = await pageAt(overview);
+  const text = textIn(page);
+  assert.match(text, /^\s*1 of 3 webhooks needs attention\. Warehouse Failing Your endpoint answered 500/);
+  assert.match(text, /Failing since 1 July 2026 at 10:00 UTC 1 delivery waits Next attempt in \d min/);
+  const remedy = /<li class="concern">[^]*?<a class="button" href="([^"]+)"/.exec(page)?.[1] ?? '';
+  assert.match(textIn(await pageAt(remedy.replaceAll('&amp;', '&'))), /Transaction 1002 created Retrying/);
+  assert.match(text, /Other webhooks .*Orders Delivering.* Automation Disabled/);
+  assert.doesNotMatch(text, /breaker|probe|epoch/i);
+});
+
+test('the overview can be of 7 and 30 days, and shows which', async () => {
+  for (const [period, label, chart] of [
+    ['7d', '7 days', 'Attempts in the last 7 days'],
+    ['30d', '30 days', 'Attempts in the last 30 days'],
+  ] as const) {
+    const address = `${overview}?period=${period}`;
+    assert.ok((await pageAt(overview)).includes(`href="${address}"`));
+    const page = await pageAt(address);
+    assert.match(page, new RegExp(`href="${overview}\\?period=${period}"\\s+aria-current="page"\\s*>\\s*${label}`));
+    assert.ok(textIn(page).includes(chart));
+  }
+});
+
+test('a store without webhooks is invited to create one', async () => {
+  const page = await pageAt(`/stores/${beta}/overview`);
+  const target = /<a class="button" href="([^"]+)">Create a webhook</.exec(page)?.[1] ?? '';
+  assert.match(await pageAt(target), /<details class="card" open>\s*<summary>Create a webhook/);
+});
+
+test('the page of a webhook has its numbers, its settings without those that are not set, and a form per action', async () => {
+  const page = await pageAt(warehouse ?? '');
+  const text = textIn(page);
+  assert.match(text, /Warehouse Failing .*Failing since 1 Jul 10:00 UTC .*Pending 1 .*Next attempt in \d min/);
+  assert.match(text, /Failed attempts in the last 24 hours Reason Attempts Last Your endpoint answered 500/);
+  assert.doesNotMatch(text, /Held|Not set|Inactive reason/);
+  for (const id of ['test', 'change', 'rotate_key', 'recover', 'disable', 'delete'])
+    assert.match(page, new RegExp(`href="#${id}"[^]*<section class="panel" id="${id}"`), id);
+  assert.match(page, /href="#settings"[^]*id="settings"/);
+  const retry = new RegExp(`action="${warehouse}/retry_pending"[^]*?<button[^>]*>\\s*Retry`);
+  assert.match(page, retry, 'pending deliveries can be retried at once');
+  assert.doesNotMatch(await pageAt(orders ?? ''), /retry_pending/, 'nothing is pending');
+});
+
+test('names are escaped, and a page without all properties is the generic one', async () => {
+  const name = '<b>"x"</b> &amp;';
+  await call('PATCH', automation ?? '', { body: { name } });
+  for (const path of [overview, automation ?? '']) {
+    const page = await pageAt(path);
+    assert.ok(page.includes('&lt;b&gt;&quot;x&quot;&lt;/b&gt; &amp;amp;'), path);
+    assert.ok(!page.includes('<b>'), path);
+  }
+  assert.doesNotMatch(await pageAt(`${automation}?fields=name,url`), /class="panel"/);
+});
+
+test('a rejected form is shown open with its errors and its input, on the same page', async () => {
+  const form = filled(await owner.formFor(orders ?? '', 'PATCH'), { name: 'Typed', url: 'ftp://wrong' });
+  const response = await owner.send(orders ?? '', form);
+  assert.equal(response.status, 400);
+  const page = await response.text();
+  assert.match(page, /role="alert"[^]*url must be[^]*<section class="panel open" id="change"[^]*value="Typed"/);
+  assert.match(page, /<section class="panel" id="test"/, 'other forms stay closed');
+});
+
+/** Returns the form whose button has this text, as a browser would send it. */
+function buttonForm(page: string, button: string): URLSearchParams {
+  const forms = [...page.matchAll(/<form method="post"[^>]*>([^]*?)<\/form>/g)].map(([, inside = '']) => inside);
+  const form = forms.find((inside) => new RegExp(`<button[^>]*>\\s*${button}\\s*</button>`).test(inside)) ?? '';
+  const inputs = [...form.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)];
+  return new URLSearchParams(inputs.map(([, name = '', value = '']) => [name, value]));
+}
+const settingsOf = async (path: string): Promise<Record<string, unknown>> => {
+  const {
+    state: _state,
+    date_modified: _date,
+    ...settings
+  } = (await (await call('GET', path)).json()) as Record<string, unknown>;
+  return settings;
+};
+
+test('one button disables and enables the webhook, and changes nothing else', async () => {
+  const path = orders ?? '';
+  const before = await settingsOf(path);
+  const disabled = await owner.send(path, buttonForm(await pageAt(path), 'Disable this webhook'));
+  assert.equal(disabled.headers.get('location'), `${path}?done=changed`);
+  assert.deepEqual(await settingsOf(path), { ...before, is_active: '0' });
+  const page = await pageAt(path);
+  assert.match(textIn(page), /Orders Disabled .*nothing is sent until you enable this webhook/);
+  await owner.send(path, buttonForm(page, 'Enable'));
+  assert.deepEqual(await settingsOf(path), before);
+});
+
+test('a rejected button opens the form with the current values', async () => {
+  const path = warehouse ?? '';
+  const form = buttonForm(await pageAt(path), 'Disable this webhook');
+  form.set('is_active', 'perhaps');
+  const page = await (await owner.send(path, form)).text();
+  assert.match(page, /role="alert"[^]*is_active[^]*<section class="panel open" id="change"[^]*value="Warehouse"/);
+  const [, change = ''] = /id="change"[^>]*>([^]*?)<\/section>/.exec(page) ?? [];
+  assert.match(change, /value="transaction\/created"\s+checked/);
+});
