@@ -78,6 +78,15 @@ create table audit (
 CREATE INDEX audit_created ON public.audit USING btree (date_created);
 CREATE INDEX audit_user ON public.audit USING btree (user_id, id DESC);
 
+create table authenticator_app (
+  user_id bigint not null,
+  secret bytea not null,
+  last_step bigint not null,
+  date_created timestamp with time zone not null,
+  constraint authenticator_app_pkey PRIMARY KEY (user_id),
+  constraint authenticator_app_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 create table authorization_code (
   hash bytea not null,
   grant_id bigint not null,
@@ -350,6 +359,25 @@ create table membership (
 );
 CREATE INDEX membership_user ON public.membership USING btree (user_id);
 
+create table passkey (
+  id bigint not null,
+  user_id bigint not null,
+  credential_id bytea not null,
+  public_key bytea not null,
+  sign_count bigint not null,
+  transports text[] not null,
+  name text not null,
+  date_created timestamp with time zone not null,
+  date_used timestamp with time zone,
+  constraint passkey_credential_id_check CHECK (((length(credential_id) >= 1) AND (length(credential_id) <= 1023))),
+  constraint passkey_name_check CHECK (((length(name) >= 1) AND (length(name) <= 60))),
+  constraint passkey_pkey PRIMARY KEY (id),
+  constraint passkey_sign_count_check CHECK ((sign_count >= 0)),
+  constraint passkey_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX passkey_credential ON public.passkey USING btree (credential_id);
+CREATE INDEX passkey_user ON public.passkey USING btree (user_id);
+
 create table password_reset (
   hash bytea not null,
   user_id bigint not null,
@@ -416,6 +444,14 @@ create table recovery (
 CREATE INDEX recovery_ended ON public.recovery USING btree (date_ended) WHERE (date_ended IS NOT NULL);
 CREATE UNIQUE INDEX recovery_open ON public.recovery USING btree (shard, webhook_id) WHERE (state = ANY (ARRAY['waiting'::text, 'running'::text]));
 CREATE INDEX recovery_webhook ON public.recovery USING btree (shard, webhook_id, id DESC);
+
+create table recovery_code (
+  user_id bigint not null,
+  hash bytea not null,
+  constraint recovery_code_hash_check CHECK ((length(hash) = 32)),
+  constraint recovery_code_pkey PRIMARY KEY (user_id, hash),
+  constraint recovery_code_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
 
 create table refresh_token (
   hash bytea not null,
@@ -511,6 +547,7 @@ create table session (
   user_id bigint not null,
   date_created timestamp with time zone not null,
   date_expires timestamp with time zone not null,
+  date_verified timestamp with time zone,
   constraint session_hash_check CHECK ((length(hash) = 32)),
   constraint session_pkey PRIMARY KEY (hash),
   constraint session_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
@@ -539,10 +576,12 @@ create table store (
   date_modified timestamp with time zone not null,
   revision integer default 1 not null,
   subscription_events text default 'derived'::text not null,
+  second_factor text default 'optional'::text not null,
   constraint store_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint store_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
   constraint store_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint store_pkey PRIMARY KEY (shard, id),
+  constraint store_second_factor_check CHECK ((second_factor = ANY (ARRAY['optional'::text, 'required'::text]))),
   constraint store_shard_check CHECK (((shard >= 0) AND (shard <= 255))),
   constraint store_subscription_events_check CHECK ((subscription_events = ANY (ARRAY['derived'::text, 'published'::text])))
 );
@@ -570,6 +609,14 @@ create table throttle (
   constraint throttle_pkey PRIMARY KEY (key)
 );
 CREATE INDEX throttle_full_at ON public.throttle USING btree (full_at);
+
+create table used_challenge (
+  hash bytea not null,
+  date_expires timestamp with time zone not null,
+  constraint used_challenge_hash_check CHECK ((length(hash) = 32)),
+  constraint used_challenge_pkey PRIMARY KEY (hash)
+);
+CREATE INDEX used_challenge_expires ON public.used_challenge USING btree (date_expires);
 
 create table users (
   id bigint not null,

@@ -1,7 +1,8 @@
-/** `halcyon user create|disable|enable|set-password|reset-link`. */
+/** `halcyon user create|disable|enable|set-password|reset-link|remove-second-factors`. */
 import { randomBytes } from 'node:crypto';
 import { Command } from 'commander';
 import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import { deleteFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { createLinks } from '#identity/accounts/password/links.ts';
 import { replacePassword, type EndGrants } from '#identity/accounts/password/replace.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
@@ -82,6 +83,17 @@ const resetLink = (terminal: Terminal, email: string): Promise<void> =>
     else terminal.print(link);
   });
 
+const removeFactors = (terminal: Terminal, email: string): Promise<void> =>
+  withContext(terminal, async ({ sql }) => {
+    const { id } = await existing(sql, email);
+    await transaction(sql, async (tx) => {
+      await lockUser(tx, id);
+      if (!(await deleteFactors(tx, id))) throw new UserError(`${email} has no second factor`);
+      await recordAuditEntry(tx, { action: 'second_factors_removed', userId: id, origin, now: new Date() });
+    });
+    printResult(terminal, { id, email });
+  });
+
 export function createUserCommand(terminal: Terminal): Command {
   const command = new Command('user').description('people who sign in');
   const add = (name: string, description: string): Command =>
@@ -107,5 +119,9 @@ export function createUserCommand(terminal: Terminal): Command {
   add('reset-link', 'print a single-use link to choose a new password').action((email: string) =>
     resetLink(terminal, email),
   );
+  add(
+    'remove-second-factors',
+    'remove the passkeys, authenticator app and recovery codes of a user who has lost them: the password alone signs in again',
+  ).action((email: string) => removeFactors(terminal, email));
   return command;
 }

@@ -73,8 +73,12 @@ export function managesStore(principal: Principal, storeId: number | undefined):
 }
 
 /** Throws a 403 unless the caller is the platform or a signed-in owner of the store: apps cannot change its members. */
-export function requireOwner(principal: Principal, storeId: number | undefined): void {
+export function requireOwner(
+  principal: Principal,
+  storeId: number | undefined,
+  fault: Partial<Fault> = {},
+): void {
   if (ownsStore(principal, storeId)) return;
-  if (!isInPerson(principal)) requirePlatform(principal);
-  else throw new Problem(403, { code: 'owner_required', message: 'Only an owner of the store can do this' });
+  if (!isInPerson(principal)) requirePlatform(principal, fault);
+  else throw new Problem(403, { code: 'owner_required', message: 'Only an owner of the store can do this', ...fault });
 }

@@ -130,7 +130,9 @@ export function createLive(
 ): RawHandler {
   const storeOf = async ({ cookies, params }: RawRequest): Promise<Store | undefined> => {
     const visitor = await visitorOf({ cookies, now: clock.now() });
-    return visitor === null ? undefined : storeOfAddress({ params, principal: visitor.principal });
+    return visitor === null || visitor.enrolAt !== undefined
+      ? undefined
+      : storeOfAddress({ params, principal: visitor.principal });
   };
   const isAllowed = (request: RawRequest) => async (): Promise<boolean> => {
     try {

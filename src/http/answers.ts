@@ -7,8 +7,8 @@ type Headers = RawResponse['headers'];
 type PageNeeds = { formTargets?: readonly string[]; hasScripts?: boolean };
 
 /**
- * Returns the headers of a page. Scripts come from our own origin, and only pages of documents have them: the default
- * forbids them where people enter passwords or approve apps. `form-action` must list every origin that a form's response may redirect to, or
+ * Returns the headers of a page. Scripts come from our own origin, and only pages of documents and those with passkeys have them:
+ * the default forbids them where people approve apps or choose passwords. `form-action` must list every origin that a form's response may redirect to, or
  * Chromium drops the redirect silently. `formTargets` are origins that were checked against the client's registration.
  */
 export function pageHeaders({ formTargets = [], hasScripts = false }: PageNeeds = {}): Record<string, string> {
@@ -31,11 +31,7 @@ export function pageHeaders({ formTargets = [], hasScripts = false }: PageNeeds 
   };
 }
 
-export function htmlAnswer(
-  status: number,
-  body: string,
-  options: { formTargets?: readonly string[]; headers?: Headers } = {},
-): RawResponse {
+export function htmlAnswer(status: number, body: string, options: PageNeeds & { headers?: Headers } = {}): RawResponse {
   return { status, body, headers: { ...pageHeaders(options), ...options.headers } };
 }
 

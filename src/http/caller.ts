@@ -12,7 +12,7 @@ import { withoutCors } from './cors.ts';
 import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
 import { negotiate, negotiateStream, type Representation } from './negotiate.ts';
 import type { Operation } from './operation.ts';
-import type { Params } from './route.ts';
+import type { Params, RawRequest, RawResponse } from './route.ts';
 import { pathOf, queryOf, pathAndQueryOf, type Services } from './services.ts';
 
 /** A person who is signed in and uses a browser. */
@@ -23,6 +23,13 @@ export type Visitor = {
   isNonce: (given: string | null, bound: readonly string[]) => boolean;
   /** Returns the navigation for the header of a document's page. */
   nav: (document: Document) => Markup;
+  /**
+   * Returns undefined if the person proved a moment ago who they are, or does so with this form; otherwise the page that asks, whose
+   * form repeats the request.
+   */
+  confirm: (request: RawRequest) => Promise<RawResponse | undefined>;
+  /** The page where the person must set up a second factor before they see any other. */
+  enrolAt: string | undefined;
 };
 
 /** Sessions as the pages of resources need them. */
@@ -131,6 +138,11 @@ async function authenticateVisitor(
     const returnPath = request.method === 'POST' ? pathOf(request) : pathAndQueryOf(request);
     reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
     reply.redirect(services.pages.signInAt(returnPath), 303);
+  }
+  if (visitor?.enrolAt !== undefined) {
+    reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
+    reply.redirect(visitor.enrolAt, 303);
+    return null;
   }
   return visitor;
 }

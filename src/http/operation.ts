@@ -109,6 +109,8 @@ export type Operation = {
   bodyLimitBytes: number | undefined;
   /** Responds with server-sent events, to programs only. */
   isStream: boolean;
+  /** A person in a browser must have proved who they are within ten minutes. Programs are not affected. */
+  isSensitive: boolean;
   /** Parameters that the query may contain; a listing adds filters by `properties`. */
   modifiers: readonly string[];
   /** For listings: how each property of the items is compared. */
@@ -134,11 +136,12 @@ export type OperationOptions = {
   access?: 'owner' | 'platform';
   bodyLimitBytes?: number;
   isConditional?: true;
+  isSensitive?: true;
   modifiers?: readonly string[];
 };
 
 export function operation(
-  { summary, title = summary, bodyLimitBytes, isConditional, modifiers = [] }: OperationOptions,
+  { summary, title = summary, bodyLimitBytes, isConditional, isSensitive, modifiers = [] }: OperationOptions,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
 ): Operation {
   return {
@@ -147,6 +150,7 @@ export function operation(
     bodyLimitBytes,
     modifiers,
     isConditional: isConditional === true,
+    isSensitive: isSensitive === true,
     isCreating: false,
     takesKey: false,
     storesResponse: false,

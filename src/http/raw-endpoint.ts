@@ -27,22 +27,24 @@ function formOf(request: FastifyRequest): URLSearchParams {
   return isForm && request.body instanceof Uint8Array ? parseForm(request.body) : new URLSearchParams();
 }
 
-const toRawRequest = (request: FastifyRequest, now: Date): RawRequest => ({
-  method: request.method,
-  path: request.url.split('?', 1)[0] ?? '/',
-  params: request.params as Params,
-  query: queryOf(request),
-  rawQuery: rawQueryOf(request),
-  form: formOf(request),
-  bytes: request.body instanceof Uint8Array ? request.body : Buffer.alloc(0),
-  contentType: request.headers['content-type'] ?? '',
-  headers: headersOf(request),
-  cookies: parseCookie(request.headers.cookie ?? ''),
-  address: request.ip,
-  now,
-});
+export function toRawRequest(request: FastifyRequest, now: Date): RawRequest {
+  return {
+    method: request.method,
+    path: request.url.split('?', 1)[0] ?? '/',
+    params: request.params as Params,
+    query: queryOf(request),
+    rawQuery: rawQueryOf(request),
+    form: formOf(request),
+    bytes: request.body instanceof Uint8Array ? request.body : Buffer.alloc(0),
+    contentType: request.headers['content-type'] ?? '',
+    headers: headersOf(request),
+    cookies: parseCookie(request.headers.cookie ?? ''),
+    address: request.ip,
+    now,
+  };
+}
 
-function send(reply: FastifyReply, response: RawResponse) {
+export function sendRaw(reply: FastifyReply, response: RawResponse) {
   reply.code(response.status);
   for (const [name, value] of Object.entries(response.headers)) reply.header(name, value);
   const { body } = response;
@@ -57,7 +59,7 @@ export function mountRawEndpoint(app: FastifyInstance, services: Services, endpo
   const config = { cors: endpoint.cors };
   const errorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const { problem, logref } = reportProblem(services, request, thrown);
-    send(reply.headers(problem.headers), endpoint.answerProblem(problem, logref, settings.home));
+    sendRaw(reply.headers(problem.headers), endpoint.answerProblem(problem, logref, settings.home));
   };
 
   const mount = (method: 'GET' | 'HEAD' | 'POST', handle: RawHandler) =>
@@ -71,7 +73,7 @@ export function mountRawEndpoint(app: FastifyInstance, services: Services, endpo
         if (method === 'POST') requireSameOrigin(request, settings.authOrigin);
         await redirectToPageHost(request, reply, settings);
       },
-      handler: async (request, reply) => send(reply, await handle(toRawRequest(request, services.clock.now()))),
+      handler: async (request, reply) => sendRaw(reply, await handle(toRawRequest(request, services.clock.now()))),
     });
   if (get !== undefined) {
     mount('GET', get);

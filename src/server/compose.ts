@@ -1,7 +1,7 @@
 /** The composition root of the request handlers: passes each module the parts that it needs. */
 import { createAccounts, type AccountsDeps } from '#identity/accounts/accounts.ts';
 import { originOf } from '#identity/accounts/audit/audit.ts';
-import { createDevices } from '#identity/accounts/device.ts';
+import { createSecondFactors, type SecondFactors } from '#identity/accounts/factors/factors.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn } from '#identity/accounts/signed-in.ts';
@@ -170,12 +170,13 @@ type OAuthParts = {
   sessions: ReturnType<typeof createSessions>;
   signedIn: ReturnType<typeof createSignedIn>;
   throttle: Throttle;
+  factors: SecondFactors;
 };
 
 /** Creates the OAuth endpoints and the pages of apps. */
 function openOAuth(
   { config, sql, bearer, publishing }: ComposeDeps,
-  { derive, sessions, signedIn, throttle }: OAuthParts,
+  { derive, sessions, signedIn, throttle, factors }: OAuthParts,
 ) {
   const { baseUrl, authUrl, oauth } = config;
   const authenticate = createClientAuthentication({ throttle });
@@ -185,6 +186,7 @@ function openOAuth(
       ...publishing,
       sql,
       sessions,
+      stepUp: factors.stepUp,
       issuer: authUrl,
       nonceKeys: derive('authorize nonce'),
     }),
@@ -218,18 +220,18 @@ function eraseDataOf(publishing: Publishing): AccountsDeps['eraseUserData'] {
 
 /** Wires the pages of accounts and of invitations. */
 function openPeople(
-  { config, sql, log, mailer, publishing }: ComposeDeps,
+  { config, sql, log, sealer, mailer, publishing }: ComposeDeps,
   shared: {
-    derive: (purpose: string) => Keys;
     passwords: ReturnType<typeof createPasswords>;
     sessions: ReturnType<typeof createSessions>;
     signedIn: ReturnType<typeof createSignedIn>;
     throttle: Throttle;
+    factors: SecondFactors;
     memberships: (userId: number) => ReturnType<typeof membershipsOf>;
   },
 ) {
   const { baseUrl, authUrl, accounts } = config;
-  const { derive, passwords, sessions, signedIn, throttle, memberships } = shared;
+  const { passwords, sessions, signedIn, throttle, factors, memberships } = shared;
   return {
     ...createAccounts({
       sql,
@@ -240,6 +242,8 @@ function openPeople(
       sessions,
       signedIn,
       throttle,
+      factors,
+      sealer,
       baseUrl,
       authUrl,
       sections: appSections({ sql }),
@@ -247,7 +251,6 @@ function openPeople(
       startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
       eraseUserData: eraseDataOf(publishing),
-      deviceKeys: derive('device cookie'),
       passwordResetMinutes: accounts.passwordResetMinutes,
     }),
     invitation: createInvitationPages({
@@ -257,7 +260,7 @@ function openPeople(
       passwords,
       sessions,
       signedIn,
-      devices: createDevices({ keys: derive('device cookie'), authUrl }),
+      devices: factors.devices,
       throttle,
       baseUrl,
       authUrl,
@@ -279,12 +282,26 @@ export function compose(deps: ComposeDeps): {
   setBrand({ ...brand, logoPath: logo && `${rootOf(baseUrl)}/assets/${logo.file}` });
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
-  const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
-  const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce') });
+  const sessions = createSessions({
+    sql,
+    authUrl,
+    lifetimeDays: accounts.sessionLifetimeDays,
+    requiresSecondFactor: accounts.requiresSecondFactor,
+  });
   const throttle = createThrottle({ sql });
+  const { mailer } = deps;
+  const factors = createSecondFactors({ sql, sealer, passwords, throttle, mailer, derive, baseUrl, authUrl });
+  const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce'), stepUp: factors.stepUp });
   const memberships = (userId: number) => membershipsOf(sql.reads, userId);
   const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
-  const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, authUrl });
+  const pages = createPages({
+    sessions,
+    signedIn,
+    membershipsOf: memberships,
+    tabsOf,
+    stepUp: factors.stepUp,
+    authUrl,
+  });
   const search = createSearch(sql, config.database);
   const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
   const signInPath = `${rootOf(authUrl)}/sign-in`;
@@ -301,8 +318,8 @@ export function compose(deps: ComposeDeps): {
     refeed: createRefeed(publishing.refeeding),
     erasure: createErasure({ sql, baseUrl, caches: eventCachesOf(deps.worker, deps.siblings) }),
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
-    ...openPeople(deps, { derive, passwords, sessions, signedIn, throttle, memberships }),
-    ...openOAuth(deps, { derive, sessions, signedIn, throttle }),
+    ...openPeople(deps, { passwords, sessions, signedIn, throttle, factors, memberships }),
+    ...openOAuth(deps, { derive, sessions, signedIn, throttle, factors }),
     metadata: createMetadata({ baseUrl, authUrl }),
     assets: createAssets(logo),
     health: createHealthEndpoints(deps.health),

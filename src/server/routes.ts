@@ -120,13 +120,25 @@ const clientRoutes = (
 ];
 
 /** The pages of people, in addition to those of Documents. */
-const accountRoutes = ({ account, password, signIn, startPage, live, invitation }: Handlers, auth: string): Route[] => [
+const accountRoutes = (
+  { account, password, security, signIn, startPage, live, invitation }: Handlers,
+  auth: string,
+): Route[] => [
   page(`${auth}/invitations/:token`, { GET: invitation.show, POST: invitation.submit }),
   page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
+  page(`${auth}/sign-in/second-factor`, { POST: signIn.submitSecond }),
+  page(`${auth}/sign-in/passkey`, { POST: signIn.submitPasskey }),
   page(`${auth}/sign-out`, { POST: signIn.signOut }),
   page(`${auth}/home`, { GET: startPage }),
   page(`${auth}/stores/:store_id/live`, { GET: live }),
   page(`${auth}/account`, { GET: account }),
+  page(`${auth}/account/security`, { GET: security.show }),
+  page(`${auth}/account/security/passkeys`, { POST: security.addPasskey }),
+  page(`${auth}/account/security/passkeys/:passkey_id/rename`, { POST: security.renamePasskey }),
+  page(`${auth}/account/security/passkeys/:passkey_id/remove`, { POST: security.removePasskey }),
+  page(`${auth}/account/security/app`, { GET: security.showApp, POST: security.setApp }),
+  page(`${auth}/account/security/app/remove`, { POST: security.removeApp }),
+  page(`${auth}/account/security/recovery-codes`, { POST: security.renewCodes }),
   page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
   page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
   page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),

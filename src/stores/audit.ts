@@ -11,8 +11,8 @@ export type By = { changelog: Changelog; actor: Actor; now: Date };
 /** Properties that the changelog compares; a new property of a store is a type error here until it is added. */
 type AuditedProperty = Exclude<keyof typeof STORE_PROPERTIES, 'id' | 'date_created' | 'date_modified'>;
 
-const storeFacts = ({ name, domain, email, timeZone, subscriptionEvents }: StoreDetails): Facts =>
-  ({ name, domain, email, time_zone: timeZone, subscription_events: subscriptionEvents }) satisfies Record<
+const storeFacts = ({ name, domain, email, timeZone, subscriptionEvents, secondFactor }: StoreDetails): Facts =>
+  ({ name, domain, email, time_zone: timeZone, subscription_events: subscriptionEvents, second_factor: secondFactor }) satisfies Record<
     AuditedProperty,
     string
   >;

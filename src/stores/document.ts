@@ -17,6 +17,7 @@ export const STORE_PROPERTIES = {
   date_created: 'date',
   date_modified: 'date',
   subscription_events: 'text',
+  second_factor: 'text',
 } as const satisfies Comparisons;
 
 /** A collection of published resources: `name` is its path segment and relation, `words` its display name. */
@@ -56,6 +57,7 @@ export function storeDocument(
       date('date_modified', formatDate(store.dateModified, store.timeZone)),
       // Last, because tables of stores show only the first columns.
       enumeration('subscription_events', store.subscriptionEvents),
+      enumeration('second_factor', store.secondFactor),
     ],
   };
 }

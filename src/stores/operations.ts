@@ -8,7 +8,7 @@ import { accepting, guarded, type ApiRequest, type Operation } from '#http/opera
 import { shardOf } from '#core/ids.ts';
 import { invalid, notFound } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
-import { requirePlatform, storeOfAddress } from '#core/principal.ts';
+import { requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from './access.ts';
 import { addressOfStore, STORE_PROPERTIES, storeDocument, type PublishedCollection } from './document.ts';
 import { eraseStore, type Eraser } from './erase.ts';
@@ -40,12 +40,19 @@ const PLACEHOLDER: StoreDetails = {
   email: 'store@example.com',
   timeZone: 'UTC',
   subscriptionEvents: 'derived',
+  secondFactor: 'optional',
 };
 
 /** The platform decides who publishes subscription events. Sending the current value is allowed to all. */
 const PLATFORM_DECIDES = {
   message: 'subscription_events can only be changed with the scope platform: omit it or send its current value',
   field: 'subscription_events',
+};
+
+/** Owners decide how members sign in. Sending the current value is allowed to all. */
+const OWNERS_DECIDE = {
+  message: 'second_factor can only be changed by an owner of the store: omit it or send its current value',
+  field: 'second_factor',
 };
 
 const reachOf = ({ stores }: Principal): Reach =>
@@ -63,6 +70,7 @@ async function change(
     request.unmodified(stored.revision);
     const details = detailsOf(stored, request.body);
     if (details.subscriptionEvents !== stored.subscriptionEvents) requirePlatform(request.principal, PLATFORM_DECIDES);
+    if (details.secondFactor !== stored.secondFactor) requireOwner(request.principal, storeId, OWNERS_DECIDE);
     const faults = storeFaults(details);
     if (faults.length > 0) throw invalid(...faults);
     const timeZone = readTimeZone(details.timeZone) ?? details.timeZone;
@@ -132,6 +140,7 @@ export function createStoreOperations(
     remove: guarded({
       title: 'Erase the store',
       isConditional: true,
+      isSensitive: true,
       summary: 'Erases the store and all its data, immediately and permanently; needs the scope platform',
       access: 'platform',
       handle: async (request) => {

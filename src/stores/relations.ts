@@ -16,6 +16,7 @@ const store: StoreRow = {
   email: 'owner@corner.example.com',
   timeZone: 'Europe/Berlin',
   subscriptionEvents: 'derived',
+  secondFactor: 'optional',
   revision: 3,
   dateCreated: new Date('2026-01-02T09:00:00Z'),
   dateModified: new Date('2026-11-20T16:05:03Z'),

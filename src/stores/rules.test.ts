@@ -8,6 +8,7 @@ const shop: StoreDetails = {
   email: 'ada@example.com',
   timeZone: 'Europe/Berlin',
   subscriptionEvents: 'derived',
+  secondFactor: 'optional',
 };
 
 const wrong: [string, Partial<StoreDetails>][] = [

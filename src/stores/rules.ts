@@ -7,12 +7,17 @@ import type { Fault } from '#core/problem.ts';
 export const SUBSCRIPTION_EVENTS = ['derived', 'published'] as const;
 export type SubscriptionEvents = (typeof SUBSCRIPTION_EVENTS)[number];
 
+/** Whether every member of the store needs a second factor. */
+export const SECOND_FACTOR = ['optional', 'required'] as const;
+export type SecondFactorRule = (typeof SECOND_FACTOR)[number];
+
 export type StoreDetails = {
   name: string;
   domain: string;
   email: string;
   timeZone: string;
   subscriptionEvents: SubscriptionEvents;
+  secondFactor: SecondFactorRule;
 };
 
 export const NAME_LENGTH_MAX = 255;
@@ -36,7 +41,7 @@ export function readTimeZone(name: string): string | undefined {
 }
 
 /** Returns all faults of a store's details, each under the name of its property. */
-export function storeFaults({ name, domain, email, timeZone, subscriptionEvents }: StoreDetails): Fault[] {
+export function storeFaults({ name, domain, email, timeZone, subscriptionEvents, secondFactor }: StoreDetails): Fault[] {
   const faults: Fault[] = [];
   const check = (isValid: boolean, field: string, message: string): void => {
     if (!isValid) faults.push({ code: 'invalid_value', message: `${field} ${message}`, field });
@@ -52,6 +57,7 @@ export function storeFaults({ name, domain, email, timeZone, subscriptionEvents 
     'subscription_events',
     `must be ${SUBSCRIPTION_EVENTS.join(' or ')}`,
   );
+  check(SECOND_FACTOR.includes(secondFactor), 'second_factor', `must be ${SECOND_FACTOR.join(' or ')}`);
   return faults;
 }
 

@@ -5,7 +5,9 @@ import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import {
   DOMAIN_LENGTH_MAX,
   NAME_LENGTH_MAX,
+  SECOND_FACTOR,
   SUBSCRIPTION_EVENTS,
+  type SecondFactorRule,
   type StoreDetails,
   type SubscriptionEvents,
 } from './rules.ts';
@@ -30,10 +32,17 @@ const subscriptionEvents = Type.Optional(
   }),
 );
 
+const secondFactor = Type.Optional(
+  Type.Unsafe<SecondFactorRule>({
+    enum: SECOND_FACTOR,
+    description: 'Whether every member needs a second factor to sign in; set by owners.',
+  }),
+);
+
 const readOnlyProperties = { id: readOnly(), date_created: readOnly(), date_modified: readOnly() };
 
 export const wholeStore = Type.Object(
-  { name, domain, email, time_zone: timeZone, subscription_events: subscriptionEvents, ...readOnlyProperties },
+  { name, domain, email, time_zone: timeZone, subscription_events: subscriptionEvents, second_factor: secondFactor, ...readOnlyProperties },
   { additionalProperties: false },
 );
 
@@ -44,6 +53,7 @@ export const partOfStore = Type.Object(
     email: Type.Optional(email),
     time_zone: Type.Optional(timeZone),
     subscription_events: subscriptionEvents,
+    second_factor: secondFactor,
     ...readOnlyProperties,
   },
   { additionalProperties: false },
@@ -59,5 +69,6 @@ export function detailsOf(present: StoreDetails, body: StorePart): StoreDetails 
     email: body.email ?? present.email,
     timeZone: body.time_zone ?? present.timeZone,
     subscriptionEvents: body.subscription_events ?? present.subscriptionEvents,
+    secondFactor: body.second_factor ?? present.secondFactor,
   };
 }

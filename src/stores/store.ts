@@ -6,12 +6,13 @@ import { lockStoreRow, lockUserRow, insertMember, lockMember, updateRole } from 
 import { insertStore, listMemberships, nextNumber, type Role } from './stores-sql.ts';
 import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './rules.ts';
 
-/** Details of a new store; subscriptionEvents has a default. */
-export type NewStore = Omit<StoreDetails, 'subscriptionEvents'> & Partial<StoreDetails>;
+/** Details of a new store; subscriptionEvents and secondFactor have defaults. */
+export type NewStore = Omit<StoreDetails, 'subscriptionEvents' | 'secondFactor'> & Partial<StoreDetails>;
 
 /** Creates a store and chooses its shard. Throws a 400 with one fault for each invalid detail. */
 export async function createStore(sql: Queryable, details: NewStore & { now: Date }): Promise<{ id: number }> {
-  const store = { ...details, subscriptionEvents: details.subscriptionEvents ?? 'derived' };
+  const { subscriptionEvents = 'derived', secondFactor = 'optional' } = details;
+  const store = { ...details, subscriptionEvents, secondFactor };
   const faults = storeFaults(store);
   if (faults.length > 0) throw invalid(...faults);
   const n = await nextNumber(sql);

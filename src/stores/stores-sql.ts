@@ -3,7 +3,7 @@ import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import type { STORE_PROPERTIES } from './document.ts';
-import type { StoreDetails, SubscriptionEvents } from './rules.ts';
+import type { SecondFactorRule, StoreDetails, SubscriptionEvents } from './rules.ts';
 
 export type Role = 'owner' | 'member';
 
@@ -14,6 +14,7 @@ export type StoreRow = {
   email: string;
   timeZone: string;
   subscriptionEvents: SubscriptionEvents;
+  secondFactor: SecondFactorRule;
   /** Increases with each change. */
   revision: number;
   dateCreated: Date;
@@ -32,9 +33,9 @@ export async function insertStore(
 ): Promise<void> {
   await sql`
     insert into store
-      (shard, id, name, domain, email, time_zone, subscription_events, date_created, date_modified)
+      (shard, id, name, domain, email, time_zone, subscription_events, second_factor, date_created, date_modified)
     values (${store.shard}, ${store.id}, ${store.name}, ${store.domain}, ${store.email}, ${store.timeZone},
-      ${store.subscriptionEvents}, ${store.now}, ${store.now})`;
+      ${store.subscriptionEvents}, ${store.secondFactor}, ${store.now}, ${store.now})`;
 }
 
 /** Removes a member and returns the role; undefined if the user is not a member of the store. */
@@ -50,7 +51,7 @@ export async function deleteMember(
 }
 
 const columns = (sql: Queryable) =>
-  sql`id, name, domain, email, time_zone as "timeZone", subscription_events as "subscriptionEvents", revision,
+  sql`id, name, domain, email, time_zone as "timeZone", subscription_events as "subscriptionEvents", second_factor as "secondFactor", revision,
     date_created as "dateCreated", date_modified as "dateModified"`;
 
 export async function findStore(sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> {
@@ -77,6 +78,7 @@ export async function updateStore(
       email               = ${store.email},
       time_zone           = ${store.timeZone},
       subscription_events = ${store.subscriptionEvents},
+      second_factor       = ${store.secondFactor},
       revision            = revision + 1,
       date_modified       = ${store.now}
     where shard = ${store.shard} and id = ${store.id}
@@ -97,6 +99,7 @@ const filterColumns = (sql: Queryable): Columns<typeof STORE_PROPERTIES> => ({
   email: sql`email`,
   time_zone: sql`time_zone`,
   subscription_events: sql`subscription_events`,
+  second_factor: sql`second_factor`,
   date_created: sql`date_created`,
   date_modified: sql`date_modified`,
 });

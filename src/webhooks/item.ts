@@ -204,6 +204,7 @@ export function createItem(
       summary: 'Deletes the webhook; its pending deliveries are not attempted',
       title: 'Delete this webhook',
       isConditional: true,
+      isSensitive: true,
       handle: async (request) => {
         const key = keyOf(request);
         const { storeId } = await transaction(deps.sql, async (tx) => {

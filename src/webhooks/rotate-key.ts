@@ -88,6 +88,7 @@ export function createRotateKey(deps: WebhookDeps): Operation {
   return doing({
     title: 'Rotate the key',
     isConditional: true,
+    isSensitive: true,
     done: 'rotated',
     summary: `Adds a new encryption_key; deliveries are signed with both keys for ${deps.keyOverlapHours} hours, or until the rotation is finished`,
     input,

@@ -8,6 +8,10 @@ type Writer = string | Readonly<Record<Writing, string>>;
 export const WRITERS: Readonly<Record<string, Writer>> = {
   users: 'identity/accounts',
   session: 'identity/accounts',
+  passkey: 'identity/accounts',
+  authenticator_app: 'identity/accounts',
+  recovery_code: 'identity/accounts',
+  used_challenge: 'identity/accounts',
   password_reset: 'identity/accounts',
   throttle: 'identity/accounts',
   audit: 'identity/accounts',

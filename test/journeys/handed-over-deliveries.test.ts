@@ -69,7 +69,7 @@ async function replaceListener(): Promise<void> {
     (other) => other !== undefined && other !== pid,
   );
   // The response to that statement is before this notification in the stream, so it has been handled when the delivery arrives.
-  const { shard, delivery } = await commit({ to: probe });
+  const { delivery } = await commit({ to: probe });
   await sql`select pg_notify('halcyon_work', ${`${shard}:${probe}:${delivery.id}`})`;
   await probed.until(1);
   await untilRecorded();

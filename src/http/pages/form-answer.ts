@@ -11,6 +11,7 @@ import type { Caller, Visitor } from '../caller.ts';
 import { DONE, type Done } from './done.ts';
 import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
 import type { CreatedResult, OperationResult } from '../operation.ts';
+import { sendRaw, toRawRequest } from '../raw-endpoint.ts';
 import { sendDocument, viewOf } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
 import type { Run } from '../resource.ts';
@@ -130,10 +131,16 @@ export async function answerForm(services: Services, form: PostedForm) {
   const input = route.operations[post.method]?.input;
   if (run === undefined) throw methodNotAllowed(request, allow);
   const document = await formDocument(services, form);
-  const action = actionOf(services, form, document, post);
-  const body = bodyOf(post, { fields: action?.fields ?? fieldsOf(input) });
+  const fields = actionOf(services, form, document, post)?.fields ?? fieldsOf(input);
+  const body = bodyOf(post, { fields });
   if (post.method === 'PATCH' && Object.keys(body).length === 0) {
     return redirectTo(reply, pathOf(request), services, 'unchanged');
+  }
+  // A changed secret, such as the key of a webhook, is as sensitive as its rotation.
+  const changesSecret = post.method !== 'POST' && fields.some(({ kind, name }) => kind === 'secret' && name in body);
+  if (changesSecret || route.operations[post.method]?.isSensitive === true) {
+    const page = await visitor.confirm(toRawRequest(request, services.clock.now()));
+    if (page !== undefined) return sendRaw(reply, page);
   }
   const ifMatch = post.version === '' ? undefined : `"${post.version}-"`;
   try {

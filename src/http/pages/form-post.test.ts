@@ -24,6 +24,8 @@ const visitor = {
   },
   nonceOf: () => '',
   nav: () => html``,
+  confirm: async () => undefined,
+  enrolAt: undefined,
   isNonce: (given: string | null, [method, path]: readonly string[]) => given === `${method} ${path}`,
 } as const;
 

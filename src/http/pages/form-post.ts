@@ -12,6 +12,15 @@ import { METHODS, type Method } from '../route.ts';
 /** Fields that belong to the form itself. */
 const FORM_FIELDS = { method: '_method', version: '_version', key: '_key', nonce: 'nonce' } as const;
 
+/** Fields in which a person proves who they are before a sensitive change. */
+export const VERIFICATION_FIELDS = {
+  code: 'verification_code',
+  passkey: 'verification_passkey',
+  password: 'verification_password',
+} as const;
+
+const notInput: ReadonlySet<string> = new Set([...Object.values(FORM_FIELDS), ...Object.values(VERIFICATION_FIELDS)]);
+
 export type FormPost = {
   method: Exclude<Method, 'GET'>;
   /** The version that the page showed; empty if the document has none. */
@@ -49,7 +58,7 @@ export function readFormPost(bytes: Uint8Array, path: string, visitor: Visitor):
   const values: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (const [rawName, value] of form) {
     const name = withoutIndex(rawName);
-    if (!(Object.values(FORM_FIELDS) as string[]).includes(name)) (values[name] ??= []).push(withPlainEnds(value));
+    if (!notInput.has(name)) (values[name] ??= []).push(withPlainEnds(value));
   }
   const [version, key] = [form.get(FORM_FIELDS.version) ?? '', form.get(FORM_FIELDS.key) ?? undefined];
   return { method: method as FormPost['method'], version, key, values };

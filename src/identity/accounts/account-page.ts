@@ -23,6 +23,7 @@ export function accountPage(view: {
           <dd>${view.email}</dd>
         </dl>
         <p><a href="${view.root}/account/password">Change your password</a></p>
+        <p><a href="${view.root}/account/security">Sign-in settings: passkeys, authenticator app</a></p>
       </div>
       ${view.sections} ${activitySection(view.activity, view.root)}`,
   });

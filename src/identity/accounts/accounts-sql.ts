@@ -83,26 +83,53 @@ export async function updateDisabled(sql: Queryable, userId: number, since: Date
   return rows.length > 0;
 }
 
+export async function findCredentials(sql: Queryable, id: number): Promise<Credentials | undefined> {
+  const [row] = await sql<Credentials[]>`
+    select id, email, password_hash as "passwordHash", date_disabled is not null as "isDisabled"
+    from users where id = ${id}
+  `;
+  return row;
+}
+
+/** Inserts a session of a person who has just been verified. */
 export async function insertSession(
   sql: Queryable,
   session: { hash: Buffer; userId: number; now: Date; expires: Date },
 ): Promise<void> {
   await sql`
-    insert into session (hash, user_id, date_created, date_expires)
-    values (${session.hash}, ${session.userId}, ${session.now}, ${session.expires})
+    insert into session (hash, user_id, date_created, date_expires, date_verified)
+    values (${session.hash}, ${session.userId}, ${session.now}, ${session.expires}, ${session.now})
   `;
 }
 
+/** Records that the person of a session was verified again. */
+export async function verifySession(sql: Queryable, hash: Buffer, now: Date): Promise<void> {
+  await sql`update session set date_verified = ${now} where hash = ${hash}`;
+}
+
+export type SessionRow = {
+  userId: number;
+  email: string;
+  verifiedAt: Date | null;
+  hasFactor: boolean;
+  /** Whether a store of a user without a second factor requires one. */
+  isFactorRequired: boolean;
+};
+
 /** Returns the user of a session; undefined if the session is unknown or expired, or its user is disabled. */
-export async function findSession(
-  sql: Queryable,
-  hash: Buffer,
-  now: Date,
-): Promise<{ userId: number; email: string } | undefined> {
-  const [row] = await sql<{ userId: number; email: string }[]>`
-    select s.user_id as "userId", u.email
+export async function findSession(sql: Queryable, hash: Buffer, now: Date): Promise<SessionRow | undefined> {
+  const [row] = await sql<SessionRow[]>`
+    select s.user_id as "userId", u.email, s.date_verified as "verifiedAt", f."hasFactor",
+      case when f."hasFactor" then false else exists (
+        select from (select * from membership where user_id = s.user_id offset 0) as m
+          join store t on t.shard = m.shard and t.id = m.store_id and t.second_factor = 'required'
+      ) end as "isFactorRequired"
     from (select * from session where hash = ${hash} offset 0) as s
       cross join lateral (select * from users where id = s.user_id offset 0) as u
+      cross join lateral (
+        select exists (select from authenticator_app where user_id = s.user_id)
+          or exists (select from passkey where user_id = s.user_id) as "hasFactor"
+      ) as f
     where s.date_expires > ${now} and u.date_disabled is null
   `;
   return row;

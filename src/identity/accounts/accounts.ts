@@ -5,14 +5,14 @@ import { redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
 import type { RawHandler } from '#http/route.ts';
-import type { Keys } from '#core/keys.ts';
+import type { Sealer } from '#db/seal.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { createAccount, type AccountSection } from './account.ts';
 import type { EraseUserData } from './api/erase.ts';
 import { createUserOperations } from './api/operations.ts';
-import { createAttempts } from './attempts.ts';
-import { createDevices } from './device.ts';
+import { createSecurity, type Security } from './factors/security.ts';
+import type { SecondFactors } from './factors/factors.ts';
 import { createChange } from './password/change.ts';
 import { createForgot } from './password/forgot.ts';
 import { createLinks } from './password/links.ts';
@@ -20,17 +20,17 @@ import type { EndGrants } from './password/replace.ts';
 import { createReset } from './password/reset.ts';
 import type { Passwords } from './passwords.ts';
 import type { Sessions } from './sessions.ts';
-import { createSignIn } from './sign-in.ts';
+import { createSignIn, createSignInPages } from './sign-in.ts';
 import type { SignedIn } from './signed-in.ts';
 import type { Throttle } from './throttle/throttle.ts';
-import { signInAdvice } from './too-many.ts';
 
 export type Accounts = {
-  signIn: Record<'show' | 'submit' | 'signOut', RawHandler>;
+  signIn: ReturnType<typeof createSignIn>;
   account: RawHandler;
   /** Redirects a signed-in user to their start page. */
   startPage: RawHandler;
   password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', RawHandler>>;
+  security: Security;
   users: Record<'list' | 'create' | 'read' | 'remove', Operation>;
 };
 
@@ -41,6 +41,8 @@ export type AccountsDeps = {
   sessions: Sessions;
   signedIn: SignedIn;
   throttle: Throttle;
+  factors: SecondFactors;
+  sealer: Sealer;
   /** Undefined if mail is not configured. */
   mailer: Mailer | undefined;
   /** Sections of the account page from other modules, in display order. */
@@ -54,8 +56,6 @@ export type AccountsDeps = {
   startPathOf: (userId: number) => Promise<string>;
   endGrants: EndGrants;
   eraseUserData: EraseUserData;
-  /** HMAC keys of device cookies, 32 bytes each. */
-  deviceKeys: Keys;
   passwordResetMinutes: number;
   baseUrl: string;
   authUrl: string;
@@ -65,15 +65,15 @@ export type AccountsDeps = {
 export function createAccounts(deps: AccountsDeps): Accounts {
   const { sql, authUrl } = deps;
   const root = rootOf(authUrl);
-  const devices = createDevices({ keys: deps.deviceKeys, authUrl });
   const links = createLinks({ sql, authUrl, lifetimeMinutes: deps.passwordResetMinutes });
-  const advice = signInAdvice({ root, sendsMail: deps.mailer !== undefined });
-  const all = { ...deps, root, devices, links, advice, attempts: createAttempts({ ...deps, devices }) };
+  const all = { ...deps, ...deps.factors, root, links };
+  const pages = createSignInPages(all);
   return {
     signIn: createSignIn(all),
     account: createAccount(all),
+    security: createSecurity(all),
     startPage: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.startPathOf(userId))),
-    password: { change: createChange(all), forgot: createForgot(all), reset: createReset(all) },
+    password: { change: createChange(all), forgot: createForgot(all), reset: createReset({ ...all, pages }) },
     users: createUserOperations(all),
   };
 }

@@ -5,14 +5,14 @@ import { html, type Markup } from '#hypermedia/markup.ts';
  * Not `type="email"`: browsers reject jörg@example.com there, and send ada@xn--bcher-kva.example for ada@bücher.example,
  * which matches no account. `inputmode` still shows the keyboard with @ on phones.
  */
-export function emailInput(value: string, described: Markup | false): Markup {
+export function emailInput(value: string, described: Markup | false, autocomplete = 'username'): Markup {
   return html`<input
     type="text"
     id="email"
     name="email"
     value="${value}"
     inputmode="email"
-    autocomplete="username"
+    autocomplete="${autocomplete}"
     autocapitalize="none"
     spellcheck="false"
     required

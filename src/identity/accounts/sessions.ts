@@ -8,8 +8,11 @@ import { deleteSession, deleteSessionsOf, findSession, insertSession } from './a
 const ID_BYTES = 32;
 const DAY_SECONDS = 86_400;
 
-/** `id` is the hash in hex, to which form nonces are bound. It grants no access. */
-export type Session = { userId: number; email: string; id: string };
+/**
+ * `id` is the hash in hex, to which form nonces are bound. It grants no access. `verifiedAt` is when the person last proved who they
+ * are. With `mustEnrol` they have to set up a second factor before they see anything else.
+ */
+export type Session = { userId: number; email: string; id: string; verifiedAt: Date | null; mustEnrol: boolean };
 
 /** Functions that change a session run in the caller's transaction. */
 export type Sessions = {
@@ -27,7 +30,13 @@ export type Sessions = {
 
 const hashOf = (value: string): Buffer => createHash('sha256').update(value).digest();
 
-export function createSessions(deps: { sql: Sql; authUrl: string; lifetimeDays: number }): Sessions {
+export function createSessions(deps: {
+  sql: Sql;
+  authUrl: string;
+  lifetimeDays: number;
+  /** Whether every user needs a second factor. */
+  requiresSecondFactor: boolean;
+}): Sessions {
   const { lifetimeDays } = deps;
   const secure = deps.authUrl.startsWith('https:');
   // RFC 6265bis §4.1.3.2: a sibling host or plain http cannot set a cookie with the prefix __Host-.
@@ -45,7 +54,10 @@ export function createSessions(deps: { sql: Sql; authUrl: string; lifetimeDays: 
     find: async (request) => {
       const hash = presented(request);
       const found = hash === undefined ? undefined : await findSession(deps.sql.reads, hash, request.now);
-      return hash === undefined || found === undefined ? null : { ...found, id: hash.toString('hex') };
+      if (hash === undefined || found === undefined) return null;
+      const { hasFactor, isFactorRequired, ...session } = found;
+      const mustEnrol = !hasFactor && (deps.requiresSecondFactor || isFactorRequired);
+      return { ...session, id: hash.toString('hex'), mustEnrol };
     },
     start: async (sql, userId, now) => {
       const value = randomBytes(ID_BYTES).toString('base64url');

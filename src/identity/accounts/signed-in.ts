@@ -6,6 +6,7 @@ import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Keys } from '#core/keys.ts';
 import { formNonce, isFormNonce } from './form-nonce.ts';
+import type { StepUp } from './factors/step-up.ts';
 import { accountNav } from './nav.ts';
 import type { Session, Sessions } from './sessions.ts';
 
@@ -16,13 +17,24 @@ type Handle = (request: RawRequest, session: Session) => Promise<RawResponse>;
 export type SignedIn = {
   /** Redirects a visitor without a session to sign-in, with the path to return to. */
   page: (handle: Handle) => RawHandler;
+  /** Like `page`, also for a person who has to set up a second factor first. */
+  enrolmentPage: (handle: Handle) => RawHandler;
   /** Requires that the field `nonce` was issued to this session for `boundTo`. */
   form: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
+  /** Like `form`, and requires that the person was verified within ten minutes; asks them if not. */
+  sensitiveForm: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
+  /** Like `sensitiveForm`, also for a person who has to set up a second factor first. */
+  enrolmentForm: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
   /** Returns the value of a form's hidden field `nonce`. */
   nonce: (session: Session, bound: Bound) => string;
   /** Returns whether the nonce was issued to this session for this form. */
   isNonce: (value: string | null, session: Session, bound: Bound) => boolean;
 };
+
+/** Returns the path of the page where a second factor is set up. */
+export function enrolmentPath(root: string): string {
+  return `${root}/account/security`;
+}
 
 const stalePage = (root: string): string =>
   shell({
@@ -35,13 +47,18 @@ const stalePage = (root: string): string =>
     </div>`,
   });
 
-export function createSignedIn(deps: { sessions: Sessions; authUrl: string; nonceKeys: Keys }): SignedIn {
+export function createSignedIn(deps: {
+  sessions: Sessions;
+  authUrl: string;
+  nonceKeys: Keys;
+  stepUp: StepUp;
+}): SignedIn {
   const root = rootOf(deps.authUrl);
   const nonce: SignedIn['nonce'] = (session, bound) => formNonce(deps.nonceKeys, session, bound);
   const isNonce: SignedIn['isNonce'] = (value, session, bound) =>
     isFormNonce(value, deps.nonceKeys, { session, bound });
 
-  const page: SignedIn['page'] = (handle) => async (request) => {
+  const enrolmentPage: SignedIn['page'] = (handle) => async (request) => {
     const session = await deps.sessions.find(request);
     if (session !== null) return handle(request, session);
     const { path, rawQuery } = request;
@@ -50,15 +67,28 @@ export function createSignedIn(deps: { sessions: Sessions; authUrl: string; nonc
     return redirectAnswer(`${root}/sign-in?${new URLSearchParams({ return_to: returnTo }).toString()}`);
   };
 
+  const page: SignedIn['page'] = (handle) =>
+    enrolmentPage(async (request, session) =>
+      session.mustEnrol ? redirectAnswer(enrolmentPath(root)) : handle(request, session),
+    );
+  const checked =
+    (boundTo: (request: RawRequest) => Bound, handle: Handle): Handle =>
+    async (request, session) =>
+      isNonce(request.form.get('nonce'), session, boundTo(request))
+        ? handle(request, session)
+        : htmlAnswer(403, stalePage(root));
+  const confirmed =
+    (handle: Handle): Handle =>
+    async (request, session) =>
+      (await deps.stepUp.confirm(request, session)) ?? handle(request, session);
+
   return {
     page,
+    enrolmentPage,
     nonce,
     isNonce,
-    form: (boundTo, handle) =>
-      page(async (request, session) =>
-        isNonce(request.form.get('nonce'), session, boundTo(request))
-          ? handle(request, session)
-          : htmlAnswer(403, stalePage(root)),
-      ),
+    form: (boundTo, handle) => page(checked(boundTo, handle)),
+    sensitiveForm: (boundTo, handle) => page(checked(boundTo, confirmed(handle))),
+    enrolmentForm: (boundTo, handle) => enrolmentPage(checked(boundTo, confirmed(handle))),
   };
 }

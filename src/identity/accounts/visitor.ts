@@ -3,9 +3,10 @@ import { rootOf } from '#http/root.ts';
 import type { Pages } from '#http/caller.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
+import type { StepUp } from './factors/step-up.ts';
 import { accountNav } from './nav.ts';
 import type { Sessions } from './sessions.ts';
-import type { SignedIn } from './signed-in.ts';
+import { enrolmentPath, type SignedIn } from './signed-in.ts';
 
 /** Returns the stores of which a user is a member, those that the user owns, and their names. */
 export type MembershipsOf = (
@@ -24,9 +25,10 @@ export function createPages(deps: {
   signedIn: Pick<SignedIn, 'nonce' | 'isNonce'>;
   membershipsOf: MembershipsOf;
   tabsOf: TabsOf;
+  stepUp: StepUp;
   authUrl: string;
 }): Pages {
-  const { sessions, signedIn, membershipsOf, tabsOf } = deps;
+  const { sessions, signedIn, membershipsOf, tabsOf, stepUp } = deps;
   const root = rootOf(deps.authUrl);
   const signInAt = (path: string): string => `${root}/sign-in?${new URLSearchParams({ return_to: path }).toString()}`;
   return {
@@ -42,6 +44,8 @@ export function createPages(deps: {
         principal: { userId, ...noClient, scope: 'user_full_access', stores, owned },
         nonceOf: (bound) => signedIn.nonce(session, bound),
         isNonce: (value, bound) => signedIn.isNonce(value, session, bound),
+        confirm: (posted) => stepUp.confirm(posted, session),
+        enrolAt: session.mustEnrol ? enrolmentPath(root) : undefined,
         nav: (document) => html`${accountNav(root)}${tabsOf(document, (storeId) => names.get(storeId))}`,
       };
     },

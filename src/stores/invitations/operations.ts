@@ -202,6 +202,7 @@ export function createInvitationOperations(
       summary:
         'Invites a person to the store; only this response contains the link. If mail is configured and email is sent, a mail is sent, too; for signed-in owners and the scope platform',
       access: 'owner',
+      isSensitive: true,
       input: newInvitation,
       admit: async (request) => void (await storeOf(sql.reads, request)),
       review: async ({ body }) => emailFaults(body),

@@ -88,6 +88,7 @@ const createAdd = (deps: Deps): Operation =>
     title: 'Add a member',
     summary: 'Adds a person to the store; for signed-in owners and the scope platform',
     access: 'owner',
+    isSensitive: true,
     input: newMember,
     admit: async (request) => void (await storeOf(deps.sql.reads, request)),
     prepare: (request) => findNewMember(deps, request),
@@ -116,6 +117,7 @@ const createRemove = (deps: Deps): Operation =>
   guarded({
     title: 'Remove the member',
     isConditional: true,
+    isSensitive: true,
     summary:
       'Removes a person from the store: the person and the apps that they authorized lose access immediately; for signed-in owners and the scope platform',
     access: 'owner',
@@ -165,6 +167,7 @@ export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'rea
     patch: accepting({
       title: 'Change the role',
       isConditional: true,
+      isSensitive: true,
       summary: 'Makes a member an owner, or an owner a member; for signed-in owners and the scope platform',
       access: 'owner',
       input: changedMember,

@@ -8,6 +8,9 @@ import type { Devices } from '../device.ts';
 import type { Passwords } from '../passwords.ts';
 import { lockUser } from '../accounts-sql.ts';
 import type { Sessions } from '../sessions.ts';
+import type { SignInPages } from '../sign-in.ts';
+import { findFactors, type Factors } from '../factors/factors-sql.ts';
+import { hasSecondFactor } from '../factors/second-factor.ts';
 import { passwordFault } from '../users.ts';
 import { hashOfLink } from './links.ts';
 import { invalidLinkPage, resetPage } from './pages.ts';
@@ -16,6 +19,7 @@ import { replacePassword, type EndGrants } from './replace.ts';
 
 type Deps = {
   sql: Sql;
+  pages: Pick<SignInPages, 'secondStep'>;
   passwords: Passwords;
   sessions: Sessions;
   devices: Devices;
@@ -25,11 +29,14 @@ type Deps = {
 
 type Choice = { userId: number; hash: Buffer; passwordHash: string };
 
+/** The cookie of the new session, or the second factors that the person has to use first. */
+type Redeemed = { session: string } | { factors: Factors };
+
 /**
- * Consumes the link, replaces the password and returns the cookie of the new session; undefined if the link has been
- * used in the meantime.
+ * Consumes the link and replaces the password; undefined if the link has been used in the meantime. The link proves that a person
+ * reads the mail of the account, not that they have its second factor.
  */
-const redeem = (deps: Deps, request: RawRequest, choice: Choice): Promise<string | undefined> =>
+const redeem = (deps: Deps, request: RawRequest, choice: Choice): Promise<Redeemed | undefined> =>
   transaction(deps.sql, async (tx) => {
     const { userId, hash, passwordHash } = choice;
     const { now } = request;
@@ -47,7 +54,8 @@ const redeem = (deps: Deps, request: RawRequest, choice: Choice): Promise<string
     });
     // Another user may be signed in in this browser.
     await deps.sessions.end(tx, request);
-    return deps.sessions.start(tx, userId, now);
+    const factors = await findFactors(tx, userId);
+    return hasSecondFactor(factors) ? { factors } : { session: await deps.sessions.start(tx, userId, now) };
   });
 
 export function createReset(deps: Deps): Record<'show' | 'submit', RawHandler> {
@@ -77,9 +85,11 @@ export function createReset(deps: Deps): Record<'show' | 'submit', RawHandler> {
       }
       const { userId, email, hash } = link;
       const passwordHash = await passwords.hash(password);
-      const session = await redeem(deps, request, { userId, hash, passwordHash });
-      if (session === undefined) return invalidLink();
-      const cookies = [session, ...deps.devices.remember(request, { email, passwordHash })];
+      const redeemed = await redeem(deps, request, { userId, hash, passwordHash });
+      if (redeemed === undefined) return invalidLink();
+      if ('factors' in redeemed)
+        return deps.pages.secondStep(request, { id: userId, email, passwordHash, isDisabled: false }, redeemed.factors);
+      const cookies = [redeemed.session, ...deps.devices.remember(request, { email, passwordHash })];
       return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
     },
   };

@@ -21,6 +21,10 @@ const limits = {
   'sign-in by device': { tries: 10, refillSeconds: 60 },
   /** Failed sign-ins from all such browsers together, in case their cookies were stolen. */
   'sign-in by any device': { tries: 30, refillSeconds: 20 },
+  /** Wrong codes of a second factor: at 12 an hour, of which three are valid at a time, a guess succeeds after years. */
+  'codes of account': { tries: 5, refillSeconds: 300 },
+  /** The same from a browser that has signed in before: guesses from elsewhere do not block the owner. */
+  'codes by device': { tries: 5, refillSeconds: 300 },
   /** Mails to one account: a short burst, then one before the previous link expires. */
   'mail to account': { tries: 3, refillSeconds: 1_200 },
   'mails to account a day': { tries: 6, refillSeconds: 3_000 },

@@ -2,6 +2,8 @@
  * GET and POST /authorize (RFC 6749 §3.1): validates the request, requires a signed-in user, shows the consent page, and
  * redirects to the client with the decision. POST repeats all checks of GET; GET, HEAD and a prefetch change nothing.
  */
+import type { StepUp } from '#identity/accounts/factors/step-up.ts';
+import { enrolmentPath } from '#identity/accounts/signed-in.ts';
 import { formNonce, isFormNonce } from '#identity/accounts/form-nonce.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { Changelog } from '#changelog/changelog.ts';
@@ -24,6 +26,7 @@ type Deps = StoppedWebhooks & {
   sql: Sql;
   changelog: Changelog;
   sessions: Sessions;
+  stepUp: StepUp;
   issuer: string;
   codeLifetimeSeconds: number;
   nonceKeys: Keys;
@@ -87,6 +90,7 @@ async function prepareConsent(deps: Deps, rawRequest: RawRequest): Promise<Conse
   const session = await deps.sessions.find(rawRequest);
   // RFC 9700 §4.11.2: anyone may register a client; its errors are sent by redirect only after the user has signed in.
   if (session === null) return redirectAnswer(signIn(deps, rawRequest));
+  if (session.mustEnrol) return redirectAnswer(enrolmentPath(rootOf(deps.issuer)));
   if (result.kind === 'rejected') return redirectWithError(deps, result.redirectUri, result.fault, result.state);
   const { request } = result;
   const memberOf = await storesOf(deps.sql, session.userId);
@@ -139,11 +143,11 @@ async function decide(deps: Deps, consent: Consent, rawRequest: RawRequest): Pro
     return redirectWithError(deps, request.redirectUri, rejections.accessDenied, request.state);
   }
   if (decision !== 'allow') return showConsent(deps, consent, rawRequest, 422, UNDECIDED);
-  if (request.scope.scope === 'user_full_access') return approve(deps, consent, undefined, rawRequest);
   const chosen = stores.find(({ id }) => String(id) === form.get('store'));
-  return chosen === undefined
-    ? showConsent(deps, consent, rawRequest, 422, NO_STORE)
-    : approve(deps, consent, chosen, rawRequest);
+  if (request.scope.scope === 'store_full_access' && chosen === undefined)
+    return showConsent(deps, consent, rawRequest, 422, NO_STORE);
+  const confirmation = await deps.stepUp.confirm(rawRequest, session, formTargets(request.redirectUri));
+  return confirmation ?? approve(deps, consent, chosen, rawRequest);
 }
 
 /** Returns the `form-action` sources of a sign-in page that returns to a request whose error goes to its client. */

@@ -25,6 +25,9 @@ const done = new Map([
   ['made-public', 'App created.'],
 ]);
 
+/** The forms that show a new secret or delete the app. */
+const SENSITIVE: ReadonlySet<string> = new Set(['rotate secret', 'delete client']);
+
 export function createOwnClient(deps: PagesDeps) {
   const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
   return {
@@ -33,7 +36,7 @@ export function createOwnClient(deps: PagesDeps) {
 
     /** `more`: a field to which the nonce is also bound. */
     form: (name: string, handle: Handle, more?: string): RawHandler =>
-      signedIn.form(
+      signedIn[SENSITIVE.has(name) ? 'sensitiveForm' : 'form'](
         (request) => [name, clientIdOf(request), ...(more === undefined ? [] : [request.form.get(more) ?? ''])],
         async (request, session) => handle(request, session, await ownClientOf(sql, request, session)),
       ),

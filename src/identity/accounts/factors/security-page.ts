@@ -1,0 +1,215 @@
+/** Renders the page of sign-in settings: passkeys, authenticator app and recovery codes. */
+import { renderSVG } from 'uqr';
+import { constant, html, type Markup } from '#hypermedia/markup.ts';
+import { shell } from '#hypermedia/shell.ts';
+import { accountNav } from '../nav.ts';
+import type { Factors, PasskeyRow } from './factors-sql.ts';
+import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX } from './passkeys.ts';
+import { hasSecondFactor } from './second-factor.ts';
+
+export const REGISTRATION_FIELD = 'registration';
+
+const DONE: Readonly<Record<string, string>> = {
+  passkey: 'Passkey added.',
+  renamed: 'Passkey renamed.',
+  removed: 'Passkey removed.',
+  app: 'Authenticator app set up.',
+  'app-removed': 'Authenticator app removed.',
+};
+
+type View = {
+  root: string;
+  factors: Factors;
+  mustEnrol: boolean;
+  done: string | null;
+  alert: string | undefined;
+  creationOptions: string;
+  passkeyScripts: Markup;
+  nonce: (bound: readonly (string | number)[]) => string;
+};
+
+const nonceField = (nonce: string): Markup => html`<input type="hidden" name="nonce" value="${nonce}" />`;
+
+const day = (date: Date): string => date.toISOString().slice(0, 10);
+
+const passkeyRow = ({ root, nonce }: View, passkey: PasskeyRow): Markup => {
+  const { id, name, dateCreated, dateUsed } = passkey;
+  const at = `${root}/account/security/passkeys/${id}`;
+  return html`<li>
+    <p>
+      <strong>${name}</strong>
+      <span class="soft">added ${day(dateCreated)}, ${dateUsed === null ? 'never used' : `used ${day(dateUsed)}`}</span>
+    </p>
+    <form method="post" action="${at}/rename">
+      ${nonceField(nonce(['passkey', id, 'rename']))}
+      <label for="name-${id}">New name</label>
+      <input id="name-${id}" name="name" value="${name}" maxlength="${PASSKEY_NAME_LENGTH_MAX}" required />
+      <div class="buttons"><button type="submit" class="quiet">Rename</button></div>
+    </form>
+    <form method="post" action="${at}/remove">
+      ${nonceField(nonce(['passkey', id, 'remove']))}
+      <div class="buttons"><button type="submit" class="danger">Remove ${name}</button></div>
+    </form>
+  </li>`;
+};
+
+const passkeyCard = (view: View): Markup => {
+  const { root, factors, nonce, creationOptions } = view;
+  const isFull = factors.passkeys.length >= PASSKEYS_MAX;
+  return html`<div class="card">
+    <h2>Passkeys</h2>
+    <p>
+      Sign in with the fingerprint, face or PIN of a device, or with a security key, instead of your password.
+      ${factors.passkeys.length > 0 && 'After your password, a passkey is also a second factor.'}
+    </p>
+    ${
+      factors.passkeys.length > 0 &&
+      html`<ul>
+        ${factors.passkeys.map((passkey) => passkeyRow(view, passkey))}
+      </ul>`
+    }
+    ${
+      isFull
+        ? html`<p>You have ${PASSKEYS_MAX} passkeys, the most that an account can have.</p>`
+        : html`<form
+              method="post"
+              action="${root}/account/security/passkeys"
+              data-passkey-create="${creationOptions}"
+              hidden
+            >
+              ${nonceField(nonce(['passkeys', 'add']))}
+              <input type="hidden" name="${REGISTRATION_FIELD}" />
+              <label for="passkey-name">Name, such as the device</label>
+              <input id="passkey-name" name="name" maxlength="${PASSKEY_NAME_LENGTH_MAX}" required />
+              <div class="buttons"><button type="submit">Add a passkey</button></div>
+            </form>
+            <p class="soft" data-passkey-missing>
+              To add a passkey, open this page over https in a browser with JavaScript.
+            </p>`
+    }
+  </div>`;
+};
+
+const appCard = ({ root, factors, nonce }: View): Markup =>
+  html`<div class="card">
+    <h2>Authenticator app</h2>
+    <p>
+      ${
+        factors.hasApp
+          ? 'After your password, you enter a code of your app.'
+          : 'An app on your phone shows a code that you enter after your password. It works in every browser.'
+      }
+    </p>
+    <div class="buttons">
+      <a class="button${factors.hasApp ? ' quiet' : ''}" href="${root}/account/security/app"
+        >${factors.hasApp ? 'Set up another app' : 'Set up an app'}</a
+      >
+    </div>
+    ${
+      factors.hasApp &&
+      html`<form method="post" action="${root}/account/security/app/remove">
+        ${nonceField(nonce(['app', 'remove']))}
+        <div class="buttons"><button type="submit" class="danger">Remove the app</button></div>
+      </form>`
+    }
+  </div>`;
+
+const codesCard = ({ root, factors, nonce }: View): Markup =>
+  html`<div class="card">
+    <h2>Recovery codes</h2>
+    <p>Each of them replaces a lost device once. You have ${factors.recoveryCodes} left.</p>
+    <form method="post" action="${root}/account/security/recovery-codes">
+      ${nonceField(nonce(['recovery-codes']))}
+      <div class="buttons"><button type="submit" class="quiet">Make new codes</button></div>
+    </form>
+  </div>`;
+
+export function securityPage(view: View): string {
+  const { root, factors, mustEnrol, done, alert, passkeyScripts } = view;
+  const sentence = done === null ? undefined : DONE[done];
+  return shell({
+    title: 'Sign-in settings',
+    wide: true,
+    nav: accountNav(root),
+    scripts: passkeyScripts,
+    main: html`<h1>Sign-in settings</h1>
+      ${sentence !== undefined && html`<p class="good" role="status">${sentence}</p>`}
+      ${alert !== undefined && html`<p class="alert" role="alert">${alert}</p>`}
+      ${
+        mustEnrol &&
+        html`<p class="alert" role="alert">
+          This service or one of your stores requires a second factor. Add a passkey or set up an authenticator app to
+          continue.
+        </p>`
+      }
+      ${passkeyCard(view)} ${appCard(view)} ${hasSecondFactor(factors) && codesCard(view)}
+      <p><a href="${root}/account">Your account</a></p>`,
+  });
+}
+
+/** Renders the page with the secret of a new authenticator app. `address` is the `otpauth:` URI of the QR code. */
+export function appPage(view: {
+  root: string;
+  secret: string;
+  address: string;
+  nonce: string;
+  alert: string | undefined;
+}): string {
+  const { root, secret, address, nonce, alert } = view;
+  const described = alert !== undefined && html`aria-invalid="true" aria-describedby="app-alert"`;
+  return shell({
+    title: 'Set up an authenticator app',
+    nav: accountNav(root),
+    main: html`<div class="card">
+      <h1>Set up an authenticator app</h1>
+      ${alert !== undefined && html`<p class="alert" role="alert" id="app-alert">${alert}</p>`}
+      <ol>
+        <li>
+          <p>Scan this picture with your app, or enter the key.</p>
+          <div role="img" aria-label="QR code with the key">
+            ${constant(renderSVG(address, { border: 4, pixelSize: 5 }))}
+          </div>
+          <p>Key: <code>${secret.match(/.{4}/g)?.join(' ')}</code></p>
+          <p><a href="${address}">Open the app on this device</a></p>
+        </li>
+        <li><p>Enter the code that the app shows.</p></li>
+      </ol>
+      <form method="post" action="${root}/account/security/app">
+        ${nonceField(nonce)}
+        <input type="hidden" name="secret" value="${secret}" />
+        <div class="field">
+          <label for="code">Code</label>
+          <input
+            id="code"
+            name="code"
+            inputmode="numeric"
+            autocomplete="one-time-code"
+            maxlength="10"
+            required
+            ${described}
+          />
+        </div>
+        <div class="buttons">
+          <button type="submit">Set up</button><a class="button quiet" href="${root}/account/security">Cancel</a>
+        </div>
+      </form>
+    </div>`,
+  });
+}
+
+/** Renders new recovery codes, which are never shown again. */
+export function recoveryCodesPage(root: string, codes: readonly string[]): string {
+  return shell({
+    title: 'Recovery codes',
+    nav: accountNav(root),
+    main: html`<div class="card">
+      <h1>Recovery codes</h1>
+      <p class="good" role="status">Saved. These are your recovery codes; earlier ones are no longer valid.</p>
+      <p>Write them down or print them now: they are not shown again. Each replaces a lost device once.</p>
+      <ul class="codes">
+        ${codes.map((code) => html`<li><code>${code}</code></li>`)}
+      </ul>
+      <div class="buttons"><a class="button" href="${root}/account/security">I have saved them</a></div>
+    </div>`,
+  });
+}

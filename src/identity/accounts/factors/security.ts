@@ -1,0 +1,221 @@
+/** The pages and forms of sign-in settings: GET /account/security and what is below it. Every change needs a recent verification. */
+import { transaction, type Queryable, type Sql } from '#db/pool.ts';
+import type { Sealer } from '#db/seal.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import type { Markup } from '#hypermedia/markup.ts';
+import type { Mailer } from '#mail/mail.ts';
+import { parseId } from '#core/ids.ts';
+import { notFound } from '#core/problem.ts';
+import { isLonger } from '#core/text.ts';
+import { lockUser } from '../accounts-sql.ts';
+import { originOf, recordAuditEntry, type Action } from '../audit/audit.ts';
+import type { Session } from '../sessions.ts';
+import { enrolmentPath, type SignedIn } from '../signed-in.ts';
+import { addressOf, createSecret, storeApp } from './authenticator-app.ts';
+import { deleteApp, deletePasskey, deleteRecoveryCodes, findFactors, renamePasskey } from './factors-sql.ts';
+import { factorChangedMail } from './mails.ts';
+import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX, type Passkeys } from './passkeys.ts';
+import { renewRecoveryCodes } from './recovery-codes.ts';
+import { hasSecondFactor } from './second-factor.ts';
+import { appPage, recoveryCodesPage, REGISTRATION_FIELD, securityPage } from './security-page.ts';
+
+const NOT_ADDED =
+  'The passkey was not added: it is registered already, or the page was open for too long. Reload the page and try again.';
+const WRONG_CODE = 'The code is wrong. Check that the clock of your device is right, and enter the current code.';
+const NO_NAME = `Give the passkey a name of at most ${PASSKEY_NAME_LENGTH_MAX} characters.`;
+
+type Deps = {
+  sql: Sql;
+  sealer: Sealer;
+  signedIn: SignedIn;
+  passkeys: Passkeys;
+  /** Undefined if mail is not configured. */
+  mailer: Mailer | undefined;
+  authUrl: string;
+  root: string;
+  /** The script elements of pages with passkeys. */
+  passkeyScripts: Markup;
+};
+
+export type Security = Record<
+  'show' | 'addPasskey' | 'renamePasskey' | 'removePasskey' | 'showApp' | 'setApp' | 'removeApp' | 'renewCodes',
+  RawHandler
+>;
+
+/** The text of the mail about an action; undefined for actions that weaken nothing. */
+const MAILED: Readonly<Partial<Record<Action, string>>> = {
+  passkey_added: 'a passkey was added.',
+  passkey_removed: 'a passkey was removed.',
+  authenticator_app_set: 'an authenticator app was set up.',
+  authenticator_app_removed: 'the authenticator app was removed.',
+  recovery_codes_renewed: 'the recovery codes were renewed.',
+};
+
+/** Runs a change of factors under the lock of the user, with its audit entry and mail. `change` returns undefined if it did nothing. */
+function createChanges({ sql, mailer, authUrl }: Deps) {
+  return async <T>(
+    request: RawRequest,
+    session: Session,
+    action: Action,
+    change: (tx: Queryable) => Promise<T | undefined>,
+  ): Promise<T | undefined> => {
+    const { userId, email } = session;
+    const done = await transaction(sql, async (tx) => {
+      if ((await lockUser(tx, userId)) === undefined) return undefined;
+      const result = await change(tx);
+      if (result !== undefined)
+        await recordAuditEntry(tx, { action, userId, origin: originOf(request), now: request.now });
+      return result;
+    });
+    const what = MAILED[action];
+    if (done !== undefined && what !== undefined) mailer?.send(factorChangedMail({ to: email, what, authUrl }));
+    return done;
+  };
+}
+
+/** Returns new recovery codes if the user has none, which is so with the first factor. */
+async function firstCodes(tx: Queryable, userId: number): Promise<string[]> {
+  const { recoveryCodes } = await findFactors(tx, userId);
+  return recoveryCodes > 0 ? [] : renewRecoveryCodes(tx, userId);
+}
+
+/** Deletes the recovery codes of a user who has no factor left that they could replace. */
+async function endCodesWithoutFactor(tx: Queryable, userId: number): Promise<void> {
+  if (!hasSecondFactor(await findFactors(tx, userId))) await deleteRecoveryCodes(tx, userId);
+}
+
+const passkeyIdOf = ({ params }: RawRequest): number => {
+  const id = parseId(params['passkey_id'] ?? '');
+  if (id === undefined) throw notFound('passkey');
+  return id;
+};
+
+/** Returns the name of a form; undefined if it is empty or too long. */
+function nameOf({ form }: RawRequest): string | undefined {
+  const name = form.get('name')?.trim() ?? '';
+  return name === '' || isLonger(name, PASSKEY_NAME_LENGTH_MAX) ? undefined : name;
+}
+
+const doneAnswer = (root: string, what: string): RawResponse => redirectAnswer(`${enrolmentPath(root)}?done=${what}`);
+
+/** The page of new recovery codes; without any, the page of the settings with what was done. */
+const codesOr = (root: string, codes: readonly string[], what: string): RawResponse =>
+  codes.length > 0 ? htmlAnswer(200, recoveryCodesPage(root, codes)) : doneAnswer(root, what);
+
+function createPasskeySettings(deps: Deps): Pick<Security, 'show' | 'addPasskey' | 'renamePasskey' | 'removePasskey'> {
+  const { sql, signedIn, passkeys, root, passkeyScripts } = deps;
+  const changed = createChanges(deps);
+
+  const show = async (request: RawRequest, session: Session, alert?: string): Promise<RawResponse> => {
+    const { userId: id, email, mustEnrol } = session;
+    const factors = await findFactors(sql, id);
+    const creationOptions = await passkeys.creationOptions({ id, email }, factors.passkeys, request.now);
+    const nonce = (bound: readonly (string | number)[]) => signedIn.nonce(session, bound);
+    const done = alert === undefined ? request.query.get('done') : null;
+    const view = { root, factors, mustEnrol, done, alert, creationOptions, passkeyScripts, nonce };
+    return htmlAnswer(alert === undefined ? 200 : 422, securityPage(view), { hasScripts: true });
+  };
+
+  return {
+    show: signedIn.enrolmentPage((request, session) => show(request, session)),
+
+    addPasskey: signedIn.enrolmentForm(
+      () => ['passkeys', 'add'],
+      async (request, session) => {
+        const { userId } = session;
+        const name = nameOf(request);
+        if (name === undefined) return show(request, session, NO_NAME);
+        const given = { response: request.form.get(REGISTRATION_FIELD) ?? '', name, now: request.now };
+        const codes = await changed(request, session, 'passkey_added', async (tx) => {
+          if ((await findFactors(tx, userId)).passkeys.length >= PASSKEYS_MAX) return undefined;
+          return (await passkeys.store(tx, userId, given)) ? firstCodes(tx, userId) : undefined;
+        });
+        return codes === undefined ? show(request, session, NOT_ADDED) : codesOr(root, codes, 'passkey');
+      },
+    ),
+
+    renamePasskey: signedIn.enrolmentForm(
+      (request) => ['passkey', passkeyIdOf(request), 'rename'],
+      async (request, session) => {
+        const name = nameOf(request);
+        if (name === undefined) return show(request, session, NO_NAME);
+        const of = { userId: session.userId, id: passkeyIdOf(request), name };
+        const renamed = await changed(request, session, 'passkey_renamed', async (tx) =>
+          (await renamePasskey(tx, of)) ? true : undefined,
+        );
+        if (renamed === undefined) throw notFound('passkey');
+        return doneAnswer(root, 'renamed');
+      },
+    ),
+
+    removePasskey: signedIn.enrolmentForm(
+      (request) => ['passkey', passkeyIdOf(request), 'remove'],
+      async (request, session) => {
+        const { userId } = session;
+        const removed = await changed(request, session, 'passkey_removed', async (tx) => {
+          const name = await deletePasskey(tx, { userId, id: passkeyIdOf(request) });
+          await endCodesWithoutFactor(tx, userId);
+          return name;
+        });
+        if (removed === undefined) throw notFound('passkey');
+        return doneAnswer(root, 'removed');
+      },
+    ),
+  };
+}
+
+function createAppSettings(deps: Deps): Pick<Security, 'showApp' | 'setApp' | 'removeApp' | 'renewCodes'> {
+  const { sealer, signedIn, authUrl, root } = deps;
+  const changed = createChanges(deps);
+  const showApp = (session: Session, secret: string, alert?: string): RawResponse => {
+    const address = addressOf(secret, { issuer: new URL(authUrl).host, label: session.email });
+    const nonce = signedIn.nonce(session, ['app', 'set', secret]);
+    return htmlAnswer(alert === undefined ? 200 : 422, appPage({ root, secret, address, nonce, alert }));
+  };
+
+  return {
+    showApp: signedIn.enrolmentPage(async (_request, session) => showApp(session, createSecret())),
+
+    setApp: signedIn.enrolmentForm(
+      // Bound to the secret, so it is one that the server made.
+      ({ form }) => ['app', 'set', form.get('secret') ?? ''],
+      async (request, session) => {
+        const { userId } = session;
+        const { form, now } = request;
+        const [secret, code] = [form.get('secret') ?? '', (form.get('code') ?? '').replaceAll(/\s/g, '')];
+        const codes = await changed(request, session, 'authenticator_app_set', async (tx) =>
+          (await storeApp(tx, sealer, { userId, secret, code, now })) ? firstCodes(tx, userId) : undefined,
+        );
+        return codes === undefined ? showApp(session, secret, WRONG_CODE) : codesOr(root, codes, 'app');
+      },
+    ),
+
+    removeApp: signedIn.enrolmentForm(
+      () => ['app', 'remove'],
+      async (request, session) => {
+        const { userId } = session;
+        await changed(request, session, 'authenticator_app_removed', async (tx) => {
+          if (!(await deleteApp(tx, userId))) return undefined;
+          await endCodesWithoutFactor(tx, userId);
+          return true;
+        });
+        return doneAnswer(root, 'app-removed');
+      },
+    ),
+
+    renewCodes: signedIn.enrolmentForm(
+      () => ['recovery-codes'],
+      async (request, session) => {
+        const codes = await changed(request, session, 'recovery_codes_renewed', async (tx) =>
+          hasSecondFactor(await findFactors(tx, session.userId)) ? renewRecoveryCodes(tx, session.userId) : undefined,
+        );
+        return codesOr(root, codes ?? [], 'codes');
+      },
+    ),
+  };
+}
+
+export function createSecurity(deps: Deps): Security {
+  return { ...createPasskeySettings(deps), ...createAppSettings(deps) };
+}

@@ -1,0 +1,108 @@
+/**
+ * Step-up: before a sensitive change a person proves again who they are, unless they did so within ten minutes. The page that asks
+ * contains the fields of the posted form, so nothing has to be entered twice.
+ */
+import type { Sql } from '#db/pool.ts';
+import { htmlAnswer } from '#http/answers.ts';
+import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
+import type { RawRequest, RawResponse } from '#http/route.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { shell } from '#hypermedia/shell.ts';
+import { findCredentials, verifySession } from '../accounts-sql.ts';
+import type { Attempts } from '../attempts.ts';
+import { originOf, recordAuditEntry } from '../audit/audit.ts';
+import { accountNav } from '../nav.ts';
+import type { Session } from '../sessions.ts';
+import { tooManyAnswer } from '../too-many.ts';
+import { findFactors } from './factors-sql.ts';
+import type { Passkeys } from './passkeys.ts';
+import { hasSecondFactor, type SecondFactor, type Verified } from './second-factor.ts';
+import { verificationForm } from './verification-form.ts';
+
+const FRESH_MS = 10 * 60_000;
+const WRONG = { password: 'The password is wrong.', code: 'The code or passkey is not valid. Each code works once.' };
+
+export type StepUp = {
+  /**
+   * Returns undefined if the person of the session was verified within ten minutes, or is by the fields of this form; otherwise the
+   * page that asks, whose form repeats the request. `formTargets` are the origins to which the response may redirect.
+   */
+  confirm: (request: RawRequest, session: Session, formTargets?: readonly string[]) => Promise<RawResponse | undefined>;
+};
+
+type Deps = {
+  sql: Sql;
+  attempts: Attempts;
+  secondFactor: SecondFactor;
+  passkeys: Passkeys;
+  root: string;
+  /** The script elements of pages with passkeys. */
+  passkeyScripts: Markup;
+  /** Advice on the page for too many attempts. */
+  advice: Markup;
+};
+
+const verificationFields: ReadonlySet<string> = new Set(Object.values(VERIFICATION_FIELDS));
+
+function isFresh({ verifiedAt }: Session, now: Date): boolean {
+  return verifiedAt !== null && now.getTime() - verifiedAt.getTime() < FRESH_MS;
+}
+
+export function createStepUp(deps: Deps): StepUp {
+  const { sql, attempts, secondFactor, passkeys, root, passkeyScripts, advice } = deps;
+
+  const page = async (
+    { path, rawQuery, form, now }: RawRequest,
+    session: Session,
+    { alert, formTargets = [] }: { alert?: string; formTargets?: readonly string[] },
+  ): Promise<RawResponse> => {
+    const found = await findFactors(sql, session.userId);
+    const isPasskeyUsable = found.passkeys.length > 0;
+    const passkeyOptions = isPasskeyUsable ? await passkeys.signInOptions(now, found.passkeys) : undefined;
+    const repeated = [...form].filter(([name]) => !verificationFields.has(name));
+    const main = html`<div class="card">
+      <h1>Confirm that it is you</h1>
+      <p>You signed in some time ago, and this is a sensitive change. Nothing that you entered is lost.</p>
+      ${verificationForm({
+        action: rawQuery === '' ? path : `${path}?${rawQuery}`,
+        fields: html`${repeated.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}`,
+        email: session.email,
+        factors: hasSecondFactor(found) ? { hasApp: found.hasApp, passkeyOptions } : undefined,
+        alert,
+        submit: 'Confirm',
+        cancel: { href: `${root}/home`, label: 'Cancel' },
+      })}
+    </div>`;
+    const view = { title: 'Confirm that it is you', nav: accountNav(root), main, scripts: passkeyScripts };
+    return htmlAnswer(alert === undefined ? 403 : 422, shell(view), { formTargets, hasScripts: true });
+  };
+
+  const verify = async (request: RawRequest, session: Session, hasFactor: boolean): Promise<Verified> => {
+    const { form } = request;
+    if (!hasFactor) {
+      const password = form.get(VERIFICATION_FIELDS.password) ?? '';
+      const attempt = await attempts(request, { email: session.email, password });
+      return attempt.kind === 'right' ? { kind: 'right' } : attempt;
+    }
+    const user = await findCredentials(sql, session.userId);
+    return user === undefined ? { kind: 'wrong' } : secondFactor.verify(request, user);
+  };
+
+  return {
+    confirm: async (request, session, formTargets = []) => {
+      const { form, now } = request;
+      if (isFresh(session, now)) return undefined;
+      const isAnswered = [...form.keys()].some((name) => verificationFields.has(name));
+      if (!isAnswered) return page(request, session, { formTargets });
+      const hasFactor = hasSecondFactor(await findFactors(sql, session.userId));
+      const verified = await verify(request, session, hasFactor);
+      if (verified.kind === 'too many') return tooManyAnswer(root, verified, advice);
+      if (verified.kind === 'wrong')
+        return page(request, session, { alert: hasFactor ? WRONG.code : WRONG.password, formTargets });
+      await verifySession(sql, Buffer.from(session.id, 'hex'), now);
+      const { userId } = session;
+      await recordAuditEntry(sql, { action: 'identity_confirmed', userId, origin: originOf(request), now });
+      return undefined;
+    },
+  };
+}

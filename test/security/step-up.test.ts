@@ -1,0 +1,240 @@
+/** Step-up: before a sensitive change a person proves again who they are, unless they did so within ten minutes. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createAuthenticator } from '../setup/authenticator.ts';
+import { createFiller, filled, HTML } from '../setup/form-filler.ts';
+import { startWithPeople } from './api-callers.ts';
+import { createBrowser, ISSUER, PASSWORD, readForm, type Page } from './oauth-server.ts';
+
+const people = await startWithPeople();
+const { sql, alpha, ada, bobId, browser, call, wait } = people;
+const owner = createFiller(people.origin, browser);
+const MINUTE_MS = 60_000;
+const STORE = `/stores/${alpha}`;
+
+const unescape = (text: string): string => text.replaceAll('&quot;', '"').replaceAll('&amp;', '&');
+
+type Asked = { action: string; form: URLSearchParams; text: string };
+/** Returns the form of the page that asks the person to confirm. */
+function asked(status: number, text: string): Asked {
+  assert.equal(status, 403, text);
+  assert.match(text, /Confirm that it is you/);
+  const forms = [...text.matchAll(/<form method="post" action="([^"]*)">([^]*?)<\/form>/g)];
+  const [, action = '', inside = ''] = forms.find(([form]) => form.includes('verification_')) ?? [];
+  const hidden = [...inside.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)];
+  const form = new URLSearchParams(hidden.map(([, name = '', value = '']) => [name, unescape(value)]));
+  return { action: unescape(action), form, text };
+}
+const askedBy = async (response: Response): Promise<Asked> => asked(response.status, await response.text());
+
+const withPassword = ({ action, form }: Asked, password = PASSWORD) =>
+  owner.send(action, filled(form, { verification_password: password }));
+
+/** A new token of the platform: the clock passes the lifetime of earlier ones. */
+async function newToken(): Promise<string> {
+  const { body } = await people.token({ grant_type: 'client_credentials', scope: 'platform', ...people.platform });
+  return String(body['access_token']);
+}
+
+/** Creates a webhook and returns its path. */
+async function newWebhook(): Promise<string> {
+  const token = await newToken();
+  const body = { name: 'Orders', format: 'json', url: 'https://example.com/hook', encryption_key: 'k'.repeat(32) };
+  const { headers, status } = await call('POST', `${STORE}/webhooks`, { token, body });
+  assert.equal(status, 201);
+  return new URL(headers.get('location') ?? '').pathname;
+}
+const webhooks = async (): Promise<number> => (await sql`select from webhook where store_id = ${alpha}`).length;
+const keys = async (): Promise<unknown> => sql`select encryption_key, next_encryption_key from webhook order by id`;
+const members = async (): Promise<number> => (await sql`select from membership where store_id = ${alpha}`).length;
+
+async function newApp(): Promise<string> {
+  const form = new URLSearchParams();
+  const blank = await browser.open('/account/clients/new');
+  for (const [, name = '', value = ''] of blank.text.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g))
+    form.set(name, value);
+  const fields = {
+    ...Object.fromEntries(form),
+    kind: 'confidential',
+    name: 'Mine',
+    redirect_uris: 'https://mine.example.com/cb',
+  };
+  const made = await browser.post('/account/clients', fields);
+  assert.equal(made.status, 200, made.text);
+  const [row] = await sql<
+    { id: string }[]
+  >`select client_id as id from client where name = 'Mine' and date_deleted is null`;
+  return `/account/clients/${row?.id}`;
+}
+const formAt = ({ text }: Page, action: string): Record<string, string> => {
+  const at = text.indexOf(`action="${action}"`);
+  assert.ok(at > 0, action);
+  const inside = text.slice(at, text.indexOf('</form>', at));
+  const hidden = [...inside.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)];
+  return Object.fromEntries(hidden.map(([, name = '', value = '']) => [name, unescape(value)]));
+};
+
+/** Each sensitive change: how a person sends it, and how many things of its kind there are. */
+const changes: [what: string, send: () => Promise<Response | Page>, count: () => Promise<unknown>][] = [
+  ['deleting a webhook', async () => sendForm(await newWebhook(), 'DELETE', {}), webhooks],
+  [
+    'changing the key of a webhook',
+    async () => sendForm(await newWebhook(), 'PATCH', { encryption_key: 'x'.repeat(32) }),
+    keys,
+  ],
+  ['rotating the key of a webhook', async () => rotate(await newWebhook()), keys],
+  ['adding a member', async () => sendForm(`${STORE}/members`, 'POST', { email: people.bob, role: 'member' }), members],
+  ['inviting a person', () => invite(), async () => (await sql`select from invitation`).length],
+  [
+    'deleting an app',
+    async () => post(await newApp(), 'delete'),
+    async () => (await sql`select from client where date_deleted is null`).length,
+  ],
+  [
+    'rotating the secret of an app',
+    async () => post(await newApp(), 'secret'),
+    async () => (await sql`select from client_secret`).length,
+  ],
+  ['connecting an app', () => connect(), async () => (await sql`select from access_grant`).length],
+  ['setting up an authenticator app', () => setUpApp(), async () => (await sql`select from authenticator_app`).length],
+];
+
+async function sendForm(path: string, method: string, fields: Record<string, string>): Promise<Response> {
+  return owner.send(path, filled(await owner.formFor(path, method), fields));
+}
+async function rotate(webhook: string): Promise<Response> {
+  const text = await (await owner.show(webhook)).text();
+  const fields = formAt({ text } as Page, `${webhook}/rotate_key`);
+  return owner.send(`${webhook}/rotate_key`, new URLSearchParams({ ...fields, encryption_key: 'y'.repeat(32) }));
+}
+async function invite(): Promise<Response> {
+  const text = await (await owner.show(`${STORE}/members`)).text();
+  const fields = formAt({ text } as Page, `${STORE}/invitations`);
+  return owner.send(`${STORE}/invitations`, new URLSearchParams({ ...fields, role: 'member' }));
+}
+async function post(app: string, what: 'delete' | 'secret'): Promise<Page> {
+  const page = await browser.open(what === 'delete' ? `${app}/delete` : app);
+  return browser.post(`${app}/${what}`, formAt(page, `${app}/${what}`));
+}
+const connect = (): Promise<Page> => browser.consent(people.asking());
+async function setUpApp(): Promise<Page> {
+  const page = await browser.open('/account/security/app');
+  return browser.post('/account/security/app', { ...formAt(page, '/account/security/app'), code: '123456' });
+}
+const textOf = (sent: Response | Page): Promise<string> | string =>
+  typeof sent.text === 'string' ? sent.text : sent.text();
+
+for (const [what, send, count] of changes) {
+  test(`${what} needs a person who was verified within ten minutes`, async () => {
+    await browser.signIn(ada);
+    wait(10 * MINUTE_MS);
+    const sent = await send();
+    const before = await count();
+    const page = asked(sent.status, await textOf(sent));
+    const refused = await withPassword(page, 'wrong password');
+    assert.equal(refused.status, 422);
+    assert.match(await refused.text(), /The password is wrong/);
+    assert.deepEqual(await count(), before, 'nothing has changed');
+    const done = await withPassword(page);
+    assert.ok(done.status < 400 || what.startsWith('setting up'), `${done.status} ${await done.text()}`);
+    if (!what.startsWith('setting up')) assert.notDeepEqual(await count(), before, 'the change was made');
+    // Verified now: no change asks again.
+    assert.notEqual((await connect()).status, 403);
+  });
+}
+
+test('a change without a secret is made without asking', async () => {
+  const webhook = await newWebhook();
+  await browser.signIn(ada);
+  wait(10 * MINUTE_MS);
+  const response = await sendForm(webhook, 'PATCH', { name: 'Other' });
+  assert.equal(response.status, 303);
+});
+
+test('what was entered is kept, also in lines, and a repeated field', async () => {
+  await browser.signIn(ada);
+  wait(10 * MINUTE_MS);
+  const webhook = await newWebhook();
+  const fields = { encryption_key: '"<&\'>'.repeat(8), name: 'Two\r\nlines & "quotes"' };
+  const { form } = await askedBy(await sendForm(webhook, 'PATCH', fields));
+  assert.equal(
+    form.get('encryption_key')?.replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&gt;', '>'),
+    fields.encryption_key,
+  );
+  assert.ok(form.has('nonce') && form.get('_method') === 'PATCH');
+});
+
+test('a person with a second factor is asked for it, and not for the password', async () => {
+  const guest = createBrowser(people.origin);
+  await guest.signIn(people.bob);
+  const page = await guest.open('/account/security');
+  const authenticator = createAuthenticator(ISSUER);
+  const options = (shown: Page, name: string) => unescape(new RegExp(`${name}="([^"]*)"`).exec(shown.text)?.[1] ?? '');
+  const [, nonce = ''] = /passkeys"[^>]*>\s*<input type="hidden" name="nonce" value="([^"]*)"/.exec(page.text) ?? [];
+  const registration = authenticator.create(options(page, 'data-passkey-create'));
+  assert.equal((await guest.post('/account/security/passkeys', { nonce, registration, name: 'Key' })).status, 200);
+  wait(10 * MINUTE_MS);
+  const again = await guest.open('/account/security');
+  const action = '/account/security/recovery-codes';
+  const renew = formAt(again, action);
+  const sent = await guest.post(action, renew);
+  const { form, text } = asked(sent.status, sent.text);
+  assert.doesNotMatch(text, /type="password"/);
+  const fields = Object.fromEntries(form);
+  const wrong = await guest.post(action, { ...fields, verification_password: PASSWORD });
+  assert.equal(wrong.status, 422);
+  const response = authenticator.get(options(wrong, 'data-passkey-get'));
+  const done = await guest.post(action, { ...fields, verification_passkey: response });
+  assert.deepEqual([done.status, /These are your recovery codes/.test(done.text)], [200, true]);
+  await sql`delete from passkey where user_id = ${bobId}`;
+});
+
+test('the confirmation needs a form of this session', async () => {
+  await browser.signIn(ada);
+  wait(10 * MINUTE_MS);
+  const webhook = await newWebhook();
+  const page = await askedBy(await sendForm(webhook, 'DELETE', {}));
+  page.form.set('nonce', 'x');
+  assert.equal((await withPassword(page)).status, 403);
+  assert.equal((await call('GET', webhook, { token: await newToken() })).status, 200);
+});
+
+test('programs are not asked', async () => {
+  wait(60 * MINUTE_MS);
+  const webhook = await newWebhook();
+  assert.equal((await call('DELETE', webhook, { token: await newToken() })).status, 204);
+});
+
+/** Requires a second factor of all members of a store, as its owner. */
+async function requireOfStore(): Promise<Response> {
+  await browser.signIn(ada);
+  return sendForm(STORE, 'PATCH', { second_factor: 'required' });
+}
+
+test('a store may require a second factor of its members: without one they see only the page that sets it up', async () => {
+  await browser.signIn(ada);
+  const app = await people.tokenOf({ scope: 'store_full_access' });
+  const refused = await call('PATCH', STORE, { token: app, body: { second_factor: 'required' } });
+  assert.equal(refused.status, 403, 'an app cannot decide how people sign in');
+  assert.equal((await requireOfStore()).status, 303);
+  for (const path of ['/account', '/account/clients', STORE, `${STORE}/webhooks`, '/home']) {
+    const response = await owner.show(path);
+    assert.deepEqual([response.status, response.headers.get('location')], [303, '/account/security'], path);
+  }
+  const consent = await browser.open(`/authorize?${new URLSearchParams(people.asking()).toString()}`);
+  assert.equal(consent.location, '/account/security');
+  const live = await fetch(`${people.origin}${STORE}/live`, {
+    headers: { ...HTML, Cookie: browser.cookie() ?? '' },
+    redirect: 'manual',
+  });
+  assert.notEqual(live.status, 200);
+  await live.body?.cancel();
+  assert.match((await browser.open('/account/security')).text, /requires a second factor/);
+  assert.equal(
+    (await browser.post('/account/password', { nonce: readForm(await browser.open('/account/security')).nonce }))
+      .location,
+    '/account/security',
+  );
+  assert.equal((await browser.post('/sign-out', {})).status, 303);
+  await sql`update store set second_factor = 'optional'`;
+});
