@@ -66,9 +66,9 @@ const pullSettings = Object.freeze({
   unattendedHours: 24,
 });
 
-const accountSettings = (processes: number) =>
+const accountSettings = (set: Settings, processes: number) =>
   Object.freeze({
-    sessionLifetimeDays: 30,
+    sessions: Object.freeze({ idleDays: set.SESSION_IDLE_DAYS, maxDays: set.SESSION_MAX_DAYS }),
     /** Per process. Each hash takes a core, and 19 MiB. */
     passwordHashesAtOnce: processes === 1 ? 2 : 1,
     passwordResetMinutes: 60,
@@ -152,7 +152,7 @@ export function readConfig(env: Env, cwd: string) {
       /** Whether a client may be registered through the protocol without a session or a token. */
       openRegistration: set.OPEN_REGISTRATION,
     }),
-    accounts: accountSettings(processes),
+    accounts: accountSettings(set, processes),
     housekeeping,
     stopping: Object.freeze(stoppingSettings(set)),
     stores: Object.freeze({ membersPerStore: 100, invitationsPerStore: 100, invitationLifetimeHours: 72 }),

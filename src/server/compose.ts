@@ -279,7 +279,7 @@ export function compose(deps: ComposeDeps): {
   setBrand({ ...brand, logoPath: logo && `${rootOf(baseUrl)}/assets/${logo.file}` });
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
-  const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
+  const sessions = createSessions({ sql, authUrl, ...accounts.sessions });
   const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce') });
   const throttle = createThrottle({ sql });
   const memberships = (userId: number) => membershipsOf(sql.reads, userId);

@@ -120,13 +120,18 @@ const clientRoutes = (
 ];
 
 /** The pages of people, in addition to those of Documents. */
-const accountRoutes = ({ account, password, signIn, startPage, live, invitation }: Handlers, auth: string): Route[] => [
+const accountRoutes = (
+  { account, browsers, password, signIn, startPage, live, invitation }: Handlers,
+  auth: string,
+): Route[] => [
   page(`${auth}/invitations/:token`, { GET: invitation.show, POST: invitation.submit }),
   page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
   page(`${auth}/sign-out`, { POST: signIn.signOut }),
   page(`${auth}/home`, { GET: startPage }),
   page(`${auth}/stores/:store_id/live`, { GET: live }),
   page(`${auth}/account`, { GET: account }),
+  page(`${auth}/account/browsers/end-others`, { POST: browsers.endOthers }),
+  page(`${auth}/account/browsers/:session_id/end`, { POST: browsers.end }),
   page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
   page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
   page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),

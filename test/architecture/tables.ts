@@ -9,6 +9,8 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   users: 'identity/accounts',
   session: 'identity/accounts',
   password_reset: 'identity/accounts',
+  email_change: 'identity/accounts',
+  sign_up: 'identity/accounts',
   throttle: 'identity/accounts',
   audit: 'identity/accounts',
   store: 'stores',

@@ -186,7 +186,7 @@ test('the pages cannot be framed, cached, scripted, and send no referrer', async
 });
 
 test('sections of other handlers are shown in the given order, with nonces of this session', async () => {
-  const sessions = createSessions({ sql, authUrl: server.origin, lifetimeDays: 30 });
+  const sessions = createSessions({ sql, authUrl: server.origin, idleDays: 14, maxDays: 30 });
   const signedIn = createSignedIn({ sessions, authUrl: server.origin, nonceKeys: [Buffer.alloc(32, 3)] });
   const part = (name: string) => async (visit: { nonce: (bound: readonly string[]) => string; root: string }) =>
     html`<p>${name} ${visit.nonce(['form'])} ${visit.root}</p>`;

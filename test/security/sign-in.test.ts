@@ -47,8 +47,8 @@ test('the session gets a new id at each sign-in, and the old one ends', async ()
 });
 
 test('on https the cookie is bound to the host', async () => {
-  const sessions = createSessions({ sql, authUrl: 'https://auth.example.com', lifetimeDays: 30 });
-  const cookie = await sessions.start(sql, server.adaId, new Date());
+  const sessions = createSessions({ sql, authUrl: 'https://auth.example.com', idleDays: 14, maxDays: 30 });
+  const cookie = await sessions.start(sql, server.adaId, { address: '', headers: {}, now: new Date() });
   assert.match(cookie, /^__Host-halcyon=[A-Za-z0-9_-]{43}; /);
   assert.ok(cookie.includes('Secure') && cookie.includes('Path=/') && !cookie.includes('Domain'));
 });

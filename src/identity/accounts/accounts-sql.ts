@@ -1,5 +1,6 @@
 /** SQL of accounts. Writes the tables users and session; purges-sql.ts deletes their expired rows. */
 import type { Queryable } from '#db/pool.ts';
+import type { Origin } from './audit/audit.ts';
 
 /** Inserts a user and returns its id; undefined if the e-mail address is taken (compared without case). */
 export async function insertUser(
@@ -85,27 +86,40 @@ export async function updateDisabled(sql: Queryable, userId: number, since: Date
 
 export async function insertSession(
   sql: Queryable,
-  session: { hash: Buffer; userId: number; now: Date; expires: Date },
+  session: { hash: Buffer; userId: number; origin: Origin; now: Date; expires: Date },
 ): Promise<void> {
+  const { hash, userId, origin, now, expires } = session;
   await sql`
-    insert into session (hash, user_id, date_created, date_expires)
-    values (${session.hash}, ${session.userId}, ${session.now}, ${session.expires})
+    insert into session (hash, user_id, address, user_agent, date_created, date_expires)
+    values (${hash}, ${userId}, ${origin.address}, ${origin.userAgent}, ${now}, ${expires})
   `;
 }
 
+export type SessionRow = { userId: number; email: string; dateCreated: Date; dateSeen: Date | null };
+
 /** Returns the user of a session; undefined if the session is unknown or expired, or its user is disabled. */
-export async function findSession(
-  sql: Queryable,
-  hash: Buffer,
-  now: Date,
-): Promise<{ userId: number; email: string } | undefined> {
-  const [row] = await sql<{ userId: number; email: string }[]>`
-    select s.user_id as "userId", u.email
+export async function findSession(sql: Queryable, hash: Buffer, now: Date): Promise<SessionRow | undefined> {
+  const [row] = await sql<SessionRow[]>`
+    select s.user_id as "userId", u.email, s.date_created as "dateCreated", s.date_seen as "dateSeen"
     from (select * from session where hash = ${hash} offset 0) as s
       cross join lateral (select * from users where id = s.user_id offset 0) as u
     where s.date_expires > ${now} and u.date_disabled is null
   `;
   return row;
+}
+
+/** Records a use of a session, and extends it. An ended session stays ended, also if it ends concurrently. */
+export async function updateSeen(
+  sql: Queryable,
+  hash: Buffer,
+  seen: { origin: Origin; now: Date; expires: Date },
+): Promise<void> {
+  const { origin, now, expires } = seen;
+  await sql`
+    update session
+    set date_seen = ${now}, address = ${origin.address}, user_agent = ${origin.userAgent}, date_expires = ${expires}
+    where hash = ${hash} and date_expires > ${now}
+  `;
 }
 
 /** Deletes a session and returns its user id; undefined if there was no such session. */

@@ -12,6 +12,7 @@ import { createAccount, type AccountSection } from './account.ts';
 import type { EraseUserData } from './api/erase.ts';
 import { createUserOperations } from './api/operations.ts';
 import { createAttempts } from './attempts.ts';
+import { browsersSection, createBrowsers } from './browsers.ts';
 import { createDevices } from './device.ts';
 import { createChange } from './password/change.ts';
 import { createForgot } from './password/forgot.ts';
@@ -28,6 +29,7 @@ import { signInAdvice } from './too-many.ts';
 export type Accounts = {
   signIn: Record<'show' | 'submit' | 'signOut', RawHandler>;
   account: RawHandler;
+  browsers: Record<'end' | 'endOthers', RawHandler>;
   /** Redirects a signed-in user to their start page. */
   startPage: RawHandler;
   password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', RawHandler>>;
@@ -71,7 +73,8 @@ export function createAccounts(deps: AccountsDeps): Accounts {
   const all = { ...deps, root, devices, links, advice, attempts: createAttempts({ ...deps, devices }) };
   return {
     signIn: createSignIn(all),
-    account: createAccount(all),
+    account: createAccount({ ...all, sections: [browsersSection(all), ...deps.sections] }),
+    browsers: createBrowsers(all),
     startPage: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.startPathOf(userId))),
     password: { change: createChange(all), forgot: createForgot(all), reset: createReset(all) },
     users: createUserOperations(all),

@@ -31,7 +31,7 @@ const begin = (deps: Deps, request: RawRequest, user: Credentials): Promise<stri
   transaction(deps.sql, async (tx) => {
     if (!(await lockPassword(tx, user))) return undefined;
     await deps.sessions.end(tx, request);
-    const session = await deps.sessions.start(tx, user.id, request.now);
+    const session = await deps.sessions.start(tx, user.id, request);
     await recordAuditEntry(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), now: request.now });
     return [session, ...deps.devices.remember(request, user)];
   });

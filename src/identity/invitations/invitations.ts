@@ -133,7 +133,7 @@ async function join(context: Context, visit: Visit, { email, password }: { email
   const by = { origin: originOf(request), now };
   const session = await accept(context, visit, {
     userOf: async (tx) => ({ ...(await addUser(tx, user, by)), email }),
-    follow: (tx, userId) => sessions.start(tx, userId, now),
+    follow: (tx, userId) => sessions.start(tx, userId, request),
   });
   return [session, ...devices.remember(request, user)];
 }

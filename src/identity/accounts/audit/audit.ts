@@ -8,6 +8,7 @@ export type Action =
   | 'signed_in'
   | 'sign_in_failed'
   | 'signed_out'
+  | 'sessions_ended'
   | 'password_changed'
   | 'password_reset_requested'
   | 'password_reset'

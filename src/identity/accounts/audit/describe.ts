@@ -5,6 +5,7 @@ const descriptions: Readonly<Record<Action, string>> = {
   signed_in: 'Signed in',
   sign_in_failed: 'Wrong password entered',
   signed_out: 'Signed out',
+  sessions_ended: 'Other browsers signed out',
   password_changed: 'Password changed',
   password_reset_requested: 'Password reset link requested',
   password_reset: 'Password reset with a link',

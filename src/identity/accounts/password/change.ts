@@ -49,7 +49,7 @@ const replace = (
     const endGrants = request.form.get('end_grants') === '1' ? deps.endGrants : undefined;
     const by = { actor: inPerson(user.id), origin: originOf(request), now };
     await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
-    return deps.sessions.start(tx, user.id, now);
+    return deps.sessions.start(tx, user.id, request);
   });
 
 export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> {

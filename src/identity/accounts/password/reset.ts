@@ -47,7 +47,7 @@ const redeem = (deps: Deps, request: RawRequest, choice: Choice): Promise<string
     });
     // Another user may be signed in in this browser.
     await deps.sessions.end(tx, request);
-    return deps.sessions.start(tx, userId, now);
+    return deps.sessions.start(tx, userId, request);
   });
 
 export function createReset(deps: Deps): Record<'show' | 'submit', RawHandler> {
