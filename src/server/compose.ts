@@ -1,8 +1,9 @@
 /** The composition root of the request handlers: passes each module the parts that it needs. */
 import { createAccounts, type AccountsDeps } from '#identity/accounts/accounts.ts';
 import { originOf } from '#identity/accounts/audit/audit.ts';
-import { createDevices } from '#identity/accounts/device.ts';
+import { createDevices, type Devices } from '#identity/accounts/device.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createSecurityMails, type SecurityMails } from '#identity/accounts/security-mails.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn } from '#identity/accounts/signed-in.ts';
 import { createThrottle, type Throttle } from '#identity/accounts/throttle/throttle.ts';
@@ -170,12 +171,13 @@ type OAuthParts = {
   sessions: ReturnType<typeof createSessions>;
   signedIn: ReturnType<typeof createSignedIn>;
   throttle: Throttle;
+  securityMails: SecurityMails | undefined;
 };
 
 /** Creates the OAuth endpoints and the pages of apps. */
 function openOAuth(
   { config, sql, bearer, publishing }: ComposeDeps,
-  { derive, sessions, signedIn, throttle }: OAuthParts,
+  { derive, sessions, signedIn, throttle, securityMails }: OAuthParts,
 ) {
   const { baseUrl, authUrl, oauth } = config;
   const authenticate = createClientAuthentication({ throttle });
@@ -185,6 +187,7 @@ function openOAuth(
       ...publishing,
       sql,
       sessions,
+      securityMails,
       issuer: authUrl,
       nonceKeys: derive('authorize nonce'),
     }),
@@ -220,7 +223,8 @@ function eraseDataOf(publishing: Publishing): AccountsDeps['eraseUserData'] {
 function openPeople(
   { config, sql, log, mailer, publishing }: ComposeDeps,
   shared: {
-    derive: (purpose: string) => Keys;
+    devices: Devices;
+    securityMails: SecurityMails | undefined;
     passwords: ReturnType<typeof createPasswords>;
     sessions: ReturnType<typeof createSessions>;
     signedIn: ReturnType<typeof createSignedIn>;
@@ -229,7 +233,7 @@ function openPeople(
   },
 ) {
   const { baseUrl, authUrl, accounts } = config;
-  const { derive, passwords, sessions, signedIn, throttle, memberships } = shared;
+  const { devices, securityMails, passwords, sessions, signedIn, throttle, memberships } = shared;
   return {
     ...createAccounts({
       sql,
@@ -247,7 +251,8 @@ function openPeople(
       startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
       eraseUserData: eraseDataOf(publishing),
-      deviceKeys: derive('device cookie'),
+      devices,
+      securityMails,
       passwordResetMinutes: accounts.passwordResetMinutes,
     }),
     invitation: createInvitationPages({
@@ -257,7 +262,7 @@ function openPeople(
       passwords,
       sessions,
       signedIn,
-      devices: createDevices({ keys: derive('device cookie'), authUrl }),
+      devices,
       throttle,
       baseUrl,
       authUrl,
@@ -282,6 +287,9 @@ export function compose(deps: ComposeDeps): {
   const sessions = createSessions({ sql, authUrl, ...accounts.sessions });
   const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce') });
   const throttle = createThrottle({ sql });
+  const devices = createDevices({ keys: derive('device cookie'), authUrl });
+  const { mailer } = deps;
+  const securityMails = mailer && createSecurityMails({ sql, devices, throttle, mailer, log, authUrl });
   const memberships = (userId: number) => membershipsOf(sql.reads, userId);
   const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
   const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, authUrl });
@@ -301,8 +309,8 @@ export function compose(deps: ComposeDeps): {
     refeed: createRefeed(publishing.refeeding),
     erasure: createErasure({ sql, baseUrl, caches: eventCachesOf(deps.worker, deps.siblings) }),
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
-    ...openPeople(deps, { derive, passwords, sessions, signedIn, throttle, memberships }),
-    ...openOAuth(deps, { derive, sessions, signedIn, throttle }),
+    ...openPeople(deps, { devices, securityMails, passwords, sessions, signedIn, throttle, memberships }),
+    ...openOAuth(deps, { derive, sessions, signedIn, throttle, securityMails }),
     metadata: createMetadata({ baseUrl, authUrl }),
     assets: createAssets(logo),
     health: createHealthEndpoints(deps.health),

@@ -5,7 +5,6 @@ import { redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
 import type { RawHandler } from '#http/route.ts';
-import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { createAccount, type AccountSection } from './account.ts';
@@ -13,13 +12,14 @@ import type { EraseUserData } from './api/erase.ts';
 import { createUserOperations } from './api/operations.ts';
 import { createAttempts } from './attempts.ts';
 import { browsersSection, createBrowsers } from './browsers.ts';
-import { createDevices } from './device.ts';
+import type { Devices } from './device.ts';
 import { createChange } from './password/change.ts';
 import { createForgot } from './password/forgot.ts';
 import { createLinks } from './password/links.ts';
 import type { EndGrants } from './password/replace.ts';
 import { createReset } from './password/reset.ts';
 import type { Passwords } from './passwords.ts';
+import type { SecurityMails } from './security-mails.ts';
 import type { Sessions } from './sessions.ts';
 import { createSignIn } from './sign-in.ts';
 import type { SignedIn } from './signed-in.ts';
@@ -45,6 +45,8 @@ export type AccountsDeps = {
   throttle: Throttle;
   /** Undefined if mail is not configured. */
   mailer: Mailer | undefined;
+  securityMails: SecurityMails | undefined;
+  devices: Devices;
   /** Sections of the account page from other modules, in display order. */
   sections: readonly AccountSection[];
   /**
@@ -56,8 +58,6 @@ export type AccountsDeps = {
   startPathOf: (userId: number) => Promise<string>;
   endGrants: EndGrants;
   eraseUserData: EraseUserData;
-  /** HMAC keys of device cookies, 32 bytes each. */
-  deviceKeys: Keys;
   passwordResetMinutes: number;
   baseUrl: string;
   authUrl: string;
@@ -67,10 +67,9 @@ export type AccountsDeps = {
 export function createAccounts(deps: AccountsDeps): Accounts {
   const { sql, authUrl } = deps;
   const root = rootOf(authUrl);
-  const devices = createDevices({ keys: deps.deviceKeys, authUrl });
   const links = createLinks({ sql, authUrl, lifetimeMinutes: deps.passwordResetMinutes });
   const advice = signInAdvice({ root, sendsMail: deps.mailer !== undefined });
-  const all = { ...deps, root, devices, links, advice, attempts: createAttempts({ ...deps, devices }) };
+  const all = { ...deps, root, links, advice, attempts: createAttempts(deps) };
   return {
     signIn: createSignIn(all),
     account: createAccount({ ...all, sections: [browsersSection(all), ...deps.sections] }),

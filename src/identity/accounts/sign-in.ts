@@ -7,6 +7,7 @@ import type { Attempts } from './attempts.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
 import type { Devices } from './device.ts';
 import { lockPassword, type Credentials } from './accounts-sql.ts';
+import type { SecurityMails } from './security-mails.ts';
 import { returnPath } from './return-path.ts';
 import type { Sessions } from './sessions.ts';
 import { signInPage } from './sign-in-page.ts';
@@ -20,6 +21,8 @@ type Deps = {
   attempts: Attempts;
   sessions: Sessions;
   devices: Devices;
+  /** Undefined if mail is not configured. */
+  securityMails: SecurityMails | undefined;
   formTargets: (returnTo: string) => Promise<readonly string[]>;
   root: string;
   /** Advice on the page for too many attempts. */
@@ -35,6 +38,15 @@ const begin = (deps: Deps, request: RawRequest, user: Credentials): Promise<stri
     await recordAuditEntry(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), now: request.now });
     return [session, ...deps.devices.remember(request, user)];
   });
+
+/** Starts the session, and mails the person if the browser is new to the account. */
+async function beginHere(deps: Deps, request: RawRequest, user: Credentials): Promise<string[] | undefined> {
+  const { securityMails } = deps;
+  const isNew = (await securityMails?.isNewDevice(request, user)) === true;
+  const cookies = await begin(deps, request, user);
+  if (isNew && cookies !== undefined) securityMails?.newDevice(request, user);
+  return cookies;
+}
 
 /** `root` is the path prefix of the pages, without a trailing slash. */
 export function createSignIn(deps: Deps): Record<'show' | 'submit' | 'signOut', RawHandler> {
@@ -58,7 +70,7 @@ export function createSignIn(deps: Deps): Record<'show' | 'submit' | 'signOut', 
       const email = request.form.get('email')?.trim() ?? '';
       const attempt = await attempts(request, { email, password: request.form.get('password') ?? '' });
       if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
-      const cookies = attempt.kind === 'right' ? await begin(deps, request, attempt.user) : undefined;
+      const cookies = attempt.kind === 'right' ? await beginHere(deps, request, attempt.user) : undefined;
       if (cookies === undefined) return page(422, returnTo, { email, alert: WRONG });
       return redirectAnswer(returnTo ?? `${root}/home`, { 'Set-Cookie': cookies });
     },

@@ -51,10 +51,16 @@ const systems: readonly (readonly [pattern: RegExp, name: string])[] = [
 ];
 const LENGTH_MAX = 40;
 
-/** Returns a name such as `Firefox on Linux`, the beginning of an unknown user agent, or an empty text if there is none. */
+/** Returns a name such as `Firefox on Linux`; undefined if the user agent is unknown. */
+export function knownBrowserOf(userAgent: string | null): string | undefined {
+  const nameIn = (table: typeof browsers) => table.find(([pattern]) => pattern.test(userAgent ?? ''))?.[1];
+  const [browser, system] = [nameIn(browsers), nameIn(systems)];
+  return browser === undefined || system === undefined ? browser : `${browser} on ${system}`;
+}
+
+/** Returns the name of a known browser, the beginning of an unknown user agent, or an empty text if there is none. */
 export function browserOf(userAgent: string | null): string {
   if (userAgent === null) return '';
-  const [browser, system] = [browsers, systems].map((table) => table.find(([pattern]) => pattern.test(userAgent))?.[1]);
-  if (browser === undefined) return userAgent.length > LENGTH_MAX ? `${userAgent.slice(0, LENGTH_MAX)}…` : userAgent;
-  return system === undefined ? browser : `${browser} on ${system}`;
+  const known = knownBrowserOf(userAgent);
+  return known ?? (userAgent.length > LENGTH_MAX ? `${userAgent.slice(0, LENGTH_MAX)}…` : userAgent);
 }

@@ -10,6 +10,7 @@ import type { Devices } from '../device.ts';
 import type { Passwords } from '../passwords.ts';
 import { lockUser, type Credentials } from '../accounts-sql.ts';
 import type { Session, Sessions } from '../sessions.ts';
+import type { SecurityMails } from '../security-mails.ts';
 import type { SignedIn } from '../signed-in.ts';
 import { tooManyAnswer } from '../too-many.ts';
 import { passwordFault } from '../users.ts';
@@ -24,6 +25,8 @@ type Deps = {
   devices: Devices;
   signedIn: SignedIn;
   endGrants: EndGrants;
+  /** Undefined if mail is not configured. */
+  securityMails: SecurityMails | undefined;
   root: string;
   /** Advice on the page for too many attempts. */
   advice: Markup;
@@ -74,6 +77,7 @@ export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> 
         const passwordHash = await passwords.hash(password);
         const cookie = await replace(deps, request, attempt.user, passwordHash);
         if (cookie === undefined) return showForm(session, 422, { field: 'current', message: WRONG });
+        deps.securityMails?.passwordChanged(request, attempt.user);
         const cookies = [cookie, ...deps.devices.remember(request, { email, passwordHash })];
         return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
       },

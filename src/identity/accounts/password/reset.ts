@@ -7,6 +7,7 @@ import { originOf } from '../audit/audit.ts';
 import type { Devices } from '../device.ts';
 import type { Passwords } from '../passwords.ts';
 import { lockUser } from '../accounts-sql.ts';
+import type { SecurityMails } from '../security-mails.ts';
 import type { Sessions } from '../sessions.ts';
 import { passwordFault } from '../users.ts';
 import { hashOfLink } from './links.ts';
@@ -20,6 +21,8 @@ type Deps = {
   sessions: Sessions;
   devices: Devices;
   endGrants: EndGrants;
+  /** Undefined if mail is not configured. */
+  securityMails: SecurityMails | undefined;
   root: string;
 };
 
@@ -79,6 +82,7 @@ export function createReset(deps: Deps): Record<'show' | 'submit', RawHandler> {
       const passwordHash = await passwords.hash(password);
       const session = await redeem(deps, request, { userId, hash, passwordHash });
       if (session === undefined) return invalidLink();
+      deps.securityMails?.passwordChanged(request, { id: userId, email });
       const cookies = [session, ...deps.devices.remember(request, { email, passwordHash })];
       return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
     },
