@@ -68,7 +68,7 @@ export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> 
       async (request, session) => {
         const { email } = session;
         const password = request.form.get('password') ?? '';
-        const fault = await passwordFault({ email, password });
+        const fault = await passwordFault({ email, password, hasSecondFactor: false });
         if (fault !== undefined)
           return showForm(session, 422, { field: 'password', message: `The new ${fault.message}.` });
         const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });

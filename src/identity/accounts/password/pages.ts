@@ -3,7 +3,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { emailInput } from '../email-input.ts';
 import { accountNav } from '../nav.ts';
-import { PASSWORD_LENGTH_MIN } from '../users.ts';
+import { passwordLengthMin } from '../users.ts';
 
 /** An error message and the form field it belongs to. */
 export type FormFault = { field: 'email' | 'current' | 'password'; message: string };
@@ -44,7 +44,8 @@ export function newPasswordField(label: string, fault: FormFault | undefined): M
       ${described('password', fault, hintId)}
     />
     <p class="soft" id="${hintId}">
-      At least ${PASSWORD_LENGTH_MIN} characters, for example a few words that you use nowhere else.
+      At least ${passwordLengthMin({ hasSecondFactor: false })} characters, for example a few words that you use nowhere
+      else.
     </p>
   </div>`;
 }

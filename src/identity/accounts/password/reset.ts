@@ -73,7 +73,7 @@ export function createReset(deps: Deps): Record<'show' | 'submit', RawHandler> {
       const link = await find(request.form.get('token'), request.now);
       if (link === undefined) return invalidLink();
       const password = request.form.get('password') ?? '';
-      const fault = await passwordFault({ email: link.email, password });
+      const fault = await passwordFault({ email: link.email, password, hasSecondFactor: false });
       if (fault !== undefined) {
         const message = `The new ${fault.message}.`;
         return htmlAnswer(422, resetPage({ ...link, root, fault: { field: 'password', message } }));
