@@ -7,6 +7,8 @@ create sequence event_n as bigint increment by 1024 minvalue 0 maxvalue 10737418
 
 create sequence id_n as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
 
+create sequence session_id_seq as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
+
 create table access_grant (
   id bigint not null,
   client bigint not null,
@@ -237,6 +239,30 @@ create table delivery_suspect (
   constraint delivery_suspect_deaths_check CHECK ((deaths >= 0)),
   constraint delivery_suspect_pkey PRIMARY KEY (shard, delivery_id)
 );
+
+create table email_change (
+  hash bytea not null,
+  undo_hash bytea not null,
+  user_id bigint not null,
+  old_email text not null,
+  new_email text not null,
+  date_created timestamp with time zone not null,
+  date_expires timestamp with time zone not null,
+  date_changed timestamp with time zone,
+  date_undo_expires timestamp with time zone not null,
+  constraint email_change_check CHECK ((date_expires > date_created)),
+  constraint email_change_check1 CHECK ((date_undo_expires > date_created)),
+  constraint email_change_hash_check CHECK ((length(hash) = 32)),
+  constraint email_change_new_email_check CHECK (((length(new_email) >= 3) AND (length(new_email) <= 254))),
+  constraint email_change_old_email_check CHECK (((length(old_email) >= 3) AND (length(old_email) <= 254))),
+  constraint email_change_pkey PRIMARY KEY (hash),
+  constraint email_change_undo_hash_check CHECK ((length(undo_hash) = 32)),
+  constraint email_change_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX email_change_former ON public.email_change USING btree (lower(old_email)) WHERE (date_changed IS NOT NULL);
+CREATE UNIQUE INDEX email_change_undo ON public.email_change USING btree (undo_hash);
+CREATE INDEX email_change_undo_expires ON public.email_change USING btree (date_undo_expires);
+CREATE INDEX email_change_user ON public.email_change USING btree (user_id, date_created);
 
 create table erased_chain (
   shard smallint not null,
@@ -548,11 +574,18 @@ create table session (
   date_created timestamp with time zone not null,
   date_expires timestamp with time zone not null,
   date_verified timestamp with time zone,
+  id bigint generated always as identity not null,
+  address text,
+  user_agent text,
+  date_seen timestamp with time zone,
+  constraint session_address_check CHECK ((length(address) <= 64)),
   constraint session_hash_check CHECK ((length(hash) = 32)),
   constraint session_pkey PRIMARY KEY (hash),
+  constraint session_user_agent_check CHECK ((length(user_agent) <= 512)),
   constraint session_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 CREATE INDEX session_expires ON public.session USING btree (date_expires);
+CREATE UNIQUE INDEX session_id ON public.session USING btree (id);
 CREATE INDEX session_user_id ON public.session USING btree (user_id);
 
 create table shard_lease (
@@ -564,6 +597,19 @@ create table shard_lease (
   constraint shard_lease_pkey PRIMARY KEY (shard),
   constraint shard_lease_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
 );
+
+create table sign_up (
+  hash bytea not null,
+  email text not null,
+  date_created timestamp with time zone not null,
+  date_expires timestamp with time zone not null,
+  constraint sign_up_check CHECK ((date_expires > date_created)),
+  constraint sign_up_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
+  constraint sign_up_hash_check CHECK ((length(hash) = 32)),
+  constraint sign_up_pkey PRIMARY KEY (hash)
+);
+CREATE INDEX sign_up_email ON public.sign_up USING btree (lower(email));
+CREATE INDEX sign_up_expires ON public.sign_up USING btree (date_expires);
 
 create table store (
   shard smallint not null,

@@ -69,7 +69,7 @@ const pullSettings = Object.freeze({
 const accountSettings = (set: Settings, processes: number) =>
   Object.freeze({
     requiresSecondFactor: set.REQUIRE_SECOND_FACTOR,
-    sessionLifetimeDays: 30,
+    sessions: Object.freeze({ idleDays: set.SESSION_IDLE_DAYS, maxDays: set.SESSION_MAX_DAYS }),
     /** Per process. Each hash takes a core, and 19 MiB. */
     passwordHashesAtOnce: processes === 1 ? 2 : 1,
     passwordResetMinutes: 60,

@@ -129,6 +129,7 @@ export function createLive(
   { visitorOf, clock }: Pick<Pages, 'visitorOf'> & { clock: Clock },
 ): RawHandler {
   const storeOf = async ({ cookies, params }: RawRequest): Promise<Store | undefined> => {
+    // Without an address: an open stream does not keep the session alive.
     const visitor = await visitorOf({ cookies, now: clock.now() });
     return visitor === null || visitor.enrolAt !== undefined
       ? undefined

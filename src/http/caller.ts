@@ -13,7 +13,7 @@ import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
 import { negotiate, negotiateStream, type Representation } from './negotiate.ts';
 import type { Operation } from './operation.ts';
 import type { Params, RawRequest, RawResponse } from './route.ts';
-import { pathOf, queryOf, pathAndQueryOf, type Services } from './services.ts';
+import { headersOf, pathOf, queryOf, pathAndQueryOf, type Services } from './services.ts';
 
 /** A person who is signed in and uses a browser. */
 export type Visitor = {
@@ -34,7 +34,9 @@ export type Visitor = {
 
 /** Sessions as the pages of resources need them. */
 export type Pages = {
-  visitorOf: (request: { cookies: Readonly<Record<string, string | undefined>>; now: Date }) => Promise<Visitor | null>;
+  visitorOf: (
+    request: Pick<RawRequest, 'cookies' | 'now'> & Partial<Pick<RawRequest, 'address' | 'headers'>>,
+  ) => Promise<Visitor | null>;
   /** Returns the navigation of a page that is shown without a session. */
   anonymousNav: () => Markup;
   /** Returns the address of the sign-in page, which returns to `path`. */
@@ -133,7 +135,12 @@ async function authenticateVisitor(
   await redirectToPageHost(request, reply, services.settings);
   if (reply.sent) return null;
   const cookies = parseCookie(request.headers.cookie ?? '');
-  const visitor = await services.pages.visitorOf({ cookies, now: services.clock.now() });
+  const visitor = await services.pages.visitorOf({
+    cookies,
+    address: request.ip,
+    headers: headersOf(request),
+    now: services.clock.now(),
+  });
   if (visitor === null && access !== 'anyone') {
     const returnPath = request.method === 'POST' ? pathOf(request) : pathAndQueryOf(request);
     reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });

@@ -3,6 +3,7 @@ import { createAccounts, type AccountsDeps } from '#identity/accounts/accounts.t
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { createSecondFactors, type SecondFactors } from '#identity/accounts/factors/factors.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createSecurityMails, type SecurityMails } from '#identity/accounts/security-mails.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn } from '#identity/accounts/signed-in.ts';
 import { createThrottle, type Throttle } from '#identity/accounts/throttle/throttle.ts';
@@ -171,12 +172,13 @@ type OAuthParts = {
   signedIn: ReturnType<typeof createSignedIn>;
   throttle: Throttle;
   factors: SecondFactors;
+  securityMails: SecurityMails | undefined;
 };
 
 /** Creates the OAuth endpoints and the pages of apps. */
 function openOAuth(
   { config, sql, bearer, publishing }: ComposeDeps,
-  { derive, sessions, signedIn, throttle, factors }: OAuthParts,
+  { derive, sessions, signedIn, throttle, factors, securityMails }: OAuthParts,
 ) {
   const { baseUrl, authUrl, oauth } = config;
   const authenticate = createClientAuthentication({ throttle });
@@ -187,6 +189,7 @@ function openOAuth(
       sql,
       sessions,
       stepUp: factors.stepUp,
+      securityMails,
       issuer: authUrl,
       nonceKeys: derive('authorize nonce'),
     }),
@@ -222,6 +225,7 @@ function eraseDataOf(publishing: Publishing): AccountsDeps['eraseUserData'] {
 function openPeople(
   { config, sql, log, sealer, mailer, publishing }: ComposeDeps,
   shared: {
+    securityMails: SecurityMails | undefined;
     passwords: ReturnType<typeof createPasswords>;
     sessions: ReturnType<typeof createSessions>;
     signedIn: ReturnType<typeof createSignedIn>;
@@ -231,7 +235,7 @@ function openPeople(
   },
 ) {
   const { baseUrl, authUrl, accounts } = config;
-  const { passwords, sessions, signedIn, throttle, factors, memberships } = shared;
+  const { securityMails, passwords, sessions, signedIn, throttle, factors, memberships } = shared;
   return {
     ...createAccounts({
       sql,
@@ -251,6 +255,7 @@ function openPeople(
       startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
       eraseUserData: eraseDataOf(publishing),
+      securityMails,
       passwordResetMinutes: accounts.passwordResetMinutes,
     }),
     invitation: createInvitationPages({
@@ -282,26 +287,17 @@ export function compose(deps: ComposeDeps): {
   setBrand({ ...brand, logoPath: logo && `${rootOf(baseUrl)}/assets/${logo.file}` });
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
-  const sessions = createSessions({
-    sql,
-    authUrl,
-    lifetimeDays: accounts.sessionLifetimeDays,
-    requiresSecondFactor: accounts.requiresSecondFactor,
-  });
+  const { requiresSecondFactor } = accounts;
+  const sessions = createSessions({ sql, authUrl, ...accounts.sessions, requiresSecondFactor });
   const throttle = createThrottle({ sql });
   const { mailer } = deps;
   const factors = createSecondFactors({ sql, sealer, passwords, throttle, mailer, derive, baseUrl, authUrl });
-  const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce'), stepUp: factors.stepUp });
+  const { devices, stepUp } = factors;
+  const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce'), stepUp });
+  const securityMails = mailer && createSecurityMails({ sql, devices, throttle, mailer, log, authUrl });
   const memberships = (userId: number) => membershipsOf(sql.reads, userId);
   const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
-  const pages = createPages({
-    sessions,
-    signedIn,
-    membershipsOf: memberships,
-    tabsOf,
-    stepUp: factors.stepUp,
-    authUrl,
-  });
+  const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, stepUp, authUrl });
   const search = createSearch(sql, config.database);
   const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
   const signInPath = `${rootOf(authUrl)}/sign-in`;
@@ -318,8 +314,8 @@ export function compose(deps: ComposeDeps): {
     refeed: createRefeed(publishing.refeeding),
     erasure: createErasure({ sql, baseUrl, caches: eventCachesOf(deps.worker, deps.siblings) }),
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
-    ...openPeople(deps, { passwords, sessions, signedIn, throttle, factors, memberships }),
-    ...openOAuth(deps, { derive, sessions, signedIn, throttle, factors }),
+    ...openPeople(deps, { securityMails, passwords, sessions, signedIn, throttle, factors, memberships }),
+    ...openOAuth(deps, { derive, sessions, signedIn, throttle, factors, securityMails }),
     metadata: createMetadata({ baseUrl, authUrl }),
     assets: createAssets(logo),
     health: createHealthEndpoints(deps.health),

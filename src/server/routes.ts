@@ -121,7 +121,7 @@ const clientRoutes = (
 
 /** The pages of people, in addition to those of Documents. */
 const accountRoutes = (
-  { account, password, security, signIn, startPage, live, invitation }: Handlers,
+  { account, browsers, password, security, signIn, startPage, live, invitation }: Handlers,
   auth: string,
 ): Route[] => [
   page(`${auth}/invitations/:token`, { GET: invitation.show, POST: invitation.submit }),
@@ -139,6 +139,8 @@ const accountRoutes = (
   page(`${auth}/account/security/app`, { GET: security.showApp, POST: security.setApp }),
   page(`${auth}/account/security/app/remove`, { POST: security.removeApp }),
   page(`${auth}/account/security/recovery-codes`, { POST: security.renewCodes }),
+  page(`${auth}/account/browsers/end-others`, { POST: browsers.endOthers }),
+  page(`${auth}/account/browsers/:session_id/end`, { POST: browsers.end }),
   page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
   page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
   page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),

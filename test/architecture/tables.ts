@@ -13,6 +13,8 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   recovery_code: 'identity/accounts',
   used_challenge: 'identity/accounts',
   password_reset: 'identity/accounts',
+  email_change: 'identity/accounts',
+  sign_up: 'identity/accounts',
   throttle: 'identity/accounts',
   audit: 'identity/accounts',
   store: 'stores',

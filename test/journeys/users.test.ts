@@ -5,9 +5,9 @@ import { after, test } from 'node:test';
 import { createUserCommand } from '../../src/cli/user.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 import { runCommand } from '../setup/command.ts';
-import { startMailServer } from '../setup/mail-server.ts';
+import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 
-const mails = await startMailServer();
+const mails = await startMailServer({ ignored: SECURITY_MAILS });
 after(() => mails.stop());
 const server = await startAuthorizationServer({ SMTP_URL: mails.url, MAIL_FROM: 'halcyon@example.com' });
 const { sql, ada, adaId, bobId } = server;

@@ -198,7 +198,8 @@ test('the pages with passkeys run no script but those of our own origin', async 
 });
 
 test('sections of other handlers are shown in the given order, with nonces of this session', async () => {
-  const sessions = createSessions({ sql, authUrl: server.origin, lifetimeDays: 30, requiresSecondFactor: false });
+  const lifetimes = { idleDays: 14, maxDays: 30 };
+  const sessions = createSessions({ sql, authUrl: server.origin, ...lifetimes, requiresSecondFactor: false });
   const stepUp = { confirm: async () => undefined };
   const signedIn = createSignedIn({ sessions, authUrl: server.origin, nonceKeys: [Buffer.alloc(32, 3)], stepUp });
   const part = (name: string) => async (visit: { nonce: (bound: readonly string[]) => string; root: string }) =>

@@ -7,7 +7,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { resealAll } from '#cli/reseal-all.ts';
 import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
-import { startMailServer } from '../setup/mail-server.ts';
+import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 import { captureLogs } from './at-rest/capture.ts';
@@ -19,7 +19,7 @@ const NEW_KEY = randomBytes(32);
 /** The server has both keys and seals with the first. */
 const SECRET_KEYS = [randomBytes(32), NEW_KEY] as const;
 const logs = captureLogs();
-const mails = await startMailServer();
+const mails = await startMailServer({ ignored: SECURITY_MAILS });
 after(() => mails.stop());
 const receiver = await startReceiver();
 const server = await startAuthorizationServer(

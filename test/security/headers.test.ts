@@ -15,6 +15,7 @@ const cookie = browser.cookie() ?? '';
 const named = {
   client_id: clientId,
   grant_id: '1',
+  session_id: '1',
   store_id: '1',
   webhook_id: '1',
   event_id: '1',

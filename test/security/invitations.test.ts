@@ -4,14 +4,14 @@ import { after, beforeEach, test } from 'node:test';
 import { createStorePurges } from '#stores/purges-sql.ts';
 import { faultsOf, itemsOf } from '../setup/caller.ts';
 import { createFiller, filled } from '../setup/form-filler.ts';
-import { startMailServer } from '../setup/mail-server.ts';
+import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { startWithPeople } from './api-callers.ts';
 import { createBrowser, ISSUER, type Browser } from './oauth-server.ts';
 import { hiddenIn } from './page-forms.ts';
 
 const HOUR_MS = 3_600_000;
 const NEW = 'a battery, stapled';
-const mails = await startMailServer();
+const mails = await startMailServer({ ignored: SECURITY_MAILS });
 after(() => mails.stop());
 const people = await startWithPeople({ SMTP_URL: mails.url, MAIL_FROM: 'halcyon@example.com' });
 const { alpha, beta, foreign, ada, adaId, bob, bobId, sql, call } = people;

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
-import { startMailServer } from '../setup/mail-server.ts';
+import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from './oauth-server.ts';
 
-const mails = await startMailServer();
+const mails = await startMailServer({ ignored: SECURITY_MAILS });
 after(() => mails.stop());
 const server = await startAuthorizationServer({ SMTP_URL: mails.url, MAIL_FROM: 'halcyon@example.com' });
 const { sql } = server;

@@ -1,7 +1,8 @@
 /** Signing in and out over HTTP. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createUser } from '#identity/accounts/users.ts';
+import { insertUser } from '#identity/accounts/accounts-sql.ts';
+import { createUser, passwordFault } from '#identity/accounts/users.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer, type Page } from './oauth-server.ts';
@@ -50,13 +51,10 @@ test('the session gets a new id at each sign-in, and the old one ends', async ()
 });
 
 test('on https the cookie is bound to the host', async () => {
-  const sessions = createSessions({
-    sql,
-    authUrl: 'https://auth.example.com',
-    lifetimeDays: 30,
-    requiresSecondFactor: false,
-  });
-  const cookie = await sessions.start(sql, server.adaId, new Date());
+  const lifetimes = { idleDays: 14, maxDays: 30 };
+  const authUrl = 'https://auth.example.com';
+  const sessions = createSessions({ sql, authUrl, ...lifetimes, requiresSecondFactor: false });
+  const cookie = await sessions.start(sql, server.adaId, { address: '', headers: {}, now: new Date() });
   assert.match(cookie, /^__Host-halcyon=[A-Za-z0-9_-]{43}; /);
   assert.ok(cookie.includes('Secure') && cookie.includes('Path=/') && !cookie.includes('Domain'));
 });
@@ -132,9 +130,24 @@ test('the password of a disabled user is wrong, and their sessions end, in every
   assert.equal((await browser.open('/account')).status, 200, 'the session works again once the user is enabled');
 });
 
-test('a user needs an address, a password of ten characters, and a unique address', async () => {
+test('a password may be shorter beside a second factor', async () => {
+  const chosen = { email: 'new@example.com', password: 'ungünst!' };
+  assert.equal((await passwordFault({ ...chosen, hasSecondFactor: false }))?.code, 'too_short');
+  assert.notEqual((await passwordFault({ ...chosen, hasSecondFactor: true }))?.code, 'too_short');
+  const seven = { ...chosen, password: 'ungünst', hasSecondFactor: true };
+  assert.equal((await passwordFault(seven))?.code, 'too_short');
+});
+
+test('a shorter password of before the rule stays valid', async () => {
+  const email = 'former@example.com';
+  const passwordHash = await createPasswords({ hashesAtOnce: 1 }).hash('ten chars!');
+  await insertUser(sql, { email, passwordHash, isEmailVerified: true, now: server.now() });
+  assert.equal((await newBrowser().signIn(email, 'ten chars!')).status, 303);
+});
+
+test('a user needs an address, a password of twelve characters, and a unique address', async () => {
   const passwords = createPasswords({ hashesAtOnce: 1 });
-  const user = { email: 'new@example.com', password: '🐎'.repeat(10), now: new Date() };
+  const user = { email: 'new@example.com', password: '🐎'.repeat(12), now: new Date() };
   const status = (changes: Partial<typeof user>) =>
     createUser(sql, passwords, { ...user, ...changes }).then(
       () => 201,
@@ -150,7 +163,7 @@ test('a user needs an address, a password of ten characters, and a unique addres
     `${'a'.repeat(250)}@b.cd`,
   ])
     assert.equal(await status({ email }), 400, email);
-  assert.equal(await status({ password: '🐎'.repeat(9) }), 400);
+  assert.equal(await status({ password: '🐎'.repeat(11) }), 400);
   assert.equal(await status({ password: 'a'.repeat(1_001) }), 400);
   assert.equal(await status({}), 201);
   assert.equal(await status({ email: 'NEW@example.com' }), 409);

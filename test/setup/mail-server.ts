@@ -5,6 +5,9 @@ import { SMTPServer } from 'smtp-server';
 
 const PATIENCE_MS = 10_000;
 
+/** The subjects of mails that follow from any sign-in, new password and approval. */
+export const SECURITY_MAILS = /^(?:New sign-in to|Your password was changed|An app was connected)/;
+
 export type ReceivedMail = { from: string; to: string[]; headers: string; subject: string; text: string };
 
 export type MailServer = {
@@ -41,9 +44,16 @@ function read(message: string): Pick<ReceivedMail, 'headers' | 'subject' | 'text
   return { headers, subject, text: (isEncoded ? decodeQuotedPrintable(body) : body).replaceAll('\r\n', '\n') };
 }
 
-/** `answer` is called for each mail and returns an SMTP status to reject it, or undefined to accept it. */
+/**
+ * `answer` is called for each mail and returns an SMTP status to reject it, or undefined to accept it. Mails whose subjects match
+ * `ignored` are accepted, and not returned.
+ */
 export async function startMailServer(
-  options: { host?: string; answer?: (message: string) => number | undefined | Promise<undefined> } = {},
+  options: {
+    host?: string;
+    ignored?: RegExp;
+    answer?: (message: string) => number | undefined | Promise<undefined>;
+  } = {},
 ): Promise<MailServer> {
   const received: ReceivedMail[] = [];
   const waiting: ((mail: ReceivedMail) => void)[] = [];
@@ -64,6 +74,7 @@ export async function startMailServer(
         const { mailFrom, rcptTo } = session.envelope;
         const from = mailFrom === false ? '' : mailFrom.address;
         const mail = { from, to: rcptTo.map(({ address }) => address), ...read(message) };
+        if (options.ignored?.test(mail.subject) === true) return done();
         const taker = waiting.shift();
         if (taker === undefined) received.push(mail);
         else taker(mail);

@@ -1,13 +1,23 @@
-/** Mail, second factors, and the registration of clients by anyone. */
-import { mailAddress, mailUrl, onOff } from './kind.ts';
+/** Mail, second factors, sessions, and the registration of clients by anyone. */
+import { mailAddress, mailUrl, onOff, whole } from './kind.ts';
 
 export const PEOPLE = {
   SMTP_URL: mailUrl(
-    'mail server: `smtps://user:password@host` or `smtp://…` (with STARTTLS, except on loopback). Set the same URL in every process. Without it Halcyon sends no mail: `user reset-link` prints links to choose a password, and stores are not warned about failing webhooks. Links have priority over warnings; up to a thousand of each wait in memory, and the log has an error for each mail that was not sent',
+    'mail server: `smtps://user:password@host` or `smtp://…` (with STARTTLS, except on loopback). Set the same URL in every process. Without it Halcyon sends no mail: `user reset-link` prints links to choose a password, stores are not warned about failing webhooks, and people not about a new device, a new password or a connected app. Links have priority over warnings; up to a thousand of each wait in memory, and the log has an error for each mail that was not sent',
   ),
   MAIL_FROM: mailAddress('sender of mails; required with `SMTP_URL`'),
   REQUIRE_SECOND_FACTOR: onOff(
     'requires a passkey or an authenticator app of everyone who signs in: a person without one can open only the page where both are set up. The grants of apps are not affected',
+  ),
+  SESSION_IDLE_DAYS: whole(
+    14,
+    [1, 365],
+    'a browser that is not used for this time is signed out. A use is recorded every five minutes; a page that only waits for changes of its list does not use it',
+  ),
+  SESSION_MAX_DAYS: whole(
+    30,
+    [1, 365],
+    'a browser is signed out this long after its sign-in, even if it is used. Both apply to signed-in browsers from their next use on',
   ),
   OPEN_REGISTRATION: onOff(
     'allows anyone to register clients at `/register`: 20 from one address, then one every 3 minutes. A client without a grant is deleted after 30 days, unless it was verified',

@@ -1,5 +1,6 @@
 /** SQL of accounts. Writes the tables users and session; purges-sql.ts deletes their expired rows. */
 import type { Queryable } from '#db/pool.ts';
+import type { Origin } from './audit/audit.ts';
 
 /** Inserts a user and returns its id; undefined if the e-mail address is taken (compared without case). */
 export async function insertUser(
@@ -94,11 +95,12 @@ export async function findCredentials(sql: Queryable, id: number): Promise<Crede
 /** Inserts a session of a person who has just been verified. */
 export async function insertSession(
   sql: Queryable,
-  session: { hash: Buffer; userId: number; now: Date; expires: Date },
+  session: { hash: Buffer; userId: number; origin: Origin; now: Date; expires: Date },
 ): Promise<void> {
+  const { hash, userId, origin, now, expires } = session;
   await sql`
-    insert into session (hash, user_id, date_created, date_expires, date_verified)
-    values (${session.hash}, ${session.userId}, ${session.now}, ${session.expires}, ${session.now})
+    insert into session (hash, user_id, address, user_agent, date_created, date_expires, date_verified)
+    values (${hash}, ${userId}, ${origin.address}, ${origin.userAgent}, ${now}, ${expires}, ${now})
   `;
 }
 
@@ -110,6 +112,8 @@ export async function verifySession(sql: Queryable, hash: Buffer, now: Date): Pr
 export type SessionRow = {
   userId: number;
   email: string;
+  dateCreated: Date;
+  dateSeen: Date | null;
   verifiedAt: Date | null;
   hasFactor: boolean;
   /** Whether a store of a user without a second factor requires one. */
@@ -119,7 +123,8 @@ export type SessionRow = {
 /** Returns the user of a session; undefined if the session is unknown or expired, or its user is disabled. */
 export async function findSession(sql: Queryable, hash: Buffer, now: Date): Promise<SessionRow | undefined> {
   const [row] = await sql<SessionRow[]>`
-    select s.user_id as "userId", u.email, s.date_verified as "verifiedAt", f."hasFactor",
+    select s.user_id as "userId", u.email, s.date_created as "dateCreated", s.date_seen as "dateSeen",
+      s.date_verified as "verifiedAt", f."hasFactor",
       case when f."hasFactor" then false else exists (
         select from (select * from membership where user_id = s.user_id offset 0) as m
           join store t on t.shard = m.shard and t.id = m.store_id and t.second_factor = 'required'
@@ -133,6 +138,20 @@ export async function findSession(sql: Queryable, hash: Buffer, now: Date): Prom
     where s.date_expires > ${now} and u.date_disabled is null
   `;
   return row;
+}
+
+/** Records a use of a session, and extends it. An ended session stays ended, also if it ends concurrently. */
+export async function updateSeen(
+  sql: Queryable,
+  hash: Buffer,
+  seen: { origin: Origin; now: Date; expires: Date },
+): Promise<void> {
+  const { origin, now, expires } = seen;
+  await sql`
+    update session
+    set date_seen = ${now}, address = ${origin.address}, user_agent = ${origin.userAgent}, date_expires = ${expires}
+    where hash = ${hash} and date_expires > ${now}
+  `;
 }
 
 /** Deletes a session and returns its user id; undefined if there was no such session. */

@@ -13,12 +13,14 @@ import type { EraseUserData } from './api/erase.ts';
 import { createUserOperations } from './api/operations.ts';
 import { createSecurity, type Security } from './factors/security.ts';
 import type { SecondFactors } from './factors/factors.ts';
+import { browsersSection, createBrowsers } from './browsers.ts';
 import { createChange } from './password/change.ts';
 import { createForgot } from './password/forgot.ts';
 import { createLinks } from './password/links.ts';
 import type { EndGrants } from './password/replace.ts';
 import { createReset } from './password/reset.ts';
 import type { Passwords } from './passwords.ts';
+import type { SecurityMails } from './security-mails.ts';
 import type { Sessions } from './sessions.ts';
 import { createSignIn, createSignInPages } from './sign-in.ts';
 import type { SignedIn } from './signed-in.ts';
@@ -27,6 +29,7 @@ import type { Throttle } from './throttle/throttle.ts';
 export type Accounts = {
   signIn: ReturnType<typeof createSignIn>;
   account: RawHandler;
+  browsers: Record<'end' | 'endOthers', RawHandler>;
   /** Redirects a signed-in user to their start page. */
   startPage: RawHandler;
   password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', RawHandler>>;
@@ -45,6 +48,7 @@ export type AccountsDeps = {
   sealer: Sealer;
   /** Undefined if mail is not configured. */
   mailer: Mailer | undefined;
+  securityMails: SecurityMails | undefined;
   /** Sections of the account page from other modules, in display order. */
   sections: readonly AccountSection[];
   /**
@@ -70,7 +74,8 @@ export function createAccounts(deps: AccountsDeps): Accounts {
   const pages = createSignInPages(all);
   return {
     signIn: createSignIn(all),
-    account: createAccount(all),
+    account: createAccount({ ...all, sections: [browsersSection(all), ...deps.sections] }),
+    browsers: createBrowsers(all),
     security: createSecurity(all),
     startPage: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.startPathOf(userId))),
     password: { change: createChange(all), forgot: createForgot(all), reset: createReset({ ...all, pages }) },

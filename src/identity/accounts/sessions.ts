@@ -1,12 +1,16 @@
-/** Browser sessions: a random cookie, of which only the SHA-256 is stored. */
+/** Browser sessions: a random cookie, of which only the SHA-256 is stored. They end when they are not used, and at an age. */
 import { createHash, randomBytes } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
-import { deleteSession, deleteSessionsOf, findSession, insertSession } from './accounts-sql.ts';
+import { originOf } from './audit/audit.ts';
+import { deleteSession, deleteSessionsOf, findSession, insertSession, updateSeen } from './accounts-sql.ts';
 
 const ID_BYTES = 32;
 const DAY_SECONDS = 86_400;
+const DAY_MS = 1_000 * DAY_SECONDS;
+/** A use is written at most this often: each write locks the row, and makes a new version of it. */
+const SEEN_EVERY_MS = 300_000;
 
 /**
  * `id` is the hash in hex, to which form nonces are bound. It grants no access. `verifiedAt` is when the person last proved who they
@@ -14,11 +18,17 @@ const DAY_SECONDS = 86_400;
  */
 export type Session = { userId: number; email: string; id: string; verifiedAt: Date | null; mustEnrol: boolean };
 
+type SessionRequest = Pick<RawRequest, 'cookies' | 'now'> & Partial<Pick<RawRequest, 'address' | 'headers'>>;
+
 /** Functions that change a session run in the caller's transaction. */
 export type Sessions = {
-  find: (request: Pick<RawRequest, 'cookies' | 'now'>) => Promise<Session | null>;
+  /**
+   * Returns the session of a request, and records its use. Without `address` and `headers` it is no use: an open stream, which
+   * asks whether its session still exists, does not keep the session alive.
+   */
+  find: (request: SessionRequest) => Promise<Session | null>;
   /** Starts a session and returns its `Set-Cookie`. The id is always new, which prevents session fixation. */
-  start: (sql: Queryable, userId: number, now: Date) => Promise<string>;
+  start: (sql: Queryable, userId: number, request: Pick<RawRequest, 'address' | 'headers' | 'now'>) => Promise<string>;
   /**
    * Ends the request's session. Returns its user id (null if there was no session) and the `Set-Cookie` that removes the
    * cookie.
@@ -30,14 +40,16 @@ export type Sessions = {
 
 const hashOf = (value: string): Buffer => createHash('sha256').update(value).digest();
 
+/** `idleDays`: without use a session ends after this time. `maxDays`: it ends at this age, used or not. */
 export function createSessions(deps: {
   sql: Sql;
   authUrl: string;
-  lifetimeDays: number;
+  idleDays: number;
+  maxDays: number;
   /** Whether every user needs a second factor. */
   requiresSecondFactor: boolean;
 }): Sessions {
-  const { lifetimeDays } = deps;
+  const { idleDays, maxDays } = deps;
   const secure = deps.authUrl.startsWith('https:');
   // RFC 6265bis §4.1.3.2: a sibling host or plain http cannot set a cookie with the prefix __Host-.
   const name = secure ? '__Host-halcyon' : 'halcyon';
@@ -45,6 +57,8 @@ export function createSessions(deps: {
   const cookie = (value: string, maxAge: number): string =>
     stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure });
 
+  const expiry = (created: Date, seen: Date): Date =>
+    new Date(Math.min(seen.getTime() + idleDays * DAY_MS, created.getTime() + maxDays * DAY_MS));
   const presented = (request: Pick<RawRequest, 'cookies'>): Buffer | undefined => {
     const value = request.cookies[name];
     return value !== undefined && /^[A-Za-z0-9_-]{43}$/.test(value) ? hashOf(value) : undefined;
@@ -52,18 +66,27 @@ export function createSessions(deps: {
 
   return {
     find: async (request) => {
+      const { now, address, headers } = request;
       const hash = presented(request);
-      const found = hash === undefined ? undefined : await findSession(deps.sql.reads, hash, request.now);
+      const found = hash === undefined ? undefined : await findSession(deps.sql.reads, hash, now);
       if (hash === undefined || found === undefined) return null;
-      const { hasFactor, isFactorRequired, ...session } = found;
+      const { userId, email, verifiedAt, dateCreated, dateSeen, hasFactor, isFactorRequired } = found;
+      const isSeenLately = (dateSeen ?? dateCreated).getTime() > now.getTime() - SEEN_EVERY_MS;
+      if (address !== undefined && headers !== undefined && !isSeenLately)
+        await updateSeen(deps.sql, hash, {
+          origin: originOf({ address, headers }),
+          now,
+          expires: expiry(dateCreated, now),
+        });
       const mustEnrol = !hasFactor && (deps.requiresSecondFactor || isFactorRequired);
-      return { ...session, id: hash.toString('hex'), mustEnrol };
+      return { userId, email, id: hash.toString('hex'), verifiedAt, mustEnrol };
     },
-    start: async (sql, userId, now) => {
+    start: async (sql, userId, request) => {
+      const { now } = request;
       const value = randomBytes(ID_BYTES).toString('base64url');
-      const expires = new Date(now.getTime() + lifetimeDays * DAY_SECONDS * 1_000);
-      await insertSession(sql, { hash: hashOf(value), userId, now, expires });
-      return cookie(value, lifetimeDays * DAY_SECONDS);
+      const origin = originOf(request);
+      await insertSession(sql, { hash: hashOf(value), userId, origin, now, expires: expiry(now, now) });
+      return cookie(value, maxDays * DAY_SECONDS);
     },
     end: async (sql, request) => {
       const hash = presented(request);

@@ -12,6 +12,7 @@ import { findFactors, type Factors } from './factors/factors-sql.ts';
 import type { Passkeys } from './factors/passkeys.ts';
 import type { PendingSignIns } from './factors/pending-sign-in.ts';
 import { hasSecondFactor, type SecondFactor } from './factors/second-factor.ts';
+import type { SecurityMails } from './security-mails.ts';
 import { returnPath } from './return-path.ts';
 import type { Sessions } from './sessions.ts';
 import { secondFactorPage, signInPage } from './sign-in-page.ts';
@@ -34,6 +35,8 @@ type Deps = {
   secondFactor: SecondFactor;
   passkeys: Passkeys;
   pendingSignIns: PendingSignIns;
+  /** Undefined if mail is not configured. */
+  securityMails: SecurityMails | undefined;
   formTargets: (returnTo: string) => Promise<readonly string[]>;
   root: string;
   /** The script elements of pages with passkeys. */
@@ -47,7 +50,7 @@ const begin = (deps: Deps, request: RawRequest, user: Credentials): Promise<stri
   transaction(deps.sql, async (tx) => {
     if (!(await lockPassword(tx, user))) return undefined;
     await deps.sessions.end(tx, request);
-    const session = await deps.sessions.start(tx, user.id, request.now);
+    const session = await deps.sessions.start(tx, user.id, request);
     await recordAuditEntry(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), now: request.now });
     return [session, ...deps.devices.remember(request, user)];
   });
@@ -85,6 +88,15 @@ export function createSignInPages(
   };
 }
 
+/** Starts the session, and mails the person if the browser is new to the account. */
+async function beginHere(deps: Deps, request: RawRequest, user: Credentials): Promise<string[] | undefined> {
+  const { securityMails } = deps;
+  const isNew = (await securityMails?.isNewDevice(request, user)) === true;
+  const cookies = await begin(deps, request, user);
+  if (isNew && cookies !== undefined) securityMails?.newDevice(request, user);
+  return cookies;
+}
+
 /** `root` is the path prefix of the pages, without a trailing slash. */
 export function createSignIn(
   deps: Deps,
@@ -92,7 +104,7 @@ export function createSignIn(
   const { sql, attempts, sessions, secondFactor, passkeys, pendingSignIns, throttle, root, advice } = deps;
   const pages = createSignInPages(deps);
   const finish = async (request: RawRequest, user: Credentials, alert: string): Promise<RawResponse> => {
-    const cookies = await begin(deps, request, user);
+    const cookies = await beginHere(deps, request, user);
     if (cookies === undefined) return pages.signIn(request, 422, { email: user.email, alert });
     return redirectAnswer(returnTargetOf(request) ?? `${root}/home`, { 'Set-Cookie': cookies });
   };

@@ -8,7 +8,12 @@ import { guessableFault } from './guessable.ts';
 import { PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
 import { insertUser } from './accounts-sql.ts';
 
-export const PASSWORD_LENGTH_MIN = 10;
+/**
+ * Returns the least length of a new password in code points (ASVS 5.0 V6.2.1: at least 8). Passwords from before this rule stay valid.
+ */
+export function passwordLengthMin({ hasSecondFactor }: { hasSecondFactor: boolean }): number {
+  return hasSecondFactor ? 8 : 12;
+}
 
 export function emailFault(email: string): Fault | undefined {
   if (isEmail(email)) return undefined;
@@ -19,12 +24,15 @@ export function emailFault(email: string): Fault | undefined {
 const wrongPassword = (code: string, message: string): Fault => ({ code, message, field: 'password' });
 
 type EmailAndPassword = { email: string; password: string };
+/** `hasSecondFactor`: whether the account needs a second factor to sign in; its password may then be shorter. */
+type ChosenPassword = EmailAndPassword & { hasSecondFactor: boolean };
 
-function formFault({ email, password }: EmailAndPassword): Fault | undefined {
+function formFault({ email, password, hasSecondFactor }: ChosenPassword): Fault | undefined {
+  const lengthMin = passwordLengthMin({ hasSecondFactor });
   if (isLonger(password, PASSWORD_LENGTH_MAX))
     return wrongPassword('too_long', `password must be at most ${PASSWORD_LENGTH_MAX} characters`);
-  if (codePoints(password) < PASSWORD_LENGTH_MIN)
-    return wrongPassword('too_short', `password must be at least ${PASSWORD_LENGTH_MIN} characters`);
+  if (codePoints(password) < lengthMin)
+    return wrongPassword('too_short', `password must be at least ${lengthMin} characters`);
   if (password.trim().toLowerCase() === email.toLowerCase())
     return wrongPassword('invalid_value', 'password must not be the e-mail address');
   return undefined;
@@ -34,7 +42,7 @@ function formFault({ email, password }: EmailAndPassword): Fault | undefined {
  * Returns the fault of a password that a user chooses. There are no rules about kinds of characters, because they lead to
  * worse passwords (NIST SP 800-63B §3.1.1.2).
  */
-export async function passwordFault(chosen: EmailAndPassword): Promise<Fault | undefined> {
+export async function passwordFault(chosen: ChosenPassword): Promise<Fault | undefined> {
   return formFault(chosen) ?? guessableFault(chosen);
 }
 
@@ -47,7 +55,9 @@ export type NewUser = { email: string; passwordHash: string; isEmailVerified?: b
  * every fault found.
  */
 export async function prepareUser(passwords: Passwords, user: EmailAndPassword): Promise<NewUser> {
-  const faults = [emailFault(user.email), formFault(user)].filter((fault) => fault !== undefined);
+  const faults = [emailFault(user.email), formFault({ ...user, hasSecondFactor: false })].filter(
+    (fault) => fault !== undefined,
+  );
   if (faults.length > 0) throw invalid(...faults);
   return { email: user.email, passwordHash: await passwords.hash(user.password) };
 }

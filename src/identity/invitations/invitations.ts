@@ -133,7 +133,7 @@ async function join(context: Context, visit: Visit, { email, password }: { email
   const by = { origin: originOf(request), now };
   const session = await accept(context, visit, {
     userOf: async (tx) => ({ ...(await addUser(tx, user, by)), email }),
-    follow: (tx, userId) => sessions.start(tx, userId, now),
+    follow: (tx, userId) => sessions.start(tx, userId, request),
   });
   return [session, ...devices.remember(request, user)];
 }
@@ -146,7 +146,7 @@ async function acceptAsNew(context: Context, visit: Visit): Promise<RawResponse>
   const again = (fault: FormFault) => htmlAnswer(422, newPersonPage({ root, token, invitation, email, fault }));
   const wrongEmail = emailFault(email);
   if (wrongEmail !== undefined) return again({ field: 'email', message: `The ${wrongEmail.message}.` });
-  const weak = await passwordFault({ email, password });
+  const weak = await passwordFault({ email, password, hasSecondFactor: false });
   if (weak !== undefined) return again({ field: 'password', message: `The ${weak.message}.` });
   // Not given back, because a rejection shows that the address has an account.
   const subject = String(invitation.id);

@@ -46,7 +46,7 @@ async function faultsOf(user: { email?: string; password?: string }, sendsMail: 
   const { email, password } = user;
   const faults = [
     email === undefined ? undefined : emailFault(email),
-    password === undefined ? undefined : await passwordFault({ email: email ?? '', password }),
+    password === undefined ? undefined : await passwordFault({ email: email ?? '', password, hasSecondFactor: false }),
     password === undefined && !sendsMail ? PASSWORD_REQUIRED : undefined,
   ];
   return faults.filter((fault) => fault !== undefined);

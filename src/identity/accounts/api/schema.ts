@@ -3,14 +3,14 @@ import { Type } from 'typebox';
 import { readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { PASSWORD_LENGTH_MAX } from '../passwords.ts';
-import { PASSWORD_LENGTH_MIN } from '../users.ts';
+import { passwordLengthMin } from '../users.ts';
 
 export const newUser = Type.Object(
   {
     email: Type.String({ maxLength: EMAIL_LENGTH_MAX, description: 'The address the user signs in with.' }),
     password: Type.Optional(
       Type.String({
-        minLength: PASSWORD_LENGTH_MIN,
+        minLength: passwordLengthMin({ hasSecondFactor: false }),
         maxLength: PASSWORD_LENGTH_MAX,
         kind: 'secret',
         description: 'If omitted and mail is configured, the user is mailed a link for choosing one.',

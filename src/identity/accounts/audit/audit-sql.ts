@@ -1,6 +1,6 @@
 /** SQL of the audit. Writes the table audit; accounts/purges-sql.ts deletes its expired rows. */
 import type { Queryable } from '#db/pool.ts';
-import type { Action, AuditEntry } from './audit.ts';
+import type { Action, AuditEntry, Origin } from './audit.ts';
 
 export async function insertAuditEntry(sql: Queryable, entry: AuditEntry): Promise<void> {
   const { action, userId, client = null, storeId = null, origin, detail = {}, now } = entry;
@@ -39,6 +39,17 @@ export function latestAuditEntries(
   where a.user_id = ${userId} and a.id < ${before ?? Number.MAX_SAFE_INTEGER}
     and (a.action <> all(${TRIES}) or a.address is null)
   order by a.id desc limit ${limit}
+`;
+}
+
+/** Returns the places from which a user has signed in, of the latest `limit` entries. */
+export function listSignIns(sql: Queryable, userId: number, limit: number): Promise<Origin[]> {
+  return sql<Origin[]>`
+  select distinct address, user_agent as "userAgent"
+  from (
+    select action, address, user_agent from audit where user_id = ${userId} order by id desc limit ${limit}
+  ) as latest
+  where action = 'signed_in' and address is not null
 `;
 }
 

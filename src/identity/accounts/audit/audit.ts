@@ -18,6 +18,7 @@ export type Action =
   | 'authenticator_app_set'
   | 'authenticator_app_removed'
   | 'second_factors_removed'
+  | 'sessions_ended'
   | 'password_changed'
   | 'password_reset_requested'
   | 'password_reset'

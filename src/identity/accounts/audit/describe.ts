@@ -15,6 +15,7 @@ const descriptions: Readonly<Record<Action, string>> = {
   authenticator_app_set: 'Authenticator app set up',
   authenticator_app_removed: 'Authenticator app removed',
   second_factors_removed: 'All second factors removed by the operator',
+  sessions_ended: 'Other browsers signed out',
   password_changed: 'Password changed',
   password_reset_requested: 'Password reset link requested',
   password_reset: 'Password reset with a link',
@@ -60,10 +61,16 @@ const systems: readonly (readonly [pattern: RegExp, name: string])[] = [
 ];
 const LENGTH_MAX = 40;
 
-/** Returns a name such as `Firefox on Linux`, the beginning of an unknown user agent, or an empty text if there is none. */
+/** Returns a name such as `Firefox on Linux`; undefined if the user agent is unknown. */
+export function knownBrowserOf(userAgent: string | null): string | undefined {
+  const nameIn = (table: typeof browsers) => table.find(([pattern]) => pattern.test(userAgent ?? ''))?.[1];
+  const [browser, system] = [nameIn(browsers), nameIn(systems)];
+  return browser === undefined || system === undefined ? browser : `${browser} on ${system}`;
+}
+
+/** Returns the name of a known browser, the beginning of an unknown user agent, or an empty text if there is none. */
 export function browserOf(userAgent: string | null): string {
   if (userAgent === null) return '';
-  const [browser, system] = [browsers, systems].map((table) => table.find(([pattern]) => pattern.test(userAgent))?.[1]);
-  if (browser === undefined) return userAgent.length > LENGTH_MAX ? `${userAgent.slice(0, LENGTH_MAX)}…` : userAgent;
-  return system === undefined ? browser : `${browser} on ${system}`;
+  const known = knownBrowserOf(userAgent);
+  return known ?? (userAgent.length > LENGTH_MAX ? `${userAgent.slice(0, LENGTH_MAX)}…` : userAgent);
 }

@@ -7,9 +7,12 @@ import type { Markup } from '#hypermedia/markup.ts';
 import type { Attempts } from '../attempts.ts';
 import { originOf } from '../audit/audit.ts';
 import type { Devices } from '../device.ts';
+import { findFactors } from '../factors/factors-sql.ts';
+import { hasSecondFactor } from '../factors/second-factor.ts';
 import type { Passwords } from '../passwords.ts';
 import { lockUser, type Credentials } from '../accounts-sql.ts';
 import type { Session, Sessions } from '../sessions.ts';
+import type { SecurityMails } from '../security-mails.ts';
 import type { SignedIn } from '../signed-in.ts';
 import { tooManyAnswer } from '../too-many.ts';
 import { passwordFault } from '../users.ts';
@@ -24,6 +27,8 @@ type Deps = {
   devices: Devices;
   signedIn: SignedIn;
   endGrants: EndGrants;
+  /** Undefined if mail is not configured. */
+  securityMails: SecurityMails | undefined;
   root: string;
   /** Advice on the page for too many attempts. */
   advice: Markup;
@@ -49,13 +54,20 @@ const replace = (
     const endGrants = request.form.get('end_grants') === '1' ? deps.endGrants : undefined;
     const by = { actor: inPerson(user.id), origin: originOf(request), now };
     await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
-    return deps.sessions.start(tx, user.id, now);
+    return deps.sessions.start(tx, user.id, request);
   });
 
 export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> {
   const { signedIn, attempts, passwords, root, advice } = deps;
-  const showForm = (session: Session, status: number, fault?: FormFault) =>
-    htmlAnswer(status, changePage({ root, email: session.email, nonce: signedIn.nonce(session, FORM), fault }));
+  const hasFactor = async ({ userId }: Session) => hasSecondFactor(await findFactors(deps.sql, userId));
+  const showForm = async (session: Session, status: number, fault?: FormFault) => {
+    const view = {
+      email: session.email,
+      nonce: signedIn.nonce(session, FORM),
+      hasSecondFactor: await hasFactor(session),
+    };
+    return htmlAnswer(status, changePage({ root, fault, ...view }));
+  };
 
   return {
     show: signedIn.page(async (_request, session) => showForm(session, 200)),
@@ -65,7 +77,7 @@ export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> 
       async (request, session) => {
         const { email } = session;
         const password = request.form.get('password') ?? '';
-        const fault = await passwordFault({ email, password });
+        const fault = await passwordFault({ email, password, hasSecondFactor: await hasFactor(session) });
         if (fault !== undefined)
           return showForm(session, 422, { field: 'password', message: `The new ${fault.message}.` });
         const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
@@ -74,6 +86,7 @@ export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> 
         const passwordHash = await passwords.hash(password);
         const cookie = await replace(deps, request, attempt.user, passwordHash);
         if (cookie === undefined) return showForm(session, 422, { field: 'current', message: WRONG });
+        deps.securityMails?.passwordChanged(request, attempt.user);
         const cookies = [cookie, ...deps.devices.remember(request, { email, passwordHash })];
         return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
       },

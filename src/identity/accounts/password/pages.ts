@@ -3,7 +3,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { emailInput } from '../email-input.ts';
 import { accountNav } from '../nav.ts';
-import { PASSWORD_LENGTH_MIN } from '../users.ts';
+import { passwordLengthMin } from '../users.ts';
 
 /** An error message and the form field it belongs to. */
 export type FormFault = { field: 'email' | 'current' | 'password'; message: string };
@@ -32,7 +32,11 @@ export function usernameField(email: string): Markup {
 }
 
 /** Renders the field of a password that the person chooses. */
-export function newPasswordField(label: string, fault: FormFault | undefined): Markup {
+export function newPasswordField(
+  label: string,
+  fault: FormFault | undefined,
+  { hasSecondFactor }: { hasSecondFactor: boolean } = { hasSecondFactor: false },
+): Markup {
   return html`<div class="field">
     <label for="password">${label}</label>
     <input
@@ -44,13 +48,15 @@ export function newPasswordField(label: string, fault: FormFault | undefined): M
       ${described('password', fault, hintId)}
     />
     <p class="soft" id="${hintId}">
-      At least ${PASSWORD_LENGTH_MIN} characters, for example a few words that you use nowhere else.
+      At least ${passwordLengthMin({ hasSecondFactor })} characters, for example a few words that you use nowhere else.
     </p>
   </div>`;
 }
 
-const newPassword = (fault: FormFault | undefined): Markup =>
-  html`${newPasswordField('New password', fault)}
+type NewPasswordView = { fault: FormFault | undefined; hasSecondFactor: boolean };
+
+const newPassword = (view: NewPasswordView): Markup =>
+  html`${newPasswordField('New password', view.fault, view)}
     <label class="choice">
       <input type="checkbox" name="end_grants" value="1" />
       <span>
@@ -62,7 +68,7 @@ const newPassword = (fault: FormFault | undefined): Markup =>
       </span>
     </label>`;
 
-export function changePage(view: { root: string; email: string; nonce: string; fault: FormFault | undefined }): string {
+export function changePage(view: NewPasswordView & { root: string; email: string; nonce: string }): string {
   return shell({
     title: 'Change your password',
     nav: accountNav(view.root),
@@ -84,7 +90,7 @@ export function changePage(view: { root: string; email: string; nonce: string; f
             ${described('current', view.fault)}
           />
         </div>
-        ${newPassword(view.fault)}
+        ${newPassword(view)}
         <div class="buttons">
           <button type="submit">Change password</button><a class="button quiet" href="${view.root}/account">Cancel</a>
         </div>
@@ -93,7 +99,7 @@ export function changePage(view: { root: string; email: string; nonce: string; f
   });
 }
 
-export function resetPage(view: { root: string; email: string; token: string; fault: FormFault | undefined }): string {
+export function resetPage(view: NewPasswordView & { root: string; email: string; token: string }): string {
   return shell({
     title: 'Choose a new password',
     main: html`<div class="card">
@@ -102,7 +108,7 @@ export function resetPage(view: { root: string; email: string; token: string; fa
       <p>For <strong>${view.email}</strong>. All browsers are signed out.</p>
       <form method="post" action="${view.root}/reset-password">
         <input type="hidden" name="token" value="${view.token}" />
-        ${usernameField(view.email)} ${newPassword(view.fault)}
+        ${usernameField(view.email)} ${newPassword(view)}
         <div class="buttons"><button type="submit">Save and sign in</button></div>
       </form>
     </div>`,

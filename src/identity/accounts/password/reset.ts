@@ -7,6 +7,7 @@ import { originOf } from '../audit/audit.ts';
 import type { Devices } from '../device.ts';
 import type { Passwords } from '../passwords.ts';
 import { lockUser } from '../accounts-sql.ts';
+import type { SecurityMails } from '../security-mails.ts';
 import type { Sessions } from '../sessions.ts';
 import type { SignInPages } from '../sign-in.ts';
 import { findFactors, type Factors } from '../factors/factors-sql.ts';
@@ -24,6 +25,8 @@ type Deps = {
   sessions: Sessions;
   devices: Devices;
   endGrants: EndGrants;
+  /** Undefined if mail is not configured. */
+  securityMails: SecurityMails | undefined;
   root: string;
 };
 
@@ -55,7 +58,7 @@ const redeem = (deps: Deps, request: RawRequest, choice: Choice): Promise<Redeem
     // Another user may be signed in in this browser.
     await deps.sessions.end(tx, request);
     const factors = await findFactors(tx, userId);
-    return hasSecondFactor(factors) ? { factors } : { session: await deps.sessions.start(tx, userId, now) };
+    return hasSecondFactor(factors) ? { factors } : { session: await deps.sessions.start(tx, userId, request) };
   });
 
 export function createReset(deps: Deps): Record<'show' | 'submit', RawHandler> {
@@ -64,7 +67,9 @@ export function createReset(deps: Deps): Record<'show' | 'submit', RawHandler> {
   const find = async (token: string | null, now: Date) => {
     const hash = hashOfLink(token);
     const found = hash === undefined ? undefined : await findReset(sql, hash, now);
-    return hash === undefined || found === undefined ? undefined : { ...found, hash, token: token ?? '' };
+    if (hash === undefined || found === undefined) return undefined;
+    const factors = await findFactors(sql, found.userId);
+    return { ...found, hash, token: token ?? '', hasSecondFactor: hasSecondFactor(factors) };
   };
 
   return {
@@ -78,7 +83,7 @@ export function createReset(deps: Deps): Record<'show' | 'submit', RawHandler> {
       const link = await find(request.form.get('token'), request.now);
       if (link === undefined) return invalidLink();
       const password = request.form.get('password') ?? '';
-      const fault = await passwordFault({ email: link.email, password });
+      const fault = await passwordFault({ ...link, password });
       if (fault !== undefined) {
         const message = `The new ${fault.message}.`;
         return htmlAnswer(422, resetPage({ ...link, root, fault: { field: 'password', message } }));
@@ -87,6 +92,7 @@ export function createReset(deps: Deps): Record<'show' | 'submit', RawHandler> {
       const passwordHash = await passwords.hash(password);
       const redeemed = await redeem(deps, request, { userId, hash, passwordHash });
       if (redeemed === undefined) return invalidLink();
+      deps.securityMails?.passwordChanged(request, { id: userId, email });
       if ('factors' in redeemed)
         return deps.pages.secondStep(request, { id: userId, email, passwordHash, isDisabled: false }, redeemed.factors);
       const cookies = [redeemed.session, ...deps.devices.remember(request, { email, passwordHash })];

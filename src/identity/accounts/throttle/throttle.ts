@@ -29,6 +29,8 @@ const limits = {
   'mail to account': { tries: 3, refillSeconds: 1_200 },
   'mails to account a day': { tries: 6, refillSeconds: 3_000 },
   'mail from address': { tries: 20, refillSeconds: 180 },
+  /** Mails about the security of one account, of each kind: who knows the password could send them without end. */
+  'security mails to account': { tries: 10, refillSeconds: 3_600 },
   /** Unknown e-mail addresses tried by one store owner who adds members. */
   'unknown members by person': { tries: 20, refillSeconds: 180 },
   /** Mails of invitations to one address, by all owners together. */

@@ -5,6 +5,7 @@
 import type { StepUp } from '#identity/accounts/factors/step-up.ts';
 import { enrolmentPath } from '#identity/accounts/signed-in.ts';
 import { formNonce, isFormNonce } from '#identity/accounts/form-nonce.ts';
+import type { SecurityMails } from '#identity/accounts/security-mails.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#db/pool.ts';
@@ -18,7 +19,7 @@ import { recordApproval, recordDenial } from './approval.ts';
 import { readAuthorization, type AuthorizationRequest, type Received } from './authorization-request.ts';
 import { consentPage } from './consent-page.ts';
 import { boundToRequest } from './nonce.ts';
-import { storesOf, type PickableStore } from './authorize-sql.ts';
+import { hasGrant, storesOf, type PickableStore } from './authorize-sql.ts';
 import type { StoppedWebhooks } from './stopped-webhooks.ts';
 import { refusalPage } from './refusal-page.ts';
 
@@ -27,6 +28,8 @@ type Deps = StoppedWebhooks & {
   changelog: Changelog;
   sessions: Sessions;
   stepUp: StepUp;
+  /** Undefined if mail is not configured. */
+  securityMails: SecurityMails | undefined;
   issuer: string;
   codeLifetimeSeconds: number;
   nonceKeys: Keys;
@@ -122,11 +125,18 @@ async function approve(
 ): Promise<RawResponse> {
   const { issuer, codeLifetimeSeconds } = deps;
   const resumedStores = rawRequest.form.has('resume') ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
+  const { client } = request;
+  const { userId, email } = session;
+  const isNew =
+    deps.securityMails !== undefined &&
+    !(await hasGrant(deps.sql, { userId, client: client.id, storeId: store?.id ?? null }));
   const code = await recordApproval(deps, { request, session, store, resumedStores, rawRequest, codeLifetimeSeconds });
   if (code === undefined) {
     const again = await prepareConsent(deps, rawRequest);
     return 'status' in again ? again : showConsent(deps, again, rawRequest, 409, GONE);
   }
+  const app = { name: client.name, place: store?.name ?? null };
+  if (isNew) deps.securityMails?.appConnected(rawRequest, { id: userId, email }, app);
   // RFC 9207: `iss` identifies the authorization server to the client.
   return redirectAnswer(withParameters(request.redirectUri, { code, state: request.state, iss: issuer }));
 }
