@@ -65,11 +65,15 @@ export function createBrowser(origin: string) {
   const open = (path: string) => send('GET', path);
   const post = (path: string, form: Record<string, string>, headers = {}) => send('POST', path, form, headers);
   const signIn = (email: string, password = PASSWORD) => post('/sign-in', { email, password });
-  /** Opens the consent page and submits it. */
+  /** Opens the consent page, submits it, and confirms it with the password if that is needed. */
   const consent = async (query: URLSearchParams | Record<string, string>, fields: Record<string, string> = {}) => {
     const { action, nonce, stores } = readForm(await open(`/authorize?${new URLSearchParams(query).toString()}`));
     const store = stores[0] === undefined ? {} : { store: String(stores[0].id) };
-    return post(action, { nonce, decision: 'allow', ...store, ...fields });
+    const form = { nonce, decision: 'allow', ...store, ...fields };
+    const response = await post(action, form);
+    // The person signed in more than ten minutes ago.
+    const isAsked = response.status === 403 && response.text.includes('name="verification_password"');
+    return isAsked ? post(action, { ...form, verification_password: PASSWORD }) : response;
   };
   return { open, post, signIn, consent, head: (path: string) => send('HEAD', path), cookie, jar };
 }

@@ -113,7 +113,10 @@ test('of two requests with the same code at once, one signs in', async () => {
     const pages = await Promise.all(browsers.map((each) => each.signIn(email)));
     const sent = browsers.map((each, at) => withCode(each, pages[at] ?? assert.fail(), code));
     const statuses = (await Promise.all(sent)).map(({ status }) => status);
-    assert.deepEqual(statuses.toSorted((a, b) => a - b), [303, 422]);
+    assert.deepEqual(
+      statuses.toSorted((a, b) => a - b),
+      [303, 422],
+    );
   }
 });
 
@@ -197,7 +200,10 @@ test('a response of a passkey is accepted once, also by another process', async 
   const fields = { verification_passkey: authenticator.get(options) };
   const sent = [newBrowser(), elsewhere].map((each) => each.post('/sign-in/passkey', fields));
   const statuses = (await Promise.all(sent)).map(({ status }) => status);
-  assert.deepEqual(statuses.toSorted((a, b) => a - b), [303, 422]);
+  assert.deepEqual(
+    statuses.toSorted((a, b) => a - b),
+    [303, 422],
+  );
   assert.equal((await newBrowser().post('/sign-in/passkey', fields)).status, 422);
 });
 

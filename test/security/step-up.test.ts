@@ -116,7 +116,11 @@ async function post(app: string, what: 'delete' | 'secret'): Promise<Page> {
   const page = await browser.open(what === 'delete' ? `${app}/delete` : app);
   return browser.post(`${app}/${what}`, formAt(page, `${app}/${what}`));
 }
-const connect = (): Promise<Page> => browser.consent(people.asking());
+async function connect(): Promise<Page> {
+  const asking = new URLSearchParams(people.asking()).toString();
+  const { action, nonce, stores } = readForm(await browser.open(`/authorize?${asking}`));
+  return browser.post(action, { nonce, decision: 'allow', store: String(stores[0]?.id) });
+}
 async function setUpApp(): Promise<Page> {
   const page = await browser.open('/account/security/app');
   return browser.post('/account/security/app', { ...formAt(page, '/account/security/app'), code: '123456' });
