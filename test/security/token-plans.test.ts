@@ -83,6 +83,7 @@ const STATEMENTS: Readonly<Record<string, (n: number) => Promise<unknown>>> = {
     refreshGrant(sql, claim, {
       hash: hashOf('refresh', n),
       scope: [],
+      narrowedTo: null,
       access: token('access'),
       successor: { ...token('refresh'), others: [] },
       idleUntil: LATER,

@@ -33,6 +33,7 @@ export function isInEffect(row: GrantStatus): boolean {
     case 'platform':
       return row.trusted;
     case 'store_full_access':
+    case 'store_limited':
       return row.stores.length > 0;
     case 'user_full_access':
       return true;
@@ -65,8 +66,8 @@ export function createBearer({ sql }: { sql: Sql }): Bearer {
     if (row === undefined || !isInEffect(row)) throw invalidToken(INVALID);
     if (now >= row.expires) throw invalidToken(EXPIRED);
     await touch(sql, row, now);
-    const { userId, clientId, publicClientId, grantId, scope } = row;
+    const { userId, clientId, publicClientId, grantId, scope, permissions } = row;
     const stores = scope === 'platform' ? 'all' : row.stores;
-    return { userId, clientId, publicClientId, grantId, scope, stores, owned: [] };
+    return { userId, clientId, publicClientId, grantId, scope, permissions, stores, owned: [] };
   };
 }

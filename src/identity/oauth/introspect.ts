@@ -39,7 +39,7 @@ const isActive = (row: IntrospectedRow | undefined, visibility: Visibility, now:
  */
 const describe = (row: IntrospectedRow, issuer: string) => ({
   active: true,
-  scope: scopeText(row.scope, row.storeId),
+  scope: scopeText(row, row.storeId),
   client_id: row.publicClientId,
   ...(row.userId === null ? {} : { sub: String(row.userId) }),
   exp: Math.floor(row.expires.getTime() / 1_000),

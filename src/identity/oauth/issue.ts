@@ -51,7 +51,7 @@ export function tokenAnswer(
     refresh_token: values.refresh,
     expires_in: lifetimes.accessTokenLifetimeSeconds,
     token_type: 'Bearer',
-    scope: scopeText(granted.scope, granted.storeId),
+    scope: scopeText(granted, granted.storeId),
   };
 }
 
@@ -69,7 +69,14 @@ export async function grantStoreAccess(
   const tokens = { access: access.stored, refresh: refresh.stored };
   const made = await insertStoreGrant(tx, { clientId, userId, storeId, tokens, now });
   if (made === undefined) throw new RangeError(`There is no client ${clientId}`);
-  const changes = grantChanges([{ ...made, userId, storeId, clientId }], { actor: OPERATOR, action: 'given' });
+  const changes = grantChanges([{ ...made, userId, storeId, permissions: null, clientId }], {
+    actor: OPERATOR,
+    action: 'given',
+  });
   await changelog.record(tx, changes, now);
-  return tokenAnswer({ access: access.value, refresh: refresh.value }, { scope: 'store_full_access', storeId }, grant);
+  return tokenAnswer(
+    { access: access.value, refresh: refresh.value },
+    { scope: 'store_full_access', permissions: null, storeId },
+    grant,
+  );
 }
