@@ -31,7 +31,10 @@ async function visibilityOf({ sql, authenticate, bearer }: Deps, request: RawReq
 }
 
 const isActive = (row: IntrospectedRow | undefined, visibility: Visibility, now: Date): row is IntrospectedRow =>
-  row !== undefined && (visibility === 'all' || row.clientId === visibility) && isInEffect(row) && now < row.expires;
+  row !== undefined &&
+  (visibility === 'all' || row.clientId === visibility) &&
+  isInEffect(row, now) &&
+  now < row.expires;
 
 /**
  * Returns the members of RFC 7662 §2.2. There is no `iat`, because the time of issue is not stored. A refresh token has no

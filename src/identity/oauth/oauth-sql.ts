@@ -61,6 +61,8 @@ export type GrantStatus = GrantedScope & {
   userId: number | null;
   /** The grant is revoked or its client deleted. */
   revoked: boolean;
+  /** When a retired grant ends; null for others. */
+  ends: Date | null;
   /** The grant's user is disabled. */
   disabled: boolean;
   trusted: boolean;
@@ -86,7 +88,7 @@ const grantStatusColumns = (sql: Queryable) => sql`
   case when t.permissions is null then g.scope else 'store_limited' end as scope,
   coalesce(t.permissions, g.permissions) as permissions,
   g.date_revoked is not null or c.date_deleted is not null as revoked,
-  u.date_disabled is not null as disabled, c.trusted,
+  g.date_ends as ends, u.date_disabled is not null as disabled, c.trusted,
   array(
     select m.store_id from membership m
     where m.user_id = g.user_id

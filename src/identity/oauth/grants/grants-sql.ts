@@ -127,7 +127,7 @@ export async function refreshGrant(
     ), found as (
       select g.id, g.scope, g.permissions, g.store_id, caller.rotates or r.rotated_at is not null as rotates, case
         when r.rotated_at <= ${refresh.reusedSince} then 'reused'
-        when g.date_revoked is not null then 'ended'
+        when g.date_revoked is not null or g.date_ends <= ${refresh.now} then 'ended'
         when u.date_disabled is not null then 'ended'
         when g.store_id is not null and not exists (
           select from membership m
