@@ -5,7 +5,7 @@
  */
 import { HALCYON } from '#changelog/changelog.ts';
 import { tokenErrors, TokenRefusal } from '../errors.ts';
-import { idleUntil, issueAccessToken, tokenAnswer } from '../issue.ts';
+import { idleUntil, issueAccessToken, maxSecondsOf, tokenAnswer } from '../issue.ts';
 import { endGrant } from '../end-grant.ts';
 import { narrowedTo, scopeEntries } from '../scope.ts';
 import { hashToken, looksLike, successorsOf } from '../tokens.ts';
@@ -48,14 +48,14 @@ export const refreshAccess: GrantHandler = async (exchange) => {
   const narrowed = narrowedTo(scope);
   const access = issueAccessToken(now, lifetimes);
   const [successor, ...others] = successorsOf(rotation.successorKeys, presented);
-  const idle = idleUntil(now, lifetimes);
   const parameters = {
     hash: hashToken(presented),
     scope,
     narrowedTo: narrowed,
     access: access.stored,
-    successor: { hash: successor.hash, expires: idle, others: others.map(({ hash }) => hash) },
-    idleUntil: idle,
+    successor: { hash: successor.hash, others: others.map(({ hash }) => hash) },
+    idleUntil: idleUntil(now, lifetimes),
+    grantSecondsMax: maxSecondsOf(lifetimes),
     rotatedUntil: new Date(now.getTime() + rotation.rotatedTokenKeptDays * DAY_MS),
     reusedSince: new Date(now.getTime() - RETRY_SECONDS * 1_000),
     now,
