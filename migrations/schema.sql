@@ -18,15 +18,19 @@ create table access_grant (
   date_created timestamp with time zone not null,
   date_revoked timestamp with time zone,
   date_used timestamp with time zone,
-  constraint access_grant_check CHECK (((scope = 'store_full_access'::text) = (store_id IS NOT NULL))),
+  permissions text[],
+  date_ends timestamp with time zone,
   constraint access_grant_check1 CHECK (((scope = 'platform'::text) = (user_id IS NULL))),
   constraint access_grant_client_fkey FOREIGN KEY (client) REFERENCES client(id) ON DELETE CASCADE,
   constraint access_grant_id_check CHECK ((id > 0)),
+  constraint access_grant_permissions_check CHECK ((((scope = 'store_limited'::text) = (permissions IS NOT NULL)) AND (cardinality(permissions) > 0))),
   constraint access_grant_pkey PRIMARY KEY (id),
-  constraint access_grant_scope_check CHECK ((scope = ANY (ARRAY['store_full_access'::text, 'user_full_access'::text, 'platform'::text]))),
+  constraint access_grant_scope_check CHECK ((scope = ANY (ARRAY['store_full_access'::text, 'store_limited'::text, 'user_full_access'::text, 'platform'::text]))),
+  constraint access_grant_store_check CHECK (((scope = ANY (ARRAY['store_full_access'::text, 'store_limited'::text])) = (store_id IS NOT NULL))),
   constraint access_grant_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 CREATE INDEX access_grant_client ON public.access_grant USING btree (client);
+CREATE INDEX access_grant_ends ON public.access_grant USING btree (date_ends) WHERE ((date_ends IS NOT NULL) AND (date_revoked IS NULL));
 CREATE INDEX access_grant_revoked ON public.access_grant USING btree (date_revoked) WHERE (date_revoked IS NOT NULL);
 CREATE INDEX access_grant_store ON public.access_grant USING btree (store_id) WHERE ((store_id IS NOT NULL) AND (date_revoked IS NULL));
 CREATE INDEX access_grant_user ON public.access_grant USING btree (user_id);
@@ -35,8 +39,10 @@ create table access_token (
   hash bytea not null,
   grant_id bigint not null,
   date_expires timestamp with time zone not null,
+  permissions text[],
   constraint access_token_grant_id_fkey FOREIGN KEY (grant_id) REFERENCES access_grant(id) ON DELETE CASCADE,
   constraint access_token_hash_check CHECK ((length(hash) = 32)),
+  constraint access_token_permissions_check CHECK ((cardinality(permissions) > 0)),
   constraint access_token_pkey PRIMARY KEY (hash)
 );
 CREATE INDEX access_token_expires ON public.access_token USING btree (date_expires);
@@ -122,6 +128,8 @@ create table client (
   date_modified timestamp with time zone default now() not null,
   date_deleted timestamp with time zone,
   unused_until timestamp with time zone,
+  scopes text[],
+  requires_pkce boolean default false not null,
   constraint client_check CHECK ((trusted OR (cardinality(redirect_uris) > 0))),
   constraint client_check1 CHECK (((NOT is_public) OR (rotates_refresh_tokens AND (NOT trusted) AND (NOT is_legacy)))),
   constraint client_check2 CHECK (((NOT trusted) OR (owner IS NULL))),
@@ -136,7 +144,8 @@ create table client (
   constraint client_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint client_owner_fkey FOREIGN KEY (owner) REFERENCES users(id) ON DELETE SET NULL,
   constraint client_pkey PRIMARY KEY (id),
-  constraint client_redirect_uris_check CHECK ((cardinality(redirect_uris) <= 20))
+  constraint client_redirect_uris_check CHECK ((cardinality(redirect_uris) <= 20)),
+  constraint client_scopes_check CHECK ((cardinality(scopes) > 0))
 );
 CREATE INDEX client_deleted ON public.client USING btree (date_deleted) WHERE (date_deleted IS NOT NULL);
 CREATE INDEX client_owner ON public.client USING btree (owner) WHERE (owner IS NOT NULL);

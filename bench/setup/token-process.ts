@@ -7,6 +7,7 @@ import { createLog } from '#core/log.ts';
 import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
 import { startApp } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
+import { openInternalEvents } from '../../src/server/publishing.ts';
 import { startRetention } from '../../src/server/retention.ts';
 import { answer } from './child.ts';
 
@@ -53,7 +54,11 @@ const handlers = {
   purge: async (given: { what: string; batchRows: number; pauseMs: number }): Promise<void> => {
     if (sql === undefined) throw new Error('Not started');
     const { housekeeping: kept } = readConfig({}, '/');
-    const purges = createOAuthPurges({ sql, kept }).filter(({ name }) => name === given.what);
+    const purges = createOAuthPurges({
+      sql,
+      kept,
+      ...openInternalEvents({ baseUrl: 'https://api.example.com' }),
+    }).filter(({ name }) => name === given.what);
     const registry = new Registry();
     const settings = { everyMs: 1, batchRows: given.batchRows, pauseMs: given.pauseMs };
     purging = {

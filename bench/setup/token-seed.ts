@@ -53,6 +53,7 @@ export function seedCodes(sql: Sql, { id, userId, storeId }: SeededClient, count
         client: id,
         userId,
         scope: 'store_full_access',
+        permissions: null,
         storeId,
         codeHash: code.hash,
         redirectUri: REDIRECT_URI,

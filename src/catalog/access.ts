@@ -2,9 +2,19 @@
 import type { ApiRequest } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import { reachesStore } from '#core/principal.ts';
-import { isResourceId, typeOfCollection, labelOf, type ResourceType } from './catalog.ts';
+import { reachesStore, type Permission } from '#core/principal.ts';
+import type { Params } from '#http/route.ts';
+import { isResourceId, resourceTypes, typeOfCollection, labelOf, readScopeOf, type ResourceType } from './catalog.ts';
 import type { ResourceKey } from './catalog-sql.ts';
+
+/** The limited scopes that suffice to read resources; at an address only that of its type, which includes what is embedded. */
+export const RESOURCE_SCOPES = {
+  scopes: ['store_read', ...resourceTypes.map(readScopeOf)],
+  scopesAt: ({ collection = '' }: Params): readonly Permission[] => {
+    const type = typeOfCollection(collection);
+    return type === undefined ? ['store_read'] : ['store_read', readScopeOf(type)];
+  },
+} as const;
 
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 

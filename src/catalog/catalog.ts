@@ -59,6 +59,11 @@ export function titleOf(name: string): string {
   return name.charAt(0).toUpperCase() + labelOf(name).slice(1);
 }
 
+/** Returns the scope that permits to read the resources of this type in one store. */
+export function readScopeOf<Type extends ResourceType>(type: Type): `${Type}:read` {
+  return `${type}:read`;
+}
+
 /** Returns the last path segment of a collection: the plural of the resource type. */
 export function collectionOf(type: ResourceType): string {
   return `${type}s`;

@@ -5,7 +5,7 @@ import { listing } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
 import type { Comparisons } from '#core/listing.ts';
 import { invalid, notFound } from '#core/problem.ts';
-import { collectionKeyOf } from './access.ts';
+import { collectionKeyOf, RESOURCE_SCOPES } from './access.ts';
 import { collectionOf, relationsOf, typeOfCollection, labelOf } from './catalog.ts';
 import { resourceDocument } from './document.ts';
 import { internalProperties } from './internal-types.ts';
@@ -30,6 +30,7 @@ function tooLarge(fitting: number) {
 export function createResourceList({ search, baseUrl }: CommerceDeps): Operation {
   return listing({
     summary: 'The resources of one type, in their latest versions, in pages; filters accept any property',
+    ...RESOURCE_SCOPES,
     title: 'Resources of one type',
     rel: 'resources',
     properties: PROPERTIES,

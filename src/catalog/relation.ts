@@ -4,7 +4,7 @@ import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { Document, Link, Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { notFound } from '#core/problem.ts';
-import { resourceNotFound, resourceKeyOf } from './access.ts';
+import { resourceNotFound, resourceKeyOf, RESOURCE_SCOPES } from './access.ts';
 import { isMany, relationsOf, titleOf, typeOfCollection, labelOf } from './catalog.ts';
 import type { CommerceDeps } from './collection.ts';
 import { addressOf, embeddedDocument, nameOf } from './document.ts';
@@ -49,6 +49,7 @@ const createMany = ({ search, relationPrefix, baseUrl }: CommerceDeps): Operatio
   listing({
     summary:
       'The targets of one relation of this resource, in pages, filtered by any property; a relation with a single target accepts only fields and zoom',
+    ...RESOURCE_SCOPES,
     title: 'Embedded resources',
     rel: 'embedded',
     properties: {},
@@ -81,6 +82,7 @@ const FIRST = { offset: 0, limit: 1, order: [], filters: [] };
 const createOne = ({ sql, relationPrefix }: CommerceDeps): Operation =>
   guarded({
     summary: 'The single target of this relation; without properties if there is none',
+    ...RESOURCE_SCOPES,
     modifiers: ['zoom', 'fields'],
     handle: async (request) => {
       const key = keyOf(request);

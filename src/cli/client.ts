@@ -5,6 +5,7 @@ import type { Sql } from '#db/pool.ts';
 import { removeClient, verifyClient } from '#identity/oauth/clients/change.ts';
 import { createClient, createPublicClient, isClientId } from '#identity/oauth/clients/clients.ts';
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
+import { scopeEntries } from '#identity/oauth/scope.ts';
 import { rotateSecret } from '#identity/oauth/clients/secrets/secrets.ts';
 import { notFound } from '#core/problem.ts';
 import { readConfig } from '#config/config.ts';
@@ -22,6 +23,8 @@ type Options = {
   contact?: string;
   owner?: string;
   public?: true;
+  scope?: string;
+  pkce?: true;
   rotateRefreshTokens?: true;
   legacy?: true;
   trusted?: true;
@@ -53,6 +56,8 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       contact: options.contact,
       redirectUris: options.redirectUri,
       trusted: options.trusted === true,
+      scopes: options.scope === undefined ? null : scopeEntries(options.scope),
+      requiresPkce: options.pkce === true,
       isLegacy: options.legacy === true,
       rotatesRefreshTokens: options.rotateRefreshTokens === true,
       owner: userId === undefined ? undefined : { userId, clientsPerUser },
@@ -101,6 +106,8 @@ function addCreate(command: Command, terminal: Terminal): void {
     .option('--description <text>', 'the purpose of the app')
     .option('--contact <email>', 'the contact address of the app')
     .option('--owner <email>', 'the user who owns the app and can change it on the pages')
+    .option('--scope <scopes>', 'the scopes that it may ask for, separated by spaces; default: both with full access')
+    .option('--pkce', 'PKCE is mandatory; always on for public clients')
     .option('--public', 'a public client, without a secret (PKCE is mandatory)')
     .option('--rotate-refresh-tokens', 'replace refresh tokens at each use; always on for public clients')
     .option('--legacy', 'may omit redirect_uri at the token endpoint; needs exactly one')
@@ -110,6 +117,7 @@ function addCreate(command: Command, terminal: Terminal): void {
       examples(
         'halcyon client create --name Mailer --redirect-uri https://mailer.example/callback',
         'halcyon client create --name Desk --public --redirect-uri http://127.0.0.1/callback',
+        'halcyon client create --name Reports --redirect-uri https://reports.example/callback --scope "store_read webhooks"',
         'halcyon client create --name Platform --trusted',
       ),
     )

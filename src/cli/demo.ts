@@ -86,15 +86,13 @@ async function createDemoData(
   const app = { name: 'Demo App', company: 'Example Apps', redirectUris: [redirectUri], trusted: false };
   const client = await createClient(tx, { ...app, now });
   const platform = await createClient(tx, { name: 'Demo Platform', redirectUris: [], trusted: true, now });
-  const { accessTokenLifetimeSeconds, refreshTokenIdleDays } = config.oauth;
   const tokens = await grantStoreAccess(tx, {
     clientId: client.client_id,
     userId,
     storeId,
     changelog,
     now,
-    accessTokenLifetimeSeconds,
-    refreshTokenIdleDays,
+    ...config.oauth,
   });
   return {
     base_url: config.baseUrl,

@@ -148,6 +148,7 @@ export function readConfig(env: Env, cwd: string) {
       codeLifetimeSeconds: 30,
       accessTokenLifetimeSeconds: 7_200,
       refreshTokenIdleDays: 365,
+      refreshTokenMaxDays: set.REFRESH_TOKEN_MAX_DAYS,
       clientSecretOverlapHours: 24,
       clientsPerUser: 50,
       /** Whether a client may be registered through the protocol without a session or a token. */

@@ -1,7 +1,11 @@
 import { parseId, shardOf } from './ids.ts';
 import { notFound, Problem, type Fault } from './problem.ts';
 
-export type Scope = 'store_full_access' | 'user_full_access' | 'platform';
+/** What a token has access to. `store_limited`: to the parts of one store that its permissions name. */
+export type Scope = 'store_full_access' | 'store_limited' | 'user_full_access' | 'platform';
+
+/** A scope for a part of one store; `<resource>:read` reads the resources of one type. */
+export type Permission = 'store_read' | 'webhooks' | 'events_read' | `${string}:read`;
 
 /**
  * The authenticated caller and the stores it has access to; `'all'` for the platform. The bearer check or the session creates
@@ -15,6 +19,8 @@ export type Principal = {
   publicClientId: string | null;
   grantId: number | null;
   scope: Scope;
+  /** The scopes of a caller with `store_limited`; null for all others, which are not limited. */
+  permissions: readonly Permission[] | null;
   stores: readonly number[] | 'all';
   /** Stores that the signed-in user owns; empty for callers with a token. */
   owned: readonly number[];
@@ -31,7 +37,8 @@ export function reachesUser({ scope, userId }: Principal, id: number): boolean {
 
 /** Returns whether the caller has access to the account of a user, which an app with access to one store has not. */
 export function reachesAccount(principal: Principal, id: number): boolean {
-  return principal.scope !== 'store_full_access' && reachesUser(principal, id);
+  const { scope } = principal;
+  return (scope === 'user_full_access' || scope === 'platform') && reachesUser(principal, id);
 }
 
 /** Returns whether the caller is a user with a session, and not an app. */
@@ -62,6 +69,29 @@ export function requirePlatform(principal: Principal, fault: Partial<Fault> = {}
   );
 }
 
+/** The scopes of which each suffices for an operation, beside those with full access; `any`: every scope for the store. */
+export type SufficientScopes = readonly Permission[] | 'any';
+
+export function hasPermission({ permissions }: Principal, sufficient: SufficientScopes): boolean {
+  return permissions === null || sufficient === 'any' || permissions.some((held) => sufficient.includes(held));
+}
+
+/** Throws a 403 `insufficient_scope` unless the caller has a sufficient scope; its challenge names them (RFC 6750 §3). */
+export function requirePermission(principal: Principal, sufficient: SufficientScopes): void {
+  if (sufficient === 'any' || hasPermission(principal, sufficient)) return;
+  const scopes = [...sufficient, 'store_full_access'];
+  const message = `This needs a token with ${scopes.length === 1 ? 'the scope' : 'one of the scopes'} ${scopes.join(', ')}`;
+  throw new Problem(
+    403,
+    { code: 'insufficient_scope', message },
+    {
+      headers: {
+        'WWW-Authenticate': `Bearer realm="halcyon", error="insufficient_scope", scope="${scopes.join(' ')}"`,
+      },
+    },
+  );
+}
+
 /** Returns whether the caller is a signed-in owner of the store. */
 export function ownsStore({ owned }: Principal, storeId: number | undefined): boolean {
   return storeId !== undefined && owned.includes(storeId);
@@ -73,11 +103,7 @@ export function managesStore(principal: Principal, storeId: number | undefined):
 }
 
 /** Throws a 403 unless the caller is the platform or a signed-in owner of the store: apps cannot change its members. */
-export function requireOwner(
-  principal: Principal,
-  storeId: number | undefined,
-  fault: Partial<Fault> = {},
-): void {
+export function requireOwner(principal: Principal, storeId: number | undefined, fault: Partial<Fault> = {}): void {
   if (ownsStore(principal, storeId)) return;
   if (!isInPerson(principal)) requirePlatform(principal, fault);
   else throw new Problem(403, { code: 'owner_required', message: 'Only an owner of the store can do this', ...fault });

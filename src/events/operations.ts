@@ -10,7 +10,7 @@ import { Unknown } from 'typebox';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Keys } from '#core/keys.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { storeOfAddress } from '#core/principal.ts';
+import { storeOfAddress, type SufficientScopes } from '#core/principal.ts';
 import { addressOfEvent, EVENT_PROPERTIES, eventDocument } from './document.ts';
 import type { Publisher } from './publish/publish.ts';
 import { findEvent, listEvents, type StoredEvent } from './events-sql.ts';
@@ -42,6 +42,9 @@ const erased = (): Problem =>
 
 const TITLE = 'The events of this store';
 
+/** A webhook receives the events that it subscribes to, so `webhooks` suffices for each, but not for their list. */
+const EVENT_SCOPES: SufficientScopes = ['store_read', 'events_read', 'webhooks'];
+
 const createPublish = ({ publish, baseUrl, limits, fingerprintKeys, bodyLimitBytes }: Deps): Operation =>
   accepting({
     title: 'Publish events',
@@ -71,6 +74,7 @@ const createPublish = ({ publish, baseUrl, limits, fingerprintKeys, bodyLimitByt
 const createList = ({ search, baseUrl }: Deps): Operation =>
   listing({
     summary: 'The events of this store, newest first, in pages',
+    scopes: ['store_read', 'events_read'],
     title: TITLE,
     rel: 'events',
     properties: EVENT_PROPERTIES,
@@ -99,6 +103,7 @@ const createList = ({ search, baseUrl }: Deps): Operation =>
 const createPayload = ({ sql, relationPrefix }: Deps): Operation =>
   guarded({
     summary: 'The resource as published by this event; zoom and fields select what is included',
+    scopes: EVENT_SCOPES,
     modifiers: ['zoom', 'fields'],
     handle: async (request) => {
       const storeId = storeOfAddress(request).storeId;
@@ -116,6 +121,7 @@ export function createEventOperations(deps: Deps): Record<'publish' | 'list' | '
     list: createList(deps),
     read: guarded({
       summary: 'One event',
+      scopes: EVENT_SCOPES,
       handle: async (request) => {
         const storeId = storeOfAddress(request).storeId;
         const event = await eventOf(deps.sql, request, storeId);

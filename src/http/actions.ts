@@ -4,7 +4,7 @@ import type { TSchema } from 'typebox';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
 import type { Caller } from './caller.ts';
 import type { ActionRoute } from './target.ts';
-import { ownsStore, type Principal } from '#core/principal.ts';
+import { hasPermission, ownsStore, type Principal } from '#core/principal.ts';
 import type { Operation } from './operation.ts';
 import type { Method, Resource } from './route.ts';
 
@@ -132,12 +132,13 @@ export type WithActions = (
 ) => Document;
 
 function isAllowed(
-  { operation: { access } }: ActionTemplate,
+  { operation: { access, scopes } }: ActionTemplate,
   principal: Principal | null,
   storeId: number | undefined,
 ): boolean {
   if (access === 'anyone' || principal === null) return access === 'anyone';
-  return access === 'token' || principal.scope === 'platform' || (access === 'owner' && ownsStore(principal, storeId));
+  if (access === 'token') return hasPermission(principal, scopes);
+  return principal.scope === 'platform' || (access === 'owner' && ownsStore(principal, storeId));
 }
 
 /**

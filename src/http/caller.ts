@@ -7,7 +7,14 @@ import type { Document } from '#hypermedia/document.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { reachesUser, requireOwner, requirePlatform, storeOfAddress, type Principal } from '#core/principal.ts';
+import {
+  reachesUser,
+  requireOwner,
+  requirePermission,
+  requirePlatform,
+  storeOfAddress,
+  type Principal,
+} from '#core/principal.ts';
 import { withoutCors } from './cors.ts';
 import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
 import { negotiate, negotiateStream, type Representation } from './negotiate.ts';
@@ -74,12 +81,18 @@ function requireVersion(header: string | string[] | undefined, name: string): vo
   throw new Problem(400, { code: 'version_unsupported', message, field: name });
 }
 
+/** What an operation requires of its caller. */
+export type Requirements = Pick<Operation, 'access' | 'scopes' | 'scopesAt'>;
+
+/** Only requires a caller: what an operation requires is checked again later. */
+const A_TOKEN: Requirements = { access: 'token', scopes: 'any', scopesAt: undefined };
+
 /**
  * Throws a 404 if the caller cannot access the store or user of the address, and a 403 if the operation requires more
  * rights.
  */
 export function requireAccess(
-  access: Operation['access'],
+  { access, scopes, scopesAt }: Requirements,
   principal: Principal | null,
   { params }: Pick<FastifyRequest, 'params'>,
 ): void {
@@ -89,6 +102,7 @@ export function requireAccess(
   else if (user !== undefined && !reachesUser(principal, parseId(user) ?? NaN)) throw notFound('user');
   if (access === 'platform') requirePlatform(principal);
   if (access === 'owner') requireOwner(principal, parseId(store ?? ''));
+  if (access === 'token') requirePermission(principal, scopesAt?.(params as Params) ?? scopes);
 }
 
 /** Throws a 400 for a token in the query, whatever the header contains (RFC 6750 §2.3). */
@@ -176,7 +190,7 @@ export async function identifyCaller(
   services: Services,
   request: FastifyRequest,
   reply: FastifyReply,
-  requirements: { access: Operation['access']; admits: boolean; isDocumentation: boolean; isStream: boolean },
+  requirements: Requirements & { admits: boolean; isDocumentation: boolean; isStream: boolean },
 ): Promise<Caller> {
   const { accept } = request.headers;
   const representation = requirements.isStream ? negotiateStream(accept) : negotiate(accept);
@@ -194,6 +208,6 @@ export async function identifyCaller(
   // Before the access check, so that rejected requests count, too.
   reply.headers(services.rateLimit(principal));
   // With `admit`, access is checked after the object was found: an object of others is a 404, not a 403.
-  requireAccess(requirements.admits ? 'token' : access, principal, request);
+  requireAccess(requirements.admits ? A_TOKEN : { ...requirements, access }, principal, request);
   return { representation, principal, visitor, isBrowser };
 }

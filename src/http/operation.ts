@@ -11,7 +11,7 @@ import type { Document, Naming } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
 import type { Advice, View } from '#hypermedia/view.ts';
 import type { Comparisons } from '#core/listing.ts';
-import type { Principal } from '#core/principal.ts';
+import type { Permission, Principal, SufficientScopes } from '#core/principal.ts';
 import type { Fault } from '#core/problem.ts';
 import type { Done } from './pages/done.ts';
 import type { Params } from './route.ts';
@@ -92,6 +92,10 @@ export type Operation = {
   summary: string;
   /** `owner`: the platform, and the signed-in owners of the store in the address. */
   access: 'anyone' | 'token' | 'owner' | 'platform';
+  /** The limited scopes that suffice; by default none. Everything that `access: 'anyone'` returns needs no scope. */
+  scopes: SufficientScopes;
+  /** Returns those of `scopes` that suffice at an address, if not all do. */
+  scopesAt: ((params: Params) => readonly Permission[]) | undefined;
   /** Creates a resource: 201, and at most once with an Idempotency-Key. */
   isCreating: boolean;
   /** Accepts an Idempotency-Key. */
@@ -134,6 +138,8 @@ export type OperationOptions = {
   /** Defaults to the summary. */
   title?: string;
   access?: 'owner' | 'platform';
+  scopes?: SufficientScopes;
+  scopesAt?: (params: Params) => readonly Permission[];
   bodyLimitBytes?: number;
   isConditional?: true;
   isSensitive?: true;
@@ -141,12 +147,23 @@ export type OperationOptions = {
 };
 
 export function operation(
-  { summary, title = summary, bodyLimitBytes, isConditional, isSensitive, modifiers = [] }: OperationOptions,
+  {
+    summary,
+    title = summary,
+    scopes = [],
+    scopesAt,
+    bodyLimitBytes,
+    isConditional,
+    isSensitive,
+    modifiers = [],
+  }: OperationOptions,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
 ): Operation {
   return {
     summary,
     title,
+    scopes,
+    scopesAt,
     bodyLimitBytes,
     modifiers,
     isConditional: isConditional === true,

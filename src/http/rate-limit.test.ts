@@ -11,6 +11,7 @@ const grant = (grantId: number): Principal => ({
   publicClientId: 'app',
   grantId,
   scope: 'store_full_access',
+  permissions: null,
   stores: [256],
   owned: [],
 });

@@ -107,7 +107,7 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
       return operation.handle({ ...base, principal, body }, execution);
     };
     await operation.admit?.({ ...base, principal, body: undefined });
-    requireAccess(operation.access, principal, request);
+    requireAccess(operation, principal, request);
     if (arrays === undefined || validate === undefined) return handle(undefined);
     refuseEncoding(headers['content-encoding']);
     const readBody = (): unknown =>
@@ -203,8 +203,8 @@ export function mountResource(
         if (operation === undefined && !isBrowserRequest(request, negotiate(request.headers.accept))) {
           throw methodNotAllowed(request, allow);
         }
-        const { access = 'token', isStream = false, admit } = operation ?? {};
-        const requirements = { access, admits: admit !== undefined, isDocumentation, isStream };
+        const { access = 'token', scopes = 'any', scopesAt, isStream = false, admit } = operation ?? {};
+        const requirements = { access, scopes, scopesAt, admits: admit !== undefined, isDocumentation, isStream };
         storeCaller(request, await identifyCaller(services, request, reply, requirements));
       },
       handler: async (request, reply) => {

@@ -27,12 +27,13 @@ const fieldValue = (field: Field): Value =>
 
 const methodValue =
   (address: string) =>
-  ({ method, title, summary, access, fields, modifiers, comparable }: MethodDoc): Value => ({
+  ({ method, title, summary, access, scopes, fields, modifiers, comparable }: MethodDoc): Value => ({
     method,
     address,
     title,
     summary,
     access,
+    ...(access === 'token' && { scopes }),
     fields: fields.map(fieldValue),
     modifiers,
     filters: comparable,

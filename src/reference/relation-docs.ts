@@ -3,6 +3,7 @@ import { documentedBody, fieldsOf } from '#http/actions.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Chapter, Endpoint, Relation } from '#http/relation.ts';
 import { rootOf } from '#http/root.ts';
+import type { SufficientScopes } from '#core/principal.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from '#http/route.ts';
 import type { Document, Field, Naming } from '#hypermedia/document.ts';
 
@@ -12,6 +13,8 @@ export type MethodDoc = {
   title: string;
   summary: string;
   access: Operation['access'];
+  /** The limited scopes that suffice; `any` of them for some reads. */
+  scopes: SufficientScopes;
   fields: readonly Field[];
   modifiers: readonly string[];
   /** For listings: the properties to sort and filter by. */
@@ -37,6 +40,8 @@ export function methodDocOf(method: Method, operation: Operation, given: Params 
     title: operation.title,
     summary: operation.summary,
     access: operation.access,
+    // The address of a template stands for all its resources.
+    scopes: Object.keys(given).length === 0 ? operation.scopes : (operation.scopesAt?.(given) ?? operation.scopes),
     fields: fieldsOf(documentedBody(operation)),
     modifiers: operation.modifiers,
     comparable: Object.entries(operation.closedAt?.(given) ?? operation.properties ?? {})

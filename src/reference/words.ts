@@ -2,12 +2,19 @@
 import type { Operation } from '#http/operation.ts';
 import type { Field, Kind, Property } from '#hypermedia/document.ts';
 
-export const ACCESS: Readonly<Record<Operation['access'], string>> = {
+const ACCESS: Readonly<Record<Operation['access'], string>> = {
   anyone: 'Anyone, with or without a token.',
-  token: 'Any token with access to the store or user.',
+  token: 'A token with full access to the store or user',
   owner: 'A token with the scope platform, or signed-in owners of the store.',
   platform: 'A token with the scope platform.',
 };
+
+/** Returns who may use an operation, with the limited scopes that suffice. */
+export function accessText({ access, scopes }: Pick<Operation, 'access' | 'scopes'>): string {
+  if (access !== 'token') return ACCESS[access];
+  if (scopes === 'any') return `${ACCESS.token}, or with any limited scope for it.`;
+  return scopes.length === 0 ? `${ACCESS.token}.` : `${ACCESS.token}, or with one of the scopes ${scopes.join(', ')}.`;
+}
 
 const KINDS: Readonly<Record<Kind, string>> = {
   text: 'text',

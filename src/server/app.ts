@@ -58,7 +58,7 @@ const keepRetention = (
   registry: Registry,
   sealer: Sealer,
   worker: Worker | undefined,
-  { changelog }: Pick<Publishing, 'changelog'>,
+  { changelog, stopWebhooks }: Pick<Publishing, 'changelog' | 'stopWebhooks'>,
 ): Running =>
   startRetention({
     direct,
@@ -66,7 +66,15 @@ const keepRetention = (
     log,
     registry,
     settings: config.housekeeping,
-    purges: createPurges({ config, sql, log, sealer, caches: eventCachesOf(worker, siblings), changelog }),
+    purges: createPurges({
+      config,
+      sql,
+      log,
+      sealer,
+      caches: eventCachesOf(worker, siblings),
+      changelog,
+      stopWebhooks,
+    }),
   });
 
 /**

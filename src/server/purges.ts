@@ -1,6 +1,5 @@
 /** Everything that expires, in the order of deletion. docs/operating.md has it as a table. */
 import { createAccountPurges } from '#identity/accounts/purges.ts';
-import type { Changelog } from '#changelog/changelog.ts';
 import type { Config } from '#config/config.ts';
 import type { Log } from '#core/log.ts';
 import type { Sql } from '#db/pool.ts';
@@ -12,6 +11,7 @@ import type { EventCaches } from '#events/erase/chain.ts';
 import { createErasurePurges } from '#events/erase/purges.ts';
 import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#events/purges-sql.ts';
 import { createIdempotencyPurges } from '#http/idempotency/idempotency.ts';
+import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
 import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
 import { createStorePurges } from '#stores/purges-sql.ts';
 import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
@@ -19,19 +19,18 @@ import { createWebhookPurges } from '#webhooks/purges-sql.ts';
 import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import { announceChanges } from './publishing.ts';
 
-type Deps = {
+type Deps = RevocationEffects & {
   config: Pick<Config, 'housekeeping' | 'database' | 'pull'>;
   sql: Sql;
   log: Log;
   sealer: Sealer;
   caches: EventCaches;
-  changelog: Changelog;
 };
 
-export function createPurges({ config, sql, log, sealer, caches, changelog }: Deps): readonly Purge[] {
+export function createPurges({ config, sql, log, sealer, caches, changelog, stopWebhooks }: Deps): readonly Purge[] {
   const { housekeeping, database, pull } = config;
   return [
-    ...createOAuthPurges({ sql, kept: housekeeping }),
+    ...createOAuthPurges({ sql, kept: housekeeping, changelog, stopWebhooks }),
     ...createIdempotencyPurges({ sql }),
     ...createErasurePurges({ sql, log, caches, blankAnswers }),
     ...createEventPurges({ sql, retentionDays: database.retentionDays }),

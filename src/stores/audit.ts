@@ -12,10 +12,14 @@ export type By = { changelog: Changelog; actor: Actor; now: Date };
 type AuditedProperty = Exclude<keyof typeof STORE_PROPERTIES, 'id' | 'date_created' | 'date_modified'>;
 
 const storeFacts = ({ name, domain, email, timeZone, subscriptionEvents, secondFactor }: StoreDetails): Facts =>
-  ({ name, domain, email, time_zone: timeZone, subscription_events: subscriptionEvents, second_factor: secondFactor }) satisfies Record<
-    AuditedProperty,
-    string
-  >;
+  ({
+    name,
+    domain,
+    email,
+    time_zone: timeZone,
+    subscription_events: subscriptionEvents,
+    second_factor: secondFactor,
+  }) satisfies Record<AuditedProperty, string>;
 
 type BeforeAfter<T> = { before: T | null; after: T | null };
 

@@ -10,7 +10,7 @@ function ownLinks({ scope, stores, userId }: Principal, baseUrl: string): Link[]
   const [only] = stores;
   const user: Link[] =
     userId === null ? [] : [{ rel: 'user', href: `${baseUrl}/users/${userId}`, title: 'Your account' }];
-  if (scope === 'store_full_access' && typeof only === 'number')
+  if ((scope === 'store_full_access' || scope === 'store_limited') && typeof only === 'number')
     return [...user, { rel: 'store', href: `${baseUrl}/stores/${only}`, title: 'Your store' }];
   const isPlatform = scope === 'platform';
   const storesLink = { rel: 'stores', href: `${baseUrl}/stores`, title: isPlatform ? 'All stores' : 'Your stores' };

@@ -96,6 +96,7 @@ export function createStoreOperations(
   return {
     list: listing({
       summary: 'The stores that this token has access to, in pages',
+      scopes: 'any',
       rel: 'stores',
       title: 'Your stores',
       properties: STORE_PROPERTIES,
@@ -123,6 +124,7 @@ export function createStoreOperations(
     }),
     read: guarded({
       summary: 'One store',
+      scopes: 'any',
       handle: async (request) => ({
         status: 200,
         document: storeDocument(await storeOf(sql.reads, request), deps),

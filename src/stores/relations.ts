@@ -50,6 +50,7 @@ const app: Principal = {
   publicClientId: 'q3Jm0vZxT8uKfW2c',
   grantId: 7,
   scope: 'store_full_access',
+  permissions: null,
   stores: [store.id],
   owned: [],
 };

@@ -41,7 +41,14 @@ export function readTimeZone(name: string): string | undefined {
 }
 
 /** Returns all faults of a store's details, each under the name of its property. */
-export function storeFaults({ name, domain, email, timeZone, subscriptionEvents, secondFactor }: StoreDetails): Fault[] {
+export function storeFaults({
+  name,
+  domain,
+  email,
+  timeZone,
+  subscriptionEvents,
+  secondFactor,
+}: StoreDetails): Fault[] {
   const faults: Fault[] = [];
   const check = (isValid: boolean, field: string, message: string): void => {
     if (!isValid) faults.push({ code: 'invalid_value', message: `${field} ${message}`, field });

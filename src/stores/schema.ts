@@ -42,7 +42,15 @@ const secondFactor = Type.Optional(
 const readOnlyProperties = { id: readOnly(), date_created: readOnly(), date_modified: readOnly() };
 
 export const wholeStore = Type.Object(
-  { name, domain, email, time_zone: timeZone, subscription_events: subscriptionEvents, second_factor: secondFactor, ...readOnlyProperties },
+  {
+    name,
+    domain,
+    email,
+    time_zone: timeZone,
+    subscription_events: subscriptionEvents,
+    second_factor: secondFactor,
+    ...readOnlyProperties,
+  },
   { additionalProperties: false },
 );
 

@@ -24,7 +24,7 @@ import {
   hasHiddenValue,
   type Headers,
 } from '#core/request-secrets.ts';
-import type { Principal } from '#core/principal.ts';
+import type { Principal, SufficientScopes } from '#core/principal.ts';
 import { addressFault } from './address.ts';
 import { webhookDocument } from './document.ts';
 import type { Preview } from './history/delivery-request.ts';
@@ -34,6 +34,10 @@ import { findWebhook, type Key, type WebhookRow } from './webhook-sql.ts';
 import { withCurrentKeys, type Draft, type Settings, type WebhookInput } from './webhook.ts';
 import { URL_LENGTH_MAX } from './schema.ts';
 import type { SendSample } from './test-delivery.ts';
+
+/** The limited scopes that suffice for reads of webhooks and their history, and for everything else. */
+export const READ_SCOPES: SufficientScopes = ['store_read', 'webhooks'];
+export const CHANGE_SCOPES: SufficientScopes = ['webhooks'];
 
 /** A pending delivery of a webhook in its epoch, or all without `deliveryId`. */
 export type Retry = { shard: number; webhookId: number; epoch: number; deliveryId: number | undefined; now: Date };

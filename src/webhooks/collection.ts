@@ -8,6 +8,8 @@ import { invalid, notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { lockAccess } from './app-access/app-access-sql.ts';
 import {
+  CHANGE_SCOPES,
+  READ_SCOPES,
   findForbiddenReason,
   openWebhook,
   sealRequest,
@@ -41,6 +43,7 @@ import { mergeInput, defaults, parseInput, type Settings } from './webhook.ts';
 const createList = (deps: WebhookDeps): Operation =>
   listing({
     summary: 'The webhooks of this store, a page at a time',
+    scopes: READ_SCOPES,
     rel: 'webhooks',
     title: 'The webhooks of this store',
     properties: WEBHOOK_PROPERTIES,
@@ -106,6 +109,7 @@ async function insert(
 const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
   creating({
     summary: 'Creates a webhook; name and format are required, encryption_key too when format is json',
+    scopes: CHANGE_SCOPES,
     title: 'Create a webhook',
     input: whole,
     admit: async (request) => {

@@ -7,6 +7,8 @@ import { invalid, notFound, type Fault } from '#core/problem.ts';
 import { addressOfWebhooks, versionOf, WEBHOOK_PROPERTIES } from './document.ts';
 import { lockAccessOf, userAfter } from './app-access/app-access.ts';
 import {
+  CHANGE_SCOPES,
+  READ_SCOPES,
   findForbiddenReason,
   keyOf,
   openKey,
@@ -167,6 +169,7 @@ export function createItem(
   return {
     read: guarded({
       summary: 'One webhook',
+      scopes: READ_SCOPES,
       modifiers: ['fields'],
       handle: async (request) => {
         const webhook = await webhookOf(deps.sql, request);
@@ -180,6 +183,7 @@ export function createItem(
     }),
     patch: accepting({
       summary: 'Changes the given properties and leaves the others unchanged',
+      scopes: CHANGE_SCOPES,
       title: 'Change this webhook',
       isConditional: true,
       input: part,
@@ -193,6 +197,7 @@ export function createItem(
       title: 'Replace this webhook',
       isConditional: true,
       summary: 'Replaces the webhook; absent optional properties return to their defaults',
+      scopes: CHANGE_SCOPES,
       input: whole,
       review: (request) => review(deps, request, 'whole'),
       handle: async (request) => ({
@@ -202,6 +207,7 @@ export function createItem(
     }),
     remove: guarded({
       summary: 'Deletes the webhook; its pending deliveries are not attempted',
+      scopes: CHANGE_SCOPES,
       title: 'Delete this webhook',
       isConditional: true,
       isSensitive: true,

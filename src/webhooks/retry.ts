@@ -4,7 +4,7 @@ import { transaction, type Tx } from '#db/pool.ts';
 import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { shardOf } from '#core/ids.ts';
 import { conflict, notFound } from '#core/problem.ts';
-import { documentFor, keyOf, type Retry, type WebhookDeps } from './access.ts';
+import { CHANGE_SCOPES, documentFor, keyOf, type Retry, type WebhookDeps } from './access.ts';
 import { addressOfWebhook } from './document.ts';
 import { deliveryOf, deliveryWith } from './history/delivery.ts';
 import { addressOfDelivery, deliveryDocument } from './history/document.ts';
@@ -34,6 +34,7 @@ const createRetryDelivery = (deps: WebhookDeps): Operation =>
   accepting({
     title: 'Retry now',
     summary: 'Attempts this pending delivery at once, before its next attempt is due; the attempt counts',
+    scopes: CHANGE_SCOPES,
     input: emptySchema,
     handle: async (request) => {
       const { webhook, delivery } = await transaction(deps.sql, async (tx) => {
@@ -56,6 +57,7 @@ const createRetryPending = (deps: WebhookDeps): Operation =>
   accepting({
     title: 'Retry pending deliveries now',
     summary: 'Attempts all pending deliveries at once, before their next attempts are due; the attempts count',
+    scopes: CHANGE_SCOPES,
     input: emptySchema,
     handle: async (request) => {
       const webhook = await transaction(deps.sql, async (tx) => {

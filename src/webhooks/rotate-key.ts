@@ -9,7 +9,16 @@ import { doing } from '#http/creating.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
-import { keyOf, openKey, sealBinding, seesKey, documentFor, webhookOf, type WebhookDeps } from './access.ts';
+import {
+  CHANGE_SCOPES,
+  keyOf,
+  openKey,
+  sealBinding,
+  seesKey,
+  documentFor,
+  webhookOf,
+  type WebhookDeps,
+} from './access.ts';
 import { addressOfWebhook, versionOf } from './document.ts';
 import { findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
@@ -91,6 +100,7 @@ export function createRotateKey(deps: WebhookDeps): Operation {
     isSensitive: true,
     done: 'rotated',
     summary: `Adds a new encryption_key; deliveries are signed with both keys for ${deps.keyOverlapHours} hours, or until the rotation is finished`,
+    scopes: CHANGE_SCOPES,
     input,
     admit: (request) => admit(deps, request),
     review: async ({ body }) => faultsOf(body),

@@ -5,7 +5,7 @@ import { clearableText } from '#http/inputs.ts';
 import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { transaction } from '#db/pool.ts';
 import { conflict, invalid, notFound, Problem } from '#core/problem.ts';
-import { keyOf, webhookOf, type WebhookDeps } from './access.ts';
+import { CHANGE_SCOPES, keyOf, webhookOf, type WebhookDeps } from './access.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/document.ts';
 import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
 import { retryOf } from './retry.ts';
@@ -118,6 +118,7 @@ export function createTest(deps: WebhookDeps): Operation {
     title: 'Send a sample event',
     summary:
       'Sends a sample event once, even if the webhook is disabled, and returns the response; it does not count as a failure. For a pull webhook the sample is queued (202)',
+    scopes: CHANGE_SCOPES,
     input: testSchema,
     handle: async (request) => {
       const webhook = await webhookOf(deps.sql, request);

@@ -22,7 +22,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   dashboard: BASE,
   stores: [...BASE, 'changelog'],
   'identity/accounts': [...BASE, 'changelog', 'mail'],
-  'identity/oauth': [...BASE, 'changelog', 'identity/accounts', 'stores'],
+  'identity/oauth': [...BASE, 'catalog', 'changelog', 'identity/accounts', 'stores'],
   'identity/invitations': [...BASE, 'changelog', 'mail', 'identity/accounts', 'stores'],
   webhooks: [...BASE, 'catalog', 'events', 'changelog', 'mail'],
   delivery: ['core', 'db', 'hypermedia', 'catalog', 'changelog'],

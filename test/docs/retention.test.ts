@@ -37,7 +37,7 @@ test('docs/operating.md has a line for each purge, in their order, with the rete
     log: createLog('silent'),
     sealer: createSealer(Buffer.alloc(32)),
     caches: eventCachesOf(undefined),
-    changelog: openInternalEvents(config).changelog,
+    ...openInternalEvents(config),
   });
   const page = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
   const [, table = ''] = /^\| `what` \| rows \| kept \|\n.*\n((?:\|.*\n)+)/m.exec(page) ?? [];

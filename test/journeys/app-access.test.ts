@@ -105,6 +105,28 @@ test('while another grant of the same person gives the app access to the store, 
   assert.deepEqual(await stateOf(webhook), OFF);
 });
 
+test('of the limited scopes only webhooks keeps the webhooks of the app enabled', async () => {
+  for (const [scope, after] of [
+    ['webhooks', ON],
+    ['store_read events_read', OFF],
+  ] as const) {
+    const [owner, app] = [await newOwner(), await newApp()];
+    await sql`
+      update client set scopes = array['store_full_access', 'store_read', 'events_read', 'webhooks']
+      where client_id = ${app.credentials.client_id}`;
+    const full = await letIn(owner, app);
+    const webhook = await addWebhook(full.access, owner.storeId);
+    await letIn(owner, app, { scope });
+    await revoke(full.refresh, app.credentials);
+    assert.deepEqual(await stateOf(webhook), after, scope);
+    const query = owners.asking({ client_id: app.credentials.client_id, scope });
+    const { text } = await owner.browser.open(`/authorize?${new URLSearchParams(query).toString()}`);
+    assert.doesNotMatch(text, /name="resume"/);
+    const on = await call('PATCH', `/webhooks/${webhook}`, { token: platform, body: { is_active: '1' } });
+    assert.equal(on.status, after === ON ? 200 : 409);
+  }
+});
+
 /** A webhook that was disabled because its person disconnected the app. */
 async function stopped(): Promise<{ owner: Owner; app: App; webhook: number }> {
   const [owner, app] = [await newOwner(), await newApp()];

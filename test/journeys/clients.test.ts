@@ -51,6 +51,7 @@ test('the platform creates a client, and reads it again without its secret', asy
     description: null,
     contact: null,
     redirect_uris: [REDIRECT],
+    scopes: ['store_full_access', 'user_full_access'],
     logo: null,
     owner: null,
     is_public: false,
@@ -58,9 +59,22 @@ test('the platform creates a client, and reads it again without its secret', asy
     is_verified: true,
     is_legacy: false,
     rotates_refresh_tokens: false,
+    requires_pkce: false,
     date_created: '2026-07-01T10:00:00+0000',
     date_modified: '2026-07-01T10:00:00+0000',
   });
+});
+
+test('the platform registers the scopes of a client, and whether it requires PKCE', async () => {
+  const scopes = ['store_read', 'transaction:read'];
+  const body = { name: 'Limited', redirect_uris: [REDIRECT], scopes, requires_pkce: true };
+  const made = await call('POST', '/clients', { body });
+  assert.deepEqual([made.body['scopes'], made.body['requires_pkce']], [scopes, true]);
+  for (const faulty of [[], ['store_read', 'orders:read'], ['platform']]) {
+    const { status, body: error } = await call('POST', '/clients', { body: { ...body, scopes: faulty } });
+    assert.equal(status, 400);
+    assert.match(JSON.stringify(error), /scopes must be at least one of store_full_access/);
+  }
 });
 
 test('the platform creates clients of every kind', async () => {

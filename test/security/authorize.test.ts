@@ -50,6 +50,19 @@ test('a public client must send a challenge', async () => {
   assert.equal(parametersOf(location).get('state'), 'a state');
 });
 
+test('a confidential client must send a challenge if its owner requires it', async () => {
+  const { client_id: clientId } = server.client;
+  const answerTo = async (changes: Record<string, string>) =>
+    browser.open(`/authorize?${new URLSearchParams(asking(changes)).toString()}`);
+  assert.equal((await answerTo({})).status, 200);
+  await sql`update client set requires_pkce = true where client_id = ${clientId}`;
+  const { location } = await answerTo({});
+  assert.equal(parametersOf(location).get('error'), 'invalid_request');
+  assert.match(parametersOf(location).get('error_description') ?? '', /^This client .*code_challenge/);
+  assert.equal((await answerTo({ code_challenge: challenge, code_challenge_method: 'S256' })).status, 200);
+  await sql`update client set requires_pkce = false where client_id = ${clientId}`;
+});
+
 test('a missing state is reported before a missing challenge', async () => {
   const changes = { state: undefined, code_challenge: undefined, code_challenge_method: undefined };
   const { location } = await browser.open(`/authorize?${new URLSearchParams(fromDesk(changes)).toString()}`);

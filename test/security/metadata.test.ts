@@ -1,6 +1,7 @@
 /** /.well-known/oauth-authorization-server (RFC 8414), with the issuer at a host and at a path. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { userScopes } from '#identity/oauth/scope.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
 const PATH = '/.well-known/oauth-authorization-server';
@@ -16,7 +17,7 @@ const described = (api: string, auth: string) => ({
   response_types_supported: ['code'],
   response_modes_supported: ['query'],
   grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
-  scopes_supported: ['store_full_access', 'user_full_access', 'platform'],
+  scopes_supported: [...userScopes, 'platform'],
   code_challenge_methods_supported: ['S256'],
   token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],
   revocation_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],

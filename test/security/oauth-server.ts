@@ -25,6 +25,8 @@ const START = new Date('2026-07-01T10:00:00.000Z');
 const unescape = (text: string): string =>
   text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
 
+type Form = Record<string, string> | [name: string, value: string][];
+
 export type Page = { status: number; headers: Headers; text: string; location: string | null };
 
 /** The value of one field of a form, and the form's action. */
@@ -35,7 +37,8 @@ export function readForm({ text }: Page) {
     id: Number(id),
     isChosen: checked !== undefined,
   }));
-  return { action: unescape(action), nonce, stores };
+  const checked = [...text.matchAll(/name="permission"\s+value="([^"]+)"\s+checked/g)].map(([, name = '']) => name);
+  return { action: unescape(action), nonce, stores, checked };
 }
 
 export function createBrowser(origin: string) {
@@ -47,7 +50,7 @@ export function createBrowser(origin: string) {
     if (/; Max-Age=0(;|$)/.test(set)) jar.delete(name);
     else jar.set(name, value);
   };
-  const send = async (method: string, path: string, form?: Record<string, string>, headers = {}): Promise<Page> => {
+  const send = async (method: string, path: string, form?: Form, headers = {}): Promise<Page> => {
     const response = await fetch(origin + path, {
       method,
       redirect: 'manual',
@@ -63,17 +66,27 @@ export function createBrowser(origin: string) {
     return { status: response.status, headers: response.headers, text: await response.text(), location };
   };
   const open = (path: string) => send('GET', path);
-  const post = (path: string, form: Record<string, string>, headers = {}) => send('POST', path, form, headers);
+  const post = (path: string, form: Form, headers = {}) => send('POST', path, form, headers);
   const signIn = (email: string, password = PASSWORD) => post('/sign-in', { email, password });
-  /** Opens the consent page, submits it, and confirms it with the password if that is needed. */
-  const consent = async (query: URLSearchParams | Record<string, string>, fields: Record<string, string> = {}) => {
-    const { action, nonce, stores } = readForm(await open(`/authorize?${new URLSearchParams(query).toString()}`));
+  /**
+   * Opens the consent page, submits it, and confirms it with the password if that is needed; `allowed` are the limited scopes that
+   * stay checked, by default all.
+   */
+  const consent = async (
+    query: URLSearchParams | Record<string, string>,
+    fields: Record<string, string> = {},
+    allowed?: readonly string[],
+  ) => {
+    const { action, nonce, stores, checked } = readForm(
+      await open(`/authorize?${new URLSearchParams(query).toString()}`),
+    );
     const store = stores[0] === undefined ? {} : { store: String(stores[0].id) };
-    const form = { nonce, decision: 'allow', ...store, ...fields };
+    const permissions = (allowed ?? checked).map((name): [string, string] => ['permission', name]);
+    const form = [...Object.entries({ nonce, decision: 'allow', ...store, ...fields }), ...permissions];
     const response = await post(action, form);
     // The person signed in more than ten minutes ago.
     const isAsked = response.status === 403 && response.text.includes('name="verification_password"');
-    return isAsked ? post(action, { ...form, verification_password: PASSWORD }) : response;
+    return isAsked ? post(action, [...form, ['verification_password', PASSWORD]]) : response;
   };
   return { open, post, signIn, consent, head: (path: string) => send('HEAD', path), cookie, jar };
 }

@@ -10,6 +10,7 @@ import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
 import { createStorePurges } from '#stores/purges-sql.ts';
 import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import { readConfig } from '../../src/config/config.ts';
+import { openInternalEvents } from '../../src/server/publishing.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const database = await testDatabase();
@@ -19,7 +20,7 @@ const sql = openPool(database.address, { connections: 1, applicationName: 'test-
 await sql`select set_config('enable_seqscan', 'on', false), set_config('plan_cache_mode', 'auto', false)`;
 const { housekeeping } = readConfig({}, process.cwd());
 const purges = [
-  ...createOAuthPurges({ sql, kept: housekeeping }),
+  ...createOAuthPurges({ sql, kept: housekeeping, ...openInternalEvents({ baseUrl: 'https://api.example.com' }) }),
   ...createIdempotencyPurges({ sql }),
   ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
   ...createDeliveryPurges({ sql, hoursKeptDays: housekeeping.webhookHoursKeptDays }).filter(
@@ -71,8 +72,9 @@ async function fill(): Promise<void> {
     insert into access_grant (id, client, user_id, scope, date_created)
     select ${ROWS}::int + n, n + 1, 1, 'user_full_access', ${NOW} from ${series()} where n % 2 = 0`;
   await sql`
-    insert into access_grant (id, client, user_id, scope, date_created, date_revoked)
-    select n, 1, 1, 'user_full_access', ${NOW}, case when n % 2 = 0 then ${until()} end from ${series()}`;
+    insert into access_grant (id, client, user_id, scope, date_created, date_revoked, date_ends)
+    select n, 1, 1, 'user_full_access', ${NOW}, case when n % 2 = 0 then ${until()} end,
+      case when n % 2 = 1 then ${until()} end from ${series()}`;
   await sql`insert into authorization_code (hash, grant_id, redirect_uri, date_expires)
     select ${hash('code')}, n, 'x', ${until()} from ${series()}`;
   await sql`insert into access_token select ${hash('access')}, n, ${until()} from ${series()}`;

@@ -6,12 +6,13 @@ import { createAccountPurges } from '#identity/accounts/purges.ts';
 import { transaction } from '#db/pool.ts';
 import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
 import { readConfig } from '../../src/config/config.ts';
+import { openInternalEvents } from '../../src/server/publishing.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const { sql } = await testDatabase();
 const { housekeeping } = readConfig({}, process.cwd());
 const purges = [
-  ...createOAuthPurges({ sql, kept: housekeeping }),
+  ...createOAuthPurges({ sql, kept: housekeeping, ...openInternalEvents({ baseUrl: 'https://api.example.com' }) }),
   ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
 ];
 
@@ -79,6 +80,75 @@ test('the grant of a code that was never redeemed is deleted with it, that of a 
   assert.equal(await purge('authorization_codes'), 2);
   assert.deepEqual(await grantsIn('access_grant'), [2]);
   assert.deepEqual(await grantsIn('refresh_token'), [2]);
+});
+
+/** Grants 1 to `grants.length`, each a minute after the one before; the last one's code was redeemed. */
+async function retiring(...grants: readonly Readonly<Record<string, unknown>>[]): Promise<number[]> {
+  for (const [at, grant] of grants.entries()) {
+    const row = { client: 1, user_id: 1, scope: 'user_full_access', store_id: null, permissions: null, ...grant };
+    const created = ago(DAY_MS - at * MINUTE_MS);
+    await sql`
+      insert into access_grant (id, client, user_id, scope, store_id, permissions, date_created)
+      values (${at + 1}, ${row.client}, ${row.user_id}, ${row.scope}, ${row.store_id}, ${row.permissions}::text[], ${created})`;
+  }
+  await newCode(grants.length, ago(HOUR_MS), ago(HOUR_MS));
+  assert.equal(await purge('authorization_codes'), 1);
+  const rows = await sql<{ id: number }[]>`
+    select id from access_grant where date_ends = ${new Date(NOW.getTime() + DAY_MS)} order by id`;
+  return rows.map(({ id }) => id);
+}
+
+test('a redeemed code retires the older grants of the same app, user, store and scopes, each with an audit entry', async () => {
+  await sql`insert into users (id, email, password_hash, date_created) values (2, 'bob@example.com', 'x', ${NOW})`;
+  await sql`
+    insert into client (id, client_id, name, redirect_uris, trusted, date_created)
+    values (2, 'other', 'Other', array['https://app.example.com/'], false, ${NOW})`;
+  const store = { scope: 'store_limited', store_id: 7, permissions: ['store_read'] };
+  const others = [
+    {},
+    { ...store, client: 2 },
+    { ...store, user_id: 2 },
+    { ...store, store_id: 8 },
+    { ...store, permissions: ['store_read', 'webhooks'] },
+    { scope: 'store_full_access', store_id: 7 },
+  ];
+  assert.deepEqual(await retiring(...others, store, store, store), [7, 8]);
+  const entries = await sql<{ grant: number }[]>`
+    select (detail->>'grant')::int as grant from audit where action = 'grant_retired' and client = 1 order by 1`;
+  assert.deepEqual(
+    entries.map(({ grant }) => grant),
+    [7, 8],
+  );
+});
+
+test('a code that was not redeemed, a revoked grant and one of a public client retire nothing', async () => {
+  for (const grant of [1, 2]) await newGrant(grant);
+  await newCode(2, ago(HOUR_MS), null);
+  await purge('authorization_codes');
+  assert.deepEqual(await grantsIn('access_grant'), [1]);
+  await newGrant(3, NOW);
+  await newCode(3, ago(HOUR_MS), ago(HOUR_MS));
+  await purge('authorization_codes');
+  await sql`update client set is_public = true, rotates_refresh_tokens = true`;
+  await newGrant(4);
+  await newCode(4, ago(HOUR_MS), ago(HOUR_MS));
+  await purge('authorization_codes');
+  assert.deepEqual([...(await sql`select id from access_grant where date_ends is not null`)], []);
+});
+
+test('a retired grant is revoked at its end, one of a deleted client is left to the deletion', async () => {
+  for (const grant of [1, 2]) await newGrant(grant);
+  await sql`update access_grant set date_ends = case id when 1 then ${NOW} else ${ago(-SECOND_MS)} end`;
+  const revoked = async () => {
+    const rows = await sql<{ id: number }[]>`select id from access_grant where date_revoked = ${NOW}`;
+    return rows.map(({ id }) => id);
+  };
+  assert.equal(await purge('retired_grants'), 1);
+  assert.deepEqual(await revoked(), [1]);
+  await sql`update access_grant set date_ends = ${NOW}`;
+  await sql`update client set date_deleted = ${NOW}`;
+  assert.equal(await purge('retired_grants'), 0);
+  assert.deepEqual(await revoked(), [1]);
 });
 
 test('an access token is kept for a day after it expired', async () => {
@@ -171,7 +241,7 @@ test('a client that registered itself is deleted unless it has had a grant by th
 test('each kind has one purge', () => {
   const names = purges.map(({ name }) => name);
   assert.equal(new Set(names).size, names.length);
-  assert.equal(names.length, 13);
+  assert.equal(names.length, 14);
 });
 
 test('a batch has its maximum size and deletes the oldest rows first', async () => {

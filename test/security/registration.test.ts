@@ -166,7 +166,7 @@ test('all errors are reported at once; one of an address is invalid_redirect_uri
     /token_endpoint_auth_method [^;]*client_secret_basic, client_secret_post, none/,
     /grant_types [^;]*authorization_code and refresh_token /,
     /response_types [^;]*array/,
-    /scope [^;]*store_full_access and user_full_access /,
+    /scope must be at least one of store_full_access, user_full_access, store_read/,
     /contacts [^;]*e-mail/,
   ])
     assert.match(String(body['error_description']), part);

@@ -83,8 +83,10 @@ const STATEMENTS: Readonly<Record<string, (n: number) => Promise<unknown>>> = {
     refreshGrant(sql, claim, {
       hash: hashOf('refresh', n),
       scope: [],
+      narrowedTo: null,
       access: token('access'),
-      successor: { ...token('refresh'), others: [] },
+      successor: { hash: token('refresh').hash, others: [] },
+      grantSecondsMax: 86_400,
       idleUntil: LATER,
       rotatedUntil: LATER,
       reusedSince: NOW,

@@ -3,7 +3,7 @@ import { transaction, type Sql } from '#db/pool.ts';
 import { grantStoreAccess, type TokenAnswer } from '#identity/oauth/issue.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';
 
-const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
+const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365, refreshTokenMaxDays: 730 };
 
 export function letAppIn(
   { sql, baseUrl }: { sql: Sql; baseUrl: string },

@@ -1,4 +1,4 @@
-/** Mail, second factors, sessions, and the registration of clients by anyone. */
+/** Mail, second factors, sessions, the lifetime of access, and the registration of clients by anyone. */
 import { mailAddress, mailUrl, onOff, whole } from './kind.ts';
 
 export const PEOPLE = {
@@ -18,6 +18,11 @@ export const PEOPLE = {
     30,
     [1, 365],
     'a browser is signed out this long after its sign-in, even if it is used. Both apply to signed-in browsers from their next use on',
+  ),
+  REFRESH_TOKEN_MAX_DAYS: whole(
+    730,
+    [1, 36_500],
+    'days after which a user has to allow an app again, however often the app has refreshed its access. A refresh token also expires after a year without use',
   ),
   OPEN_REGISTRATION: onOff(
     'allows anyone to register clients at `/register`: 20 from one address, then one every 3 minutes. A client without a grant is deleted after 30 days, unless it was verified',

@@ -72,6 +72,7 @@ export function createRefeed({ allocateIds, baseUrl, metrics, onCommitted }: Ref
     title: 'Send again',
     summary:
       'Sends the latest version of this resource again, to the listed webhooks or to all webhooks for this type of resource',
+    scopes: ['webhooks'],
     input: refeedSchema,
     admit: async (request) => void resourceKeyOf(request),
     review: async (request) => readRefeedInput(request.body, resourceKeyOf(request).type).faults,

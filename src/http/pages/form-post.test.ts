@@ -19,6 +19,7 @@ const visitor = {
     publicClientId: null,
     grantId: null,
     scope: 'user_full_access',
+    permissions: null,
     stores: [],
     owned: [],
   },

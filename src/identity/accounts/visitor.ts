@@ -41,7 +41,7 @@ export function createPages(deps: {
       const { userId } = session;
       const noClient = { clientId: null, publicClientId: null, grantId: null };
       return {
-        principal: { userId, ...noClient, scope: 'user_full_access', stores, owned },
+        principal: { userId, ...noClient, scope: 'user_full_access', permissions: null, stores, owned },
         nonceOf: (bound) => signedIn.nonce(session, bound),
         isNonce: (value, bound) => signedIn.isNonce(value, session, bound),
         confirm: (posted) => stepUp.confirm(posted, session),

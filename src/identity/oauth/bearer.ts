@@ -24,15 +24,16 @@ const invalidToken = (message: string): Problem =>
   );
 
 /**
- * Returns whether a token's grant is in effect: not revoked, its user enabled, its client trusted (platform), its user a
+ * Returns whether a token's grant is in effect: neither revoked nor past the end of a retired grant, its user enabled, its client trusted (platform), its user a
  * member of the store.
  */
-export function isInEffect(row: GrantStatus): boolean {
-  if (row.revoked || row.disabled) return false;
+export function isInEffect(row: GrantStatus, now: Date): boolean {
+  if (row.revoked || row.disabled || (row.ends !== null && now >= row.ends)) return false;
   switch (row.scope) {
     case 'platform':
       return row.trusted;
     case 'store_full_access':
+    case 'store_limited':
       return row.stores.length > 0;
     case 'user_full_access':
       return true;
@@ -62,11 +63,11 @@ export function createBearer({ sql }: { sql: Sql }): Bearer {
   );
   return async (token, now) => {
     const row = looksLike('accessToken', token) ? await find(hashToken(token).toString('base64')) : undefined;
-    if (row === undefined || !isInEffect(row)) throw invalidToken(INVALID);
+    if (row === undefined || !isInEffect(row, now)) throw invalidToken(INVALID);
     if (now >= row.expires) throw invalidToken(EXPIRED);
     await touch(sql, row, now);
-    const { userId, clientId, publicClientId, grantId, scope } = row;
+    const { userId, clientId, publicClientId, grantId, scope, permissions } = row;
     const stores = scope === 'platform' ? 'all' : row.stores;
-    return { userId, clientId, publicClientId, grantId, scope, stores, owned: [] };
+    return { userId, clientId, publicClientId, grantId, scope, permissions, stores, owned: [] };
   };
 }

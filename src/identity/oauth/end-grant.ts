@@ -9,12 +9,13 @@ import { deleteAccessToken, revokeGrant } from './revoke-sql.ts';
 type Reason = Extract<Action, 'grant_revoked' | 'code_reused' | 'refresh_token_reused'>;
 
 /**
- * Revokes a grant with all its tokens and records it in the audit and the changelog, in one transaction. Does nothing if the
+ * Revokes a grant with all its tokens and records it in the audit and the changelog, in one transaction. `action` is null if the
+ * audit has recorded the end in advance. Does nothing if the
  * grant has already ended, so that its end is recorded once.
  */
 export function endGrant(
   { sql, changelog, stopWebhooks }: RevocationEffects & { sql: Sql },
-  end: { grantId: number; action: Reason; actor: Actor; origin: Origin; now: Date },
+  end: { grantId: number; action: Reason | null; actor: Actor; origin: Origin | null; now: Date },
 ): Promise<void> {
   return transaction(sql, async (tx) => {
     const { grantId, action, actor, origin, now } = end;
@@ -22,7 +23,8 @@ export function endGrant(
     if (ended === undefined) return;
     const { client, userId, storeId } = ended;
     if (userId !== null) await stopWebhooks(tx, { client, userId, storeId }, now);
-    await recordAuditEntry(tx, { action, client, userId, storeId, origin, detail: { grant: grantId }, now });
+    if (action !== null)
+      await recordAuditEntry(tx, { action, client, userId, storeId, origin, detail: { grant: grantId }, now });
     await changelog.record(tx, grantChanges([ended], { actor, action: 'revoked' }), now);
   });
 }

@@ -4,13 +4,14 @@
  */
 import { Type } from 'typebox';
 import type { Endpoint } from '#http/relation.ts';
-import type { Scope } from '#core/principal.ts';
 import { metadataPath } from './metadata.ts';
+import { permissionTexts } from './scope.ts';
 
 /** Descriptions of the scopes, for the reference and OpenAPI. */
-export const scopeDescriptions: Readonly<Record<Scope, string>> = {
+export const scopeDescriptions: Readonly<Record<string, string>> = {
   store_full_access: 'One store chosen by the user: its webhooks, events and resources.',
   user_full_access: "The user's account and all their stores, except sign-in settings.",
+  ...Object.fromEntries([...permissionTexts].map(([name, about]) => [name, `${about}.`])),
   platform: 'Everything: for the platform that embeds Halcyon, with its own credentials and without a user.',
 };
 
@@ -26,7 +27,9 @@ const credentials = {
 const authorizationParameters = Type.Object({
   response_type: choice(['code'], 'The only supported flow.'),
   client_id: text('From the registration of your client.'),
-  scope: text('store_full_access for one store, user_full_access for an account and all its stores.'),
+  scope: text(
+    'store_full_access for one store, user_full_access for an account and all its stores, or limited scopes for one store, separated by spaces. Your client must be registered for them.',
+  ),
   state: text('A random value, returned unchanged. Abort if it differs.'),
   redirect_uri: optional('Exactly one of the registered addresses; required if several are registered.'),
   code_challenge: optional('PKCE (RFC 7636): required for public clients.'),
@@ -36,7 +39,12 @@ const authorizationParameters = Type.Object({
 const consentParameters = Type.Object({
   nonce: text('From the page.'),
   decision: choice(['allow', 'deny'], "The user's decision."),
-  store: optional('For store_full_access: the id of the chosen store.'),
+  store: optional('For all scopes but user_full_access: the id of the chosen store.'),
+  permission: Type.Optional(
+    Type.Array(Type.String(), {
+      description: 'The limited scopes that the user allows, if the client requested several.',
+    }),
+  ),
 });
 
 const tokenParameters = Type.Object({
@@ -45,7 +53,9 @@ const tokenParameters = Type.Object({
   redirect_uri: optional('For authorization_code: exactly the address that the code was sent to.'),
   code_verifier: optional('For authorization_code, if a code_challenge was sent.'),
   refresh_token: optional('For refresh_token.'),
-  scope: optional('For client_credentials: platform.'),
+  scope: optional(
+    'For client_credentials: platform. For refresh_token: the scopes of the new access token, if fewer than granted.',
+  ),
   ...credentials,
 });
 
@@ -55,6 +65,7 @@ const metadata = Type.Object({
   client_name: optional('The name shown on the consent page.'),
   redirect_uris: Type.Array(Type.String(), { description: 'The allowed redirect addresses.' }),
   contacts: Type.Optional(Type.Array(Type.String(), { description: 'Contact addresses; only the first is stored.' })),
+  scope: optional('The scopes that the client may request; by default store_full_access and user_full_access.'),
   token_endpoint_auth_method: Type.Optional(
     choice(['client_secret_basic', 'client_secret_post', 'none'], 'none creates a public client, which uses PKCE.'),
   ),
@@ -98,7 +109,7 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
       '400': 'An error page without redirect: unknown client or redirect address',
       '403': 'The form comes from another site or from an ended session',
       '409': 'The consent page again, because something changed in the meantime',
-      '422': 'The consent page again, because decision or store is missing',
+      '422': 'The consent page again, because decision, store or permission is missing',
     },
   },
   {

@@ -28,11 +28,19 @@ export const rejections = {
   responseType: { error: 'invalid_request', description: 'Invalid or missing response type' },
   noScope: { error: 'invalid_client', description: 'This application requires you specify a scope parameter' },
   unsupportedScope: { error: 'invalid_scope', description: 'An unsupported scope was requested' },
+  unregisteredScope: {
+    error: 'invalid_scope',
+    description: 'This application is not registered for a scope that it requested',
+  },
   noState: { error: 'invalid_request', description: 'The state parameter is required' },
   unreadableState: { error: 'invalid_request', description: 'The state parameter is not valid UTF-8 text' },
   noChallenge: {
     error: 'invalid_request',
     description: 'A public client must send a code_challenge with code_challenge_method S256 (PKCE)',
+  },
+  requiredChallenge: {
+    error: 'invalid_request',
+    description: 'This client must send a code_challenge with code_challenge_method S256 (PKCE)',
   },
   challenge: {
     error: 'invalid_request',

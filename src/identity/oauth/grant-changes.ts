@@ -1,6 +1,7 @@
 /** The changelog entries of a grant in its store: given and revoked. */
 import type { Actor, Change, Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
+import { scopeNames, scopeOfGrants, type GrantedScope } from './scope.ts';
 
 /** `client` is the internal id, which is never exposed; `clientId` the public id; `name` the app's name at that time. */
 export type LoggedGrant = {
@@ -8,6 +9,7 @@ export type LoggedGrant = {
   userId: number | null;
   /** Null for a grant of an account or of the platform. */
   storeId: number | null;
+  permissions: GrantedScope['permissions'];
   client: number;
   clientId: string;
   name: string;
@@ -31,9 +33,10 @@ type AuditEntry = { actor: Actor; action: 'given' | 'revoked' };
  * user's memberships, which the changelog records as members. The input contains no tokens or codes, so none can leak.
  */
 export function grantChanges(grants: readonly LoggedGrant[], { actor, action }: AuditEntry): Change[] {
-  return grants.flatMap(({ grantId, userId, storeId, clientId, name }) => {
+  return grants.flatMap(({ grantId, userId, storeId, permissions, clientId, name }) => {
     if (storeId === null) return [];
-    const facts = { client_id: clientId, name, user_id: userId, scope: 'store_full_access' };
+    const scope = scopeNames(scopeOfGrants(storeId, permissions)).join(' ');
+    const facts = { client_id: clientId, name, user_id: userId, scope };
     const [before, after] = action === 'given' ? [null, facts] : [facts, null];
     return [{ storeId, actor, resource: 'grant', resourceId: grantId, action, before, after }];
   });

@@ -31,7 +31,10 @@ async function visibilityOf({ sql, authenticate, bearer }: Deps, request: RawReq
 }
 
 const isActive = (row: IntrospectedRow | undefined, visibility: Visibility, now: Date): row is IntrospectedRow =>
-  row !== undefined && (visibility === 'all' || row.clientId === visibility) && isInEffect(row) && now < row.expires;
+  row !== undefined &&
+  (visibility === 'all' || row.clientId === visibility) &&
+  isInEffect(row, now) &&
+  now < row.expires;
 
 /**
  * Returns the members of RFC 7662 §2.2. There is no `iat`, because the time of issue is not stored. A refresh token has no
@@ -39,7 +42,7 @@ const isActive = (row: IntrospectedRow | undefined, visibility: Visibility, now:
  */
 const describe = (row: IntrospectedRow, issuer: string) => ({
   active: true,
-  scope: scopeText(row.scope, row.storeId),
+  scope: scopeText(row, row.storeId),
   client_id: row.publicClientId,
   ...(row.userId === null ? {} : { sub: String(row.userId) }),
   exp: Math.floor(row.expires.getTime() / 1_000),

@@ -8,7 +8,12 @@ import { createToken } from './tokens.ts';
 
 const DAY_MS = 86_400_000;
 
-export type Lifetimes = { accessTokenLifetimeSeconds: number; refreshTokenIdleDays: number };
+/** `refreshTokenMaxDays` count from the consent, `refreshTokenIdleDays` from the last use. */
+export type Lifetimes = {
+  accessTokenLifetimeSeconds: number;
+  refreshTokenIdleDays: number;
+  refreshTokenMaxDays: number;
+};
 
 /** The token response of RFC 6749 §5.1; without `refresh_token` for client_credentials. */
 export type TokenAnswer = {
@@ -23,9 +28,14 @@ export type TokenAnswer = {
 /** The value of a token, and its stored hash and expiry. */
 export type Issued = { value: string; stored: StoredToken };
 
-/** Returns the expiry of a refresh token that is issued or used now. */
+/** Returns the expiry of a refresh token that is issued or used now, unless the maximum since the consent ends it before. */
 export function idleUntil(now: Date, { refreshTokenIdleDays }: Lifetimes): Date {
   return new Date(now.getTime() + refreshTokenIdleDays * DAY_MS);
+}
+
+/** Returns the longest lifetime of a grant. */
+export function maxSecondsOf({ refreshTokenMaxDays }: Lifetimes): number {
+  return (refreshTokenMaxDays * DAY_MS) / 1_000;
 }
 
 export function issueAccessToken(now: Date, lifetimes: Lifetimes): Issued {
@@ -38,7 +48,8 @@ export function issueAccessToken(now: Date, lifetimes: Lifetimes): Issued {
 
 export function issueRefreshToken(now: Date, lifetimes: Lifetimes): Issued {
   const { value, hash } = createToken('refreshToken');
-  return { value, stored: { hash, expires: idleUntil(now, lifetimes) } };
+  const expires = Math.min(idleUntil(now, lifetimes).getTime(), now.getTime() + maxSecondsOf(lifetimes) * 1_000);
+  return { value, stored: { hash, expires: new Date(expires) } };
 }
 
 export function tokenAnswer(
@@ -51,7 +62,7 @@ export function tokenAnswer(
     refresh_token: values.refresh,
     expires_in: lifetimes.accessTokenLifetimeSeconds,
     token_type: 'Bearer',
-    scope: scopeText(granted.scope, granted.storeId),
+    scope: scopeText(granted, granted.storeId),
   };
 }
 
@@ -69,7 +80,14 @@ export async function grantStoreAccess(
   const tokens = { access: access.stored, refresh: refresh.stored };
   const made = await insertStoreGrant(tx, { clientId, userId, storeId, tokens, now });
   if (made === undefined) throw new RangeError(`There is no client ${clientId}`);
-  const changes = grantChanges([{ ...made, userId, storeId, clientId }], { actor: OPERATOR, action: 'given' });
+  const changes = grantChanges([{ ...made, userId, storeId, permissions: null, clientId }], {
+    actor: OPERATOR,
+    action: 'given',
+  });
   await changelog.record(tx, changes, now);
-  return tokenAnswer({ access: access.value, refresh: refresh.value }, { scope: 'store_full_access', storeId }, grant);
+  return tokenAnswer(
+    { access: access.value, refresh: refresh.value },
+    { scope: 'store_full_access', permissions: null, storeId },
+    grant,
+  );
 }

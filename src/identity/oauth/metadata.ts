@@ -2,6 +2,7 @@
 import { jsonAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { RawHandler } from '#http/route.ts';
+import { userScopes } from './scope.ts';
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
@@ -24,7 +25,7 @@ export function createMetadata({ baseUrl, authUrl }: { baseUrl: string; authUrl:
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
     grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
-    scopes_supported: ['store_full_access', 'user_full_access', 'platform'],
+    scopes_supported: [...userScopes, 'platform'],
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: ANY_CLIENT,
     revocation_endpoint_auth_methods_supported: ANY_CLIENT,

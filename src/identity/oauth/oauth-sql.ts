@@ -1,6 +1,6 @@
 /** SQL that authenticates clients and looks up tokens. */
 import type { Queryable } from '#db/pool.ts';
-import type { Scope } from '#core/principal.ts';
+import type { GrantedScope } from './scope.ts';
 
 /** The credentials that a caller presents. */
 export type ClientClaim = { clientId: string; secretHash: Buffer | null; now: Date };
@@ -54,14 +54,15 @@ export async function findAuthenticatedClient(
 }
 
 /** The state of a token's grant, client and user. */
-export type GrantStatus = {
+export type GrantStatus = GrantedScope & {
   grantId: number;
   clientId: number;
   publicClientId: string;
   userId: number | null;
-  scope: Scope;
   /** The grant is revoked or its client deleted. */
   revoked: boolean;
+  /** When a retired grant ends; null for others. */
+  ends: Date | null;
   /** The grant's user is disabled. */
   disabled: boolean;
   trusted: boolean;
@@ -80,12 +81,14 @@ const grantJoins = (sql: Queryable) => sql`
 
 /**
  * Returns the columns of `GrantStatus`, for a grant `g`, its client `c` and its user `u`, which is null for a grant of
- * the platform.
+ * the platform. A token `t` that a refresh narrowed has permissions of its own.
  */
 const grantStatusColumns = (sql: Queryable) => sql`
-  g.id as "grantId", g.client as "clientId", c.client_id as "publicClientId", g.user_id as "userId", g.scope,
+  g.id as "grantId", g.client as "clientId", c.client_id as "publicClientId", g.user_id as "userId",
+  case when t.permissions is null then g.scope else 'store_limited' end as scope,
+  coalesce(t.permissions, g.permissions) as permissions,
   g.date_revoked is not null or c.date_deleted is not null as revoked,
-  u.date_disabled is not null as disabled, c.trusted,
+  g.date_ends as ends, u.date_disabled is not null as disabled, c.trusted,
   array(
     select m.store_id from membership m
     where m.user_id = g.user_id
@@ -140,9 +143,9 @@ export async function findIntrospected(sql: Queryable, hash: Buffer): Promise<In
     select ${grantStatusColumns(sql)}, g.store_id as "storeId", t.is_access as "isAccessToken",
       t.date_expires as expires
     from (
-      select grant_id, date_expires, true as is_access from access_token where hash = ${hash}
+      select grant_id, date_expires, permissions, true as is_access from access_token where hash = ${hash}
       union all
-      select grant_id, date_expires, false from refresh_token where hash = ${hash} and rotated_at is null
+      select grant_id, date_expires, null, false from refresh_token where hash = ${hash} and rotated_at is null
     ) as t ${grantJoins(sql)}
   `;
   return row;

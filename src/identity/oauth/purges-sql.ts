@@ -1,21 +1,33 @@
 /** The expired rows of the authorization server: how long they are kept, and the statements that delete more than one table's. */
-import { transaction, type Queryable, type Sql } from '#db/pool.ts';
+import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import { HALCYON } from '#changelog/changelog.ts';
+import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { deleteBatch, purgesOf, type Purge } from '#db/purges.ts';
+import { endGrant } from './end-grant.ts';
+import type { RevocationEffects } from './grant-changes.ts';
+import type { Ended } from './revoke-sql.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
+/** How long the tokens of a grant work after a newer one replaced it: other processes of the app may not have the new ones yet. */
+const RETIREMENT_MS = DAY_MS;
 
 type RetentionPeriods = { codeKeptMinutes: number; accessTokenKeptHours: number; revokedGrantKeptDays: number };
 
 /** A rotated refresh token is kept until its date of expiry, which the rotation set. */
-export function createOAuthPurges({ sql, kept }: { sql: Sql; kept: RetentionPeriods }): readonly Purge[] {
+export function createOAuthPurges({
+  sql,
+  kept,
+  ...effects
+}: RevocationEffects & { sql: Sql; kept: RetentionPeriods }): readonly Purge[] {
   const tokenKeptMs = kept.accessTokenKeptHours * HOUR_MS;
   const grantKeptMs = kept.revokedGrantKeptDays * DAY_MS;
   return purgesOf(sql, [
     { name: 'authorization_codes', by: deleteCodes, keptMs: kept.codeKeptMinutes * MINUTE_MS },
     { name: 'access_tokens', deletes: 'access_token', key: 'hash', expires: 'date_expires', keptMs: tokenKeptMs },
     { name: 'refresh_tokens', by: deleteRefreshTokens },
+    { name: 'retired_grants', by: (pool, before, limit) => endRetired({ ...effects, sql: pool }, before, limit) },
     // Codes and tokens of a grant are deleted with it.
     { name: 'revoked_grants', deletes: 'access_grant', key: 'id', expires: 'date_revoked', keptMs: grantKeptMs },
     // Delayed by a minute: requests in flight at the deletion lock a token before its grant, and have finished by then.
@@ -27,9 +39,25 @@ export function createOAuthPurges({ sql, kept }: { sql: Sql; kept: RetentionPeri
   ]);
 }
 
-/** Deletes expired codes. A code that was never redeemed is deleted with its grant, which has no tokens. */
-async function deleteCodes(sql: Queryable, before: Date, limit: number): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
+/**
+ * Deletes expired codes, and retires the grants that the grants of redeemed codes replace: not at the approval, because the app
+ * may never redeem the code, and not at the token endpoint, which every app waits for.
+ */
+const deleteCodes = (sql: Sql, before: Date, limit: number, now: Date): Promise<number> =>
+  transaction(sql, async (tx) => {
+    const gone = await deleteExpiredCodes(tx, before, limit);
+    const redeemed = gone.flatMap(({ grantId, isUsed }) => (isUsed ? [grantId] : []));
+    if (redeemed.length > 0) await retireReplaced(tx, redeemed, now);
+    return gone.length;
+  });
+
+/** Deletes expired codes and returns their grants. A code that was never redeemed is deleted with its grant, which has no tokens. */
+function deleteExpiredCodes(
+  sql: Queryable,
+  before: Date,
+  limit: number,
+): Promise<readonly { grantId: number; isUsed: boolean }[]> {
+  return sql<{ grantId: number; isUsed: boolean }[]>`
     with gone as (
       delete from authorization_code where hash = any(array(
         select hash from authorization_code where date_expires <= ${before}
@@ -39,9 +67,49 @@ async function deleteCodes(sql: Queryable, before: Date, limit: number): Promise
     ), orphaned as (
       delete from access_grant where id = any(array(select grant_id from gone where used_at is null))
     )
-    select count(*) from gone
+    select grant_id as "grantId", used_at is not null as "isUsed" from gone
   `;
-  return row?.count ?? 0;
+}
+
+/**
+ * Sets the end of older grants of the same client, user, store and scopes, and audits each. Public clients are left out, because
+ * each installation has a grant of its own.
+ */
+async function retireReplaced(tx: Tx, newer: readonly number[], now: Date): Promise<void> {
+  const ends = new Date(now.getTime() + RETIREMENT_MS);
+  const retired = await tx<(Ended & { grantId: number })[]>`
+    with made as (
+      select g.* from access_grant g join client c on c.id = g.client and not c.is_public and c.date_deleted is null
+      where g.id = any(${newer}::bigint[]) and g.user_id is not null and g.date_revoked is null
+    ), older as (
+      select o.id from made cross join lateral (
+        select * from access_grant where user_id = made.user_id offset 0
+      ) as o
+      where o.client = made.client and o.scope = made.scope and o.date_revoked is null and o.date_ends is null
+        and o.store_id is not distinct from made.store_id and o.permissions is not distinct from made.permissions
+        and (o.date_created, o.id) < (made.date_created, made.id)
+    ), locked as (
+      select id from access_grant where id = any(array(select id from older)) order by id for no key update
+    )
+    update access_grant g set date_ends = ${ends} from locked
+    where g.id = locked.id and g.date_revoked is null and g.date_ends is null
+    returning g.id as "grantId", g.client, g.user_id as "userId", g.store_id as "storeId"
+  `;
+  for (const { grantId: grant, ...whose } of retired) {
+    const detail = { grant, ends: ends.toISOString() };
+    await recordAuditEntry(tx, { action: 'grant_retired', ...whose, origin: null, detail, now });
+  }
+}
+
+/** Ends retired grants whose date has come, each in a transaction of its own, and returns their number. */
+async function endRetired(deps: RevocationEffects & { sql: Sql }, now: Date, limit: number): Promise<number> {
+  const rows = await deps.sql<{ grantId: number }[]>`
+    select id as "grantId" from access_grant where date_ends <= ${now} and date_revoked is null
+      and exists (select from client c where c.id = client and c.date_deleted is null)
+    order by date_ends limit ${limit}
+  `;
+  for (const { grantId } of rows) await endGrant(deps, { grantId, action: null, actor: HALCYON, origin: null, now });
+  return rows.length;
 }
 
 /**

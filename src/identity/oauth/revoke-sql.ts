@@ -18,7 +18,8 @@ export async function revokeGrant(sql: Queryable, grantId: number, now: Date): P
     )
     update access_grant g set date_revoked = ${now} from locked
     where g.id = ${grantId} and client = locked_id and date_revoked is null
-    returning g.id as "grantId", user_id as "userId", store_id as "storeId", client, client_id as "clientId", name
+    returning g.id as "grantId", user_id as "userId", store_id as "storeId", permissions, client,
+      client_id as "clientId", name
   `;
   return row;
 }

@@ -1,10 +1,33 @@
 /** Parses and serializes scopes (RFC 6749 §3.3). */
+import { collectionOf, labelOf, readScopeOf, resourceTypes } from '#catalog/catalog.ts';
 import { parseId } from '#core/ids.ts';
-import type { Scope } from '#core/principal.ts';
+import type { Permission, Scope } from '#core/principal.ts';
 
-type UserScope = Exclude<Scope, 'platform'>;
+/** What each limited scope permits, in words: on the consent page, the account page and in the reference. */
+export const permissionTexts: ReadonlyMap<Permission, string> = new Map<Permission, string>([
+  ['store_read', 'See everything in the store: customers, subscriptions, transactions and webhooks'],
+  ['webhooks', "See, create and change webhooks, and receive the store's events at its own URLs"],
+  ['events_read', "See the store's events with their contents"],
+  ...resourceTypes.map((type): [Permission, string] => [
+    readScopeOf(type),
+    `See the store's ${labelOf(collectionOf(type))}, with what is embedded in them`,
+  ]),
+]);
+
+/** The scopes for parts of one store, in the order of every scope text. */
+export const permissions: readonly Permission[] = [...permissionTexts.keys()];
+
+/** The scopes with full access that a user can grant. A client without registered scopes may ask for these. */
+export const FULL_SCOPES = ['store_full_access', 'user_full_access'] as const;
+
+/** All scopes that a client may register and a user can grant. */
+export const userScopes: readonly string[] = [...FULL_SCOPES, ...permissions];
+
+/** What a grant permits: `permissions` are the limited scopes of a grant with `store_limited`, and null for all others. */
+export type GrantedScope = { scope: Scope; permissions: readonly Permission[] | null };
+
 /** `storeId` is the store that the client wants preselected. */
-export type RequestedScope = { scope: UserScope; storeId: number | undefined };
+export type RequestedScope = GrantedScope & { scope: Exclude<Scope, 'platform'>; storeId: number | undefined };
 
 const STORE = 'store_id_';
 
@@ -13,23 +36,62 @@ export function scopeEntries(text: string): string[] {
   return [...new Set(text.split(' ').filter((entry) => entry !== ''))];
 }
 
+/** Returns the limited scopes among the entries, in the order of the list. */
+export function permissionsAmong(entries: readonly string[]): Permission[] {
+  return permissions.filter((permission) => entries.includes(permission));
+}
+
+/** Returns whether the scope is for one store, which the user chooses. */
+export function isForStore({ scope }: Pick<GrantedScope, 'scope'>): boolean {
+  return scope === 'store_full_access' || scope === 'store_limited';
+}
+
+function readNames(names: readonly string[]): Omit<RequestedScope, 'storeId'> | undefined {
+  const [first] = names;
+  const full = FULL_SCOPES.find((scope) => scope === first);
+  if (full !== undefined) return names.length === 1 ? { scope: full, permissions: null } : undefined;
+  const limited = permissionsAmong(names);
+  return names.length > 0 && limited.length === names.length
+    ? { scope: 'store_limited', permissions: limited }
+    : undefined;
+}
+
 /**
- * Parses a requested scope; undefined unless it is exactly one of the two, with at most one store next to
- * `store_full_access`.
+ * Parses a requested scope; undefined unless it is exactly one of the two with full access, or only limited ones. At most one
+ * store may stand next to those for a store.
  */
 export function readScope(text: string): RequestedScope | undefined {
   const entries = scopeEntries(text);
-  const [scope, ...others] = entries.filter((entry) => !entry.startsWith(STORE));
+  const granted = readNames(entries.filter((entry) => !entry.startsWith(STORE)));
   const [store, ...otherStores] = entries.filter((entry) => entry.startsWith(STORE));
-  if (others.length > 0 || otherStores.length > 0) return undefined;
-  if (scope === 'user_full_access') return store === undefined ? { scope, storeId: undefined } : undefined;
-  if (scope !== 'store_full_access') return undefined;
-  if (store === undefined) return { scope, storeId: undefined };
-  const storeId = parseId(store.slice(STORE.length));
-  return storeId === undefined ? undefined : { scope, storeId };
+  if (granted === undefined || otherStores.length > 0) return undefined;
+  if (store === undefined) return { ...granted, storeId: undefined };
+  const storeId = isForStore(granted) ? parseId(store.slice(STORE.length)) : undefined;
+  return storeId === undefined ? undefined : { ...granted, storeId };
+}
+
+/**
+ * Returns the limited scopes to which a refresh narrows its token; null if it asks for nothing narrower than the grant. Of an
+ * entry that is no scope the statement finds that it was not granted.
+ */
+export function narrowedTo(entries: readonly string[]): readonly Permission[] | null {
+  const limited = permissionsAmong(entries);
+  return limited.length === 0 || FULL_SCOPES.some((full) => entries.includes(full)) ? null : limited;
+}
+
+/** Returns the scope of the grants of an app for a store (null: the account); `limited` may contain repetitions. */
+export function scopeOfGrants(storeId: number | null, limited: readonly Permission[] | null): GrantedScope {
+  if (storeId === null) return { scope: 'user_full_access', permissions: null };
+  if (limited === null) return { scope: 'store_full_access', permissions: null };
+  return { scope: 'store_limited', permissions: permissionsAmong(limited) };
+}
+
+/** Returns the names of the scopes of a grant: the one with full access, or the limited ones. */
+export function scopeNames({ scope, permissions: limited }: GrantedScope): readonly string[] {
+  return limited ?? [scope];
 }
 
 /** Returns the scope for the token response; a grant for a store includes the store. */
-export function scopeText(scope: Scope, storeId: number | null): string {
-  return storeId === null ? scope : `${scope} ${STORE}${storeId}`;
+export function scopeText(granted: GrantedScope, storeId: number | null): string {
+  return [...scopeNames(granted), ...(storeId === null ? [] : [`${STORE}${storeId}`])].join(' ');
 }

@@ -4,9 +4,8 @@ import { rootElement } from '#hypermedia/render.ts';
 import { METHODS, type Resource, type Route } from '#http/route.ts';
 import { API_VERSION } from '#http/caller.ts';
 import { isBodyOptional } from '#http/bodies/optional.ts';
-import type { Operation } from '#http/operation.ts';
 import type { Endpoint } from '#http/relation.ts';
-import { methodDocOf, templateOf, type RelationDoc, type RelationDocs } from '../relation-docs.ts';
+import { methodDocOf, templateOf, type MethodDoc, type RelationDoc, type RelationDocs } from '../relation-docs.ts';
 import type { Setting } from '../setting.ts';
 import { responseHeaders, responsesOf, errorResponse, examplesOf, schemasOf } from './answers.ts';
 import {
@@ -24,9 +23,13 @@ import {
 const operationId = (method: string, path: string): string =>
   [method.toLowerCase(), ...(path.match(/\w+/g) ?? ['home'])].join('_');
 
-function security(access: Operation['access'], scopes: readonly string[]): Json[] {
+/** The scopes that no operation names, because they suffice for all that a token can do. */
+const FULL = ['store_full_access', 'user_full_access', 'platform'];
+
+function security({ access, scopes }: MethodDoc, all: readonly string[]): Json[] {
   if (access === 'anyone') return [{}, { bearer: [] }];
-  const sufficient = access === 'platform' || access === 'owner' ? ['platform'] : scopes;
+  const ofToken = scopes === 'any' ? all : [...FULL, ...scopes];
+  const sufficient = access === 'token' ? ofToken : ['platform'];
   return [...sufficient.map((scope): Json => ({ oauth2: [scope] })), { bearer: [] }];
 }
 
@@ -49,7 +52,7 @@ function resourceItem(route: Resource, path: string, relations: readonly Relatio
       summary: methodDoc.title,
       description: methodDoc.summary,
       tags: [relation?.chapter ?? 'Other'],
-      security: security(methodDoc.access, Object.keys(setting.scopes)),
+      security: security(methodDoc, Object.keys(setting.scopes)),
       parameters: [...(route.isDocumentation ? [] : headersFor(method, operation)), ...queryParameters(methodDoc)],
       ...(input !== undefined && {
         requestBody: requestBody(

@@ -6,7 +6,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { renderExamples } from '../examples.ts';
 import type { MethodDoc, RelationDoc, AddressDoc } from '../relation-docs.ts';
-import { aboutModifier, constraintsOf, kindOf, kindOfProperty, ACCESS } from '../words.ts';
+import { aboutModifier, constraintsOf, kindOf, kindOfProperty, accessText } from '../words.ts';
 import { frame, listed, namedTable, relationLink, table } from './frame.ts';
 
 function meaningOf(field: Field): Markup {
@@ -45,11 +45,11 @@ const modifierTable = (label: string, { modifiers, comparable }: MethodDoc): Mar
 const methodPart =
   ({ address, methodDocs }: AddressDoc) =>
   (methodDoc: MethodDoc): Markup => {
-    const { method, title, summary, access, fields, modifiers } = methodDoc;
+    const { method, title, summary, fields, modifiers } = methodDoc;
     const label = `${method} ${address}`;
     return html`<h3><code>${method}</code> ${title}</h3>
       ${summary !== title && html`<p>${summary}.</p>`}
-      <p class="soft">Access: ${ACCESS[access]}</p>
+      <p class="soft">Access: ${accessText(methodDoc)}</p>
       ${fields.length > 0 && fieldsPart(`${label}: fields`, methodDoc, methodDocs)}
       ${modifiers.length > 0 && modifierTable(`${label}: parameters`, methodDoc)}`;
   };

@@ -136,6 +136,7 @@ export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'rea
   return {
     list: listing({
       summary: 'The members of the store, in pages',
+      scopes: ['store_read'],
       rel: 'members',
       title: 'The members of this store',
       properties: MEMBER_PROPERTIES,
@@ -158,6 +159,7 @@ export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'rea
     add: createAdd(deps),
     read: guarded({
       summary: 'One member of the store',
+      scopes: ['store_read'],
       handle: async (request) => {
         const member = await findMember(sql, memberKeyOf(request));
         if (member === undefined) throw notFound('member');

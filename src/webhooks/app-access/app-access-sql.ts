@@ -8,12 +8,14 @@ export type Access = { client: number; userId: number | null; storeId: number };
 /** Limits a statement to webhooks of an app, a user, a store. */
 export type Scope = { client?: number | undefined; userId?: number | undefined; storeId?: number | null | undefined };
 
-/** The grants that the bearer check accepts. */
-const activeGrants = (sql: Queryable) => sql`
+/**
+ * The grants under which webhooks may send: those that the bearer check accepts, with full access or with the scope `webhooks`.
+ */
+const sendingGrants = (sql: Queryable) => sql`
   from access_grant g
   join client c on c.id = g.client and c.date_deleted is null
   join users u on u.id = g.user_id and u.date_disabled is null
-  join membership m on m.user_id = u.id`;
+  join membership m on m.user_id = u.id and (g.permissions is null or 'webhooks' = any(g.permissions))`;
 
 /**
  * The condition that the app of the webhook `w` has access. A client of the platform has no grants: it has access while it
@@ -23,7 +25,7 @@ const hasAccess = (sql: Queryable) => sql`
   case when w.user_id is null
     then exists (select from client c where c.id = w.client and c.date_deleted is null)
     else exists (
-      select ${activeGrants(sql)}
+      select ${sendingGrants(sql)}
       where g.client = w.client and g.user_id = w.user_id and g.date_revoked is null
         and (g.store_id is null or g.store_id = w.store_id) and m.shard = w.shard and m.store_id = w.store_id)
   end`;
@@ -54,7 +56,7 @@ export function disableWithoutAccess(sql: Queryable, scope: Scope, now: Date): P
 
 /**
  * Returns the user through whom an app has access to a store, preferably `userId`; undefined if it has none. Locks the access
- * until the transaction ends. `isSameUserOnly`: ignore grants of other users.
+ * until the transaction ends, the membership first, as the end of a membership does. `isSameUserOnly`: ignore grants of other users.
  */
 export async function lockAccess(
   sql: Queryable,
@@ -66,11 +68,11 @@ export async function lockAccess(
       ? await sql<{ userId: null }[]>`
         select null::bigint as "userId" from client where id = ${client} and date_deleted is null for share`
       : await sql<{ userId: number }[]>`
-        select g.user_id as "userId" ${activeGrants(sql)}
+        select g.user_id as "userId" ${sendingGrants(sql)}
         where g.client = ${client} and g.date_revoked is null and (g.store_id is null or g.store_id = ${storeId})
           and m.shard = ${shardOf(storeId)} and m.store_id = ${storeId} and (g.user_id = ${userId} or not ${isSameUserOnly})
         order by g.user_id = ${userId} desc, g.id limit 1
-        for share`;
+        for share of m for share of g, c, u`;
   return row;
 }
 

@@ -5,7 +5,7 @@ import type { Document } from '#hypermedia/document.ts';
 import { guarded, type Charted, type Operation } from '#http/operation.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { notFound } from '#core/problem.ts';
-import { keyOf, type WebhookDeps } from '../access.ts';
+import { READ_SCOPES, keyOf, type WebhookDeps } from '../access.ts';
 import { hasStore, type Key } from '../webhook-sql.ts';
 import { adviceOfWebhook } from './advice.ts';
 import { chartsOfFigures } from './charts.ts';
@@ -70,6 +70,7 @@ export function createHealth({
   return {
     health: guarded({
       summary: 'The health of this webhook in the last 24 hours, 7 or 30 days',
+      scopes: READ_SCOPES,
       modifiers: ['period'],
       handle: async (request) => {
         const key = keyOf(request);
@@ -87,6 +88,7 @@ export function createHealth({
     }),
     overview: guarded({
       summary: 'The health of all webhooks of this store in the last 24 hours, 7 or 30 days, worst first',
+      scopes: READ_SCOPES,
       modifiers: ['period'],
       handle: async (request) => {
         const store = storeOfAddress(request);

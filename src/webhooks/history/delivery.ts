@@ -8,7 +8,7 @@ import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { number, text, type Document, type Link, type Property } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import { seesKey, visibleRequest, webhookOf, type WebhookDeps } from '../access.ts';
+import { READ_SCOPES, seesKey, visibleRequest, webhookOf, type WebhookDeps } from '../access.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './document.ts';
 import { attemptsAt, newestAttemptOf, storeChangedAt } from './delivery-sql.ts';
@@ -234,6 +234,7 @@ export function createReadDelivery(deps: WebhookDeps): Operation {
   return guarded({
     title: 'This delivery',
     summary: 'One delivery: its attempts, the reason of a failure, what it waits for, and its request',
+    scopes: READ_SCOPES,
     handle: async (request) => {
       const webhook = await webhookOf(deps.sql, request);
       return { status: 200, document: await showDelivery(deps, request, webhook) };

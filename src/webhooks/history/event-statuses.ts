@@ -10,6 +10,7 @@ import { storeOfAddress } from '#core/principal.ts';
 import { addressOfStore } from '../document.ts';
 import { deliveryDocument, DELIVERY_STATES, STATUS_PROPERTIES } from './document.ts';
 import { listDeliveriesOfEvent } from './event-statuses-sql.ts';
+import { READ_SCOPES } from '../access.ts';
 
 const breadcrumbLinks = (eventId: number, storeId: number, baseUrl: string): Link[] => [
   { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
@@ -25,6 +26,7 @@ const breadcrumbLinks = (eventId: number, storeId: number, baseUrl: string): Lin
 export function createEventStatuses({ search, baseUrl }: { search: Search; baseUrl: string }): Operation {
   return listing({
     summary: 'The deliveries of this event to all webhooks, newest first, paged',
+    scopes: READ_SCOPES,
     title: 'The deliveries of this event',
     rel: 'statuses',
     properties: STATUS_PROPERTIES,

@@ -5,7 +5,7 @@ import { listing, type SearchedBy } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
-import { webhookOf, type WebhookDeps } from '../access.ts';
+import { READ_SCOPES, webhookOf, type WebhookDeps } from '../access.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import { attemptDocument, deliveryDocument, DELIVERY_STATES, LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
@@ -32,6 +32,7 @@ const historyOf = (
 ): Operation =>
   listing({
     summary: `${title}, newest first, paged`,
+    scopes: READ_SCOPES,
     rel,
     title,
     properties,

@@ -10,6 +10,7 @@ import { addressOfStore } from '../document.ts';
 import { listDeliveriesOfStore } from './deliveries-sql.ts';
 import { deliveryDocument, DELIVERY_STATES, STATUS_PROPERTIES } from './document.ts';
 import { readOwners } from './store-statuses-sql.ts';
+import { READ_SCOPES } from '../access.ts';
 
 export function createStoreStatuses({
   sql,
@@ -22,6 +23,7 @@ export function createStoreStatuses({
 }): Operation {
   return listing({
     summary: 'The deliveries of this store to all its webhooks, newest first, paged',
+    scopes: READ_SCOPES,
     title: 'The deliveries of this store',
     rel: 'statuses',
     properties: STATUS_PROPERTIES,

@@ -4,7 +4,7 @@ import { clearableChoice, clearableText } from '#http/inputs.ts';
 import { accepting, type Operation } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { conflict, type Fault, invalid, notFound, type Problem } from '#core/problem.ts';
-import type { WebhookDeps } from '../access.ts';
+import { CHANGE_SCOPES, type WebhookDeps } from '../access.ts';
 import { attemptDocument } from '../history/document.ts';
 import type { AttemptRow } from '../history/history-sql.ts';
 import { pullWebhookOf } from './listener.ts';
@@ -99,6 +99,7 @@ export function createAnswer(deps: WebhookDeps): Operation {
     title: 'Answer this delivery',
     summary:
       'Ends a delivery that a listener fetched, with its result: it is not retried and does not affect the health of the webhook',
+    scopes: CHANGE_SCOPES,
     input: answerSchema,
     review: async ({ body }) => faultsOf(body),
     handle: async (request) => {

@@ -4,7 +4,7 @@ import { bearerTokenOf } from '#http/caller.ts';
 import { streaming, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Problem } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
-import { keyOf, type WebhookDeps } from '../access.ts';
+import { CHANGE_SCOPES, keyOf, type WebhookDeps } from '../access.ts';
 import { pullWebhookOf } from './listener.ts';
 import { beginListening, renewListening, lastListened } from './pull-sql.ts';
 
@@ -82,6 +82,7 @@ export function createListen(deps: WebhookDeps): Operation {
     title: 'Listen to this webhook',
     summary:
       'A stream of server-sent events: one for each queued delivery, with the request that a url would receive; for the app and the user that created the webhook, one listener at a time',
+    scopes: CHANGE_SCOPES,
     handle: async (request) => {
       const { storeId } = await pullWebhookOf(deps, request);
       const { shard, id: webhookId } = keyOf(request);

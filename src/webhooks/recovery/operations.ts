@@ -11,7 +11,7 @@ import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { dayOf, idOf, parseId, shardOf, startOfDay } from '#core/ids.ts';
-import { keyOf, webhookOf, type WebhookDeps } from '../access.ts';
+import { CHANGE_SCOPES, READ_SCOPES, keyOf, webhookOf, type WebhookDeps } from '../access.ts';
 import { breadcrumbLinks } from '../document.ts';
 import { lockWebhook, nextNumber, type WebhookRow } from '../webhook-sql.ts';
 import {
@@ -198,6 +198,7 @@ const createRecover = (deps: RecoveryDeps): Operation =>
     title: 'Recover what was missed',
     summary:
       'Sends the events since a date that this webhook missed: those with neither a successful nor a pending delivery',
+    scopes: CHANGE_SCOPES,
     input: recoverySchema,
     admit: async (request) => void (await webhookOf(deps.sql, request)),
     prepare: async ({ body, now }) => readPart(body, { now, retentionDays: deps.retentionDays }),
@@ -226,6 +227,7 @@ export function createRecoveries(deps: RecoveryDeps): Record<'recover' | 'list' 
     recover: createRecover(deps),
     list: listing({
       summary: 'The recoveries of this webhook, newest first, paged',
+      scopes: READ_SCOPES,
       rel: 'recoveries',
       title: 'The recoveries of this webhook',
       properties: RECOVERY_PROPERTIES,
@@ -244,6 +246,7 @@ export function createRecoveries(deps: RecoveryDeps): Record<'recover' | 'list' 
     }),
     read: guarded({
       summary: 'A recovery and its progress',
+      scopes: READ_SCOPES,
       handle: async (request) => {
         const { webhook, row } = await recoveryOf(deps, request);
         return { status: 200, document: recoveryDocument(row, webhook, deps.baseUrl) };
@@ -253,6 +256,7 @@ export function createRecoveries(deps: RecoveryDeps): Record<'recover' | 'list' 
       title: 'Cancel this recovery',
       isConditional: true,
       summary: 'Ends the recovery, which stays readable; deliveries that it has created are still sent',
+      scopes: CHANGE_SCOPES,
       handle: async (request) => ({ status: 200, document: await cancel(deps, request) }),
     }),
   };

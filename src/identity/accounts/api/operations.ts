@@ -100,6 +100,7 @@ export function createUserOperations(deps: Deps): Record<'list' | 'create' | 're
     create: creation(deps),
     read: guarded({
       summary: 'Returns a user',
+      scopes: 'any',
       handle: async (request) => {
         const id = parseId(request.params['user_id'] ?? '');
         const user = id !== undefined && reachesUser(request.principal, id) ? await findUser(sql.reads, id) : undefined;

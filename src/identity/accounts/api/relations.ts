@@ -12,6 +12,7 @@ const platform: Principal = {
   publicClientId: 'n0Xw5rPbLc9dEvQ4',
   grantId: 1,
   scope: 'platform',
+  permissions: null,
   stores: 'all',
   owned: [],
 };

@@ -30,6 +30,7 @@ export type Action =
   | 'grant_given'
   | 'grant_denied'
   | 'grant_revoked'
+  | 'grant_retired'
   | 'access_token_revoked'
   | 'code_reused'
   | 'refresh_token_reused'

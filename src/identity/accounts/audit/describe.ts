@@ -27,6 +27,7 @@ const descriptions: Readonly<Record<Action, string>> = {
   grant_given: 'App connected',
   grant_denied: 'App denied access',
   grant_revoked: 'App disconnected',
+  grant_retired: 'Earlier access of an app ends within a day, because you connected it again',
   access_token_revoked: 'App revoked an access token',
   code_reused: 'App reused an authorization code and was disconnected',
   refresh_token_reused: 'App reused an old refresh token and was disconnected',

@@ -5,6 +5,7 @@ import { inPerson, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import { grantChanges } from '../grant-changes.ts';
+import { scopeNames, type GrantedScope } from '../scope.ts';
 import { createToken } from '../tokens.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
 import { insertApproval, lockMembership, lockParties, type PickableStore } from './authorize-sql.ts';
@@ -35,14 +36,16 @@ export function recordApproval(
   { sql, changelog, resumeWebhooks }: { sql: Sql; changelog: Changelog } & Pick<StoppedWebhooks, 'resumeWebhooks'>,
   decision: Decision & {
     store: PickableStore | undefined;
+    /** What the user allowed, perhaps less than the client requested. */
+    granted: GrantedScope;
     /** The stores in which the client's disabled webhooks are enabled again. */
     resumedStores: readonly number[];
     codeLifetimeSeconds: number;
   },
 ): Promise<string | undefined> {
   return transaction(sql, async (tx) => {
-    const { request, session, store, rawRequest } = decision;
-    const { client, scope, redirectUri, codeChallenge } = request;
+    const { request, session, store, granted, rawRequest } = decision;
+    const { client, redirectUri, codeChallenge } = request;
     const { userId } = session;
     if (!(await lockParties(tx, client.id, session))) return undefined;
     if (store !== undefined && !(await lockMembership(tx, userId, store.id))) return undefined;
@@ -50,7 +53,8 @@ export function recordApproval(
     const grantId = await insertApproval(tx, {
       client: client.id,
       userId,
-      scope: scope.scope,
+      scope: granted.scope,
+      permissions: granted.permissions,
       storeId: store?.id ?? null,
       codeHash: code.hash,
       redirectUri,
@@ -62,9 +66,9 @@ export function recordApproval(
       ...auditFieldsOf(decision),
       action: 'grant_given',
       storeId: store?.id ?? null,
-      detail: { client: client.name, scope: scope.scope, ...(store && { store: store.name }) },
+      detail: { client: client.name, scope: scopeNames(granted).join(' '), ...(store && { store: store.name }) },
     });
-    const grant = { grantId, userId, storeId: store?.id ?? null, client: client.id };
+    const grant = { grantId, userId, storeId: store?.id ?? null, permissions: granted.permissions, client: client.id };
     const changes = grantChanges([{ ...grant, clientId: client.clientId, name: client.name }], {
       actor: inPerson(userId),
       action: 'given',
@@ -81,6 +85,6 @@ export function recordDenial(sql: Sql, decision: Decision): Promise<void> {
   return recordAuditEntry(sql, {
     ...auditFieldsOf(decision),
     action: 'grant_denied',
-    detail: { client: client.name, scope: scope.scope },
+    detail: { client: client.name, scope: scopeNames(scope).join(' ') },
   });
 }

@@ -8,7 +8,7 @@ import { refusals, rejections, type Fault } from '../errors.ts';
 import { isValidChallenge } from '../pkce.ts';
 import { findClient, type Client } from '../clients/clients-sql.ts';
 import { isSameRedirect } from '../redirect-uri.ts';
-import { readScope, type RequestedScope } from '../scope.ts';
+import { FULL_SCOPES, readScope, scopeNames, type RequestedScope } from '../scope.ts';
 import { readParameters, type Parameters } from './parameters.ts';
 
 /** A request before validation, with the client that it names. */
@@ -57,13 +57,26 @@ const scopeSupplied: Check = ({ values }) => (values.scope?.trim() ? undefined :
 
 const scopeSupported: Check = ({ scope }) => (scope === undefined ? rejections.unsupportedScope : undefined);
 
+/** A client without registered scopes may ask for full access, as all clients could before scopes were registered. */
+const scopeRegistered: Check = ({ client, scope }) => {
+  const registered: readonly string[] = client?.scopes ?? FULL_SCOPES;
+  const isRegistered = scope !== undefined && scopeNames(scope).every((name) => registered.includes(name));
+  return isRegistered ? undefined : rejections.unregisteredScope;
+};
+
 const stateSupplied: Check = ({ values }) => (values.state === undefined ? rejections.noState : undefined);
 
 const stateReadable: Check = ({ unreadable }) => (unreadable.has('state') ? rejections.unreadableState : undefined);
 
-/** Requires PKCE of a public client, whose token request is authenticated by nothing else (RFC 9700 §2.1.1). */
-const challengeSupplied: Check = ({ client, values }) =>
-  client?.isPublic === true && values.code_challenge === undefined ? rejections.noChallenge : undefined;
+/**
+ * Requires PKCE of a public client, whose token request is authenticated by nothing else (RFC 9700 §2.1.1), and of a client whose
+ * owner requires it.
+ */
+const challengeSupplied: Check = ({ client, values }) => {
+  if (client === undefined || values.code_challenge !== undefined) return undefined;
+  if (client.isPublic) return rejections.noChallenge;
+  return client.requiresPkce ? rejections.requiredChallenge : undefined;
+};
 
 const challengeValid: Check = ({ values }) =>
   isValidChallenge(values.code_challenge, values.code_challenge_method) ? undefined : rejections.challenge;
@@ -82,6 +95,7 @@ const checksWithRedirect: Steps = [
   ['response_type',  responseTypeCode ],
   ['scope',          scopeSupplied    ],
   ['scope',          scopeSupported   ],
+  ['scope',          scopeRegistered  ],
   ['state',          stateSupplied    ],
   ['state',          stateReadable    ],
   ['code_challenge', challengeSupplied],

@@ -2,7 +2,7 @@
 import type { Session } from '#identity/accounts/sessions.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
-import type { Scope } from '#core/principal.ts';
+import type { GrantedScope } from '../scope.ts';
 
 export type PickableStore = { id: number; name: string; domain: string };
 
@@ -58,10 +58,9 @@ export async function lockMembership(sql: Queryable, userId: number, storeId: nu
 /** Inserts the grant and its code, and returns the id of the grant. */
 export async function insertApproval(
   sql: Queryable,
-  approval: {
+  approval: GrantedScope & {
     client: number;
     userId: number;
-    scope: Scope;
     storeId: number | null;
     codeHash: Buffer;
     redirectUri: string;
@@ -72,9 +71,9 @@ export async function insertApproval(
 ): Promise<number> {
   const [row] = await sql<{ grantId: number }[]>`
     with made as (
-      insert into access_grant (id, client, user_id, scope, store_id, date_created)
-      values (nextval('id_n'), ${approval.client}, ${approval.userId}, ${approval.scope}, ${approval.storeId},
-        ${approval.now})
+      insert into access_grant (id, client, user_id, scope, permissions, store_id, date_created)
+      values (nextval('id_n'), ${approval.client}, ${approval.userId}, ${approval.scope},
+        ${approval.permissions}::text[], ${approval.storeId}, ${approval.now})
       returning id
     )
     insert into authorization_code (hash, grant_id, redirect_uri, code_challenge, date_expires)

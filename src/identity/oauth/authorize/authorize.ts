@@ -15,6 +15,7 @@ import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
 import { rejections, type Fault } from '../errors.ts';
 import { formTargets, withParameters } from '../redirect-uri.ts';
+import { isForStore, permissionsAmong, type GrantedScope } from '../scope.ts';
 import { recordApproval, recordDenial } from './approval.ts';
 import { readAuthorization, type AuthorizationRequest, type Received } from './authorization-request.ts';
 import { consentPage } from './consent-page.ts';
@@ -47,6 +48,7 @@ type Consent = {
 
 const CHANGED = 'You have signed in again since this page was opened. Check the request and decide again.';
 const UNDECIDED = 'Choose Allow or Deny.';
+const NO_PERMISSION = 'Choose at least one permission, or deny access.';
 const NO_STORE = 'Choose one of your stores.';
 const GONE = 'Something changed in the meantime. Access was not granted. Check the request and decide again.';
 
@@ -97,12 +99,9 @@ async function prepareConsent(deps: Deps, rawRequest: RawRequest): Promise<Conse
   if (result.kind === 'rejected') return redirectWithError(deps, result.redirectUri, result.fault, result.state);
   const { request } = result;
   const memberOf = await storesOf(deps.sql, session.userId);
-  const stores = request.scope.scope === 'store_full_access' ? memberOf : [];
-  const counts = await deps.countStopped(
-    deps.sql,
-    request.client.id,
-    memberOf.map(({ id }) => id),
-  );
+  const stores = isForStore(request.scope) ? memberOf : [];
+  const resumable = maySend(request.scope) ? memberOf.map(({ id }) => id) : [];
+  const counts = await deps.countStopped(deps.sql, request.client.id, resumable);
   const stopped = new Map(counts.map(({ storeId, count }) => [storeId, count]));
   return { request, session, stores, stopped, nonce: formNonce(deps.nonceKeys, session, boundToRequest(request)) };
 }
@@ -113,24 +112,37 @@ function showConsent(deps: Deps, consent: Consent, rawRequest: RawRequest, statu
   const root = rootOf(deps.issuer);
   const action = path(deps, 'authorize', rawRequest.query);
   const switchUser = signIn(deps, rawRequest);
-  const view = { request, email, stores, stopped, nonce, action, switchUser, root, alert };
+  const checked = rawRequest.method === 'POST' ? rawRequest.form.getAll('permission') : null;
+  const view = { request, email, stores, stopped, checked, nonce, action, switchUser, root, alert };
   return htmlAnswer(status, consentPage(view), { formTargets: formTargets(request.redirectUri) });
+}
+
+/** Returns whether the app's webhooks may send under a grant with this scope. */
+const maySend = ({ permissions }: GrantedScope): boolean => permissions?.includes('webhooks') ?? true;
+
+/** Returns what the user allowed: of several limited scopes, those that are still checked. A single one is not optional. */
+function grantedIn(form: URLSearchParams, { scope, permissions }: GrantedScope): GrantedScope | undefined {
+  if (permissions === null || permissions.length === 1) return { scope, permissions };
+  const allowed = permissionsAmong(form.getAll('permission').filter((name) => permissions.some((p) => p === name)));
+  return allowed.length === 0 ? undefined : { scope, permissions: allowed };
 }
 
 async function approve(
   deps: Deps,
   { request, session, stopped }: Consent,
-  store: PickableStore | undefined,
+  { store, granted }: { store: PickableStore | undefined; granted: GrantedScope },
   rawRequest: RawRequest,
 ): Promise<RawResponse> {
   const { issuer, codeLifetimeSeconds } = deps;
-  const resumedStores = rawRequest.form.has('resume') ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
   const { client } = request;
   const { userId, email } = session;
   const isNew =
     deps.securityMails !== undefined &&
     !(await hasGrant(deps.sql, { userId, client: client.id, storeId: store?.id ?? null }));
-  const code = await recordApproval(deps, { request, session, store, resumedStores, rawRequest, codeLifetimeSeconds });
+  const resumes = rawRequest.form.has('resume') && maySend(granted);
+  const resumedStores = resumes ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
+  const approval = { request, session, store, granted, resumedStores, rawRequest, codeLifetimeSeconds };
+  const code = await recordApproval(deps, approval);
   if (code === undefined) {
     const again = await prepareConsent(deps, rawRequest);
     return 'status' in again ? again : showConsent(deps, again, rawRequest, 409, GONE);
@@ -153,11 +165,14 @@ async function decide(deps: Deps, consent: Consent, rawRequest: RawRequest): Pro
     return redirectWithError(deps, request.redirectUri, rejections.accessDenied, request.state);
   }
   if (decision !== 'allow') return showConsent(deps, consent, rawRequest, 422, UNDECIDED);
-  const chosen = stores.find(({ id }) => String(id) === form.get('store'));
-  if (request.scope.scope === 'store_full_access' && chosen === undefined)
-    return showConsent(deps, consent, rawRequest, 422, NO_STORE);
-  const confirmation = await deps.stepUp.confirm(rawRequest, session, formTargets(request.redirectUri));
-  return confirmation ?? approve(deps, consent, chosen, rawRequest);
+  const granted = grantedIn(form, request.scope);
+  if (granted === undefined) return showConsent(deps, consent, rawRequest, 422, NO_PERMISSION);
+  const store = isForStore(granted) ? stores.find(({ id }) => String(id) === form.get('store')) : undefined;
+  if (isForStore(granted) && store === undefined) return showConsent(deps, consent, rawRequest, 422, NO_STORE);
+  // Access that can only read needs no step-up.
+  const targets = formTargets(request.redirectUri);
+  const confirmation = maySend(granted) ? await deps.stepUp.confirm(rawRequest, session, targets) : undefined;
+  return confirmation ?? approve(deps, consent, { store, granted }, rawRequest);
 }
 
 /** Returns the `form-action` sources of a sign-in page that returns to a request whose error goes to its client. */

@@ -4,6 +4,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { logoImage } from '../clients/logo/logo.ts';
 import { shownHost } from '../redirect-uri.ts';
+import { isForStore, permissionTexts } from '../scope.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
 import type { PickableStore } from './authorize-sql.ts';
 
@@ -16,6 +17,8 @@ export type ConsentView = {
   stores: readonly PickableStore[];
   /** The number of the app's webhooks that were disabled when its access ended, by store. */
   stopped: ReadonlyMap<number, number>;
+  /** The limited scopes that were still checked when the form was sent; null if it was not sent yet. */
+  checked: readonly string[] | null;
   nonce: string;
   /** The target of the form: this address with the client's parameters. */
   action: string;
@@ -25,21 +28,26 @@ export type ConsentView = {
   alert: string | undefined;
 };
 
+const KEEP = 'Keep this access until you disconnect the app';
+
 const abilities = {
   store_full_access: [
     'See and change everything in the chosen store: customers, subscriptions, transactions and webhooks',
     "Receive this store's events at its own URLs",
-    'Keep this access until you disconnect the app',
+    KEEP,
   ],
   user_full_access: [
     'See your account and do everything you can in all your stores: customers, subscriptions, transactions and webhooks',
     "Receive these stores' events at its own URLs",
-    'Keep this access until you disconnect the app',
+    KEEP,
   ],
 } as const;
 
+const OTHER_STORES = 'Access your other stores';
+const SIGN_IN = 'See your password, or change how you sign in';
+
 const limits = {
-  store_full_access: ['Access your other stores', 'See your password, or change how you sign in'],
+  store_full_access: [OTHER_STORES, SIGN_IN],
   user_full_access: [
     'See your password, or change your e-mail address or how you sign in',
     'See the secrets of your apps',
@@ -92,7 +100,7 @@ function resumption({ request, stores, stopped }: ConsentView): Markup {
   </label>`;
 }
 
-const needsStore = ({ request }: ConsentView): boolean => request.scope.scope === 'store_full_access';
+const needsStore = ({ request }: ConsentView): boolean => isForStore(request.scope);
 
 const isPossible = (view: ConsentView): boolean => !needsStore(view) || view.stores.length > 0;
 
@@ -102,22 +110,61 @@ const noStore = ({ request, switchUser }: ConsentView): Markup =>
     <a href="${switchUser}">sign in with another account</a>.
   </p>`;
 
+/** Returns what the requested scope permits and does not permit. Several limited scopes are chosen in the form. */
+function powersOf({
+  scope,
+  permissions,
+}: AuthorizationRequest['scope']): [can: readonly string[], cannot: readonly string[]] {
+  if (scope !== 'store_limited') return [abilities[scope], limits[scope]];
+  const [only, ...others] = permissions ?? [];
+  const can = only === undefined || others.length > 0 ? 'Do what you choose below' : permissionTexts.get(only);
+  const change = permissions?.includes('webhooks') === true ? 'Change anything but webhooks' : 'Change anything';
+  return [
+    [can ?? '', KEEP],
+    [change, OTHER_STORES, SIGN_IN],
+  ];
+}
+
 function powers({ request }: ConsentView): Markup {
-  const { scope } = request.scope;
+  const [can, cannot] = powersOf(request.scope);
   return html`<h2>If you allow access, this app can</h2>
     <ul>
-      ${abilities[scope].map((ability) => html`<li>${ability}</li>`)}
+      ${can.map((ability) => html`<li>${ability}</li>`)}
     </ul>
     <h2>It cannot</h2>
     <ul>
-      ${limits[scope].map((limit) => html`<li>${limit}</li>`)}
+      ${cannot.map((limit) => html`<li>${limit}</li>`)}
     </ul>`;
+}
+
+/** Renders the choice of limited scopes, if there are several. All are checked at first: the app asked for all. */
+function permissionChoice({ request, checked }: ConsentView): Markup | null {
+  const { permissions } = request.scope;
+  if (permissions === null || permissions.length === 1) return null;
+  return html`<fieldset>
+    <legend>What may it do in the store?</legend>
+    <p class="soft">Clear what you do not want to allow. Parts of the app may then not work.</p>
+    <div class="choices">
+      ${permissions.map(
+        (name) =>
+          html`<label class="choice">
+            <input
+              type="checkbox"
+              name="permission"
+              value="${name}"
+              ${checked?.includes(name) !== false && html`checked`}
+            />
+            <span>${permissionTexts.get(name) ?? name}</span>
+          </label>`,
+      )}
+    </div>
+  </fieldset>`;
 }
 
 const decision = (view: ConsentView): Markup =>
   html`<form method="post" action="${view.action}">
     <input type="hidden" name="nonce" value="${view.nonce}" />
-    ${needsStore(view) && isPossible(view) && picker(view)}
+    ${isPossible(view) && permissionChoice(view)} ${needsStore(view) && isPossible(view) && picker(view)}
     ${isPossible(view) && view.stopped.size > 0 && resumption(view)}
     <div class="buttons">
       ${isPossible(view) && html`<button type="submit" name="decision" value="allow">Allow</button>`}

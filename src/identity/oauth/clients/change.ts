@@ -23,7 +23,7 @@ const CHANGED =
 /** Grants of a deleted client per statement: with 100,000 grants the process grows by at most 120 MB. */
 const GRANTS_PER_PAGE = 2_000;
 
-export type ClientChange = ClientDetails & { rotatesRefreshTokens: boolean };
+export type ClientChange = ClientDetails & { rotatesRefreshTokens: boolean; requiresPkce: boolean };
 
 /** Returns the faults of a change. */
 export function changeFaults(client: Client, change: ClientChange, labels?: DetailLabels): Fault[] {
@@ -32,8 +32,9 @@ export function changeFaults(client: Client, change: ClientChange, labels?: Deta
 
 /** Returns a hash of the settings, by which a form identifies the settings it was filled from. */
 export function settingsHash(client: ClientChange): string {
-  const { name, company, description, contact, redirectUris, rotatesRefreshTokens: rotates } = client;
-  const settings = JSON.stringify([name, company, description, contact, redirectUris, rotates]);
+  const { name, company, description, contact, redirectUris, rotatesRefreshTokens, requiresPkce, scopes } = client;
+  const switches = [rotatesRefreshTokens, requiresPkce];
+  const settings = JSON.stringify([name, company, description, contact, redirectUris, switches, scopes]);
   return createHash('sha256').update(settings).digest('base64url');
 }
 
@@ -46,6 +47,8 @@ function changesOf(before: Client, after: ClientChange): string[] {
     contact: [before.contact, after.contact],
     redirect_uris: [before.redirectUris.join(' '), after.redirectUris.join(' ')],
     rotates_refresh_tokens: [before.rotatesRefreshTokens, after.rotatesRefreshTokens],
+    requires_pkce: [before.requiresPkce, after.requiresPkce],
+    scopes: [before.scopes?.join(' '), after.scopes?.join(' ')],
   };
   return Object.entries(pairs).flatMap(([name, [old, now]]) => (old === now ? [] : [name]));
 }
@@ -65,7 +68,9 @@ export async function changeClient(
   if (faults.length > 0) throw invalid(...faults);
   const { userId, now } = actor;
   const redirectUris = [...new Set(change.redirectUris)];
-  const after = { ...change, redirectUris, rotatesRefreshTokens: client.isPublic || change.rotatesRefreshTokens };
+  const rotatesRefreshTokens = client.isPublic || change.rotatesRefreshTokens;
+  const requiresPkce = !client.isPublic && change.requiresPkce;
+  const after = { ...change, redirectUris, rotatesRefreshTokens, requiresPkce };
   await transaction(sql, async (tx) => {
     const before = await updateClient(tx, client.id, { ...after, userId, now });
     if (before === undefined) throw notFound('app');
@@ -73,7 +78,8 @@ export async function changeClient(
     if (changed.length === 0) return;
     if (settingsHash(before) !== actor.baseHash)
       throw new Problem(409, { code: 'changed_meanwhile', message: CHANGED });
-    const detail = { name: after.name, changed, redirect_uris: redirectUris };
+    const { name, scopes } = after;
+    const detail = { name, changed, redirect_uris: redirectUris, ...(scopes !== null && { scopes }) };
     await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
   });
 }

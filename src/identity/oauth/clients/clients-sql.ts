@@ -15,6 +15,10 @@ export type Client = {
   trusted: boolean;
   isLegacy: boolean;
   rotatesRefreshTokens: boolean;
+  /** Must use PKCE although it has a secret; a public client always must. */
+  requiresPkce: boolean;
+  /** The scopes that it may ask for; null for the two with full access. */
+  scopes: string[] | null;
   /** False if a party other than the operator created or changed the client and the operator has not verified it since. */
   isVerified: boolean;
   /** The owner of the app; null if the operator created it. */
@@ -39,7 +43,7 @@ export async function countClientsOf(sql: Queryable, userId: number): Promise<nu
 }
 
 type NewClientRow = ClientDetails &
-  ClientKind & { clientId: string; isVerified: boolean; rotatesRefreshTokens: boolean };
+  ClientKind & { clientId: string; isVerified: boolean; rotatesRefreshTokens: boolean; requiresPkce: boolean };
 
 /** Inserts a client and returns its internal id; undefined if the client_id is taken. */
 export async function insertClient(
@@ -49,11 +53,12 @@ export async function insertClient(
   const [row] = await sql<{ id: number }[]>`
     with made as (
       insert into client (id, client_id, name, company, description, contact, redirect_uris, trusted, is_public,
-        is_legacy, owner, is_verified, unused_until, rotates_refresh_tokens, date_created, date_modified)
+        is_legacy, owner, is_verified, unused_until, rotates_refresh_tokens, requires_pkce, scopes, date_created,
+        date_modified)
       values (nextval('id_n'), ${client.clientId}, ${client.name}, ${client.company}, ${client.description},
         ${client.contact}, ${client.redirectUris}::text[], ${client.trusted}, ${client.isPublic}, ${client.isLegacy},
-        ${client.ownerId}, ${client.isVerified}, ${client.unusedUntil}, ${client.rotatesRefreshTokens}, ${client.now},
-        ${client.now})
+        ${client.ownerId}, ${client.isVerified}, ${client.unusedUntil}, ${client.rotatesRefreshTokens},
+        ${client.requiresPkce}, ${client.scopes}::text[], ${client.now}, ${client.now})
       on conflict (client_id) do nothing
       returning id
     ), kept as (
@@ -69,7 +74,7 @@ export function clients(sql: Queryable) {
   return sql`
   select c.id, c.client_id as "clientId", c.name, c.company, c.description, c.contact,
     c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.trusted, c.is_legacy as "isLegacy",
-    c.rotates_refresh_tokens as "rotatesRefreshTokens", c.is_verified as "isVerified", c.owner as "ownerId",
+    c.rotates_refresh_tokens as "rotatesRefreshTokens", c.requires_pkce as "requiresPkce", c.scopes, c.is_verified as "isVerified", c.owner as "ownerId",
     c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate"
   from client c left join client_logo l on l.client = c.id`;
 }
@@ -102,14 +107,15 @@ export function listClientsOf(sql: Queryable, userId: number): Promise<Client[]>
 export async function updateClient(
   sql: Queryable,
   id: number,
-  change: ClientDetails & { rotatesRefreshTokens: boolean; userId: number | null; now: Date },
+  change: ClientDetails & { rotatesRefreshTokens: boolean; requiresPkce: boolean; userId: number | null; now: Date },
 ): Promise<Client | undefined> {
   const [row] = await sql<Client[]>`
     with before as (${clients(sql)} where c.id = ${id} and c.date_deleted is null for update of c), changed as (
       update client set
         name = ${change.name}, company = ${change.company}, description = ${change.description},
         contact = ${change.contact}, redirect_uris = ${change.redirectUris}::text[],
-        rotates_refresh_tokens = ${change.rotatesRefreshTokens},
+        rotates_refresh_tokens = ${change.rotatesRefreshTokens}, requires_pkce = ${change.requiresPkce},
+        scopes = ${change.scopes}::text[],
         is_verified = client.is_verified and not (
           coalesce(client.owner = ${change.userId}, false)
           and (client.name, coalesce(client.company, ''), client.redirect_uris)
@@ -159,7 +165,7 @@ export function markDeletedOf(sql: Queryable, ownerId: number, now: Date): Promi
 `;
 }
 
-type StoreGrant = Pick<LoggedGrant, 'grantId' | 'userId' | 'storeId'>;
+type StoreGrant = Pick<LoggedGrant, 'grantId' | 'userId' | 'storeId' | 'permissions'>;
 
 /** Returns a page of a client's active grants for stores, by id. */
 export function storeGrantsOf(
@@ -168,7 +174,7 @@ export function storeGrantsOf(
   { after, limit }: { after: number; limit: number },
 ): Promise<StoreGrant[]> {
   return sql<StoreGrant[]>`
-  select id as "grantId", user_id as "userId", store_id as "storeId" from access_grant
+  select id as "grantId", user_id as "userId", store_id as "storeId", permissions from access_grant
   where client = ${client} and store_id is not null and date_revoked is null and id > ${after}
   order by id limit ${limit}
 `;

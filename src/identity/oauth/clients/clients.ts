@@ -15,6 +15,10 @@ export type NewClient = {
   /** An e-mail address. */
   contact?: string | null | undefined;
   redirectUris: readonly string[];
+  /** The scopes that the client may ask for; absent or null for the two with full access. */
+  scopes?: readonly string[] | null | undefined;
+  /** Must use PKCE; a public client always must. */
+  requiresPkce?: boolean | undefined;
   /** May use client_credentials with the scope platform; needs no redirect address, and has no owner. */
   trusted: boolean;
   /** The owner, and the maximum number of clients per user; absent if the operator creates the client. */
@@ -53,6 +57,7 @@ const detailsOf = (client: NewClient): ClientDetails => ({
   description: client.description || null,
   contact: client.contact || null,
   redirectUris: [...new Set(client.redirectUris)],
+  scopes: client.scopes ? [...new Set(client.scopes)] : null,
 });
 
 const kindOf = ({ trusted, isLegacy, owner }: NewClient, isPublic: boolean): ClientKind => ({
@@ -98,6 +103,7 @@ async function add(tx: Tx, client: NewClient, secret: CreatedToken | null): Prom
     isVerified: client.isVerified !== false,
     unusedUntil: client.unusedUntil ?? null,
     rotatesRefreshTokens: isPublic || client.rotatesRefreshTokens === true,
+    requiresPkce: !isPublic && client.requiresPkce === true,
     secretHash: secret?.hash ?? null,
     now,
   });
@@ -105,7 +111,8 @@ async function add(tx: Tx, client: NewClient, secret: CreatedToken | null): Prom
     const message = 'Another client has this client_id';
     throw new Problem(409, { code: 'client_id_taken', message, field: 'client_id' });
   }
-  const detail = { name: details.name, redirect_uris: details.redirectUris };
+  const { name, redirectUris, scopes } = details;
+  const detail = { name, redirect_uris: redirectUris, ...(scopes !== null && { scopes }) };
   const made = { id, clientId, ownerId: kind.ownerId };
   await recordClientEntry(tx, 'client_created', made, { userId: null, caller, origin, detail, now });
   return clientId;

@@ -3,6 +3,7 @@ import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
 import type { Fault } from '#core/problem.ts';
 import { isLegible, isName } from './legible.ts';
 import { whyNotRegistrable } from '../redirect-uri.ts';
+import { userScopes } from '../scope.ts';
 
 /** The details that the owner may change; null if absent. */
 export type ClientDetails = {
@@ -11,6 +12,8 @@ export type ClientDetails = {
   description: string | null;
   contact: string | null;
   redirectUris: readonly string[];
+  /** The scopes that the client may ask for; null for the two with full access. */
+  scopes: readonly string[] | null;
 };
 
 /** The properties that never change. */
@@ -25,7 +28,7 @@ export type ClientKind = {
   ownerId: number | null;
 };
 
-export type DetailName = 'name' | 'company' | 'description' | 'contact' | 'redirect_uris';
+export type DetailName = 'name' | 'company' | 'description' | 'contact' | 'redirect_uris' | 'scopes';
 
 export const NAME_LENGTH_MAX = 255;
 export const DESCRIPTION_LENGTH_MAX = 1_000;
@@ -40,6 +43,7 @@ const API_LABELS: DetailLabels = {
   description: 'description',
   contact: 'contact',
   redirect_uris: 'redirect_uris',
+  scopes: 'scopes',
 };
 
 const readable = (maximum: number): string => `${maximum} characters, without control or invisible ones`;
@@ -58,6 +62,13 @@ function redirectUriFaults(uris: readonly string[], { trusted }: ClientKind, lab
     const which = uris.length === 1 ? 'the address' : `address ${index + 1}`;
     return reason === undefined ? [] : [redirectUriFault('invalid_redirect_uri', `${label}: ${which} ${reason}`)];
   });
+}
+
+function scopeFaults(scopes: readonly string[] | null, label: string): Fault[] {
+  const unknown = scopes?.filter((scope) => !userScopes.includes(scope)) ?? [];
+  if (unknown.length === 0 && scopes?.length !== 0) return [];
+  const message = `${label} must be at least one of ${userScopes.join(', ')}`;
+  return [{ code: 'invalid_value', message, field: 'scopes' }];
 }
 
 function kindFaults({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: readonly string[]): Fault[] {
@@ -91,5 +102,10 @@ export function clientFaults(details: ClientDetails, kind: ClientKind, labels = 
   require(isDescription, 'description', `must be at most ${readable(DESCRIPTION_LENGTH_MAX)}`);
   const isContact = contact === null || isEmail(contact);
   require(isContact, 'contact', `must be an e-mail address, at most ${EMAIL_LENGTH_MAX} characters`);
-  return [...faults, ...redirectUriFaults(redirectUris, kind, labels.redirect_uris), ...kindFaults(kind, redirectUris)];
+  return [
+    ...faults,
+    ...redirectUriFaults(redirectUris, kind, labels.redirect_uris),
+    ...scopeFaults(details.scopes, labels.scopes),
+    ...kindFaults(kind, redirectUris),
+  ];
 }

@@ -1,5 +1,6 @@
 /** SQL of connected apps: lists and revokes the grants of a user. */
 import type { Queryable } from '#db/pool.ts';
+import type { Permission } from '#core/principal.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
 
 export type ConnectedRow = {
@@ -12,6 +13,8 @@ export type ConnectedRow = {
   logoDate: Date | null;
   /** Null if the grant is for the account with all its stores. */
   storeId: number | null;
+  /** The limited scopes of all the grants; null if one of them has full access. */
+  permissions: Permission[] | null;
   /** Null for an account grant, or if the store no longer exists. */
   storeName: string | null;
   /** Whether the user is a member of the store; otherwise the grant gives no access. */
@@ -43,7 +46,9 @@ const grantCondition = (sql: Queryable, { userId, of }: GrantFilter) => sql`
 export function connectedApps(sql: Queryable, filter: GrantFilter) {
   return sql`
   from (
-    select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used
+    select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used,
+      case when bool_and(permissions is not null)
+        then string_agg(array_to_string(permissions, ' '), ' ') end as limited
     from access_grant
     where ${grantCondition(sql, filter)}
     group by client, store_id
@@ -58,7 +63,8 @@ export function connectedColumns(sql: Queryable) {
   return sql`
   g.grant_id as "grantId", c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
   l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName",
-  m.user_id is not null as "isMember", g.since, g.last_used as "lastUsed", c.owner as "ownerId"`;
+  m.user_id is not null as "isMember", g.since, g.last_used as "lastUsed", c.owner as "ownerId",
+  string_to_array(g.limited, ' ') as permissions`;
 }
 
 type Created = { clientId: string; storeId: number; total: number; active: number };
@@ -75,11 +81,13 @@ function countCreated(sql: Queryable, userId: number, clientIds: readonly string
 
 type Access = { clientId: string; storeId: number | null };
 
+/** Returns the access under which webhooks may send. */
 function listAccess(sql: Queryable, userId: number, clientIds: readonly string[]): Promise<Access[]> {
   return sql<Access[]>`
   select distinct c.client_id as "clientId", g.store_id as "storeId"
   from client c join access_grant g on g.client = c.id
-  where c.client_id = any(${clientIds}::text[]) and g.user_id = ${userId} and g.date_revoked is null`;
+  where c.client_id = any(${clientIds}::text[]) and g.user_id = ${userId} and g.date_revoked is null
+    and (g.permissions is null or 'webhooks' = any(g.permissions))`;
 }
 
 const keyOf = ({ clientId, storeId }: Access): string => `${clientId} ${storeId ?? ''}`;
@@ -163,7 +171,8 @@ export function revokeGrants(
     )
     update access_grant g set date_revoked = ${now} from ending
     where g.id = ending_id and date_revoked is null
-    returning g.id as "grantId", user_id as "userId", store_id as "storeId", client, client_id as "clientId", name
+    returning g.id as "grantId", user_id as "userId", store_id as "storeId", permissions, client,
+      client_id as "clientId", name
   `;
 }
 

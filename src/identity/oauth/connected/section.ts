@@ -4,6 +4,7 @@ import type { Sql } from '#db/pool.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import { logoImage } from '../clients/logo/logo.ts';
+import { permissionTexts, scopeOfGrants } from '../scope.ts';
 import { listConnected, type AppWebhooks, type ConnectedApp } from './connected-sql.ts';
 
 /** Returns what the nonce of a disconnect button is bound to. */
@@ -22,6 +23,13 @@ const reachOf = (row: ConnectedApp): string =>
 /** The permissions of each kind of access, as on the consent page. */
 const MAY_STORE = 'See and change everything: customers, subscriptions, transactions and webhooks';
 const MAY_ACCOUNT = 'See your account and do everything you can in all your stores, including future ones';
+
+/** Returns what an app may do: the sentence of its full access, or those of its limited scopes. */
+function permissionsOf({ storeId, permissions }: ConnectedApp): readonly string[] {
+  const { permissions: limited } = scopeOfGrants(storeId, permissions);
+  if (limited === null) return [storeId === null ? MAY_ACCOUNT : MAY_STORE];
+  return limited.map((name) => permissionTexts.get(name) ?? name);
+}
 
 const counted = (count: number): string => (count === 1 ? '1 webhook' : `${count} webhooks`);
 
@@ -59,7 +67,7 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
       <dt>Access to</dt>
       <dd>${reachOf(row)}</dd>
       <dt>Permissions</dt>
-      <dd>${row.storeId === null ? MAY_ACCOUNT : MAY_STORE}</dd>
+      ${permissionsOf(row).map((text) => html`<dd>${text}</dd>`)}
       <dt>Since</dt>
       <dd>${shownDate(row.since)}</dd>
       <dt>Last used</dt>

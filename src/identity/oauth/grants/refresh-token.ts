@@ -5,9 +5,9 @@
  */
 import { HALCYON } from '#changelog/changelog.ts';
 import { tokenErrors, TokenRefusal } from '../errors.ts';
-import { idleUntil, issueAccessToken, tokenAnswer } from '../issue.ts';
+import { idleUntil, issueAccessToken, maxSecondsOf, tokenAnswer } from '../issue.ts';
 import { endGrant } from '../end-grant.ts';
-import { scopeEntries } from '../scope.ts';
+import { narrowedTo, scopeEntries } from '../scope.ts';
 import { hashToken, looksLike, successorsOf } from '../tokens.ts';
 import type { Exchange, GrantHandler } from './exchange.ts';
 import { refreshGrant, type Refreshed } from './grants-sql.ts';
@@ -45,15 +45,17 @@ export const refreshAccess: GrantHandler = async (exchange) => {
   const scope = scopeEntries(form.scope ?? '');
   // No granted scope contains a NUL, and PostgreSQL rejects text with one.
   if (scope.some((entry) => entry.includes('\0'))) return refuse(tokenErrors.invalidScope);
+  const narrowed = narrowedTo(scope);
   const access = issueAccessToken(now, lifetimes);
   const [successor, ...others] = successorsOf(rotation.successorKeys, presented);
-  const idle = idleUntil(now, lifetimes);
   const parameters = {
     hash: hashToken(presented),
     scope,
+    narrowedTo: narrowed,
     access: access.stored,
-    successor: { hash: successor.hash, expires: idle, others: others.map(({ hash }) => hash) },
-    idleUntil: idle,
+    successor: { hash: successor.hash, others: others.map(({ hash }) => hash) },
+    idleUntil: idleUntil(now, lifetimes),
+    grantSecondsMax: maxSecondsOf(lifetimes),
     rotatedUntil: new Date(now.getTime() + rotation.rotatedTokenKeptDays * DAY_MS),
     reusedSince: new Date(now.getTime() - RETRY_SECONDS * 1_000),
     now,
@@ -62,5 +64,6 @@ export const refreshAccess: GrantHandler = async (exchange) => {
   if (refreshed.outcome !== 'issued') return refuseRefresh(refreshed, exchange);
   const stored = [successor, ...others].find(({ hash }) => hash.equals(refreshed.successor)) ?? successor;
   const refresh = refreshed.rotates ? stored.value : presented;
-  return tokenAnswer({ access: access.value, refresh }, refreshed, lifetimes);
+  const limited = narrowed !== null && ({ scope: 'store_limited', permissions: narrowed } as const);
+  return tokenAnswer({ access: access.value, refresh }, { ...refreshed, ...limited }, lifetimes);
 };

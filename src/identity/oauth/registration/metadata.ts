@@ -2,11 +2,11 @@
 import type { Fault } from '#core/problem.ts';
 import { newClientFaults } from '../clients/clients.ts';
 import type { DetailLabels } from '../clients/rules.ts';
+import { FULL_SCOPES, scopeEntries } from '../scope.ts';
 
 const AUTH_METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const;
 const GRANT_TYPES = ['authorization_code', 'refresh_token'] as const;
 const RESPONSE_TYPES = ['code'] as const;
-const SCOPES = ['store_full_access', 'user_full_access'] as const;
 
 /** The name on the consent page of a client registered without one. */
 const UNNAMED = 'Unnamed app';
@@ -17,12 +17,15 @@ const LABELS: DetailLabels = {
   description: 'description',
   contact: 'contacts',
   redirect_uris: 'redirect_uris',
+  scopes: 'scope',
 };
 
 export type Metadata = {
   name: string;
   redirectUris: readonly string[];
   contact: string | null;
+  /** Null for the two with full access. */
+  scopes: readonly string[] | null;
   authMethod: (typeof AUTH_METHODS)[number];
 };
 
@@ -81,13 +84,12 @@ export function readMetadata(input: MetadataInput, now: Date): { metadata: Metad
   faults.push(...choiceFaults('grant_types', grantTypes, GRANT_TYPES, 'authorization_code'));
   const responseTypes = readTexts(input, 'response_types', faults) ?? ['code'];
   faults.push(...choiceFaults('response_types', responseTypes, RESPONSE_TYPES, 'code'));
-  const scope = readText(input, 'scope', faults) ?? '';
-  const scopes = scope.split(' ').filter((entry) => entry !== '');
-  faults.push(...choiceFaults('scope', scopes, SCOPES));
+  const scopes = scopeEntries(readText(input, 'scope', faults) ?? '');
   const metadata: Metadata = {
     name: readText(input, 'client_name', faults) || UNNAMED,
     redirectUris: readTexts(input, 'redirect_uris', faults) ?? [],
     contact: readTexts(input, 'contacts', faults)?.[0] ?? null,
+    scopes: scopes.length === 0 ? null : scopes,
     authMethod,
   };
   const invalidFields = new Set(faults.map(({ field }) => field));
@@ -98,7 +100,7 @@ export function readMetadata(input: MetadataInput, now: Date): { metadata: Metad
 }
 
 /** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials. */
-export function registered({ name, redirectUris, contact, authMethod }: Metadata) {
+export function registered({ name, redirectUris, contact, scopes, authMethod }: Metadata) {
   return {
     client_name: name,
     redirect_uris: redirectUris,
@@ -106,6 +108,6 @@ export function registered({ name, redirectUris, contact, authMethod }: Metadata
     token_endpoint_auth_method: authMethod,
     grant_types: GRANT_TYPES,
     response_types: RESPONSE_TYPES,
-    scope: SCOPES.join(' '),
+    scope: (scopes ?? FULL_SCOPES).join(' '),
   };
 }

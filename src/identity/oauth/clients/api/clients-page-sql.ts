@@ -17,6 +17,7 @@ const columns = (sql: Queryable): Columns<typeof CLIENT_PROPERTIES> => ({
   is_verified: sql`c.is_verified`,
   is_legacy: sql`c.is_legacy`,
   rotates_refresh_tokens: sql`c.rotates_refresh_tokens`,
+  requires_pkce: sql`(c.requires_pkce or c.is_public)`,
   date_created: sql`c.date_created`,
   date_modified: sql`c.date_modified`,
 });

@@ -4,6 +4,7 @@ import { boolean, date, json, number, secret, text, url, type Document, type Lin
 import type { Comparisons } from '#core/listing.ts';
 import { versionOf } from '../change.ts';
 import { logoPath } from '../logo/logo.ts';
+import { FULL_SCOPES } from '../../scope.ts';
 import type { Client } from '../clients-sql.ts';
 
 /** The comparison of each property of a client, for filters and order. */
@@ -15,6 +16,7 @@ export const CLIENT_PROPERTIES = {
   description: 'text',
   contact: 'text',
   redirect_uris: 'none',
+  scopes: 'none',
   logo: 'none',
   owner: 'number',
   is_public: 'boolean',
@@ -22,6 +24,7 @@ export const CLIENT_PROPERTIES = {
   is_verified: 'boolean',
   is_legacy: 'boolean',
   rotates_refresh_tokens: 'boolean',
+  requires_pkce: 'boolean',
   date_created: 'date',
   date_modified: 'date',
 } as const satisfies Comparisons;
@@ -62,6 +65,7 @@ export function clientDocument(
       text('description', client.description),
       text('contact', client.contact),
       json('redirect_uris', client.redirectUris),
+      json('scopes', client.scopes ?? FULL_SCOPES),
       url('logo', logoDate === null ? null : logoPath(shown.authUrl, clientId, logoDate)),
       number('owner', client.ownerId),
       boolean('is_public', client.isPublic),
@@ -69,6 +73,7 @@ export function clientDocument(
       boolean('is_verified', client.isVerified),
       boolean('is_legacy', client.isLegacy),
       boolean('rotates_refresh_tokens', client.rotatesRefreshTokens),
+      boolean('requires_pkce', client.requiresPkce || client.isPublic),
       date('date_created', formatDate(client.dateCreated, 'UTC')),
       date('date_modified', formatDate(client.dateModified, 'UTC')),
     ],

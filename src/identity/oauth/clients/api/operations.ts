@@ -32,6 +32,8 @@ const clientOf = ({ clientsPerUser }: Deps, body: Partial<NewClientBody>): Omit<
   description: body.description,
   contact: body.contact,
   redirectUris: body.redirect_uris ?? [],
+  scopes: body.scopes,
+  requiresPkce: isSet(body.requires_pkce),
   trusted: false,
   owner: typeof body.owner === 'number' ? { userId: body.owner, clientsPerUser } : undefined,
   isVerified: isSet(body.is_verified ?? true),

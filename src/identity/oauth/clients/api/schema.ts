@@ -2,6 +2,7 @@
 import { Type, type Static } from 'typebox';
 import { clearableText, flag, readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
+import { userScopes } from '../../scope.ts';
 import { DESCRIPTION_LENGTH_MAX, NAME_LENGTH_MAX } from '../rules.ts';
 
 export const newClient = Type.Object(
@@ -17,6 +18,13 @@ export const newClient = Type.Object(
       Type.Array(Type.String(), {
         kind: 'url',
         description: 'The redirect addresses, exactly as the app sends them.',
+      }),
+    ),
+    scopes: Type.Optional(
+      Type.Unsafe<readonly string[] | null>({
+        type: ['array', 'null'],
+        items: { type: 'string', choices: userScopes },
+        description: 'The scopes that the app may request; by default store_full_access and user_full_access.',
       }),
     ),
     owner: Type.Optional(
@@ -36,6 +44,9 @@ export const newClient = Type.Object(
     }),
     rotates_refresh_tokens: flag({
       description: 'Each refresh returns a new refresh token; always true for a public client.',
+    }),
+    requires_pkce: flag({
+      description: 'The app must use PKCE (RFC 7636). Default: only a public client must.',
     }),
     client_id: readOnly(),
     client_secret: readOnly(),

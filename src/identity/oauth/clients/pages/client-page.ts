@@ -6,7 +6,7 @@ import { LOGO_BYTES_MAX, logoImage } from '../logo/logo.ts';
 import { settingsHash } from '../change.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from '../clients-sql.ts';
 import type { Secret } from '../secrets/secrets.ts';
-import { detailFields, refusedAlert, rotationField, type FormValues } from './form.ts';
+import { detailFields, pkceField, refusedAlert, rotationField, scopeFields, type FormValues } from './form.ts';
 import { appsPage, nonceField, pathOf } from './page-context.ts';
 
 export type ClientView = {
@@ -33,7 +33,8 @@ const settings = ({ root, client, values, baseHash, faults, nonce }: ClientView)
     <form method="post" action="${pathOf(root, client.clientId)}">
       ${nonceField(nonce('change client'))}
       <input type="hidden" name="saw" value="${baseHash ?? settingsHash(client)}" />
-      ${detailFields(values, faults)} ${!client.isPublic && rotationField(values)}
+      ${detailFields(values, faults)} ${scopeFields(values, faults)}
+      ${!client.isPublic && html`${rotationField(values)} ${pkceField(values)}`}
       <div class="buttons"><button type="submit">Save</button></div>
     </form>
   </div>`;

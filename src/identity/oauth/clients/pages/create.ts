@@ -13,6 +13,8 @@ import {
   readFormValues,
   refusedAlert,
   rotationField,
+  pkceField,
+  scopeFields,
   LABELS,
   type FormValues,
 } from './form.ts';
@@ -46,7 +48,8 @@ const newPage = (root: string, { clientId, nonce, values, faults, alert }: View)
       ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`} ${refusedAlert(faults)}
       <form method="post" action="${root}/account/clients">
         ${nonceField(nonce)}<input type="hidden" name="client_id" value="${clientId}" />
-        ${detailFields(values, faults)} ${kindFields(values)} ${rotationField(values)}
+        ${detailFields(values, faults)} ${scopeFields(values, faults)} ${kindFields(values)} ${rotationField(values)}
+        ${pkceField(values)}
         <div class="buttons">
           <button type="submit">Create the app</button>
           <a class="button quiet" href="${root}/account/clients">Cancel</a>

@@ -4,9 +4,17 @@ import type { Fault } from '#core/problem.ts';
 import type { ClientChange } from '../change.ts';
 import type { Client } from '../clients-sql.ts';
 import type { DetailName, DetailLabels } from '../rules.ts';
+import { FULL_SCOPES, permissionTexts } from '../../scope.ts';
+
+type TextName = Exclude<DetailName, 'scopes'>;
 
 /** The values of the form fields. */
-export type FormValues = Readonly<Record<DetailName, string>> & { isPublic: boolean; rotates: boolean };
+export type FormValues = Readonly<Record<TextName, string>> & {
+  scopes: readonly string[];
+  isPublic: boolean;
+  rotates: boolean;
+  requiresPkce: boolean;
+};
 
 export const LABELS: DetailLabels = {
   name: 'The name',
@@ -14,16 +22,20 @@ export const LABELS: DetailLabels = {
   description: 'The description',
   contact: 'The contact',
   redirect_uris: 'Redirect addresses',
+  scopes: 'The scopes',
 };
 
+/** A new app uses PKCE unless its owner decides otherwise, because most libraries do it anyway (RFC 9700 §2.1.1). */
 export const EMPTY_FORM: FormValues = {
   name: '',
   company: '',
   description: '',
   contact: '',
   redirect_uris: '',
+  scopes: FULL_SCOPES,
   isPublic: false,
   rotates: false,
+  requiresPkce: true,
 };
 
 export function readFormValues(form: URLSearchParams): FormValues {
@@ -34,7 +46,9 @@ export function readFormValues(form: URLSearchParams): FormValues {
     contact: form.get('contact') ?? '',
     redirect_uris: form.get('redirect_uris') ?? '',
     isPublic: form.get('kind') === 'public',
+    scopes: form.has('scope') ? form.getAll('scope') : FULL_SCOPES,
     rotates: form.get('rotates') !== null,
+    requiresPkce: form.get('requires_pkce') !== null,
   };
 }
 
@@ -46,9 +60,14 @@ export function formValuesOf(client: Client): FormValues {
     contact: client.contact ?? '',
     redirect_uris: client.redirectUris.join('\n'),
     isPublic: client.isPublic,
+    scopes: client.scopes ?? FULL_SCOPES,
     rotates: client.rotatesRefreshTokens,
+    requiresPkce: client.requiresPkce,
   };
 }
+
+const isDefault = (scopes: readonly string[]): boolean =>
+  scopes.length === FULL_SCOPES.length && FULL_SCOPES.every((scope) => scopes.includes(scope));
 
 /** Converts form values to a change: trims them, and joins the lines of the description. */
 export function changeOf(values: FormValues): ClientChange {
@@ -58,11 +77,13 @@ export function changeOf(values: FormValues): ClientChange {
     description: values.description.trim().replaceAll(/\s+/g, ' ') || null,
     contact: values.contact.trim() || null,
     redirectUris: values.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
+    scopes: isDefault(values.scopes) ? null : [...new Set(values.scopes)],
     rotatesRefreshTokens: values.rotates,
+    requiresPkce: values.requiresPkce,
   };
 }
 
-type Field = { name: DetailName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
+type Field = { name: TextName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
 
 const FIELDS: readonly Field[] = [
   { name: 'name', label: 'Name', hint: 'Shown to users when your app requests access.', isRequired: true },
@@ -113,6 +134,45 @@ export function rotationField(values: FormValues): Markup {
       <span class="soft">This detects stolen tokens. The app must store the new token each time.</span>
     </span>
   </label>`;
+}
+
+/** Renders the choice of PKCE, for confidential clients; public clients always use it. */
+export function pkceField(values: FormValues): Markup {
+  return html`<label class="choice">
+    <input type="checkbox" name="requires_pkce" value="1" ${values.requiresPkce && html`checked`} />
+    <span>
+      Require PKCE
+      <span class="soft">Authorization requests without a code_challenge are refused.</span>
+    </span>
+  </label>`;
+}
+
+const scopeTexts: ReadonlyMap<string, string> = new Map([
+  ['store_full_access', 'See and change everything in one store'],
+  ['user_full_access', 'See and change everything in the account and all its stores'],
+  ...permissionTexts,
+]);
+
+/** Renders the choice of the scopes that the app may ask for. */
+export function scopeFields(values: FormValues, faults: readonly Fault[]): Markup {
+  const own = faults.filter(({ field }) => field === 'scopes');
+  return html`<fieldset ${own.length > 0 && html`aria-describedby="scopes-fault"`}>
+    <legend>Scopes that it may ask for</legend>
+    <p class="soft">If none is checked, it may ask for the first two.</p>
+    <div class="choices">
+      ${[...scopeTexts].map(
+        ([scope, about]) =>
+          html`<label class="choice">
+            <input type="checkbox" name="scope" value="${scope}" ${values.scopes.includes(scope) && html`checked`} />
+            <span><code>${scope}</code> <span class="soft">${about}</span></span>
+          </label>`,
+      )}
+    </div>
+    ${
+      own.length > 0 &&
+      html`<div class="fault" id="scopes-fault">${own.map(({ message }) => html`<p>${message}.</p>`)}</div>`
+    }
+  </fieldset>`;
 }
 
 /** Renders the alert above a rejected form. */

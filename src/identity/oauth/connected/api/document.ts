@@ -4,6 +4,7 @@ import { boolean, date, enumeration, number, text, type Document, type Link } fr
 import type { Comparisons } from '#core/listing.ts';
 import { reachesAccount, reachesStore, type Principal } from '#core/principal.ts';
 import { addressOfClient } from '../../clients/api/document.ts';
+import { scopeNames, scopeOfGrants } from '../../scope.ts';
 import type { ConnectedApp } from '../connected-sql.ts';
 
 /** The comparison of each property of a grant, for filters and order. */
@@ -59,7 +60,7 @@ export function grantDocument(row: ConnectedApp, shown: Shown): Document {
       text('name', row.name),
       text('company', row.company),
       boolean('is_verified', row.isVerified),
-      enumeration('scope', row.storeId === null ? 'user_full_access' : 'store_full_access'),
+      enumeration('scope', scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' ')),
       number('store_id', row.storeId),
       date('date_created', formatDate(row.since, 'UTC')),
       date('date_used', row.lastUsed === null ? null : formatDate(row.lastUsed, 'UTC')),

@@ -46,6 +46,7 @@ export function createGrantOperations({ sql, baseUrl, ...after }: Deps): Record<
   return {
     list: listing({
       summary: 'Lists the apps connected to a user',
+      scopes: 'any',
       rel: 'grants',
       title: 'Connected apps',
       properties: GRANT_PROPERTIES,
@@ -61,6 +62,7 @@ export function createGrantOperations({ sql, baseUrl, ...after }: Deps): Record<
     }),
     read: guarded({
       summary: 'Returns a connected app',
+      scopes: 'any',
       handle: async (request) => {
         const id = idOf(request);
         const { principal } = request;
@@ -76,6 +78,7 @@ export function createGrantOperations({ sql, baseUrl, ...after }: Deps): Record<
       isConditional: true,
       summary:
         "Revokes the app's access: its tokens stop working immediately, and its webhooks are disabled, unless the user has given it another access to their stores",
+      scopes: 'any',
       handle: async (request) => {
         const id = idOf(request);
         const userId = await transaction(sql, async (tx) => {

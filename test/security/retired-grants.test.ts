@@ -1,0 +1,61 @@
+/** A grant that a newer one of the same app, user, store and scopes replaces: its tokens work for another day, and then it ends. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
+import { readConfig } from '../../src/config/config.ts';
+import { openInternalEvents } from '../../src/server/publishing.ts';
+import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
+
+const server = await startAuthorizationServer();
+const { alpha, client, newCode, origin, read, redeem, sql, token, wait } = server;
+const { housekeeping: kept } = readConfig({}, process.cwd());
+const purges = createOAuthPurges({ sql, kept, ...openInternalEvents({ baseUrl: ISSUER }) });
+
+const purge = (name: string) => purges.find((one) => one.name === name)?.purge(100, server.now());
+
+const refresh = (refreshToken: unknown) =>
+  token({ grant_type: 'refresh_token', refresh_token: String(refreshToken), ...client });
+
+async function isActive(value: unknown): Promise<unknown> {
+  const body = new URLSearchParams({ token: String(value), ...client });
+  const response = await fetch(`${origin}/introspect`, { method: 'POST', body });
+  return ((await response.json()) as Record<string, unknown>)['active'];
+}
+
+test('the tokens of a replaced grant work for a day, and those of the newer grant go on', async () => {
+  const { body: older } = await redeem(await newCode());
+  const { body: newer } = await redeem(await newCode());
+  wait(31 * MINUTE_MS);
+  await purge('authorization_codes');
+  for (const { refresh_token: value } of [older, newer]) assert.equal((await refresh(value)).status, 200);
+  wait(DAY_MS - 1_000);
+  const { body: last } = await refresh(older['refresh_token']);
+  assert.equal((await read(alpha, String(last['access_token']))).status, 200);
+  assert.equal(await isActive(last['access_token']), true);
+  wait(1_000);
+  assert.equal((await read(alpha, String(last['access_token']))).status, 401);
+  assert.equal(await isActive(last['access_token']), false);
+  const refused = await refresh(older['refresh_token']);
+  assert.deepEqual([refused.status, refused.body['error']], [400, 'invalid_grant']);
+  assert.equal((await refresh(newer['refresh_token'])).status, 200);
+  await purge('retired_grants');
+  const [row] = await sql<{ ended: number; active: number }[]>`
+    select count(date_revoked) as ended, count(*) - count(date_revoked) as active from access_grant where scope <> 'platform'`;
+  assert.deepEqual({ ...row }, { ended: 1, active: 1 });
+  const entries = await sql<{ body: string }[]>`
+    select body from event where resource_type = 'changelog' and store_id = ${alpha} order by id`;
+  const { resource, action, actor } = JSON.parse(entries.at(-1)?.body ?? '{}') as Record<string, unknown>;
+  assert.deepEqual([resource, action, actor], ['grant', 'revoked', 'halcyon']);
+});
+
+test('a code that is never redeemed replaces nothing', async () => {
+  const { body } = await redeem(await newCode());
+  await newCode();
+  wait(31 * MINUTE_MS);
+  await purge('authorization_codes');
+  wait(2 * DAY_MS);
+  assert.equal((await refresh(body['refresh_token'])).status, 200);
+});
