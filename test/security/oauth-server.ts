@@ -41,7 +41,8 @@ export function readForm({ text }: Page) {
   return { action: unescape(action), nonce, stores, checked };
 }
 
-export function createBrowser(origin: string) {
+/** `confirms`: a person who is asked to confirm a sensitive change enters the password. */
+export function createBrowser(origin: string, { confirms = true } = {}) {
   const jar = new Map<string, string>();
   /** The `Cookie` header; undefined without cookies. */
   const cookie = () => (jar.size === 0 ? undefined : [...jar].map((pair) => pair.join('=')).join('; '));
@@ -66,12 +67,15 @@ export function createBrowser(origin: string) {
     return { status: response.status, headers: response.headers, text: await response.text(), location };
   };
   const open = (path: string) => send('GET', path);
-  const post = (path: string, form: Form, headers = {}) => send('POST', path, form, headers);
+  const post = async (path: string, form: Form, headers = {}): Promise<Page> => {
+    const response = await send('POST', path, form, headers);
+    const isAsked = response.status === 403 && response.text.includes('name="verification_password"');
+    if (!confirms || !isAsked) return response;
+    const entries: [string, string][] = Array.isArray(form) ? form : Object.entries(form);
+    return send('POST', path, [...entries, ['verification_password', PASSWORD]], headers);
+  };
   const signIn = (email: string, password = PASSWORD) => post('/sign-in', { email, password });
-  /**
-   * Opens the consent page, submits it, and confirms it with the password if that is needed; `allowed` are the limited scopes that
-   * stay checked, by default all.
-   */
+  /** Opens the consent page and submits it; `allowed` are the limited scopes that stay checked, by default all. */
   const consent = async (
     query: URLSearchParams | Record<string, string>,
     fields: Record<string, string> = {},
@@ -83,10 +87,7 @@ export function createBrowser(origin: string) {
     const store = stores[0] === undefined ? {} : { store: String(stores[0].id) };
     const permissions = (allowed ?? checked).map((name): [string, string] => ['permission', name]);
     const form = [...Object.entries({ nonce, decision: 'allow', ...store, ...fields }), ...permissions];
-    const response = await post(action, form);
-    // The person signed in more than ten minutes ago.
-    const isAsked = response.status === 403 && response.text.includes('name="verification_password"');
-    return isAsked ? post(action, [...form, ['verification_password', PASSWORD]]) : response;
+    return post(action, form);
   };
   return { open, post, signIn, consent, head: (path: string) => send('HEAD', path), cookie, jar };
 }

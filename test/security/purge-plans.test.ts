@@ -44,6 +44,7 @@ const TABLES = [
   'idempotency_key',
   'invitation',
   'password_reset',
+  'used_challenge',
   'refresh_token',
   'registration_token',
   'session',
@@ -84,6 +85,7 @@ async function fill(): Promise<void> {
   await sql`insert into registration_token select ${hash('registration')}, ${NOW}, ${until()} from ${series()}`;
   await sql`insert into session (hash, user_id, date_created, date_expires)
     select ${hash('session')}, 1, ${NOW}, ${until()} from ${series()}`;
+  await sql`insert into used_challenge (hash, date_expires) select ${hash('challenge')}, ${until()} from ${series()}`;
   await sql`insert into password_reset (hash, user_id, date_created, date_expires)
     select ${hash('reset')}, 1, ${NOW}, ${until()} from ${series()}`;
   await sql`insert into idempotency_key (scope, body_hash, date_created)

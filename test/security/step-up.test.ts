@@ -7,7 +7,8 @@ import { startWithPeople } from './api-callers.ts';
 import { createBrowser, ISSUER, PASSWORD, readForm, type Page } from './oauth-server.ts';
 
 const people = await startWithPeople();
-const { sql, alpha, ada, bobId, browser, call, wait } = people;
+const { sql, alpha, ada, bobId, call, wait } = people;
+const browser = createBrowser(people.origin, { confirms: false });
 const owner = createFiller(people.origin, browser);
 const MINUTE_MS = 60_000;
 const STORE = `/stores/${alpha}`;
@@ -169,7 +170,7 @@ test('what was entered is kept, also in lines, and a repeated field', async () =
 });
 
 test('a person with a second factor is asked for it, and not for the password', async () => {
-  const guest = createBrowser(people.origin);
+  const guest = createBrowser(people.origin, { confirms: false });
   await guest.signIn(people.bob);
   const page = await guest.open('/account/security');
   const authenticator = createAuthenticator(ISSUER);
@@ -217,6 +218,7 @@ async function requireOfStore(): Promise<Response> {
 
 test('a store may require a second factor of its members: without one they see only the page that sets it up', async () => {
   await browser.signIn(ada);
+  await people.browser.signIn(ada);
   const app = await people.tokenOf({ scope: 'store_full_access' });
   const refused = await call('PATCH', STORE, { token: app, body: { second_factor: 'required' } });
   assert.equal(refused.status, 403, 'an app cannot decide how people sign in');

@@ -52,6 +52,8 @@ export async function startFurnishedApp(options: Parameters<typeof startTestApp>
     event_id: lastOf(event.location),
     client_id: String(client.body['client_id']),
     grant_id: String(grant?.id),
+    session_id: '1',
+    passkey_id: '1',
     collection: 'transactions',
     id: '1',
     relation: 'items',
