@@ -44,7 +44,7 @@ import { eraseAppsOf } from '#identity/oauth/erase.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
 import { createInvitationMails } from '#identity/invitations/mails.ts';
 import { createInvitationPages } from '#identity/invitations/invitations.ts';
-import { createMetadata } from '#identity/oauth/metadata.ts';
+import { createMetadata, createResourceMetadata } from '#identity/oauth/metadata.ts';
 import { createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token.ts';
 import { setBrand } from '#hypermedia/shell.ts';
@@ -186,12 +186,14 @@ function openOAuth(
       sql,
       sessions,
       issuer: authUrl,
+      baseUrl,
       nonceKeys: derive('authorize nonce'),
     }),
     token: createTokenEndpoint({
       ...publishing,
       sql,
       authenticate,
+      baseUrl,
       lifetimes: oauth,
       rotation: {
         successorKeys: derive('refresh token successor'),
@@ -199,7 +201,7 @@ function openOAuth(
       },
     }),
     revoke: createRevoke({ ...publishing, sql, authenticate }),
-    introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
+    introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl, lifetimes: oauth }),
     ...createApps({ ...oauth, ...publishing, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
   };
 }
@@ -243,7 +245,7 @@ function openPeople(
       baseUrl,
       authUrl,
       sections: appSections({ sql }),
-      formTargets: (returnTo) => targetsAfterSignIn(sql, authUrl, returnTo),
+      formTargets: (returnTo) => targetsAfterSignIn({ sql, issuer: authUrl, baseUrl }, returnTo),
       startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
       eraseUserData: eraseDataOf(publishing),
@@ -304,6 +306,7 @@ export function compose(deps: ComposeDeps): {
     ...openPeople(deps, { derive, passwords, sessions, signedIn, throttle, memberships }),
     ...openOAuth(deps, { derive, sessions, signedIn, throttle }),
     metadata: createMetadata({ baseUrl, authUrl }),
+    resourceMetadata: createResourceMetadata({ baseUrl, authUrl }),
     assets: createAssets(logo),
     health: createHealthEndpoints(deps.health),
     reference: openReference(config, () => routesOf(handlers, config)),

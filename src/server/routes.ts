@@ -2,12 +2,13 @@
 import type { Accounts } from '#identity/accounts/accounts.ts';
 import type { HealthEndpoints } from '#http/health.ts';
 import { showIcon } from '#http/icon.ts';
+import { resourceMetadataOf } from '#http/challenge.ts';
 import { rootOf } from '#http/root.ts';
 import { type Operation } from '#http/operation.ts';
 import { endpoint, page, resource, type RawHandler, type Route } from '#http/route.ts';
 import type { Apps } from '#identity/oauth/apps.ts';
 import { protocolProblem } from '#identity/oauth/errors.ts';
-import { metadataPath } from '#identity/oauth/metadata.ts';
+import { metadataOf } from '#identity/oauth/metadata.ts';
 import type { Reference } from '#reference/reference.ts';
 
 export type Handlers = Accounts &
@@ -51,6 +52,7 @@ export type Handlers = Accounts &
     revoke: RawHandler;
     introspect: RawHandler;
     metadata: RawHandler;
+    resourceMetadata: RawHandler;
     assets: RawHandler;
     health: HealthEndpoints;
     reference: Reference;
@@ -171,8 +173,13 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     endpoint(`${auth}/revoke`, { POST: handlers.revoke }, { cors: true, answerProblem: protocolProblem }),
     endpoint(`${auth}/introspect`, { POST: handlers.introspect }, { cors: false, answerProblem: protocolProblem }),
     endpoint(
-      metadataPath(addresses.authUrl),
+      new URL(metadataOf(addresses.authUrl)).pathname,
       { GET: handlers.metadata },
+      { cors: true, answerProblem: protocolProblem },
+    ),
+    endpoint(
+      new URL(resourceMetadataOf(addresses.baseUrl)).pathname,
+      { GET: handlers.resourceMetadata },
       { cors: true, answerProblem: protocolProblem },
     ),
     ...healthRoutes(handlers, api),

@@ -5,7 +5,8 @@
 import { Type } from 'typebox';
 import type { Endpoint } from '#http/relation.ts';
 import type { Scope } from '#core/principal.ts';
-import { metadataPath } from './metadata.ts';
+import { resourceMetadataOf } from '#http/challenge.ts';
+import { metadataOf } from './metadata.ts';
 
 /** Descriptions of the scopes, for the reference and OpenAPI. */
 export const scopeDescriptions: Readonly<Record<Scope, string>> = {
@@ -23,6 +24,8 @@ const credentials = {
   client_secret: optional('Without Basic authentication; a public client has none.'),
 };
 
+const resource = optional('The API that the token is for (RFC 8707): only its base URL is accepted.');
+
 const authorizationParameters = Type.Object({
   response_type: choice(['code'], 'The only supported flow.'),
   client_id: text('From the registration of your client.'),
@@ -31,6 +34,7 @@ const authorizationParameters = Type.Object({
   redirect_uri: optional('Exactly one of the registered addresses; required if several are registered.'),
   code_challenge: optional('PKCE (RFC 7636): required for public clients.'),
   code_challenge_method: Type.Optional(choice(['S256'], 'The only supported method.')),
+  resource,
 });
 
 const consentParameters = Type.Object({
@@ -46,6 +50,7 @@ const tokenParameters = Type.Object({
   code_verifier: optional('For authorization_code, if a code_challenge was sent.'),
   refresh_token: optional('For refresh_token.'),
   scope: optional('For client_credentials: platform.'),
+  resource,
   ...credentials,
 });
 
@@ -154,6 +159,9 @@ const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
       active: true,
       scope: 'store_full_access store_id_1001',
       client_id: 'q3Jm0vZxT8uKfW2c',
+      sub: '41',
+      iat: 1_782_900_000,
+      exp: 1_782_907_200,
       token_type: 'Bearer',
     },
   },
@@ -185,7 +193,7 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     },
   },
   {
-    address: new URL(metadataPath(authUrl), authUrl).href,
+    address: metadataOf(authUrl),
     method: 'GET',
     title: 'Authorization server metadata',
     summary: 'The endpoints and supported features, for the automatic configuration of client libraries',
@@ -193,6 +201,16 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     specification: 'RFC 8414',
     answers: { '200': 'The metadata' },
     example: { issuer: authUrl, authorization_endpoint: `${authUrl}/authorize`, token_endpoint: `${baseUrl}/token` },
+  },
+  {
+    address: resourceMetadataOf(baseUrl),
+    method: 'GET',
+    title: 'Protected resource metadata',
+    summary: 'The authorization server of the API; the challenge of a 401 has this address as resource_metadata',
+    access: 'Anyone',
+    specification: 'RFC 9728',
+    answers: { '200': 'The metadata' },
+    example: { resource: baseUrl, authorization_servers: [authUrl] },
   },
 ];
 

@@ -28,6 +28,8 @@ export const rejections = {
   responseType: { error: 'invalid_request', description: 'Invalid or missing response type' },
   noScope: { error: 'invalid_client', description: 'This application requires you specify a scope parameter' },
   unsupportedScope: { error: 'invalid_scope', description: 'An unsupported scope was requested' },
+  // RFC 8707 §2.
+  invalidTarget: { error: 'invalid_target', description: 'The resource must be the base URL of this API' },
   noState: { error: 'invalid_request', description: 'The state parameter is required' },
   unreadableState: { error: 'invalid_request', description: 'The state parameter is not valid UTF-8 text' },
   noChallenge: {
@@ -69,6 +71,7 @@ export const tokenErrors = {
     description: 'This client may not use this grant_type',
   },
   invalidScope: { status: 400, error: 'invalid_scope', description: 'The scope must be the one that was granted' },
+  invalidTarget: { status: 400, ...rejections.invalidTarget },
   noCode: invalidRequest('The code parameter is required'),
   // One text for an unknown code and for another client's code, so that the holder of a stolen code learns nothing.
   unknownCode: invalidGrant('The authorization code is invalid'),

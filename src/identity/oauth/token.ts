@@ -12,6 +12,7 @@ import { grantPlatform } from './grants/client-credentials.ts';
 import type { Exchange, GrantHandler, Rotation } from './grants/exchange.ts';
 import { refreshAccess } from './grants/refresh-token.ts';
 import type { Lifetimes } from './issue.ts';
+import { areOwnResources } from './resource.ts';
 import { findAuthenticatedClient } from './oauth-sql.ts';
 
 const grants: ReadonlyMap<string, GrantHandler> = new Map([
@@ -27,9 +28,10 @@ export function createTokenEndpoint(
     authenticate: AuthenticateClient;
     lifetimes: Lifetimes;
     rotation: Rotation;
+    baseUrl: string;
   },
 ): RawHandler {
-  const { authenticate, ...rest } = deps;
+  const { authenticate, baseUrl, ...rest } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);
     const exchange: Exchange = {
@@ -43,6 +45,7 @@ export function createTokenEndpoint(
       origin: originOf(request),
       now: request.now,
     };
+    if (!areOwnResources(request.form.getAll('resource'), baseUrl)) return exchange.refuse(tokenErrors.invalidTarget);
     if (form.grant_type === undefined) return exchange.refuse(tokenErrors.noGrantType);
     const grant = grants.get(form.grant_type);
     if (grant === undefined) return exchange.refuse(tokenErrors.unsupportedGrantType);

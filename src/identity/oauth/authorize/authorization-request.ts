@@ -8,6 +8,7 @@ import { refusals, rejections, type Fault } from '../errors.ts';
 import { isValidChallenge } from '../pkce.ts';
 import { findClient, type Client } from '../clients/clients-sql.ts';
 import { isSameRedirect } from '../redirect-uri.ts';
+import { areOwnResources } from '../resource.ts';
 import { readScope, type RequestedScope } from '../scope.ts';
 import { readParameters, type Parameters } from './parameters.ts';
 
@@ -17,6 +18,7 @@ type Candidate = Parameters & {
   /** The target of the response; undefined if it is not verified to be the client's. */
   redirectUri: string | undefined;
   scope: RequestedScope | undefined;
+  baseUrl: string;
 };
 
 export type AuthorizationRequest = {
@@ -35,6 +37,8 @@ export type ValidationResult =
   /** The error is sent to the client by redirect. */
   | { kind: 'rejected'; fault: Fault; redirectUri: string; state: string | undefined }
   | { kind: 'valid'; request: AuthorizationRequest };
+
+type RequestDeps = { sql: Queryable; baseUrl: string };
 
 type Check = (candidate: Candidate) => Fault | undefined;
 type Steps = readonly (readonly [what: string, check: Check])[];
@@ -56,6 +60,9 @@ const responseTypeCode: Check = ({ values }) => (values.response_type === 'code'
 const scopeSupplied: Check = ({ values }) => (values.scope?.trim() ? undefined : rejections.noScope);
 
 const scopeSupported: Check = ({ scope }) => (scope === undefined ? rejections.unsupportedScope : undefined);
+
+const resourceOwn: Check = ({ resources, baseUrl }) =>
+  areOwnResources(resources, baseUrl) ? undefined : rejections.invalidTarget;
 
 const stateSupplied: Check = ({ values }) => (values.state === undefined ? rejections.noState : undefined);
 
@@ -86,6 +93,7 @@ const checksWithRedirect: Steps = [
   ['state',          stateReadable    ],
   ['code_challenge', challengeSupplied],
   ['code_challenge', challengeValid   ],
+  ['resource',       resourceOwn      ],
 ];
 
 function firstFault(steps: Steps, candidate: Candidate): Fault | undefined {
@@ -107,12 +115,12 @@ function chooseRedirect(client: Client, received: string | undefined): string | 
   return isRegistered ? received : undefined;
 }
 
-async function lookUp(sql: Queryable, rawQuery: string): Promise<Candidate> {
+async function lookUp({ sql, baseUrl }: RequestDeps, rawQuery: string): Promise<Candidate> {
   const parameters = readParameters(rawQuery);
   const { client_id: clientId, redirect_uri: received, scope } = parameters.values;
   const client = clientId !== undefined && isClientId(clientId) ? await findClient(sql, clientId) : undefined;
   const redirectUri = client && chooseRedirect(client, received);
-  return { ...parameters, client, redirectUri, scope: scope === undefined ? undefined : readScope(scope) };
+  return { ...parameters, client, redirectUri, scope: scope === undefined ? undefined : readScope(scope), baseUrl };
 }
 
 function complete({ values, client, redirectUri, scope }: Candidate): AuthorizationRequest {
@@ -123,8 +131,8 @@ function complete({ values, client, redirectUri, scope }: Candidate): Authorizat
 }
 
 /** Parses and validates the raw query of /authorize (without `?`) with one statement, for the client. */
-export async function readAuthorization(sql: Queryable, rawQuery: string): Promise<ValidationResult> {
-  const candidate = await lookUp(sql, rawQuery);
+export async function readAuthorization(deps: RequestDeps, rawQuery: string): Promise<ValidationResult> {
+  const candidate = await lookUp(deps, rawQuery);
   const { values, client, redirectUri, unreadable } = candidate;
   const refusal = firstFault(checksBeforeRedirect, candidate);
   if (refusal !== undefined || redirectUri === undefined) {

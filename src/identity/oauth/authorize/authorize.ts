@@ -25,6 +25,7 @@ type Deps = StoppedWebhooks & {
   changelog: Changelog;
   sessions: Sessions;
   issuer: string;
+  baseUrl: string;
   codeLifetimeSeconds: number;
   nonceKeys: Keys;
 };
@@ -82,7 +83,7 @@ function redirectWithError(
 
 /** Runs the steps shared by the page and its form. Returns a response if they end early. */
 async function prepareConsent(deps: Deps, rawRequest: RawRequest): Promise<Consent | RawResponse> {
-  const result = await readAuthorization(deps.sql, rawRequest.rawQuery);
+  const result = await readAuthorization(deps, rawRequest.rawQuery);
   if (result.kind === 'refused') return showError(deps, rawRequest, result.fault, result.received);
   const session = await deps.sessions.find(rawRequest);
   // RFC 9700 §4.11.2: anyone may register a client; its errors are sent by redirect only after the user has signed in.
@@ -147,10 +148,13 @@ async function decide(deps: Deps, consent: Consent, rawRequest: RawRequest): Pro
 }
 
 /** Returns the `form-action` sources of a sign-in page that returns to a request whose error goes to its client. */
-export async function targetsAfterSignIn(sql: Sql, issuer: string, returnTo: string): Promise<readonly string[]> {
+export async function targetsAfterSignIn(
+  { issuer, ...deps }: Pick<Deps, 'sql' | 'issuer' | 'baseUrl'>,
+  returnTo: string,
+): Promise<readonly string[]> {
   const { pathname, search } = new URL(returnTo, issuer);
   if (pathname !== `${rootOf(issuer)}/authorize`) return [];
-  const result = await readAuthorization(sql, search.slice(1));
+  const result = await readAuthorization(deps, search.slice(1));
   return result.kind === 'rejected' ? formTargets(result.redirectUri) : [];
 }
 
