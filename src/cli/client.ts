@@ -23,6 +23,7 @@ type Options = {
   owner?: string;
   public?: true;
   rotateRefreshTokens?: true;
+  deviceGrant?: true;
   legacy?: true;
   trusted?: true;
 };
@@ -53,6 +54,7 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       contact: options.contact,
       redirectUris: options.redirectUri,
       trusted: options.trusted === true,
+      allowsDeviceGrant: options.deviceGrant === true,
       isLegacy: options.legacy === true,
       rotatesRefreshTokens: options.rotateRefreshTokens === true,
       owner: userId === undefined ? undefined : { userId, clientsPerUser },
@@ -103,6 +105,7 @@ function addCreate(command: Command, terminal: Terminal): void {
     .option('--owner <email>', 'the user who owns the app and can change it on the pages')
     .option('--public', 'a public client, without a secret (PKCE is mandatory)')
     .option('--rotate-refresh-tokens', 'replace refresh tokens at each use; always on for public clients')
+    .option('--device-grant', 'may connect devices without a browser: the user enters a code (RFC 8628)')
     .option('--legacy', 'may omit redirect_uri at the token endpoint; needs exactly one')
     .option('--trusted', 'may publish events for any store (client_credentials, scope platform)')
     .addHelpText(

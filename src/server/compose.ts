@@ -39,6 +39,8 @@ import { appSections, createApps } from '#identity/oauth/apps.ts';
 import { createAuthorize, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import type { Bearer } from '#identity/oauth/bearer.ts';
 import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
+import { createDeviceAuthorization } from '#identity/oauth/device/device-authorization.ts';
+import { createDevicePage } from '#identity/oauth/device/device-page.ts';
 import { revokeGrantsForStore, revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { eraseAppsOf } from '#identity/oauth/erase.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
@@ -179,15 +181,26 @@ function openOAuth(
 ) {
   const { baseUrl, authUrl, oauth } = config;
   const authenticate = createClientAuthentication({ throttle });
+  const authorizing = {
+    ...oauth,
+    ...publishing,
+    sql,
+    sessions,
+    issuer: authUrl,
+    baseUrl,
+    nonceKeys: derive('authorize nonce'),
+  };
+  const userCodeKeys = derive('device user code');
   return {
-    authorize: createAuthorize({
-      ...oauth,
-      ...publishing,
+    authorize: createAuthorize(authorizing),
+    device: createDevicePage({ ...authorizing, throttle, userCodeKeys }),
+    deviceAuthorization: createDeviceAuthorization({
       sql,
-      sessions,
-      issuer: authUrl,
+      authenticate,
+      throttle,
       baseUrl,
-      nonceKeys: derive('authorize nonce'),
+      authUrl,
+      userCodeKeys,
     }),
     token: createTokenEndpoint({
       ...publishing,

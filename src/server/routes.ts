@@ -49,6 +49,8 @@ export type Handlers = Accounts &
     commerce: Record<'list' | 'read' | 'relation', Operation>;
     authorize: Record<'show' | 'decide', RawHandler>;
     token: RawHandler;
+    deviceAuthorization: RawHandler;
+    device: Record<'show' | 'decide', RawHandler>;
     revoke: RawHandler;
     introspect: RawHandler;
     metadata: RawHandler;
@@ -170,6 +172,11 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
     ...referenceRoutes(handlers.reference, api),
     endpoint(`${api}/token`, { POST: handlers.token }, { cors: true, answerProblem: protocolProblem }),
+    endpoint(
+      `${auth}/device_authorization`,
+      { POST: handlers.deviceAuthorization },
+      { cors: true, answerProblem: protocolProblem },
+    ),
     endpoint(`${auth}/revoke`, { POST: handlers.revoke }, { cors: true, answerProblem: protocolProblem }),
     endpoint(`${auth}/introspect`, { POST: handlers.introspect }, { cors: false, answerProblem: protocolProblem }),
     endpoint(
@@ -187,6 +194,7 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     page('/favicon.ico', { GET: showIcon }),
     page(`${api}/assets/:file`, { GET: handlers.assets }),
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
+    page(`${auth}/device`, { GET: handlers.device.show, POST: handlers.device.decide }),
     ...clientRoutes(handlers, api, auth),
     ...accountRoutes(handlers, auth),
   ];

@@ -44,12 +44,22 @@ const consentParameters = Type.Object({
 });
 
 const tokenParameters = Type.Object({
-  grant_type: choice(['authorization_code', 'refresh_token', 'client_credentials'], 'The type of grant.'),
+  grant_type: choice(
+    ['authorization_code', 'refresh_token', 'client_credentials', 'urn:ietf:params:oauth:grant-type:device_code'],
+    'The type of grant.',
+  ),
   code: optional('For authorization_code: the code from the redirect.'),
   redirect_uri: optional('For authorization_code: exactly the address that the code was sent to.'),
   code_verifier: optional('For authorization_code, if a code_challenge was sent.'),
   refresh_token: optional('For refresh_token.'),
+  device_code: optional('For a device: the device_code of the response to device_authorization.'),
   scope: optional('For client_credentials: platform.'),
+  resource,
+  ...credentials,
+});
+
+const deviceParameters = Type.Object({
+  scope: text('As for authorize: store_full_access or user_full_access.'),
   resource,
   ...credentials,
 });
@@ -122,6 +132,34 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
       expires_in: 7_200,
       token_type: 'Bearer',
       scope: 'store_full_access store_id_1001',
+    },
+  },
+];
+
+/** The endpoints for devices without a browser. */
+const deviceEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
+  {
+    address: `${authUrl}/device_authorization`,
+    method: 'POST',
+    title: 'Connect a device',
+    summary:
+      'Starts an authorization of a device without a browser: the device shows user_code and verification_uri, and polls token with device_code',
+    access: `${BY_CLIENT}; the client must be registered for the grant`,
+    specification: 'RFC 8628 §3.1',
+    takes: { in: 'form', schema: deviceParameters },
+    answers: {
+      '200': 'The codes',
+      '400': PROTOCOL_ERROR,
+      '401': NOT_AUTHENTICATED,
+      '429': 'Too many codes or attempts',
+    },
+    example: {
+      device_code: 'hal_dc_…',
+      user_code: 'WDJB-MJHT',
+      verification_uri: `${authUrl}/device`,
+      verification_uri_complete: `${authUrl}/device?user_code=WDJB-MJHT`,
+      expires_in: 600,
+      interval: 5,
     },
   },
 ];
@@ -216,5 +254,10 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
 
 /** Returns all OAuth endpoints. */
 export function protocolEndpoints(addresses: Addresses): readonly Endpoint[] {
-  return [...grantEndpoints(addresses), ...tokenEndpoints(addresses), ...clientEndpoints(addresses)];
+  return [
+    ...grantEndpoints(addresses),
+    ...deviceEndpoints(addresses),
+    ...tokenEndpoints(addresses),
+    ...clientEndpoints(addresses),
+  ];
 }

@@ -62,7 +62,8 @@ export const tokenErrors = {
   unsupportedGrantType: {
     status: 400,
     error: 'unsupported_grant_type',
-    description: 'The grant_type must be authorization_code, refresh_token or client_credentials',
+    description:
+      'The grant_type must be authorization_code, refresh_token, client_credentials or urn:ietf:params:oauth:grant-type:device_code',
   },
   noChallenge: invalidGrant('The code was asked for without a code_challenge, which a public client needs'),
   unauthorizedClient: {
@@ -81,6 +82,28 @@ export const tokenErrors = {
   usedCode: invalidGrant('The authorization code has already been used'),
   revokedGrant: invalidGrant('The access that this code stands for has been revoked'),
   expiredCode: invalidGrant('The authorization code has expired'),
+  // RFC 8628 §3.5.
+  noDevice: invalidRequest('The device_code parameter is required'),
+  unknownDevice: invalidGrant('The device code is invalid'),
+  usedDevice: invalidGrant('The device code has already been used'),
+  authorizationPending: {
+    status: 400,
+    error: 'authorization_pending',
+    description: 'The user has not decided yet; ask again after the interval',
+  },
+  slowDown: {
+    status: 400,
+    error: 'slow_down',
+    description: 'The device asks too often; wait 5 seconds longer between requests from now on',
+  },
+  deviceDenied: { status: 400, ...rejections.accessDenied },
+  expiredDevice: { status: 400, error: 'expired_token', description: 'The device code has expired; start again' },
+  tooManyDevices: {
+    status: 429,
+    error: 'invalid_request',
+    description: 'Too many device codes were requested from this address; try again later',
+  },
+  unsupportedScope: { status: 400, ...rejections.unsupportedScope },
   noRefreshToken: invalidRequest('The refresh_token parameter is required'),
   invalidRefreshToken: invalidGrant('The refresh token is invalid, expired or revoked'),
   noToken: invalidRequest('The token parameter is required'),

@@ -2,6 +2,7 @@
 import { jsonAnswer } from '#http/answers.ts';
 import { wellKnown } from '#http/root.ts';
 import type { RawHandler } from '#http/route.ts';
+import { DEVICE_GRANT } from './grants/device-code.ts';
 
 /** Returns the address of the authorization server's metadata. */
 export function metadataOf(issuer: string): string {
@@ -16,12 +17,13 @@ export function createMetadata({ baseUrl, authUrl }: { baseUrl: string; authUrl:
     issuer: authUrl,
     authorization_endpoint: `${authUrl}/authorize`,
     token_endpoint: `${baseUrl}/token`,
+    device_authorization_endpoint: `${authUrl}/device_authorization`,
     revocation_endpoint: `${authUrl}/revoke`,
     introspection_endpoint: `${authUrl}/introspect`,
     registration_endpoint: `${authUrl}/register`,
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
-    grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
+    grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials', DEVICE_GRANT],
     scopes_supported: ['store_full_access', 'user_full_access', 'platform'],
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: ANY_CLIENT,

@@ -14,6 +14,13 @@ export function createOAuthPurges({ sql, kept }: { sql: Sql; kept: RetentionPeri
   const grantKeptMs = kept.revokedGrantKeptDays * DAY_MS;
   return purgesOf(sql, [
     { name: 'authorization_codes', by: deleteCodes, keptMs: kept.codeKeptMinutes * MINUTE_MS },
+    {
+      name: 'device_authorizations',
+      deletes: 'device_authorization',
+      key: 'hash',
+      expires: 'date_expires',
+      keptMs: kept.codeKeptMinutes * MINUTE_MS,
+    },
     { name: 'access_tokens', deletes: 'access_token', key: 'hash', expires: 'date_expires', keptMs: tokenKeptMs },
     { name: 'refresh_tokens', by: deleteRefreshTokens },
     // Codes and tokens of a grant are deleted with it.

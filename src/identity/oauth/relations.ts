@@ -22,6 +22,7 @@ const client: Client = {
   trusted: false,
   isLegacy: false,
   rotatesRefreshTokens: false,
+  allowsDeviceGrant: false,
   isVerified: true,
   ownerId: 41,
   dateCreated: new Date('2026-03-01T10:00:00Z'),

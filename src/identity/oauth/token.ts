@@ -9,6 +9,7 @@ import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm } from './form.ts';
 import { exchangeCode } from './grants/authorization-code.ts';
 import { grantPlatform } from './grants/client-credentials.ts';
+import { DEVICE_GRANT, exchangeDeviceCode } from './grants/device-code.ts';
 import type { Exchange, GrantHandler, Rotation } from './grants/exchange.ts';
 import { refreshAccess } from './grants/refresh-token.ts';
 import type { Lifetimes } from './issue.ts';
@@ -19,9 +20,13 @@ const grants: ReadonlyMap<string, GrantHandler> = new Map([
   ['authorization_code', exchangeCode],
   ['refresh_token', refreshAccess],
   ['client_credentials', grantPlatform],
+  [DEVICE_GRANT, exchangeDeviceCode],
 ]);
 
-/** Number of statements, including client authentication: 2 for a code, 1 for a refresh, 2 for client_credentials. */
+/**
+ * Number of statements, including client authentication: 2 for a code, 1 for a refresh, 2 for client_credentials; 1 for a poll of a device, 3 for its
+ * tokens.
+ */
 export function createTokenEndpoint(
   deps: RevocationEffects & {
     sql: Sql;

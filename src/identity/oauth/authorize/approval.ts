@@ -5,13 +5,14 @@ import { inPerson, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import { grantChanges } from '../grant-changes.ts';
+import { denyPendingDevice, takePendingDevice } from '../device/device-sql.ts';
 import { createToken } from '../tokens.ts';
-import type { AuthorizationRequest } from './authorization-request.ts';
+import type { ConsentRequest } from './authorization-request.ts';
 import { insertApproval, lockMembership, lockParties, type PickableStore } from './authorize-sql.ts';
 import type { StoppedWebhooks } from './stopped-webhooks.ts';
 
 type Decision = {
-  request: AuthorizationRequest;
+  request: ConsentRequest;
   session: Session;
   rawRequest: Pick<RawRequest, 'address' | 'headers' | 'now'>;
 };
@@ -25,7 +26,7 @@ const auditFieldsOf = ({ request, session, rawRequest }: Decision) => ({
 
 /**
  * Records an approval and returns the code for the client; undefined if the user, the session, the client or the membership
- * in `store` no longer exists. These rows are locked in the transaction of the grant, so no grant survives their removal.
+ * in `store` no longer exists, or if the device was decided on elsewhere. These rows are locked in the transaction of the grant, so no grant survives their removal.
  *
  * The store's changelog entry is written here and not when the code is redeemed: it records the user's decision, the grant
  * can be revoked from now on, and at the token endpoint the entry would cost four statements more than the two it has.
@@ -42,21 +43,23 @@ export function recordApproval(
 ): Promise<string | undefined> {
   return transaction(sql, async (tx) => {
     const { request, session, store, rawRequest } = decision;
-    const { client, scope, redirectUri, codeChallenge } = request;
+    const { client, scope, redirectUri, codeChallenge, device } = request;
     const { userId } = session;
     if (!(await lockParties(tx, client.id, session))) return undefined;
     if (store !== undefined && !(await lockMembership(tx, userId, store.id))) return undefined;
+    if (device !== undefined && !(await takePendingDevice(tx, device.hash, rawRequest.now))) return undefined;
     const code = createToken('authorizationCode');
     const grantId = await insertApproval(tx, {
       client: client.id,
       userId,
       scope: scope.scope,
       storeId: store?.id ?? null,
-      codeHash: code.hash,
+      // A device redeems the code that it has.
+      codeHash: device?.hash ?? code.hash,
       redirectUri,
       codeChallenge,
       now: rawRequest.now,
-      codeExpires: new Date(rawRequest.now.getTime() + decision.codeLifetimeSeconds * 1_000),
+      codeExpires: device?.expires ?? new Date(rawRequest.now.getTime() + decision.codeLifetimeSeconds * 1_000),
     });
     await recordAuditEntry(tx, {
       ...auditFieldsOf(decision),
@@ -76,11 +79,16 @@ export function recordApproval(
   });
 }
 
-export function recordDenial(sql: Sql, decision: Decision): Promise<void> {
-  const { client, scope } = decision.request;
-  return recordAuditEntry(sql, {
-    ...auditFieldsOf(decision),
-    action: 'grant_denied',
-    detail: { client: client.name, scope: scope.scope },
+/** Records a denial; returns false if the device was decided on elsewhere. */
+export function recordDenial(sql: Sql, decision: Decision): Promise<boolean> {
+  const { client, scope, device } = decision.request;
+  return transaction(sql, async (tx) => {
+    if (device !== undefined && !(await denyPendingDevice(tx, device.hash, decision.rawRequest.now))) return false;
+    await recordAuditEntry(tx, {
+      ...auditFieldsOf(decision),
+      action: 'grant_denied',
+      detail: { client: client.name, scope: scope.scope },
+    });
+    return true;
   });
 }

@@ -21,13 +21,18 @@ type Candidate = Parameters & {
   baseUrl: string;
 };
 
-export type AuthorizationRequest = {
+/** What a person is asked to allow. */
+export type ConsentRequest = {
   client: Client;
-  redirectUri: string;
+  /** Null for a device. */
+  redirectUri: string | null;
   scope: RequestedScope;
-  state: string;
   codeChallenge: string | null;
+  /** The hash and expiry of its device code, and the user code as it is shown. */
+  device?: { hash: Buffer; expires: Date; userCode: string };
 };
+
+export type AuthorizationRequest = ConsentRequest & { redirectUri: string; state: string };
 
 export type Received = { clientId: string | undefined; redirectUri: string | undefined; client: Client | undefined };
 

@@ -50,7 +50,7 @@ export async function insertApproval(
     scope: Scope;
     storeId: number | null;
     codeHash: Buffer;
-    redirectUri: string;
+    redirectUri: string | null;
     codeChallenge: string | null;
     now: Date;
     codeExpires: Date;

@@ -13,14 +13,14 @@ import type { Keys } from '#core/keys.ts';
 import { rejections, type Fault } from '../errors.ts';
 import { formTargets, withParameters } from '../redirect-uri.ts';
 import { recordApproval, recordDenial } from './approval.ts';
-import { readAuthorization, type AuthorizationRequest, type Received } from './authorization-request.ts';
+import { readAuthorization, type ConsentRequest, type Received } from './authorization-request.ts';
 import { consentPage } from './consent-page.ts';
 import { boundToRequest } from './nonce.ts';
 import { storesOf, type PickableStore } from './authorize-sql.ts';
 import type { StoppedWebhooks } from './stopped-webhooks.ts';
 import { refusalPage } from './refusal-page.ts';
 
-type Deps = StoppedWebhooks & {
+export type AuthorizeDeps = StoppedWebhooks & {
   sql: Sql;
   changelog: Changelog;
   sessions: Sessions;
@@ -30,10 +30,26 @@ type Deps = StoppedWebhooks & {
   nonceKeys: Keys;
 };
 
+type Deps = AuthorizeDeps;
+
+/** What differs between /authorize, which redirects to the client with the decision, and /device, which shows it. */
+type Flow = {
+  page: 'authorize' | 'device';
+  /** The origins that the response to the form may redirect to. */
+  formTargets: readonly string[];
+  /** Everything that the effect of the form depends on. */
+  bound: readonly unknown[];
+  /** Repeats the steps before the page, after something has changed. */
+  prepare: () => Promise<Consent | RawResponse>;
+  allowed: (code: string) => RawResponse;
+  denied: () => RawResponse;
+};
+
 /** A valid request of a signed-in user. `stores` are the stores to choose from, empty unless the scope needs one. */
-type Consent = {
-  request: AuthorizationRequest;
+export type Consent = {
+  request: ConsentRequest;
   session: Session;
+  flow: Flow;
   stores: PickableStore[];
   /** The number of the app's webhooks that were disabled when its access ended, by store. */
   stopped: ReadonlyMap<number, number>;
@@ -52,10 +68,10 @@ const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, 
  * Returns the path of the sign-in page, with the raw query in its return path: a broken percent sequence stays
  * unchanged.
  */
-function signIn(deps: Deps, { rawQuery }: RawRequest): string {
+export function signIn(deps: Deps, page: Flow['page'], { rawQuery }: RawRequest): string {
   // A path to return to has no backslash, and a `#` would end its query.
   const query = rawQuery.replaceAll(/[\\#]/g, encodeURIComponent);
-  return path(deps, 'sign-in', { return_to: `${rootOf(deps.issuer)}/authorize?${query}` });
+  return path(deps, 'sign-in', { return_to: `${rootOf(deps.issuer)}/${page}?${query}` });
 }
 
 /** Shows the error page. The app's owner also sees the registered addresses. */
@@ -87,9 +103,30 @@ async function prepareConsent(deps: Deps, rawRequest: RawRequest): Promise<Conse
   if (result.kind === 'refused') return showError(deps, rawRequest, result.fault, result.received);
   const session = await deps.sessions.find(rawRequest);
   // RFC 9700 §4.11.2: anyone may register a client; its errors are sent by redirect only after the user has signed in.
-  if (session === null) return redirectAnswer(signIn(deps, rawRequest));
+  if (session === null) return redirectAnswer(signIn(deps, 'authorize', rawRequest));
   if (result.kind === 'rejected') return redirectWithError(deps, result.redirectUri, result.fault, result.state);
   const { request } = result;
+  const { redirectUri, state } = request;
+  return openConsent(deps, {
+    request,
+    session,
+    flow: {
+      page: 'authorize',
+      formTargets: formTargets(redirectUri),
+      bound: boundToRequest(request),
+      prepare: () => prepareConsent(deps, rawRequest),
+      // RFC 9207: `iss` identifies the authorization server to the client.
+      allowed: (code) => redirectAnswer(withParameters(redirectUri, { code, state, iss: deps.issuer })),
+      denied: () => redirectWithError(deps, redirectUri, rejections.accessDenied, state),
+    },
+  });
+}
+
+/** Reads what the consent page shows beside the request. */
+export async function openConsent(
+  deps: Deps,
+  { request, session, flow }: Pick<Consent, 'request' | 'session' | 'flow'>,
+): Promise<Consent> {
   const memberOf = await storesOf(deps.sql, session.userId);
   const stores = request.scope.scope === 'store_full_access' ? memberOf : [];
   const counts = await deps.countStopped(
@@ -98,46 +135,53 @@ async function prepareConsent(deps: Deps, rawRequest: RawRequest): Promise<Conse
     memberOf.map(({ id }) => id),
   );
   const stopped = new Map(counts.map(({ storeId, count }) => [storeId, count]));
-  return { request, session, stores, stopped, nonce: formNonce(deps.nonceKeys, session, boundToRequest(request)) };
+  return { request, session, flow, stores, stopped, nonce: formNonce(deps.nonceKeys, session, flow.bound) };
 }
 
-function showConsent(deps: Deps, consent: Consent, rawRequest: RawRequest, status = 200, alert?: string): RawResponse {
-  const { request, session, stores, stopped, nonce } = consent;
+export function showConsent(
+  deps: Deps,
+  consent: Consent,
+  rawRequest: RawRequest,
+  status = 200,
+  alert?: string,
+): RawResponse {
+  const { request, session, flow, stores, stopped, nonce } = consent;
   const { email } = session;
   const root = rootOf(deps.issuer);
-  const action = path(deps, 'authorize', rawRequest.query);
-  const switchUser = signIn(deps, rawRequest);
+  const action = path(deps, flow.page, rawRequest.query);
+  const switchUser = signIn(deps, flow.page, rawRequest);
   const view = { request, email, stores, stopped, nonce, action, switchUser, root, alert };
-  return htmlAnswer(status, consentPage(view), { formTargets: formTargets(request.redirectUri) });
+  return htmlAnswer(status, consentPage(view), { formTargets: flow.formTargets });
+}
+
+/** Shows the page again, or what the steps before it respond now. */
+async function showAgain(deps: Deps, { flow }: Consent, rawRequest: RawRequest): Promise<RawResponse> {
+  const again = await flow.prepare();
+  return 'status' in again ? again : showConsent(deps, again, rawRequest, 409, GONE);
 }
 
 async function approve(
   deps: Deps,
-  { request, session, stopped }: Consent,
+  consent: Consent,
   store: PickableStore | undefined,
   rawRequest: RawRequest,
 ): Promise<RawResponse> {
-  const { issuer, codeLifetimeSeconds } = deps;
+  const { request, session, flow, stopped } = consent;
+  const { codeLifetimeSeconds } = deps;
   const resumedStores = rawRequest.form.has('resume') ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
   const code = await recordApproval(deps, { request, session, store, resumedStores, rawRequest, codeLifetimeSeconds });
-  if (code === undefined) {
-    const again = await prepareConsent(deps, rawRequest);
-    return 'status' in again ? again : showConsent(deps, again, rawRequest, 409, GONE);
-  }
-  // RFC 9207: `iss` identifies the authorization server to the client.
-  return redirectAnswer(withParameters(request.redirectUri, { code, state: request.state, iss: issuer }));
+  return code === undefined ? showAgain(deps, consent, rawRequest) : flow.allowed(code);
 }
 
-async function decide(deps: Deps, consent: Consent, rawRequest: RawRequest): Promise<RawResponse> {
-  const { request, session, stores } = consent;
+export async function decide(deps: Deps, consent: Consent, rawRequest: RawRequest): Promise<RawResponse> {
+  const { request, session, flow, stores } = consent;
   const { form } = rawRequest;
-  const bound = boundToRequest(request);
-  if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound }))
+  if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound: flow.bound }))
     return showConsent(deps, consent, rawRequest, 403, CHANGED);
   const decision = form.get('decision');
   if (decision === 'deny') {
-    await recordDenial(deps.sql, { request, session, rawRequest });
-    return redirectWithError(deps, request.redirectUri, rejections.accessDenied, request.state);
+    const isDenied = await recordDenial(deps.sql, { request, session, rawRequest });
+    return isDenied ? flow.denied() : showAgain(deps, consent, rawRequest);
   }
   if (decision !== 'allow') return showConsent(deps, consent, rawRequest, 422, UNDECIDED);
   if (request.scope.scope === 'user_full_access') return approve(deps, consent, undefined, rawRequest);

@@ -15,6 +15,8 @@ export type Client = {
   trusted: boolean;
   isLegacy: boolean;
   rotatesRefreshTokens: boolean;
+  /** May use the device authorization grant (RFC 8628). */
+  allowsDeviceGrant: boolean;
   /** False if a party other than the operator created or changed the client and the operator has not verified it since. */
   isVerified: boolean;
   /** The owner of the app; null if the operator created it. */
@@ -39,7 +41,7 @@ export async function countClientsOf(sql: Queryable, userId: number): Promise<nu
 }
 
 type NewClientRow = ClientDetails &
-  ClientKind & { clientId: string; isVerified: boolean; rotatesRefreshTokens: boolean };
+  ClientKind & { clientId: string; isVerified: boolean; rotatesRefreshTokens: boolean; allowsDeviceGrant: boolean };
 
 /** Inserts a client and returns its internal id; undefined if the client_id is taken. */
 export async function insertClient(
@@ -49,10 +51,11 @@ export async function insertClient(
   const [row] = await sql<{ id: number }[]>`
     with made as (
       insert into client (id, client_id, name, company, description, contact, redirect_uris, trusted, is_public,
-        is_legacy, owner, is_verified, unused_until, rotates_refresh_tokens, date_created, date_modified)
+        is_legacy, owner, is_verified, unused_until, rotates_refresh_tokens, allows_device_grant, date_created, date_modified)
       values (nextval('id_n'), ${client.clientId}, ${client.name}, ${client.company}, ${client.description},
         ${client.contact}, ${client.redirectUris}::text[], ${client.trusted}, ${client.isPublic}, ${client.isLegacy},
-        ${client.ownerId}, ${client.isVerified}, ${client.unusedUntil}, ${client.rotatesRefreshTokens}, ${client.now},
+        ${client.ownerId}, ${client.isVerified}, ${client.unusedUntil}, ${client.rotatesRefreshTokens},
+        ${client.allowsDeviceGrant}, ${client.now},
         ${client.now})
       on conflict (client_id) do nothing
       returning id
@@ -69,7 +72,7 @@ export function clients(sql: Queryable) {
   return sql`
   select c.id, c.client_id as "clientId", c.name, c.company, c.description, c.contact,
     c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.trusted, c.is_legacy as "isLegacy",
-    c.rotates_refresh_tokens as "rotatesRefreshTokens", c.is_verified as "isVerified", c.owner as "ownerId",
+    c.rotates_refresh_tokens as "rotatesRefreshTokens", c.allows_device_grant as "allowsDeviceGrant", c.is_verified as "isVerified", c.owner as "ownerId",
     c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate"
   from client c left join client_logo l on l.client = c.id`;
 }

@@ -25,6 +25,8 @@ export type NewClient = {
   unusedUntil?: Date | undefined;
   /** Always true for a public client. */
   rotatesRefreshTokens?: boolean | undefined;
+  /** May use the device authorization grant (RFC 8628). */
+  allowsDeviceGrant?: boolean | undefined;
   /** May omit redirect_uri at the token endpoint; requires exactly one address. */
   isLegacy?: boolean | undefined;
   /** The id, if it must be known in advance; random by default. */
@@ -98,6 +100,7 @@ async function add(tx: Tx, client: NewClient, secret: CreatedToken | null): Prom
     isVerified: client.isVerified !== false,
     unusedUntil: client.unusedUntil ?? null,
     rotatesRefreshTokens: isPublic || client.rotatesRefreshTokens === true,
+    allowsDeviceGrant: client.allowsDeviceGrant === true,
     secretHash: secret?.hash ?? null,
     now,
   });

@@ -1,10 +1,12 @@
 /** Parses and validates client metadata (RFC 7591 §2), with all faults at once. Unknown members are ignored (§2). */
 import type { Fault } from '#core/problem.ts';
 import { newClientFaults } from '../clients/clients.ts';
+import { DEVICE_GRANT } from '../grants/device-code.ts';
 import type { DetailLabels } from '../clients/rules.ts';
 
 const AUTH_METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const;
-const GRANT_TYPES = ['authorization_code', 'refresh_token'] as const;
+/** All clients may use the first two; the last one only those that registered for it. */
+const GRANT_TYPES = ['authorization_code', 'refresh_token', DEVICE_GRANT] as const;
 const RESPONSE_TYPES = ['code'] as const;
 const SCOPES = ['store_full_access', 'user_full_access'] as const;
 
@@ -24,6 +26,7 @@ export type Metadata = {
   redirectUris: readonly string[];
   contact: string | null;
   authMethod: (typeof AUTH_METHODS)[number];
+  allowsDeviceGrant: boolean;
 };
 
 type MetadataInput = Readonly<Record<string, unknown>>;
@@ -89,6 +92,7 @@ export function readMetadata(input: MetadataInput, now: Date): { metadata: Metad
     redirectUris: readTexts(input, 'redirect_uris', faults) ?? [],
     contact: readTexts(input, 'contacts', faults)?.[0] ?? null,
     authMethod,
+    allowsDeviceGrant: grantTypes.includes(DEVICE_GRANT),
   };
   const invalidFields = new Set(faults.map(({ field }) => field));
   const clientFaults = newClientFaults({ ...metadata, trusted: false, now }, authMethod === 'none', LABELS);
@@ -98,13 +102,13 @@ export function readMetadata(input: MetadataInput, now: Date): { metadata: Metad
 }
 
 /** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials. */
-export function registered({ name, redirectUris, contact, authMethod }: Metadata) {
+export function registered({ name, redirectUris, contact, authMethod, allowsDeviceGrant }: Metadata) {
   return {
     client_name: name,
     redirect_uris: redirectUris,
     ...(contact === null ? {} : { contacts: [contact] }),
     token_endpoint_auth_method: authMethod,
-    grant_types: GRANT_TYPES,
+    grant_types: GRANT_TYPES.filter((type) => type !== DEVICE_GRANT || allowsDeviceGrant),
     response_types: RESPONSE_TYPES,
     scope: SCOPES.join(' '),
   };

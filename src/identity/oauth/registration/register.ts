@@ -42,12 +42,13 @@ function read({ bytes, contentType, now }: RawRequest): ReturnType<typeof readMe
 const clientOf = (
   { clientsPerUser }: RegisterDeps,
   registrar: Registrar,
-  { name, redirectUris, contact }: Metadata,
+  { name, redirectUris, contact, allowsDeviceGrant }: Metadata,
   request: RawRequest,
 ): NewClient => ({
   name,
   redirectUris,
   contact,
+  allowsDeviceGrant,
   trusted: false,
   // The platform is trusted to verify its clients; all others state unverified details.
   isVerified: registrar.kind === 'platform',
