@@ -101,7 +101,7 @@ const webhookRoutes = ({ webhooks, recoveries }: Pick<Handlers, 'webhooks' | 're
 ];
 
 const clientRoutes = (
-  { clients, grants, ownClients, logo, revokeConnected, register }: Apps,
+  { clients, grants, ownClients, logo, revokeConnected, register, registration }: Apps,
   api: string,
   auth: string,
 ): Route[] => [
@@ -111,6 +111,11 @@ const clientRoutes = (
   resource(`${api}/clients`, { GET: clients.list, POST: clients.create }),
   resource(`${api}/clients/:client_id`, { GET: clients.read, DELETE: clients.remove }),
   endpoint(`${auth}/register`, { POST: register }, { cors: false, answerProblem: protocolProblem }),
+  endpoint(
+    `${auth}/register/:client_id`,
+    { GET: registration.read, PUT: registration.replace, DELETE: registration.remove },
+    { cors: false, answerProblem: protocolProblem },
+  ),
   page(`${auth}/clients/:client_id/logo`, { GET: logo }),
   page(`${auth}/account/connected/:grant_id/revoke`, { POST: revokeConnected }),
   page(`${auth}/account/clients`, { GET: ownClients.list, POST: ownClients.create }),

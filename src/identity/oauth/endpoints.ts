@@ -70,6 +70,9 @@ const metadata = Type.Object({
   client_name: optional('The name shown on the consent page.'),
   redirect_uris: Type.Array(Type.String(), { description: 'The allowed redirect addresses.' }),
   contacts: Type.Optional(Type.Array(Type.String(), { description: 'Contact addresses; only the first is stored.' })),
+  grant_types: Type.Optional(
+    Type.Array(Type.String(), { description: 'With the device grant, the client may connect devices (RFC 8628).' }),
+  ),
   token_endpoint_auth_method: Type.Optional(
     choice(['client_secret_basic', 'client_secret_post', 'none'], 'none creates a public client, which uses PKCE.'),
   ),
@@ -205,6 +208,42 @@ const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
   },
 ];
 
+const BY_MANAGEMENT_TOKEN = 'The client, with its registration_access_token as a bearer token';
+const NOT_MANAGED = 'The token is not that of this client';
+
+/** The endpoint with which a registered client manages its registration. */
+const managementEndpoints = ({ authUrl }: Addresses): Endpoint[] => {
+  const shared = {
+    address: `${authUrl}/register/{client_id}`,
+    access: BY_MANAGEMENT_TOKEN,
+    specification: 'RFC 7592',
+  };
+  return [
+    {
+      ...shared,
+      method: 'GET',
+      title: 'Read a registration',
+      summary: 'Returns the registered metadata, without the secret',
+      answers: { '200': 'The client', '401': NOT_MANAGED },
+    },
+    {
+      ...shared,
+      method: 'PUT',
+      title: 'Replace a registration',
+      summary: 'Replaces all metadata and the registration_access_token; only this response contains the new one',
+      takes: { in: 'json', schema: Type.Intersect([Type.Object({ client_id: text('Of the client.') }), metadata]) },
+      answers: { '200': 'The client', '400': 'error_description names every fault', '401': NOT_MANAGED },
+    },
+    {
+      ...shared,
+      method: 'DELETE',
+      title: 'Delete a registration',
+      summary: 'Deletes the client, and ends all its grants and tokens',
+      answers: { '204': 'The client is deleted', '401': NOT_MANAGED },
+    },
+  ];
+};
+
 const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
   {
     rel: 'register',
@@ -228,8 +267,11 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
       client_secret_expires_at: 0,
       client_name: 'Newsletter Studio',
       redirect_uris: ['https://studio.example.com/oauth/callback'],
+      registration_client_uri: `${authUrl}/register/q3Jm0vZxT8uKfW2c`,
+      registration_access_token: 'hal_mt_…',
     },
   },
+  ...managementEndpoints({ baseUrl, authUrl }),
   {
     address: metadataOf(authUrl),
     method: 'GET',

@@ -23,7 +23,11 @@ const CHANGED =
 /** Grants of a deleted client per statement: with 100,000 grants the process grows by at most 120 MB. */
 const GRANTS_PER_PAGE = 2_000;
 
-export type ClientChange = ClientDetails & { rotatesRefreshTokens: boolean };
+export type ClientChange = ClientDetails & {
+  rotatesRefreshTokens: boolean;
+  /** Absent if it stays. */
+  allowsDeviceGrant?: boolean;
+};
 
 /** Returns the faults of a change. */
 export function changeFaults(client: Client, change: ClientChange, labels?: DetailLabels): Fault[] {
@@ -38,7 +42,7 @@ export function settingsHash(client: ClientChange): string {
 }
 
 /** Returns the names of the changed members, for the audit. */
-function changesOf(before: Client, after: ClientChange): string[] {
+function changesOf(before: Client, after: Required<ClientChange>): string[] {
   const pairs = {
     name: [before.name, after.name],
     company: [before.company, after.company],
@@ -46,6 +50,7 @@ function changesOf(before: Client, after: ClientChange): string[] {
     contact: [before.contact, after.contact],
     redirect_uris: [before.redirectUris.join(' '), after.redirectUris.join(' ')],
     rotates_refresh_tokens: [before.rotatesRefreshTokens, after.rotatesRefreshTokens],
+    allows_device_grant: [before.allowsDeviceGrant, after.allowsDeviceGrant],
   };
   return Object.entries(pairs).flatMap(([name, [old, now]]) => (old === now ? [] : [name]));
 }
@@ -56,7 +61,7 @@ function changesOf(before: Client, after: ClientChange): string[] {
  * tokens always rotate.
  */
 export async function changeClient(
-  sql: Sql,
+  sql: Sql | Tx,
   client: Client,
   change: ClientChange,
   actor: ClientActor & { baseHash: string },
@@ -65,9 +70,15 @@ export async function changeClient(
   if (faults.length > 0) throw invalid(...faults);
   const { userId, now } = actor;
   const redirectUris = [...new Set(change.redirectUris)];
-  const after = { ...change, redirectUris, rotatesRefreshTokens: client.isPublic || change.rotatesRefreshTokens };
-  await transaction(sql, async (tx) => {
-    const before = await updateClient(tx, client.id, { ...after, userId, now });
+  const after = {
+    ...change,
+    redirectUris,
+    rotatesRefreshTokens: client.isPublic || change.rotatesRefreshTokens,
+    allowsDeviceGrant: change.allowsDeviceGrant ?? client.allowsDeviceGrant,
+  };
+  const isByItself = actor.caller !== undefined && 'itself' in actor.caller;
+  const run = async (tx: Tx): Promise<void> => {
+    const before = await updateClient(tx, client.id, { ...after, userId, isByItself, now });
     if (before === undefined) throw notFound('app');
     const changed = changesOf(before, after);
     if (changed.length === 0) return;
@@ -75,7 +86,8 @@ export async function changeClient(
       throw new Problem(409, { code: 'changed_meanwhile', message: CHANGED });
     const detail = { name: after.name, changed, redirect_uris: redirectUris };
     await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
-  });
+  };
+  await ('begin' in sql ? transaction(sql, run) : run(sql));
 }
 
 /** Marks a client as verified by the operator. Throws a 404 if there is no such client. */

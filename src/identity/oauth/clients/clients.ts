@@ -27,6 +27,8 @@ export type NewClient = {
   rotatesRefreshTokens?: boolean | undefined;
   /** May use the device authorization grant (RFC 8628). */
   allowsDeviceGrant?: boolean | undefined;
+  /** The hash of the token with which the client manages its registration (RFC 7592). */
+  managementTokenHash?: Buffer | undefined;
   /** May omit redirect_uri at the token endpoint; requires exactly one address. */
   isLegacy?: boolean | undefined;
   /** The id, if it must be known in advance; random by default. */
@@ -102,6 +104,7 @@ async function add(tx: Tx, client: NewClient, secret: CreatedToken | null): Prom
     rotatesRefreshTokens: isPublic || client.rotatesRefreshTokens === true,
     allowsDeviceGrant: client.allowsDeviceGrant === true,
     secretHash: secret?.hash ?? null,
+    managementTokenHash: client.managementTokenHash ?? null,
     now,
   });
   if (id === undefined) {

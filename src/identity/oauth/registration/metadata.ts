@@ -1,5 +1,6 @@
 /** Parses and validates client metadata (RFC 7591 §2), with all faults at once. Unknown members are ignored (§2). */
 import type { Fault } from '#core/problem.ts';
+import type { Client } from '../clients/clients-sql.ts';
 import { newClientFaults } from '../clients/clients.ts';
 import { DEVICE_GRANT } from '../grants/device-code.ts';
 import type { DetailLabels } from '../clients/rules.ts';
@@ -29,13 +30,12 @@ export type Metadata = {
   allowsDeviceGrant: boolean;
 };
 
-type MetadataInput = Readonly<Record<string, unknown>>;
+export type MetadataInput = Readonly<Record<string, unknown>>;
 
-const fault = (field: string, message: string): Fault => ({
-  code: 'invalid_value',
-  message: `${field} ${message}`,
-  field,
-});
+/** Returns the fault of a member. */
+export function fault(field: string, message: string): Fault {
+  return { code: 'invalid_value', message: `${field} ${message}`, field };
+}
 
 const isTexts = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((entry) => typeof entry === 'string');
@@ -76,8 +76,10 @@ function readAuthMethod(input: MetadataInput, faults: Fault[]): Metadata['authMe
   return method ?? 'client_secret_basic';
 }
 
+export type ReadMetadata = { metadata: Metadata; faults: readonly Fault[]; input: MetadataInput };
+
 /** Returns the metadata and all faults. `metadata` is valid only if there are no faults. */
-export function readMetadata(input: MetadataInput, now: Date): { metadata: Metadata; faults: readonly Fault[] } {
+export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
   const faults: Fault[] = [];
   const authMethod = readAuthMethod(input, faults);
   const grantTypes = readTexts(input, 'grant_types', faults) ?? ['authorization_code'];
@@ -98,7 +100,12 @@ export function readMetadata(input: MetadataInput, now: Date): { metadata: Metad
   const clientFaults = newClientFaults({ ...metadata, trusted: false, now }, authMethod === 'none', LABELS);
   // The faults of a default that replaces an invalid member do not apply to the input.
   const applicable = clientFaults.filter((found) => !invalidFields.has(found.field));
-  return { metadata, faults: [...faults, ...applicable] };
+  return { metadata, faults: [...faults, ...applicable], input };
+}
+
+/** Returns the metadata of a client. Both methods with a secret are accepted, so the method of registration is not stored. */
+export function metadataOfClient({ name, redirectUris, contact, isPublic, allowsDeviceGrant }: Client): Metadata {
+  return { name, redirectUris, contact, authMethod: isPublic ? 'none' : 'client_secret_basic', allowsDeviceGrant };
 }
 
 /** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials. */
