@@ -98,7 +98,7 @@ create table authenticator_app (
 create table authorization_code (
   hash bytea not null,
   grant_id bigint not null,
-  redirect_uri text not null,
+  redirect_uri text,
   code_challenge text,
   date_expires timestamp with time zone not null,
   used_at timestamp with time zone,
@@ -130,6 +130,8 @@ create table client (
   unused_until timestamp with time zone,
   scopes text[],
   requires_pkce boolean default false not null,
+  allows_device_grant boolean default false not null,
+  management_token_hash bytea,
   constraint client_check CHECK ((trusted OR (cardinality(redirect_uris) > 0))),
   constraint client_check1 CHECK (((NOT is_public) OR (rotates_refresh_tokens AND (NOT trusted) AND (NOT is_legacy)))),
   constraint client_check2 CHECK (((NOT trusted) OR (owner IS NULL))),
@@ -141,6 +143,8 @@ create table client (
   constraint client_contact_check CHECK ((length(contact) <= 254)),
   constraint client_description_check CHECK ((length(description) <= 1000)),
   constraint client_id_check CHECK ((id > 0)),
+  constraint client_management_token_hash_check CHECK ((length(management_token_hash) = 32)),
+  constraint client_management_token_hash_key UNIQUE (management_token_hash),
   constraint client_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint client_owner_fkey FOREIGN KEY (owner) REFERENCES users(id) ON DELETE SET NULL,
   constraint client_pkey PRIMARY KEY (id),
@@ -248,6 +252,26 @@ create table delivery_suspect (
   constraint delivery_suspect_deaths_check CHECK ((deaths >= 0)),
   constraint delivery_suspect_pkey PRIMARY KEY (shard, delivery_id)
 );
+
+create table device_authorization (
+  hash bytea not null,
+  user_code_hash bytea not null,
+  client bigint not null,
+  scope text not null,
+  interval_seconds smallint not null,
+  date_expires timestamp with time zone not null,
+  date_polled timestamp with time zone,
+  date_denied timestamp with time zone,
+  constraint device_authorization_client_fkey FOREIGN KEY (client) REFERENCES client(id) ON DELETE CASCADE,
+  constraint device_authorization_hash_check CHECK ((length(hash) = 32)),
+  constraint device_authorization_interval_seconds_check CHECK ((interval_seconds > 0)),
+  constraint device_authorization_pkey PRIMARY KEY (hash),
+  constraint device_authorization_scope_check CHECK ((length(scope) <= 1000)),
+  constraint device_authorization_user_code_hash_check CHECK ((length(user_code_hash) = 32)),
+  constraint device_authorization_user_code_hash_key UNIQUE (user_code_hash)
+);
+CREATE INDEX device_authorization_client ON public.device_authorization USING btree (client);
+CREATE INDEX device_authorization_expires ON public.device_authorization USING btree (date_expires);
 
 create table email_change (
   hash bytea not null,

@@ -26,6 +26,7 @@ type Options = {
   scope?: string;
   pkce?: true;
   rotateRefreshTokens?: true;
+  deviceGrant?: true;
   legacy?: true;
   trusted?: true;
 };
@@ -58,6 +59,7 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       trusted: options.trusted === true,
       scopes: options.scope === undefined ? null : scopeEntries(options.scope),
       requiresPkce: options.pkce === true,
+      allowsDeviceGrant: options.deviceGrant === true,
       isLegacy: options.legacy === true,
       rotatesRefreshTokens: options.rotateRefreshTokens === true,
       owner: userId === undefined ? undefined : { userId, clientsPerUser },
@@ -110,6 +112,7 @@ function addCreate(command: Command, terminal: Terminal): void {
     .option('--pkce', 'PKCE is mandatory; always on for public clients')
     .option('--public', 'a public client, without a secret (PKCE is mandatory)')
     .option('--rotate-refresh-tokens', 'replace refresh tokens at each use; always on for public clients')
+    .option('--device-grant', 'may connect devices without a browser: the user enters a code (RFC 8628)')
     .option('--legacy', 'may omit redirect_uri at the token endpoint; needs exactly one')
     .option('--trusted', 'may publish events for any store (client_credentials, scope platform)')
     .addHelpText(

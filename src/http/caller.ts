@@ -15,6 +15,7 @@ import {
   storeOfAddress,
   type Principal,
 } from '#core/principal.ts';
+import { bearerChallenge } from './challenge.ts';
 import { withoutCors } from './cors.ts';
 import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
 import { negotiate, negotiateStream, type Representation } from './negotiate.ts';
@@ -123,16 +124,20 @@ export function bearerTokenOf(authorization: string | undefined): string | undef
   return /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
 }
 
-/** Returns the principal of the bearer token; null if no token is required and none was sent. */
-async function authenticateBearer(services: Services, request: FastifyRequest, access: Operation['access']) {
-  const token = bearerTokenOf(request.headers.authorization);
-  if (token !== undefined) return services.authenticate(token, services.clock.now());
-  if (access === 'anyone') return null;
+/** Throws a 401 with a challenge if a required token was not sent. */
+function requireToken(services: Services, request: FastifyRequest, access: Operation['access']): void {
+  if (access === 'anyone' || bearerTokenOf(request.headers.authorization) !== undefined) return;
   throw new Problem(
     401,
     { code: 'invalid_token', message: 'The access token provided is invalid' },
-    { headers: { 'WWW-Authenticate': 'Bearer realm="halcyon"' } },
+    { headers: { 'WWW-Authenticate': bearerChallenge(services.naming.baseUrl) } },
   );
+}
+
+/** Returns the principal of the bearer token; null if none was sent. */
+async function authenticateBearer(services: Services, request: FastifyRequest) {
+  const token = bearerTokenOf(request.headers.authorization);
+  return token === undefined ? null : services.authenticate(token, services.clock.now());
 }
 
 /**
@@ -200,11 +205,13 @@ export async function identifyCaller(
   // A form's method is in its body, so access is checked again after parsing.
   const access = isBrowser && request.method === 'POST' ? 'token' : requirements.access;
   const { versionHeader } = services.settings;
-  if (!isPage && !isDocumentation) requireVersion(request.headers[versionHeader.toLowerCase()], versionHeader);
   refuseTokenInQuery(request);
+  // Before the version header: a client that knows nothing but an address discovers the authorization server by the challenge.
+  if (!isBrowser) requireToken(services, request, access);
+  if (!isPage && !isDocumentation) requireVersion(request.headers[versionHeader.toLowerCase()], versionHeader);
   if (isBrowser) withoutCors(reply);
   const visitor = isBrowser ? await authenticateVisitor(services, request, reply, access) : null;
-  const principal = isBrowser ? (visitor?.principal ?? null) : await authenticateBearer(services, request, access);
+  const principal = isBrowser ? (visitor?.principal ?? null) : await authenticateBearer(services, request);
   // Before the access check, so that rejected requests count, too.
   reply.headers(services.rateLimit(principal));
   // With `admit`, access is checked after the object was found: an object of others is a 404, not a 403.

@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify';
 
 export const corsHeaders = {
   'Access-Control-Allow-Origin': '*',
-  'Access-Control-Expose-Headers': 'Location, ETag, Link, Retry-After, RateLimit, RateLimit-Policy',
+  'Access-Control-Expose-Headers': 'Location, ETag, Link, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate',
 } as const;
 
 export function preflightHeaders(allow: string, versionHeader: string): Record<string, string> {

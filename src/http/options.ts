@@ -7,6 +7,8 @@ const PAGE = { GET: 'Shows the page', POST: 'Submits the form of the page' } as 
 const ENDPOINT = {
   GET: 'A read of the protocol that /openapi.json names',
   POST: 'A request of the protocol that /openapi.json names',
+  PUT: 'A replacement of the protocol that /openapi.json names',
+  DELETE: 'A deletion of the protocol that /openapi.json names',
 } as const;
 
 function summariesOf(route: Route): Record<string, string> {

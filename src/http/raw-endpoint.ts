@@ -48,13 +48,15 @@ export function sendRaw(reply: FastifyReply, response: RawResponse) {
   reply.code(response.status);
   for (const [name, value] of Object.entries(response.headers)) reply.header(name, value);
   const { body } = response;
+  // Without Content-Length (RFC 9110 §8.6).
+  if (response.status === 204) return reply.send();
   if (body instanceof Readable) return reply.send(body);
   return reply.header('Content-Length', Buffer.byteLength(body)).send(body);
 }
 
 export function mountRawEndpoint(app: FastifyInstance, services: Services, endpoint: RawEndpoint): void {
-  const { GET: get, POST: post } = endpoint.operations;
-  const allow = [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : []), 'OPTIONS'].join(', ');
+  const { GET: get, ...others } = endpoint.operations;
+  const allow = [...(get ? ['GET', 'HEAD'] : []), ...Object.keys(others), 'OPTIONS'].join(', ');
   const { settings } = services;
   const config = { cors: endpoint.cors };
   const errorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
@@ -62,7 +64,7 @@ export function mountRawEndpoint(app: FastifyInstance, services: Services, endpo
     sendRaw(reply.headers(problem.headers), endpoint.answerProblem(problem, logref, settings.home));
   };
 
-  const mount = (method: 'GET' | 'HEAD' | 'POST', handle: RawHandler) =>
+  const mount = (method: string, handle: RawHandler) =>
     app.route({
       method,
       url: endpoint.path,
@@ -79,7 +81,7 @@ export function mountRawEndpoint(app: FastifyInstance, services: Services, endpo
     mount('GET', get);
     mount('HEAD', get);
   }
-  if (post !== undefined) mount('POST', post);
+  for (const [method, handle] of Object.entries(others)) mount(method, handle);
 
   app.route({
     method: 'OPTIONS',

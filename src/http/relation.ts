@@ -26,7 +26,7 @@ export type Endpoint = {
   /** The relation that leads to it, if any. */
   rel?: string;
   address: string;
-  method: 'GET' | 'POST';
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   title: string;
   summary: string;
   /** How the caller is authenticated. */

@@ -61,7 +61,7 @@ export type RawEndpoint = {
   path: string;
   cors: boolean;
   sameOriginPosts: boolean;
-  operations: Partial<Record<'GET' | 'POST', RawHandler>>;
+  operations: Partial<Record<'GET' | 'POST' | 'PUT' | 'DELETE', RawHandler>>;
   answerProblem: ProblemAnswer;
 };
 

@@ -152,7 +152,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   }
   if (deps.roles.includes('serve')) {
     keep(keepRetention(deps, registry, sealer, worker, openInternalEvents(config, allocateIds)));
-    const bearer = createBearer({ sql });
+    const bearer = createBearer({ sql, baseUrl: config.baseUrl });
     const { pullStreams, sending, onPullDeliveries, testDeliveries } = createOnDemandDelivery(
       deps,
       sealer,

@@ -40,12 +40,14 @@ import { appSections, createApps } from '#identity/oauth/apps.ts';
 import { createAuthorize, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import type { Bearer } from '#identity/oauth/bearer.ts';
 import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
+import { createDeviceAuthorization } from '#identity/oauth/device/device-authorization.ts';
+import { createDevicePage } from '#identity/oauth/device/device-page.ts';
 import { revokeGrantsForStore, revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { eraseAppsOf } from '#identity/oauth/erase.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
 import { createInvitationMails } from '#identity/invitations/mails.ts';
 import { createInvitationPages } from '#identity/invitations/invitations.ts';
-import { createMetadata } from '#identity/oauth/metadata.ts';
+import { createMetadata, createResourceMetadata } from '#identity/oauth/metadata.ts';
 import { createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token.ts';
 import { setBrand } from '#hypermedia/shell.ts';
@@ -182,21 +184,34 @@ function openOAuth(
 ) {
   const { baseUrl, authUrl, oauth } = config;
   const authenticate = createClientAuthentication({ throttle });
+  const authorizing = {
+    ...oauth,
+    ...publishing,
+    sql,
+    sessions,
+    stepUp: factors.stepUp,
+    securityMails,
+    issuer: authUrl,
+    baseUrl,
+    nonceKeys: derive('authorize nonce'),
+  };
+  const userCodeKeys = derive('device user code');
   return {
-    authorize: createAuthorize({
-      ...oauth,
-      ...publishing,
+    authorize: createAuthorize(authorizing),
+    device: createDevicePage({ ...authorizing, throttle, userCodeKeys }),
+    deviceAuthorization: createDeviceAuthorization({
       sql,
-      sessions,
-      stepUp: factors.stepUp,
-      securityMails,
-      issuer: authUrl,
-      nonceKeys: derive('authorize nonce'),
+      authenticate,
+      throttle,
+      baseUrl,
+      authUrl,
+      userCodeKeys,
     }),
     token: createTokenEndpoint({
       ...publishing,
       sql,
       authenticate,
+      baseUrl,
       lifetimes: oauth,
       rotation: {
         successorKeys: derive('refresh token successor'),
@@ -204,7 +219,7 @@ function openOAuth(
       },
     }),
     revoke: createRevoke({ ...publishing, sql, authenticate }),
-    introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
+    introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl, lifetimes: oauth }),
     ...createApps({ ...oauth, ...publishing, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
   };
 }
@@ -251,7 +266,7 @@ function openPeople(
       baseUrl,
       authUrl,
       sections: appSections({ sql }),
-      formTargets: (returnTo) => targetsAfterSignIn(sql, authUrl, returnTo),
+      formTargets: (returnTo) => targetsAfterSignIn({ sql, issuer: authUrl, baseUrl }, returnTo),
       startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
       eraseUserData: eraseDataOf(publishing),
@@ -317,6 +332,7 @@ export function compose(deps: ComposeDeps): {
     ...openPeople(deps, { securityMails, passwords, sessions, signedIn, throttle, factors, memberships }),
     ...openOAuth(deps, { derive, sessions, signedIn, throttle, factors, securityMails }),
     metadata: createMetadata({ baseUrl, authUrl }),
+    resourceMetadata: createResourceMetadata({ baseUrl, authUrl }),
     assets: createAssets(logo),
     health: createHealthEndpoints(deps.health),
     reference: openReference(config, () => routesOf(handlers, config)),

@@ -2,12 +2,13 @@
 import type { Accounts } from '#identity/accounts/accounts.ts';
 import type { HealthEndpoints } from '#http/health.ts';
 import { showIcon } from '#http/icon.ts';
+import { resourceMetadataOf } from '#http/challenge.ts';
 import { rootOf } from '#http/root.ts';
 import { type Operation } from '#http/operation.ts';
 import { endpoint, page, resource, type RawHandler, type Route } from '#http/route.ts';
 import type { Apps } from '#identity/oauth/apps.ts';
 import { protocolProblem } from '#identity/oauth/errors.ts';
-import { metadataPath } from '#identity/oauth/metadata.ts';
+import { metadataOf } from '#identity/oauth/metadata.ts';
 import type { Reference } from '#reference/reference.ts';
 
 export type Handlers = Accounts &
@@ -48,9 +49,12 @@ export type Handlers = Accounts &
     commerce: Record<'list' | 'read' | 'relation', Operation>;
     authorize: Record<'show' | 'decide', RawHandler>;
     token: RawHandler;
+    deviceAuthorization: RawHandler;
+    device: Record<'show' | 'decide', RawHandler>;
     revoke: RawHandler;
     introspect: RawHandler;
     metadata: RawHandler;
+    resourceMetadata: RawHandler;
     assets: RawHandler;
     health: HealthEndpoints;
     reference: Reference;
@@ -97,7 +101,7 @@ const webhookRoutes = ({ webhooks, recoveries }: Pick<Handlers, 'webhooks' | 're
 ];
 
 const clientRoutes = (
-  { clients, grants, ownClients, logo, revokeConnected, register }: Apps,
+  { clients, grants, ownClients, logo, revokeConnected, register, registration }: Apps,
   api: string,
   auth: string,
 ): Route[] => [
@@ -107,6 +111,11 @@ const clientRoutes = (
   resource(`${api}/clients`, { GET: clients.list, POST: clients.create }),
   resource(`${api}/clients/:client_id`, { GET: clients.read, DELETE: clients.remove }),
   endpoint(`${auth}/register`, { POST: register }, { cors: false, answerProblem: protocolProblem }),
+  endpoint(
+    `${auth}/register/:client_id`,
+    { GET: registration.read, PUT: registration.replace, DELETE: registration.remove },
+    { cors: false, answerProblem: protocolProblem },
+  ),
   page(`${auth}/clients/:client_id/logo`, { GET: logo }),
   page(`${auth}/account/connected/:grant_id/revoke`, { POST: revokeConnected }),
   page(`${auth}/account/clients`, { GET: ownClients.list, POST: ownClients.create }),
@@ -182,11 +191,21 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
     ...referenceRoutes(handlers.reference, api),
     endpoint(`${api}/token`, { POST: handlers.token }, { cors: true, answerProblem: protocolProblem }),
+    endpoint(
+      `${auth}/device_authorization`,
+      { POST: handlers.deviceAuthorization },
+      { cors: true, answerProblem: protocolProblem },
+    ),
     endpoint(`${auth}/revoke`, { POST: handlers.revoke }, { cors: true, answerProblem: protocolProblem }),
     endpoint(`${auth}/introspect`, { POST: handlers.introspect }, { cors: false, answerProblem: protocolProblem }),
     endpoint(
-      metadataPath(addresses.authUrl),
+      new URL(metadataOf(addresses.authUrl)).pathname,
       { GET: handlers.metadata },
+      { cors: true, answerProblem: protocolProblem },
+    ),
+    endpoint(
+      new URL(resourceMetadataOf(addresses.baseUrl)).pathname,
+      { GET: handlers.resourceMetadata },
       { cors: true, answerProblem: protocolProblem },
     ),
     ...healthRoutes(handlers, api),
@@ -194,6 +213,7 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     page('/favicon.ico', { GET: showIcon }),
     page(`${api}/assets/:file`, { GET: handlers.assets }),
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
+    page(`${auth}/device`, { GET: handlers.device.show, POST: handlers.device.decide }),
     ...clientRoutes(handlers, api, auth),
     ...accountRoutes(handlers, auth),
   ];

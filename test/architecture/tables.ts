@@ -28,6 +28,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   registration_token: 'identity/oauth',
   access_grant: 'identity/oauth',
   authorization_code: 'identity/oauth',
+  device_authorization: 'identity/oauth',
   access_token: 'identity/oauth',
   refresh_token: 'identity/oauth',
   webhook: 'webhooks',

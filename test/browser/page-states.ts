@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Page } from 'playwright-core';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
-import { createClient } from '#identity/oauth/clients/clients.ts';
+import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 
@@ -64,6 +64,16 @@ async function addClients({ sql, adaId }: Server) {
   return { full: full.client_id, stranger: stranger.client_id };
 }
 
+/** Returns the code that a device shows. */
+async function startDevice({ sql, origin }: Server): Promise<string> {
+  const redirectUris = ['http://127.0.0.1/callback'];
+  const made = { name: 'Television', redirectUris, trusted: false, allowsDeviceGrant: true, now: NOW };
+  const { client_id } = await createPublicClient(sql, made);
+  const body = new URLSearchParams({ client_id, scope: 'store_full_access' });
+  const response = await fetch(`${origin}/device_authorization`, { method: 'POST', body });
+  return ((await response.json()) as { user_code: string }).user_code;
+}
+
 /** The token of a mailed link to a new password, valid for an hour. */
 const RESET_TOKEN = `hal_pr_${'A'.repeat(43)}`;
 
@@ -113,7 +123,7 @@ export async function startScene() {
     const asked = { response_type: 'code', client_id, scope: 'store_full_access', state: 'x', ...changes };
     return `/authorize?${new URLSearchParams(asked).toString()}`;
   };
-  return { ...server, emails, clients, cookieOf, authorize };
+  return { ...server, emails, clients, cookieOf, authorize, userCode: await startDevice(server) };
 }
 
 export type Scene = Awaited<ReturnType<typeof startScene>>;
@@ -161,6 +171,9 @@ export const views: readonly View[] = [
   ['consent, 300 stores',      'many',   ({ authorize, clients }) => authorize(clients.full, { scope: 'store_full_access store_id_1000150' })],
   ['consent, unverified',      'solo',   ({ authorize, clients }) => authorize(clients.stranger)],
   ['consent, user',            'ada',    ({ authorize, clients }) => authorize(clients.full, { scope: 'user_full_access' })],
+  ['device',                   'ada',    () => '/device'],
+  ['device, malformed code',   'ada',    () => '/device?user_code=x'],
+  ['device, consent',          'ada',    ({ userCode }) => `/device?user_code=${userCode}`],
   ['refusal',                  'public', ({ authorize, clients }) => authorize(clients.full, elsewhere)],
   ['refusal, for the owner',   'ada',    ({ authorize, clients }) => authorize(clients.full, elsewhere)],
   ['refusal, unknown client',  'public', ({ authorize }) => authorize(`unknown${'-x'.repeat(200)}`)],

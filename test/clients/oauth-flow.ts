@@ -48,9 +48,9 @@ export async function statusOf(answer: Promise<Response>): Promise<number> {
   }
 }
 
-/** A server whose addresses resolve, and the apps that use it: each a client of its own. */
-export async function openScene() {
-  const server = await startAuthorizationServer({}, { isResolvable: true });
+/** A server whose addresses resolve, with settings of the operator, and the apps that use it: each a client of its own. */
+export async function openScene(env: Readonly<Record<string, string>> = {}) {
+  const server = await startAuthorizationServer(env, { isResolvable: true });
   const { origin: issuer, browser, sql, alpha } = server;
   const visit = async (address: string | URL): Promise<URL> => {
     const { location, text } = await browser.consent(new URL(address).searchParams);

@@ -38,7 +38,15 @@ export async function installedCopy(): Promise<Installed> {
   return {
     path,
     port,
-    env: { PATH: process.env['PATH'] ?? '', HOME: home, PORT: String(port), LANG: 'C.UTF-8', TERM: 'dumb' },
+    env: {
+      PATH: process.env['PATH'] ?? '',
+      HOME: home,
+      PORT: String(port),
+      LANG: 'C.UTF-8',
+      TERM: 'dumb',
+      // The documents are written for a computer with a browser: without a display, login shows a code for another device.
+      DISPLAY: ':0',
+    },
     remove: async () => {
       const cluster = await realpath(join(path, '.halcyon/postgres')).catch(() => path);
       await rm(cluster, { recursive: true, force: true });

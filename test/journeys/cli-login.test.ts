@@ -8,9 +8,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { withParameters } from '#identity/oauth/redirect-uri.ts';
+import { createBrowser, readForm } from '../security/oauth-server.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { QUICK_MS, personAtTerminal } from '../setup/person-at-terminal.ts';
+import { startCommand } from '../setup/command.ts';
+import { QUICK_MS, personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';
 import { until } from '../setup/until.ts';
 
 const USER = { email: 'owner@example.com', password: 'a long password' };
@@ -76,6 +78,56 @@ test('a denial in the browser ends the login with a message and without further 
   const late = await person.run('login', '--no-browser', '--timeout', '1');
   assert.equal(late.code, 1);
   assert.match(late.err, / 1 s\. .*--timeout/);
+});
+
+/** Runs `halcyon login` until it shows a code, and decides with it in a browser. */
+async function loginByCode(
+  person: PersonAtTerminal,
+  env: Record<string, string>,
+  args: readonly string[],
+  decision: 'allow' | 'deny',
+): Promise<{ code: number | null; said: string }> {
+  const child = startCommand(['login', ...args], { ...person.env, ...env }, QUICK_MS);
+  let said = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (said += text));
+  const closed = once(child, 'close') as Promise<[number | null]>;
+  const [, userCode = ''] =
+    /code: (\S+)/.exec(
+      await until(
+        async () => said,
+        (text) => /code: \S+\n/.test(text),
+        QUICK_MS,
+      ),
+    ) ?? [];
+  assert.ok(said.includes(`\n  ${app.baseUrl}/device\n`), said);
+  const browser = createBrowser(app.baseUrl);
+  await browser.signIn(USER.email, USER.password);
+  const { action, nonce } = readForm(await browser.open(`/device?user_code=${userCode}`));
+  const { status } = await browser.post(action, { nonce, decision, store: String(app.storeId) });
+  assert.equal(status, 200);
+  const [code] = await closed;
+  return { code, said };
+}
+
+test('over SSH a terminal logs in with a code that is entered in a browser elsewhere', async () => {
+  const person = await personAtTerminal(app.baseUrl, USER, ends);
+  const overSsh = { DISPLAY: ':0', SSH_CONNECTION: '192.0.2.1 50000 192.0.2.2 22' };
+  const { code, said } = await loginByCode(person, overSsh, [], 'allow');
+  assert.equal(code, 0, said);
+  assert.match(said, new RegExp(`You are logged in at ${app.baseUrl}, to Test Store`));
+  assert.ok(!/hal_[a-z]{2}_/.test(said), 'no token is printed');
+  const who = await person.run('whoami', '--json');
+  assert.match((JSON.parse(who.out) as { scope: string }).scope, /^store_full_access/);
+});
+
+test('without a display and with --device a terminal shows a code, and a denial ends the login', async () => {
+  const person = await personAtTerminal(app.baseUrl, USER, ends);
+  const ways = [loginByCode(person, {}, [], 'deny'), loginByCode(person, { DISPLAY: ':0' }, ['--device'], 'deny')];
+  for (const { code, said } of await Promise.all(ways)) {
+    assert.equal(code, 1);
+    assert.match(said, /You did not allow it in the browser/);
+  }
 });
 
 test('an answer of another login or another issuer is ignored', async () => {

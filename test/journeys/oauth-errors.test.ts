@@ -52,6 +52,8 @@ const redirects: [what: string, address: string, error: string, description: str
   ['a plain challenge',    addressOf({ code_challenge: CHALLENGE, code_challenge_method: 'plain' }), 'invalid_request', rejections.challenge.description, 'a state'],
   ['a challenge without method', addressOf({ code_challenge: CHALLENGE }), 'invalid_request', rejections.challenge.description, 'a state'],
   ['a malformed challenge', addressOf({ code_challenge: 'short', code_challenge_method: 'S256' }), 'invalid_request', rejections.challenge.description, 'a state'],
+  ['another resource',     addressOf({}, '&resource=https://other.example'), 'invalid_target', rejections.invalidTarget.description, 'a state'],
+  ['another resource too', addressOf({ resource: ISSUER }, '&resource=https://other.example'), 'invalid_target', rejections.invalidTarget.description, 'a state'],
 ];
 for (const [what, address, error, description, state] of redirects) {
   test(`/authorize with ${what} redirects to the client with the error`, async () => {
@@ -114,6 +116,24 @@ test('unknown parameters are ignored, also repeated ones', async () => {
   assert.equal((await server.browser.open(addressOf({}, '&prompt=none&x=1&x=2'))).status, 200);
 });
 
+test('the base URL is accepted as the resource at every step, with a slash and repeated', async () => {
+  const { location } = await server.browser.consent(
+    new URLSearchParams([...Object.entries(asking()), ['resource', ISSUER], ['resource', `${ISSUER}/`]]),
+  );
+  const first = await token({
+    grant_type: 'authorization_code',
+    code: new URL(location ?? '').searchParams.get('code') ?? '',
+    redirect_uri: REDIRECT,
+    resource: `${ISSUER}/`,
+    ...client,
+  });
+  assert.equal(first.status, 200);
+  const refresh = { grant_type: 'refresh_token', refresh_token: String(first.body['refresh_token']), ...client };
+  assert.equal((await token({ ...refresh, resource: ISSUER })).status, 200);
+  assert.equal((await token({ ...refresh, resource: '' })).status, 200);
+  assert.equal((await token({ grant_type: 'client_credentials', ...platform, resource: ISSUER })).status, 200);
+});
+
 const basicOf = (text: string) => ({ Authorization: `Basic ${Buffer.from(text).toString('base64')}` });
 const good = basicOf(`${client.client_id}:${client.client_secret}`);
 const code = { grant_type: 'authorization_code', redirect_uri: REDIRECT };
@@ -134,6 +154,9 @@ const tokenRows: [what: string, form: Record<string, string> | string, headers: 
   ['no grant_type',              { ...client },                                {},                               400, 'invalid_request'],
   ['an unknown grant_type',      { ...client, grant_type: 'password' },        {},                               400, 'unsupported_grant_type'],
   ['an inherited grant_type',    { ...client, grant_type: 'constructor' },     {},                               400, 'unsupported_grant_type'],
+  ['another resource',           { ...client, grant_type: 'refresh_token', resource: 'https://other.example' }, {}, 400, 'invalid_target'],
+  ['a resource below this one',  { ...code, ...client, resource: `${ISSUER}/stores` }, {},                        400, 'invalid_target'],
+  ['another resource too',       `${form}&resource=${ISSUER}&resource=x`,      {},                               400, 'invalid_target'],
   ['no code',                    { ...code, ...client },                       {},                               400, 'invalid_request'],
   ['an unknown code',            form,                                         {},                               400, 'invalid_grant'],
   ['no refresh_token',           { ...client, grant_type: 'refresh_token' },   {},                               400, 'invalid_request'],

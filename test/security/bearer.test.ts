@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hashToken } from '#identity/oauth/tokens.ts';
 import { addMember } from '#stores/store.ts';
-import { startAuthorizationServer } from './oauth-server.ts';
+import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
 const { newCode, redeem, read, wait, alpha, foreign, sql, statements } = server;
@@ -19,7 +19,7 @@ async function assertRefused(response: Response, message: string): Promise<void>
   assert.equal(response.status, 401);
   assert.equal(
     response.headers.get('www-authenticate'),
-    `Bearer realm="halcyon", error="invalid_token", error_description="${message}"`,
+    `Bearer realm="halcyon", error="invalid_token", error_description="${message}", resource_metadata="${ISSUER}/.well-known/oauth-protected-resource"`,
   );
   const body = (await response.json()) as Record<string, unknown>;
   assert.equal(body['error'], 'invalid_token');

@@ -33,7 +33,7 @@ test('an access token shows its user, its scope and its expiry', async () => {
   const { status, headers, body } = await introspect({ token: access, ...client });
   assert.equal(status, 200);
   assert.equal(headers.get('cache-control'), 'no-store');
-  assert.deepEqual(body, { ...granted, exp: START_SECONDS + 7_200, token_type: 'Bearer' });
+  assert.deepEqual(body, { ...granted, iat: START_SECONDS, exp: START_SECONDS + 7_200, token_type: 'Bearer' });
 });
 
 test('a refresh token shows the same, and is not accepted as an access token', async () => {
@@ -53,6 +53,7 @@ test('the platform sees all tokens, its own too, which has no user', async () =>
   const own = await platformToken();
   assert.deepEqual((await introspect({ token: access }, bearer(own))).body, {
     ...granted,
+    iat: START_SECONDS,
     exp: START_SECONDS + 7_200,
     token_type: 'Bearer',
   });
@@ -60,6 +61,7 @@ test('the platform sees all tokens, its own too, which has no user', async () =>
     active: true,
     scope: 'platform',
     client_id: platform.client_id,
+    iat: START_SECONDS,
     exp: START_SECONDS + 7_200,
     token_type: 'Bearer',
     iss: ISSUER,

@@ -1,4 +1,4 @@
-/** /.well-known/oauth-authorization-server (RFC 8414), with the issuer at a host and at a path. */
+/** The metadata of the authorization server (RFC 8414) and of the API (RFC 9728), at a host and at a path. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { userScopes } from '#identity/oauth/scope.ts';
@@ -11,12 +11,18 @@ const described = (api: string, auth: string) => ({
   issuer: auth,
   authorization_endpoint: `${auth}/authorize`,
   token_endpoint: `${api}/token`,
+  device_authorization_endpoint: `${auth}/device_authorization`,
   revocation_endpoint: `${auth}/revoke`,
   introspection_endpoint: `${auth}/introspect`,
   registration_endpoint: `${auth}/register`,
   response_types_supported: ['code'],
   response_modes_supported: ['query'],
-  grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
+  grant_types_supported: [
+    'authorization_code',
+    'refresh_token',
+    'client_credentials',
+    'urn:ietf:params:oauth:grant-type:device_code',
+  ],
   scopes_supported: [...userScopes, 'platform'],
   code_challenge_methods_supported: ['S256'],
   token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],
@@ -56,4 +62,34 @@ test('with an issuer at a path the well-known part comes before the path', async
   const response = await fetch(`${origin}${PATH}/auth`);
   assert.deepEqual(await response.json(), described(api, auth));
   assert.equal((await fetch(origin + PATH)).status, 404);
+});
+
+const RESOURCE_PATH = '/.well-known/oauth-protected-resource';
+
+test('the metadata of the API name its authorization server, and any origin may read them', async () => {
+  const response = await fetch(server.origin + RESOURCE_PATH);
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get('access-control-allow-origin'), '*');
+  assert.deepEqual(await response.json(), {
+    resource: ISSUER,
+    authorization_servers: [ISSUER],
+    scopes_supported: ['store_full_access'],
+    bearer_methods_supported: ['header'],
+    resource_name: 'Halcyon API',
+    resource_documentation: `${ISSUER}/docs`,
+  });
+});
+
+test('a 401 of an API at a path leads to its metadata, without any other header of the API', async () => {
+  const [api, auth] = ['https://api.example.test/v1', 'https://login.example.test/auth'];
+  const { origin } = await startAuthorizationServer({ BASE_URL: api, AUTH_URL: auth });
+  const refused = await fetch(`${origin}/v1/stores`);
+  assert.equal(refused.status, 401);
+  assert.equal(
+    refused.headers.get('www-authenticate'),
+    `Bearer realm="halcyon", resource_metadata="https://api.example.test${RESOURCE_PATH}/v1"`,
+  );
+  const found = (await (await fetch(`${origin}${RESOURCE_PATH}/v1`)).json()) as Record<string, unknown>;
+  assert.deepEqual([found['resource'], found['authorization_servers']], [api, [auth]]);
+  assert.equal((await fetch(origin + RESOURCE_PATH)).status, 404);
 });

@@ -7,7 +7,7 @@ import { listOf, startWalk, type Answer } from './every-resource.ts';
 const { ask, places, readable } = await startWalk();
 
 const OTHER_METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'TRACE', 'PROPFIND', 'LINK', 'QUERY', 'SEARCH'];
-const EXPOSED = ['Location', 'ETag', 'Link', 'Retry-After', 'RateLimit', 'RateLimit-Policy'];
+const EXPOSED = ['Location', 'ETag', 'Link', 'Retry-After', 'RateLimit', 'RateLimit-Policy', 'WWW-Authenticate'];
 
 /** Headers that differ in each answer, or that GET and HEAD do not share. */
 function shared({ headers }: Answer) {

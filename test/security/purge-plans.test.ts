@@ -41,6 +41,7 @@ const TABLES = [
   'authorization_code',
   'client',
   'client_secret',
+  'device_authorization',
   'idempotency_key',
   'invitation',
   'password_reset',
@@ -78,6 +79,9 @@ async function fill(): Promise<void> {
       case when n % 2 = 1 then ${until()} end from ${series()}`;
   await sql`insert into authorization_code (hash, grant_id, redirect_uri, date_expires)
     select ${hash('code')}, n, 'x', ${until()} from ${series()}`;
+  await sql`
+    insert into device_authorization (hash, user_code_hash, client, scope, interval_seconds, date_expires)
+    select ${hash('device')}, ${hash('user')}, 1, 'user_full_access', 5, ${until()} from ${series()}`;
   await sql`insert into access_token select ${hash('access')}, n, ${until()} from ${series()}`;
   await sql`insert into refresh_token (hash, grant_id, date_expires) select ${hash('refresh')}, n, ${until()} from ${series()}`;
   await sql`insert into client_secret (hash, client, date_created, date_expires)

@@ -242,7 +242,7 @@ test('a client that registered itself is deleted unless it has had a grant by th
 test('each kind has one purge', () => {
   const names = purges.map(({ name }) => name);
   assert.equal(new Set(names).size, names.length);
-  assert.equal(names.length, 15);
+  assert.equal(names.length, 16);
 });
 
 test('a batch has its maximum size and deletes the oldest rows first', async () => {

@@ -50,11 +50,13 @@ test('a registration token creates clients without owner and unverified', async 
   );
   assert.equal(status, 201);
   assert.equal(headers.get('cache-control'), 'no-store');
-  const { client_id: clientId, client_secret: secret, ...rest } = body;
+  const { client_id: clientId, client_secret: secret, registration_access_token: token, ...rest } = body;
+  assert.match(String(token), /^hal_mt_/);
   assert.match(String(secret), /^hal_cs_/);
   assert.deepEqual(rest, {
     client_secret_expires_at: 0,
     client_id_issued_at: START.getTime() / 1_000,
+    registration_client_uri: `${ISSUER}/register/${String(clientId)}`,
     client_name: 'New',
     redirect_uris: [CALLBACK],
     contacts: ['dev@x.example'],

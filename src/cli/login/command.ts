@@ -9,11 +9,12 @@ import { EXIT, UsageError, UserError } from '../explain.ts';
 import { openApi } from '../session/api.ts';
 import { openCredentials, type Login } from '../session/credentials.ts';
 import { discover, serverOf, type Server, type ServerOptions } from '../session/server.ts';
-import { redeemCode, revoke } from '../session/tokens.ts';
+import { redeemCode, revoke, type Endpoints } from '../session/tokens.ts';
 import type { Terminal } from '../terminal.ts';
+import { authorizeByDevice } from './device.ts';
 import { openLoopback } from './loopback.ts';
 
-type LoginOptions = ServerOptions & { browser: boolean; timeout: string };
+type LoginOptions = ServerOptions & { browser: boolean; device?: true; timeout: string };
 
 const TIMEOUT_SECONDS_MAX = 3_600;
 /** RFC 7636 §4.1: at least 43 characters. */
@@ -27,8 +28,8 @@ function secondsOf(text: string): number {
 
 const random = (): string => randomBytes(VERIFIER_BYTES).toString('base64url');
 
-/** Waits for the redirect of the browser, a time-out or a stop signal. */
-async function waitForCode(code: Promise<string>, seconds: number, terminal: Terminal): Promise<string> {
+/** Waits for the user's decision, a time-out or a stop signal. */
+async function waitFor<Result>(decision: Promise<Result>, seconds: number, terminal: Terminal): Promise<Result> {
   const { promise: timeout, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
     const message = `No response from the browser for ${seconds} s. To try again: halcyon login (--timeout waits longer)`;
@@ -38,17 +39,22 @@ async function waitForCode(code: Promise<string>, seconds: number, terminal: Ter
     throw new UserError(`${signal}: you are not logged in`, EXIT.interrupted);
   });
   try {
-    return await Promise.race([code, timeout, stopped]);
+    return await Promise.race([decision, timeout, stopped]);
   } finally {
     clearTimeout(timer);
   }
 }
 
+const endpointsOf = ({ issuer, tokenEndpoint, revocationEndpoint }: Server): Endpoints => ({
+  issuer,
+  token_endpoint: tokenEndpoint,
+  revocation_endpoint: revocationEndpoint,
+});
+
 /** Authorizes by RFC 8252 with PKCE: the code that is sent to a local port is useless without the verifier. */
-async function authorize(server: Server, options: LoginOptions, terminal: Terminal): Promise<Login> {
-  const seconds = secondsOf(options.timeout);
+async function authorizeByRedirect(server: Server, options: LoginOptions, terminal: Terminal): Promise<Login> {
   const [state, verifier] = [random(), random()];
-  const { issuer, tokenEndpoint, revocationEndpoint } = server;
+  const { issuer } = server;
   const loopback = await openLoopback({ state, issuer });
   try {
     const address = withParameters(server.authorizationEndpoint, {
@@ -62,13 +68,30 @@ async function authorize(server: Server, options: LoginOptions, terminal: Termin
     });
     terminal.warn(`Allow it in your browser, at this address:\n\n  ${address}\n`);
     if (options.browser) terminal.openPage?.(address);
-    const code = await waitForCode(loopback.code, seconds, terminal);
-    const endpoints = { issuer, token_endpoint: tokenEndpoint, revocation_endpoint: revocationEndpoint };
+    const code = await waitFor(loopback.code, secondsOf(options.timeout), terminal);
     const proof = { code, code_verifier: verifier, redirect_uri: loopback.redirectUri };
-    return await redeemCode(endpoints, proof, systemClock.now());
+    return await redeemCode(endpointsOf(server), proof, systemClock.now());
   } finally {
     await loopback.close();
   }
+}
+
+/** Returns whether the browser of the user is elsewhere, and so cannot reach a local port. */
+const isRemote = ({ env, openPage }: Terminal): boolean => Boolean(env['SSH_CONNECTION']) || openPage === undefined;
+
+/** Authorizes with a code for another device if asked to, or if no browser runs here; else by a redirect to this computer. */
+async function authorize(server: Server, options: LoginOptions, terminal: Terminal): Promise<Login> {
+  const seconds = secondsOf(options.timeout);
+  const { deviceEndpoint } = server;
+  if (options.device === true && deviceEndpoint === undefined)
+    throw new UserError(`${server.url} has no codes for devices: it runs an older version. Omit --device`);
+  const isDevice = options.device ?? (options.browser && isRemote(terminal));
+  if (!isDevice || deviceEndpoint === undefined) return authorizeByRedirect(server, options, terminal);
+  const ended = new AbortController();
+  const decision = authorizeByDevice(deviceEndpoint, endpointsOf(server), terminal, ended.signal);
+  // Prevents an unhandled rejection by the abort.
+  decision.catch(() => {});
+  return waitFor(decision, seconds, terminal).finally(() => ended.abort());
 }
 
 type Identity = {
@@ -130,9 +153,17 @@ export function createLoginCommands(terminal: Terminal): Command[] {
     new Command('login')
       .description('grant this terminal access to one of your stores, in the browser')
       .option(...SERVER)
-      .option('--no-browser', 'print the address without opening it')
+      .option('--no-browser', 'print the address without opening it; the browser must run on this computer')
+      .option('--device', 'show a code to enter in a browser on any device; the default over SSH and without a display')
       .option('--timeout <seconds>', 'how long to wait for the browser', '300')
-      .addHelpText('after', examples('halcyon login', 'halcyon login --server https://api.example.com --no-browser'))
+      .addHelpText(
+        'after',
+        examples(
+          'halcyon login',
+          'halcyon login --server https://api.example.com --no-browser',
+          'halcyon login --device',
+        ),
+      )
       .action((options: LoginOptions) => login(options, terminal)),
     new Command('whoami')
       .description('show the current login and its store')

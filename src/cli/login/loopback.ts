@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { UserError } from '../explain.ts';
+import { DENIED } from '../session/tokens.ts';
 
 export type Loopback = {
   redirectUri: string;
@@ -37,7 +38,7 @@ const CLOSE = 'Go back to the terminal. You can close this tab.';
 const refusalOf = (query: URLSearchParams): UserError =>
   new UserError(
     query.get('error') === 'access_denied'
-      ? 'You did not allow it in the browser, so you are not logged in. To try again: halcyon login'
+      ? DENIED
       : `You are not logged in: ${query.get('error_description') ?? query.get('error') ?? 'the server sent no code'}`,
   );
 

@@ -22,6 +22,8 @@ export type Server = {
   authorizationEndpoint: string;
   tokenEndpoint: string;
   revocationEndpoint: string;
+  /** Undefined for a server of an older version. */
+  deviceEndpoint: string | undefined;
 };
 
 const DEFAULT = 'http://localhost:8080';
@@ -88,6 +90,8 @@ async function discoverAt(server: string, terminal: Terminal): Promise<Server> {
     authorizationEndpoint: endpoint('authorization_endpoint'),
     tokenEndpoint: endpoint('token_endpoint'),
     revocationEndpoint: endpoint('revocation_endpoint'),
+    deviceEndpoint:
+      metadata['device_authorization_endpoint'] === undefined ? undefined : endpoint('device_authorization_endpoint'),
   };
 }
 

@@ -1,10 +1,13 @@
 /** Calls the token and revocation endpoints as a public client, authenticated by PKCE and by the refresh token. */
 import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/command-line.ts';
+import { DEVICE_GRANT } from '#identity/oauth/grants/device-code.ts';
 import { UserError } from '../explain.ts';
 import type { Login } from './credentials.ts';
 import { exchange, isTemporary, reasonOf, unreachable, type JsonResponse, type RequestOptions } from './exchange.ts';
 
-type Endpoints = Pick<Login, 'issuer' | 'token_endpoint' | 'revocation_endpoint'>;
+export const DENIED = 'You did not allow it in the browser, so you are not logged in. To try again: halcyon login';
+
+export type Endpoints = Pick<Login, 'issuer' | 'token_endpoint' | 'revocation_endpoint'>;
 
 async function post(address: string, form: Record<string, string>, signal?: AbortSignal): Promise<JsonResponse> {
   const options: RequestOptions = {
@@ -43,6 +46,44 @@ export async function redeemCode(
   const response = await post(endpoints.token_endpoint, { grant_type: 'authorization_code', ...proof });
   if (response.status === 200) return loginOf(endpoints, response, now);
   throw new UserError(`You are not logged in: ${reasonOf(response)}. Run halcyon login again`);
+}
+
+/** A code that waits for the decision of a user (RFC 8628 §3.2). */
+export type DeviceCode = {
+  deviceCode: string;
+  userCode: string;
+  verificationUri: string;
+  intervalSeconds: number;
+};
+
+export async function requestDeviceCode(deviceEndpoint: string): Promise<DeviceCode> {
+  const response = await post(deviceEndpoint, { scope: 'store_full_access' });
+  const { device_code: deviceCode, user_code: userCode, verification_uri: uri, interval = 5 } = response.json;
+  const isComplete = typeof deviceCode === 'string' && typeof userCode === 'string' && typeof uri === 'string';
+  if (response.status === 200 && isComplete && typeof interval === 'number')
+    return { deviceCode, userCode, verificationUri: uri, intervalSeconds: interval };
+  throw new UserError(`You are not logged in: ${reasonOf(response)}`);
+}
+
+/** Asks once whether the user has decided: returns the login, or whether to ask again at the same interval or a longer one. */
+export async function pollDeviceCode(
+  endpoints: Endpoints,
+  { deviceCode }: DeviceCode,
+  { now, signal }: { now: Date; signal: AbortSignal },
+): Promise<Login | 'pending' | 'slower'> {
+  const form = { grant_type: DEVICE_GRANT, device_code: deviceCode };
+  const response = await post(endpoints.token_endpoint, form, signal);
+  if (response.status === 200) return loginOf(endpoints, response, now);
+  switch (response.json['error']) {
+    case 'authorization_pending':
+      return 'pending';
+    case 'slow_down':
+      return 'slower';
+    case 'access_denied':
+      throw new UserError(DENIED);
+    default:
+      throw new UserError(`You are not logged in: ${reasonOf(response)}. Run halcyon login again`);
+  }
 }
 
 /**

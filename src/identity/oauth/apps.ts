@@ -16,6 +16,7 @@ import { createOwnClients, type OwnClients } from './clients/pages/own-clients.t
 import { createGrantOperations } from './connected/api/operations.ts';
 import { createRevokeButton } from './connected/connected.ts';
 import { connectedSection } from './connected/section.ts';
+import { createManagement } from './registration/manage.ts';
 import { createRegister } from './registration/register.ts';
 
 export type Apps = {
@@ -25,6 +26,7 @@ export type Apps = {
   logo: RawHandler;
   revokeConnected: RawHandler;
   register: RawHandler;
+  registration: Record<'read' | 'replace' | 'remove', RawHandler>;
 };
 
 export type AppsDeps = RevocationEffects & {
@@ -50,6 +52,7 @@ export function createApps(deps: AppsDeps): Apps {
     logo: createLogo(all),
     revokeConnected: createRevokeButton(all),
     register: createRegister(all),
+    registration: createManagement(all),
   };
 }
 

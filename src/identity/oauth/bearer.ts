@@ -1,4 +1,5 @@
 /** Authenticates requests by bearer token (RFC 6750); each is looked up after its request arrived. */
+import { bearerChallenge } from '#http/challenge.ts';
 import { createLookup } from '#db/lookup.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Principal } from '#core/principal.ts';
@@ -12,16 +13,10 @@ const EXPIRED = 'The access token provided has expired';
 /** Resolution of "last used": one update per hour and grant instead of one per request. */
 const TOUCH_INTERVAL_MS = 3_600_000;
 
-const invalidToken = (message: string): Problem =>
-  new Problem(
-    401,
-    { code: 'invalid_token', message },
-    {
-      headers: {
-        'WWW-Authenticate': `Bearer realm="halcyon", error="invalid_token", error_description="${message}"`,
-      },
-    },
-  );
+function invalidToken(baseUrl: string, message: string): Problem {
+  const challenge = bearerChallenge(baseUrl, { code: 'invalid_token', description: message });
+  return new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': challenge } });
+}
 
 /**
  * Returns whether a token's grant is in effect: neither revoked nor past the end of a retired grant, its user enabled, its client trusted (platform), its user a
@@ -54,7 +49,7 @@ export type Bearer = (token: string, now: Date) => Promise<Principal>;
 /**
  * Concurrent requests share a statement, and there is no cache; once per hour and grant a second statement updates "last used".
  */
-export function createBearer({ sql }: { sql: Sql }): Bearer {
+export function createBearer({ sql, baseUrl }: { sql: Sql; baseUrl: string }): Bearer {
   const find = createLookup((hashes) =>
     findBearers(
       sql.reads,
@@ -63,8 +58,8 @@ export function createBearer({ sql }: { sql: Sql }): Bearer {
   );
   return async (token, now) => {
     const row = looksLike('accessToken', token) ? await find(hashToken(token).toString('base64')) : undefined;
-    if (row === undefined || !isInEffect(row, now)) throw invalidToken(INVALID);
-    if (now >= row.expires) throw invalidToken(EXPIRED);
+    if (row === undefined || !isInEffect(row, now)) throw invalidToken(baseUrl, INVALID);
+    if (now >= row.expires) throw invalidToken(baseUrl, EXPIRED);
     await touch(sql, row, now);
     const { userId, clientId, publicClientId, grantId, scope, permissions } = row;
     const stores = scope === 'platform' ? 'all' : row.stores;

@@ -4,7 +4,8 @@
  */
 import { Type } from 'typebox';
 import type { Endpoint } from '#http/relation.ts';
-import { metadataPath } from './metadata.ts';
+import { resourceMetadataOf } from '#http/challenge.ts';
+import { metadataOf } from './metadata.ts';
 import { permissionTexts } from './scope.ts';
 
 /** Descriptions of the scopes, for the reference and OpenAPI. */
@@ -24,6 +25,8 @@ const credentials = {
   client_secret: optional('Without Basic authentication; a public client has none.'),
 };
 
+const resource = optional('The API that the token is for (RFC 8707): only its base URL is accepted.');
+
 const authorizationParameters = Type.Object({
   response_type: choice(['code'], 'The only supported flow.'),
   client_id: text('From the registration of your client.'),
@@ -34,6 +37,7 @@ const authorizationParameters = Type.Object({
   redirect_uri: optional('Exactly one of the registered addresses; required if several are registered.'),
   code_challenge: optional('PKCE (RFC 7636): required for public clients.'),
   code_challenge_method: Type.Optional(choice(['S256'], 'The only supported method.')),
+  resource,
 });
 
 const consentParameters = Type.Object({
@@ -48,14 +52,25 @@ const consentParameters = Type.Object({
 });
 
 const tokenParameters = Type.Object({
-  grant_type: choice(['authorization_code', 'refresh_token', 'client_credentials'], 'The type of grant.'),
+  grant_type: choice(
+    ['authorization_code', 'refresh_token', 'client_credentials', 'urn:ietf:params:oauth:grant-type:device_code'],
+    'The type of grant.',
+  ),
   code: optional('For authorization_code: the code from the redirect.'),
   redirect_uri: optional('For authorization_code: exactly the address that the code was sent to.'),
   code_verifier: optional('For authorization_code, if a code_challenge was sent.'),
   refresh_token: optional('For refresh_token.'),
+  device_code: optional('For a device: the device_code of the response to device_authorization.'),
   scope: optional(
     'For client_credentials: platform. For refresh_token: the scopes of the new access token, if fewer than granted.',
   ),
+  resource,
+  ...credentials,
+});
+
+const deviceParameters = Type.Object({
+  scope: text('As for authorize.'),
+  resource,
   ...credentials,
 });
 
@@ -66,6 +81,9 @@ const metadata = Type.Object({
   redirect_uris: Type.Array(Type.String(), { description: 'The allowed redirect addresses.' }),
   contacts: Type.Optional(Type.Array(Type.String(), { description: 'Contact addresses; only the first is stored.' })),
   scope: optional('The scopes that the client may request; by default store_full_access and user_full_access.'),
+  grant_types: Type.Optional(
+    Type.Array(Type.String(), { description: 'With the device grant, the client may connect devices (RFC 8628).' }),
+  ),
   token_endpoint_auth_method: Type.Optional(
     choice(['client_secret_basic', 'client_secret_post', 'none'], 'none creates a public client, which uses PKCE.'),
   ),
@@ -132,6 +150,34 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
   },
 ];
 
+/** The endpoints for devices without a browser. */
+const deviceEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
+  {
+    address: `${authUrl}/device_authorization`,
+    method: 'POST',
+    title: 'Connect a device',
+    summary:
+      'Starts an authorization of a device without a browser: the device shows user_code and verification_uri, and polls token with device_code',
+    access: `${BY_CLIENT}; the client must be registered for the grant`,
+    specification: 'RFC 8628 §3.1',
+    takes: { in: 'form', schema: deviceParameters },
+    answers: {
+      '200': 'The codes',
+      '400': PROTOCOL_ERROR,
+      '401': NOT_AUTHENTICATED,
+      '429': 'Too many codes or attempts',
+    },
+    example: {
+      device_code: 'hal_dc_…',
+      user_code: 'WDJB-MJHT',
+      verification_uri: `${authUrl}/device`,
+      verification_uri_complete: `${authUrl}/device?user_code=WDJB-MJHT`,
+      expires_in: 600,
+      interval: 5,
+    },
+  },
+];
+
 /** The endpoints of revocation and introspection. */
 const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
   {
@@ -165,10 +211,49 @@ const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
       active: true,
       scope: 'store_full_access store_id_1001',
       client_id: 'q3Jm0vZxT8uKfW2c',
+      sub: '41',
+      iat: 1_782_900_000,
+      exp: 1_782_907_200,
       token_type: 'Bearer',
     },
   },
 ];
+
+const BY_MANAGEMENT_TOKEN = 'The client, with its registration_access_token as a bearer token';
+const NOT_MANAGED = 'The token is not that of this client';
+
+/** The endpoint with which a registered client manages its registration. */
+const managementEndpoints = ({ authUrl }: Addresses): Endpoint[] => {
+  const shared = {
+    address: `${authUrl}/register/{client_id}`,
+    access: BY_MANAGEMENT_TOKEN,
+    specification: 'RFC 7592',
+  };
+  return [
+    {
+      ...shared,
+      method: 'GET',
+      title: 'Read a registration',
+      summary: 'Returns the registered metadata, without the secret',
+      answers: { '200': 'The client', '401': NOT_MANAGED },
+    },
+    {
+      ...shared,
+      method: 'PUT',
+      title: 'Replace a registration',
+      summary: 'Replaces all metadata and the registration_access_token; only this response contains the new one',
+      takes: { in: 'json', schema: Type.Intersect([Type.Object({ client_id: text('Of the client.') }), metadata]) },
+      answers: { '200': 'The client', '400': 'error_description names every fault', '401': NOT_MANAGED },
+    },
+    {
+      ...shared,
+      method: 'DELETE',
+      title: 'Delete a registration',
+      summary: 'Deletes the client, and ends all its grants and tokens',
+      answers: { '204': 'The client is deleted', '401': NOT_MANAGED },
+    },
+  ];
+};
 
 const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
   {
@@ -193,10 +278,13 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
       client_secret_expires_at: 0,
       client_name: 'Newsletter Studio',
       redirect_uris: ['https://studio.example.com/oauth/callback'],
+      registration_client_uri: `${authUrl}/register/q3Jm0vZxT8uKfW2c`,
+      registration_access_token: 'hal_mt_…',
     },
   },
+  ...managementEndpoints({ baseUrl, authUrl }),
   {
-    address: new URL(metadataPath(authUrl), authUrl).href,
+    address: metadataOf(authUrl),
     method: 'GET',
     title: 'Authorization server metadata',
     summary: 'The endpoints and supported features, for the automatic configuration of client libraries',
@@ -205,9 +293,24 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     answers: { '200': 'The metadata' },
     example: { issuer: authUrl, authorization_endpoint: `${authUrl}/authorize`, token_endpoint: `${baseUrl}/token` },
   },
+  {
+    address: resourceMetadataOf(baseUrl),
+    method: 'GET',
+    title: 'Protected resource metadata',
+    summary: 'The authorization server of the API; the challenge of a 401 has this address as resource_metadata',
+    access: 'Anyone',
+    specification: 'RFC 9728',
+    answers: { '200': 'The metadata' },
+    example: { resource: baseUrl, authorization_servers: [authUrl] },
+  },
 ];
 
 /** Returns all OAuth endpoints. */
 export function protocolEndpoints(addresses: Addresses): readonly Endpoint[] {
-  return [...grantEndpoints(addresses), ...tokenEndpoints(addresses), ...clientEndpoints(addresses)];
+  return [
+    ...grantEndpoints(addresses),
+    ...deviceEndpoints(addresses),
+    ...tokenEndpoints(addresses),
+    ...clientEndpoints(addresses),
+  ];
 }

@@ -32,6 +32,8 @@ export const rejections = {
     error: 'invalid_scope',
     description: 'This application is not registered for a scope that it requested',
   },
+  // RFC 8707 §2.
+  invalidTarget: { error: 'invalid_target', description: 'The resource must be the base URL of this API' },
   noState: { error: 'invalid_request', description: 'The state parameter is required' },
   unreadableState: { error: 'invalid_request', description: 'The state parameter is not valid UTF-8 text' },
   noChallenge: {
@@ -68,7 +70,8 @@ export const tokenErrors = {
   unsupportedGrantType: {
     status: 400,
     error: 'unsupported_grant_type',
-    description: 'The grant_type must be authorization_code, refresh_token or client_credentials',
+    description:
+      'The grant_type must be authorization_code, refresh_token, client_credentials or urn:ietf:params:oauth:grant-type:device_code',
   },
   noChallenge: invalidGrant('The code was asked for without a code_challenge, which a public client needs'),
   unauthorizedClient: {
@@ -77,6 +80,7 @@ export const tokenErrors = {
     description: 'This client may not use this grant_type',
   },
   invalidScope: { status: 400, error: 'invalid_scope', description: 'The scope must be the one that was granted' },
+  invalidTarget: { status: 400, ...rejections.invalidTarget },
   noCode: invalidRequest('The code parameter is required'),
   // One text for an unknown code and for another client's code, so that the holder of a stolen code learns nothing.
   unknownCode: invalidGrant('The authorization code is invalid'),
@@ -86,6 +90,29 @@ export const tokenErrors = {
   usedCode: invalidGrant('The authorization code has already been used'),
   revokedGrant: invalidGrant('The access that this code stands for has been revoked'),
   expiredCode: invalidGrant('The authorization code has expired'),
+  // RFC 8628 §3.5.
+  noDevice: invalidRequest('The device_code parameter is required'),
+  unknownDevice: invalidGrant('The device code is invalid'),
+  usedDevice: invalidGrant('The device code has already been used'),
+  authorizationPending: {
+    status: 400,
+    error: 'authorization_pending',
+    description: 'The user has not decided yet; ask again after the interval',
+  },
+  slowDown: {
+    status: 400,
+    error: 'slow_down',
+    description: 'The device asks too often; wait 5 seconds longer between requests from now on',
+  },
+  deviceDenied: { status: 400, ...rejections.accessDenied },
+  expiredDevice: { status: 400, error: 'expired_token', description: 'The device code has expired; start again' },
+  tooManyDevices: {
+    status: 429,
+    error: 'invalid_request',
+    description: 'Too many device codes were requested from this address; try again later',
+  },
+  unsupportedScope: { status: 400, ...rejections.unsupportedScope },
+  unregisteredScope: { status: 400, ...rejections.unregisteredScope },
   noRefreshToken: invalidRequest('The refresh_token parameter is required'),
   invalidRefreshToken: invalidGrant('The refresh token is invalid, expired or revoked'),
   noToken: invalidRequest('The token parameter is required'),

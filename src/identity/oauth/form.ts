@@ -1,4 +1,4 @@
-/** Parses the form of /token, /revoke and /introspect. */
+/** Parses the form of /token, /device_authorization, /revoke and /introspect. */
 import type { RawRequest } from '#http/route.ts';
 import { tokenErrors, TokenRefusal } from './errors.ts';
 
@@ -10,6 +10,7 @@ const PARAMETERS = [
   'redirect_uri',
   'code_verifier',
   'refresh_token',
+  'device_code',
   'scope',
   'token',
   // Listed to reject repetition, otherwise ignored: the prefix of a token determines its type (RFC 7009 §2.1, RFC 7662

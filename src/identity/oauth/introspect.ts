@@ -9,10 +9,17 @@ import type { AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm, type Form } from './form.ts';
 import { findIntrospected, findAuthenticatedClient, type IntrospectedRow } from './oauth-sql.ts';
+import type { Lifetimes } from './issue.ts';
 import { scopeText } from './scope.ts';
 import { hashToken, looksLike } from './tokens.ts';
 
-type Deps = { sql: Sql; authenticate: AuthenticateClient; bearer: Bearer; issuer: string };
+type Deps = {
+  sql: Sql;
+  authenticate: AuthenticateClient;
+  bearer: Bearer;
+  issuer: string;
+  lifetimes: Pick<Lifetimes, 'accessTokenLifetimeSeconds'>;
+};
 
 /** The tokens that the caller may introspect: those of one client, by its internal id, or all. */
 type Visibility = number | 'all';
@@ -37,18 +44,22 @@ const isActive = (row: IntrospectedRow | undefined, visibility: Visibility, now:
   now < row.expires;
 
 /**
- * Returns the members of RFC 7662 §2.2. There is no `iat`, because the time of issue is not stored. A refresh token has no
- * `token_type`, so that a resource server does not accept it as an access token.
+ * Returns the members of RFC 7662 §2.2. The time of issue is not stored: an access token has a constant lifetime, but the expiry of a
+ * refresh token moves, so it has no `iat`. It has no `token_type` either, so that a resource server does not accept it as an access
+ * token.
  */
-const describe = (row: IntrospectedRow, issuer: string) => ({
-  active: true,
-  scope: scopeText(row, row.storeId),
-  client_id: row.publicClientId,
-  ...(row.userId === null ? {} : { sub: String(row.userId) }),
-  exp: Math.floor(row.expires.getTime() / 1_000),
-  ...(row.isAccessToken ? { token_type: 'Bearer' } : {}),
-  iss: issuer,
-});
+function describe(row: IntrospectedRow, { issuer, lifetimes }: Deps) {
+  const exp = Math.floor(row.expires.getTime() / 1_000);
+  return {
+    active: true,
+    scope: scopeText(row, row.storeId),
+    client_id: row.publicClientId,
+    ...(row.userId === null ? {} : { sub: String(row.userId) }),
+    exp,
+    ...(row.isAccessToken ? { iat: exp - lifetimes.accessTokenLifetimeSeconds, token_type: 'Bearer' } : {}),
+    iss: issuer,
+  };
+}
 
 /** Returns only `active: false` for a token that is not active or not visible to the caller (RFC 7662 §2.2). */
 export function createIntrospect(deps: Deps): RawHandler {
@@ -59,6 +70,6 @@ export function createIntrospect(deps: Deps): RawHandler {
     if (token === undefined) throw new TokenRefusal(tokenErrors.noToken);
     const hasKnownPrefix = looksLike('accessToken', token) || looksLike('refreshToken', token);
     const row = hasKnownPrefix ? await findIntrospected(deps.sql.reads, hashToken(token)) : undefined;
-    return jsonAnswer(200, isActive(row, visibility, request.now) ? describe(row, deps.issuer) : { active: false });
+    return jsonAnswer(200, isActive(row, visibility, request.now) ? describe(row, deps) : { active: false });
   });
 }

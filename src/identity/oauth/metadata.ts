@@ -1,14 +1,13 @@
-/** Serves the authorization server's metadata (RFC 8414): its endpoints and supported features. */
+/** Serves the metadata of the authorization server (RFC 8414) and of the API (RFC 9728). */
 import { jsonAnswer } from '#http/answers.ts';
-import { rootOf } from '#http/root.ts';
+import { wellKnown } from '#http/root.ts';
 import type { RawHandler } from '#http/route.ts';
+import { DEVICE_GRANT } from './grants/device-code.ts';
 import { userScopes } from './scope.ts';
 
-const WELL_KNOWN = '/.well-known/oauth-authorization-server';
-
-/** Returns the path of the metadata: the well-known path before the issuer's own path, if it has one (RFC 8414 §3.1). */
-export function metadataPath(issuer: string): string {
-  return WELL_KNOWN + rootOf(issuer);
+/** Returns the address of the authorization server's metadata. */
+export function metadataOf(issuer: string): string {
+  return wellKnown('oauth-authorization-server', issuer);
 }
 
 const BY_SECRET = ['client_secret_basic', 'client_secret_post'];
@@ -19,12 +18,13 @@ export function createMetadata({ baseUrl, authUrl }: { baseUrl: string; authUrl:
     issuer: authUrl,
     authorization_endpoint: `${authUrl}/authorize`,
     token_endpoint: `${baseUrl}/token`,
+    device_authorization_endpoint: `${authUrl}/device_authorization`,
     revocation_endpoint: `${authUrl}/revoke`,
     introspection_endpoint: `${authUrl}/introspect`,
     registration_endpoint: `${authUrl}/register`,
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
-    grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
+    grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials', DEVICE_GRANT],
     scopes_supported: [...userScopes, 'platform'],
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: ANY_CLIENT,
@@ -35,6 +35,20 @@ export function createMetadata({ baseUrl, authUrl }: { baseUrl: string; authUrl:
     // RFC 9728 §4: the resources that accept these tokens. Without it, any API could send users here and collect their
     // tokens.
     protected_resources: [baseUrl],
+  });
+  return async () => answer;
+}
+
+/** Serves the metadata of the API: the authorization server whose tokens it accepts (RFC 9728 §2). */
+export function createResourceMetadata({ baseUrl, authUrl }: { baseUrl: string; authUrl: string }): RawHandler {
+  const answer = jsonAnswer(200, {
+    resource: baseUrl,
+    authorization_servers: [authUrl],
+    // Clients request all listed scopes at once, so only the smaller of the two that exclude each other is listed.
+    scopes_supported: ['store_full_access'],
+    bearer_methods_supported: ['header'],
+    resource_name: 'Halcyon API',
+    resource_documentation: `${baseUrl}/docs`,
   });
   return async () => answer;
 }

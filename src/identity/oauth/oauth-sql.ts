@@ -10,6 +10,9 @@ export type AuthenticatedClient = {
   clientId: string;
   isPublic: boolean;
   isTrusted: boolean;
+  allowsDeviceGrant: boolean;
+  /** The scopes that it may ask for; null for the two with full access. */
+  scopes: string[] | null;
   /** The default redirect_uri of a client that the operator marked as legacy; null for all others. */
   impliedRedirectUri: string | null;
 };
@@ -18,6 +21,7 @@ export type AuthenticatedClient = {
 export function clientColumns(sql: Queryable) {
   return sql`
   c.id, c.client_id as "clientId", c.is_public as "isPublic", c.trusted as "isTrusted",
+  c.allows_device_grant as "allowsDeviceGrant", c.scopes,
   case when c.is_legacy then c.redirect_uris[1] end as "impliedRedirectUri"`;
 }
 

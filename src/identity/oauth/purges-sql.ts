@@ -25,6 +25,13 @@ export function createOAuthPurges({
   const grantKeptMs = kept.revokedGrantKeptDays * DAY_MS;
   return purgesOf(sql, [
     { name: 'authorization_codes', by: deleteCodes, keptMs: kept.codeKeptMinutes * MINUTE_MS },
+    {
+      name: 'device_authorizations',
+      deletes: 'device_authorization',
+      key: 'hash',
+      expires: 'date_expires',
+      keptMs: kept.codeKeptMinutes * MINUTE_MS,
+    },
     { name: 'access_tokens', deletes: 'access_token', key: 'hash', expires: 'date_expires', keptMs: tokenKeptMs },
     { name: 'refresh_tokens', by: deleteRefreshTokens },
     { name: 'retired_grants', by: (pool, before, limit) => endRetired({ ...effects, sql: pool }, before, limit) },

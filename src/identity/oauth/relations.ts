@@ -24,6 +24,7 @@ const client: Client = {
   rotatesRefreshTokens: false,
   requiresPkce: false,
   scopes: null,
+  allowsDeviceGrant: false,
   isVerified: true,
   ownerId: 41,
   dateCreated: new Date('2026-03-01T10:00:00Z'),

@@ -91,6 +91,12 @@ export function scopeNames({ scope, permissions: limited }: GrantedScope): reado
   return limited ?? [scope];
 }
 
+/** Returns whether a client may ask for the scope. Without registered scopes it may ask for full access, as before there were any. */
+export function mayAskFor(registered: readonly string[] | null, scope: GrantedScope): boolean {
+  const allowed: readonly string[] = registered ?? FULL_SCOPES;
+  return scopeNames(scope).every((name) => allowed.includes(name));
+}
+
 /** Returns the scope for the token response; a grant for a store includes the store. */
 export function scopeText(granted: GrantedScope, storeId: number | null): string {
   return [...scopeNames(granted), ...(storeId === null ? [] : [`${STORE}${storeId}`])].join(' ');

@@ -9,8 +9,10 @@ const prefixes = {
   accessToken: 'hal_at_',
   refreshToken: 'hal_rt_',
   authorizationCode: 'hal_ac_',
+  deviceCode: 'hal_dc_',
   clientSecret: 'hal_cs_',
   registrationToken: 'hal_it_',
+  managementToken: 'hal_mt_',
 } as const;
 
 export type TokenKind = keyof typeof prefixes;

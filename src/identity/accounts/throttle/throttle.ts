@@ -43,6 +43,11 @@ const limits = {
   'taken address by invitation': { tries: 5, refillSeconds: 600 },
   /** Failed authentications of one client from one address prefix. */
   'client from address': { tries: 20, refillSeconds: 30 },
+  /** Device codes for public clients at one address prefix. */
+  'device codes to address': { tries: 30, refillSeconds: 20 },
+  /** Wrong user codes of devices from one address prefix, and by one person. */
+  'user code from address': { tries: 20, refillSeconds: 30 },
+  'user code by person': { tries: 10, refillSeconds: 60 },
   /** Clients registered through the protocol from one address prefix. */
   'registration from address': { tries: 20, refillSeconds: 180 },
   /** Clients registered with one registration token: it may have leaked. */

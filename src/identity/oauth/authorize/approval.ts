@@ -6,13 +6,14 @@ import { transaction, type Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import { grantChanges } from '../grant-changes.ts';
 import { scopeNames, type GrantedScope } from '../scope.ts';
+import { denyPendingDevice, takePendingDevice } from '../device/device-sql.ts';
 import { createToken } from '../tokens.ts';
-import type { AuthorizationRequest } from './authorization-request.ts';
+import type { ConsentRequest } from './authorization-request.ts';
 import { insertApproval, lockMembership, lockParties, type PickableStore } from './authorize-sql.ts';
 import type { StoppedWebhooks } from './stopped-webhooks.ts';
 
 type Decision = {
-  request: AuthorizationRequest;
+  request: ConsentRequest;
   session: Session;
   rawRequest: Pick<RawRequest, 'address' | 'headers' | 'now'>;
 };
@@ -26,7 +27,7 @@ const auditFieldsOf = ({ request, session, rawRequest }: Decision) => ({
 
 /**
  * Records an approval and returns the code for the client; undefined if the user, the session, the client or the membership
- * in `store` no longer exists. These rows are locked in the transaction of the grant, so no grant survives their removal.
+ * in `store` no longer exists, or if the device was decided on elsewhere. These rows are locked in the transaction of the grant, so no grant survives their removal.
  *
  * The store's changelog entry is written here and not when the code is redeemed: it records the user's decision, the grant
  * can be revoked from now on, and at the token endpoint the entry would cost four statements more than the two it has.
@@ -45,10 +46,11 @@ export function recordApproval(
 ): Promise<string | undefined> {
   return transaction(sql, async (tx) => {
     const { request, session, store, granted, rawRequest } = decision;
-    const { client, redirectUri, codeChallenge } = request;
+    const { client, redirectUri, codeChallenge, device } = request;
     const { userId } = session;
     if (!(await lockParties(tx, client.id, session))) return undefined;
     if (store !== undefined && !(await lockMembership(tx, userId, store.id))) return undefined;
+    if (device !== undefined && !(await takePendingDevice(tx, device.hash, rawRequest.now))) return undefined;
     const code = createToken('authorizationCode');
     const grantId = await insertApproval(tx, {
       client: client.id,
@@ -56,11 +58,12 @@ export function recordApproval(
       scope: granted.scope,
       permissions: granted.permissions,
       storeId: store?.id ?? null,
-      codeHash: code.hash,
+      // A device redeems the code that it has.
+      codeHash: device?.hash ?? code.hash,
       redirectUri,
       codeChallenge,
       now: rawRequest.now,
-      codeExpires: new Date(rawRequest.now.getTime() + decision.codeLifetimeSeconds * 1_000),
+      codeExpires: device?.expires ?? new Date(rawRequest.now.getTime() + decision.codeLifetimeSeconds * 1_000),
     });
     await recordAuditEntry(tx, {
       ...auditFieldsOf(decision),
@@ -80,11 +83,16 @@ export function recordApproval(
   });
 }
 
-export function recordDenial(sql: Sql, decision: Decision): Promise<void> {
-  const { client, scope } = decision.request;
-  return recordAuditEntry(sql, {
-    ...auditFieldsOf(decision),
-    action: 'grant_denied',
-    detail: { client: client.name, scope: scopeNames(scope).join(' ') },
+/** Records a denial; returns false if the device was decided on elsewhere. */
+export function recordDenial(sql: Sql, decision: Decision): Promise<boolean> {
+  const { client, scope, device } = decision.request;
+  return transaction(sql, async (tx) => {
+    if (device !== undefined && !(await denyPendingDevice(tx, device.hash, decision.rawRequest.now))) return false;
+    await recordAuditEntry(tx, {
+      ...auditFieldsOf(decision),
+      action: 'grant_denied',
+      detail: { client: client.name, scope: scopeNames(scope).join(' ') },
+    });
+    return true;
   });
 }

@@ -8,7 +8,8 @@ import { refusals, rejections, type Fault } from '../errors.ts';
 import { isValidChallenge } from '../pkce.ts';
 import { findClient, type Client } from '../clients/clients-sql.ts';
 import { isSameRedirect } from '../redirect-uri.ts';
-import { FULL_SCOPES, readScope, scopeNames, type RequestedScope } from '../scope.ts';
+import { areOwnResources } from '../resource.ts';
+import { mayAskFor, readScope, type RequestedScope } from '../scope.ts';
 import { readParameters, type Parameters } from './parameters.ts';
 
 /** A request before validation, with the client that it names. */
@@ -17,15 +18,21 @@ type Candidate = Parameters & {
   /** The target of the response; undefined if it is not verified to be the client's. */
   redirectUri: string | undefined;
   scope: RequestedScope | undefined;
+  baseUrl: string;
 };
 
-export type AuthorizationRequest = {
+/** What a person is asked to allow. */
+export type ConsentRequest = {
   client: Client;
-  redirectUri: string;
+  /** Null for a device. */
+  redirectUri: string | null;
   scope: RequestedScope;
-  state: string;
   codeChallenge: string | null;
+  /** The hash and expiry of its device code, and the user code as it is shown. */
+  device?: { hash: Buffer; expires: Date; userCode: string };
 };
+
+export type AuthorizationRequest = ConsentRequest & { redirectUri: string; state: string };
 
 export type Received = { clientId: string | undefined; redirectUri: string | undefined; client: Client | undefined };
 
@@ -35,6 +42,8 @@ export type ValidationResult =
   /** The error is sent to the client by redirect. */
   | { kind: 'rejected'; fault: Fault; redirectUri: string; state: string | undefined }
   | { kind: 'valid'; request: AuthorizationRequest };
+
+type RequestDeps = { sql: Queryable; baseUrl: string };
 
 type Check = (candidate: Candidate) => Fault | undefined;
 type Steps = readonly (readonly [what: string, check: Check])[];
@@ -57,12 +66,11 @@ const scopeSupplied: Check = ({ values }) => (values.scope?.trim() ? undefined :
 
 const scopeSupported: Check = ({ scope }) => (scope === undefined ? rejections.unsupportedScope : undefined);
 
-/** A client without registered scopes may ask for full access, as all clients could before scopes were registered. */
-const scopeRegistered: Check = ({ client, scope }) => {
-  const registered: readonly string[] = client?.scopes ?? FULL_SCOPES;
-  const isRegistered = scope !== undefined && scopeNames(scope).every((name) => registered.includes(name));
-  return isRegistered ? undefined : rejections.unregisteredScope;
-};
+const scopeRegistered: Check = ({ client, scope }) =>
+  scope !== undefined && mayAskFor(client?.scopes ?? null, scope) ? undefined : rejections.unregisteredScope;
+
+const resourceOwn: Check = ({ resources, baseUrl }) =>
+  areOwnResources(resources, baseUrl) ? undefined : rejections.invalidTarget;
 
 const stateSupplied: Check = ({ values }) => (values.state === undefined ? rejections.noState : undefined);
 
@@ -100,6 +108,7 @@ const checksWithRedirect: Steps = [
   ['state',          stateReadable    ],
   ['code_challenge', challengeSupplied],
   ['code_challenge', challengeValid   ],
+  ['resource',       resourceOwn      ],
 ];
 
 function firstFault(steps: Steps, candidate: Candidate): Fault | undefined {
@@ -121,12 +130,12 @@ function chooseRedirect(client: Client, received: string | undefined): string | 
   return isRegistered ? received : undefined;
 }
 
-async function lookUp(sql: Queryable, rawQuery: string): Promise<Candidate> {
+async function lookUp({ sql, baseUrl }: RequestDeps, rawQuery: string): Promise<Candidate> {
   const parameters = readParameters(rawQuery);
   const { client_id: clientId, redirect_uri: received, scope } = parameters.values;
   const client = clientId !== undefined && isClientId(clientId) ? await findClient(sql, clientId) : undefined;
   const redirectUri = client && chooseRedirect(client, received);
-  return { ...parameters, client, redirectUri, scope: scope === undefined ? undefined : readScope(scope) };
+  return { ...parameters, client, redirectUri, scope: scope === undefined ? undefined : readScope(scope), baseUrl };
 }
 
 function complete({ values, client, redirectUri, scope }: Candidate): AuthorizationRequest {
@@ -137,8 +146,8 @@ function complete({ values, client, redirectUri, scope }: Candidate): Authorizat
 }
 
 /** Parses and validates the raw query of /authorize (without `?`) with one statement, for the client. */
-export async function readAuthorization(sql: Queryable, rawQuery: string): Promise<ValidationResult> {
-  const candidate = await lookUp(sql, rawQuery);
+export async function readAuthorization(deps: RequestDeps, rawQuery: string): Promise<ValidationResult> {
+  const candidate = await lookUp(deps, rawQuery);
   const { values, client, redirectUri, unreadable } = candidate;
   const refusal = firstFault(checksBeforeRedirect, candidate);
   if (refusal !== undefined || redirectUri === undefined) {

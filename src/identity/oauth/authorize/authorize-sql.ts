@@ -63,7 +63,7 @@ export async function insertApproval(
     userId: number;
     storeId: number | null;
     codeHash: Buffer;
-    redirectUri: string;
+    redirectUri: string | null;
     codeChallenge: string | null;
     now: Date;
     codeExpires: Date;

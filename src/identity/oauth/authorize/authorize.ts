@@ -17,14 +17,14 @@ import { rejections, type Fault } from '../errors.ts';
 import { formTargets, withParameters } from '../redirect-uri.ts';
 import { isForStore, permissionsAmong, type GrantedScope } from '../scope.ts';
 import { recordApproval, recordDenial } from './approval.ts';
-import { readAuthorization, type AuthorizationRequest, type Received } from './authorization-request.ts';
+import { readAuthorization, type ConsentRequest, type Received } from './authorization-request.ts';
 import { consentPage } from './consent-page.ts';
 import { boundToRequest } from './nonce.ts';
 import { hasGrant, storesOf, type PickableStore } from './authorize-sql.ts';
 import type { StoppedWebhooks } from './stopped-webhooks.ts';
 import { refusalPage } from './refusal-page.ts';
 
-type Deps = StoppedWebhooks & {
+export type AuthorizeDeps = StoppedWebhooks & {
   sql: Sql;
   changelog: Changelog;
   sessions: Sessions;
@@ -32,14 +32,31 @@ type Deps = StoppedWebhooks & {
   /** Undefined if mail is not configured. */
   securityMails: SecurityMails | undefined;
   issuer: string;
+  baseUrl: string;
   codeLifetimeSeconds: number;
   nonceKeys: Keys;
 };
 
+type Deps = AuthorizeDeps;
+
+/** What differs between /authorize, which redirects to the client with the decision, and /device, which shows it. */
+type Flow = {
+  page: 'authorize' | 'device';
+  /** The origins that the response to the form may redirect to. */
+  formTargets: readonly string[];
+  /** Everything that the effect of the form depends on. */
+  bound: readonly unknown[];
+  /** Repeats the steps before the page, after something has changed. */
+  prepare: () => Promise<Consent | RawResponse>;
+  allowed: (code: string) => RawResponse;
+  denied: () => RawResponse;
+};
+
 /** A valid request of a signed-in user. `stores` are the stores to choose from, empty unless the scope needs one. */
-type Consent = {
-  request: AuthorizationRequest;
+export type Consent = {
+  request: ConsentRequest;
   session: Session;
+  flow: Flow;
   stores: PickableStore[];
   /** The number of the app's webhooks that were disabled when its access ended, by store. */
   stopped: ReadonlyMap<number, number>;
@@ -59,10 +76,10 @@ const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, 
  * Returns the path of the sign-in page, with the raw query in its return path: a broken percent sequence stays
  * unchanged.
  */
-function signIn(deps: Deps, { rawQuery }: RawRequest): string {
+export function signIn(deps: Deps, page: Flow['page'], { rawQuery }: RawRequest): string {
   // A path to return to has no backslash, and a `#` would end its query.
   const query = rawQuery.replaceAll(/[\\#]/g, encodeURIComponent);
-  return path(deps, 'sign-in', { return_to: `${rootOf(deps.issuer)}/authorize?${query}` });
+  return path(deps, 'sign-in', { return_to: `${rootOf(deps.issuer)}/${page}?${query}` });
 }
 
 /** Shows the error page. The app's owner also sees the registered addresses. */
@@ -90,31 +107,64 @@ function redirectWithError(
 
 /** Runs the steps shared by the page and its form. Returns a response if they end early. */
 async function prepareConsent(deps: Deps, rawRequest: RawRequest): Promise<Consent | RawResponse> {
-  const result = await readAuthorization(deps.sql, rawRequest.rawQuery);
+  const result = await readAuthorization(deps, rawRequest.rawQuery);
   if (result.kind === 'refused') return showError(deps, rawRequest, result.fault, result.received);
   const session = await deps.sessions.find(rawRequest);
   // RFC 9700 §4.11.2: anyone may register a client; its errors are sent by redirect only after the user has signed in.
-  if (session === null) return redirectAnswer(signIn(deps, rawRequest));
+  if (session === null) return redirectAnswer(signIn(deps, 'authorize', rawRequest));
   if (session.mustEnrol) return redirectAnswer(enrolmentPath(rootOf(deps.issuer)));
   if (result.kind === 'rejected') return redirectWithError(deps, result.redirectUri, result.fault, result.state);
   const { request } = result;
+  const { redirectUri, state } = request;
+  return openConsent(deps, {
+    request,
+    session,
+    flow: {
+      page: 'authorize',
+      formTargets: formTargets(redirectUri),
+      bound: boundToRequest(request),
+      prepare: () => prepareConsent(deps, rawRequest),
+      // RFC 9207: `iss` identifies the authorization server to the client.
+      allowed: (code) => redirectAnswer(withParameters(redirectUri, { code, state, iss: deps.issuer })),
+      denied: () => redirectWithError(deps, redirectUri, rejections.accessDenied, state),
+    },
+  });
+}
+
+/** Reads what the consent page shows beside the request. */
+export async function openConsent(
+  deps: Deps,
+  { request, session, flow }: Pick<Consent, 'request' | 'session' | 'flow'>,
+): Promise<Consent> {
   const memberOf = await storesOf(deps.sql, session.userId);
   const stores = isForStore(request.scope) ? memberOf : [];
   const resumable = maySend(request.scope) ? memberOf.map(({ id }) => id) : [];
   const counts = await deps.countStopped(deps.sql, request.client.id, resumable);
   const stopped = new Map(counts.map(({ storeId, count }) => [storeId, count]));
-  return { request, session, stores, stopped, nonce: formNonce(deps.nonceKeys, session, boundToRequest(request)) };
+  return { request, session, flow, stores, stopped, nonce: formNonce(deps.nonceKeys, session, flow.bound) };
 }
 
-function showConsent(deps: Deps, consent: Consent, rawRequest: RawRequest, status = 200, alert?: string): RawResponse {
-  const { request, session, stores, stopped, nonce } = consent;
+export function showConsent(
+  deps: Deps,
+  consent: Consent,
+  rawRequest: RawRequest,
+  status = 200,
+  alert?: string,
+): RawResponse {
+  const { request, session, flow, stores, stopped, nonce } = consent;
   const { email } = session;
   const root = rootOf(deps.issuer);
-  const action = path(deps, 'authorize', rawRequest.query);
-  const switchUser = signIn(deps, rawRequest);
+  const action = path(deps, flow.page, rawRequest.query);
+  const switchUser = signIn(deps, flow.page, rawRequest);
   const checked = rawRequest.method === 'POST' ? rawRequest.form.getAll('permission') : null;
   const view = { request, email, stores, stopped, checked, nonce, action, switchUser, root, alert };
-  return htmlAnswer(status, consentPage(view), { formTargets: formTargets(request.redirectUri) });
+  return htmlAnswer(status, consentPage(view), { formTargets: flow.formTargets });
+}
+
+/** Shows the page again, or what the steps before it respond now. */
+async function showAgain(deps: Deps, { flow }: Consent, rawRequest: RawRequest): Promise<RawResponse> {
+  const again = await flow.prepare();
+  return 'status' in again ? again : showConsent(deps, again, rawRequest, 409, GONE);
 }
 
 /** Returns whether the app's webhooks may send under a grant with this scope. */
@@ -129,11 +179,12 @@ function grantedIn(form: URLSearchParams, { scope, permissions }: GrantedScope):
 
 async function approve(
   deps: Deps,
-  { request, session, stopped }: Consent,
+  consent: Consent,
   { store, granted }: { store: PickableStore | undefined; granted: GrantedScope },
   rawRequest: RawRequest,
 ): Promise<RawResponse> {
-  const { issuer, codeLifetimeSeconds } = deps;
+  const { request, session, flow, stopped } = consent;
+  const { codeLifetimeSeconds } = deps;
   const { client } = request;
   const { userId, email } = session;
   const isNew =
@@ -143,26 +194,21 @@ async function approve(
   const resumedStores = resumes ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
   const approval = { request, session, store, granted, resumedStores, rawRequest, codeLifetimeSeconds };
   const code = await recordApproval(deps, approval);
-  if (code === undefined) {
-    const again = await prepareConsent(deps, rawRequest);
-    return 'status' in again ? again : showConsent(deps, again, rawRequest, 409, GONE);
-  }
+  if (code === undefined) return showAgain(deps, consent, rawRequest);
   const app = { name: client.name, place: store?.name ?? null };
   if (isNew) deps.securityMails?.appConnected(rawRequest, { id: userId, email }, app);
-  // RFC 9207: `iss` identifies the authorization server to the client.
-  return redirectAnswer(withParameters(request.redirectUri, { code, state: request.state, iss: issuer }));
+  return flow.allowed(code);
 }
 
-async function decide(deps: Deps, consent: Consent, rawRequest: RawRequest): Promise<RawResponse> {
-  const { request, session, stores } = consent;
+export async function decide(deps: Deps, consent: Consent, rawRequest: RawRequest): Promise<RawResponse> {
+  const { request, session, flow, stores } = consent;
   const { form } = rawRequest;
-  const bound = boundToRequest(request);
-  if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound }))
+  if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound: flow.bound }))
     return showConsent(deps, consent, rawRequest, 403, CHANGED);
   const decision = form.get('decision');
   if (decision === 'deny') {
-    await recordDenial(deps.sql, { request, session, rawRequest });
-    return redirectWithError(deps, request.redirectUri, rejections.accessDenied, request.state);
+    const isDenied = await recordDenial(deps.sql, { request, session, rawRequest });
+    return isDenied ? flow.denied() : showAgain(deps, consent, rawRequest);
   }
   if (decision !== 'allow') return showConsent(deps, consent, rawRequest, 422, UNDECIDED);
   const granted = grantedIn(form, request.scope);
@@ -170,16 +216,18 @@ async function decide(deps: Deps, consent: Consent, rawRequest: RawRequest): Pro
   const store = isForStore(granted) ? stores.find(({ id }) => String(id) === form.get('store')) : undefined;
   if (isForStore(granted) && store === undefined) return showConsent(deps, consent, rawRequest, 422, NO_STORE);
   // Access that can only read needs no step-up.
-  const targets = formTargets(request.redirectUri);
-  const confirmation = maySend(granted) ? await deps.stepUp.confirm(rawRequest, session, targets) : undefined;
+  const confirmation = maySend(granted) ? await deps.stepUp.confirm(rawRequest, session, flow.formTargets) : undefined;
   return confirmation ?? approve(deps, consent, { store, granted }, rawRequest);
 }
 
 /** Returns the `form-action` sources of a sign-in page that returns to a request whose error goes to its client. */
-export async function targetsAfterSignIn(sql: Sql, issuer: string, returnTo: string): Promise<readonly string[]> {
+export async function targetsAfterSignIn(
+  { issuer, ...deps }: Pick<Deps, 'sql' | 'issuer' | 'baseUrl'>,
+  returnTo: string,
+): Promise<readonly string[]> {
   const { pathname, search } = new URL(returnTo, issuer);
   if (pathname !== `${rootOf(issuer)}/authorize`) return [];
-  const result = await readAuthorization(sql, search.slice(1));
+  const result = await readAuthorization(deps, search.slice(1));
   return result.kind === 'rejected' ? formTargets(result.redirectUri) : [];
 }
 

@@ -5,14 +5,14 @@ import { shell } from '#hypermedia/shell.ts';
 import { logoImage } from '../clients/logo/logo.ts';
 import { shownHost } from '../redirect-uri.ts';
 import { isForStore, permissionTexts } from '../scope.ts';
-import type { AuthorizationRequest } from './authorization-request.ts';
+import type { ConsentRequest } from './authorization-request.ts';
 import type { PickableStore } from './authorize-sql.ts';
 
 /** Of the name of an app in the title of the page: a browser's tab shows about as many. */
 const TITLE_CHARACTERS = 30;
 
 export type ConsentView = {
-  request: AuthorizationRequest;
+  request: ConsentRequest;
   email: string;
   stores: readonly PickableStore[];
   /** The number of the app's webhooks that were disabled when its access ended, by store. */
@@ -114,7 +114,7 @@ const noStore = ({ request, switchUser }: ConsentView): Markup =>
 function powersOf({
   scope,
   permissions,
-}: AuthorizationRequest['scope']): [can: readonly string[], cannot: readonly string[]] {
+}: ConsentRequest['scope']): [can: readonly string[], cannot: readonly string[]] {
   if (scope !== 'store_limited') return [abilities[scope], limits[scope]];
   const [only, ...others] = permissions ?? [];
   const can = only === undefined || others.length > 0 ? 'Do what you choose below' : permissionTexts.get(only);
@@ -177,7 +177,18 @@ const UNVERIFIED = html`<p>
   and know the address that it sends you to.
 </p>`;
 
+const comparison = (userCode: string): Markup =>
+  html`<p class="alert">
+    Continue only if you have just started this yourself, and your device shows the code <strong>${userCode}</strong>. A
+    code that another person has sent you gives that person access.
+  </p>`;
+
+const destination = (redirectUri: string): Markup =>
+  html`<dt>Sends you to</dt>
+    <dd><strong>${shownHost(redirectUri)}</strong></dd>`;
+
 function facts({ request, email, switchUser }: ConsentView): Markup {
+  const { redirectUri } = request;
   const { company } = request.client;
   return html`<dl>
     ${
@@ -185,8 +196,7 @@ function facts({ request, email, switchUser }: ConsentView): Markup {
       html`<dt>Made by</dt>
         <dd>${isolated(company)}</dd>`
     }
-    <dt>Sends you to</dt>
-    <dd><strong>${shownHost(request.redirectUri)}</strong></dd>
+    ${redirectUri !== null && destination(redirectUri)}
     <dt>Signed in as</dt>
     <dd>${email} (<a href="${switchUser}">switch account</a>)</dd>
   </dl>`;
@@ -202,6 +212,7 @@ export function consentPage(view: ConsentView): string {
         <h1>Allow ${isolated(client.name)} access?</h1>
       </div>
       ${view.alert !== undefined && html`<p class="alert" role="alert">${view.alert}</p>`}
+      ${view.request.device !== undefined && comparison(view.request.device.userCode)}
       ${!isPossible(view) && noStore(view)}
       ${client.description !== null && html`<p>${isolated(client.description)}</p>`} ${!client.isVerified && UNVERIFIED}
       ${facts(view)} ${isPossible(view) && powers(view)} ${decision(view)}

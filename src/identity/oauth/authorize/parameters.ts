@@ -16,6 +16,8 @@ export type Parameters = {
   values: Readonly<Partial<Record<Parameter, string>>>;
   /** Repeated parameters. They have no value, because it would be ambiguous. */
   repeated: ReadonlySet<Parameter>;
+  /** The values of `resource`, which may be repeated (RFC 8707 §2). */
+  resources: readonly string[];
   /** Parameters whose value is not UTF-8 or contains a NUL, and so could not be returned unchanged. */
   unreadable: ReadonlySet<Parameter>;
 };
@@ -39,9 +41,11 @@ export function readParameters(rawQuery: string): Parameters {
   const seen = new Set<Parameter>();
   const repeated = new Set<Parameter>();
   const unreadable = new Set<Parameter>();
+  const resources: string[] = [];
   for (const pair of rawQuery.split('&')) {
     // URLSearchParams strips one leading `?`, so that a `?` at the start of the pair remains part of the name.
     const [[name, value] = ['', '']] = new URLSearchParams(`?${pair}`);
+    if (name === 'resource') resources.push(value);
     if (!isParameter(name)) continue;
     if (seen.has(name)) repeated.add(name);
     seen.add(name);
@@ -49,5 +53,5 @@ export function readParameters(rawQuery: string): Parameters {
     if (!isReadable(pair)) unreadable.add(name);
   }
   for (const name of repeated) delete values[name];
-  return { values, repeated, unreadable };
+  return { values, repeated, resources, unreadable };
 }

@@ -3,8 +3,11 @@ import { recordAuditEntry, type Action, type Origin } from '#identity/accounts/a
 import { inPerson, OPERATOR, type Actor } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 
-/** The program that acted: a client with a platform token (internal and public id), or a registration token. */
-export type Caller = { client: number; clientId: string } | { registration_token: string };
+/**
+ * The program that acted: a client with a platform token (internal and public id), a registration token, or the client itself with its
+ * management token (public id).
+ */
+export type Caller = { client: number; clientId: string } | { registration_token: string } | { itself: string };
 
 /** Returns the caller for the internal and public client id of a principal. */
 export function callerOf(client: number | null, clientId: string | null): Caller | undefined {
@@ -24,6 +27,7 @@ export type ClientActor = { userId: number | null; caller?: Caller | undefined; 
 export function changelogActorOf({ userId, caller }: ClientActor): Actor {
   if (userId !== null) return inPerson(userId);
   if (caller !== undefined && 'client' in caller) return { kind: 'platform', user: null, client: caller.clientId };
+  if (caller !== undefined && 'itself' in caller) return { kind: 'app', user: null, client: caller.itself };
   return OPERATOR;
 }
 

@@ -23,7 +23,12 @@ const CHANGED =
 /** Grants of a deleted client per statement: with 100,000 grants the process grows by at most 120 MB. */
 const GRANTS_PER_PAGE = 2_000;
 
-export type ClientChange = ClientDetails & { rotatesRefreshTokens: boolean; requiresPkce: boolean };
+export type ClientChange = ClientDetails & {
+  rotatesRefreshTokens: boolean;
+  requiresPkce: boolean;
+  /** Absent if it stays. */
+  allowsDeviceGrant?: boolean;
+};
 
 /** Returns the faults of a change. */
 export function changeFaults(client: Client, change: ClientChange, labels?: DetailLabels): Fault[] {
@@ -39,7 +44,7 @@ export function settingsHash(client: ClientChange): string {
 }
 
 /** Returns the names of the changed members, for the audit. */
-function changesOf(before: Client, after: ClientChange): string[] {
+function changesOf(before: Client, after: Required<ClientChange>): string[] {
   const pairs = {
     name: [before.name, after.name],
     company: [before.company, after.company],
@@ -49,6 +54,7 @@ function changesOf(before: Client, after: ClientChange): string[] {
     rotates_refresh_tokens: [before.rotatesRefreshTokens, after.rotatesRefreshTokens],
     requires_pkce: [before.requiresPkce, after.requiresPkce],
     scopes: [before.scopes?.join(' '), after.scopes?.join(' ')],
+    allows_device_grant: [before.allowsDeviceGrant, after.allowsDeviceGrant],
   };
   return Object.entries(pairs).flatMap(([name, [old, now]]) => (old === now ? [] : [name]));
 }
@@ -59,7 +65,7 @@ function changesOf(before: Client, after: ClientChange): string[] {
  * tokens always rotate.
  */
 export async function changeClient(
-  sql: Sql,
+  sql: Sql | Tx,
   client: Client,
   change: ClientChange,
   actor: ClientActor & { baseHash: string },
@@ -68,11 +74,16 @@ export async function changeClient(
   if (faults.length > 0) throw invalid(...faults);
   const { userId, now } = actor;
   const redirectUris = [...new Set(change.redirectUris)];
-  const rotatesRefreshTokens = client.isPublic || change.rotatesRefreshTokens;
-  const requiresPkce = !client.isPublic && change.requiresPkce;
-  const after = { ...change, redirectUris, rotatesRefreshTokens, requiresPkce };
-  await transaction(sql, async (tx) => {
-    const before = await updateClient(tx, client.id, { ...after, userId, now });
+  const after = {
+    ...change,
+    redirectUris,
+    rotatesRefreshTokens: client.isPublic || change.rotatesRefreshTokens,
+    requiresPkce: !client.isPublic && change.requiresPkce,
+    allowsDeviceGrant: change.allowsDeviceGrant ?? client.allowsDeviceGrant,
+  };
+  const isByItself = actor.caller !== undefined && 'itself' in actor.caller;
+  const run = async (tx: Tx): Promise<void> => {
+    const before = await updateClient(tx, client.id, { ...after, userId, isByItself, now });
     if (before === undefined) throw notFound('app');
     const changed = changesOf(before, after);
     if (changed.length === 0) return;
@@ -81,7 +92,8 @@ export async function changeClient(
     const { name, scopes } = after;
     const detail = { name, changed, redirect_uris: redirectUris, ...(scopes !== null && { scopes }) };
     await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
-  });
+  };
+  await ('begin' in sql ? transaction(sql, run) : run(sql));
 }
 
 /** Marks a client as verified by the operator. Throws a 404 if there is no such client. */

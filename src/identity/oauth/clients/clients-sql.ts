@@ -19,6 +19,8 @@ export type Client = {
   requiresPkce: boolean;
   /** The scopes that it may ask for; null for the two with full access. */
   scopes: string[] | null;
+  /** May use the device authorization grant (RFC 8628). */
+  allowsDeviceGrant: boolean;
   /** False if a party other than the operator created or changed the client and the operator has not verified it since. */
   isVerified: boolean;
   /** The owner of the app; null if the operator created it. */
@@ -43,22 +45,34 @@ export async function countClientsOf(sql: Queryable, userId: number): Promise<nu
 }
 
 type NewClientRow = ClientDetails &
-  ClientKind & { clientId: string; isVerified: boolean; rotatesRefreshTokens: boolean; requiresPkce: boolean };
+  ClientKind & {
+    clientId: string;
+    isVerified: boolean;
+    rotatesRefreshTokens: boolean;
+    requiresPkce: boolean;
+    allowsDeviceGrant: boolean;
+  };
 
 /** Inserts a client and returns its internal id; undefined if the client_id is taken. */
 export async function insertClient(
   sql: Queryable,
-  client: NewClientRow & { unusedUntil: Date | null; secretHash: Buffer | null; now: Date },
+  client: NewClientRow & {
+    unusedUntil: Date | null;
+    secretHash: Buffer | null;
+    managementTokenHash: Buffer | null;
+    now: Date;
+  },
 ): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
     with made as (
       insert into client (id, client_id, name, company, description, contact, redirect_uris, trusted, is_public,
-        is_legacy, owner, is_verified, unused_until, rotates_refresh_tokens, requires_pkce, scopes, date_created,
-        date_modified)
+        is_legacy, owner, is_verified, unused_until, rotates_refresh_tokens, requires_pkce, scopes, allows_device_grant,
+        management_token_hash, date_created, date_modified)
       values (nextval('id_n'), ${client.clientId}, ${client.name}, ${client.company}, ${client.description},
         ${client.contact}, ${client.redirectUris}::text[], ${client.trusted}, ${client.isPublic}, ${client.isLegacy},
         ${client.ownerId}, ${client.isVerified}, ${client.unusedUntil}, ${client.rotatesRefreshTokens},
-        ${client.requiresPkce}, ${client.scopes}::text[], ${client.now}, ${client.now})
+        ${client.requiresPkce}, ${client.scopes}::text[], ${client.allowsDeviceGrant},
+        ${client.managementTokenHash}::bytea, ${client.now}, ${client.now})
       on conflict (client_id) do nothing
       returning id
     ), kept as (
@@ -74,7 +88,8 @@ export function clients(sql: Queryable) {
   return sql`
   select c.id, c.client_id as "clientId", c.name, c.company, c.description, c.contact,
     c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.trusted, c.is_legacy as "isLegacy",
-    c.rotates_refresh_tokens as "rotatesRefreshTokens", c.requires_pkce as "requiresPkce", c.scopes, c.is_verified as "isVerified", c.owner as "ownerId",
+    c.rotates_refresh_tokens as "rotatesRefreshTokens", c.requires_pkce as "requiresPkce", c.scopes,
+    c.allows_device_grant as "allowsDeviceGrant", c.is_verified as "isVerified", c.owner as "ownerId",
     c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate"
   from client c left join client_logo l on l.client = c.id`;
 }
@@ -93,6 +108,30 @@ export async function findOwnClient(sql: Queryable, clientId: string, userId: nu
   return row;
 }
 
+/** Returns the client that a management token belongs to; undefined if it is not that of this client. */
+export async function findManagedClient(
+  sql: Queryable,
+  clientId: string,
+  tokenHash: Buffer,
+): Promise<Client | undefined> {
+  const [row] = await sql<Client[]>`
+    ${clients(sql)} where c.client_id = ${clientId} and c.date_deleted is null
+      and c.management_token_hash = ${tokenHash}
+  `;
+  return row;
+}
+
+/** Replaces the management token of a client; returns false if another request has replaced it. */
+export async function replaceManagementToken(
+  sql: Queryable,
+  { id, from, to }: { id: number; from: Buffer; to: Buffer },
+): Promise<boolean> {
+  const { count } = await sql`
+    update client set management_token_hash = ${to} where id = ${id} and management_token_hash = ${from}
+  `;
+  return count === 1;
+}
+
 /** Returns the clients of a user, by name. */
 export function listClientsOf(sql: Queryable, userId: number): Promise<Client[]> {
   return sql<Client[]>`
@@ -101,13 +140,20 @@ export function listClientsOf(sql: Queryable, userId: number): Promise<Client[]>
 }
 
 /**
- * Updates a client and returns its previous state; undefined if there is no such client. If its owner (`userId`) changes
- * name, company or redirect addresses, the client becomes unverified.
+ * Updates a client and returns its previous state; undefined if there is no such client. If its owner (`userId`) or the client itself
+ * changes name, company or redirect addresses, the client becomes unverified.
  */
 export async function updateClient(
   sql: Queryable,
   id: number,
-  change: ClientDetails & { rotatesRefreshTokens: boolean; requiresPkce: boolean; userId: number | null; now: Date },
+  change: ClientDetails & {
+    rotatesRefreshTokens: boolean;
+    requiresPkce: boolean;
+    allowsDeviceGrant: boolean;
+    userId: number | null;
+    isByItself: boolean;
+    now: Date;
+  },
 ): Promise<Client | undefined> {
   const [row] = await sql<Client[]>`
     with before as (${clients(sql)} where c.id = ${id} and c.date_deleted is null for update of c), changed as (
@@ -115,9 +161,9 @@ export async function updateClient(
         name = ${change.name}, company = ${change.company}, description = ${change.description},
         contact = ${change.contact}, redirect_uris = ${change.redirectUris}::text[],
         rotates_refresh_tokens = ${change.rotatesRefreshTokens}, requires_pkce = ${change.requiresPkce},
-        scopes = ${change.scopes}::text[],
+        scopes = ${change.scopes}::text[], allows_device_grant = ${change.allowsDeviceGrant},
         is_verified = client.is_verified and not (
-          coalesce(client.owner = ${change.userId}, false)
+          (${change.isByItself} or coalesce(client.owner = ${change.userId}, false))
           and (client.name, coalesce(client.company, ''), client.redirect_uris)
             <> (${change.name}, ${change.company ?? ''}, ${change.redirectUris}::text[])
         ),

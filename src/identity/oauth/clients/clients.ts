@@ -29,6 +29,10 @@ export type NewClient = {
   unusedUntil?: Date | undefined;
   /** Always true for a public client. */
   rotatesRefreshTokens?: boolean | undefined;
+  /** May use the device authorization grant (RFC 8628). */
+  allowsDeviceGrant?: boolean | undefined;
+  /** The hash of the token with which the client manages its registration (RFC 7592). */
+  managementTokenHash?: Buffer | undefined;
   /** May omit redirect_uri at the token endpoint; requires exactly one address. */
   isLegacy?: boolean | undefined;
   /** The id, if it must be known in advance; random by default. */
@@ -104,7 +108,9 @@ async function add(tx: Tx, client: NewClient, secret: CreatedToken | null): Prom
     unusedUntil: client.unusedUntil ?? null,
     rotatesRefreshTokens: isPublic || client.rotatesRefreshTokens === true,
     requiresPkce: !isPublic && client.requiresPkce === true,
+    allowsDeviceGrant: client.allowsDeviceGrant === true,
     secretHash: secret?.hash ?? null,
+    managementTokenHash: client.managementTokenHash ?? null,
     now,
   });
   if (id === undefined) {

@@ -24,6 +24,7 @@ export async function provideCommandLineClient(sql: Sql, now: Date): Promise<voi
       // The command listens on any free port (RFC 8252 §7.3).
       redirectUris: ['http://127.0.0.1/callback', 'http://[::1]/callback'],
       trusted: false,
+      allowsDeviceGrant: true,
       now,
     });
   } catch (error) {

@@ -17,7 +17,8 @@ export type Granted = GrantedScope & { storeId: number | null };
 export type CodeRow = Granted & {
   client: number;
   grantId: number;
-  redirectUri: string;
+  /** Null for the code of a device. */
+  redirectUri: string | null;
   codeChallenge: string | null;
   expires: Date;
   used: boolean;

@@ -1,11 +1,14 @@
 /** Parses and validates client metadata (RFC 7591 §2), with all faults at once. Unknown members are ignored (§2). */
 import type { Fault } from '#core/problem.ts';
+import type { Client } from '../clients/clients-sql.ts';
 import { newClientFaults } from '../clients/clients.ts';
+import { DEVICE_GRANT } from '../grants/device-code.ts';
 import type { DetailLabels } from '../clients/rules.ts';
 import { FULL_SCOPES, scopeEntries } from '../scope.ts';
 
 const AUTH_METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const;
-const GRANT_TYPES = ['authorization_code', 'refresh_token'] as const;
+/** All clients may use the first two; the last one only those that registered for it. */
+const GRANT_TYPES = ['authorization_code', 'refresh_token', DEVICE_GRANT] as const;
 const RESPONSE_TYPES = ['code'] as const;
 
 /** The name on the consent page of a client registered without one. */
@@ -27,15 +30,15 @@ export type Metadata = {
   /** Null for the two with full access. */
   scopes: readonly string[] | null;
   authMethod: (typeof AUTH_METHODS)[number];
+  allowsDeviceGrant: boolean;
 };
 
-type MetadataInput = Readonly<Record<string, unknown>>;
+export type MetadataInput = Readonly<Record<string, unknown>>;
 
-const fault = (field: string, message: string): Fault => ({
-  code: 'invalid_value',
-  message: `${field} ${message}`,
-  field,
-});
+/** Returns the fault of a member. */
+export function fault(field: string, message: string): Fault {
+  return { code: 'invalid_value', message: `${field} ${message}`, field };
+}
 
 const isTexts = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((entry) => typeof entry === 'string');
@@ -76,8 +79,10 @@ function readAuthMethod(input: MetadataInput, faults: Fault[]): Metadata['authMe
   return method ?? 'client_secret_basic';
 }
 
+export type ReadMetadata = { metadata: Metadata; faults: readonly Fault[]; input: MetadataInput };
+
 /** Returns the metadata and all faults. `metadata` is valid only if there are no faults. */
-export function readMetadata(input: MetadataInput, now: Date): { metadata: Metadata; faults: readonly Fault[] } {
+export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
   const faults: Fault[] = [];
   const authMethod = readAuthMethod(input, faults);
   const grantTypes = readTexts(input, 'grant_types', faults) ?? ['authorization_code'];
@@ -91,22 +96,30 @@ export function readMetadata(input: MetadataInput, now: Date): { metadata: Metad
     contact: readTexts(input, 'contacts', faults)?.[0] ?? null,
     scopes: scopes.length === 0 ? null : scopes,
     authMethod,
+    allowsDeviceGrant: grantTypes.includes(DEVICE_GRANT),
   };
   const invalidFields = new Set(faults.map(({ field }) => field));
   const clientFaults = newClientFaults({ ...metadata, trusted: false, now }, authMethod === 'none', LABELS);
   // The faults of a default that replaces an invalid member do not apply to the input.
   const applicable = clientFaults.filter((found) => !invalidFields.has(found.field));
-  return { metadata, faults: [...faults, ...applicable] };
+  return { metadata, faults: [...faults, ...applicable], input };
+}
+
+/** Returns the metadata of a client. Both methods with a secret are accepted, so the method of registration is not stored. */
+export function metadataOfClient(client: Client): Metadata {
+  const { name, redirectUris, contact, scopes, isPublic, allowsDeviceGrant } = client;
+  const authMethod = isPublic ? 'none' : 'client_secret_basic';
+  return { name, redirectUris, contact, scopes, authMethod, allowsDeviceGrant };
 }
 
 /** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials. */
-export function registered({ name, redirectUris, contact, scopes, authMethod }: Metadata) {
+export function registered({ name, redirectUris, contact, scopes, authMethod, allowsDeviceGrant }: Metadata) {
   return {
     client_name: name,
     redirect_uris: redirectUris,
     ...(contact === null ? {} : { contacts: [contact] }),
     token_endpoint_auth_method: authMethod,
-    grant_types: GRANT_TYPES,
+    grant_types: GRANT_TYPES.filter((type) => type !== DEVICE_GRANT || allowsDeviceGrant),
     response_types: RESPONSE_TYPES,
     scope: (scopes ?? FULL_SCOPES).join(' '),
   };

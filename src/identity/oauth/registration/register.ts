@@ -6,25 +6,32 @@ import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { createClient, createPublicClient, type NewClient } from '../clients/clients.ts';
 import { toErrorDescription } from '../errors.ts';
-import { readMetadata, registered, type Metadata } from './metadata.ts';
+import { createToken } from '../tokens.ts';
+import { readMetadata, registered, type Metadata, type ReadMetadata } from './metadata.ts';
 import { registrarOf, type Registrar, type RegistrarDeps } from './registrar.ts';
 
 const DAY_MS = 86_400_000;
 /** Days until a client without a responsible user or platform is deleted if it has received no grant. */
 const UNUSED_DAYS = 30;
 
-export type RegisterDeps = RegistrarDeps & { clientsPerUser: number };
+export type RegisterDeps = RegistrarDeps & { clientsPerUser: number; authUrl: string };
 
-const refused = (faults: readonly Pick<Fault, 'message' | 'field'>[]): RawResponse =>
-  jsonAnswer(400, {
+/** Returns the members with which a client manages its registration (RFC 7592 §3). */
+export function management(authUrl: string, clientId: string, token: string) {
+  return { registration_client_uri: `${authUrl}/register/${clientId}`, registration_access_token: token };
+}
+
+export function refused(faults: readonly Pick<Fault, 'message' | 'field'>[]): RawResponse {
+  return jsonAnswer(400, {
     error: faults.some(({ field }) => field === 'redirect_uris') ? 'invalid_redirect_uri' : 'invalid_client_metadata',
     error_description: toErrorDescription(faults.map(({ message }) => message).join('; ')),
   });
+}
 
 const malformed = (message: string): Fault => ({ code: 'malformed_body', message });
 
 /** Parses the body. A body that is not a JSON object is a fault too. */
-function read({ bytes, contentType, now }: RawRequest): ReturnType<typeof readMetadata> {
+export function readBody({ bytes, contentType, now }: RawRequest): ReadMetadata {
   const nothing = (message: string) => ({ ...readMetadata({}, now), faults: [malformed(message)] });
   if (!/^application\/json\s*(;|$)/i.test(contentType)) return nothing('Send the metadata as application/json');
   try {
@@ -42,13 +49,16 @@ function read({ bytes, contentType, now }: RawRequest): ReturnType<typeof readMe
 const clientOf = (
   { clientsPerUser }: RegisterDeps,
   registrar: Registrar,
-  { name, redirectUris, contact, scopes }: Metadata,
+  { name, redirectUris, contact, scopes, allowsDeviceGrant }: Metadata,
   request: RawRequest,
+  managementTokenHash: Buffer,
 ): NewClient => ({
+  managementTokenHash,
   name,
   redirectUris,
   contact,
   scopes,
+  allowsDeviceGrant,
   trusted: false,
   // The platform is trusted to verify its clients; all others state unverified details.
   isVerified: registrar.kind === 'platform',
@@ -66,17 +76,19 @@ const clientOf = (
 export function createRegister(deps: RegisterDeps): RawHandler {
   return async (request) => {
     const registrar = await registrarOf(deps, request);
-    const { metadata, faults } = read(request);
+    const { metadata, faults } = readBody(request);
     if (faults.length > 0) {
       if ('giveBack' in registrar) await registrar.giveBack();
       return refused(faults);
     }
-    const client = clientOf(deps, registrar, metadata, request);
+    const token = createToken('managementToken');
+    const client = clientOf(deps, registrar, metadata, request, token.hash);
     const isPublic = metadata.authMethod === 'none';
     const credentials = isPublic
       ? await createPublicClient(deps.sql, client)
       : { ...(await createClient(deps.sql, client)), client_secret_expires_at: 0 };
     const issued = { client_id_issued_at: Math.floor(request.now.getTime() / 1_000) };
-    return jsonAnswer(201, { ...credentials, ...issued, ...registered(metadata) });
+    const managed = management(deps.authUrl, credentials.client_id, token.value);
+    return jsonAnswer(201, { ...credentials, ...issued, ...managed, ...registered(metadata) });
   };
 }

@@ -1,0 +1,16 @@
+/** The challenge of a 401 of the API (RFC 6750 §3). */
+import { wellKnown } from './root.ts';
+
+/** Returns the address of the API's metadata (RFC 9728 §3). */
+export function resourceMetadataOf(baseUrl: string): string {
+  return wellKnown('oauth-protected-resource', baseUrl);
+}
+
+/**
+ * Returns the value of `WWW-Authenticate`. `resource_metadata` leads a client that knows nothing but an address of the API to the
+ * authorization server (RFC 9728 §5.1).
+ */
+export function bearerChallenge(baseUrl: string, error?: { code: string; description: string }): string {
+  const reason = error === undefined ? '' : `, error="${error.code}", error_description="${error.description}"`;
+  return `Bearer realm="halcyon"${reason}, resource_metadata="${resourceMetadataOf(baseUrl)}"`;
+}
