@@ -39,7 +39,7 @@ import { appSections, createApps } from '#identity/oauth/apps.ts';
 import { createAuthorize, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import type { Bearer } from '#identity/oauth/bearer.ts';
 import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
-import { revokeGrantsForStore, revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
+import { memberAccessOf, revokeGrantsForStore, revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { eraseAppsOf } from '#identity/oauth/erase.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
 import { createInvitationMails } from '#identity/invitations/mails.ts';
@@ -140,6 +140,7 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       sql,
       throttle,
       baseUrl,
+      memberAccess: memberAccessOf(publishing),
       pendingInvitations: (store) => pendingInvitations(inviting, store),
     }),
     invitations: createInvitationOperations(inviting),

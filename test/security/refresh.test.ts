@@ -153,24 +153,24 @@ test('a successor expires when it is unused for a year', async () => {
 for (const rotates of [true, false])
   test(`access ends two years after the consent, however often it is refreshed: ${rotates ? 'rotating' : 'stable'}`, async () => {
     await setRotation(client, rotates);
-    let token = await newPair();
+    let last = await newPair();
     for (let day = 180; day < 730; day += 180) {
       wait(180 * DAY_MS);
-      token = await refresh(refreshOf(token));
-      assert.deepEqual(outcome(token), OK);
+      last = await refresh(refreshOf(last));
+      assert.deepEqual(outcome(last), OK);
     }
     wait(10 * DAY_MS - 1_000);
-    token = await refresh(refreshOf(token));
-    assert.deepEqual(outcome(token), OK);
+    last = await refresh(refreshOf(last));
+    assert.deepEqual(outcome(last), OK);
     const [row] = await sql<{ left: number }[]>`
       select extract(epoch from r.date_expires - ${server.now()})::int as left from refresh_token r
-      where r.hash = ${createHash('sha256').update(refreshOf(token)).digest()}`;
+      where r.hash = ${createHash('sha256').update(refreshOf(last)).digest()}`;
     assert.equal(row?.left, 1);
     wait(1_000);
-    assert.deepEqual(outcome(await refresh(refreshOf(token))), INVALID_GRANT);
+    assert.deepEqual(outcome(await refresh(refreshOf(last))), INVALID_GRANT);
     // Also of a token that was issued under a longer maximum.
     await sql`update refresh_token set date_expires = ${server.now()}::timestamptz + interval '1 day'`;
-    assert.deepEqual(outcome(await refresh(refreshOf(token))), INVALID_GRANT);
+    assert.deepEqual(outcome(await refresh(refreshOf(last))), INVALID_GRANT);
     wait(-730 * DAY_MS);
     await setRotation(client, true);
   });
