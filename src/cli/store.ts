@@ -2,6 +2,7 @@
 import { Command, Option } from 'commander';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
+import { memberAccessOf } from '#identity/oauth/connected/connected.ts';
 import type { Role } from '#stores/stores-sql.ts';
 import type { By } from '#stores/audit.ts';
 import { addMemberWithEntry, createStoreWithEntry, removeMemberWithEntry } from '#stores/audited-changes.ts';
@@ -67,7 +68,11 @@ export function createStoreCommand(terminal: Terminal): Command {
       const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
       await withContext(terminal, async (context) => {
         await transaction(context.sql, (tx) =>
-          removeMemberWithEntry(tx, { storeId, userId }, { ...by(context), ...context }),
+          removeMemberWithEntry(
+            tx,
+            { storeId, userId },
+            { ...by(context), access: memberAccessOf(context), request: null },
+          ),
         );
         printResult(terminal, { store_id: storeId, user_id: userId, removed: true });
       });

@@ -42,7 +42,7 @@ import type { Bearer } from '#identity/oauth/bearer.ts';
 import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
 import { createDeviceAuthorization } from '#identity/oauth/device/device-authorization.ts';
 import { createDevicePage } from '#identity/oauth/device/device-page.ts';
-import { revokeGrantsForStore, revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
+import { memberAccessOf, revokeGrantsForStore, revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { eraseAppsOf } from '#identity/oauth/erase.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
 import { createInvitationMails } from '#identity/invitations/mails.ts';
@@ -143,6 +143,7 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       sql,
       throttle,
       baseUrl,
+      memberAccess: memberAccessOf(publishing),
       pendingInvitations: (store) => pendingInvitations(inviting, store),
     }),
     invitations: createInvitationOperations(inviting),

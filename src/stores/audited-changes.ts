@@ -1,5 +1,6 @@
 /** Changes of stores and members together with their changelog entries, shared by commands and the API. */
 import type { Queryable, Tx } from '#db/pool.ts';
+import type { ApiRequest } from '#http/operation.ts';
 import { shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { recordMember, recordStore, type By } from './audit.ts';
@@ -15,10 +16,16 @@ export async function createStoreWithEntry(tx: Tx, details: NewStore, by: By): P
   return store;
 }
 
-/** Disables the webhooks of apps that lose their access when a user leaves a store. */
-export type StopWebhooks = (tx: Queryable, scope: { userId: number; storeId: number }, now: Date) => Promise<void>;
-
 type Member = { storeId: number; userId: number };
+
+/** What a member granted to apps in a store, which ends with the membership. */
+export type MemberAccess = {
+  /** Locks the apps, which is done before memberships are locked, as everywhere. */
+  lock: (tx: Queryable, member: Member) => Promise<void>;
+  /** Revokes the grants for the store, and disables the webhooks of apps without another access to it. */
+  end: (tx: Queryable, member: Member, by: Pick<By, 'actor' | 'now'> & { request: Origin | null }) => Promise<void>;
+};
+type Origin = Pick<ApiRequest, 'address' | 'headers'>;
 
 /** Adds a user to a store, or changes the role of a member. Throws a 404 if either does not exist. */
 export async function addMemberWithEntry(tx: Tx, member: Member & { role: Role }, by: By): Promise<void> {
@@ -27,16 +34,18 @@ export async function addMemberWithEntry(tx: Tx, member: Member & { role: Role }
 }
 
 /**
- * Removes a user from a store. The user's grants for it are invalid while the user is not a member, and the webhooks made under
- * these grants are disabled. Throws a 404 if the user is not a member.
+ * Removes a user from a store. The user's grants for it are revoked, so that they do not return with the membership. `check`
+ * locks the membership and throws if it must not end. Throws a 404 if the user is not a member.
  */
 export async function removeMemberWithEntry(
   tx: Tx,
   member: Member,
-  by: By & { stopWebhooks: StopWebhooks },
+  by: By & { access: MemberAccess; request: Origin | null; check?: () => Promise<unknown> },
 ): Promise<void> {
+  await by.access.lock(tx, member);
+  await by.check?.();
   const before = await deleteMember(tx, { ...member, shard: shardOf(member.storeId) });
   if (before === undefined) throw notFound('member');
-  await by.stopWebhooks(tx, member, by.now);
+  await by.access.end(tx, member, by);
   await recordMember(tx, member, { before, after: null }, by);
 }

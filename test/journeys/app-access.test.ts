@@ -105,6 +105,16 @@ test('while another grant of the same person gives the app access to the store, 
   assert.deepEqual(await stateOf(webhook), OFF);
 });
 
+test('when a person with an app that has access to the whole account leaves a store, the webhooks there are disabled', async () => {
+  const [owner, other, app] = [await newOwner(), await newOwner(), await newApp()];
+  const member = { user: owner.userId, role: 'member' };
+  await call('POST', `/stores/${other.storeId}/members`, { token: platform, body: member });
+  const { access } = await letIn(owner, app, { scope: 'user_full_access' });
+  const [here, there] = [await addWebhook(access, owner.storeId), await addWebhook(access, other.storeId)];
+  await call('DELETE', `/stores/${other.storeId}/members/${owner.userId}`, { token: platform });
+  assert.deepEqual([await stateOf(here), await stateOf(there)], [ON, OFF]);
+});
+
 test('of the limited scopes only webhooks keeps the webhooks of the app enabled', async () => {
   for (const [scope, after] of [
     ['webhooks', ON],

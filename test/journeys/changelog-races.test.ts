@@ -161,10 +161,8 @@ test('a store can be erased while a person disconnects all apps that they gave a
   const first = await grantOf(owner);
   await letIn(owner, app);
   const second = await grantOf(owner);
-  assert.equal(
-    (await call('DELETE', `/stores/${owner.storeId}/members/${owner.userId}`, { token: platform })).status,
-    204,
-  );
+  // As it was left by a version in which the end of a membership revoked no grant.
+  await sql`delete from membership where user_id = ${owner.userId}`;
   // The update moves the row behind the second one in the table.
   await sql`update access_grant set date_used = ${owners.now()} where id = ${first}`;
   const answers = await inTurn(

@@ -90,7 +90,7 @@ test('a revoked grant stops at once, however often the app was allowed, and is i
   const { clientId, token, again } = await letIn('Often');
   const second = await again();
   const grant = await grantOf(clientId);
-  assert.equal((await call('DELETE', `/grants/${String(grant['id'])}`, { token: account })).status, 204);
+  assert.equal((await call('DELETE', `/grants/${String(grant['id'])}`, { token: platform })).status, 204);
   assert.deepEqual([await works(token), await works(second)], [false, false]);
   assert.equal((await listed(platform, `&client_id=${clientId}`)).length, 0);
   for (const method of ['GET', 'DELETE'])
@@ -102,6 +102,15 @@ test('a revoked grant stops at once, however often the app was allowed, and is i
     [...actions],
     Array.from({ length: 2 }, () => ({ user_id: adaId, address: '127.0.0.1' })),
   );
+});
+
+test('an app with access to the whole account sees the grants of other apps, and revokes only its own', async () => {
+  const { clientId, token } = await letIn('Watched');
+  const address = `/grants/${String((await grantOf(clientId))['id'])}`;
+  assert.equal((await call('GET', address, { token: account })).status, 200);
+  const refused = await call('DELETE', address, { token: account });
+  assert.deepEqual([refused.status, JSON.stringify(refused.body).includes('other_app')], [403, true]);
+  assert.equal(await works(token), true);
 });
 
 test('a grant of another person is not found', async () => {

@@ -6,7 +6,7 @@ import { startWithPeople } from '../security/api-callers.ts';
 import { faultsOf, itemsOf } from '../setup/caller.ts';
 
 const people = await startWithPeople();
-const { call, alpha, beta, foreign, adaId, bobId, store, account, platformToken: platform } = people;
+const { call, sql, alpha, beta, foreign, adaId, bobId, store, account, platformToken: platform } = people;
 
 const add = (user: unknown, role: unknown = 'member', storeId = alpha) =>
   call('POST', `/stores/${storeId}/members`, { token: platform, body: { user, role } });
@@ -82,17 +82,6 @@ test('the platform changes the role of a member, unless the member was changed m
   await remove(bobId);
 });
 
-test('a removed user is no member any more, and their apps lose access to the store', async () => {
-  const token = await people.tokenOf({ scope: 'store_full_access' });
-  assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 200);
-  assert.equal((await remove(adaId)).status, 204);
-  assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 401);
-  assert.equal((await call('GET', `/stores/${alpha}/members/${adaId}`, { token: platform })).status, 404);
-  assert.equal((await remove(adaId)).status, 404);
-  assert.equal((await add(adaId, 'owner')).status, 201);
-  assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 200, 'access returns with the membership');
-});
-
 for (const [what, body, faults] of [
   ['without anything', {}, ['role required']],
   ['without a person', { role: 'member' }, ['email required']],
@@ -135,4 +124,28 @@ test('members of a store that an app cannot access are not found', async () => {
     assert.equal((await call('GET', `/stores/${id}/members/${adaId}`, { token })).status, 404);
   }
   assert.equal((await add(adaId, 'owner', foreign + 256)).status, 404);
+});
+
+test('a removed user is no member any more, and the grants for the store do not return with the membership', async () => {
+  const token = await people.tokenOf({ scope: 'store_full_access' });
+  assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 200);
+  assert.equal((await remove(adaId)).status, 204);
+  assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 401);
+  assert.equal((await call('GET', `/stores/${alpha}/members/${adaId}`, { token: platform })).status, 404);
+  assert.equal((await remove(adaId)).status, 404);
+  assert.equal((await add(adaId, 'owner')).status, 201);
+  assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 401, 'the grant was revoked');
+  assert.equal(
+    (await call('GET', `/stores/${alpha}`, { token: account })).status,
+    200,
+    'the account has the store again',
+  );
+  const [entry] = await sql<{ userId: number; storeId: number; address: string }[]>`
+    select user_id as "userId", store_id as "storeId", address from audit where action = 'grant_revoked' order by id desc limit 1`;
+  assert.deepEqual({ ...entry }, { userId: adaId, storeId: alpha, address: '127.0.0.1' });
+  const entries = await sql<{ body: string }[]>`
+    select body from event where resource_type = 'changelog' and store_id = ${alpha} order by id`;
+  const changes = entries.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
+  const revoked = changes.findLast(({ resource, action }) => resource === 'grant' && action === 'revoked');
+  assert.deepEqual([revoked?.['actor'], revoked?.['client']], ['platform', people.platform.client_id]);
 });

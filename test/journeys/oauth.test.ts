@@ -5,7 +5,7 @@ import { hashToken } from '#identity/oauth/tokens.ts';
 import { createBrowser, ISSUER, readForm, REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 
 type Server = Awaited<ReturnType<typeof startAuthorizationServer>>;
-const server: Server = await startAuthorizationServer();
+const server: Server = await startAuthorizationServer({ REFRESH_TOKEN_MAX_DAYS: '3650' });
 
 const queryOf = (location: string | null): Record<string, string> =>
   Object.fromEntries(new URL(location ?? '').searchParams);

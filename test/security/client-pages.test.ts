@@ -12,7 +12,7 @@ await bob.signIn(server.bob);
 
 async function rowOf(clientId: string) {
   const [row] = await sql`
-    select name, redirect_uris, owner, is_verified, is_public, rotates_refresh_tokens from client
+    select name, redirect_uris, owner, is_verified, is_public, rotates_refresh_tokens, requires_pkce, scopes from client
     where client_id = ${clientId}`;
   return row;
 }
@@ -120,6 +120,30 @@ test('settings are saved, and the page confirms it', async () => {
   assert.match((await browser.open(location ?? '')).text, /role="status">Saved\.</);
   assert.equal((await rowOf(clientId))?.['name'], 'Better');
   assert.equal((await browser.open(`/account/clients/${clientId}?done=constructor`)).status, 200);
+});
+
+test('scopes and the requirement of PKCE are chosen, shown and audited; new apps require PKCE unless it is cleared', async () => {
+  assert.match((await browser.open('/account/clients/new')).text, /name="requires_pkce" value="1" checked/);
+  const { clientId, path } = await newApp(browser, { scope: 'store_read', requires_pkce: '1' });
+  const settingsOf = async () => {
+    const { scopes, requires_pkce: requires } = (await rowOf(clientId)) ?? {};
+    return [scopes, requires];
+  };
+  assert.deepEqual(await settingsOf(), [['store_read'], true]);
+  const { text } = await browser.open(path);
+  assert.match(text, /name="scope" value="store_read" checked/);
+  assert.doesNotMatch(text, /name="scope" value="store_full_access" checked/);
+  assert.equal((await saveApp(browser, clientId, { scope: 'webhooks' })).status, 303);
+  assert.deepEqual(await settingsOf(), [['webhooks'], false]);
+  const [entry] = await sql<{ changed: string[] }[]>`
+    select detail->'changed' as changed from audit where action = 'client_changed' order by id desc limit 1`;
+  assert.deepEqual(entry?.changed, ['requires_pkce', 'scopes']);
+  const refused = await saveApp(browser, clientId, { scope: 'platform' });
+  assert.equal(refused.status, 422);
+  assert.match(refused.text, /The scopes must be at least one of store_full_access/);
+  // Without any, the app has the two scopes of before.
+  await saveApp(browser, clientId, {});
+  assert.deepEqual(await settingsOf(), [null, false]);
 });
 
 test('a form of an older version overwrites nothing without confirmation', async () => {

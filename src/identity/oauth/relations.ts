@@ -116,7 +116,7 @@ export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): C
         rel: 'grant',
         title: 'A connected app',
         about:
-          "The access that a user has granted to an app, with its scope. `webhooks_total` and `webhooks_active` count the webhooks that the app created for the user in the store, or in all stores. Deleting it revokes all of the grant's tokens, and disables the webhooks to whose stores the user has given the app no other access.",
+          "The access that a user has granted to an app, with its scope. `webhooks_total` and `webhooks_active` count the webhooks that the app created for the user in the store, or in all stores. An app deletes only its own. Deleting it revokes all of the grant's tokens, and disables the webhooks to whose stores the user has given the app no other access.",
         paths: ['/grants/:grant_id'],
         example: grantExample,
       },

@@ -14,7 +14,7 @@ import { managesStore, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from '../access.ts';
 import { addressOfStore } from '../document.ts';
 import { recordMember, type By } from '../audit.ts';
-import { removeMemberWithEntry, type StopWebhooks } from '../audited-changes.ts';
+import { removeMemberWithEntry, type MemberAccess } from '../audited-changes.ts';
 import { addressOfMembers, MEMBER_PROPERTIES, memberDocument } from './document.ts';
 import {
   countMembers,
@@ -34,7 +34,7 @@ import { unknownUser, findNewMember, type AddressThrottle } from './new-member.t
 type Deps = {
   sql: Sql;
   changelog: Changelog;
-  stopWebhooks: StopWebhooks;
+  memberAccess: MemberAccess;
   throttle: AddressThrottle;
   baseUrl: string;
   membersPerStore: number;
@@ -123,10 +123,14 @@ const createRemove = (deps: Deps): Operation =>
     access: 'owner',
     handle: async (request) => {
       const key = memberKeyOf(request);
-      await transaction(deps.sql, async (tx) => {
-        await lockedMember(tx, request, { remainsOwner: false });
-        await removeMemberWithEntry(tx, key, { ...byOf(deps, request), stopWebhooks: deps.stopWebhooks });
-      });
+      await transaction(deps.sql, (tx) =>
+        removeMemberWithEntry(tx, key, {
+          ...byOf(deps, request),
+          access: deps.memberAccess,
+          request,
+          check: () => lockedMember(tx, request, { remainsOwner: false }),
+        }),
+      );
       return { status: 204, next: addressOfMembers(key.storeId, deps.baseUrl) };
     },
   });

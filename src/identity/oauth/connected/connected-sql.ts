@@ -176,6 +176,19 @@ export function revokeGrants(
   `;
 }
 
+/** Locks the clients with a grant of a user for a store, in the order of their ids, until the transaction ends. */
+export async function lockClientsOfMember(
+  sql: Queryable,
+  { userId, storeId }: { userId: number; storeId: number },
+): Promise<void> {
+  await sql`
+    select from client where id = any(array(
+      select client from access_grant where user_id = ${userId} and store_id = ${storeId} and date_revoked is null
+    ))
+    order by id for share
+  `;
+}
+
 type RevokedRow = { client: number; storeId: number | null };
 
 /** Revokes all grants for one store, locked in the order of their ids. */

@@ -8,7 +8,8 @@ import type { RawHandler, RawRequest } from '#http/route.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
-import { findOwnGrant, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
+import type { MemberAccess } from '#stores/audited-changes.ts';
+import { findOwnGrant, lockClientsOfMember, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
 import { boundToRevoke } from './section.ts';
 
 /**
@@ -27,6 +28,17 @@ export async function revokeGrantsOf(
     await recordAuditEntry(sql, { action: 'grant_revoked', userId, client, storeId, origin, now });
   await changelog.record(sql, grantChanges(revoked, { actor, action: 'revoked' }), now);
   return revoked.length;
+}
+
+/** Returns how the access ends that a member gave to apps, when the membership ends. A grant for the account only loses the store. */
+export function memberAccessOf(effects: RevocationEffects): MemberAccess {
+  return {
+    lock: lockClientsOfMember,
+    end: async (tx, { userId, storeId }, { actor, request, now }) => {
+      await revokeGrantsOf(tx, effects, { userId, storeId, actor, origin: request && originOf(request), now });
+      await effects.stopWebhooks(tx, { userId, storeId }, now);
+    },
+  };
 }
 
 /**

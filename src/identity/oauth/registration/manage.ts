@@ -93,9 +93,9 @@ async function replace(deps: Deps, request: RawRequest): Promise<RawResponse> {
   const { metadata, faults, input } = readBody(request);
   const all = [...faults, ...(await identityFaults(deps, client, { input, metadata, now: request.now }))];
   if (all.length > 0) return refused(all);
-  const { name, redirectUris, contact, allowsDeviceGrant } = metadata;
+  const { name, redirectUris, contact, scopes, allowsDeviceGrant } = metadata;
   const next = createToken('managementToken');
-  const change = { ...client, name, redirectUris, contact, allowsDeviceGrant };
+  const change = { ...client, name, redirectUris, contact, scopes, allowsDeviceGrant };
   await transaction(deps.sql, async (tx) => {
     const isReplaced = await replaceManagementToken(tx, { id: client.id, from: hashToken(token), to: next.hash });
     if (!isReplaced) throw unauthorized();

@@ -1,6 +1,6 @@
 /**
  * The API operations on grants: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the user and an app
- * with access to the whole account see and revoke all grants of the user; an app for one store only its own.
+ * with access to the whole account see all grants of the user; an app for one store only its own. An app revokes only its own.
  */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { findUser } from '#identity/accounts/accounts-sql.ts';
@@ -9,8 +9,8 @@ import { transaction, type Sql } from '#db/pool.ts';
 import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
-import { notFound } from '#core/problem.ts';
-import { reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
+import { notFound, Problem } from '#core/problem.ts';
+import { isInPerson, reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
 import type { RevocationEffects } from '../../grant-changes.ts';
 import { revokeGrantsOf } from '../connected.ts';
 import type { GrantFilter } from '../connected-sql.ts';
@@ -34,6 +34,13 @@ function reaches(principal: Principal, { userId, client, storeId }: ActiveGrant)
   return (
     filter !== undefined && (filter.of === undefined || (filter.of.client === client && filter.of.storeId === storeId))
   );
+}
+
+/** Throws a 403 if an app would revoke the grant of another: what the user allowed it does not include that. */
+function requireOwnGrant(principal: Principal, { client }: ActiveGrant): void {
+  if (principal.scope === 'platform' || isInPerson(principal) || principal.clientId === client) return;
+  const message = 'An app can revoke only its own access: other apps are disconnected on the account page';
+  throw new Problem(403, { code: 'other_app', message });
 }
 
 function idOf({ params }: Pick<ApiRequest, 'params'>): number {
@@ -84,6 +91,7 @@ export function createGrantOperations({ sql, baseUrl, ...after }: Deps): Record<
         const userId = await transaction(sql, async (tx) => {
           const grant = await findActiveGrant(tx, id);
           if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
+          requireOwnGrant(request.principal, grant);
           request.unmodified(id);
           const { client: clientId, ...which } = grant;
           const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
