@@ -72,6 +72,8 @@ const accountSettings = (set: Settings, processes: number) =>
     /** Per process. Each hash takes a core, and 19 MiB. */
     passwordHashesAtOnce: processes === 1 ? 2 : 1,
     passwordResetMinutes: 60,
+    emailConfirmHours: 24,
+    emailUndoDays: 7,
   });
 
 const webhookSettings = (set: Settings) =>

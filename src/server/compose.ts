@@ -254,6 +254,8 @@ function openPeople(
       devices,
       securityMails,
       passwordResetMinutes: accounts.passwordResetMinutes,
+      emailConfirmHours: accounts.emailConfirmHours,
+      emailUndoDays: accounts.emailUndoDays,
     }),
     invitation: createInvitationPages({
       ...publishing,

@@ -13,6 +13,7 @@ import { createUserOperations } from './api/operations.ts';
 import { createAttempts } from './attempts.ts';
 import { browsersSection, createBrowsers } from './browsers.ts';
 import type { Devices } from './device.ts';
+import { createChangeEmail, type ChangeEmail } from './email/change-email.ts';
 import { createChange } from './password/change.ts';
 import { createForgot } from './password/forgot.ts';
 import { createLinks } from './password/links.ts';
@@ -32,6 +33,7 @@ export type Accounts = {
   browsers: Record<'end' | 'endOthers', RawHandler>;
   /** Redirects a signed-in user to their start page. */
   startPage: RawHandler;
+  email: ChangeEmail;
   password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', RawHandler>>;
   users: Record<'list' | 'create' | 'read' | 'remove', Operation>;
 };
@@ -59,6 +61,8 @@ export type AccountsDeps = {
   endGrants: EndGrants;
   eraseUserData: EraseUserData;
   passwordResetMinutes: number;
+  emailConfirmHours: number;
+  emailUndoDays: number;
   baseUrl: string;
   authUrl: string;
   log: Log;
@@ -75,6 +79,7 @@ export function createAccounts(deps: AccountsDeps): Accounts {
     account: createAccount({ ...all, sections: [browsersSection(all), ...deps.sections] }),
     browsers: createBrowsers(all),
     startPage: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.startPathOf(userId))),
+    email: createChangeEmail(all),
     password: { change: createChange(all), forgot: createForgot(all), reset: createReset(all) },
     users: createUserOperations(all),
   };

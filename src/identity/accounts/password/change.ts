@@ -14,7 +14,7 @@ import type { SecurityMails } from '../security-mails.ts';
 import type { SignedIn } from '../signed-in.ts';
 import { tooManyAnswer } from '../too-many.ts';
 import { passwordFault } from '../users.ts';
-import { changePage, type FormFault } from './pages.ts';
+import { changePage, WRONG_PASSWORD, type FormFault } from './pages.ts';
 import { replacePassword, type EndGrants } from './replace.ts';
 
 type Deps = {
@@ -32,7 +32,6 @@ type Deps = {
   advice: Markup;
 };
 
-const WRONG = 'The current password is wrong.';
 const FORM = ['password'] as const;
 
 /**
@@ -73,10 +72,10 @@ export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> 
           return showForm(session, 422, { field: 'password', message: `The new ${fault.message}.` });
         const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
         if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
-        if (attempt.kind === 'wrong') return showForm(session, 422, { field: 'current', message: WRONG });
+        if (attempt.kind === 'wrong') return showForm(session, 422, WRONG_PASSWORD);
         const passwordHash = await passwords.hash(password);
         const cookie = await replace(deps, request, attempt.user, passwordHash);
-        if (cookie === undefined) return showForm(session, 422, { field: 'current', message: WRONG });
+        if (cookie === undefined) return showForm(session, 422, WRONG_PASSWORD);
         deps.securityMails?.passwordChanged(request, attempt.user);
         const cookies = [cookie, ...deps.devices.remember(request, { email, passwordHash })];
         return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
