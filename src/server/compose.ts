@@ -256,6 +256,8 @@ function openPeople(
       passwordResetMinutes: accounts.passwordResetMinutes,
       emailConfirmHours: accounts.emailConfirmHours,
       emailUndoDays: accounts.emailUndoDays,
+      allowsSignUp: accounts.allowsSignUp,
+      signUpMinutes: accounts.signUpMinutes,
     }),
     invitation: createInvitationPages({
       ...publishing,

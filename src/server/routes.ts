@@ -121,11 +121,13 @@ const clientRoutes = (
 
 /** The pages of people, in addition to those of Documents. */
 const accountRoutes = (
-  { account, browsers, email, password, signIn, startPage, live, invitation }: Handlers,
+  { account, browsers, email, password, signIn, signUp, startPage, live, invitation }: Handlers,
   auth: string,
 ): Route[] => [
   page(`${auth}/invitations/:token`, { GET: invitation.show, POST: invitation.submit }),
   page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
+  page(`${auth}/sign-up`, { GET: signUp.request.show, POST: signUp.request.submit }),
+  page(`${auth}/sign-up/confirm`, { GET: signUp.confirm.show, POST: signUp.confirm.submit }),
   page(`${auth}/sign-out`, { POST: signIn.signOut }),
   page(`${auth}/home`, { GET: startPage }),
   page(`${auth}/stores/:store_id/live`, { GET: live }),

@@ -1,5 +1,5 @@
-/** Mail, sessions, and the registration of clients by anyone. */
-import { mailAddress, mailUrl, onOff, whole } from './kind.ts';
+/** Mail, sessions, sign-up, and the registration of clients by anyone. */
+import { choice, mailAddress, mailUrl, onOff, whole } from './kind.ts';
 
 export const PEOPLE = {
   SMTP_URL: mailUrl(
@@ -15,6 +15,11 @@ export const PEOPLE = {
     30,
     [1, 365],
     'a browser is signed out this long after its sign-in, even if it is used. Both apply to signed-in browsers from their next use on',
+  ),
+  SIGN_UP: choice(
+    '`off`',
+    ['off', 'on'],
+    '`on` lets anyone create an account at `/sign-up`, with a link that is mailed to the address; it needs `SMTP_URL`. With `off` accounts are created by the platform, by invitations to stores and by `halcyon user create`',
   ),
   OPEN_REGISTRATION: onOff(
     'allows anyone to register clients at `/register`: 20 from one address, then one every 3 minutes. A client without a grant is deleted after 30 days, unless it was verified',

@@ -22,6 +22,7 @@ import { createReset } from './password/reset.ts';
 import type { Passwords } from './passwords.ts';
 import type { SecurityMails } from './security-mails.ts';
 import type { Sessions } from './sessions.ts';
+import { createSignUp, type SignUp } from './sign-up/sign-up.ts';
 import { createSignIn } from './sign-in.ts';
 import type { SignedIn } from './signed-in.ts';
 import type { Throttle } from './throttle/throttle.ts';
@@ -34,6 +35,7 @@ export type Accounts = {
   /** Redirects a signed-in user to their start page. */
   startPage: RawHandler;
   email: ChangeEmail;
+  signUp: SignUp;
   password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', RawHandler>>;
   users: Record<'list' | 'create' | 'read' | 'remove', Operation>;
 };
@@ -63,6 +65,9 @@ export type AccountsDeps = {
   passwordResetMinutes: number;
   emailConfirmHours: number;
   emailUndoDays: number;
+  /** Whether people may create accounts themselves. */
+  allowsSignUp: boolean;
+  signUpMinutes: number;
   baseUrl: string;
   authUrl: string;
   log: Log;
@@ -80,6 +85,7 @@ export function createAccounts(deps: AccountsDeps): Accounts {
     browsers: createBrowsers(all),
     startPage: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.startPathOf(userId))),
     email: createChangeEmail(all),
+    signUp: createSignUp(all),
     password: { change: createChange(all), forgot: createForgot(all), reset: createReset(all) },
     users: createUserOperations(all),
   };

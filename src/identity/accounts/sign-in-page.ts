@@ -11,6 +11,8 @@ export function signInPage(view: {
   returnTo: string | undefined;
   email: string;
   alert: string | undefined;
+  /** Whether people may create accounts themselves. */
+  allowsSignUp: boolean;
 }): string {
   const described = view.alert !== undefined && html`aria-invalid="true" aria-describedby="${alertId}"`;
   return shell({
@@ -27,6 +29,7 @@ export function signInPage(view: {
         <div class="buttons"><button type="submit">Sign in</button></div>
       </form>
       <p><a href="${view.root}/forgot-password">Forgot your password?</a></p>
+      ${view.allowsSignUp && html`<p>New here? <a href="${view.root}/sign-up">Create an account</a></p>`}
     </div>`,
   });
 }

@@ -25,6 +25,8 @@ type Deps = {
   securityMails: SecurityMails | undefined;
   formTargets: (returnTo: string) => Promise<readonly string[]>;
   root: string;
+  /** Whether people may create accounts themselves. */
+  allowsSignUp: boolean;
   /** Advice on the page for too many attempts. */
   advice: Markup;
 };
@@ -53,7 +55,13 @@ export function createSignIn(deps: Deps): Record<'show' | 'submit' | 'signOut', 
   const { sql, attempts, sessions, root, advice } = deps;
   const page = async (status: number, returnTo: string | undefined, typed: { email: string; alert?: string }) => {
     const formTargets = returnTo === undefined ? [] : await deps.formTargets(returnTo);
-    return htmlAnswer(status, signInPage({ root, returnTo, alert: undefined, ...typed }), { formTargets });
+    return htmlAnswer(
+      status,
+      signInPage({ root, returnTo, alert: undefined, allowsSignUp: deps.allowsSignUp, ...typed }),
+      {
+        formTargets,
+      },
+    );
   };
 
   return {

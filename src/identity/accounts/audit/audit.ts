@@ -16,6 +16,7 @@ export type Action =
   | 'email_changed'
   | 'email_change_cancelled'
   | 'email_change_undone'
+  | 'sign_up_requested'
   | 'user_created'
   | 'user_disabled'
   | 'user_enabled'

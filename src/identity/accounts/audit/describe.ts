@@ -13,6 +13,7 @@ const descriptions: Readonly<Record<Action, string>> = {
   email_changed: 'E-mail address changed',
   email_change_cancelled: 'Change of e-mail address cancelled',
   email_change_undone: 'Change of e-mail address undone',
+  sign_up_requested: 'Account requested',
   user_created: 'Account created',
   user_disabled: 'Account disabled by the operator',
   user_enabled: 'Account enabled by the operator',
