@@ -40,7 +40,7 @@ import { appSections, createApps } from '#identity/oauth/apps.ts';
 import { createAuthorize, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import type { Bearer } from '#identity/oauth/bearer.ts';
 import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
-import { revokeGrantsForStore, revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
+import { exportedGrants, revokeGrantsForStore, revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { eraseAppsOf } from '#identity/oauth/erase.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
 import { createInvitationMails } from '#identity/invitations/mails.ts';
@@ -54,7 +54,7 @@ import { deleteInvitationsTo } from '#stores/invitations/invitations-sql.ts';
 import { createInvitationOperations, pendingInvitations } from '#stores/invitations/operations.ts';
 import { createMemberOperations } from '#stores/members/operations.ts';
 import { createStoreOperations } from '#stores/operations.ts';
-import { membershipsOf } from '#stores/store.ts';
+import { exportedMemberships, membershipsOf } from '#stores/store.ts';
 import { startPageOf, storeTabs } from '#stores/tabs.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
@@ -251,6 +251,10 @@ function openPeople(
       startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
       eraseUserData: eraseDataOf(publishing),
+      exportParts: {
+        memberships: async (userId) => exportedMemberships(await memberships(userId)),
+        grants: (userId) => exportedGrants(sql, userId),
+      },
       devices,
       securityMails,
       passwordResetMinutes: accounts.passwordResetMinutes,

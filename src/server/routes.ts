@@ -121,7 +121,7 @@ const clientRoutes = (
 
 /** The pages of people, in addition to those of Documents. */
 const accountRoutes = (
-  { account, browsers, email, password, signIn, signUp, startPage, live, invitation }: Handlers,
+  { account, browsers, email, leave, password, signIn, signUp, startPage, live, invitation }: Handlers,
   auth: string,
 ): Route[] => [
   page(`${auth}/invitations/:token`, { GET: invitation.show, POST: invitation.submit }),
@@ -135,6 +135,8 @@ const accountRoutes = (
   page(`${auth}/account/browsers/end-others`, { POST: browsers.endOthers }),
   page(`${auth}/account/browsers/:session_id/end`, { POST: browsers.end }),
   page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
+  page(`${auth}/account/export`, { POST: leave.export }),
+  page(`${auth}/account/erase`, { GET: leave.erase.show, POST: leave.erase.submit }),
   page(`${auth}/account/email`, { GET: email.change.show, POST: email.change.submit }),
   page(`${auth}/account/email/confirm`, { GET: email.confirm.show, POST: email.confirm.submit }),
   page(`${auth}/account/email/undo`, { GET: email.undo.show, POST: email.undo.submit }),

@@ -22,6 +22,7 @@ import { createReset } from './password/reset.ts';
 import type { Passwords } from './passwords.ts';
 import type { SecurityMails } from './security-mails.ts';
 import type { Sessions } from './sessions.ts';
+import { createLeave, leaveSection, type ExportPart, type Leave } from './leave/leave.ts';
 import { createSignUp, type SignUp } from './sign-up/sign-up.ts';
 import { createSignIn } from './sign-in.ts';
 import type { SignedIn } from './signed-in.ts';
@@ -36,6 +37,7 @@ export type Accounts = {
   startPage: RawHandler;
   email: ChangeEmail;
   signUp: SignUp;
+  leave: Leave;
   password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', RawHandler>>;
   users: Record<'list' | 'create' | 'read' | 'remove', Operation>;
 };
@@ -62,6 +64,8 @@ export type AccountsDeps = {
   startPathOf: (userId: number) => Promise<string>;
   endGrants: EndGrants;
   eraseUserData: EraseUserData;
+  /** Parts of the export from other modules, by its member. */
+  exportParts: Readonly<Record<string, ExportPart>>;
   passwordResetMinutes: number;
   emailConfirmHours: number;
   emailUndoDays: number;
@@ -81,11 +85,12 @@ export function createAccounts(deps: AccountsDeps): Accounts {
   const all = { ...deps, root, links, advice, attempts: createAttempts(deps) };
   return {
     signIn: createSignIn(all),
-    account: createAccount({ ...all, sections: [browsersSection(all), ...deps.sections] }),
+    account: createAccount({ ...all, sections: [browsersSection(all), ...deps.sections, leaveSection()] }),
     browsers: createBrowsers(all),
     startPage: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.startPathOf(userId))),
     email: createChangeEmail(all),
     signUp: createSignUp(all),
+    leave: createLeave(all),
     password: { change: createChange(all), forgot: createForgot(all), reset: createReset(all) },
     users: createUserOperations(all),
   };

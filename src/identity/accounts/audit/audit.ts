@@ -17,6 +17,7 @@ export type Action =
   | 'email_change_cancelled'
   | 'email_change_undone'
   | 'sign_up_requested'
+  | 'account_exported'
   | 'user_created'
   | 'user_disabled'
   | 'user_enabled'

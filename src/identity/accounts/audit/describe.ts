@@ -14,6 +14,7 @@ const descriptions: Readonly<Record<Action, string>> = {
   email_change_cancelled: 'Change of e-mail address cancelled',
   email_change_undone: 'Change of e-mail address undone',
   sign_up_requested: 'Account requested',
+  account_exported: 'Data of the account downloaded',
   user_created: 'Account created',
   user_disabled: 'Account disabled by the operator',
   user_enabled: 'Account enabled by the operator',

@@ -8,7 +8,7 @@ import type { RawHandler, RawRequest } from '#http/route.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
-import { findOwnGrant, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
+import { findOwnGrant, listConnected, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
 import { boundToRevoke } from './section.ts';
 
 /**
@@ -39,6 +39,18 @@ export async function revokeGrantsForStore(
 ): Promise<void> {
   for (const ended of await revokeGrantsFor(sql, storeId, now))
     await recordAuditEntry(sql, { action: 'grant_revoked', ...ended, origin, now });
+}
+
+/** Returns the connected apps of a user for the export of the account. */
+export async function exportedGrants(sql: Sql, userId: number) {
+  return (await listConnected(sql, userId)).map((row) => ({
+    id: row.grantId,
+    client_id: row.clientId,
+    name: row.name,
+    store_id: row.storeId,
+    date_created: row.since,
+    date_used: row.lastUsed,
+  }));
 }
 
 const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id'] ?? '') ?? 0;
