@@ -66,14 +66,21 @@ const pullSettings = Object.freeze({
   unattendedHours: 24,
 });
 
-const accountSettings = (set: Settings, processes: number) =>
-  Object.freeze({
+function accountSettings(set: Settings, processes: number) {
+  if (set.SIGN_UP === 'on' && set.SMTP_URL === undefined)
+    throw new ConfigError('Set SMTP_URL beside SIGN_UP=on: a new account is verified by mail');
+  return Object.freeze({
     requiresSecondFactor: set.REQUIRE_SECOND_FACTOR,
     sessions: Object.freeze({ idleDays: set.SESSION_IDLE_DAYS, maxDays: set.SESSION_MAX_DAYS }),
     /** Per process. Each hash takes a core, and 19 MiB. */
     passwordHashesAtOnce: processes === 1 ? 2 : 1,
     passwordResetMinutes: 60,
+    emailConfirmHours: 24,
+    emailUndoDays: 7,
+    allowsSignUp: set.SIGN_UP === 'on',
+    signUpMinutes: 60,
   });
+}
 
 const webhookSettings = (set: Settings) =>
   Object.freeze({

@@ -42,7 +42,12 @@ import type { Bearer } from '#identity/oauth/bearer.ts';
 import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
 import { createDeviceAuthorization } from '#identity/oauth/device/device-authorization.ts';
 import { createDevicePage } from '#identity/oauth/device/device-page.ts';
-import { memberAccessOf, revokeGrantsForStore, revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
+import {
+  exportedGrants,
+  memberAccessOf,
+  revokeGrantsForStore,
+  revokeGrantsOf,
+} from '#identity/oauth/connected/connected.ts';
 import { eraseAppsOf } from '#identity/oauth/erase.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
 import { createInvitationMails } from '#identity/invitations/mails.ts';
@@ -56,7 +61,7 @@ import { deleteInvitationsTo } from '#stores/invitations/invitations-sql.ts';
 import { createInvitationOperations, pendingInvitations } from '#stores/invitations/operations.ts';
 import { createMemberOperations } from '#stores/members/operations.ts';
 import { createStoreOperations } from '#stores/operations.ts';
-import { membershipsOf } from '#stores/store.ts';
+import { exportedMemberships, membershipsOf } from '#stores/store.ts';
 import { startPageOf, storeTabs } from '#stores/tabs.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
@@ -271,8 +276,16 @@ function openPeople(
       startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
       eraseUserData: eraseDataOf(publishing),
+      exportParts: {
+        memberships: async (userId) => exportedMemberships(await memberships(userId)),
+        grants: (userId) => exportedGrants(sql, userId),
+      },
       securityMails,
       passwordResetMinutes: accounts.passwordResetMinutes,
+      emailConfirmHours: accounts.emailConfirmHours,
+      emailUndoDays: accounts.emailUndoDays,
+      allowsSignUp: accounts.allowsSignUp,
+      signUpMinutes: accounts.signUpMinutes,
     }),
     invitation: createInvitationPages({
       ...publishing,

@@ -130,13 +130,15 @@ const clientRoutes = (
 
 /** The pages of people, in addition to those of Documents. */
 const accountRoutes = (
-  { account, browsers, password, security, signIn, startPage, live, invitation }: Handlers,
+  { account, browsers, email, leave, password, security, signIn, signUp, startPage, live, invitation }: Handlers,
   auth: string,
 ): Route[] => [
   page(`${auth}/invitations/:token`, { GET: invitation.show, POST: invitation.submit }),
   page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
   page(`${auth}/sign-in/second-factor`, { POST: signIn.submitSecond }),
   page(`${auth}/sign-in/passkey`, { POST: signIn.submitPasskey }),
+  page(`${auth}/sign-up`, { GET: signUp.request.show, POST: signUp.request.submit }),
+  page(`${auth}/sign-up/confirm`, { GET: signUp.confirm.show, POST: signUp.confirm.submit }),
   page(`${auth}/sign-out`, { POST: signIn.signOut }),
   page(`${auth}/home`, { GET: startPage }),
   page(`${auth}/stores/:store_id/live`, { GET: live }),
@@ -151,6 +153,11 @@ const accountRoutes = (
   page(`${auth}/account/browsers/end-others`, { POST: browsers.endOthers }),
   page(`${auth}/account/browsers/:session_id/end`, { POST: browsers.end }),
   page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
+  page(`${auth}/account/export`, { POST: leave.export }),
+  page(`${auth}/account/erase`, { GET: leave.erase.show, POST: leave.erase.submit }),
+  page(`${auth}/account/email`, { GET: email.change.show, POST: email.change.submit }),
+  page(`${auth}/account/email/confirm`, { GET: email.confirm.show, POST: email.confirm.submit }),
+  page(`${auth}/account/email/undo`, { GET: email.undo.show, POST: email.undo.submit }),
   page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
   page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),
 ];

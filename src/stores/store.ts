@@ -50,3 +50,8 @@ export async function membershipsOf(sql: Queryable, userId: number): Promise<Mem
   const names = new Map(rows.map(({ storeId, name }) => [storeId, name]));
   return { stores: [...names.keys()], owned, names };
 }
+
+/** Returns the memberships of a user for the export of the account. */
+export function exportedMemberships({ stores, owned, names }: Memberships) {
+  return stores.map((id) => ({ store_id: id, store: names.get(id), role: owned.includes(id) ? 'owner' : 'member' }));
+}

@@ -92,6 +92,11 @@ async function fill(): Promise<void> {
   await sql`insert into used_challenge (hash, date_expires) select ${hash('challenge')}, ${until()} from ${series()}`;
   await sql`insert into password_reset (hash, user_id, date_created, date_expires)
     select ${hash('reset')}, 1, ${NOW}, ${until()} from ${series()}`;
+  await sql`
+    insert into email_change (hash, undo_hash, user_id, old_email, new_email, date_created, date_expires, date_undo_expires)
+    select ${hash('change')}, ${hash('undo')}, 1, 'a@b.cd', 'e@f.gh', '2020-01-01', '2020-01-02', ${until()} from ${series()}`;
+  await sql`insert into sign_up (hash, email, date_created, date_expires)
+    select ${hash('sign-up')}, 'a@b.cd', '2020-01-01', ${until()} from ${series()}`;
   await sql`insert into idempotency_key (scope, body_hash, date_created)
     select ${hash('scope')}, ${hash('body')}, ${until()} from ${series()}`;
   await sql`insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)

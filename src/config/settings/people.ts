@@ -1,5 +1,5 @@
-/** Mail, second factors, sessions, the lifetime of access, and the registration of clients by anyone. */
-import { mailAddress, mailUrl, onOff, whole } from './kind.ts';
+/** Mail, second factors, sessions, the lifetime of access, sign-up, and the registration of clients by anyone. */
+import { choice, mailAddress, mailUrl, onOff, whole } from './kind.ts';
 
 export const PEOPLE = {
   SMTP_URL: mailUrl(
@@ -23,6 +23,11 @@ export const PEOPLE = {
     730,
     [1, 36_500],
     'days after which a user has to allow an app again, however often the app has refreshed its access. A refresh token also expires after a year without use',
+  ),
+  SIGN_UP: choice(
+    '`off`',
+    ['off', 'on'],
+    '`on` lets anyone create an account at `/sign-up`, with a link that is mailed to the address; it needs `SMTP_URL`. With `off` accounts are created by the platform, by invitations to stores and by `halcyon user create`',
   ),
   OPEN_REGISTRATION: onOff(
     'allows anyone to register clients at `/register`: 20 from one address, then one every 3 minutes. A client without a grant is deleted after 30 days, unless it was verified',

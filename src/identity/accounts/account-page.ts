@@ -7,7 +7,8 @@ import { accountNav } from './nav.ts';
 export function accountPage(view: {
   root: string;
   email: string;
-  isPasswordNew: boolean;
+  /** What was just done. */
+  message: string | undefined;
   sections: readonly Markup[];
   activity: Activity;
 }): string {
@@ -17,13 +18,16 @@ export function accountPage(view: {
     nav: accountNav(view.root, 'account'),
     main: html`<div class="card">
         <h1>Your account</h1>
-        ${view.isPasswordNew && html`<p class="good" role="status">Password changed.</p>`}
+        ${view.message !== undefined && html`<p class="good" role="status">${view.message}</p>`}
         <dl>
           <dt>E-mail</dt>
           <dd>${view.email}</dd>
         </dl>
-        <p><a href="${view.root}/account/password">Change your password</a></p>
-        <p><a href="${view.root}/account/security">Sign-in settings: passkeys, authenticator app</a></p>
+        <p>
+          <a href="${view.root}/account/security">Sign-in settings</a> ·
+          <a href="${view.root}/account/password">Change your password</a> ·
+          <a href="${view.root}/account/email">Change your e-mail address</a>
+        </p>
       </div>
       ${view.sections} ${activitySection(view.activity, view.root)}`,
   });

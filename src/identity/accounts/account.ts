@@ -13,6 +13,12 @@ import type { SignedIn } from './signed-in.ts';
 const ENTRIES_SHOWN = 20;
 const DAY_MS = 86_400_000;
 
+/** The messages of actions that belong to no section. */
+const DONE: ReadonlyMap<string, string> = new Map([
+  ['password', 'Password changed.'],
+  ['email', 'E-mail address changed.'],
+]);
+
 /**
  * A section of the page that another module renders: a `card` that begins with an `h2`. `nonce` is for its forms, `root` the
  * path prefix of the pages, without a trailing slash.
@@ -48,8 +54,8 @@ export function createAccount(deps: {
     const entries = found.slice(0, ENTRIES_SHOWN);
     const older = found.length > ENTRIES_SHOWN ? entries.at(-1)?.id : undefined;
     const tries = await countTries(sql, userId, new Date(now.getTime() - TRIES_COUNTED_DAYS * DAY_MS));
-    const isPasswordNew = visit.done === 'password';
+    const message = DONE.get(visit.done ?? '');
     const activity = { tries, entries, older, isLatest: before === undefined };
-    return htmlAnswer(200, accountPage({ root, email, isPasswordNew, sections, activity }));
+    return htmlAnswer(200, accountPage({ root, email, message, sections, activity }));
   });
 }

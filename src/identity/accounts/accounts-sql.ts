@@ -2,14 +2,21 @@
 import type { Queryable } from '#db/pool.ts';
 import type { Origin } from './audit/audit.ts';
 
-/** Inserts a user and returns its id; undefined if the e-mail address is taken (compared without case). */
+/**
+ * Inserts a user and returns its id; undefined if the e-mail address is taken (compared without case), or is the former one of a user
+ * who can still take it back.
+ */
 export async function insertUser(
   sql: Queryable,
   user: { email: string; passwordHash: string; isEmailVerified: boolean; now: Date },
 ): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
     insert into users (id, email, password_hash, is_email_verified, date_created)
-    values (nextval('id_n'), ${user.email}, ${user.passwordHash}, ${user.isEmailVerified}, ${user.now})
+    select nextval('id_n'), ${user.email}, ${user.passwordHash}, ${user.isEmailVerified}::boolean, ${user.now}::timestamptz
+    where not exists (
+      select from email_change
+      where lower(old_email) = lower(${user.email}) and date_changed is not null and date_undo_expires > ${user.now}
+    )
     on conflict (lower(email)) do nothing
     returning id
   `;

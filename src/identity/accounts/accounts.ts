@@ -14,6 +14,7 @@ import { createUserOperations } from './api/operations.ts';
 import { createSecurity, type Security } from './factors/security.ts';
 import type { SecondFactors } from './factors/factors.ts';
 import { browsersSection, createBrowsers } from './browsers.ts';
+import { createChangeEmail, type ChangeEmail } from './email/change-email.ts';
 import { createChange } from './password/change.ts';
 import { createForgot } from './password/forgot.ts';
 import { createLinks } from './password/links.ts';
@@ -23,6 +24,8 @@ import type { Passwords } from './passwords.ts';
 import type { SecurityMails } from './security-mails.ts';
 import type { Sessions } from './sessions.ts';
 import { createSignIn, createSignInPages } from './sign-in.ts';
+import { createLeave, leaveSection, type ExportPart, type Leave } from './leave/leave.ts';
+import { createSignUp, type SignUp } from './sign-up/sign-up.ts';
 import type { SignedIn } from './signed-in.ts';
 import type { Throttle } from './throttle/throttle.ts';
 
@@ -32,6 +35,9 @@ export type Accounts = {
   browsers: Record<'end' | 'endOthers', RawHandler>;
   /** Redirects a signed-in user to their start page. */
   startPage: RawHandler;
+  email: ChangeEmail;
+  signUp: SignUp;
+  leave: Leave;
   password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', RawHandler>>;
   security: Security;
   users: Record<'list' | 'create' | 'read' | 'remove', Operation>;
@@ -60,7 +66,14 @@ export type AccountsDeps = {
   startPathOf: (userId: number) => Promise<string>;
   endGrants: EndGrants;
   eraseUserData: EraseUserData;
+  /** Parts of the export from other modules, by its member. */
+  exportParts: Readonly<Record<string, ExportPart>>;
   passwordResetMinutes: number;
+  emailConfirmHours: number;
+  emailUndoDays: number;
+  /** Whether people may create accounts themselves. */
+  allowsSignUp: boolean;
+  signUpMinutes: number;
   baseUrl: string;
   authUrl: string;
   log: Log;
@@ -74,10 +87,13 @@ export function createAccounts(deps: AccountsDeps): Accounts {
   const pages = createSignInPages(all);
   return {
     signIn: createSignIn(all),
-    account: createAccount({ ...all, sections: [browsersSection(all), ...deps.sections] }),
+    account: createAccount({ ...all, sections: [browsersSection(all), ...deps.sections, leaveSection()] }),
     browsers: createBrowsers(all),
     security: createSecurity(all),
     startPage: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.startPathOf(userId))),
+    email: createChangeEmail(all),
+    signUp: createSignUp(all),
+    leave: createLeave(all),
     password: { change: createChange(all), forgot: createForgot(all), reset: createReset({ ...all, pages }) },
     users: createUserOperations(all),
   };

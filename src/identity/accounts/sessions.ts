@@ -16,7 +16,14 @@ const SEEN_EVERY_MS = 300_000;
  * `id` is the hash in hex, to which form nonces are bound. It grants no access. `verifiedAt` is when the person last proved who they
  * are. With `mustEnrol` they have to set up a second factor before they see anything else.
  */
-export type Session = { userId: number; email: string; id: string; verifiedAt: Date | null; mustEnrol: boolean };
+export type Session = {
+  userId: number;
+  email: string;
+  id: string;
+  verifiedAt: Date | null;
+  hasFactor: boolean;
+  mustEnrol: boolean;
+};
 
 type SessionRequest = Pick<RawRequest, 'cookies' | 'now'> & Partial<Pick<RawRequest, 'address' | 'headers'>>;
 
@@ -79,7 +86,7 @@ export function createSessions(deps: {
           expires: expiry(dateCreated, now),
         });
       const mustEnrol = !hasFactor && (deps.requiresSecondFactor || isFactorRequired);
-      return { userId, email, id: hash.toString('hex'), verifiedAt, mustEnrol };
+      return { userId, email, id: hash.toString('hex'), verifiedAt, hasFactor, mustEnrol };
     },
     start: async (sql, userId, request) => {
       const { now } = request;

@@ -21,6 +21,8 @@ export function signInPage(view: {
   alert: string | undefined;
   passkeyOptions: string;
   passkeyScripts: Markup;
+  /** Whether people may create accounts themselves. */
+  allowsSignUp: boolean;
 }): string {
   const described = view.alert !== undefined && html`aria-invalid="true" aria-describedby="${alertId}"`;
   return shell({
@@ -45,6 +47,7 @@ export function signInPage(view: {
         </p>
       </form>
       <p><a href="${view.root}/forgot-password">Forgot your password?</a></p>
+      ${view.allowsSignUp && html`<p>New here? <a href="${view.root}/sign-up">Create an account</a></p>`}
     </div>`,
   });
 }

@@ -41,6 +41,8 @@ type Deps = {
   root: string;
   /** The script elements of pages with passkeys. */
   passkeyScripts: Markup;
+  /** Whether people may create accounts themselves. */
+  allowsSignUp: boolean;
   /** Advice on the page for too many attempts. */
   advice: Markup;
 };
@@ -65,9 +67,9 @@ const returnTargetOf = ({ method, query, form }: RawRequest): string | undefined
   returnPath((method === 'POST' ? form : query).get('return_to'));
 
 export function createSignInPages(
-  deps: Pick<Deps, 'root' | 'passkeys' | 'passkeyScripts' | 'pendingSignIns' | 'formTargets'>,
+  deps: Pick<Deps, 'root' | 'passkeys' | 'passkeyScripts' | 'pendingSignIns' | 'formTargets' | 'allowsSignUp'>,
 ): SignInPages {
-  const { root, passkeys, passkeyScripts } = deps;
+  const { root, passkeys, passkeyScripts, allowsSignUp } = deps;
   const optionsOf = async (returnTo: string | undefined) => {
     return { formTargets: returnTo === undefined ? [] : await deps.formTargets(returnTo), hasScripts: true };
   };
@@ -75,7 +77,7 @@ export function createSignInPages(
     signIn: async (request, status, typed) => {
       const returnTo = returnTargetOf(request);
       const passkeyOptions = await passkeys.signInOptions(request.now);
-      const view = { root, returnTo, alert: undefined, passkeyOptions, passkeyScripts, ...typed };
+      const view = { root, returnTo, alert: undefined, passkeyOptions, passkeyScripts, allowsSignUp, ...typed };
       return htmlAnswer(status, signInPage(view), await optionsOf(returnTo));
     },
     secondStep: async (request, user, { passkeys: own, hasApp }, alert) => {

@@ -23,6 +23,8 @@ export type SignedIn = {
   form: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
   /** Like `form`, and requires that the person was verified within ten minutes; asks them if not. */
   sensitiveForm: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
+  /** Like `sensitiveForm`, for a form that asks for the password: a person without a second factor is not asked again. */
+  passwordForm: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
   /** Like `sensitiveForm`, also for a person who has to set up a second factor first. */
   enrolmentForm: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
   /** Returns the value of a form's hidden field `nonce`. */
@@ -89,6 +91,8 @@ export function createSignedIn(deps: {
     isNonce,
     form: (boundTo, handle) => page(checked(boundTo, handle)),
     sensitiveForm: (boundTo, handle) => page(checked(boundTo, confirmed(handle))),
+    passwordForm: (boundTo, handle) =>
+      page(checked(boundTo, (request, session) => (session.hasFactor ? confirmed(handle) : handle)(request, session))),
     enrolmentForm: (boundTo, handle) => enrolmentPage(checked(boundTo, confirmed(handle))),
   };
 }

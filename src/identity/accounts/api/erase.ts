@@ -16,6 +16,14 @@ export type EraseUserData = {
   ) => Promise<void>;
 };
 
+type ErasureDeps = {
+  sql: Sql;
+  changelog: Changelog;
+  eraseUserData: EraseUserData;
+  /** Throws if the user must not be erased. It locks memberships in the order of shard, store and user. */
+  mayErase?: (tx: Tx) => Promise<void>;
+};
+
 /**
  * Erases a user. Audit entries (until retention deletes them) and the changelogs of the user's stores remain; they identify
  * the user by id. Throws a 404 if the user does not exist.
@@ -24,7 +32,7 @@ export type EraseUserData = {
  * memberships before grants; another order could deadlock.
  */
 export function eraseUser(
-  { sql, changelog, eraseUserData }: { sql: Sql; changelog: Changelog; eraseUserData: EraseUserData },
+  { sql, changelog, eraseUserData, mayErase }: ErasureDeps,
   userId: number,
   request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now' | 'unmodified'>,
 ): Promise<void> {
@@ -36,6 +44,7 @@ export function eraseUser(
     const actor = actorOf(principal);
     const by = { userId, client: principal.clientId, origin: originOf(request), now };
     await eraseUserData.lock(tx, userId);
+    await mayErase?.(tx);
     const memberships = await lockMemberships(tx, userId);
     await eraseUserData.erase(tx, { ...by, actor });
     await recordAuditEntry(tx, { ...by, action: 'user_erased' });

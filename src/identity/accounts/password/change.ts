@@ -16,7 +16,7 @@ import type { SecurityMails } from '../security-mails.ts';
 import type { SignedIn } from '../signed-in.ts';
 import { tooManyAnswer } from '../too-many.ts';
 import { passwordFault } from '../users.ts';
-import { changePage, type FormFault } from './pages.ts';
+import { changePage, WRONG_PASSWORD, type FormFault } from './pages.ts';
 import { replacePassword, type EndGrants } from './replace.ts';
 
 type Deps = {
@@ -34,7 +34,6 @@ type Deps = {
   advice: Markup;
 };
 
-const WRONG = 'The current password is wrong.';
 const FORM = ['password'] as const;
 
 /**
@@ -72,7 +71,7 @@ export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> 
   return {
     show: signedIn.page(async (_request, session) => showForm(session, 200)),
 
-    submit: signedIn.form(
+    submit: signedIn.passwordForm(
       () => FORM,
       async (request, session) => {
         const { email } = session;
@@ -82,10 +81,10 @@ export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> 
           return showForm(session, 422, { field: 'password', message: `The new ${fault.message}.` });
         const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
         if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
-        if (attempt.kind === 'wrong') return showForm(session, 422, { field: 'current', message: WRONG });
+        if (attempt.kind === 'wrong') return showForm(session, 422, WRONG_PASSWORD);
         const passwordHash = await passwords.hash(password);
         const cookie = await replace(deps, request, attempt.user, passwordHash);
-        if (cookie === undefined) return showForm(session, 422, { field: 'current', message: WRONG });
+        if (cookie === undefined) return showForm(session, 422, WRONG_PASSWORD);
         deps.securityMails?.passwordChanged(request, attempt.user);
         const cookies = [cookie, ...deps.devices.remember(request, { email, passwordHash })];
         return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });

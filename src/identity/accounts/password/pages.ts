@@ -31,6 +31,24 @@ export function usernameField(email: string): Markup {
   return html`<input type="text" value="${email}" autocomplete="username" readonly hidden />`;
 }
 
+/** The fault of a wrong current password. */
+export const WRONG_PASSWORD: FormFault = { field: 'current', message: 'The current password is wrong.' };
+
+/** Renders the field of the password that the person has. */
+export function currentPasswordField(fault: FormFault | undefined): Markup {
+  return html`<div class="field">
+    <label for="current">Current password</label>
+    <input
+      type="password"
+      id="current"
+      name="current"
+      autocomplete="current-password"
+      required
+      ${described('current', fault)}
+    />
+  </div>`;
+}
+
 /** Renders the field of a password that the person chooses. */
 export function newPasswordField(
   label: string,
@@ -78,19 +96,7 @@ export function changePage(view: NewPasswordView & { root: string; email: string
       <p>For <strong>${view.email}</strong>. All other browsers are signed out.</p>
       <form method="post" action="${view.root}/account/password">
         <input type="hidden" name="nonce" value="${view.nonce}" />
-        ${usernameField(view.email)}
-        <div class="field">
-          <label for="current">Current password</label>
-          <input
-            type="password"
-            id="current"
-            name="current"
-            autocomplete="current-password"
-            required
-            ${described('current', view.fault)}
-          />
-        </div>
-        ${newPassword(view)}
+        ${usernameField(view.email)} ${currentPasswordField(view.fault)} ${newPassword(view)}
         <div class="buttons">
           <button type="submit">Change password</button><a class="button quiet" href="${view.root}/account">Cancel</a>
         </div>

@@ -31,6 +31,8 @@ const limits = {
   'mail from address': { tries: 20, refillSeconds: 180 },
   /** Mails about the security of one account, of each kind: who knows the password could send them without end. */
   'security mails to account': { tries: 10, refillSeconds: 3_600 },
+  /** Requested changes of the e-mail address of one account, each of which mails a stranger. */
+  'changes of address by person': { tries: 5, refillSeconds: 3_600 },
   /** Unknown e-mail addresses tried by one store owner who adds members. */
   'unknown members by person': { tries: 20, refillSeconds: 180 },
   /** Mails of invitations to one address, by all owners together. */

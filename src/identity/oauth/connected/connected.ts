@@ -9,7 +9,7 @@ import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import type { MemberAccess } from '#stores/audited-changes.ts';
-import { findOwnGrant, lockClientsOfMember, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
+import { findOwnGrant, listConnected, lockClientsOfMember, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
 import { boundToRevoke } from './section.ts';
 
 /**
@@ -51,6 +51,18 @@ export async function revokeGrantsForStore(
 ): Promise<void> {
   for (const ended of await revokeGrantsFor(sql, storeId, now))
     await recordAuditEntry(sql, { action: 'grant_revoked', ...ended, origin, now });
+}
+
+/** Returns the connected apps of a user for the export of the account. */
+export async function exportedGrants(sql: Sql, userId: number) {
+  return (await listConnected(sql, userId)).map((row) => ({
+    id: row.grantId,
+    client_id: row.clientId,
+    name: row.name,
+    store_id: row.storeId,
+    date_created: row.since,
+    date_used: row.lastUsed,
+  }));
 }
 
 const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id'] ?? '') ?? 0;

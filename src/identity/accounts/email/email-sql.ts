@@ -1,0 +1,100 @@
+/** SQL of changes of e-mail addresses. Writes the table email_change, and the address in users. */
+import type { Queryable } from '#db/pool.ts';
+
+export type EmailChange = {
+  userId: number;
+  oldEmail: string;
+  newEmail: string;
+};
+
+export async function insertEmailChange(
+  sql: Queryable,
+  change: EmailChange & { hash: Buffer; undoHash: Buffer; now: Date; expires: Date; undoExpires: Date },
+): Promise<void> {
+  const { hash, undoHash, userId, oldEmail, newEmail, now, expires, undoExpires } = change;
+  await sql`
+    insert into email_change (hash, undo_hash, user_id, old_email, new_email, date_created, date_expires, date_undo_expires)
+    values (${hash}, ${undoHash}, ${userId}, ${oldEmail}, ${newEmail}, ${now}, ${expires}, ${undoExpires})
+  `;
+}
+
+/** Deletes the requests of a user that were not confirmed: only the latest link makes a change. */
+export async function deletePendingChanges(sql: Queryable, userId: number): Promise<void> {
+  await sql`delete from email_change where user_id = ${userId} and date_changed is null`;
+}
+
+/** Returns the change that a link of the user makes; undefined if the link is unknown, used or expired. */
+export async function findPendingChange(
+  sql: Queryable,
+  of: { hash: Buffer; userId: number; now: Date },
+): Promise<EmailChange | undefined> {
+  const [row] = await sql<EmailChange[]>`
+    select user_id as "userId", old_email as "oldEmail", new_email as "newEmail"
+    from email_change
+    where hash = ${of.hash} and user_id = ${of.userId} and date_changed is null and date_expires > ${of.now}
+  `;
+  return row;
+}
+
+/** Marks a change as made. Of concurrent calls for one link, one returns true. */
+export async function consumePendingChange(
+  sql: Queryable,
+  of: { hash: Buffer; now: Date; undoExpires: Date },
+): Promise<boolean> {
+  const rows = await sql`
+    update email_change set date_changed = ${of.now}, date_undo_expires = ${of.undoExpires}
+    where hash = ${of.hash} and date_changed is null and date_expires > ${of.now}
+    returning user_id
+  `;
+  return rows.length > 0;
+}
+
+export type UndoableChange = EmailChange & { isMade: boolean };
+
+/** Returns the change that a link to the former address cancels or undoes; undefined if it is unknown, used or expired. */
+export async function findUndoableChange(
+  sql: Queryable,
+  undoHash: Buffer,
+  now: Date,
+): Promise<UndoableChange | undefined> {
+  const [row] = await sql<UndoableChange[]>`
+    select user_id as "userId", old_email as "oldEmail", new_email as "newEmail", date_changed is not null as "isMade"
+    from email_change where undo_hash = ${undoHash} and date_undo_expires > ${now}
+  `;
+  return row;
+}
+
+/**
+ * Deletes a change and all later ones of its user: the links that later owners of the account were mailed must not take the address
+ * back. Earlier ones stay. Returns false if the change was undone concurrently.
+ */
+export async function deleteChangesFrom(sql: Queryable, undoHash: Buffer): Promise<boolean> {
+  const rows = await sql`
+    delete from email_change e using email_change undone
+    where undone.undo_hash = ${undoHash} and e.user_id = undone.user_id and e.date_created >= undone.date_created
+    returning e.user_id
+  `;
+  return rows.length > 0;
+}
+
+/**
+ * Stores a new address, to which the user reads mail. Returns false if another user has the address (compared without case) or had
+ * it so lately that the change can be undone; throws `23505` if another user gets it concurrently.
+ */
+export async function updateEmail(
+  sql: Queryable,
+  { userId, email, now }: { userId: number; email: string; now: Date },
+): Promise<boolean> {
+  const rows = await sql`
+    update users set email = ${email}, is_email_verified = true
+    where id = ${userId}
+      and not exists (select from users other where lower(other.email) = lower(${email}) and other.id <> ${userId})
+      and not exists (
+        select from email_change e
+        where lower(e.old_email) = lower(${email}) and e.user_id <> ${userId} and e.date_changed is not null
+          and e.date_undo_expires > ${now}
+      )
+    returning id
+  `;
+  return rows.length > 0;
+}

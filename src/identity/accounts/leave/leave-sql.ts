@@ -1,0 +1,62 @@
+/** SQL of the export and the erasure of an account by its person. */
+import type { Queryable } from '#db/pool.ts';
+
+export type ExportedUser = { id: number; email: string; isEmailVerified: boolean; dateCreated: Date };
+
+export async function findExportedUser(sql: Queryable, userId: number): Promise<ExportedUser | undefined> {
+  const [row] = await sql<ExportedUser[]>`
+    select id, email, is_email_verified as "isEmailVerified", date_created as "dateCreated" from users where id = ${userId}
+  `;
+  return row;
+}
+
+export type ExportedEntry = {
+  action: string;
+  app: string | null;
+  storeId: number | null;
+  address: string | null;
+  userAgent: string | null;
+  dateCreated: Date;
+};
+
+/** Returns the latest audit entries of a user, also those that a stranger caused. */
+export function listExportedEntries(sql: Queryable, userId: number, limit: number): Promise<ExportedEntry[]> {
+  return sql<ExportedEntry[]>`
+    select a.action, coalesce(a.detail->>'client', a.detail->>'name', c.name) as app, a.store_id as "storeId", a.address,
+      a.user_agent as "userAgent", a.date_created as "dateCreated"
+    from audit a left join client c on c.id = a.client
+    where a.user_id = ${userId} order by a.id desc limit ${limit}
+  `;
+}
+
+type Owner = { storeId: number; userId: number };
+
+/** Returns the owners of the stores that the user owns. */
+const ownersBeside = (sql: Queryable, userId: number) => sql`
+  select m.store_id as "storeId", m.user_id as "userId"
+  from membership m
+  where m.role = 'owner'
+    and (m.shard, m.store_id) in (select shard, store_id from membership where user_id = ${userId} and role = 'owner')
+  order by m.shard, m.store_id, m.user_id`;
+
+const soleStores = (owners: readonly Owner[]): number[] =>
+  [...Map.groupBy(owners, ({ storeId }) => storeId)].flatMap(([storeId, { length }]) =>
+    length === 1 ? [storeId] : [],
+  );
+
+/** Returns the names of the stores of which the user is the only owner. */
+export async function listSoleStores(sql: Queryable, userId: number): Promise<string[]> {
+  const ids = soleStores(await sql<Owner[]>`${ownersBeside(sql, userId)}`);
+  const rows = await sql<{ name: string }[]>`
+    select name from store where shard = any(${ids.map((id) => id % 256)}::smallint[]) and id = any(${ids}::bigint[])
+    order by name, id`;
+  return rows.map(({ name }) => name);
+}
+
+/**
+ * Returns whether the user is the only owner of a store. Locks all owners of the user's stores in one order until the transaction
+ * ends, so that the last two owners cannot leave a store concurrently.
+ */
+export async function lockSoleOwnership(sql: Queryable, userId: number): Promise<boolean> {
+  return soleStores(await sql<Owner[]>`${ownersBeside(sql, userId)} for no key update of m`).length > 0;
+}

@@ -1,0 +1,179 @@
+/** What a person may do with the own account as a whole: POST /account/export downloads it, /account/erase erases it. */
+import type { Changelog } from '#changelog/changelog.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { htmlAnswer, jsonAnswer } from '#http/answers.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { notFound } from '#core/problem.ts';
+import type { Principal } from '#core/principal.ts';
+import type { Mailer } from '#mail/mail.ts';
+import { lockUser, type Credentials } from '../accounts-sql.ts';
+import type { AccountSection } from '../account.ts';
+import { eraseUser, type EraseUserData } from '../api/erase.ts';
+import type { Attempts } from '../attempts.ts';
+import { originOf, recordAuditEntry } from '../audit/audit.ts';
+import { listBrowsers } from '../browsers-sql.ts';
+import { WRONG_PASSWORD, type FormFault } from '../password/pages.ts';
+import type { Session, Sessions } from '../sessions.ts';
+import type { SignedIn } from '../signed-in.ts';
+import { tooManyAnswer } from '../too-many.ts';
+import { findExportedUser, listExportedEntries, listSoleStores, lockSoleOwnership } from './leave-sql.ts';
+import { erasedMail, erasedPage, erasePage } from './pages.ts';
+
+/** Returns a part of the export from another module, without secrets. */
+export type ExportPart = (userId: number) => Promise<unknown>;
+
+export type LeaveDeps = {
+  sql: Sql;
+  changelog: Changelog;
+  attempts: Attempts;
+  sessions: Sessions;
+  signedIn: SignedIn;
+  eraseUserData: EraseUserData;
+  /** By the member of the export. */
+  exportParts: Readonly<Record<string, ExportPart>>;
+  mailer: Mailer | undefined;
+  authUrl: string;
+  root: string;
+  /** Advice on the page for too many attempts. */
+  advice: Markup;
+};
+
+const EXPORT_FORM = ['export account'] as const;
+const ERASE_FORM = ['erase account'] as const;
+const EXPORTED_SESSIONS_MAX = 1_000;
+const EXPORTED_ENTRIES_MAX = 10_000;
+
+/** Returns all that is stored about a person, except secrets and their hashes. */
+async function exportOf({ sql, exportParts }: LeaveDeps, { userId, id }: Session, now: Date) {
+  const user = await findExportedUser(sql, userId);
+  if (user === undefined) throw notFound('account');
+  const sessions = { userId, hash: Buffer.from(id, 'hex'), now, limit: EXPORTED_SESSIONS_MAX };
+  const parts: [string, unknown][] = [];
+  for (const [name, part] of Object.entries(exportParts)) parts.push([name, await part(userId)]);
+  return {
+    date_exported: now,
+    person: {
+      id: user.id,
+      email: user.email,
+      is_email_verified: user.isEmailVerified,
+      date_created: user.dateCreated,
+    },
+    ...Object.fromEntries(parts),
+    sessions: (await listBrowsers(sql, sessions)).map(({ address, userAgent, since, lastSeen }) => ({
+      address,
+      user_agent: userAgent,
+      date_created: since,
+      date_seen: lastSeen,
+    })),
+    audit: (await listExportedEntries(sql, userId, EXPORTED_ENTRIES_MAX)).map((entry) => ({
+      action: entry.action,
+      app: entry.app,
+      store_id: entry.storeId,
+      address: entry.address,
+      user_agent: entry.userAgent,
+      date_created: entry.dateCreated,
+    })),
+  };
+}
+
+/** Thrown to roll back an erasure that must not happen. */
+class Refused extends Error {
+  readonly reason: 'only owner' | 'password changed';
+  constructor(reason: Refused['reason']) {
+    super(reason);
+    this.reason = reason;
+  }
+}
+
+/** Throws unless the password is still the verified one and every store of the user has another owner. */
+const mayErase =
+  (user: Credentials) =>
+  async (tx: Tx): Promise<void> => {
+    const locked = await lockUser(tx, user.id);
+    if (locked?.passwordHash !== user.passwordHash || locked.isDisabled) throw new Refused('password changed');
+    if (await lockSoleOwnership(tx, user.id)) throw new Refused('only owner');
+  };
+
+const inPersonOf = (userId: number): Principal => ({
+  userId,
+  clientId: null,
+  publicClientId: null,
+  grantId: null,
+  scope: 'user_full_access',
+  permissions: null,
+  stores: [],
+  owned: [],
+});
+
+async function erase(deps: LeaveDeps, request: RawRequest, session: Session): Promise<RawResponse> {
+  const { sql, root, signedIn, mailer, authUrl } = deps;
+  const { email, userId } = session;
+  const again = async (status: number, fault?: FormFault): Promise<RawResponse> => {
+    const stores = await listSoleStores(sql, userId);
+    return htmlAnswer(status, erasePage({ root, email, stores, nonce: signedIn.nonce(session, ERASE_FORM), fault }));
+  };
+  const attempt = await deps.attempts(request, { email, password: request.form.get('current') ?? '' });
+  if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, deps.advice);
+  if (attempt.kind === 'wrong') return again(422, WRONG_PASSWORD);
+  const { user } = attempt;
+  try {
+    const by = { ...request, principal: inPersonOf(userId), unmodified: () => {} };
+    await eraseUser({ ...deps, mayErase: mayErase(user) }, userId, by);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    return error.reason === 'only owner' ? again(409) : again(422, WRONG_PASSWORD);
+  }
+  mailer?.send(erasedMail({ to: email, authUrl }));
+  const { cookie } = await deps.sessions.end(sql, request);
+  return htmlAnswer(200, erasedPage(root), { headers: { 'Set-Cookie': cookie } });
+}
+
+/** The section of the account page with both actions. */
+export function leaveSection(): AccountSection {
+  return async ({ nonce, root }) =>
+    html`<div class="card">
+      <h2 id="data">Your data</h2>
+      <p>
+        A file (JSON) with your account, memberships, connected apps, signed-in browsers and activity, without passwords
+        and tokens.
+      </p>
+      <form method="post" action="${root}/account/export">
+        <input type="hidden" name="nonce" value="${nonce(EXPORT_FORM)}" />
+        <button type="submit" class="quiet">Download your data</button>
+      </form>
+      <p><a href="${root}/account/erase">Erase your account …</a></p>
+    </div>`;
+}
+
+export type Leave = { export: RawHandler; erase: Record<'show' | 'submit', RawHandler> };
+
+export function createLeave(deps: LeaveDeps): Leave {
+  const { sql, signedIn, root } = deps;
+  return {
+    export: signedIn.sensitiveForm(
+      () => EXPORT_FORM,
+      async (request, session) => {
+        const { now } = request;
+        const { userId } = session;
+        const exported = await exportOf(deps, session, now);
+        await transaction(sql, (tx) =>
+          recordAuditEntry(tx, { action: 'account_exported', userId, origin: originOf(request), now }),
+        );
+        return jsonAnswer(200, exported, { 'Content-Disposition': 'attachment; filename="account.json"' });
+      },
+    ),
+    erase: {
+      show: signedIn.page(async (_request, session) => {
+        const { userId, email } = session;
+        const stores = await listSoleStores(sql, userId);
+        const nonce = signedIn.nonce(session, ERASE_FORM);
+        return htmlAnswer(200, erasePage({ root, email, stores, nonce, fault: undefined }));
+      }),
+      submit: signedIn.passwordForm(
+        () => ERASE_FORM,
+        (request, session) => erase(deps, request, session),
+      ),
+    },
+  };
+}

@@ -1,0 +1,153 @@
+/** Self sign-up, if the operator allows it: /sign-up mails a link, /sign-up/confirm creates the account. */
+import { transaction, type Sql } from '#db/pool.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { html } from '#hypermedia/markup.ts';
+import { isEmail } from '#core/email.ts';
+import type { Log } from '#core/log.ts';
+import { notFound, Problem } from '#core/problem.ts';
+import type { Mailer } from '#mail/mail.ts';
+import { findUserByEmail } from '../accounts-sql.ts';
+import { originOf, recordAuditEntry } from '../audit/audit.ts';
+import type { Devices } from '../device.ts';
+import { hashOfLinkToken, newLinkToken } from '../link-token.ts';
+import type { FormFault } from '../password/pages.ts';
+import type { Passwords } from '../passwords.ts';
+import type { Sessions } from '../sessions.ts';
+import { addressPrefix } from '../throttle/prefix.ts';
+import type { Throttle } from '../throttle/throttle.ts';
+import { tooManyAnswer } from '../too-many.ts';
+import { addUser, passwordFault, prepareUser } from '../users.ts';
+import { existingAccountMail, signUpMail } from './mails.ts';
+import { existingAccountPage, invalidSignUpPage, newAccountPage, signUpPage, signUpSentPage } from './pages.ts';
+import { consumeSignUp, deleteOlderSignUps, findSignUp, insertSignUp } from './sign-up-sql.ts';
+
+export type SignUpDeps = {
+  sql: Sql;
+  passwords: Passwords;
+  sessions: Sessions;
+  devices: Devices;
+  throttle: Throttle;
+  mailer: Mailer | undefined;
+  /** Whether people may create accounts themselves. It needs mail. */
+  allowsSignUp: boolean;
+  signUpMinutes: number;
+  authUrl: string;
+  root: string;
+  log: Log;
+};
+
+/** More than one, otherwise a stranger's request would invalidate the link that the person is about to use. */
+const LINKS_MAX = 3;
+const INVALID: FormFault = { field: 'email', message: 'Enter an address such as ada@example.com.' };
+
+/** Mails the link, or that there is an account. A disabled account gets no mail. */
+async function sendLink(deps: SignUpDeps & { mailer: Mailer }, request: RawRequest, email: string): Promise<void> {
+  const { sql, mailer, authUrl, signUpMinutes: lifetimeMinutes } = deps;
+  const { now } = request;
+  const user = await findUserByEmail(sql, email);
+  if (user?.isDisabled === true) return;
+  if (user !== undefined) return mailer.send(existingAccountMail({ to: user.email, authUrl }));
+  const { token, hash } = newLinkToken('signUp');
+  await transaction(sql, async (tx) => {
+    await deleteOlderSignUps(tx, { email, kept: LINKS_MAX - 1 });
+    await insertSignUp(tx, { hash, email, now, expires: new Date(now.getTime() + lifetimeMinutes * 60_000) });
+    await recordAuditEntry(tx, { action: 'sign_up_requested', userId: null, origin: originOf(request), now });
+  });
+  mailer.send(signUpMail({ to: email, link: `${authUrl}/sign-up/confirm?token=${token}`, lifetimeMinutes, authUrl }));
+}
+
+/** Throttles the mail by the buckets of mailed links to a new password: they limit all mails to one address together. */
+async function requestLink(deps: SignUpDeps & { mailer: Mailer }, request: RawRequest): Promise<RawResponse> {
+  const { throttle, root, log, signUpMinutes: lifetimeMinutes } = deps;
+  const email = request.form.get('email')?.trim() ?? '';
+  if (!isEmail(email)) return htmlAnswer(422, signUpPage({ root, email, fault: INVALID }));
+  const account = email.toLowerCase();
+  const taken = await throttle.take(
+    [
+      { limit: 'mail from address', subject: addressPrefix(request.address) },
+      { limit: 'mail to account', subject: account },
+      { limit: 'mails to account a day', subject: account },
+    ],
+    request.now,
+  );
+  if (!taken.allowed) return tooManyAnswer(root, taken, html`<p>Check your inbox and your spam folder.</p>`);
+  // Not awaited: a commit waits for the disk, and its duration would reveal whether the account exists.
+  sendLink(deps, request, email).catch((error: unknown) => log.error({ err: error }, 'sign-up link failed'));
+  return htmlAnswer(200, signUpSentPage({ root, email, lifetimeMinutes }));
+}
+
+type Link = { token: string; hash: Buffer; email: string };
+
+/** Creates the account and returns the cookie of its session; undefined if the link has been used in the meantime. */
+const join = (deps: SignUpDeps, request: RawRequest, { hash, email }: Link, passwordHash: string) =>
+  transaction(deps.sql, async (tx) => {
+    const { now } = request;
+    if (!(await consumeSignUp(tx, hash, now))) return undefined;
+    await deleteOlderSignUps(tx, { email, kept: 0 });
+    const { id } = await addUser(tx, { email, passwordHash }, { origin: originOf(request), now });
+    // Another user may be signed in in this browser.
+    await deps.sessions.end(tx, request);
+    return deps.sessions.start(tx, id, request);
+  });
+
+async function createAccount(deps: SignUpDeps, request: RawRequest, link: Link): Promise<RawResponse> {
+  const { root, passwords } = deps;
+  const { email } = link;
+  const password = request.form.get('password') ?? '';
+  const weak = await passwordFault({ email, password, hasSecondFactor: false });
+  if (weak !== undefined) {
+    const fault: FormFault = { field: 'password', message: `The ${weak.message}.` };
+    return htmlAnswer(422, newAccountPage({ ...link, root, fault }));
+  }
+  const { passwordHash } = await prepareUser(passwords, { email, password });
+  try {
+    const session = await join(deps, request, link, passwordHash);
+    if (session === undefined) return htmlAnswer(410, invalidSignUpPage(root));
+    const cookies = [session, ...deps.devices.remember(request, { email, passwordHash })];
+    return redirectAnswer(`${root}/home`, { 'Set-Cookie': cookies });
+  } catch (error) {
+    // The operator or an invitation created the account since the link was mailed.
+    if (error instanceof Problem && error.status === 409) return htmlAnswer(409, existingAccountPage(root));
+    throw error;
+  }
+}
+
+export type SignUp = Record<'request' | 'confirm', Record<'show' | 'submit', RawHandler>>;
+
+export function createSignUp(deps: SignUpDeps): SignUp {
+  const { sql, mailer, root } = deps;
+  /** Throws a 404 unless people may sign up. */
+  const admitted = (): SignUpDeps & { mailer: Mailer } => {
+    if (!deps.allowsSignUp || mailer === undefined) throw notFound('page');
+    return { ...deps, mailer };
+  };
+  const find = async (token: string | null, now: Date): Promise<Link | undefined> => {
+    const hash = hashOfLinkToken('signUp', token);
+    const email = hash && (await findSignUp(sql, hash, now));
+    return hash === undefined || email === undefined ? undefined : { hash, email, token: token ?? '' };
+  };
+  const invalid = () => htmlAnswer(410, invalidSignUpPage(root));
+  return {
+    request: {
+      show: async () => {
+        admitted();
+        return htmlAnswer(200, signUpPage({ root, email: '', fault: undefined }));
+      },
+      submit: async (request) => requestLink(admitted(), request),
+    },
+    // Does not consume the link, because mail scanners open links in advance.
+    confirm: {
+      show: async ({ query, now }) => {
+        admitted();
+        const link = await find(query.get('token'), now);
+        return link === undefined ? invalid() : htmlAnswer(200, newAccountPage({ ...link, root, fault: undefined }));
+      },
+      submit: async (request) => {
+        admitted();
+        const link = await find(request.form.get('token'), request.now);
+        return link === undefined ? invalid() : createAccount(deps, request, link);
+      },
+    },
+  };
+}
