@@ -77,6 +77,24 @@ async function startDevice({ sql, origin }: Server): Promise<string> {
 /** The token of a mailed link to a new password, valid for an hour. */
 const RESET_TOKEN = `hal_pr_${'A'.repeat(43)}`;
 
+/** The tokens of links to a new address, back to the former one, and to a new account. */
+const [CHANGE_TOKEN, UNDO_TOKEN, SIGN_UP_TOKEN] = ['hal_ec_', 'hal_eu_', 'hal_su_'].map(
+  (prefix) => `${prefix}${'A'.repeat(43)}`,
+);
+
+async function addLinks({ sql, adaId }: Server): Promise<void> {
+  const hashOf = (token = '') => createHash('sha256').update(token).digest();
+  await sql`
+    insert into email_change (hash, undo_hash, user_id, old_email, new_email, date_created, date_expires, date_undo_expires)
+    values (${hashOf(CHANGE_TOKEN)}, ${hashOf(UNDO_TOKEN)}, ${adaId}, 'ada@example.com', 'ada.lovelace@example.com', ${NOW},
+      ${NOW}::timestamptz + interval '1 day', ${NOW}::timestamptz + interval '7 days')
+  `;
+  await sql`
+    insert into sign_up (hash, email, date_created, date_expires)
+    values (${hashOf(SIGN_UP_TOKEN)}, 'new@example.com', ${NOW}, ${NOW}::timestamptz + interval '1 h')
+  `;
+}
+
 /** The tokens of links to invitations: for anyone, and for a person who is not signed in. */
 const [OPEN_TOKEN, BOUND_TOKEN] = ['A', 'B'].map((letter) => `hal_in_${letter.repeat(43)}`);
 
@@ -102,11 +120,14 @@ async function addTraces({ sql, adaId, browser, asking }: Server): Promise<void>
 
 /** A server whose issuer resolves, with all people signed in; `cookieOf` returns the cookie of their browser. */
 export async function startScene() {
-  const server = await startAuthorizationServer({}, { isResolvable: true });
+  // No mail server listens there: the pages are those of a service that sends mail.
+  const mail = { SMTP_URL: 'smtp://127.0.0.1:1', MAIL_FROM: 'halcyon@example.com' };
+  const server = await startAuthorizationServer({ ...mail, SIGN_UP: 'on' }, { isResolvable: true });
   const emails = { ada: server.ada, ...(await addPeople(server)) };
   const clients = await addClients(server);
   await addTraces(server);
   await addInvitations(server);
+  await addLinks(server);
   // Signed in once each: the clock stands still, and sign-in is throttled.
   const signedIn = new Map<string, Promise<{ name: string; value: string; url: string }[]>>();
   const signIn = async (email: string) => {
@@ -192,6 +213,18 @@ export const views: readonly View[] = [
   ['account, nothing yet',     'none',   () => '/account'],
   ['password',                 'ada',    () => '/account/password'],
   ['password, refused',        'ada',    () => '/account/password', send('Change')],
+  ['sign-up',                  'public', () => '/sign-up'],
+  ['sign-up, refused',         'public', () => '/sign-up', send('Send the link')],
+  ['sign-up, password',        'public', () => `/sign-up/confirm?token=${SIGN_UP_TOKEN}`],
+  ['sign-up, dead',            'public', () => '/sign-up/confirm?token=x'],
+  ['address',                  'ada',    () => '/account/email'],
+  ['address, refused',         'ada',    () => '/account/email', send('Send the link')],
+  ['address, confirm',         'ada',    () => `/account/email/confirm?token=${CHANGE_TOKEN}`],
+  ['address, undo',            'public', () => `/account/email/undo?token=${UNDO_TOKEN}`],
+  ['address, dead',            'public', () => '/account/email/undo?token=x'],
+  ['erasure',                  'none',   () => '/account/erase'],
+  ['erasure, refused',         'none',   () => '/account/erase', send('Erase the account')],
+  ['erasure, only owner',      'many',   () => '/account/erase'],
   ['apps',                     'ada',    () => '/account/clients'],
   ['apps, none',               'none',   () => '/account/clients'],
   ['app, new',                 'ada',    () => '/account/clients/new'],
