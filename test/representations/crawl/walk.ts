@@ -39,7 +39,8 @@ export async function walk(
     if (!(response.headers.get('content-type') ?? '').startsWith(reader.accept)) continue;
     for (const seen of reader.linksIn(text)) {
       if (seen.rel !== '') met.rels.add(seen.rel);
-      if (seen.href === '') continue;
+      // `otpauth:` opens the authenticator app.
+      if (seen.href === '' || seen.href.startsWith('otpauth:')) continue;
       const { pathname, search } = new URL(seen.href, fixture.origin);
       const href = pathname + search;
       if (known.has(href)) continue;
