@@ -262,8 +262,8 @@ for (const { path } of pages.filter((route) => route.path.startsWith('/account')
   });
 }
 
-/** These end all others: they come last. */
-const ENDS = ['/stores/:store_id', '/users/:user_id'];
+/** These end all others: they come last. The end of the membership also ends the grant. */
+const ENDS = ['/stores/:store_id/members/:user_id', '/stores/:store_id', '/users/:user_id'];
 const inItsTurn = (method: string) =>
   method === 'DELETE' ? inside.toSorted((a, b) => ENDS.indexOf(a.path) - ENDS.indexOf(b.path)) : inside;
 
