@@ -105,11 +105,11 @@ for (const place of changeable) {
   }
 }
 
-// The deletion of a store or a person deletes other resources with it, so they are last.
-const isOwner = ({ path }: Place): boolean => ['/stores/:store_id', '/users/:user_id'].includes(path);
+// The deletion of a member, a store or a person deletes other resources with it, so they are last.
+const OWNERS = ['/stores/:store_id/members/:user_id', '/stores/:store_id', '/users/:user_id'];
 const removable = changeable
   .filter(({ methods }) => methods.includes('DELETE'))
-  .toSorted((a, b) => Number(isOwner(a)) - Number(isOwner(b)));
+  .toSorted((a, b) => OWNERS.indexOf(a.path) - OWNERS.indexOf(b.path));
 for (const { path, at } of removable) {
   test(`a DELETE with the current tag succeeds, and the resource is gone: ${path}`, async () => {
     // By the platform: the store's own app may have lost access by the DELETE before.
