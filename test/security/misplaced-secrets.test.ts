@@ -96,6 +96,7 @@ const commerce = {
   id: '1',
   relation: 'items',
   grant_id: '1',
+  session_id: '1',
   rel: 'webhooks',
   file: 'none.js',
 };
