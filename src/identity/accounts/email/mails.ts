@@ -62,7 +62,7 @@ export function requestedMail(
       '',
       'If it was not you, stop the change here, and choose a new password:',
       '',
-      `${authUrl}/account/email/undo?token=${token}`,
+      `${authUrl}/undo-email?token=${token}`,
       '',
       `The link also takes this address back after the change, for ${undoDays} days.`,
       'If it was you, ignore this mail.',

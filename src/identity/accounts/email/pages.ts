@@ -85,7 +85,7 @@ export function undoEmailPage(view: { root: string; token: string; isMade: boole
         ${isMade ? html`The account gets <strong>${oldEmail}</strong> back.` : html`<strong>${oldEmail}</strong> stays the address of the account.`}
         All browsers are signed out.
       </p>
-      <form method="post" action="${root}/account/email/undo">
+      <form method="post" action="${root}/undo-email">
         <input type="hidden" name="token" value="${token}" />
         <div class="buttons"><button type="submit">Keep this address</button></div>
       </form>
