@@ -72,14 +72,15 @@ export function storedCaller(request: FastifyRequest): Caller | undefined {
 /** The only supported version. */
 export const API_VERSION = '1';
 
-function requireVersion(header: string | string[] | undefined, name: string): void {
+/** `challenge`: the header of a request that needs a token, too, for clients that know nothing but an address (RFC 9110 §11.6.1). */
+function requireVersion(header: string | string[] | undefined, name: string, challenge: Record<string, string>): void {
   if (header === undefined) {
     const message = `Send the header ${name}: ${API_VERSION}`;
-    throw new Problem(400, { code: 'version_required', message, field: name });
+    throw new Problem(400, { code: 'version_required', message, field: name }, { headers: challenge });
   }
   if (header === API_VERSION) return;
   const message = `The header ${name} must be ${API_VERSION}, the one supported version`;
-  throw new Problem(400, { code: 'version_unsupported', message, field: name });
+  throw new Problem(400, { code: 'version_unsupported', message, field: name }, { headers: challenge });
 }
 
 /** What an operation requires of its caller. */
@@ -124,13 +125,19 @@ export function bearerTokenOf(authorization: string | undefined): string | undef
   return /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
 }
 
+/** Returns the challenge if a required token was not sent; no header otherwise. */
+function challengeOf(services: Services, request: FastifyRequest, access: Operation['access']): Record<string, string> {
+  if (access === 'anyone' || bearerTokenOf(request.headers.authorization) !== undefined) return {};
+  return { 'WWW-Authenticate': bearerChallenge(services.naming.baseUrl) };
+}
+
 /** Throws a 401 with a challenge if a required token was not sent. */
-function requireToken(services: Services, request: FastifyRequest, access: Operation['access']): void {
-  if (access === 'anyone' || bearerTokenOf(request.headers.authorization) !== undefined) return;
+function requireToken(challenge: Record<string, string>): void {
+  if (Object.keys(challenge).length === 0) return;
   throw new Problem(
     401,
     { code: 'invalid_token', message: 'The access token provided is invalid' },
-    { headers: { 'WWW-Authenticate': bearerChallenge(services.naming.baseUrl) } },
+    { headers: challenge },
   );
 }
 
@@ -206,9 +213,10 @@ export async function identifyCaller(
   const access = isBrowser && request.method === 'POST' ? 'token' : requirements.access;
   const { versionHeader } = services.settings;
   refuseTokenInQuery(request);
-  // Before the version header: a client that knows nothing but an address discovers the authorization server by the challenge.
-  if (!isBrowser) requireToken(services, request, access);
-  if (!isPage && !isDocumentation) requireVersion(request.headers[versionHeader.toLowerCase()], versionHeader);
+  const challenge = isBrowser ? {} : challengeOf(services, request, access);
+  if (!isPage && !isDocumentation)
+    requireVersion(request.headers[versionHeader.toLowerCase()], versionHeader, challenge);
+  requireToken(challenge);
   if (isBrowser) withoutCors(reply);
   const visitor = isBrowser ? await authenticateVisitor(services, request, reply, access) : null;
   const principal = isBrowser ? (visitor?.principal ?? null) : await authenticateBearer(services, request);

@@ -14,11 +14,15 @@ const { visit, store } = await scene.onComputer();
 // Only for a server on this computer, which uses http.
 const options = { [oauth.allowInsecureRequests]: true };
 
-/** Reads the metadata of the API, which the 401 of an address names (RFC 9728 §5.1), and checks that they are of this API. */
+/** Reads the metadata of the API, which the challenge of an address names (RFC 9728 §5.1), and checks that they are of this API. */
 async function discoverResource(address: string): Promise<oauth.ResourceServer> {
-  const refused = await fetch(address);
-  assert.equal(refused.status, 401);
-  const challenge = refused.headers.get('www-authenticate') ?? '';
+  const refused = [await fetch(address), await call(address)];
+  assert.deepEqual(
+    refused.map(({ status }) => status),
+    [400, 401],
+  );
+  const [challenge = '', repeated] = refused.map(({ headers }) => headers.get('www-authenticate') ?? '');
+  assert.equal(challenge, repeated, 'the response that asks for a header has the challenge, too');
   const [, metadata = ''] = /^Bearer\b.*\bresource_metadata="([^"]+)"/.exec(challenge) ?? [];
   const response = await fetch(metadata);
   const { resource } = (await response.clone().json()) as oauth.ResourceServer;
@@ -37,11 +41,12 @@ async function discoverServer(resource: oauth.ResourceServer): Promise<oauth.Aut
 }
 
 /** Calls the API; if the response asks for a header, calls it again with the header. */
-async function call(address: string, accessToken: string): Promise<Response> {
-  const first = await fetch(address, { headers: { Authorization: `Bearer ${accessToken}` } });
+async function call(address: string, accessToken?: string): Promise<Response> {
+  const headers: Record<string, string> = accessToken === undefined ? {} : { Authorization: `Bearer ${accessToken}` };
+  const first = await fetch(address, { headers });
   if (first.status !== 400) return first;
   const [, name = '', value = ''] = /header ([\w-]+): ([\w.]+)/.exec(await first.text()) ?? [];
-  return fetch(address, { headers: { Authorization: `Bearer ${accessToken}`, [name]: value } });
+  return fetch(address, { headers: { ...headers, [name]: value } });
 }
 
 test('an agent that knows an address of the API discovers, registers and connects', async () => {

@@ -75,6 +75,7 @@ test('a store shows its properties, its dates in its own zone', async () => {
     email: 'owner@alpha.example.com',
     time_zone: 'Europe/Berlin',
     subscription_events: 'derived',
+    second_factor: 'optional',
     date_created: '2026-01-02T04:04:05+0100',
     date_modified: '2026-01-02T04:04:05+0100',
   });

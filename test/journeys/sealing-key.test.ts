@@ -9,7 +9,6 @@ import { MIGRATIONS, migrate } from '#db/migrate.ts';
 import { DatabaseError } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { checkSealingKey } from '#db/sealing-key.ts';
-import { createStore } from '#stores/store.ts';
 import { idOf, shardOf } from '#core/ids.ts';
 import { runCommand } from '../setup/command.ts';
 import { emptyDatabase, testDatabase } from '../setup/database.ts';
@@ -43,8 +42,10 @@ test('a database that was in use keeps the key it was sealed with, whichever pro
   const { sql } = await emptyDatabase(t);
   await migrate(sql, folder);
   const now = new Date();
-  const shop = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.com', timeZone: 'UTC', now };
-  const { id: storeId } = await createStore(sql, shop);
+  const storeId = idOf(2, 7);
+  await sql`
+    insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+    values (${shardOf(storeId)}, ${storeId}, 'Alpha', 'alpha.example.com', 'shop@example.com', 'UTC', ${now}, ${now})`;
   const [key, other] = [randomBytes(32), randomBytes(32)];
   const id = idOf(1, shardOf(storeId));
   await sql`

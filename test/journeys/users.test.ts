@@ -252,7 +252,7 @@ test('the help of every command has an example', () => {
   const { commands } = createUserCommand(terminal);
   assert.deepEqual(
     commands.map((command) => command.name()),
-    ['create', 'disable', 'enable', 'set-password', 'reset-link'],
+    ['create', 'disable', 'enable', 'set-password', 'reset-link', 'remove-second-factors'],
   );
   for (const command of commands) {
     let help = '';

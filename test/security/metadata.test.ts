@@ -80,15 +80,17 @@ test('the metadata of the API name its authorization server, and any origin may 
   });
 });
 
-test('a 401 of an API at a path leads to its metadata, without any other header of the API', async () => {
+test('a request without a token to an API at a path leads to its metadata, also without the version header', async () => {
   const [api, auth] = ['https://api.example.test/v1', 'https://login.example.test/auth'];
   const { origin } = await startAuthorizationServer({ BASE_URL: api, AUTH_URL: auth });
-  const refused = await fetch(`${origin}/v1/stores`);
-  assert.equal(refused.status, 401);
-  assert.equal(
-    refused.headers.get('www-authenticate'),
-    `Bearer realm="halcyon", resource_metadata="https://api.example.test${RESOURCE_PATH}/v1"`,
-  );
+  for (const [headers, status] of [
+    [{}, 400],
+    [{ 'SERVICE-API-VERSION': '1' }, 401],
+  ] as const) {
+    const refused = await fetch(`${origin}/v1/stores`, { headers });
+    const challenge = `Bearer realm="halcyon", resource_metadata="https://api.example.test${RESOURCE_PATH}/v1"`;
+    assert.deepEqual([refused.status, refused.headers.get('www-authenticate')], [status, challenge]);
+  }
   const found = (await (await fetch(`${origin}${RESOURCE_PATH}/v1`)).json()) as Record<string, unknown>;
   assert.deepEqual([found['resource'], found['authorization_servers']], [api, [auth]]);
   assert.equal((await fetch(origin + RESOURCE_PATH)).status, 404);
