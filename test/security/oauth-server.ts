@@ -102,6 +102,8 @@ function shop(name: string) {
 type Options = {
   /** The issuer is the address of the socket, for clients that discover it. */
   isResolvable?: boolean;
+  /** The host of a resolvable issuer: a passkey needs a name, not an IP address. */
+  host?: string;
   /** The destination of the server's log; nowhere by default. */
   log?: Log;
   roles?: readonly Role[];
@@ -110,7 +112,7 @@ type Options = {
 
 /** Starts all that `halcyon serve` serves, over a database of its own; `env` as the operator would set it. */
 async function openServer(env: Readonly<Record<string, string>>, options: Options) {
-  const { isResolvable = false, log = createLog('silent'), roles = ['serve'] } = options;
+  const { isResolvable = false, host = '127.0.0.1', log = createLog('silent'), roles = ['serve'] } = options;
   const secretKeys = options.secretKeys ?? [Buffer.alloc(32, 7)];
   const closers: (() => Promise<unknown>)[] = [];
   // Registered before the first await, while node:test still assigns the hook to its test.
@@ -124,7 +126,7 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
   const onQuery = (statement: string) => void statements.push(statement);
   const clock = { time: START };
   const firstPort = await freePort();
-  const issuer = isResolvable ? `http://127.0.0.1:${firstPort}` : ISSUER;
+  const issuer = isResolvable ? `http://${host}:${firstPort}` : ISSUER;
   const start = async (port: number, keys: Keys): Promise<string> => {
     const sql = openPool(address, { connections: CONNECTIONS, applicationName: 'test-oauth', onQuery });
     closers.push(() => sql.end({ timeout: 0 }));
@@ -148,7 +150,7 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
       roles,
     });
     closers.push(() => app.stop());
-    return `http://127.0.0.1:${port}`;
+    return `http://${host}:${port}`;
   };
   const startSecond = async (keys: Keys = secretKeys): Promise<string> => start(await freePort(), keys);
   return { origin: await start(firstPort, secretKeys), startSecond, sql: admin, address, clock, statements };
