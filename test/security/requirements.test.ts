@@ -5,28 +5,17 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { readPatch } from '../mutations/patch.ts';
+import { splitTestName, titlesIn } from '../setup/test-titles.ts';
 import { sections } from './requirements.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const clauses = sections.flatMap(({ section, clauses: all }) => all.map((clause) => ({ section, ...clause })));
 
-/** A title in the source, between its quotes: a test of node:test at the top level of its file, or in a loop there. */
-const TEST = /(?<![\w.])test\(\s*(['"`])((?:\\.|(?!\1)[^\\])*)\1/g;
-
-const namesIn = (source: string): string[] =>
-  [...source.matchAll(TEST)].map(([, , name = '']) => name.replaceAll(/\\(.)/g, '$1'));
-
 const known = new Map<string, Promise<string[]>>();
 function namesOf(file: string): Promise<string[]> {
-  const there = known.get(file) ?? readFile(join(ROOT, file), 'utf8').then(namesIn);
+  const there = known.get(file) ?? readFile(join(ROOT, file), 'utf8').then(titlesIn);
   known.set(file, there);
   return there;
-}
-
-/** Splits `<file> > <title>`. */
-function halves(named: string): [file: string, name: string] {
-  const at = named.indexOf(' > ');
-  return [named.slice(0, at), named.slice(at + 3)];
 }
 
 /** Returns whether a test with this title comes from this literal in the source, which may be a template. */
@@ -39,7 +28,7 @@ for (const { section, clause, tests, mutations = [], guards, later } of clauses)
   test(`${section}: ${clause}`, async () => {
     assert.ok(tests.length > 0 || later !== undefined, 'a test proves it, or `later` names the place');
     for (const named of tests) {
-      const [file, name] = halves(named);
+      const [file, name] = splitTestName(named);
       assert.ok((await namesOf(file)).includes(name), `There is no test ${named}`);
     }
     if (guards !== undefined) assert.notEqual(mutations.length, 0, `it guards a ${guards}: a mutation test must exist`);
@@ -81,8 +70,8 @@ test('clauses proved elsewhere are counted, and name the place', () => {
 
 test('a template title matches all its expansions, and no other title', () => {
   const source = "test(`${path} with ${what} is refused`, async () => {});\n  test('it isn\\'t', () => {});";
-  assert.deepEqual(namesIn(source), ['${path} with ${what} is refused', "it isn't"]);
-  assert.deepEqual(namesIn("await t.test('inside of another', () => {});"), []);
+  assert.deepEqual(titlesIn(source), ['${path} with ${what} is refused', "it isn't"]);
+  assert.deepEqual(titlesIn("await t.test('inside of another', () => {});"), []);
   assert.equal(canBe('${path} with ${what} is refused', '/token with a NUL is refused'), true);
   assert.equal(canBe('${path} with ${what} is refused', '/token with a NUL is taken'), false);
 });
