@@ -6,7 +6,13 @@ import { deleteFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { createLinks } from '#identity/accounts/password/links.ts';
 import { replacePassword, type EndGrants } from '#identity/accounts/password/replace.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
-import { findUserByEmail, lockUser, updateDisabled, type Credentials } from '#identity/accounts/accounts-sql.ts';
+import {
+  deleteSessionsOf,
+  findUserByEmail,
+  lockUser,
+  updateDisabled,
+  type Credentials,
+} from '#identity/accounts/accounts-sql.ts';
 import { addUser, prepareUser } from '#identity/accounts/users.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction, type Queryable } from '#db/pool.ts';
@@ -89,6 +95,7 @@ const removeFactors = (terminal: Terminal, email: string): Promise<void> =>
     await transaction(sql, async (tx) => {
       await lockUser(tx, id);
       if (!(await deleteFactors(tx, id))) return;
+      await deleteSessionsOf(tx, id);
       await recordAuditEntry(tx, { action: 'second_factors_removed', userId: id, origin, now: new Date() });
     });
     printResult(terminal, { id, email });
@@ -121,7 +128,7 @@ export function createUserCommand(terminal: Terminal): Command {
   );
   add(
     'remove-second-factors',
-    'remove the passkeys, authenticator app and recovery codes of a user who has lost them: the password alone signs in again',
+    'remove the passkeys, authenticator app and recovery codes of a user who has lost them, and end all sessions: the password alone signs in again',
   ).action((email: string) => removeFactors(terminal, email));
   return command;
 }

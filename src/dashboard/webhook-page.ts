@@ -213,9 +213,12 @@ const setting = (label: string, value: Markup | string | false): Markup | false 
     <dd>${value}</dd>`;
 
 /** Renders the key; readers without the right to it do not learn whether there is one. */
+/** Returns whether the property has a value, also if it is withheld until the reader proves who they are. */
+const hasValue = ({ value, confirmAt }: Property): boolean => confirmAt !== undefined || !isUnset(value);
+
 function keyOf(property: Property | undefined, canSee: boolean): Markup | string | false {
   if (property === undefined) return false;
-  if (!isUnset(property.value)) return shownValue(property);
+  if (hasValue(property)) return shownValue(property);
   return canSee ? 'None' : html`<span class="soft">Shown only to the owner of the store</span>`;
 }
 
@@ -235,7 +238,7 @@ function settings(document: Document): Markup {
   const properties = new Map(document.properties.map((property) => [property.name, property]));
   const shown = (name: string): Markup | string | false => {
     const property = properties.get(name);
-    return property !== undefined && !isUnset(property.value) && shownValue(property);
+    return property !== undefined && hasValue(property) && shownValue(property);
   };
   const text = (name: string): string | undefined => {
     const value = properties.get(name)?.value;

@@ -17,6 +17,7 @@ type Schema = {
   readOnly?: boolean;
   kind?: Kind;
   isGenerated?: true;
+  isSensitive?: true;
   isOfPlatform?: true;
   isForPrograms?: true;
   isOtherName?: true;
@@ -72,6 +73,7 @@ function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
     ...(schema.description !== undefined && { hint: schema.description }),
     ...(schema.isGenerated && { isGenerated: true as const }),
     ...(schema.isOfPlatform && { isOfPlatform: true as const }),
+    ...(schema.isSensitive && { isSensitive: true as const }),
     ...(schema.isForPrograms && { isForPrograms: true as const }),
     ...(schema.isMinor && { isMinor: true as const }),
     ...(schema.default !== undefined && { value: schema.default }),

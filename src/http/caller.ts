@@ -36,6 +36,8 @@ export type Visitor = {
    * form repeats the request.
    */
   confirm: (request: RawRequest) => Promise<RawResponse | undefined>;
+  /** Returns the address where the person has to prove who they are before the page at `path` shows secrets; undefined if it may. */
+  confirmAt: (path: string) => string | undefined;
   /** The page where the person must set up a second factor before they see any other. */
   enrolAt: string | undefined;
 };

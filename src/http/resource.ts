@@ -17,6 +17,7 @@ import { optionsDocument } from './options.ts';
 import { DONE, doneSentence } from './pages/done.ts';
 import { answerForm } from './pages/form-answer.ts';
 import { REFRESH, refreshOf } from './pages/refresh.ts';
+import { withheldSecrets } from './pages/secrets.ts';
 import { searchedQuery } from './pages/search.ts';
 import { privateHeaders, sendDocument, sendStream, unmodifiedSince, viewOf } from './reply.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from './route.ts';
@@ -24,6 +25,7 @@ import {
   addressOf,
   headersOf,
   methodNotAllowed,
+  pathAndQueryOf,
   pathOf,
   queryOf,
   rawQueryOf,
@@ -156,9 +158,8 @@ async function send(services: Services, { request, reply, caller, target }: Exch
   const naming = 'naming' in result && result.naming !== undefined ? result.naming : services.naming;
   const { format } = representation;
   const showsActions = format.showsActions === true && result.status !== 201;
-  const document = showsActions
-    ? withActionsOf(services, result.document, { request, caller, target })
-    : result.document;
+  const acted = showsActions ? withActionsOf(services, result.document, { request, caller, target }) : result.document;
+  const document = withheldSecrets(acted, caller.visitor?.confirmAt(pathAndQueryOf(request)));
   const done = caller.isBrowser ? doneSentence(queryOf(request)) : undefined;
   const isPage = format.isPage === true;
   const charts = isPage && 'charts' in result ? await result.charts?.() : undefined;

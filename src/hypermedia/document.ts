@@ -35,6 +35,8 @@ export type Property = {
   /** A number that may also be a text, such as an id of a publisher. The schema permits both. */
   mayBeText?: true;
   labels?: readonly string[];
+  /** For a secret that is not shown yet: the address where the reader proves who they are, and from which they return. */
+  confirmAt?: string;
 };
 
 /**
@@ -84,6 +86,8 @@ export type Field = {
   /** A value is generated if it has none: a key. */
   isGenerated?: true;
   /** Shown only to callers with the scope platform. */
+  /** A change needs a person who proved a moment ago who they are, as that of a secret does. */
+  isSensitive?: true;
   isOfPlatform?: true;
   /** Not shown on pages. */
   isForPrograms?: true;

@@ -130,7 +130,20 @@ const clientRoutes = (
 
 /** The pages of people, in addition to those of Documents. */
 const accountRoutes = (
-  { account, browsers, email, leave, password, security, signIn, signUp, startPage, live, invitation }: Handlers,
+  {
+    account,
+    browsers,
+    confirmation,
+    email,
+    leave,
+    password,
+    security,
+    signIn,
+    signUp,
+    startPage,
+    live,
+    invitation,
+  }: Handlers,
   auth: string,
 ): Route[] => [
   page(`${auth}/invitations/:token`, { GET: invitation.show, POST: invitation.submit }),
@@ -143,6 +156,7 @@ const accountRoutes = (
   page(`${auth}/home`, { GET: startPage }),
   page(`${auth}/stores/:store_id/live`, { GET: live }),
   page(`${auth}/account`, { GET: account }),
+  page(`${auth}/account/confirm`, { GET: confirmation, POST: confirmation }),
   page(`${auth}/account/security`, { GET: security.show }),
   page(`${auth}/account/security/passkeys`, { POST: security.addPasskey }),
   page(`${auth}/account/security/passkeys/:passkey_id/rename`, { POST: security.renamePasskey }),

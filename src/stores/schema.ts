@@ -36,6 +36,7 @@ const secondFactor = Type.Optional(
   Type.Unsafe<SecondFactorRule>({
     enum: SECOND_FACTOR,
     description: 'Whether every member needs a second factor to sign in; set by owners.',
+    isSensitive: true,
   }),
 );
 

@@ -85,6 +85,8 @@ const optional = (versions: readonly string[], initial: Initial) => ({
       patternProperties: { '^': { type: ['string', 'null'], maxLength: HEADER_VALUE_LENGTH_MAX } },
       maxProperties: HEADERS_MAX,
       isMinor: true,
+      // A header may be a credential of the receiver.
+      isSensitive: true,
       description: 'Additional request headers: names and values.',
     }),
   ),

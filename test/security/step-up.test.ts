@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { createAuthenticator } from '../setup/authenticator.ts';
 import { createFiller, filled, HTML } from '../setup/form-filler.ts';
 import { startWithPeople } from './api-callers.ts';
-import { createBrowser, ISSUER, PASSWORD, readForm, type Page } from './oauth-server.ts';
+import { createBrowser, ISSUER, PASSWORD, readForm, startAuthorizationServer, type Page } from './oauth-server.ts';
 
 const people = await startWithPeople();
 const { sql, alpha, ada, bobId, call, wait } = people;
@@ -243,4 +243,46 @@ test('a store may require a second factor of its members: without one they see o
   );
   assert.equal((await browser.post('/sign-out', {})).status, 303);
   await sql`update store set second_factor = 'optional'`;
+});
+
+test('a form that asks for the password also asks for the second factor, if there is one', async () => {
+  const guest = createBrowser(people.origin, { confirms: false });
+  await guest.signIn(people.bob);
+  wait(10 * MINUTE_MS);
+  const password = 'a battery, stapled';
+  const send = async () => {
+    const fields = formAt(await guest.open('/account/password'), '/account/password');
+    return guest.post('/account/password', { ...fields, current: PASSWORD, password });
+  };
+  await sql`insert into authenticator_app values (${bobId}, ${Buffer.alloc(64)}, 0, now())`;
+  asked((await send()).status, (await send()).text);
+  await sql`delete from authenticator_app where user_id = ${bobId}`;
+  assert.equal((await send()).status, 303, 'the password is the only factor, and was entered');
+  const fields = formAt(await guest.open('/account/password'), '/account/password');
+  assert.equal(
+    (await guest.post('/account/password', { ...fields, current: password, password: PASSWORD })).status,
+    303,
+  );
+});
+
+test('the page of a webhook shows its key only to a person who was verified within ten minutes', async () => {
+  const webhook = await newWebhook();
+  await browser.signIn(ada);
+  const key = /<code>k{32}<\/code>/;
+  const shown = await (await owner.show(webhook)).text();
+  wait(10 * MINUTE_MS);
+  const withheld = await (await owner.show(webhook)).text();
+  assert.deepEqual([key.test(shown), key.test(withheld)], [true, false]);
+  const [, href = ''] = /<a\s+href="([^"]*)"\s*>\s*Confirm that it is you to show it/.exec(withheld) ?? [];
+  const page = await browser.open(unescape(href));
+  const confirmed = await withPassword(asked(page.status, page.text));
+  assert.deepEqual([confirmed.status, confirmed.headers.get('location')], [303, webhook]);
+  assert.match(await (await owner.show(webhook)).text(), key);
+});
+
+test('the operator may require a second factor of everyone', async () => {
+  const strict = await startAuthorizationServer({ REQUIRE_SECOND_FACTOR: '1' });
+  for (const path of ['/account', '/account/clients', '/account/password'])
+    assert.equal((await strict.browser.open(path)).location, '/account/security', path);
+  assert.equal((await strict.browser.open('/account/security')).status, 200);
 });

@@ -9,6 +9,8 @@ const validator = new HtmlValidate({
     'doctype-style': 'off',
     'void-style': 'off',
     'no-trailing-whitespace': 'off',
+    // Checkboxes of one group have one name, as radio buttons do.
+    'form-dup-name': ['error', { shared: ['radio', 'button', 'reset', 'submit', 'checkbox'] }],
   },
 });
 

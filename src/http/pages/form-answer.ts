@@ -3,13 +3,14 @@
  * and errors.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Document } from '#hypermedia/document.ts';
+import type { Document, Field } from '#hypermedia/document.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { fieldsOf } from '../actions.ts';
 import { targetPath, documentAddress, type Target } from '../target.ts';
 import type { Caller, Visitor } from '../caller.ts';
 import { DONE, type Done } from './done.ts';
 import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
+import { withheldSecrets } from './secrets.ts';
 import type { CreatedResult, OperationResult } from '../operation.ts';
 import { sendRaw, toRawRequest } from '../raw-endpoint.ts';
 import { sendDocument, viewOf } from '../reply.ts';
@@ -109,10 +110,11 @@ async function renderSecret(
 async function renderAgain(
   services: Services,
   form: PostedForm,
-  { document, post, problem }: { document: Document; post: FormPost; problem: Problem },
+  { document: whole, post, problem }: { document: Document; post: FormPost; problem: Problem },
 ) {
   const { request, reply, caller } = form;
-  const action = actionOf(services, form, document, post)?.name ?? post.method;
+  const action = actionOf(services, form, whole, post)?.name ?? post.method;
+  const document = withheldSecrets(whole, form.visitor.confirmAt(pathOf(request)));
   const { values, version } = post;
   const faults = problem.faults.map((fault) => FORM_MESSAGES[fault.code] ?? fault);
   const view = viewOf(services, caller.visitor, document, { refused: { action, values, version, faults } });
@@ -137,7 +139,9 @@ export async function answerForm(services: Services, form: PostedForm) {
     return redirectTo(reply, pathOf(request), services, 'unchanged');
   }
   // A changed secret, such as the key of a webhook, is as sensitive as its rotation.
-  const changesSecret = post.method !== 'POST' && fields.some(({ kind, name }) => kind === 'secret' && name in body);
+  const isSensitiveField = ({ kind, isSensitive, name }: Field): boolean =>
+    (kind === 'secret' || isSensitive === true) && name in body;
+  const changesSecret = post.method !== 'POST' && fields.some(isSensitiveField);
   if (changesSecret || route.operations[post.method]?.isSensitive === true) {
     const page = await visitor.confirm(toRawRequest(request, services.clock.now()));
     if (page !== undefined) return sendRaw(reply, page);

@@ -26,6 +26,7 @@ const visitor = {
   nonceOf: () => '',
   nav: () => html``,
   confirm: async () => undefined,
+  confirmAt: () => undefined,
   enrolAt: undefined,
   isNonce: (given: string | null, [method, path]: readonly string[]) => given === `${method} ${path}`,
 } as const;

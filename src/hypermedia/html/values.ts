@@ -103,6 +103,9 @@ const reveal = (secret: string): Markup =>
 export function shownValue(property: Property): Markup | string {
   const { value } = property;
   const kind = kindOf(property);
+  if (property.confirmAt !== undefined)
+    return html`<span class="mask" aria-hidden="true">••••••••</span>
+      <a href="${property.confirmAt}">Confirm that it is you to show it</a>`;
   if (isUnset(value))
     return html`<span class="soft">${kind === 'secret' ? 'Not set, or not visible to you' : 'Not set'}</span>`;
   const short = shortValue(property, kind);

@@ -54,7 +54,8 @@ async function offerSignIn(offer) {
   if (form === null || button === null) return;
   const optionsJSON = JSON.parse(offer.dataset['passkeyGet'] ?? '');
   offer.hidden = false;
-  button.addEventListener('click', () => {
+  button.addEventListener('click', (event) => {
+    event.preventDefault();
     library.startAuthentication({ optionsJSON }).then(
       (response) => send(form, 'verification_passkey', response),
       (error) => report(offer, error),

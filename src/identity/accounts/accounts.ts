@@ -13,6 +13,7 @@ import type { EraseUserData } from './api/erase.ts';
 import { createUserOperations } from './api/operations.ts';
 import { createSecurity, type Security } from './factors/security.ts';
 import type { SecondFactors } from './factors/factors.ts';
+import { createConfirmation } from './factors/step-up.ts';
 import { browsersSection, createBrowsers } from './browsers.ts';
 import { createChangeEmail, type ChangeEmail } from './email/change-email.ts';
 import { createChange } from './password/change.ts';
@@ -40,6 +41,7 @@ export type Accounts = {
   leave: Leave;
   password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', RawHandler>>;
   security: Security;
+  confirmation: RawHandler;
   users: Record<'list' | 'create' | 'read' | 'remove', Operation>;
 };
 
@@ -90,6 +92,7 @@ export function createAccounts(deps: AccountsDeps): Accounts {
     account: createAccount({ ...all, sections: [browsersSection(all), ...deps.sections, leaveSection()] }),
     browsers: createBrowsers(all),
     security: createSecurity(all),
+    confirmation: createConfirmation(all),
     startPage: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.startPathOf(userId))),
     email: createChangeEmail(all),
     signUp: createSignUp(all),

@@ -43,7 +43,7 @@ export function signInPage(view: {
         ${returnField(view.returnTo)}
         <input type="hidden" name="${VERIFICATION_FIELDS.passkey}" />
         <p class="buttons" data-passkey-get="${view.passkeyOptions}" data-passkey-autofill hidden>
-          <button type="button" class="quiet">Use a passkey</button>
+          <button type="submit" class="quiet">Use a passkey</button>
         </p>
       </form>
       <p><a href="${view.root}/forgot-password">Forgot your password?</a></p>

@@ -3,7 +3,7 @@ import { rootOf } from '#http/root.ts';
 import type { Pages } from '#http/caller.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import type { StepUp } from './factors/step-up.ts';
+import { confirmationAt, isFresh, type StepUp } from './factors/step-up.ts';
 import { accountNav } from './nav.ts';
 import type { Sessions } from './sessions.ts';
 import { enrolmentPath, type SignedIn } from './signed-in.ts';
@@ -45,6 +45,7 @@ export function createPages(deps: {
         nonceOf: (bound) => signedIn.nonce(session, bound),
         isNonce: (value, bound) => signedIn.isNonce(value, session, bound),
         confirm: (posted) => stepUp.confirm(posted, session),
+        confirmAt: (path) => (isFresh(session, request.now) ? undefined : confirmationAt(root, path)),
         enrolAt: session.mustEnrol ? enrolmentPath(root) : undefined,
         nav: (document) => html`${accountNav(root)}${tabsOf(document, (storeId) => names.get(storeId))}`,
       };

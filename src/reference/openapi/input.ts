@@ -14,6 +14,7 @@ const HINTS: ReadonlySet<string> = new Set([
   'kind',
   'isGenerated',
   'isOfPlatform',
+  'isSensitive',
   'isOtherName',
   'isMinor',
   'isForPrograms',

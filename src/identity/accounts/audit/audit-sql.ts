@@ -22,10 +22,10 @@ export type AuditRow = {
 };
 
 /**
- * Actions that any visitor who knows the e-mail address can cause. Performed by the operator (no address), they are
+ * Actions that a stranger who knows the e-mail address, or the password, can cause. Performed by the operator (no address), they are
  * listed like other entries.
  */
-const TRIES = ['sign_in_failed', 'password_reset_requested'] satisfies Action[];
+const TRIES = ['sign_in_failed', 'password_reset_requested', 'second_factor_failed'] satisfies Action[];
 
 /** Returns the audit entries of a user except TRIES, latest first; with `before`, only those older than that entry. */
 export function latestAuditEntries(

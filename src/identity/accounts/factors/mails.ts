@@ -8,7 +8,6 @@ export function factorChangedMail({ to, what, authUrl }: { to: string; what: str
   return {
     to,
     subject: 'The sign-in settings of your account have changed',
-    isNotice: true,
     text: [
       'Hello,',
       '',

@@ -43,7 +43,7 @@ const passkeyRow = ({ root, nonce }: View, passkey: PasskeyRow): Markup => {
     <form method="post" action="${at}/rename">
       ${nonceField(nonce(['passkey', id, 'rename']))}
       <label for="name-${id}">New name</label>
-      <input id="name-${id}" name="name" value="${name}" maxlength="${PASSKEY_NAME_LENGTH_MAX}" required />
+      <input type="text" id="name-${id}" name="name" value="${name}" maxlength="${PASSKEY_NAME_LENGTH_MAX}" required />
       <div class="buttons"><button type="submit" class="quiet">Rename</button></div>
     </form>
     <form method="post" action="${at}/remove">
@@ -80,7 +80,7 @@ const passkeyCard = (view: View): Markup => {
               ${nonceField(nonce(['passkeys', 'add']))}
               <input type="hidden" name="${REGISTRATION_FIELD}" />
               <label for="passkey-name">Name, such as the device</label>
-              <input id="passkey-name" name="name" maxlength="${PASSKEY_NAME_LENGTH_MAX}" required />
+              <input type="text" id="passkey-name" name="name" maxlength="${PASSKEY_NAME_LENGTH_MAX}" required />
               <div class="buttons"><button type="submit">Add a passkey</button></div>
             </form>
             <p class="soft" data-passkey-missing>
@@ -143,7 +143,10 @@ export function securityPage(view: View): string {
         </p>`
       }
       ${passkeyCard(view)} ${appCard(view)} ${hasSecondFactor(factors) && codesCard(view)}
-      <p><a href="${root}/account">Your account</a></p>`,
+      <p>
+        Lost a device? Remove its passkey, and sign out your other browsers on the page of
+        <a href="${root}/account">your account</a>.
+      </p>`,
   });
 }
 
@@ -180,6 +183,7 @@ export function appPage(view: {
         <div class="field">
           <label for="code">Code</label>
           <input
+            type="text"
             id="code"
             name="code"
             inputmode="numeric"

@@ -3,16 +3,18 @@
  * contains the fields of the posted form, so nothing has to be entered twice.
  */
 import type { Sql } from '#db/pool.ts';
-import { htmlAnswer } from '#http/answers.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
-import type { RawRequest, RawResponse } from '#http/route.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { findCredentials, verifySession } from '../accounts-sql.ts';
 import type { Attempts } from '../attempts.ts';
 import { originOf, recordAuditEntry } from '../audit/audit.ts';
 import { accountNav } from '../nav.ts';
+import { returnPath } from '../return-path.ts';
 import type { Session } from '../sessions.ts';
+import type { SignedIn } from '../signed-in.ts';
 import { tooManyAnswer } from '../too-many.ts';
 import { findFactors } from './factors-sql.ts';
 import type { Passkeys } from './passkeys.ts';
@@ -44,7 +46,8 @@ type Deps = {
 
 const verificationFields: ReadonlySet<string> = new Set(Object.values(VERIFICATION_FIELDS));
 
-function isFresh({ verifiedAt }: Session, now: Date): boolean {
+/** Returns whether the person of the session was verified within ten minutes. */
+export function isFresh({ verifiedAt }: Session, now: Date): boolean {
   return verifiedAt !== null && now.getTime() - verifiedAt.getTime() < FRESH_MS;
 }
 
@@ -105,4 +108,28 @@ export function createStepUp(deps: Deps): StepUp {
       return undefined;
     },
   };
+}
+
+/** Returns the address of the page that asks before a page shows secrets, and returns to `path`. */
+export function confirmationAt(root: string, path: string): string {
+  return `${root}/account/confirm?${new URLSearchParams({ return_to: path }).toString()}`;
+}
+
+/** GET and POST /account/confirm: verifies a person before a page shows secrets. */
+export function createConfirmation({
+  signedIn,
+  stepUp,
+  root,
+}: {
+  signedIn: Pick<SignedIn, 'page'>;
+  stepUp: StepUp;
+  root: string;
+}): RawHandler {
+  return signedIn.page(async (request, session) => {
+    const given = request.method === 'POST' ? request.form : request.query;
+    const target = returnPath(given.get('return_to')) ?? `${root}/account`;
+    const form = request.method === 'POST' ? request.form : new URLSearchParams({ return_to: target });
+    const page = await stepUp.confirm({ ...request, rawQuery: '', form }, session);
+    return page ?? redirectAnswer(target);
+  });
 }

@@ -12,6 +12,7 @@ const codeField = (hasApp: boolean, alert: string | undefined): Markup =>
   html`<div class="field">
     <label for="code">${hasApp ? 'Code of your authenticator app, or a recovery code' : 'Recovery code'}</label>
     <input
+      type="text"
       id="code"
       name="${VERIFICATION_FIELDS.code}"
       autocomplete="one-time-code"

@@ -164,8 +164,9 @@ export async function updateClient(
         scopes = ${change.scopes}::text[], allows_device_grant = ${change.allowsDeviceGrant},
         is_verified = client.is_verified and not (
           (${change.isByItself} or coalesce(client.owner = ${change.userId}, false))
-          and (client.name, coalesce(client.company, ''), client.redirect_uris)
-            <> (${change.name}, ${change.company ?? ''}, ${change.redirectUris}::text[])
+          and (client.name, coalesce(client.company, ''), client.redirect_uris, client.scopes, client.allows_device_grant)
+            is distinct from (${change.name}, ${change.company ?? ''}, ${change.redirectUris}::text[],
+              ${change.scopes}::text[], ${change.allowsDeviceGrant})
         ),
         date_modified = ${change.now}
       from before where client.id = before.id

@@ -16,7 +16,7 @@ import type { Keys } from '#core/keys.ts';
 import type { ConsentRequest } from '../authorize/authorization-request.ts';
 import { decide, openConsent, showConsent, signIn, type AuthorizeDeps, type Consent } from '../authorize/authorize.ts';
 import { findClient } from '../clients/clients-sql.ts';
-import { readScope, scopeNames } from '../scope.ts';
+import { mayAskFor, readScope, scopeNames } from '../scope.ts';
 import { findPendingDevice } from './device-sql.ts';
 import { readUserCode, shownUserCode, userCodeHashes } from './user-code.ts';
 
@@ -37,6 +37,7 @@ function entryPage(root: string, { typed, alert }: { typed: string; alert?: stri
       <form method="get" action="${root}/device">
         <label for="user_code">Code</label>
         <input
+          type="text"
           id="user_code"
           name="user_code"
           value="${typed}"
@@ -90,7 +91,9 @@ async function readRequest(
   const found = await findPendingDevice(sql, userCodeHashes(userCodeKeys, userCode), now);
   const client = found && (await findClient(sql, found.clientId));
   const scope = found && readScope(found.scope);
-  if (found === undefined || client === undefined || scope === undefined)
+  // The registration of the client may have changed since the device asked.
+  const isAllowed = client?.allowsDeviceGrant === true && scope !== undefined && mayAskFor(client.scopes, scope);
+  if (found === undefined || client === undefined || scope === undefined || !isAllowed)
     return htmlAnswer(422, entryPage(root, { typed, alert: UNKNOWN }));
   await taken.giveBack();
   const device = { hash: found.hash, expires: found.expires, userCode: shownUserCode(userCode) };

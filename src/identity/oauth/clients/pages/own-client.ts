@@ -25,8 +25,8 @@ const done = new Map([
   ['made-public', 'App created.'],
 ]);
 
-/** The forms that show a new secret or delete the app. */
-const SENSITIVE: ReadonlySet<string> = new Set(['rotate secret', 'delete client']);
+/** The forms that show a new secret, decide where codes are sent, or delete the app. */
+const SENSITIVE: ReadonlySet<string> = new Set(['change client', 'rotate secret', 'delete client']);
 
 export function createOwnClient(deps: PagesDeps) {
   const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
