@@ -174,7 +174,7 @@ test('every example works', async () => {
         .replaceAll('5f0c1d9e8b7a6f5e', invitation)
         .replaceAll('5f0c1d9e ', `${platformId} `)
         .replaceAll('4711', String(name === 'publish' ? app.storeId : storeId))
-        .replaceAll(' 42', ` ${userId}`)
+        .replaceAll(/ 42\b/g, ` ${userId}`)
         .replaceAll('https://api.example.com', app.baseUrl)
         .replace('8090', port);
       const { args, env } = await readByShell(line);
