@@ -130,13 +130,28 @@ const clientRoutes = (
 
 /** The pages of people, in addition to those of Documents. */
 const accountRoutes = (
-  { account, browsers, email, leave, password, security, signIn, signUp, startPage, live, invitation }: Handlers,
+  {
+    account,
+    browsers,
+    email,
+    externalSignIn,
+    leave,
+    password,
+    security,
+    signIn,
+    signUp,
+    startPage,
+    live,
+    invitation,
+  }: Handlers,
   auth: string,
 ): Route[] => [
   page(`${auth}/invitations/:token`, { GET: invitation.show, POST: invitation.submit }),
   page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
   page(`${auth}/sign-in/second-factor`, { POST: signIn.submitSecond }),
   page(`${auth}/sign-in/passkey`, { POST: signIn.submitPasskey }),
+  page(`${auth}/sign-in/with/:provider`, { POST: externalSignIn.start }),
+  page(`${auth}/sign-in/with/:provider/callback`, { GET: externalSignIn.callback }),
   page(`${auth}/sign-up`, { GET: signUp.request.show, POST: signUp.request.submit }),
   page(`${auth}/sign-up/confirm`, { GET: signUp.confirm.show, POST: signUp.confirm.submit }),
   page(`${auth}/sign-out`, { POST: signIn.signOut }),
@@ -149,6 +164,7 @@ const accountRoutes = (
   page(`${auth}/account/security/passkeys/:passkey_id/remove`, { POST: security.removePasskey }),
   page(`${auth}/account/security/app`, { GET: security.showApp, POST: security.setApp }),
   page(`${auth}/account/security/app/remove`, { POST: security.removeApp }),
+  page(`${auth}/account/security/providers/:identity_id/unlink`, { POST: security.unlinkProvider }),
   page(`${auth}/account/security/recovery-codes`, { POST: security.renewCodes }),
   page(`${auth}/account/browsers/end-others`, { POST: browsers.endOthers }),
   page(`${auth}/account/browsers/:session_id/end`, { POST: browsers.end }),

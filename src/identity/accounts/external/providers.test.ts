@@ -1,0 +1,78 @@
+/** A provider that does not respond as it should, within short time-outs. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { createLog } from '#core/log.ts';
+import { createProvider } from './providers.ts';
+
+const PROOFS = { state: 's'.repeat(43), nonce: 'n'.repeat(43), verifier: 'v'.repeat(43) };
+const NOW = new Date();
+
+async function startProvider(t: TestContext, answer: RequestListener) {
+  const server = createServer(answer);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const settings = {
+    name: 'Slow',
+    issuer,
+    clientId: 'id',
+    clientSecret: 'secret',
+    domains: [],
+    createsAccounts: false,
+  };
+  const lines: string[] = [];
+  const log = createLog('warn', { write: (line) => void lines.push(line) });
+  return { issuer, lines, provider: createProvider(settings, { log, timeoutSeconds: 0.2 }) };
+}
+
+const metadataOf = (issuer: string): object => ({
+  issuer,
+  authorization_endpoint: `${issuer}/authorize`,
+  token_endpoint: `${issuer}/token`,
+  jwks_uri: `${issuer}/jwks`,
+});
+
+test('a provider that never answers is unavailable after the time-out, and a later one is not', async (t) => {
+  let isSilent = true;
+  const { provider, issuer, lines } = await startProvider(t, (_request, response) => {
+    if (!isSilent) response.setHeader('content-type', 'application/json').end(JSON.stringify(metadataOf(issuer)));
+  });
+  assert.equal(await provider.authorizationUrl('https://us.example/cb', PROOFS, NOW), undefined);
+  assert.match(lines.join(''), /OpenID provider not available/);
+  isSilent = false;
+  assert.match((await provider.authorizationUrl('https://us.example/cb', PROOFS, NOW)) ?? '', /code_challenge=/);
+});
+
+test('a token endpoint that never answers, or fails, is unavailable', async (t) => {
+  let fails = false;
+  const { provider, issuer } = await startProvider(t, ({ url }, response) => {
+    const isToken = url === '/token';
+    if (!isToken) response.setHeader('content-type', 'application/json').end(JSON.stringify(metadataOf(issuer)));
+    else if (fails) response.writeHead(500).end();
+  });
+  const back = new URL(`https://us.example/cb?code=c&state=${PROOFS.state}`);
+  assert.deepEqual(await provider.exchange(back, PROOFS, NOW), { kind: 'unavailable' });
+  fails = true;
+  assert.deepEqual(await provider.exchange(back, PROOFS, NOW), { kind: 'unavailable' });
+});
+
+test('a response without end is not read into memory', async (t) => {
+  let written = 0;
+  const { provider } = await startProvider(t, (_request, response) => {
+    response.setHeader('content-type', 'application/json');
+    const write = (): void => {
+      while (!response.destroyed && response.write(' '.repeat(64 * 1_024))) written += 64;
+    };
+    response.on('drain', write);
+    write();
+  });
+  assert.equal(await provider.authorizationUrl('https://us.example/cb', PROOFS, NOW), undefined);
+  assert.ok(written < 16 * 1_024, `${written} KiB`);
+});
