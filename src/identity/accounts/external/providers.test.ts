@@ -23,7 +23,7 @@ async function startProvider(t: TestContext, answer: RequestListener) {
     name: 'Slow',
     issuer,
     clientId: 'id',
-    clientSecret: 'secret',
+    clientSecret: 'client-secret',
     domains: [],
     createsAccounts: false,
   };
@@ -63,16 +63,26 @@ test('a token endpoint that never answers, or fails, is unavailable', async (t) 
   assert.deepEqual(await provider.exchange(back, PROOFS, NOW), { kind: 'unavailable' });
 });
 
-test('a response without end is not read into memory', async (t) => {
-  let written = 0;
-  const { provider } = await startProvider(t, (_request, response) => {
-    response.setHeader('content-type', 'application/json');
-    const write = (): void => {
-      while (!response.destroyed && response.write(' '.repeat(64 * 1_024))) written += 64;
-    };
-    response.on('drain', write);
-    write();
+test('a response of more than 256 KiB is not read into memory', async (t) => {
+  let padding = 0;
+  const { provider, issuer } = await startProvider(t, (_request, response) => {
+    const text = JSON.stringify(metadataOf(issuer)) + ' '.repeat(padding);
+    response.setHeader('content-type', 'application/json').end(text);
   });
+  padding = 256 * 1_024;
   assert.equal(await provider.authorizationUrl('https://us.example/cb', PROOFS, NOW), undefined);
-  assert.ok(written < 16 * 1_024, `${written} KiB`);
+  padding = 128 * 1_024;
+  assert.notEqual(await provider.authorizationUrl('https://us.example/cb', PROOFS, NOW), undefined);
+});
+
+test('the log of a refused response has neither the code nor the secret of the client', async (t) => {
+  const { provider, issuer, lines } = await startProvider(t, ({ url }, response) => {
+    const isToken = url === '/token';
+    response.writeHead(isToken ? 400 : 200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(isToken ? { error: 'invalid_grant' } : metadataOf(issuer)));
+  });
+  const back = new URL(`https://us.example/cb?code=the-code&state=${PROOFS.state}`);
+  assert.deepEqual(await provider.exchange(back, PROOFS, NOW), { kind: 'refused' });
+  assert.match(lines.join(''), /refused/);
+  assert.doesNotMatch(lines.join(''), /the-code|client-secret|v{43}|n{43}/);
 });
