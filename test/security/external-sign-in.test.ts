@@ -363,6 +363,19 @@ const unlinkPath = async (email: string): Promise<string> => {
   return `/account/security/providers/${row?.id}/unlink`;
 };
 
+test('the download of a person has the linked providers, and the erasure of the account deletes them', async () => {
+  const { id, email, browser } = await newLinkedPerson();
+  const { text } = await submit(browser, '/account', '/account/export');
+  const { linked_providers: linked } = JSON.parse(text) as { linked_providers: { issuer: string; subject: string }[] };
+  assert.deepEqual(
+    linked.map(({ issuer, subject }) => [issuer, subject]),
+    [[acme.issuer, claimsOf(email).sub]],
+  );
+  assert.equal((await submit(browser, '/account/erase', '/account/erase', { current: PASSWORD })).status, 200);
+  await mails.next();
+  assert.equal((await sql`select from external_identity where user_id = ${id}`).length, 0);
+});
+
 test('a person unlinks a provider', async () => {
   const { email, browser } = await newLinkedPerson();
   const path = await unlinkPath(email);

@@ -42,11 +42,11 @@ export async function findUserOfIdentity(
   return row?.userId;
 }
 
-export type LinkedIdentity = { id: number; issuer: string; dateCreated: Date; dateUsed: Date };
+export type LinkedIdentity = ExternalIdentity & { id: number; dateCreated: Date; dateUsed: Date };
 
 export function listIdentities(sql: Queryable, userId: number): Promise<LinkedIdentity[]> {
   return sql<LinkedIdentity[]>`
-    select id, issuer, date_created as "dateCreated", date_used as "dateUsed"
+    select id, issuer, subject, date_created as "dateCreated", date_used as "dateUsed"
     from external_identity where user_id = ${userId} order by id
   `;
 }
