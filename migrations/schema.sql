@@ -367,6 +367,21 @@ create table event (
 ) partition by RANGE (id);
 CREATE INDEX event_store_dated ON ONLY public.event USING btree (shard, store_id, id DESC) INCLUDE (date_created, resource_type, action);
 
+create table external_identity (
+  id bigint not null,
+  issuer text not null,
+  subject text not null,
+  user_id bigint not null,
+  date_created timestamp with time zone not null,
+  date_used timestamp with time zone not null,
+  constraint external_identity_issuer_check CHECK (((length(issuer) >= 1) AND (length(issuer) <= 2000))),
+  constraint external_identity_pkey PRIMARY KEY (id),
+  constraint external_identity_subject_check CHECK (((length(subject) >= 1) AND (length(subject) <= 255))),
+  constraint external_identity_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX external_identity_subject ON public.external_identity USING btree (issuer, subject);
+CREATE INDEX external_identity_user ON public.external_identity USING btree (user_id);
+
 create table idempotency_key (
   scope bytea not null,
   body_hash bytea not null,
@@ -704,6 +719,7 @@ create table users (
   date_created timestamp with time zone not null,
   date_disabled timestamp with time zone,
   is_email_verified boolean default true not null,
+  has_password boolean default true not null,
   constraint users_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
   constraint users_id_check CHECK ((id > 0)),
   constraint users_pkey PRIMARY KEY (id)

@@ -71,6 +71,30 @@ test('the default of a setting is that of its table', () => {
   for (const [env, name, value] of defaults) assert.deepEqual(read({ ...env, [name]: value }), read(env), name);
 });
 
+test('providers that cannot work are refused, without their secrets in the message', () => {
+  const secret = 'a-secret-of-the-provider';
+  const google = { name: 'Google', issuer: 'https://accounts.google.com', client_id: 'id', client_secret: secret };
+  const refused: [text: string, reason: RegExp][] = [
+    [`[{"client_secret": "${secret}" oops`, /not JSON/],
+    [JSON.stringify(google), /array/],
+    [JSON.stringify([{ ...google, name: 'Sign in/' }]), /name/],
+    [JSON.stringify([{ ...google, secret }]), /\/0/],
+    [JSON.stringify([{ ...google, issuer: 'http://accounts.google.com' }]), /https/],
+    [JSON.stringify([{ ...google, creates_accounts: true }]), /domains/],
+    [JSON.stringify([google, { ...google, issuer: 'https://other.example' }]), /two providers/],
+    [JSON.stringify([google, { ...google, name: 'Other' }]), /same issuer/],
+  ];
+  for (const [text, reason] of refused)
+    assert.throws(
+      () => read({ OPENID_PROVIDERS: text }),
+      ({ message }: Error) =>
+        reason.test(message) && !message.includes(secret) && message.startsWith('OPENID_PROVIDERS'),
+      text,
+    );
+  const { openIdProviders } = read({ OPENID_PROVIDERS: JSON.stringify([google]) }).accounts;
+  assert.deepEqual(openIdProviders[0]?.domains, []);
+});
+
 test('a value outside the stated range is refused', () => {
   const ranges = settings.flatMap(([name, { allowed }]) => {
     const [, min, max] = /^([\d,]+)–([\d,]+)$/.exec(allowed) ?? [];

@@ -79,6 +79,7 @@ function accountSettings(set: Settings, processes: number) {
     emailUndoDays: 7,
     allowsSignUp: set.SIGN_UP === 'on',
     signUpMinutes: 60,
+    openIdProviders: set.OPENID_PROVIDERS,
   });
 }
 

@@ -49,6 +49,7 @@ import {
   revokeGrantsOf,
 } from '#identity/oauth/connected/connected.ts';
 import { eraseAppsOf } from '#identity/oauth/erase.ts';
+import { formTargets } from '#identity/oauth/redirect-uri.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
 import { createInvitationMails } from '#identity/invitations/mails.ts';
 import { createInvitationPages } from '#identity/invitations/invitations.ts';
@@ -252,6 +253,7 @@ function openPeople(
     signedIn: ReturnType<typeof createSignedIn>;
     throttle: Throttle;
     factors: SecondFactors;
+    derive: (purpose: string) => Keys;
     memberships: (userId: number) => ReturnType<typeof membershipsOf>;
   },
 ) {
@@ -286,6 +288,9 @@ function openPeople(
       emailUndoDays: accounts.emailUndoDays,
       allowsSignUp: accounts.allowsSignUp,
       signUpMinutes: accounts.signUpMinutes,
+      openIdProviders: accounts.openIdProviders,
+      formTargetsOf: formTargets,
+      derive: shared.derive,
     }),
     invitation: createInvitationPages({
       ...publishing,
@@ -343,7 +348,7 @@ export function compose(deps: ComposeDeps): {
     refeed: createRefeed(publishing.refeeding),
     erasure: createErasure({ sql, baseUrl, caches: eventCachesOf(deps.worker, deps.siblings) }),
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
-    ...openPeople(deps, { securityMails, passwords, sessions, signedIn, throttle, factors, memberships }),
+    ...openPeople(deps, { securityMails, passwords, sessions, signedIn, throttle, factors, derive, memberships }),
     ...openOAuth(deps, { derive, sessions, signedIn, throttle, factors, securityMails }),
     metadata: createMetadata({ baseUrl, authUrl }),
     resourceMetadata: createResourceMetadata({ baseUrl, authUrl }),

@@ -12,6 +12,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   authenticator_app: 'identity/accounts',
   recovery_code: 'identity/accounts',
   used_challenge: 'identity/accounts',
+  external_identity: 'identity/accounts',
   password_reset: 'identity/accounts',
   email_change: 'identity/accounts',
   sign_up: 'identity/accounts',

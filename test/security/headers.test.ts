@@ -17,6 +17,8 @@ const named = {
   grant_id: '1',
   session_id: '1',
   passkey_id: '1',
+  provider: 'Acme',
+  identity_id: '1',
   store_id: '1',
   webhook_id: '1',
   event_id: '1',

@@ -98,6 +98,8 @@ const commerce = {
   grant_id: '1',
   session_id: '1',
   passkey_id: '1',
+  provider: 'Acme',
+  identity_id: '1',
   rel: 'webhooks',
   file: 'none.js',
 };

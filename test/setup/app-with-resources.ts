@@ -54,6 +54,8 @@ export async function startFurnishedApp(options: Parameters<typeof startTestApp>
     grant_id: String(grant?.id),
     session_id: '1',
     passkey_id: '1',
+    provider: 'Acme',
+    identity_id: '1',
     collection: 'transactions',
     id: '1',
     relation: 'items',

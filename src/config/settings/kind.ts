@@ -14,6 +14,7 @@ import {
   token,
   type Env,
 } from '../env.ts';
+import { readOpenIdProviders, type OpenIdProvider } from '../openid-providers.ts';
 
 export type Setting<Value> = {
   /** The default, in Markdown; `–`: none. */
@@ -148,6 +149,15 @@ export function mailUrl(meaning: string): Optional<string> {
 
 export function mailAddress(meaning: string): Optional<string> {
   return unvalidatedText(NONE, 'an e-mail address', meaning);
+}
+
+export function openIdProviders(meaning: string): Setting<readonly OpenIdProvider[]> {
+  return {
+    defaultText: NONE,
+    allowed: 'a JSON array',
+    meaning,
+    read: readOpenIdProviders,
+  };
 }
 
 export function networkList(defaultText: string, meaning: string): Setting<string[]> {

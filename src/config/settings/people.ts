@@ -1,5 +1,5 @@
 /** Mail, second factors, sessions, the lifetime of access, sign-up, and the registration of clients by anyone. */
-import { choice, mailAddress, mailUrl, onOff, whole } from './kind.ts';
+import { choice, mailAddress, mailUrl, onOff, openIdProviders, whole } from './kind.ts';
 
 export const PEOPLE = {
   SMTP_URL: mailUrl(
@@ -28,6 +28,9 @@ export const PEOPLE = {
     '`off`',
     ['off', 'on'],
     '`on` lets anyone create an account at `/sign-up`, with a link that is mailed to the address; it needs `SMTP_URL`. With `off` accounts are created by the platform, by invitations to stores and by `halcyon user create`',
+  ),
+  OPENID_PROVIDERS: openIdProviders(
+    'OpenID providers with which people [sign in](#sign-in-with-openid-providers), each with `name`, `issuer`, `client_id` and `client_secret`, and optionally `domains` and `creates_accounts`',
   ),
   OPEN_REGISTRATION: onOff(
     'allows anyone to register clients at `/register`: 20 from one address, then one every 3 minutes. A client without a grant is deleted after 30 days, unless it was verified',

@@ -8,11 +8,12 @@ import type { Origin } from './audit/audit.ts';
  */
 export async function insertUser(
   sql: Queryable,
-  user: { email: string; passwordHash: string; isEmailVerified: boolean; now: Date },
+  user: { email: string; passwordHash: string; hasPassword?: boolean; isEmailVerified: boolean; now: Date },
 ): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
-    insert into users (id, email, password_hash, is_email_verified, date_created)
-    select nextval('id_n'), ${user.email}, ${user.passwordHash}, ${user.isEmailVerified}::boolean, ${user.now}::timestamptz
+    insert into users (id, email, password_hash, has_password, is_email_verified, date_created)
+    select nextval('id_n'), ${user.email}, ${user.passwordHash}, ${user.hasPassword ?? true}::boolean,
+      ${user.isEmailVerified}::boolean, ${user.now}::timestamptz
     where not exists (
       select from email_change
       where lower(old_email) = lower(${user.email}) and date_changed is not null and date_undo_expires > ${user.now}
@@ -73,7 +74,7 @@ export async function lockUser(sql: Queryable, id: number): Promise<Omit<Credent
 }
 
 export async function updatePassword(sql: Queryable, userId: number, passwordHash: string): Promise<void> {
-  await sql`update users set password_hash = ${passwordHash} where id = ${userId}`;
+  await sql`update users set password_hash = ${passwordHash}, has_password = true where id = ${userId}`;
 }
 
 /** Records that the user reads mail to the own address. */

@@ -6,6 +6,7 @@ import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
 import type { RawHandler } from '#http/route.ts';
 import type { Sealer } from '#db/seal.ts';
+import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { createAccount, type AccountSection } from './account.ts';
@@ -24,7 +25,11 @@ import { createReset } from './password/reset.ts';
 import type { Passwords } from './passwords.ts';
 import type { SecurityMails } from './security-mails.ts';
 import type { Sessions } from './sessions.ts';
-import { createSignIn, createSignInPages } from './sign-in.ts';
+import { createFinish, createSignIn, createSignInPages } from './sign-in.ts';
+import { createAttemptCookies } from './external/attempt-cookie.ts';
+import { createExternalSignIn, type ExternalSignIn } from './external/external-sign-in.ts';
+import { createProvider, type OpenIdProvider } from './external/providers.ts';
+import { createVerifiedIdentities } from './external/verified-identity.ts';
 import { createLeave, leaveSection, type ExportPart, type Leave } from './leave/leave.ts';
 import { createSignUp, type SignUp } from './sign-up/sign-up.ts';
 import type { SignedIn } from './signed-in.ts';
@@ -32,6 +37,7 @@ import type { Throttle } from './throttle/throttle.ts';
 
 export type Accounts = {
   signIn: ReturnType<typeof createSignIn>;
+  externalSignIn: ExternalSignIn;
   account: RawHandler;
   browsers: Record<'end' | 'endOthers', RawHandler>;
   /** Redirects a signed-in user to their start page. */
@@ -76,6 +82,11 @@ export type AccountsDeps = {
   /** Whether people may create accounts themselves. */
   allowsSignUp: boolean;
   signUpMinutes: number;
+  openIdProviders: readonly OpenIdProvider[];
+  /** Returns the CSP `form-action` sources of a form whose response redirects to another site. */
+  formTargetsOf: (address: string) => readonly string[];
+  /** Returns the keys of a purpose, 32 bytes each. */
+  derive: (purpose: string) => Keys;
   baseUrl: string;
   authUrl: string;
   log: Log;
@@ -85,10 +96,19 @@ export function createAccounts(deps: AccountsDeps): Accounts {
   const { sql, authUrl } = deps;
   const root = rootOf(authUrl);
   const links = createLinks({ sql, authUrl, lifetimeMinutes: deps.passwordResetMinutes });
-  const all = { ...deps, ...deps.factors, root, links };
+  const openIdProviders = deps.openIdProviders.map((provider) => createProvider(provider, deps));
+  const external = {
+    openIdProviders,
+    providers: openIdProviders.map(({ name, issuer }) => ({ name, issuer, formTargets: deps.formTargetsOf(issuer) })),
+    attemptCookies: createAttemptCookies({ keys: deps.derive('external sign-in'), authUrl }),
+    verifiedIdentities: createVerifiedIdentities(deps.derive('verified identity')),
+  };
+  const all = { ...deps, ...deps.factors, ...external, root, links };
   const pages = createSignInPages(all);
+  const finish = createFinish(all, pages);
   return {
-    signIn: createSignIn(all),
+    signIn: createSignIn({ ...all, pages, finish }),
+    externalSignIn: createExternalSignIn({ ...all, pages, finish }),
     account: createAccount({ ...all, sections: [browsersSection(all), ...deps.sections, leaveSection()] }),
     browsers: createBrowsers(all),
     security: createSecurity(all),

@@ -1,14 +1,21 @@
-/** Sign-in and sign-out: GET and POST /sign-in, its second step, sign-in with a passkey, POST /sign-out. */
-import { transaction, type Sql } from '#db/pool.ts';
+/**
+ * Sign-in and sign-out: GET and POST /sign-in, its second step, sign-in with a passkey, POST /sign-out. Sign-in with a provider is in
+ * external/external-sign-in.ts.
+ */
+import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import type { Markup } from '#hypermedia/markup.ts';
+import type { Mailer } from '#mail/mail.ts';
 import type { Attempts } from './attempts.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
 import type { Devices } from './device.ts';
 import { findCredentials, lockPassword, type Credentials } from './accounts-sql.ts';
+import { insertIdentity, touchIdentity } from './external/external-sql.ts';
+import { IDENTITY_FIELD, type VerifiedIdentities, type VerifiedIdentity } from './external/verified-identity.ts';
 import { findFactors, type Factors } from './factors/factors-sql.ts';
+import { factorChangedMail } from './factors/mails.ts';
 import type { Passkeys } from './factors/passkeys.ts';
 import type { PendingSignIns } from './factors/pending-sign-in.ts';
 import { hasSecondFactor, type SecondFactor } from './factors/second-factor.ts';
@@ -24,9 +31,11 @@ import { tooManyAnswer } from './too-many.ts';
 const WRONG = 'The e-mail address or the password is wrong.';
 const WRONG_CODE = 'The code or passkey is not valid. Each code works once.';
 const WRONG_PASSKEY = 'The passkey is not known here, or the page was open for too long. Try again.';
+const NOT_LINKED =
+  'Nothing was linked: the sign-in took too long, or it is for another account. Start again, or sign in to the account with the address that the provider knows.';
 const TOO_LATE = 'The sign-in took too long, or the password was changed. Start again.';
 
-type Deps = {
+export type SignInDeps = {
   sql: Sql;
   attempts: Attempts;
   throttle: Throttle;
@@ -35,6 +44,11 @@ type Deps = {
   secondFactor: SecondFactor;
   passkeys: Passkeys;
   pendingSignIns: PendingSignIns;
+  verifiedIdentities: VerifiedIdentities;
+  /** The names of the OpenID providers, and the CSP sources of their pages. */
+  providers: readonly { name: string; formTargets: readonly string[] }[];
+  mailer: Mailer | undefined;
+  authUrl: string;
   /** Undefined if mail is not configured. */
   securityMails: SecurityMails | undefined;
   formTargets: (returnTo: string) => Promise<readonly string[]>;
@@ -47,14 +61,48 @@ type Deps = {
   advice: Markup;
 };
 
-/** Starts the session and returns its cookies; undefined if the password has changed since it was verified. */
-const begin = (deps: Deps, request: RawRequest, user: Credentials): Promise<string[] | undefined> =>
+type Begun = { cookies: string[]; hasLinked: boolean };
+
+/** Links the identity to the user, or records its use. Undefined if it is linked to another user, or no longer linked. */
+async function useIdentity(
+  tx: Queryable,
+  request: RawRequest,
+  identity: VerifiedIdentity,
+): Promise<Pick<Begun, 'hasLinked'> | undefined> {
+  const { now } = request;
+  const { userId, provider } = identity;
+  const hasLinked = !identity.isLinked && (await insertIdentity(tx, { ...identity, now }));
+  if (!hasLinked && !(await touchIdentity(tx, { ...identity, now }))) return undefined;
+  const entry = {
+    action: 'external_identity_linked',
+    userId,
+    origin: originOf(request),
+    detail: { provider },
+  } as const;
+  if (hasLinked) await recordAuditEntry(tx, { ...entry, now });
+  return { hasLinked };
+}
+
+/**
+ * Starts the session and returns its cookies; undefined if the password has changed since it was verified, or the identity with which
+ * the person signs in is not theirs.
+ */
+const begin = (
+  deps: SignInDeps,
+  request: RawRequest,
+  user: Credentials,
+  identity: VerifiedIdentity | undefined,
+): Promise<Begun | undefined> =>
   transaction(deps.sql, async (tx) => {
+    const { now } = request;
     if (!(await lockPassword(tx, user))) return undefined;
+    const used = identity === undefined ? { hasLinked: false } : await useIdentity(tx, request, identity);
+    if (used === undefined) return undefined;
     await deps.sessions.end(tx, request);
     const session = await deps.sessions.start(tx, user.id, request);
-    await recordAuditEntry(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), now: request.now });
-    return [session, ...deps.devices.remember(request, user)];
+    const detail = identity === undefined ? {} : { provider: identity.provider };
+    await recordAuditEntry(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), detail, now });
+    return { ...used, cookies: [session, ...deps.devices.remember(request, user)] };
   });
 
 export type SignInPages = {
@@ -67,50 +115,96 @@ const returnTargetOf = ({ method, query, form }: RawRequest): string | undefined
   returnPath((method === 'POST' ? form : query).get('return_to'));
 
 export function createSignInPages(
-  deps: Pick<Deps, 'root' | 'passkeys' | 'passkeyScripts' | 'pendingSignIns' | 'formTargets' | 'allowsSignUp'>,
+  deps: Pick<
+    SignInDeps,
+    | 'root'
+    | 'passkeys'
+    | 'passkeyScripts'
+    | 'pendingSignIns'
+    | 'verifiedIdentities'
+    | 'providers'
+    | 'formTargets'
+    | 'allowsSignUp'
+  >,
 ): SignInPages {
-  const { root, passkeys, passkeyScripts, allowsSignUp } = deps;
+  const { root, passkeys, passkeyScripts, allowsSignUp, verifiedIdentities } = deps;
+  const providers = deps.providers.map(({ name }) => name);
   const optionsOf = async (returnTo: string | undefined) => {
     return { formTargets: returnTo === undefined ? [] : await deps.formTargets(returnTo), hasScripts: true };
   };
+  const providerTargets = deps.providers.flatMap(({ formTargets }) => formTargets);
   return {
     signIn: async (request, status, typed) => {
       const returnTo = returnTargetOf(request);
       const passkeyOptions = await passkeys.signInOptions(request.now);
-      const view = { root, returnTo, alert: undefined, passkeyOptions, passkeyScripts, allowsSignUp, ...typed };
-      return htmlAnswer(status, signInPage(view), await optionsOf(returnTo));
+      const identity = verifiedIdentities.of(request.form, request.now);
+      const token = request.form.get(IDENTITY_FIELD) ?? '';
+      const linking = identity?.isLinked === false ? { provider: identity.provider, token } : undefined;
+      const own = { root, returnTo, alert: undefined, passkeyOptions, passkeyScripts, allowsSignUp };
+      const options = await optionsOf(returnTo);
+      return htmlAnswer(status, signInPage({ ...own, providers, linking, ...typed }), {
+        ...options,
+        formTargets: [...new Set([...options.formTargets, ...providerTargets])],
+      });
     },
     secondStep: async (request, user, { passkeys: own, hasApp }, alert) => {
       const returnTo = returnTargetOf(request);
       const passkeyOptions = own.length > 0 ? await passkeys.signInOptions(request.now, own) : undefined;
       const pending = deps.pendingSignIns.issue(user, request.now);
-      const view = { root, returnTo, email: user.email, pending, hasApp, passkeyOptions, passkeyScripts, alert };
+      const identity = request.form.get(IDENTITY_FIELD) ?? undefined;
+      const view = {
+        root,
+        returnTo,
+        identity,
+        email: user.email,
+        pending,
+        hasApp,
+        passkeyOptions,
+        passkeyScripts,
+        alert,
+      };
       return htmlAnswer(alert === undefined ? 200 : 422, secondFactorPage(view), await optionsOf(returnTo));
     },
   };
 }
 
-/** Starts the session, and mails the person if the browser is new to the account. */
-async function beginHere(deps: Deps, request: RawRequest, user: Credentials): Promise<string[] | undefined> {
-  const { securityMails } = deps;
+/** Starts the session, and mails the person if the browser is new to the account, or a provider was linked. */
+async function beginHere(
+  deps: SignInDeps,
+  request: RawRequest,
+  user: Credentials,
+  identity: VerifiedIdentity | undefined,
+): Promise<string[] | undefined> {
+  const { securityMails, mailer, authUrl } = deps;
   const isNew = (await securityMails?.isNewDevice(request, user)) === true;
-  const cookies = await begin(deps, request, user);
-  if (isNew && cookies !== undefined) securityMails?.newDevice(request, user);
-  return cookies;
+  const begun = await begin(deps, request, user, identity);
+  if (begun === undefined) return undefined;
+  if (isNew) securityMails?.newDevice(request, user);
+  const what = `sign-in with ${identity?.provider ?? ''} was linked.`;
+  if (begun.hasLinked) mailer?.send(factorChangedMail({ to: user.email, what, authUrl }));
+  return begun.cookies;
+}
+
+/** Signs in a person who was verified in full, and redirects. Shows the form with `alert` if that is no longer possible. */
+export type Finish = (request: RawRequest, user: Credentials, alert: string) => Promise<RawResponse>;
+
+export function createFinish(deps: SignInDeps, pages: SignInPages): Finish {
+  return async (request, user, alert) => {
+    const identity = deps.verifiedIdentities.of(request.form, request.now);
+    if (request.form.has(IDENTITY_FIELD) && identity?.userId !== user.id)
+      return pages.signIn(request, 422, { email: '', alert: NOT_LINKED });
+    const cookies = await beginHere(deps, request, user, identity);
+    if (cookies === undefined) return pages.signIn(request, 422, { email: user.email, alert });
+    return redirectAnswer(returnTargetOf(request) ?? `${deps.root}/home`, { 'Set-Cookie': cookies });
+  };
 }
 
 /** `root` is the path prefix of the pages, without a trailing slash. */
 export function createSignIn(
-  deps: Deps,
+  deps: SignInDeps & { pages: SignInPages; finish: Finish },
 ): Record<'show' | 'submit' | 'submitSecond' | 'submitPasskey' | 'signOut', RawHandler> {
-  const { sql, attempts, sessions, secondFactor, passkeys, pendingSignIns, throttle, root, advice } = deps;
-  const pages = createSignInPages(deps);
-  const finish = async (request: RawRequest, user: Credentials, alert: string): Promise<RawResponse> => {
-    const cookies = await beginHere(deps, request, user);
-    if (cookies === undefined) return pages.signIn(request, 422, { email: user.email, alert });
-    return redirectAnswer(returnTargetOf(request) ?? `${root}/home`, { 'Set-Cookie': cookies });
-  };
-
+  const { sql, attempts, sessions, secondFactor, passkeys, pendingSignIns, throttle, root, advice, pages, finish } =
+    deps;
   return {
     show: async (request) => {
       // With `return_to`, a signed-in user also gets the form, to switch to another account.

@@ -46,8 +46,11 @@ export async function passwordFault(chosen: ChosenPassword): Promise<Fault | und
   return formFault(chosen) ?? guessableFault(chosen);
 }
 
-/** `isEmailVerified`: the operator has given the address, or the user has received mail at it; true by default. */
-export type NewUser = { email: string; passwordHash: string; isEmailVerified?: boolean };
+/**
+ * `isEmailVerified`: the operator has given the address, or the user has received mail at it; true by default. `hasPassword`: the
+ * person knows the password; true by default.
+ */
+export type NewUser = { email: string; passwordHash: string; isEmailVerified?: boolean; hasPassword?: boolean };
 
 /**
  * Validates a user and hashes the password; the caller has already checked that a chosen password is hard to guess. It is

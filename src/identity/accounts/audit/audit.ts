@@ -18,6 +18,8 @@ export type Action =
   | 'authenticator_app_set'
   | 'authenticator_app_removed'
   | 'second_factors_removed'
+  | 'external_identity_linked'
+  | 'external_identity_unlinked'
   | 'sessions_ended'
   | 'password_changed'
   | 'password_reset_requested'

@@ -15,6 +15,8 @@ const descriptions: Readonly<Record<Action, string>> = {
   authenticator_app_set: 'Authenticator app set up',
   authenticator_app_removed: 'Authenticator app removed',
   second_factors_removed: 'All second factors removed by the operator',
+  external_identity_linked: 'Sign-in with a provider linked',
+  external_identity_unlinked: 'Sign-in with a provider unlinked',
   sessions_ended: 'Other browsers signed out',
   password_changed: 'Password changed',
   password_reset_requested: 'Password reset link requested',

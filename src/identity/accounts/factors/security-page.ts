@@ -3,6 +3,7 @@ import { renderSVG } from 'uqr';
 import { constant, html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { accountNav } from '../nav.ts';
+import type { LinkedIdentity } from '../external/external-sql.ts';
 import type { Factors, PasskeyRow } from './factors-sql.ts';
 import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX } from './passkeys.ts';
 import { hasSecondFactor } from './second-factor.ts';
@@ -15,11 +16,15 @@ const DONE: Readonly<Record<string, string>> = {
   removed: 'Passkey removed.',
   app: 'Authenticator app set up.',
   'app-removed': 'Authenticator app removed.',
+  unlinked: 'Provider unlinked.',
 };
 
 type View = {
   root: string;
   factors: Factors;
+  identities: readonly LinkedIdentity[];
+  /** Returns the name of the provider with this issuer. */
+  providerOf: (issuer: string) => string;
   mustEnrol: boolean;
   done: string | null;
   alert: string | undefined;
@@ -124,6 +129,27 @@ const codesCard = ({ root, factors, nonce }: View): Markup =>
     </form>
   </div>`;
 
+/** Only for a person with linked providers: an account is linked by signing in with a provider. */
+const providersCard = ({ root, identities, providerOf, nonce }: View): Markup =>
+  html`<div class="card">
+    <h2>Sign-in with other accounts</h2>
+    <ul>
+      ${identities.map(
+        ({ id, issuer, dateCreated, dateUsed }) =>
+          html`<li>
+            <p>
+              <strong>${providerOf(issuer)}</strong>
+              <span class="soft">linked ${day(dateCreated)}, used ${day(dateUsed)}</span>
+            </p>
+            <form method="post" action="${root}/account/security/providers/${id}/unlink">
+              ${nonceField(nonce(['provider', id, 'unlink']))}
+              <div class="buttons"><button type="submit" class="danger">Unlink ${providerOf(issuer)}</button></div>
+            </form>
+          </li>`,
+      )}
+    </ul>
+  </div>`;
+
 export function securityPage(view: View): string {
   const { root, factors, mustEnrol, done, alert, passkeyScripts } = view;
   const sentence = done === null ? undefined : DONE[done];
@@ -143,6 +169,7 @@ export function securityPage(view: View): string {
         </p>`
       }
       ${passkeyCard(view)} ${appCard(view)} ${hasSecondFactor(factors) && codesCard(view)}
+      ${view.identities.length > 0 && providersCard(view)}
       <p>
         Lost a device? Remove its passkey, and sign out your other browsers on the page of
         <a href="${root}/account">your account</a>.

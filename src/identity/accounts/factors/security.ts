@@ -10,6 +10,7 @@ import { notFound } from '#core/problem.ts';
 import { isLonger } from '#core/text.ts';
 import { lockUser } from '../accounts-sql.ts';
 import { originOf, recordAuditEntry, type Action } from '../audit/audit.ts';
+import { deleteIdentity, hasPassword, listIdentities } from '../external/external-sql.ts';
 import type { Session } from '../sessions.ts';
 import { enrolmentPath, type SignedIn } from '../signed-in.ts';
 import { addressOf, createSecret, storeApp } from './authenticator-app.ts';
@@ -22,6 +23,8 @@ import { appPage, recoveryCodesPage, REGISTRATION_FIELD, securityPage } from './
 
 const NOT_ADDED =
   'The passkey was not added: it is registered already, or the page was open for too long. Reload the page and try again.';
+const ONLY_SIGN_IN =
+  'This account has no password and no passkey: without this provider you could not sign in. Choose a password with "Forgot your password?" on the sign-in page, or add a passkey, and unlink the provider then.';
 const WRONG_CODE = 'The code is wrong. Check that the clock of your device is right, and enter the current code.';
 const NO_NAME = `Give the passkey a name of at most ${PASSKEY_NAME_LENGTH_MAX} characters.`;
 
@@ -30,6 +33,8 @@ type Deps = {
   sealer: Sealer;
   signedIn: SignedIn;
   passkeys: Passkeys;
+  /** The OpenID providers, to name those of linked accounts. */
+  providers: readonly { name: string; issuer: string }[];
   /** Undefined if mail is not configured. */
   mailer: Mailer | undefined;
   authUrl: string;
@@ -39,7 +44,15 @@ type Deps = {
 };
 
 export type Security = Record<
-  'show' | 'addPasskey' | 'renamePasskey' | 'removePasskey' | 'showApp' | 'setApp' | 'removeApp' | 'renewCodes',
+  | 'show'
+  | 'addPasskey'
+  | 'renamePasskey'
+  | 'removePasskey'
+  | 'showApp'
+  | 'setApp'
+  | 'removeApp'
+  | 'renewCodes'
+  | 'unlinkProvider',
   RawHandler
 >;
 
@@ -50,6 +63,7 @@ const MAILED: Readonly<Partial<Record<Action, string>>> = {
   authenticator_app_set: 'an authenticator app was set up.',
   authenticator_app_removed: 'the authenticator app was removed.',
   recovery_codes_renewed: 'the recovery codes were renewed.',
+  external_identity_unlinked: 'sign-in with another account was unlinked.',
 };
 
 /** Runs a change of factors under the lock of the user, with its audit entry and mail. `change` returns undefined if it did nothing. */
@@ -103,19 +117,44 @@ const doneAnswer = (root: string, what: string): RawResponse => redirectAnswer(`
 const codesOr = (root: string, codes: readonly string[], what: string): RawResponse =>
   codes.length > 0 ? htmlAnswer(200, recoveryCodesPage(root, codes)) : doneAnswer(root, what);
 
-function createPasskeySettings(deps: Deps): Pick<Security, 'show' | 'addPasskey' | 'renamePasskey' | 'removePasskey'> {
-  const { sql, signedIn, passkeys, root, passkeyScripts } = deps;
-  const changed = createChanges(deps);
+type Show = (request: RawRequest, session: Session, alert?: string) => Promise<RawResponse>;
 
-  const show = async (request: RawRequest, session: Session, alert?: string): Promise<RawResponse> => {
+/** The name of a provider; of one that is no longer configured, its host. */
+const providerNameOf = (providers: Deps['providers'], issuer: string): string =>
+  providers.find((provider) => new URL(provider.issuer).href === new URL(issuer).href)?.name ?? new URL(issuer).host;
+
+function createShow(deps: Deps): Show {
+  const { sql, signedIn, passkeys, providers, root, passkeyScripts } = deps;
+  const providerOf = (issuer: string): string => providerNameOf(providers, issuer);
+  return async (request, session, alert) => {
     const { userId: id, email, mustEnrol } = session;
     const factors = await findFactors(sql, id);
     const creationOptions = await passkeys.creationOptions({ id, email }, factors.passkeys, request.now);
     const nonce = (bound: readonly (string | number)[]) => signedIn.nonce(session, bound);
     const done = alert === undefined ? request.query.get('done') : null;
-    const view = { root, factors, mustEnrol, done, alert, creationOptions, passkeyScripts, nonce };
+    const identities = await listIdentities(sql, id);
+    const view = {
+      root,
+      factors,
+      identities,
+      providerOf,
+      mustEnrol,
+      done,
+      alert,
+      creationOptions,
+      passkeyScripts,
+      nonce,
+    };
     return htmlAnswer(alert === undefined ? 200 : 422, securityPage(view), { hasScripts: true });
   };
+}
+
+function createPasskeySettings(
+  deps: Deps,
+  show: Show,
+): Pick<Security, 'show' | 'addPasskey' | 'renamePasskey' | 'removePasskey'> {
+  const { signedIn, passkeys, root } = deps;
+  const changed = createChanges(deps);
 
   return {
     show: signedIn.enrolmentPage((request, session) => show(request, session)),
@@ -216,6 +255,44 @@ function createAppSettings(deps: Deps): Pick<Security, 'showApp' | 'setApp' | 'r
   };
 }
 
+/** Whether the person could still sign in without one of the linked providers. */
+async function hasOtherSignIn(tx: Queryable, userId: number): Promise<boolean> {
+  if ((await listIdentities(tx, userId)).length > 1 || (await hasPassword(tx, userId))) return true;
+  return (await findFactors(tx, userId)).passkeys.length > 0;
+}
+
+const identityIdOf = ({ params }: RawRequest): number => {
+  const id = parseId(params['identity_id'] ?? '');
+  if (id === undefined) throw notFound('provider');
+  return id;
+};
+
+function createProviderSettings(deps: Deps, show: Show): Pick<Security, 'unlinkProvider'> {
+  const { signedIn, root } = deps;
+  const changed = createChanges(deps);
+  return {
+    unlinkProvider: signedIn.sensitiveForm(
+      (request) => ['provider', identityIdOf(request), 'unlink'],
+      async (request, session) => {
+        const { userId } = session;
+        let isOnly = false;
+        const unlinked = await changed(request, session, 'external_identity_unlinked', async (tx) => {
+          isOnly = !(await hasOtherSignIn(tx, userId));
+          return isOnly ? undefined : deleteIdentity(tx, { userId, id: identityIdOf(request) });
+        });
+        if (isOnly) return show(request, session, ONLY_SIGN_IN);
+        if (unlinked === undefined) throw notFound('provider');
+        return doneAnswer(root, 'unlinked');
+      },
+    ),
+  };
+}
+
 export function createSecurity(deps: Deps): Security {
-  return { ...createPasskeySettings(deps), ...createAppSettings(deps) };
+  const show = createShow(deps);
+  return {
+    ...createPasskeySettings(deps, show),
+    ...createAppSettings(deps),
+    ...createProviderSettings(deps, show),
+  };
 }

@@ -13,6 +13,7 @@ import { eraseUser, type EraseUserData } from '../api/erase.ts';
 import type { Attempts } from '../attempts.ts';
 import { originOf, recordAuditEntry } from '../audit/audit.ts';
 import { listBrowsers } from '../browsers-sql.ts';
+import { listIdentities } from '../external/external-sql.ts';
 import { WRONG_PASSWORD, type FormFault } from '../password/pages.ts';
 import type { Session, Sessions } from '../sessions.ts';
 import type { SignedIn } from '../signed-in.ts';
@@ -60,6 +61,12 @@ async function exportOf({ sql, exportParts }: LeaveDeps, { userId, id }: Session
       date_created: user.dateCreated,
     },
     ...Object.fromEntries(parts),
+    linked_providers: (await listIdentities(sql, userId)).map(({ issuer, subject, dateCreated, dateUsed }) => ({
+      issuer,
+      subject,
+      date_created: dateCreated,
+      date_used: dateUsed,
+    })),
     sessions: (await listBrowsers(sql, sessions)).map(({ address, userAgent, since, lastSeen }) => ({
       address,
       user_agent: userAgent,

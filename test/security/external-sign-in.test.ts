@@ -1,0 +1,403 @@
+/** Sign-in with OpenID providers: a real one, and one that lies. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import { Secret, TOTP } from 'otpauth';
+import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
+import { freePort } from '../setup/free-port.ts';
+import { startObedientProvider, startRealProvider, type Lie } from '../setup/openid-provider.ts';
+import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer, type Browser, type Page } from './oauth-server.ts';
+import { hiddenIn, submit } from './page-forms.ts';
+
+const ends: (() => Promise<unknown>)[] = [];
+after(async () => {
+  for (const end of ends.toReversed()) await end();
+});
+const CLIENT = { clientId: 'halcyon', clientSecret: 'a secret at the provider' };
+const redirectUri = `${ISSUER}/sign-in/with/Real/callback`;
+const real = await startRealProvider({ ...CLIENT, redirectUri });
+ends.push(real.stop);
+const acme = await startObedientProvider(CLIENT);
+ends.push(acme.stop);
+const partner = await startObedientProvider(CLIENT);
+ends.push(partner.stop);
+const mails = await startMailServer({ ignored: SECURITY_MAILS });
+ends.push(() => mails.stop());
+
+const DOMAIN = 'new.example';
+const secrets = { client_id: CLIENT.clientId, client_secret: CLIENT.clientSecret };
+const server = await startAuthorizationServer({
+  SMTP_URL: mails.url,
+  MAIL_FROM: 'halcyon@example.com',
+  OPENID_PROVIDERS: JSON.stringify([
+    { name: 'Real', issuer: real.issuer, ...secrets, domains: [DOMAIN], creates_accounts: true },
+    { name: 'Acme', issuer: acme.issuer, ...secrets, domains: [DOMAIN, 'example.com'], creates_accounts: true },
+    { name: 'Partner', issuer: partner.issuer, ...secrets },
+    { name: 'Down', issuer: `http://127.0.0.1:${await freePort()}`, ...secrets },
+  ]),
+});
+const { sql, now } = server;
+const second = await server.startSecond();
+const passwords = createPasswords({ hashesAtOnce: 1 });
+const newBrowser = (origin = server.origin) => createBrowser(origin);
+
+let people = 0;
+const newEmail = (domain = DOMAIN): string => `person${(people += 1)}@${domain}`;
+async function newPerson() {
+  const email = newEmail('example.com');
+  const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: now() });
+  return { id, email };
+}
+
+const providers = { Acme: acme, Partner: partner };
+type Name = keyof typeof providers;
+const START = (name: string) => `/sign-in/with/${name}`;
+
+/** Asks for the redirect to a provider, and returns what it sends there. */
+async function start(browser: Browser, name: string, fields: Record<string, string> = {}) {
+  const page = await browser.post(START(name), fields);
+  assert.equal(page.status, 303, page.text);
+  const { searchParams } = new URL(page.location ?? '');
+  return { page, state: searchParams.get('state') ?? '', nonce: searchParams.get('nonce') ?? '' };
+}
+
+const callback = (browser: Browser, name: string, query: Record<string, string>): Promise<Page> =>
+  browser.open(`${START(name)}/callback?${new URLSearchParams(query).toString()}`);
+
+const claimsOf = (email: string) => ({ sub: `sub of ${email}`, email, email_verified: true });
+
+/** Signs in as a person of the provider and returns the page after the callback; `change` is what the provider does wrong. */
+async function signInWith(
+  name: Name,
+  email: string,
+  {
+    browser = newBrowser(),
+    lie = {},
+    query = {},
+  }: { browser?: Browser; lie?: Lie; query?: Record<string, string> } = {},
+) {
+  const { state, nonce } = await start(browser, name);
+  const code = providers[name].codeFor({ ...claimsOf(email), nonce }, lie);
+  return callback(browser, name, { code, state, iss: providers[name].issuer, ...query });
+}
+
+const isSignedIn = async (browser: Browser): Promise<boolean> => (await browser.open('/account')).status === 200;
+const usersWith = async (email: string) => sql<{ id: number }[]>`select id from users where email = ${email}`;
+const identitiesOf = async (email: string) =>
+  sql<{ subject: string }[]>`
+    select e.subject from external_identity e join users u on u.id = e.user_id where u.email = ${email}`;
+const auditOf = async (email: string) => {
+  const rows = await sql<{ action: string; provider: string | null }[]>`
+    select a.action, a.detail->>'provider' as provider from audit a join users u on u.id = a.user_id
+    where u.email = ${email} order by a.id`;
+  return Array.from(rows, ({ action, provider }) => [action, provider]);
+};
+/** Links a new account to Acme and returns it. */
+async function newLinkedPerson() {
+  const person = await newPerson();
+  const browser = newBrowser();
+  const fields = hiddenIn(await signInWith('Acme', person.email, { browser }), '/sign-in');
+  const page = await browser.post('/sign-in', { ...fields, email: person.email, password: PASSWORD });
+  assert.equal(page.status, 303);
+  await mails.next();
+  return { ...person, browser };
+}
+
+/** Goes through the pages of the real provider and returns the path of the callback. */
+async function visitReal(location: string, email: string): Promise<string> {
+  const browser = createBrowser(real.issuer);
+  const pathOf = (address: string): string => address.slice(new URL(address).origin.length);
+  let page = await browser.open(pathOf(location));
+  for (let steps = 0; steps < 20; steps += 1) {
+    const to = page.location === null ? undefined : new URL(page.location, real.issuer);
+    if (to?.origin === ISSUER) return pathOf(to.href);
+    if (to !== undefined) page = await browser.open(pathOf(to.href));
+    else {
+      const action = /action="([^"]*)"/.exec(page.text)?.[1] ?? '';
+      const prompt = /name="prompt" value="([^"]*)"/.exec(page.text)?.[1] ?? '';
+      page = await browser.post(pathOf(action), { prompt, login: email, password: 'any' });
+    }
+  }
+  throw new Error(`No way back: ${page.status} ${page.text}`);
+}
+
+test('a new person of a real provider gets an account, and returns to it', async () => {
+  const email = newEmail();
+  const browser = newBrowser();
+  const form = await browser.open('/sign-in?return_to=/account/security');
+  assert.match(form.headers.get('content-security-policy') ?? '', /form-action 'self' http:\/\/localhost:\* /);
+  const { page } = await start(browser, 'Real', hiddenIn(form, START('Real')));
+  const arrived = await browser.open(await visitReal(page.location ?? '', email));
+  assert.deepEqual([arrived.status, arrived.location], [303, '/account/security']);
+  assert.equal(await isSignedIn(browser), true);
+  const again = newBrowser();
+  const { page: redirect } = await start(again, 'Real');
+  assert.equal((await again.open(await visitReal(redirect.location ?? '', email))).location, '/home');
+  assert.equal((await usersWith(email)).length, 1);
+  assert.deepEqual(await auditOf(email), [
+    ['user_created', null],
+    ['external_identity_linked', 'Real'],
+    ['signed_in', 'Real'],
+    ['signed_in', 'Real'],
+  ]);
+});
+
+test('a real provider refuses a second use of its code, and an unverified address gets no account', async () => {
+  const email = `unverified${newEmail()}`;
+  const browser = newBrowser();
+  const { page } = await start(browser, 'Real');
+  assert.equal((await browser.open(await visitReal(page.location ?? '', email))).status, 422);
+  assert.deepEqual([(await usersWith(email)).length, await isSignedIn(browser)], [0, false]);
+});
+
+test('an account is linked only by a sign-in with its password', async () => {
+  const { email } = await newPerson();
+  const browser = newBrowser();
+  const page = await signInWith('Acme', email.toUpperCase(), { browser });
+  assert.deepEqual([page.status, await isSignedIn(browser)], [200, false]);
+  const fields = hiddenIn(page, '/sign-in');
+  const wrong = await browser.post('/sign-in', { ...fields, email, password: 'not the password' });
+  assert.deepEqual([wrong.status, (await identitiesOf(email)).length], [422, 0]);
+  const right = await browser.post('/sign-in', { ...hiddenIn(wrong, '/sign-in'), email, password: PASSWORD });
+  assert.deepEqual([right.status, (await identitiesOf(email)).length], [303, 1]);
+  const mail = await mails.next();
+  assert.deepEqual(mail.to, [email]);
+  assert.match(mail.text, /Acme/);
+  const later = newBrowser();
+  assert.equal((await signInWith('Acme', email.toUpperCase(), { browser: later })).status, 303);
+  assert.equal(await isSignedIn(later), true);
+  assert.deepEqual((await auditOf(email)).slice(-3), [
+    ['external_identity_linked', 'Acme'],
+    ['signed_in', 'Acme'],
+    ['signed_in', 'Acme'],
+  ]);
+});
+
+test('another account is not linked, a link ends after ten minutes, and it cannot be made up', async () => {
+  const [person, other] = [await newPerson(), await newPerson()];
+  const browser = newBrowser();
+  const fields = hiddenIn(await signInWith('Acme', person.email, { browser }), '/sign-in');
+  const asOther = await browser.post('/sign-in', { ...fields, email: other.email, password: PASSWORD });
+  const [payload = '', proof = ''] = (fields['identity'] ?? '').split('.');
+  const claimed = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object;
+  const forged = Buffer.from(JSON.stringify({ ...claimed, subject: 'of the attacker' })).toString('base64url');
+  const changed = `${forged}.${proof}`;
+  const made = await browser.post('/sign-in', { identity: changed, email: person.email, password: PASSWORD });
+  server.wait(601_000);
+  const late = await browser.post('/sign-in', { ...fields, email: person.email, password: PASSWORD });
+  assert.deepEqual([asOther.status, made.status, late.status, await isSignedIn(browser)], [422, 422, 422, false]);
+  assert.deepEqual([await identitiesOf(person.email), await identitiesOf(other.email)].flat(), []);
+});
+
+test('a second factor is still required after the provider', async () => {
+  const { browser, email } = await newLinkedPerson();
+  const app = '/account/security/app';
+  const { nonce = '', secret = '' } = hiddenIn(await browser.open(app), app);
+  const totp = new TOTP({ secret: Secret.fromBase32(secret) });
+  const code = () => totp.generate({ timestamp: now().getTime() });
+  assert.equal((await browser.post(app, { nonce, secret, code: code() })).status, 200);
+  await mails.next();
+  server.wait(30_000);
+  const other = newBrowser();
+  const step = await signInWith('Acme', email, { browser: other });
+  assert.deepEqual([step.status, await isSignedIn(other)], [200, false]);
+  const fields = hiddenIn(step, '/sign-in/second-factor');
+  const done = await other.post('/sign-in/second-factor', { ...fields, verification_code: code() });
+  assert.deepEqual([done.status, await isSignedIn(other)], [303, true]);
+  assert.deepEqual((await auditOf(email)).at(-1), ['signed_in', 'Acme']);
+});
+
+test('an unlinked identity does not sign in by the second step of an earlier callback', async () => {
+  const { browser, email } = await newLinkedPerson();
+  const app = '/account/security/app';
+  const { nonce = '', secret = '' } = hiddenIn(await browser.open(app), app);
+  const totp = new TOTP({ secret: Secret.fromBase32(secret) });
+  await browser.post(app, { nonce, secret, code: totp.generate({ timestamp: now().getTime() }) });
+  await mails.next();
+  server.wait(30_000);
+  const other = newBrowser();
+  const fields = hiddenIn(await signInWith('Acme', email, { browser: other }), '/sign-in/second-factor');
+  await sql`delete from external_identity where subject = ${claimsOf(email).sub}`;
+  const code = totp.generate({ timestamp: now().getTime() });
+  const done = await other.post('/sign-in/second-factor', { ...fields, verification_code: code });
+  assert.deepEqual([done.status, await isSignedIn(other), (await identitiesOf(email)).length], [422, false, 0]);
+});
+
+const past = Math.floor(Date.now() / 1_000) - 3_600;
+const LIES: Record<string, Lie> = {
+  'another issuer': { claims: { iss: 'https://elsewhere.example' } },
+  'another audience': { claims: { aud: 'another client' } },
+  'another nonce': { claims: { nonce: 'of another sign-in' } },
+  'an expired token': { claims: { iat: past, exp: past + 60 } },
+  'no signature': { isUnsigned: true },
+  'the signature of another key': { hasForeignKey: true },
+  'an address that is not verified': { claims: { email_verified: false } },
+  'an address that is verified in words': { claims: { email_verified: 'true' } },
+  'no address': { claims: { email: undefined } },
+  'an address of another domain': { claims: { email: 'person@elsewhere.example' } },
+};
+for (const [what, lie] of Object.entries(LIES))
+  test(`a token with ${what} is refused`, async () => {
+    const browser = newBrowser();
+    const email = newEmail();
+    const page = await signInWith('Acme', email, { browser, lie });
+    assert.deepEqual([page.status, await isSignedIn(browser), (await usersWith(email)).length], [422, false, 0]);
+    assert.match(page.text, /role="alert"/);
+  });
+
+test('a code of another provider is refused: by its issuer, without one, and by the sign-in that was started', async () => {
+  const email = newEmail();
+  const browser = newBrowser();
+  const foreign = await signInWith('Acme', email, { browser, query: { iss: partner.issuer } });
+  const { state, nonce } = await start(browser, 'Acme');
+  const code = acme.codeFor({ ...claimsOf(email), nonce });
+  const nameless = await callback(browser, 'Acme', { code, state });
+  const { state: ofAcme } = await start(browser, 'Acme');
+  const requests = partner.requests.length;
+  const mixed = await callback(browser, 'Partner', { code, state: ofAcme, iss: partner.issuer });
+  assert.deepEqual([foreign.status, nameless.status, mixed.status], [422, 422, 422]);
+  assert.equal(partner.requests.length, requests, 'the code is not sent to the other provider');
+  assert.deepEqual([await isSignedIn(browser), (await usersWith(email)).length], [false, 0]);
+});
+
+test('a response that another browser asked for is refused', async () => {
+  const email = newEmail();
+  const [attacker, victim] = [newBrowser(), newBrowser()];
+  const { state, nonce } = await start(attacker, 'Acme');
+  const code = acme.codeFor({ ...claimsOf(email), nonce });
+  const query = { code, state, iss: acme.issuer };
+  assert.equal((await callback(victim, 'Acme', query)).status, 422);
+  await start(victim, 'Acme');
+  assert.equal((await callback(victim, 'Acme', query)).status, 422);
+  assert.equal(await isSignedIn(victim), false);
+});
+
+test('a response works once, also with the cookie of before and in another process, and for ten minutes', async () => {
+  const email = newEmail();
+  const browser = newBrowser();
+  const { state, nonce } = await start(browser, 'Acme');
+  const cookies = new Map(browser.jar);
+  const query = (code: string) => ({ code, state, iss: acme.issuer });
+  assert.equal((await callback(browser, 'Acme', query(acme.codeFor({ ...claimsOf(email), nonce })))).status, 303);
+  for (const origin of [server.origin, second]) {
+    const replaying = newBrowser(origin);
+    for (const [name, value] of cookies) replaying.jar.set(name, value);
+    const replayed = await callback(replaying, 'Acme', query(acme.codeFor({ ...claimsOf(email), nonce })));
+    assert.deepEqual([replayed.status, await isSignedIn(replaying)], [422, false]);
+  }
+  const late = newBrowser();
+  const begun = await start(late, 'Acme');
+  server.wait(601_000);
+  const code = acme.codeFor({ ...claimsOf(email), nonce: begun.nonce });
+  assert.equal((await callback(late, 'Acme', { code, state: begun.state, iss: acme.issuer })).status, 422);
+});
+
+test('a person who cancels at the provider sees the sign-in page', async () => {
+  const browser = newBrowser();
+  const { state } = await start(browser, 'Acme');
+  const page = await callback(browser, 'Acme', { error: 'access_denied', state, iss: acme.issuer });
+  assert.deepEqual([page.status, await isSignedIn(browser)], [422, false]);
+});
+
+test('a rotated key is known at once', async () => {
+  const email = newEmail();
+  assert.equal((await signInWith('Acme', email)).status, 303);
+  await acme.rotateKey();
+  assert.equal((await signInWith('Acme', email)).status, 303);
+});
+
+test('the metadata of a provider is read once an hour', async () => {
+  const count = () => partner.requests.filter((path) => path.includes('.well-known')).length;
+  server.wait(3_600_000);
+  const before = count();
+  await Promise.all(Array.from({ length: 10 }, () => start(newBrowser(), 'Partner')));
+  assert.equal(count(), before + 1);
+  server.wait(3_600_000);
+  await start(newBrowser(), 'Partner');
+  assert.equal(count(), before + 2);
+});
+
+test('without a provider people sign in with their password', async () => {
+  const { email } = await newPerson();
+  const browser = newBrowser();
+  const page = await browser.post(START('Down'), {});
+  assert.equal(page.status, 503);
+  assert.match(page.text, /Sign-in with Down is not available now; use your password/);
+  assert.equal((await browser.signIn(email)).status, 303);
+  assert.equal((await browser.post(START('Unknown'), {})).status, 404);
+});
+
+test('an account whose address is in no domain of the provider cannot be linked', async () => {
+  const email = newEmail('elsewhere.example');
+  await createUser(sql, passwords, { email, password: PASSWORD, now: now() });
+  assert.equal((await signInWith('Acme', email)).status, 422);
+});
+
+test('a provider without domains signs in existing accounts only', async () => {
+  const email = newEmail();
+  assert.deepEqual([(await signInWith('Partner', email)).status, (await usersWith(email)).length], [422, 0]);
+  const { email: existing } = await newPerson();
+  const page = await signInWith('Partner', existing);
+  assert.match(hiddenIn(page, '/sign-in')['identity'] ?? '', /./);
+});
+
+test('of concurrent callbacks of one new person, all sign in to one account', async () => {
+  const email = newEmail();
+  const browsers = Array.from({ length: 10 }, (_, at) => newBrowser(at % 2 === 0 ? server.origin : second));
+  const pages = await Promise.all(browsers.map((browser) => signInWith('Acme', email, { browser })));
+  assert.deepEqual(new Set(pages.map(({ status }) => status)), new Set([303]));
+  assert.deepEqual([(await usersWith(email)).length, (await identitiesOf(email)).length], [1, 1]);
+});
+
+test('a disabled user cannot sign in with a provider', async () => {
+  const { email } = await newLinkedPerson();
+  await sql`update users set date_disabled = ${now()} where email = ${email}`;
+  const browser = newBrowser();
+  assert.deepEqual([(await signInWith('Acme', email, { browser })).status, await isSignedIn(browser)], [422, false]);
+});
+
+const unlinkPath = async (email: string): Promise<string> => {
+  const [row] = await sql<{ id: number }[]>`
+    select e.id from external_identity e join users u on u.id = e.user_id where u.email = ${email}`;
+  return `/account/security/providers/${row?.id}/unlink`;
+};
+
+test('the download of a person has the linked providers, and the erasure of the account deletes them', async () => {
+  const { id, email, browser } = await newLinkedPerson();
+  const { text } = await submit(browser, '/account', '/account/export');
+  const { linked_providers: linked } = JSON.parse(text) as { linked_providers: { issuer: string; subject: string }[] };
+  assert.deepEqual(
+    linked.map(({ issuer, subject }) => [issuer, subject]),
+    [[acme.issuer, claimsOf(email).sub]],
+  );
+  assert.equal((await submit(browser, '/account/erase', '/account/erase', { current: PASSWORD })).status, 200);
+  await mails.next();
+  assert.equal((await sql`select from external_identity where user_id = ${id}`).length, 0);
+});
+
+test('a person unlinks a provider', async () => {
+  const { email, browser } = await newLinkedPerson();
+  const path = await unlinkPath(email);
+  const foreign = await newLinkedPerson();
+  assert.equal((await foreign.browser.post(path, { nonce: 'made up' })).status, 403);
+  assert.equal((await submit(browser, '/account/security', path)).status, 303);
+  assert.equal((await identitiesOf(email)).length, 0);
+  assert.match((await mails.next()).text, /unlinked/);
+  assert.deepEqual((await auditOf(email)).at(-1)?.[0], 'external_identity_unlinked');
+  assert.equal((await signInWith('Acme', email)).status, 200, 'has to be linked again');
+});
+
+test('the only way to sign in cannot be unlinked until the person has chosen a password', async () => {
+  const email = newEmail();
+  const browser = newBrowser();
+  await signInWith('Acme', email, { browser });
+  const path = await unlinkPath(email);
+  assert.equal((await submit(browser, '/account/security', path)).status, 422);
+  assert.equal((await identitiesOf(email)).length, 1);
+  await browser.post('/forgot-password', { email });
+  const link = /\/reset-password\?token=(\S+)/.exec((await mails.next()).text)?.[1] ?? '';
+  const own = newBrowser();
+  assert.equal((await own.post('/reset-password', { token: link, password: PASSWORD })).status, 303);
+  assert.equal((await submit(own, '/account/security', path)).status, 303);
+});
