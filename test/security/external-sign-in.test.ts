@@ -143,7 +143,7 @@ test('a new person of a real provider gets an account, and returns to it', async
   ]);
 });
 
-test('a real provider refuses a second use of its code, and an unverified address gets no account', async () => {
+test('an address that a real provider has not verified gets no account', async () => {
   const email = `unverified${newEmail()}`;
   const browser = newBrowser();
   const { page } = await start(browser, 'Real');
