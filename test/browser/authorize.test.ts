@@ -66,13 +66,17 @@ const press = (page: Page, name: 'Allow' | 'Deny'): Promise<void> => page.getByR
 
 /** Returns the address that the browser reached; an assertion and no time-out if it dropped the redirect. */
 async function arrival(page: Page, start: string): Promise<URLSearchParams> {
-  const arrived = await page
-    .waitForURL((url) => url.href.startsWith(start), { timeout: ARRIVAL_MS })
-    .then(
-      () => true,
-      () => false,
-    );
+  // `waitForURL` fails at once if a second click aborts the navigation of the first one.
+  const arrived = await until(
+    async () => page.url(),
+    (url) => url.startsWith(start),
+    ARRIVAL_MS,
+  ).then(
+    () => true,
+    () => false,
+  );
   assert.ok(arrived, `the browser came to ${start} and is at ${page.url()}`);
+  await page.waitForLoadState();
   return new URL(page.url()).searchParams;
 }
 
