@@ -29,7 +29,7 @@ create table recovery_code (
   primary key (user_id, hash)
 );
 
--- Challenges that a passkey has signed, until they expire: each is accepted once.
+-- Challenges that a passkey has signed, and sign-ins with an OpenID provider that have returned, until they expire: each is accepted once.
 create table used_challenge (
   hash         bytea primary key check (length(hash) = 32),
   date_expires timestamptz not null

@@ -8,8 +8,8 @@ type PageNeeds = { formTargets?: readonly string[]; hasScripts?: boolean };
 
 /**
  * Returns the headers of a page. Scripts come from our own origin, and only pages of documents and those with passkeys have them:
- * the default forbids them where people approve apps or choose passwords. `form-action` must list every origin that a form's response may redirect to, or
- * Chromium drops the redirect silently. `formTargets` are origins that were checked against the client's registration.
+ * the default forbids them where people approve apps or choose passwords. `form-action` must list every origin that a form's response
+ * may redirect to, or Chromium drops the redirect silently. `formTargets` are origins that were checked against the client's registration.
  */
 export function pageHeaders({ formTargets = [], hasScripts = false }: PageNeeds = {}): Record<string, string> {
   return {

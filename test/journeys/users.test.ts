@@ -245,6 +245,20 @@ test('an unknown user is named in the error', async () => {
   assert.deepEqual([code, / no user .* unknown@example\.com\n$/.test(err)], [1, true], err);
 });
 
+test('the operator removes lost second factors: the password alone signs in again, and all browsers are signed out', async () => {
+  const { email, password } = await printed('create', 'lost@example.com');
+  const browser = createBrowser(server.origin);
+  const signIn = () => browser.signIn(String(email), String(password));
+  await signIn();
+  await server.sql`
+    insert into authenticator_app select id, ${Buffer.alloc(64)}, 0, now() from users where email = ${String(email)}`;
+  const asked = await createBrowser(server.origin).signIn(String(email), String(password));
+  assert.deepEqual([asked.status, asked.location], [200, null], 'the second step is asked for');
+  await printed('remove-second-factors', String(email));
+  assert.equal((await browser.open('/account')).status, 303);
+  assert.equal((await signIn()).status, 303);
+});
+
 test('the help of every command has an example', () => {
   const quiet = { input: () => Readable.from([]), print: () => {}, warn: () => {} };
   const self = { processId: process.pid, isRunning: () => true };

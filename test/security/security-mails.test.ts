@@ -1,6 +1,7 @@
 /** Mails about a new device, a changed password and a connected app: when they are sent, to whom, and what they contain. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { Secret, TOTP } from 'otpauth';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { addMember } from '#stores/store.ts';
@@ -167,4 +168,22 @@ test('a denied app sends no mail', async () => {
 test('without a mail server, people sign in and connect apps as before', async () => {
   const silent = await startAuthorizationServer();
   assert.match((await silent.browser.consent(silent.asking())).location ?? '', /code=/);
+});
+
+test('a change of second factors and a used recovery code are mailed', async () => {
+  const { email, browser } = await newcomer();
+  const page = await browser.open('/account/security/app');
+  const { nonce = '', secret = '' } = hiddenIn(page, '/account/security/app');
+  const codeAt = (at: Date): string =>
+    new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: at.getTime() });
+  const saved = await browser.post('/account/security/app', { nonce, secret, code: codeAt(server.now()) });
+  const set = await mails.next();
+  assert.deepEqual(set.to, [email]);
+  assert.match(set.text, /an authenticator app was set up\./);
+  const [, recovery = ''] = /<code>([0-9a-z-]{27})<\/code>/.exec(saved.text) ?? [];
+  const step = hiddenIn(await signInFrom(browser, email), '/sign-in/second-factor');
+  await browser.post('/sign-in/second-factor', { ...step, verification_code: recovery }, headersOf({}));
+  const used = await mails.next();
+  assert.match(used.text, /a recovery code was used; 9 are left\./);
+  for (const { text } of [set, used]) assert.ok(!text.includes(secret) && !text.includes(recovery));
 });

@@ -237,7 +237,8 @@ test('a requested delivery that was attempted while its row was read is not sent
   const done = read.next();
   arrivals.retry(announcements);
   const sent = lane.take();
-  lane.deliveries.complete(sent?.id ?? 0, null);
+  assert.ok(sent !== undefined);
+  lane.deliveries.complete(sent.id, null);
   await done;
   assert.equal(lane.deliveries.queued, 0);
 });

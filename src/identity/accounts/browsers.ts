@@ -5,6 +5,7 @@ import type { RawHandler, RawRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import { parseId } from '#core/ids.ts';
+import { notFound } from '#core/problem.ts';
 import type { AccountSection } from './account.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
 import { browserOf } from './audit/describe.ts';
@@ -69,7 +70,11 @@ export function browsersSection({ sql }: { sql: Sql }): AccountSection {
   };
 }
 
-const sessionIdOf = ({ params }: RawRequest): number => parseId(params['session_id'] ?? '') ?? 0;
+function sessionIdOf({ params }: RawRequest): number {
+  const id = parseId(params['session_id'] ?? '');
+  if (id === undefined) throw notFound('browser');
+  return id;
+}
 
 const audit = (userId: number, request: RawRequest, sessions: number) =>
   ({ action: 'sessions_ended', userId, origin: originOf(request), detail: { sessions }, now: request.now }) as const;

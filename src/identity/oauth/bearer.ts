@@ -19,8 +19,8 @@ function invalidToken(baseUrl: string, message: string): Problem {
 }
 
 /**
- * Returns whether a token's grant is in effect: neither revoked nor past the end of a retired grant, its user enabled, its client trusted (platform), its user a
- * member of the store.
+ * Returns whether a token's grant is in effect: neither revoked nor past the end of a retired grant, its user enabled, its client
+ * trusted (platform), its user a member of the store.
  */
 export function isInEffect(row: GrantStatus, now: Date): boolean {
   if (row.revoked || row.disabled || (row.ends !== null && now >= row.ends)) return false;

@@ -24,8 +24,8 @@ const grants: ReadonlyMap<string, GrantHandler> = new Map([
 ]);
 
 /**
- * Number of statements, including client authentication: 2 for a code, 1 for a refresh, 2 for client_credentials; 1 for a poll of a device, 3 for its
- * tokens.
+ * Number of statements, including client authentication: 2 for a code, 1 for a refresh, 2 for client_credentials; 1 for a poll of a
+ * device, 3 for its tokens.
  */
 export function createTokenEndpoint(
   deps: RevocationEffects & {

@@ -27,7 +27,8 @@ const auditFieldsOf = ({ request, session, rawRequest }: Decision) => ({
 
 /**
  * Records an approval and returns the code for the client; undefined if the user, the session, the client or the membership
- * in `store` no longer exists, or if the device was decided on elsewhere. These rows are locked in the transaction of the grant, so no grant survives their removal.
+ * in `store` no longer exists, or if the device was decided on elsewhere. These rows are locked in the transaction of the grant, so
+ * no grant survives their removal.
  *
  * The store's changelog entry is written here and not when the code is redeemed: it records the user's decision, the grant
  * can be revoked from now on, and at the token endpoint the entry would cost four statements more than the two it has.
