@@ -63,8 +63,9 @@ export async function openFixture(): Promise<Fixture> {
     input,
     isResource: true,
   }));
+  // The answer of `live` has no end, so that no other request could follow on its connection.
   const rawEndpoints = routeTable(app.baseUrl)
-    .filter(({ kind }) => kind === 'raw')
+    .filter(({ kind, path }) => kind === 'raw' && !path.endsWith('/live'))
     .flatMap(({ path, operations }) =>
       Object.keys(operations).map((method): Spot => ({ method, path: at(path), input: undefined, isResource: false })),
     );
