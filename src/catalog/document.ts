@@ -2,9 +2,10 @@
  * Makes the Documents of resources, for GET and for webhook bodies alike. Its inputs are frozen with the version: the published
  * JSON, the base URL and the relation prefix.
  */
-import type { Document, Embedded, Link, Value } from '#hypermedia/document.ts';
+import { isNumber, type Document, type Embedded, type Link, type Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { collectionOf, relationsOf, titleOf, labelOf, type ResourceType } from './catalog.ts';
+import { parseExact } from '#core/exact-number.ts';
 import { currencyOf, propertiesOf } from './kinds.ts';
 import type { Shape } from './shape.ts';
 
@@ -26,8 +27,8 @@ export type FrozenEvent = {
   body: string;
 };
 
-export function isObject(value: Value | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isNumber(value);
 }
 
 /** Returns the value embedded under a relation, with or without a prefix in its name. */
@@ -101,7 +102,7 @@ export function resourceHead(address: Address): Document {
 
 /** Returns the Document of a version in the given shape. */
 export function resourceDocument(frozen: Frozen, { zoom, fields }: Shape): Document {
-  const resource = JSON.parse(frozen.body) as JsonObject;
+  const resource = parseExact(frozen.body) as JsonObject;
   const currency = currencyOf(resource);
   return {
     ...resourceHead(frozen),

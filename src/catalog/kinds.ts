@@ -1,7 +1,7 @@
 /**
  * Derives the kind of each published value (date, money, url, …) from its name and form, because publishers declare no types.
  */
-import type { Kind, Property, Value } from '#hypermedia/document.ts';
+import { isNumber, type Kind, type Property, type Value } from '#hypermedia/document.ts';
 
 /** Names of amounts of money in the catalog, in the currency of their resource. */
 const money: ReadonlySet<string> = new Set([
@@ -34,7 +34,7 @@ function kindOfText(name: string, value: string): Kind {
 
 function kindOf(name: string, value: Value): Kind {
   if (typeof value === 'string') return kindOfText(name, value);
-  if (typeof value === 'number') return money.has(name) ? 'money' : 'number';
+  if (isNumber(value)) return money.has(name) ? 'money' : 'number';
   if (typeof value === 'boolean') return 'boolean';
   return value === null ? 'text' : 'json';
 }

@@ -1,13 +1,14 @@
 /** API operations that read an embedded relation at its own address, from the latest version of its resource. */
 import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import type { Document, Link, Value } from '#hypermedia/document.ts';
+import type { Document, Link } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
+import { parseExact } from '#core/exact-number.ts';
 import { notFound } from '#core/problem.ts';
 import { resourceNotFound, resourceKeyOf, RESOURCE_SCOPES } from './access.ts';
 import { isMany, relationsOf, titleOf, typeOfCollection, labelOf } from './catalog.ts';
 import type { CommerceDeps } from './collection.ts';
-import { addressOf, embeddedDocument, nameOf } from './document.ts';
+import { addressOf, embeddedDocument, nameOf, type JsonObject } from './document.ts';
 import { currencyOf } from './kinds.ts';
 import { listEmbedded, type ListedEmbedded, type ResourceKey } from './catalog-sql.ts';
 import { shapeOf } from './shape.ts';
@@ -32,7 +33,7 @@ function relationsBelow({ params }: Pick<AddressedRequest, 'params'>): Relations
 
 const documentsOf = ({ rows, currency }: ListedEmbedded, rel: string, zoom: Relations): Document[] =>
   rows.map((row) => {
-    const resource = JSON.parse(row) as { readonly [name: string]: Value };
+    const resource = parseExact(row) as JsonObject;
     return embeddedDocument(rel, resource, { currency: currencyOf({ currency_code: currency }), zoom });
   });
 

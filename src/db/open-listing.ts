@@ -18,9 +18,12 @@ const flagOf = (sql: Queryable, member: Fragment): Fragment =>
 
 const isRange = ({ operator }: Filter): boolean => operator === 'greaterthan' || operator === 'lessthan';
 
-/** Compares for equality with a number by its text, because the member may be a number or a text. */
-const numberAsText = (filter: Filter): Filter =>
-  typeof filter.value === 'number' && !isRange(filter) ? { ...filter, value: String(filter.value) } : filter;
+/**
+ * The text of a JSON value, to compare for equality with the text of a number: the member may be a number or a text. `12.50` is
+ * the number 12.5, but the text "1.10" is not 1.1.
+ */
+const spellingOf = (sql: Queryable, value: Fragment): Fragment =>
+  sql`btrim(regexp_replace((${value})::text, '^(-?[0-9]+)(?:[.]0+|([.][0-9]*[1-9])0+)$', '\\1\\2'), '"')`;
 
 function comparableOf(sql: Queryable, { value }: Filter, member: Fragment): Fragment {
   if (value instanceof Date) return momentOf(sql, member);
@@ -38,9 +41,13 @@ export function narrowedOpenly(
     (before, given) => {
       const { property } = given;
       if (Object.hasOwn(columns, property)) return sql`${before}${narrowed(sql, [given], columns)}`;
-      const filter = numberAsText(given);
-      const column = comparableOf(sql, filter, sql`${object} ->> ${property}::text`);
-      return sql`${before}${narrowed(sql, [filter], { [property]: column })}`;
+      if (typeof given.value === 'number' && !isRange(given)) {
+        const filter = { ...given, value: String(given.value) };
+        const column = comparableOf(sql, filter, spellingOf(sql, sql`${object} -> ${property}::text`));
+        return sql`${before}${narrowed(sql, [filter], { [property]: column })}`;
+      }
+      const column = comparableOf(sql, given, sql`${object} ->> ${property}::text`);
+      return sql`${before}${narrowed(sql, [given], { [property]: column })}`;
     },
     sql``,
   );

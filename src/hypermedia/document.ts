@@ -2,7 +2,17 @@
  * The format-independent description of a resource. Modules return Documents and renderers convert them to a format;
  * modules know no format, and renderers no resource.
  */
-export type Value = string | number | boolean | null | readonly Value[] | { readonly [name: string]: Value };
+import { ExactNumber } from '#core/exact-number.ts';
+
+export type Scalar = string | number | ExactNumber | boolean | null;
+export type Value = Scalar | readonly Value[] | { readonly [name: string]: Value };
+
+export function isScalar(value: Value): value is Scalar {
+  return typeof value !== 'object' || value === null || value instanceof ExactNumber;
+}
+
+export const isNumber = (value: unknown): value is number | ExactNumber =>
+  typeof value === 'number' || value instanceof ExactNumber;
 
 /** The meaning of a value, mainly for renderers of pages. */
 export type Kind =

@@ -1,9 +1,8 @@
 /** Values as forms contain them, and send them back unchanged. */
-import type { Value } from './document.ts';
+import { isScalar, type Value } from './document.ts';
 
 const isTexts = (value: Value): value is { readonly [name: string]: string | null } =>
-  typeof value === 'object' &&
-  value !== null &&
+  !isScalar(value) &&
   !Array.isArray(value) &&
   Object.values(value).every((member) => typeof member === 'string' || member === null);
 
@@ -15,7 +14,7 @@ export function formValue(value: Value | undefined): string | readonly string[] 
   if (value === undefined || value === null) return '';
   if (Array.isArray(value)) return value.map((item: Value) => String(formValue(item)));
   if (typeof value === 'boolean') return value ? '1' : '0';
-  if (typeof value !== 'object') return String(value);
+  if (isScalar(value)) return String(value);
   if (!isTexts(value)) return JSON.stringify(value);
   return Object.entries(value)
     .map(([name, text]) => (text === null ? `${name}:` : `${name}: ${text}`))

@@ -3,7 +3,7 @@
  * text directly, without a tree: escaped so that a parser returns the same characters, or encoded if XML 1.0 cannot represent
  * them.
  */
-import { type Document, type Link, type Naming, type Value, nameOf, templateOf } from './document.ts';
+import { type Document, type Link, type Naming, type Value, isScalar, nameOf, templateOf } from './document.ts';
 
 /**
  * Matches characters that may need escaping, as the complement of those that never do, so that one test suffices.
@@ -92,7 +92,7 @@ const isArray = (value: Value): value is readonly Value[] => Array.isArray(value
 function element(tags: Tags, value: Value): string {
   if (typeof value === 'string') return textElement(tags, value);
   if (value === null) return tags.open + tags.close;
-  if (typeof value !== 'object') return tags.open + value + tags.close;
+  if (isScalar(value)) return tags.open + String(value) + tags.close;
   let inner = '';
   if (isArray(value)) for (const item of value) inner += element(itemTags, item);
   else for (const [name, member] of Object.entries(value)) inner += membersOf(name, member);

@@ -1,5 +1,5 @@
 /** Summarizes the differences between two versions of a subscription. The summary is short because every step contains it. */
-import type { Value } from '#hypermedia/document.ts';
+import { isScalar, type Value } from '#hypermedia/document.ts';
 import { embeddedUnder, isObject, type JsonObject } from '../document.ts';
 import { differencesBetween, memberOf, OWN_RELATIONS } from './difference.ts';
 import type { Subscription } from './facts.ts';
@@ -13,7 +13,7 @@ const LIST_MAX_BYTES = 2 * 1024;
 /** Returns whether a value is neither an object, nor a list, nor a long text. */
 export function isShort(value: Value | undefined): boolean {
   if (typeof value === 'string') return value.length <= SHORT_LENGTH_MAX;
-  return typeof value !== 'object' || value === null;
+  return value === undefined || isScalar(value);
 }
 
 type Sides = readonly [was: Value, is: Value];

@@ -3,7 +3,7 @@
  * ignored, and nothing throws.
  */
 import { parseDate } from '#hypermedia/date.ts';
-import type { Value } from '#hypermedia/document.ts';
+import { isNumber, type Value } from '#hypermedia/document.ts';
 import { embeddedUnder, isObject, type JsonObject } from '../document.ts';
 
 export type Subscription = JsonObject;
@@ -26,11 +26,11 @@ export type Facts = {
 
 /** Returns a string, number or boolean as text; '' for anything else. */
 const readWord = (value: Value | undefined): string =>
-  typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
+  typeof value === 'string' || isNumber(value) || typeof value === 'boolean' ? String(value) : '';
 
-/** Returns true for `true`, `1` and their texts. */
+/** Returns true for `true`, `1` (also `1.0`) and their texts. */
 export function readFlag(value: Value | undefined): boolean {
-  return ['true', '1'].includes(readWord(value));
+  return isNumber(value) ? Number(value) === 1 : ['true', '1'].includes(readWord(value));
 }
 
 /** Returns null for `0000-00-00`, which means no date. */
@@ -41,7 +41,7 @@ const AMOUNT = /^-?\d{1,15}(?:\.\d{1,15})?$/;
 
 /** Returns a number or a decimal text as a number. */
 function readAmount(value: Value | undefined): number | null {
-  if (typeof value === 'number') return value;
+  if (isNumber(value)) return Number(value);
   return typeof value === 'string' && AMOUNT.test(value) ? Number(value) : null;
 }
 
@@ -78,9 +78,13 @@ const readers: Readonly<Record<string, (value: Value | undefined) => unknown>> =
   error_message: (value) => readWord(value),
 };
 
-/** Normalizes a value for comparison: drops modification dates and links and sorts the members. */
+/** Numbers of so many characters are different doubles if they are different numbers. */
+const DOUBLE_CHARACTERS = 16;
+
+/** Normalizes a value for comparison: 12.50 is 12.5; drops modification dates and links and sorts the members. */
 function normalized(value: Value | undefined): Value {
   if (Array.isArray(value)) return (value as readonly Value[]).map(normalized);
+  if (isNumber(value)) return String(value).length <= DOUBLE_CHARACTERS ? Number(value) : value;
   if (!isObject(value)) return value ?? null;
   const names = Object.keys(value).filter((name) => name !== 'date_modified' && name !== '_links');
   return Object.fromEntries(names.toSorted().map((name) => [name, normalized(value[name])]));

@@ -1,4 +1,5 @@
 /** Exact decimal arithmetic, because floating point numbers would add rounding errors to sums of money. */
+import { isNumber } from '#hypermedia/document.ts';
 
 /** `digits` × 10^-`places`. */
 export type Decimal = { digits: bigint; places: number };
@@ -14,7 +15,7 @@ const LENGTH_MAX = 64;
  * 0.1 is exactly a tenth.
  */
 export function readDecimal(value: unknown): Decimal | undefined {
-  if (typeof value !== 'number' && typeof value !== 'string') return undefined;
+  if (!isNumber(value) && typeof value !== 'string') return undefined;
   const text = String(value).trim();
   if (text.length > LENGTH_MAX) return undefined;
   const [found, sign, whole = '', fraction = '', exponent = '0'] = DECIMAL_TEXT.exec(text) ?? [];

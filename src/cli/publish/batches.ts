@@ -1,6 +1,7 @@
 /** Groups lines into arrays of events, limited by count and bytes, and adds idempotency keys. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { findNodeAtLocation, parseTree } from 'jsonc-parser';
+import { parseExact } from '#core/exact-number.ts';
 import type { Line } from './lines.ts';
 
 /** One event as JSON text that contains its idempotency key. */
@@ -34,7 +35,7 @@ function replaceKey(text: string, key: string): string {
 function entryOf(line: number, text: string, keyOf: Key): Entry | string {
   let event: unknown;
   try {
-    event = JSON.parse(text);
+    event = parseExact(text);
   } catch (error) {
     return `the line is not JSON (${(error as Error).message}): write one event as one line`;
   }

@@ -1,10 +1,7 @@
 /** Finds and removes copies of a customer that other resources embed. */
-import type { Value } from '#hypermedia/document.ts';
-
-type JsonObject = { readonly [name: string]: Value };
-
-const isObject = (value: Value | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+import { isObject, type JsonObject } from '#catalog/document.ts';
+import { parseExact } from '#core/exact-number.ts';
+import { isNumber, type Value } from '#hypermedia/document.ts';
 
 const isCustomerRelation = (name: string): boolean => name === 'customer' || name.endsWith(':customer');
 
@@ -19,7 +16,7 @@ export function withoutCustomer(body: string, id: string): string | undefined {
   let found = false;
   const isCopy = (value: Value | undefined): boolean => {
     const copyId = isObject(value) ? value['id'] : undefined;
-    const isMatch = (typeof copyId === 'string' || typeof copyId === 'number') && String(copyId) === id;
+    const isMatch = (typeof copyId === 'string' || isNumber(copyId)) && String(copyId) === id;
     found ||= isMatch;
     return isMatch;
   };
@@ -41,6 +38,6 @@ export function withoutCustomer(body: string, id: string): string | undefined {
       ]),
     );
   };
-  const stripped = strip(JSON.parse(body) as Value);
+  const stripped = strip(parseExact(body) as Value);
   return found ? JSON.stringify(stripped) : undefined;
 }

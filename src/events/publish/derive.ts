@@ -6,6 +6,7 @@ import { stepsBetween } from '#catalog/lifecycle/steps.ts';
 import { termOf, type Term } from '#catalog/mrr.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Queryable } from '#db/pool.ts';
+import { parseExact } from '#core/exact-number.ts';
 import { dayOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
 import { byResource, inLockOrder, markStale, type Row } from './columns.ts';
@@ -96,11 +97,11 @@ const isSameTerm = (before: Term, after: Term): boolean =>
 /** Derives the steps and the new term of one subscription. */
 function deriveSubscription(group: readonly Row[], { book, derives, previous, term: last }: PreviousState, now: Date) {
   const steps: Step[] = [];
-  const first = previous === undefined ? undefined : (JSON.parse(previous.body) as Subscription);
+  const first = previous === undefined ? undefined : (parseExact(previous.body) as Subscription);
   let latest = first;
   for (const { row, isStale } of markStale(group, previous?.datedAt ?? undefined)) {
     if (isStale) continue;
-    const next = JSON.parse(row.event.body) as Subscription;
+    const next = parseExact(row.event.body) as Subscription;
     if (derives) {
       const derived = stepsBetween(latest, next, row.event);
       const { differing } = derived;

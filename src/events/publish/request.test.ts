@@ -48,7 +48,7 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
   ['no resource', { event: 'transaction/created' }, ['400 resource required']],
   ['no id', { ...good, resource: {} }, ['400 resource.id invalid_value']],
   ['an id that is no integer', { ...good, resource: { id: 1.5 } }, ['400 resource.id invalid_value']],
-  ['an id beyond the safe integers', { ...good, resource: { id: 2 ** 53 } }, ['400 resource.id invalid_value']],
+  ['an id that has no digits', { ...good, resource: { id: 1e21 } }, ['400 resource.id invalid_value']],
   ['an id of 65 characters', { ...good, resource: { id: 'x'.repeat(65) } }, ['400 resource.id invalid_value']],
   ['an id of two dots', { ...good, resource: { id: '..' } }, ['400 resource.id invalid_value']],
   ['an id of one dot', { ...good, resource: { id: '.' } }, ['400 resource.id invalid_value']],

@@ -1,15 +1,11 @@
 /** Validates a publish request; each fault names the invalid member, with its index in an array. */
-import type { Value } from '#hypermedia/document.ts';
+import { isNumber, isScalar, type Value } from '#hypermedia/document.ts';
 import { parseDate } from '#hypermedia/date.ts';
 import { isInternal, isResourceId, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
+import { isObject, type JsonObject } from '#catalog/document.ts';
 import type { Keys } from '#core/keys.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { validateKeys, keysOf, readKeyOfEvent, type Key } from './key.ts';
-
-type JsonObject = { readonly [name: string]: Value };
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Serializers write "nothing embedded" in several forms: some languages encode an empty map as an empty list. */
 const isAbsent = (value: Value | undefined): boolean =>
@@ -59,8 +55,8 @@ export type NewEvent = {
 };
 
 /** Returns the values one level below; for `_embedded` these are the embedded copies themselves. */
-const oneLevelBelow = (value: object): unknown[] =>
-  Object.entries(value).flatMap(([name, child]: [string, unknown]) =>
+const oneLevelBelow = (value: object): Value[] =>
+  Object.entries(value).flatMap(([name, child]: [string, Value]) =>
     name === '_embedded' && isObject(child) ? Object.values(child).flat() : [child],
   );
 
@@ -68,14 +64,14 @@ const oneLevelBelow = (value: object): unknown[] =>
  * Returns whether the value is nested deeper. An embedded copy counts as one level, so that everything in the catalog can be
  * published: as plain JSON the options of an item of a subscription's template are on the ninth level.
  */
-const isDeeperThan = (value: unknown, levels: number): boolean =>
-  typeof value === 'object' &&
-  value !== null &&
-  (levels === 0 || oneLevelBelow(value).some((child) => isDeeperThan(child, levels - 1)));
+const isDeeperThan = (value: Value, levels: number): boolean =>
+  !isScalar(value) && (levels === 0 || oneLevelBelow(value).some((child) => isDeeperThan(child, levels - 1)));
 
-/** Returns the id as text if it is an integer or a string of 1–64 characters that a URL can contain. */
+const INTEGER = /^\d{1,64}$/;
+
+/** Returns the id as text if it is an integer of up to 64 digits or a string of 1–64 characters that a URL can contain. */
 function readId(id: unknown): string | undefined {
-  if (typeof id === 'number') return Number.isSafeInteger(id) && id >= 0 ? String(id) : undefined;
+  if (isNumber(id)) return INTEGER.test(String(id)) ? String(id) : undefined;
   return typeof id === 'string' && isResourceId(id) ? id : undefined;
 }
 
@@ -131,7 +127,7 @@ function readEvent(value: unknown, at: string, limits: EventLimits, faults: Faul
     fail(
       'resource.id',
       'invalid_value',
-      'resource.id must be an integer from 0 to 2^53-1, or a string of 1 to 64 characters that is not "." or ".."',
+      'resource.id must be an integer of 1 to 64 digits, or a string of 1 to 64 characters that is not "." or ".."',
     );
   }
   if (isDeeperThan(resource, limits.eventDepth)) {

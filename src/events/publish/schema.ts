@@ -14,7 +14,7 @@ const event = Type.Unsafe<string>({
 
 const id = Type.Unsafe<number | string>({
   anyOf: [
-    { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+    { type: 'integer', minimum: 0 },
     { type: 'string', minLength: 1, maxLength: 64 },
   ],
   description: 'The id that the platform uses.',

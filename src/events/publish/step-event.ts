@@ -4,7 +4,7 @@ import type { Subscription } from '#catalog/lifecycle/facts.ts';
 import type { Step } from '#catalog/lifecycle/steps.ts';
 import { isShort, SHORT_LENGTH_MAX, changesBetween } from '#catalog/lifecycle/described.ts';
 import { formatDate } from '#hypermedia/date.ts';
-import type { Value } from '#hypermedia/document.ts';
+import { isNumber, type Value } from '#hypermedia/document.ts';
 import type { NewEvent } from './request.ts';
 
 type About = {
@@ -55,7 +55,7 @@ function findValue(subscription: Subscription | undefined, name: string, relatio
 }
 
 const isNumberOrText = (value: Value | undefined): boolean =>
-  typeof value === 'number' || (typeof value === 'string' && value !== '' && value.length <= SHORT_LENGTH_MAX);
+  isNumber(value) || (typeof value === 'string' && value !== '' && value.length <= SHORT_LENGTH_MAX);
 
 /** Returns the billed amount, the amount past due, or the recovered amount; null for other steps or if unknown. */
 function amountOf(step: Step, { before, after }: About): Value {

@@ -105,15 +105,15 @@ export function parseForm(bytes: Uint8Array): URLSearchParams {
 }
 
 /**
- * Requirements of the schema: members that are arrays, and members that are objects and must be parsed here because no
- * later step coerces them.
+ * Requirements of the schema: members that are arrays, and, for an operation that validates its body itself, members that
+ * are objects and must be parsed here because no later step coerces them. Numbers in such a body stay as they are written.
  */
 export type BodyShape = { arrays: ReadonlySet<string>; objects?: ReadonlySet<string> | undefined; membersMax?: number };
 
 /** Parses a field that contains JSON. Faults are reported under the name of the field. */
 function jsonOf(name: string, text: string): unknown {
   try {
-    return parseJson(Buffer.from(text));
+    return parseJson(Buffer.from(text), { keepsNumbers: true });
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     const faults = error.faults.map(({ field, code, message }) => ({
@@ -186,7 +186,7 @@ export function parseBody(bytes: Uint8Array, contentType: string, shape: BodySha
     // `fetch` sends every string with this type. Only bearer requests reach this code: forms of a session are read by
     // http/pages/form-post.ts.
     case 'text/plain':
-      return parseJson(bytes, shape.membersMax);
+      return parseJson(bytes, { membersMax: shape.membersMax, keepsNumbers: shape.objects !== undefined });
     case 'application/x-www-form-urlencoded':
       return formToObject(parseForm(bytes), shape);
     case 'application/xml':

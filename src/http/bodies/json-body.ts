@@ -1,5 +1,6 @@
 /** Parses a JSON body, or throws a 400 that describes the fault. */
 import { printParseErrorCode, visit, type ParseErrorCode } from 'jsonc-parser';
+import { endOfLiteral, parseExact, type ExactNumber } from '#core/exact-number.ts';
 import type { Problem } from '#core/problem.ts';
 import { decode, malformed } from './utf8.ts';
 
@@ -113,20 +114,8 @@ function countKeys(
   throw malformed(found.message(path), path);
 }
 
-const [QUOTE, BACKSLASH, COLON] = [34, 92, 58];
+const COLON = 58;
 const isSpace = (code: number): boolean => code === 32 || (code >= 9 && code <= 13);
-
-/** Returns the end of the string literal that begins at `from`; -1 if it is not closed. */
-function endOfLiteral(text: string, from: number): number {
-  const quote = text.indexOf('"', from + 1);
-  if (quote === -1 || text.charCodeAt(quote - 1) !== BACKSLASH) return quote;
-  for (let at = from + 1; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code === BACKSLASH) at += 1;
-    else if (code === QUOTE) return at;
-  }
-  return -1;
-}
 
 /**
  * Counts the names in JSON text: the string literals that a colon follows. Throws a 400 if too many of them differ.
@@ -195,11 +184,28 @@ function locateError(text: string): string {
   return where ?? '';
 }
 
+/** Longer ones have digits that nobody needs, and PostgreSQL reads none with more than 16,383 decimals. */
+const NUMBER_CHARACTERS_MAX = 64;
+
+/** Throws a 400 for a number of which no reader could make another one than 0, and for one with too many characters. */
+function requireReadable({ text }: ExactNumber): void {
+  if (text.length > NUMBER_CHARACTERS_MAX)
+    throw malformed(`A number has more than ${NUMBER_CHARACTERS_MAX} characters: send it as text`);
+  if (/e/i.test(text) && Number(text) === 0 && /^[-0.]*[1-9]/.test(text))
+    throw malformed(`${text} is too small for a number: send it as text`);
+}
+
+/** `keepsNumbers`: numbers that a double would change are an ExactNumber. */
+export type JsonOptions = { membersMax?: number | undefined; keepsNumbers?: boolean };
+
 /**
  * Parses JSON (RFC 8259). Rejects duplicate names in an object, numbers beyond the range of a double, and a NUL or half
  * of a surrogate pair in a string or name.
  */
-export function parseJson(bytes: Uint8Array, membersMax = Infinity): unknown {
+export function parseJson(
+  bytes: Uint8Array,
+  { membersMax = Infinity, keepsNumbers = false }: JsonOptions = {},
+): unknown {
   const text = decode(bytes);
   // A name and a value follow each of these marks at most, so text with more string literals is not JSON.
   const names = countNames(text, 2 * countMarks(text) + 1);
@@ -215,5 +221,5 @@ export function parseJson(bytes: Uint8Array, membersMax = Infinity): unknown {
     const field = findDuplicate(text) ?? '';
     throw malformed(`The member ${field} occurs twice`, field);
   }
-  return value;
+  return keepsNumbers ? parseExact(text, requireReadable) : value;
 }

@@ -1,6 +1,6 @@
 /** Renders a list of objects with short members as a table, which is easier to read than JSON. */
 import { isBlank } from '#core/text.ts';
-import type { Value } from '../document.ts';
+import { isNumber, isScalar, type Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { harmless } from './harmless.ts';
 import { labelOf } from './words.ts';
@@ -15,15 +15,13 @@ type Row = { readonly [name: string]: Value };
 /** All objects inherit `constructor`. */
 const memberOf = (row: Row, name: string): Value | undefined => (Object.hasOwn(row, name) ? row[name] : undefined);
 
-const textOf = (value: Value = ''): string => (typeof value === 'object' ? '–' : harmless(String(value)));
+const textOf = (value: Value = ''): string => (value === null || !isScalar(value) ? '–' : harmless(String(value)));
 
 const fits = (value: Value): boolean =>
-  typeof value === 'string'
-    ? value.length <= CELL_CHARACTERS && !value.includes('\n')
-    : typeof value !== 'object' || value === null;
+  typeof value === 'string' ? value.length <= CELL_CHARACTERS && !value.includes('\n') : isScalar(value);
 
 const isRow = (value: Value): value is Row =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && Object.values(value).every(fits);
+  !isScalar(value) && !Array.isArray(value) && Object.values(value).every(fits);
 
 /**
  * Returns the table with all members; undefined if a table cannot contain them. `label` is its name for screen readers.
@@ -33,7 +31,7 @@ export function flatTable(list: readonly Value[], label: string): Markup | undef
   const names = [...new Set(list.flatMap((row) => Object.keys(row)))];
   if (names.length === 0 || names.length > COLUMNS_MAX || [label, ...names].some(isBlank)) return undefined;
   const numeric = names.map((name) =>
-    list.every((row) => ['number', 'undefined'].includes(typeof memberOf(row, name))),
+    list.every((row) => isNumber(memberOf(row, name) ?? (Object.hasOwn(row, name) ? null : 0))),
   );
   const head = (name: string, n: number): Markup =>
     numeric[n] === true

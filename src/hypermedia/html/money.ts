@@ -1,5 +1,5 @@
 /** Formats amounts of money as usual for the currency, without changing the amount. */
-import type { Value } from '../document.ts';
+import { isNumber, type Value } from '../document.ts';
 
 const formats = new Map<string, Intl.NumberFormat>();
 /** There are about 180 currencies, but publishers may send others. Creating a format costs 40 µs. */
@@ -33,7 +33,7 @@ function formatOf(currency: string, digits: Digits): Intl.NumberFormat {
  * Returns `€1,234.50`. Decimals in a text stay exact; undefined for other values; the number alone without a currency.
  */
 export function shownMoney(value: Value, currency: string | undefined): string | undefined {
-  const text = typeof value === 'number' || typeof value === 'string' ? String(value) : '';
+  const text = isNumber(value) || typeof value === 'string' ? String(value) : '';
   if (!/^-?[0-9]{1,30}(?:\.[0-9]{1,20})?$/.test(text)) return undefined;
   if (currency === undefined || !isCurrency(currency)) return text;
   return formatOf(currency.toUpperCase(), 'all').format(text as `${number}`);

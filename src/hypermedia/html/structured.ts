@@ -1,5 +1,5 @@
 /** Renders values with several lines or parts: lists, objects, code, JSON. */
-import type { Value } from '../document.ts';
+import { isScalar, type Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { flatTable } from './flat.ts';
 import { harmless } from './harmless.ts';
@@ -34,12 +34,10 @@ export function codeBlock(code: string): Markup {
 
 /** Returns any value as one text. */
 export function plainText(value: Value): string {
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value);
+  return isScalar(value) ? String(value) : JSON.stringify(value);
 }
 
-const isScalar = (value: Value): boolean => typeof value !== 'object' || value === null;
-
-const scalar = (value: Value): string => (value === null ? '–' : harmless(plainText(value)));
+const shownScalar = (value: Value): string => (value === null ? '–' : harmless(plainText(value)));
 
 const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 
@@ -49,12 +47,12 @@ export function shownJson(value: Value, label: string): Markup {
     if (value.length === 0) return none;
     if (value.every(isScalar)) {
       return html`<ul class="values">
-        ${value.map((item) => html`<li>${scalar(item)}</li>`)}
+        ${value.map((item) => html`<li>${shownScalar(item)}</li>`)}
       </ul>`;
     }
     const table = flatTable(value, label);
     if (table !== undefined) return table;
-  } else if (typeof value === 'object' && value !== null) {
+  } else if (!isScalar(value)) {
     const members = Object.entries(value);
     if (members.length === 0) return none;
     if (members.every(([, member]) => isScalar(member))) {
@@ -62,7 +60,7 @@ export function shownJson(value: Value, label: string): Markup {
         ${members.map(
           ([name, member]) =>
             html`<dt>${harmless(name)}</dt>
-              <dd>${scalar(member)}</dd>`,
+              <dd>${shownScalar(member)}</dd>`,
         )}
       </dl>`;
     }

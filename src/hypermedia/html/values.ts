@@ -1,5 +1,5 @@
 /** Renders the value of a property: in full beside its name, or short in a table cell. */
-import type { Kind, Property, Value } from '../document.ts';
+import { isNumber, isScalar, type Kind, type Property, type Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { briefDateOf, shownDateOf } from '../shown-date.ts';
 import { sparkline, trendOf, trendWithWords } from './chart/trend.ts';
@@ -16,9 +16,9 @@ const STATE_CHARACTERS_MAX = 40;
 /** Returns the actual kind of a value: `json` may be a plain text, and any kind may contain an object. */
 export function kindOf({ kind, value }: Property): Kind {
   if (kind === 'secret' || value === null || (kind === 'trend' && trendOf(value) !== undefined)) return kind;
-  if (typeof value === 'object') return 'json';
+  if (!isScalar(value)) return 'json';
   if (kind !== 'json') return kind;
-  return typeof value === 'string' ? 'text' : typeof value === 'number' ? 'number' : 'boolean';
+  return typeof value === 'string' ? 'text' : isNumber(value) ? 'number' : 'boolean';
 }
 
 /** Returns whether the property is a state, which is shown as a badge. */
@@ -143,6 +143,6 @@ export function fitsCell({ kind, value }: Property): boolean {
   return (
     value === null ||
     kind === 'trend' ||
-    (typeof value !== 'object' && String(value).length <= (kind === 'url' ? URL_CHARACTERS : CELL_CHARACTERS))
+    (isScalar(value) && String(value).length <= (kind === 'url' ? URL_CHARACTERS : CELL_CHARACTERS))
   );
 }

@@ -34,7 +34,7 @@ export function membersOf({ properties, embedded }: Document): Members {
 
 function listOf(node: Node): readonly Member[] | undefined {
   if (node instanceof Members) return node.list;
-  return isObject(node as Value) ? Object.entries(node as { readonly [name: string]: Value }) : undefined;
+  return isObject(node) ? Object.entries(node) : undefined;
 }
 
 /**

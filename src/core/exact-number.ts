@@ -1,0 +1,107 @@
+/**
+ * Numbers in JSON that a double would change (`12.50`, `9007199254740993`), kept as their text from publishing to
+ * delivery.
+ */
+
+declare global {
+  interface JSON {
+    /** Returns what `stringify` writes as this JSON text (proposal json-parse-with-source). */
+    rawJSON(text: string): unknown;
+  }
+}
+
+/** A number as its JSON text, which `String` and `JSON.stringify` return unchanged. */
+export class ExactNumber {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  toString(): string {
+    return this.text;
+  }
+
+  toJSON(): unknown {
+    return JSON.rawJSON(this.text);
+  }
+}
+
+const [QUOTE, BACKSLASH] = [34, 92];
+
+/** Returns the end of the string literal of JSON that begins at `from`; -1 if it is not closed. */
+export function endOfLiteral(text: string, from: number): number {
+  const quote = text.indexOf('"', from + 1);
+  if (quote === -1 || text.charCodeAt(quote - 1) !== BACKSLASH) return quote;
+  for (let at = from + 1; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === BACKSLASH) at += 1;
+    else if (code === QUOTE) return at;
+  }
+  return -1;
+}
+
+/**
+ * Matches each number that a double may change: `-0`, zeros at the end of a fraction, an exponent, 16 or more digits,
+ * and fractions that JavaScript writes with an exponent. Numbers that look like one within a string match, too.
+ */
+const INEXACT =
+  /[:,[\s](-0|-?(?:[\d.]{16}[\d.eE+-]*|0\.0{6}[\d.eE+-]*|\d+\.\d*0|\d+(?:\.\d+)?[eE][+-]?\d+))(?=[,\]}\s])/g;
+
+/** No text that is stored or published contains a NUL. */
+const MARK = '\0#';
+const MARK_AS_JSON = String.raw`"\u0000#`;
+
+/** Returns the JSON text with a marked string for each number that a double may change; undefined if it has none. */
+function markNumbers(text: string): string | undefined {
+  INEXACT.lastIndex = 0;
+  let found = INEXACT.exec(text);
+  if (found === null) return undefined;
+  let [marked, copied, open, close] = ['', 0, -1, -1];
+  for (; found !== null; found = INEXACT.exec(text)) {
+    const at = found.index + 1;
+    while (close < at && close < text.length) {
+      open = text.indexOf('"', close + 1);
+      const end = open === -1 ? -1 : endOfLiteral(text, open);
+      close = end === -1 ? text.length : end;
+    }
+    if (open !== -1 && open < at) INEXACT.lastIndex = close;
+    else {
+      marked += `${text.slice(copied, at)}${MARK_AS_JSON}${found[1] ?? ''}"`;
+      copied = INEXACT.lastIndex;
+    }
+  }
+  return copied === 0 ? undefined : marked + text.slice(copied);
+}
+
+type Members = Record<string | number, unknown>;
+
+/** Replaces the marked strings in a value by ExactNumbers, and ids that are safe integers by numbers. */
+function unmark(value: Members, check: (number: ExactNumber) => void): void {
+  for (const name of Object.keys(value)) {
+    const member = value[name];
+    if (typeof member === 'object' && member !== null) unmark(member as Members, check);
+    else if (typeof member === 'string' && member.startsWith(MARK)) {
+      const number = new ExactNumber(member.slice(MARK.length));
+      check(number);
+      const isId = (name === 'id' || name.endsWith('_id')) && Number.isSafeInteger(Number(number));
+      value[name] = isId ? Number(number) : number;
+    }
+  }
+}
+
+/**
+ * Parses an object or an array of JSON text like `JSON.parse`, with an ExactNumber for each number that a double would
+ * change. An id that is a safe integer is always a number, however it is written (`1e3`), because ids are compared.
+ * `check` gets each ExactNumber and may throw.
+ *
+ * 149,000 such numbers take 40 ms, 5 of them in `JSON.parse`. With its reviver, which gets the source text, they took
+ * 140 ms, and so did all other values of a text with one such number.
+ */
+export function parseExact(text: string, check: (number: ExactNumber) => void = () => {}): unknown {
+  const marked = markNumbers(text);
+  if (marked === undefined) return JSON.parse(text);
+  const value = JSON.parse(marked) as unknown;
+  if (typeof value === 'object' && value !== null) unmark(value as Members, check);
+  return value;
+}
