@@ -758,7 +758,7 @@ create table webhook (
   constraint webhook_check1 CHECK (((store_id % (256)::bigint) = shard)),
   constraint webhook_check2 CHECK (((format <> 'json'::text) OR (encryption_key IS NOT NULL))),
   constraint webhook_check3 CHECK (((event_resource IS NULL) = (cardinality(events) = 0))),
-  constraint webhook_format_check CHECK ((format = ANY (ARRAY['json'::text, 'partner_automation'::text, 'partner_sitebuilder'::text]))),
+  constraint webhook_format_check CHECK ((format = ANY (ARRAY['json'::text, 'partner_automation'::text, 'partner_sitebuilder'::text, 'cloudevents'::text, 'cloudevents_binary'::text]))),
   constraint webhook_held_check CHECK (((is_held = (listened_at IS NOT NULL)) AND (NOT (is_held AND (url IS NOT NULL))))),
   constraint webhook_inactive_reason_check CHECK ((inactive_reason = ANY (ARRAY['failures'::text, 'gone'::text, 'access_ended'::text]))),
   constraint webhook_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),

@@ -4,7 +4,13 @@ import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
 import { clearableChoice, clearableText, flag, readOnly } from '#http/inputs.ts';
 import { defaults } from './webhook.ts';
 
-export const FORMATS = ['json', 'partner_automation', 'partner_sitebuilder'] as const;
+export const FORMATS = [
+  'json',
+  'partner_automation',
+  'partner_sitebuilder',
+  'cloudevents',
+  'cloudevents_binary',
+] as const;
 export const RETRY_PROFILES = ['hour', 'long'] as const;
 
 const NAME_LENGTH_MAX = 255;
@@ -24,7 +30,8 @@ const required = {
   name: Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'The name of the webhook.' }),
   format: Type.Unsafe<(typeof FORMATS)[number]>({
     enum: FORMATS,
-    description: 'The body format: the full representation as JSON, or the format of one of the partners.',
+    description:
+      'The body format: the full representation as JSON, the format of one of the partners, or CloudEvents 1.0 in structured or binary mode.',
   }),
 };
 

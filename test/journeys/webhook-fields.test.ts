@@ -185,7 +185,7 @@ test('the messages name the allowed values, without alternative spellings', asyn
     messages.map((message) => message.replace(/ .*:/, ':')).toSorted((x, y) => x.localeCompare(y)),
     [
       `event_resource: ${resourceTypes.join(', ')}`,
-      'format: json, partner_automation, partner_sitebuilder',
+      'format: json, partner_automation, partner_sitebuilder, cloudevents, cloudevents_binary',
       'is_active: 1, 0, true, false',
       'retry_profile: hour, long',
       'version: 2',

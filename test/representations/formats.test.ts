@@ -10,6 +10,7 @@ import { createServer } from 'node:https';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { CloudEvent, HTTP } from 'cloudevents';
 import { Webhook } from 'standardwebhooks';
 import { createAuthority } from '../setup/authority.ts';
 import { KEY, startEngine } from '../setup/engine.ts';
@@ -68,6 +69,8 @@ const hooks = {
   'automation-fields': { format: 'partner_automation', query: 'fields=total_order,ip' },
   sitebuilder: { format: 'partner_sitebuilder', query: 'fields=total_order,currency_code,customer_email' },
   'sitebuilder-whole': { format: 'partner_sitebuilder', query: ZOOM },
+  cloudevents: { format: 'cloudevents', query: ZOOM },
+  'cloudevents-binary': { format: 'cloudevents_binary', query: 'fields=total_order,note' },
 } as const;
 
 const engine = await startEngine();
@@ -98,7 +101,8 @@ for (const name of Object.keys(hooks)) {
     const found = first[name];
     assert.ok(found !== undefined);
     // Compared as text: parsing and serializing would move numeric names to the front.
-    const answer = `${found.headers['content-type']}\n\n${found.body.replaceAll(/,(?=["{])/g, ',\n')}\n`;
+    const body = found.body.replaceAll(/,(?=["{])/g, ',\n').replace(/"evt_\w+"/, '"evt_…"');
+    const answer = `${found.headers['content-type']}\n\n${body}\n`;
     const file = join(FOLDER, `delivered-${name}.golden`);
     if (isUpdate) await writeFile(file, answer);
     assert.equal(answer, await readFile(file, 'utf8'));
@@ -118,13 +122,39 @@ test('an automation platform gets its own object with a signature, and a site bu
   );
 });
 
+test('the CloudEvents SDK reads both modes as the same event, which is signed', () => {
+  const { cloudevents, 'cloudevents-binary': binary } = first;
+  assert.ok(cloudevents !== undefined && binary !== undefined);
+  const [structured, other] = [cloudevents, binary].map((message) => {
+    new Webhook(KEY).verify(message.body, message.headers as Record<string, string>);
+    const event = HTTP.toEvent<{ total_order: number }>({ headers: message.headers, body: message.body });
+    assert.ok(event instanceof CloudEvent && event.validate());
+    const { id, source, type, subject, datacontenttype, resourceversion } = event;
+    assert.equal(event.data?.total_order, transaction.total_order);
+    return { id, source, type, subject, datacontenttype, resourceversion: Number(resourceversion) };
+  });
+  assert.deepEqual(structured, other);
+  assert.equal(structured?.type, 'transaction/created');
+  assert.equal(structured.subject, 'transactions/70012');
+  assert.match(String(structured.source), new RegExp(`/stores/${engine.storeId}$`));
+  assert.equal(structured.datacontenttype, 'application/json');
+});
+
+test('the id of an event is the same for all webhooks, and another one for another event', async () => {
+  await publish({ id: 70013, name: 'Second' });
+  const { cloudevents, 'cloudevents-binary': binary } = await arrived(2 * Object.keys(hooks).length);
+  const idOf = (body = '') => (JSON.parse(body) as { id: string }).id;
+  assert.equal(idOf(cloudevents?.body), binary?.headers['ce-id']);
+  assert.notEqual(idOf(cloudevents?.body), idOf(first['cloudevents']?.body));
+});
+
 test('an item of a site has its own name and slug, even if the resource has none that is usable', async () => {
   await publish({ id: 'a/b', name: ' ', slug: 'no slug!' });
   await publish({ id: 'a b', name: 'Sale', slug: 'sale_2' });
   const { length } = Object.keys(hooks);
-  await arrived(3 * length);
+  await arrived(4 * length);
   const items = got
-    .slice(length)
+    .slice(2 * length)
     .filter(({ path }) => path === '/sitebuilder')
     .map(({ body }) => (JSON.parse(body) as { fieldData: Record<string, string> }).fieldData);
   assert.deepEqual(

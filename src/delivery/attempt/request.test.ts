@@ -201,6 +201,14 @@ test("an extra header allowed under an earlier prefix cannot forge the delivery'
   assert.equal(found.get('service-store-id'), '1');
 });
 
+test('the headers of a CloudEvent are encoded, and no header of the webhook replaces one', () => {
+  const binary = { ...target, format: 'cloudevents_binary', headers: { 'CE-Id': 'forged', 'Ce-Mine': '1' } } as const;
+  const found = sent({ target: binary, event: { ...event, resourceId: 'a "ü" %' } });
+  assert.equal(found.get('ce-subject'), 'transactions/a%2520%2522%25C3%25BC%2522%2520%2525');
+  assert.match(found.get('ce-id') ?? '', /^evt_/);
+  assert.equal(found.get('ce-mine'), '1');
+});
+
 test('the key of a site builder is sent as its token and signs nothing', () => {
   const found = sent({ target: sitebuilder, keys: { current: 'token', next: 'later' } });
   assert.equal(found.get('authorization'), 'Bearer token');

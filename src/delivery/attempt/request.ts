@@ -55,12 +55,13 @@ export class Representations {
   }
 
   /**
-   * Returns the body: for `json` byte for byte the representation that GET returns with the webhook's query, otherwise
+   * Returns the body: for `json` and `cloudevents_binary` byte for byte the representation that GET returns with the webhook's query, otherwise
    * that of the format.
    */
   of(body: Body, { format, query, shape }: Pick<ActiveTarget, 'format' | 'query' | 'shape'>): Uint8Array {
     const { event, rendered } = body;
-    const spliced = query === '' && format === 'json' ? this.spliced(event) : undefined;
+    const isRepresentation = formats[format].write === formats.json.write;
+    const spliced = query === '' && isRepresentation ? this.spliced(event) : undefined;
     if (spliced !== undefined) return spliced;
     if (rendered?.query === query && rendered.format === format) return rendered.bytes;
     const bytes = this.rendered(event, shape, format);
@@ -185,12 +186,17 @@ function namesOf(prefix: string): Names {
 }
 
 /**
- * Adds the webhook's own headers. Reserved and invalid ones were rejected when it was saved, but the prefix may have
- * changed since.
+ * Adds the webhook's own headers, except those that its format sets. Reserved and invalid ones were rejected when it was
+ * saved, but the prefix may have changed since.
  */
-function addExtra(headers: string[], extra: Readonly<Record<string, string>>, prefix: string): void {
+function addExtra(
+  headers: string[],
+  extra: Readonly<Record<string, string>>,
+  { prefix, ofFormat }: { prefix: string; ofFormat: readonly string[] },
+): void {
   for (const [name, value] of Object.entries(extra)) {
-    if (isHeaderName(name) && isHeaderValue(value) && !isReservedHeader(name, prefix)) headers.push(name, value);
+    if (!isHeaderName(name) || !isHeaderValue(value) || isReservedHeader(name, prefix)) continue;
+    if (!ofFormat.includes(name.toLowerCase())) headers.push(name, value);
   }
 }
 
@@ -235,7 +241,9 @@ export function headersOf(sending: Sending): string[] {
     'webhook-timestamp',
     String(timestamp),
   ];
-  addExtra(headers, target.headers, headerPrefix);
+  const ofFormat = formats[target.format].headersOf?.(event) ?? [];
+  headers.push(...ofFormat);
+  addExtra(headers, target.headers, { prefix: headerPrefix, ofFormat });
   const { current, next } = keys;
   if (current === null) return headers;
   if (formats[target.format].key === 'opens') {

@@ -3,13 +3,18 @@ import type { Document, Naming } from '#hypermedia/document.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import type { EventRow } from '../event-sql.ts';
 import { automationText } from './automation.ts';
+import { cloudEventHeaders, cloudEventText, DATA_TYPE } from './cloudevents.ts';
 import { siteItemText } from './sitebuilder.ts';
+
+export type FormatName = 'json' | 'partner_automation' | 'partner_sitebuilder' | 'cloudevents' | 'cloudevents_binary';
 
 type Format = {
   contentType: string;
   /** Required properties, included even if `fields=` does not name them. */
   needs: readonly string[];
   write: (document: Document, event: EventRow, naming: Naming) => string;
+  /** Headers of the event, names and values alternating. */
+  headersOf?: (event: EventRow) => string[];
   /**
    * `signs`: the key signs the body. `opens`: the key is a bearer token of the receiving platform and must stay
    * confidential.
@@ -22,14 +27,24 @@ type Format = {
   isEncrypted: boolean;
 };
 
-export const formats = {
-  json: {
-    contentType: 'application/hal+json',
+/** The representation that GET returns. */
+const representation = {
+  contentType: 'application/hal+json',
+  needs: [],
+  write: (document: Document, _event: EventRow, naming: Naming) => renderHal(document, naming),
+  key: 'signs',
+} as const;
+
+export const formats: { readonly [name in FormatName]: Format } = {
+  json: { ...representation, isEncrypted: true },
+  cloudevents: {
+    contentType: 'application/cloudevents+json',
     needs: [],
-    write: (document, _event, naming) => renderHal(document, naming),
+    write: cloudEventText,
     key: 'signs',
-    isEncrypted: true,
+    isEncrypted: false,
   },
+  cloudevents_binary: { ...representation, contentType: DATA_TYPE, headersOf: cloudEventHeaders, isEncrypted: false },
   partner_automation: {
     contentType: 'application/json',
     needs: ['id'],
@@ -44,6 +59,4 @@ export const formats = {
     key: 'opens',
     isEncrypted: false,
   },
-} as const satisfies Readonly<Record<string, Format>>;
-
-export type FormatName = keyof typeof formats;
+};
