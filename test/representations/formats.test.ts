@@ -136,7 +136,7 @@ test('the CloudEvents SDK reads both modes as the same event, which is signed', 
   assert.deepEqual(structured, other);
   assert.equal(structured?.type, 'transaction/created');
   assert.equal(structured.subject, 'transactions/70012');
-  assert.match(String(structured.source), new RegExp(`/stores/${engine.storeId}$`));
+  assert.match(structured.source, new RegExp(`/stores/${engine.storeId}$`));
   assert.equal(structured.datacontenttype, 'application/json');
 });
 

@@ -2,6 +2,7 @@
 
 const ABBREVIATIONS: Readonly<Record<string, string>> = {
   api: 'API',
+  cloudevents: 'CloudEvents',
   html: 'HTML',
   id: 'ID',
   ip: 'IP',
