@@ -11,9 +11,11 @@ import type { RawHandler, ProblemAnswer, Route } from '#http/route.ts';
 import type { View } from '#hypermedia/view.ts';
 import { notFound } from '#core/problem.ts';
 import { docsDocument, relationDocument, relationsDocument } from './document.ts';
+import { eventTypeDocument, eventTypesDocument } from './event-types.ts';
 import { describeRelations, type RelationDocs } from './relation-docs.ts';
 import { openApi } from './openapi/openapi.ts';
 import { docsPage } from './pages/docs-page.ts';
+import { eventsPage } from './pages/events-page.ts';
 import { indexPage } from './pages/index-page.ts';
 import { relationPage } from './pages/relation-page.ts';
 import { referenceChapter } from './relations.ts';
@@ -21,6 +23,8 @@ import type { Setting } from './setting.ts';
 
 export type Reference = {
   docs: Operation;
+  eventTypes: Operation;
+  eventType: Operation;
   relations: Operation;
   relation: Operation;
   openApi: RawHandler;
@@ -45,10 +49,10 @@ function lazy<T>(make: () => T): () => T {
 }
 
 export function createReference({ setting, chapters, routes }: ReferenceDeps): Reference {
-  const { naming } = setting;
+  const { naming, eventTypes } = setting;
   const relationDocs = lazy((): RelationDocs => {
     const table = routes();
-    return describeRelations([...chapters, referenceChapter(table, naming)], table, naming);
+    return describeRelations([...chapters, referenceChapter(table, setting)], table, naming);
   });
   const description = lazy(() => {
     const body = JSON.stringify(openApi(routes(), { relationDocs: relationDocs(), setting }));
@@ -62,6 +66,24 @@ export function createReference({ setting, chapters, routes }: ReferenceDeps): R
         document: docsDocument(naming),
         page: (view) => docsPage(relationDocs(), setting, view),
       }),
+    }),
+    eventTypes: open({
+      summary: 'All event types that a webhook can subscribe to',
+      handle: async () => ({
+        status: 200,
+        document: eventTypesDocument(eventTypes, naming),
+        page: (view) => eventsPage(eventTypes, setting, view),
+      }),
+    }),
+    eventType: open({
+      summary: 'When an event happens, and the schema of its body',
+      handle: async ({ params }) => {
+        const { resource_type: type, action } = params;
+        const eventType = eventTypes.find(({ event }) => event === `${type}/${action}`);
+        if (eventType === undefined) throw notFound('event type');
+        const page = (view: View): string => eventsPage([eventType], setting, view);
+        return { status: 200, document: eventTypeDocument(eventType, naming), page };
+      },
     }),
     relations: open({
       summary: 'All link relations',

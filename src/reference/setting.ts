@@ -1,4 +1,5 @@
 /** Names, addresses and limits from the configuration that the reference shows. */
+import type { EventType } from '#http/relation.ts';
 import type { Naming } from '#hypermedia/document.ts';
 
 export type Setting = {
@@ -9,4 +10,6 @@ export type Setting = {
   rate: { requestsPerSecond: number; burstRequests: number };
   /** What each scope permits, in words. */
   scopes: Readonly<Record<string, string>>;
+  /** The event catalogue. */
+  eventTypes: readonly EventType[];
 };

@@ -1,6 +1,7 @@
 /** Collects the relations of all modules in the order of the reference. */
 import { userChapter } from '#identity/accounts/api/relations.ts';
 import { collections } from '#catalog/catalog.ts';
+import { eventTypes } from '#catalog/event-types.ts';
 import { commerceChapter } from '#catalog/relations.ts';
 import { eventChapter } from '#events/relations.ts';
 import type { Chapter } from '#http/relation.ts';
@@ -32,9 +33,10 @@ export function chaptersOf({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'aut
 /** `routes` is called lazily: the route table contains the reference itself. */
 export function openReference(settings: Settings, routes: () => readonly Route[]): Reference {
   const { baseUrl, authUrl, rate } = settings;
-  const { relationPrefix, ...naming } = settings.naming;
+  const { relationPrefix, ...names } = settings.naming;
+  const naming = { baseUrl, relationPrefix };
   return createReference({
-    setting: { ...naming, naming: { baseUrl, relationPrefix }, authUrl, rate, scopes: scopeDescriptions },
+    setting: { ...names, naming, authUrl, rate, scopes: scopeDescriptions, eventTypes: eventTypes(naming) },
     chapters: chaptersOf(settings),
     routes,
   });

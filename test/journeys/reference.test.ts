@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { eventTypes } from '#catalog/event-types.ts';
 import { type Document, isRegistered } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';
 import { referenceChapter } from '#reference/relations.ts';
@@ -13,7 +14,10 @@ import { operationTable, routeTable } from '../security/route-table.ts';
 const { baseUrl } = await startTestApp({ roles: ['serve'] });
 const routes = routeTable(baseUrl);
 const naming = { baseUrl, relationPrefix: 'svc' };
-const chapters = [...chaptersOf({ baseUrl, authUrl: baseUrl }), referenceChapter(routes, naming)];
+const chapters = [
+  ...chaptersOf({ baseUrl, authUrl: baseUrl }),
+  referenceChapter(routes, { naming, eventTypes: eventTypes(naming) }),
+];
 const relations = chapters.flatMap((chapter) => chapter.relations);
 
 /** Sends neither version nor token. */
@@ -174,6 +178,8 @@ test('the names that the operator has set are used everywhere', async () => {
   const texts = await Promise.all([
     read('/docs', 'text/html'),
     read('/rels', 'text/html'),
+    read('/docs/events', 'text/html'),
+    read('/docs/events/transaction/created', 'application/hal+json'),
     read('/rels/store', 'text/html'),
     read('/rels/store', 'application/hal+json'),
     read('/openapi.json', 'application/json'),
@@ -182,7 +188,7 @@ test('the names that the operator has set are used everywhere', async () => {
     assert.match(text, /acme:/);
     assert.doesNotMatch(text, /svc:|SERVICE-API-VERSION|Service-Webhook/);
   }
-  const [docs, , , , openApi] = texts;
+  const [docs, openApi] = [texts[0] ?? '', texts.at(-1) ?? ''];
   assert.match(docs, /ACME-VERSION: 1[^]*Acme-Webhook-Signature/);
   assert.match(openApi, /"name":"ACME-VERSION","in":"header"/);
 });

@@ -57,6 +57,8 @@ const resources: Readonly<Record<string, Asked>> = {
   home: { path: '/' },
   'home-of-user': { path: '/', token: tokens.user },
   'home-of-platform': { path: '/', token: tokens.platform },
+  'event-types': { path: '/docs/events' },
+  'event-type': { path: '/docs/events/subscription_mrr_snapshot/created' },
   user: { path: `/users/${adaId}`, token: tokens.user },
   users: { path: '/users', token: tokens.platform },
   'clients-of-user': { path: `/users/${adaId}/clients`, token: tokens.user },

@@ -140,7 +140,8 @@ const webhooks = ({ naming, webhookHeaderPrefix }: Setting): Markup =>
     </p>
     <p>
       Requests and responses of deliveries are available at ${relationLink('statuses', naming)} and
-      ${relationLink('logs', naming)}, see also <a href="${pathOf('/rels/events', naming)}">events</a>.
+      ${relationLink('logs', naming)}, see also <a href="${pathOf('/rels/events', naming)}">events</a>. The
+      <a href="${pathOf('/docs/events', naming)}">event types</a> have schemas and examples.
     </p>
   </section>`;
 
