@@ -17,12 +17,15 @@ import { openApi } from './openapi/openapi.ts';
 import { docsPage } from './pages/docs-page.ts';
 import { eventsPage } from './pages/events-page.ts';
 import { indexPage } from './pages/index-page.ts';
+import { receivingPage } from './pages/receiving-page.ts';
 import { relationPage } from './pages/relation-page.ts';
+import { receivingDocument } from './receiving.ts';
 import { referenceChapter } from './relations.ts';
 import type { Setting } from './setting.ts';
 
 export type Reference = {
   docs: Operation;
+  receiving: Operation;
   eventTypes: Operation;
   eventType: Operation;
   relations: Operation;
@@ -48,23 +51,16 @@ function lazy<T>(make: () => T): () => T {
   return () => (computed ??= { value: make() }).value;
 }
 
-export function createReference({ setting, chapters, routes }: ReferenceDeps): Reference {
+/** Creates the operations of the documentation of webhooks. */
+function webhookReference(setting: Setting): Pick<Reference, 'receiving' | 'eventTypes' | 'eventType'> {
   const { naming, eventTypes } = setting;
-  const relationDocs = lazy((): RelationDocs => {
-    const table = routes();
-    return describeRelations([...chapters, referenceChapter(table, setting)], table, naming);
-  });
-  const description = lazy(() => {
-    const body = JSON.stringify(openApi(routes(), { relationDocs: relationDocs(), setting }));
-    return { body, etag: etagOf({}, 'application/json', body) };
-  });
   return {
-    docs: open({
-      summary: 'Getting started, and all addresses',
+    receiving: open({
+      summary: 'How to verify deliveries, and when they are repeated',
       handle: async () => ({
         status: 200,
-        document: docsDocument(naming),
-        page: (view) => docsPage(relationDocs(), setting, view),
+        document: receivingDocument(setting),
+        page: (view) => receivingPage(setting, view),
       }),
     }),
     eventTypes: open({
@@ -85,6 +81,29 @@ export function createReference({ setting, chapters, routes }: ReferenceDeps): R
         return { status: 200, document: eventTypeDocument(eventType, naming), page };
       },
     }),
+  };
+}
+
+export function createReference({ setting, chapters, routes }: ReferenceDeps): Reference {
+  const { naming } = setting;
+  const relationDocs = lazy((): RelationDocs => {
+    const table = routes();
+    return describeRelations([...chapters, referenceChapter(table, setting)], table, naming);
+  });
+  const description = lazy(() => {
+    const body = JSON.stringify(openApi(routes(), { relationDocs: relationDocs(), setting }));
+    return { body, etag: etagOf({}, 'application/json', body) };
+  });
+  return {
+    docs: open({
+      summary: 'Getting started, and all addresses',
+      handle: async () => ({
+        status: 200,
+        document: docsDocument(naming),
+        page: (view) => docsPage(relationDocs(), setting, view),
+      }),
+    }),
+    ...webhookReference(setting),
     relations: open({
       summary: 'All link relations',
       handle: async () => ({

@@ -9,6 +9,7 @@ import type { Document } from '#hypermedia/document.ts';
 import { Problem } from '#core/problem.ts';
 import { docsDocument } from './document.ts';
 import { eventTypeDocument, eventTypesDocument } from './event-types.ts';
+import { receivingDocument } from './receiving.ts';
 import type { Setting } from './setting.ts';
 
 const problem = new Problem(400, [
@@ -42,14 +43,22 @@ const eventTypeExample =
     return eventTypeDocument(eventType, naming);
   };
 
-const eventTypeRelations = (eventTypes: readonly EventType[]): Relation[] => [
+const webhookRelations = (setting: Setting): Relation[] => [
+  {
+    rel: 'receiving',
+    title: 'Receiving webhooks',
+    about:
+      'How to receive deliveries of this server: the prefix of its headers, its retries, and programs in six languages that verify a delivery. The page also explains order, duplicates, key rotation and encryption.',
+    paths: ['/docs/receiving'],
+    example: () => receivingDocument(setting),
+  },
   {
     rel: 'event_types',
     title: 'Event types',
     about:
       'The event catalogue: every event that a webhook can subscribe to, with the time when it happens, its publisher, the relations that zoom can embed, and the first version with it.',
     paths: ['/docs/events'],
-    example: (naming) => eventTypesDocument(eventTypes, naming),
+    example: (naming) => eventTypesDocument(setting.eventTypes, naming),
   },
   {
     rel: 'event_type',
@@ -57,13 +66,12 @@ const eventTypeRelations = (eventTypes: readonly EventType[]): Relation[] => [
     about:
       'One event, with the JSON Schema of the body that webhooks with the format json receive, and examples without and with zoom. Types are given only where they are guaranteed, and a query with fields leaves out properties.',
     paths: ['/docs/events/:resource_type/:action'],
-    example: eventTypeExample(eventTypes),
+    example: eventTypeExample(setting.eventTypes),
   },
 ];
 
-type Shown = Pick<Setting, 'naming' | 'eventTypes'>;
-
-export function referenceChapter(routes: readonly Route[], { naming: { baseUrl }, eventTypes }: Shown): Chapter {
+export function referenceChapter(routes: readonly Route[], setting: Setting): Chapter {
+  const { baseUrl } = setting.naming;
   return {
     title: 'Everywhere',
     about: 'Responses of every address, and this documentation.',
@@ -97,7 +105,7 @@ export function referenceChapter(routes: readonly Route[], { naming: { baseUrl }
         paths: ['/docs'],
         example: docsDocument,
       },
-      ...eventTypeRelations(eventTypes),
+      ...webhookRelations(setting),
       {
         rel: 'openapi',
         title: 'The whole API as OpenAPI 3.1',

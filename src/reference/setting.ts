@@ -10,6 +10,16 @@ export type Setting = {
   rate: { requestsPerSecond: number; burstRequests: number };
   /** What each scope permits, in words. */
   scopes: Readonly<Record<string, string>>;
+  deliveries: {
+    /** The time limit of an attempt. */
+    timeoutSeconds: number;
+    /** By retry profile: the waits before the second attempt and each later one. */
+    retrySeconds: Readonly<Record<string, readonly number[]>>;
+    disableAfterFailures: number;
+    /** By retry profile: the minimum time since the first of these failures. */
+    disableAfterSeconds: Readonly<Record<string, number>>;
+    retentionDays: number;
+  };
   /** The event catalogue. */
   eventTypes: readonly EventType[];
 };

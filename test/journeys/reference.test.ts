@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { eventTypes } from '#catalog/event-types.ts';
 import { type Document, isRegistered } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';
 import { referenceChapter } from '#reference/relations.ts';
-import { chaptersOf } from '../../src/server/reference.ts';
+import { readConfig } from '../../src/config/config.ts';
+import { chaptersOf, settingOf } from '../../src/server/reference.ts';
 import { startTestApp } from '../setup/app.ts';
 import { operationTable, routeTable } from '../security/route-table.ts';
 
@@ -16,7 +16,7 @@ const routes = routeTable(baseUrl);
 const naming = { baseUrl, relationPrefix: 'svc' };
 const chapters = [
   ...chaptersOf({ baseUrl, authUrl: baseUrl }),
-  referenceChapter(routes, { naming, eventTypes: eventTypes(naming) }),
+  referenceChapter(routes, settingOf(readConfig({ BASE_URL: baseUrl }, '/'))),
 ];
 const relations = chapters.flatMap((chapter) => chapter.relations);
 
@@ -179,6 +179,8 @@ test('the names that the operator has set are used everywhere', async () => {
     read('/docs', 'text/html'),
     read('/rels', 'text/html'),
     read('/docs/events', 'text/html'),
+    read('/docs/receiving', 'text/html'),
+    read('/docs/receiving', 'application/hal+json'),
     read('/docs/events/transaction/created', 'application/hal+json'),
     read('/rels/store', 'text/html'),
     read('/rels/store', 'application/hal+json'),

@@ -57,6 +57,7 @@ const resources: Readonly<Record<string, Asked>> = {
   home: { path: '/' },
   'home-of-user': { path: '/', token: tokens.user },
   'home-of-platform': { path: '/', token: tokens.platform },
+  receiving: { path: '/docs/receiving' },
   'event-types': { path: '/docs/events' },
   'event-type': { path: '/docs/events/subscription_mrr_snapshot/created' },
   user: { path: `/users/${adaId}`, token: tokens.user },
