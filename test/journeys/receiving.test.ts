@@ -118,3 +118,17 @@ test('the shown JavaScript program verifies a delivery of this server, and refus
   await writeFile(bytes, `${got.body.toString()} `);
   assert.match(await run(...files), /^refused: webhook-signature/);
 });
+
+test('the page on which a person creates a webhook links to the event types and to receiving', async () => {
+  const list = await app.api('GET', `/stores/${app.storeId}/webhooks`);
+  const { _links: links } = (await list.json()) as { _links: Record<string, { href: string }> };
+  for (const [rel, path] of [
+    ['svc:event_types', '/docs/events'],
+    ['svc:receiving', '/docs/receiving'],
+  ] as const) {
+    assert.equal(links[rel]?.href, app.baseUrl + path);
+    const response = await fetch(links[rel]?.href ?? '', { headers: { Accept: 'text/html' } });
+    assert.match(await response.text(), /<h1>/, rel);
+    assert.equal(response.status, 200, rel);
+  }
+});
