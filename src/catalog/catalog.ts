@@ -2,32 +2,81 @@
 import type { Relations } from '#hypermedia/zoom.ts';
 import relations from './relations.json' with { type: 'json' };
 
-const actions = {
-  transaction: ['created', 'modified', 'captured', 'refunded', 'voided'],
-  subscription: ['created', 'modified', 'cancelled'],
-  customer: ['created', 'modified'],
-  transaction_log: ['created'],
-  changelog: ['created'],
-  subscription_event: ['created'],
-  subscription_mrr_snapshot: ['created'],
-} as const satisfies Readonly<Record<string, readonly string[]>>;
+type Occurrence = {
+  /** When the event happens, in one sentence. */
+  when: string;
+  /** The first version of Halcyon with the event. */
+  since: string;
+};
 
-export type ResourceType = keyof typeof actions;
+/** The events of each resource type that webhooks can subscribe to, by action. */
+const events = {
+  transaction: {
+    created: {
+      when: 'A transaction is created, such as by a checkout or by the billing of a subscription.',
+      since: '0.1.0',
+    },
+    modified: { when: 'A transaction changes in a way that no other event describes.', since: '0.1.0' },
+    captured: { when: 'A payment of a transaction is captured.', since: '0.1.0' },
+    refunded: { when: 'A transaction is refunded, wholly or in part.', since: '0.1.0' },
+    voided: { when: 'A transaction is voided before its payment is captured.', since: '0.1.0' },
+  },
+  subscription: {
+    created: { when: 'A subscription is created.', since: '0.1.0' },
+    modified: {
+      when: 'A subscription changes, such as its frequency, its next date or an amount past due.',
+      since: '0.1.0',
+    },
+    cancelled: { when: 'A subscription is cancelled: it gets an end date, or ends.', since: '0.1.0' },
+  },
+  customer: {
+    created: { when: 'A customer is created.', since: '0.1.0' },
+    modified: { when: 'A customer changes, such as a name, an address or an attribute.', since: '0.1.0' },
+  },
+  transaction_log: {
+    created: {
+      when: 'An operation on a transaction is logged, such as an authorization or a capture.',
+      since: '0.1.0',
+    },
+  },
+  changelog: {
+    created: {
+      when: 'The configuration of the store changes: a webhook, a member, an app or the store itself.',
+      since: '0.1.0',
+    },
+  },
+  subscription_event: {
+    created: {
+      when: 'A subscription takes a step of its life cycle, such as a billing or a cancellation.',
+      since: '0.1.0',
+    },
+  },
+  subscription_mrr_snapshot: {
+    created: { when: 'A day has ended in the time zone of the store; missed days are caught up.', since: '0.1.0' },
+  },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, Occurrence>>>>;
 
-export const resourceTypes = Object.keys(actions) as readonly ResourceType[];
+export type ResourceType = keyof typeof events;
 
-const isResourceType = (name: string): name is ResourceType => Object.hasOwn(actions, name);
+export const resourceTypes = Object.keys(events) as readonly ResourceType[];
+
+const isResourceType = (name: string): name is ResourceType => Object.hasOwn(events, name);
 
 /** Returns the events of a resource type that webhooks can subscribe to, as `<resource>/<action>`. */
 export function eventsOf(type: ResourceType): readonly string[] {
-  return actions[type].map((action) => `${type}/${action}`);
+  return Object.keys(events[type]).map((action) => `${type}/${action}`);
 }
 
 /** Returns the resource type of an event; undefined if the catalog does not contain the event. */
 export function resourceOfEvent(event: string): ResourceType | undefined {
   const [type = '', action = ''] = event.split('/', 2);
   if (!isResourceType(type) || event !== `${type}/${action}`) return undefined;
-  return (actions[type] as readonly string[]).includes(action) ? type : undefined;
+  return Object.hasOwn(events[type], action) ? type : undefined;
+}
+
+/** Returns when each event of a resource type happens, by event. */
+export function occurrencesOf(type: ResourceType): ReadonlyMap<string, Occurrence> {
+  return new Map(Object.entries<Occurrence>(events[type]).map(([action, one]) => [`${type}/${action}`, one]));
 }
 
 /**

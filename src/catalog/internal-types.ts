@@ -1,8 +1,76 @@
-/** Properties of the resource types that only Halcyon publishes. Filters on other names are rejected. */
-import type { Comparisons } from '#core/listing.ts';
+/**
+ * Properties of the resources that Halcyon makes: their types, the JSON Schemas in the event catalogue, and how filters compare
+ * them. Filters on other names are rejected.
+ */
+import { Type, type Static } from 'typebox';
+import type { ExactNumber } from '#core/exact-number.ts';
+import type { Comparison, Comparisons } from '#core/listing.ts';
+import type { Value } from '#hypermedia/document.ts';
 import type { ResourceType } from './catalog.ts';
+import { STEPS } from './lifecycle/steps.ts';
 
-const properties: Readonly<Partial<Record<ResourceType, Comparisons>>> = {
+const id = Type.Integer({ minimum: 1, description: 'Allocated by Halcyon.' });
+const dateCreated = Type.String({ description: 'ISO 8601 with an offset, in the time zone of the store.' });
+
+type Properties = { readonly [name: string]: Value } | null;
+
+const properties = (description: string) =>
+  Type.Unsafe<Properties>({ type: ['object', 'null'], additionalProperties: true, description });
+
+const changelog = Type.Object({
+  id,
+  resource: Type.Enum(['store', 'webhook', 'member', 'invitation', 'grant'], { description: 'What changed.' }),
+  resource_id: Type.Integer(),
+  action: Type.Enum(['created', 'changed', 'deleted', 'accepted', 'deactivated', 'given', 'revoked']),
+  actor: Type.Enum(['user', 'app', 'platform', 'operator', 'halcyon'], { description: 'Who made the change.' }),
+  user: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'The id of the user, if any.' }),
+  client: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'The client_id of the app, if any.' }),
+  before: properties('The properties that differ, before the change; null if the resource did not exist.'),
+  after: properties('The properties that differ, after the change; null if the resource no longer exists.'),
+  date_created: dateCreated,
+});
+
+export type ChangelogEntry = Static<typeof changelog>;
+
+const amounts = ['mrr', 'new', 'expansion', 'contraction', 'churn', 'reactivation'] as const;
+
+const snapshot = Type.Object({
+  id,
+  date: Type.String({ description: 'The day, as YYYY-MM-DD.' }),
+  currencies: Type.Array(
+    Type.Object({
+      currency_code: Type.String({ description: 'ISO 4217.' }),
+      ...Object.fromEntries(amounts.map((name) => [name, Type.Number()])),
+      active_count: Type.Integer({ minimum: 0, description: 'The number of active subscriptions.' }),
+    }),
+  ),
+  date_created: dateCreated,
+});
+
+const numberOrText = (description: string) =>
+  Type.Unsafe<number | ExactNumber | string | null>({ type: ['number', 'string', 'null'], description });
+
+const step = Type.Object({
+  id,
+  subscription_id: Type.Unsafe<Value>({ type: ['integer', 'string'], description: 'As published by the platform.' }),
+  event: Type.Enum(STEPS, { description: 'The step.' }),
+  amount: numberOrText('The amount that was billed, is past due or was recovered; null for other steps.'),
+  currency_code: numberOrText('As published by the platform.'),
+  before: properties('The properties that differ, before the step; null for a new subscription.'),
+  after: properties('The properties that differ, after the step; null for a new subscription.'),
+  date_created: dateCreated,
+});
+
+/** A lifecycle step of a subscription, as Halcyon derives it. */
+export type SubscriptionStep = Static<typeof step>;
+
+/**
+ * Schemas of the resources that Halcyon makes. In stores with `subscription_events` `published`, the platform makes those of
+ * subscription_event and chooses their properties.
+ */
+export const INTERNAL_SCHEMAS = { changelog, subscription_event: step, subscription_mrr_snapshot: snapshot } as const;
+
+const comparisons: Readonly<Partial<Record<ResourceType, Comparisons>>> = {
   changelog: {
     id: 'text',
     resource: 'text',
@@ -14,8 +82,10 @@ const properties: Readonly<Partial<Record<ResourceType, Comparisons>>> = {
     before: 'none',
     after: 'none',
     date_created: 'date',
-  },
-  subscription_mrr_snapshot: { id: 'text', date: 'date', currencies: 'none', date_created: 'date' },
+  } satisfies Readonly<Record<keyof ChangelogEntry, Comparison>>,
+  subscription_mrr_snapshot: { id: 'text', date: 'date', currencies: 'none', date_created: 'date' } satisfies Readonly<
+    Record<keyof Static<typeof snapshot>, Comparison>
+  >,
 };
 
 /**
@@ -23,5 +93,5 @@ const properties: Readonly<Partial<Record<ResourceType, Comparisons>>> = {
  * publish.
  */
 export function internalProperties(type: ResourceType): Comparisons | undefined {
-  return properties[type];
+  return comparisons[type];
 }

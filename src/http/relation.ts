@@ -1,4 +1,4 @@
-/** Documentation of link relations, declared by the module whose documents use them and rendered by src/reference. */
+/** Documentation of link relations and events, declared by the modules that make them and rendered by src/reference. */
 import type { TSchema } from 'typebox';
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/page.ts';
@@ -19,6 +19,25 @@ export type Relation = {
   makes?: string;
   /** An example, made by the function that makes the real document. */
   example?: Example;
+};
+
+/** Documentation of an event that a webhook can subscribe to. */
+export type EventType = {
+  /** `<resource>/<action>`. */
+  event: string;
+  /** `type` is also a relation. */
+  resource: { type: string; title: string; about: string };
+  /** When it happens, in one sentence. */
+  when: string;
+  /** The first version of Halcyon with the event. */
+  since: string;
+  publishedBy: readonly ('platform' | 'halcyon')[];
+  /** The relations that `zoom` embeds, outer ones first. */
+  zooms: readonly string[];
+  /** The JSON Schema of a delivered representation. */
+  schema: { readonly [name: string]: Value };
+  /** What a webhook with this `query` receives. */
+  examples: readonly { query: string; document: Document }[];
 };
 
 /** Documentation of a raw endpoint whose requests no schema validates, according to its RFC. */

@@ -103,6 +103,8 @@ export function docsDocument(naming: Naming): Document {
       { rel: 'self', href: `${naming.baseUrl}/docs`, title: 'Documentation' },
       { rel: 'home', href: homeOf(naming.baseUrl), title: 'The API home' },
       { rel: 'relations', href: `${naming.baseUrl}/rels`, title: 'All relations' },
+      { rel: 'receiving', href: `${naming.baseUrl}/docs/receiving`, title: 'How to receive webhooks' },
+      { rel: 'event_types', href: `${naming.baseUrl}/docs/events`, title: 'All event types' },
       {
         rel: 'openapi',
         href: `${naming.baseUrl}/openapi.json`,

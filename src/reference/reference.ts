@@ -11,16 +11,23 @@ import type { RawHandler, ProblemAnswer, Route } from '#http/route.ts';
 import type { View } from '#hypermedia/view.ts';
 import { notFound } from '#core/problem.ts';
 import { docsDocument, relationDocument, relationsDocument } from './document.ts';
+import { eventTypeDocument, eventTypesDocument } from './event-types.ts';
 import { describeRelations, type RelationDocs } from './relation-docs.ts';
 import { openApi } from './openapi/openapi.ts';
 import { docsPage } from './pages/docs-page.ts';
+import { eventsPage } from './pages/events-page.ts';
 import { indexPage } from './pages/index-page.ts';
+import { receivingPage } from './pages/receiving-page.ts';
 import { relationPage } from './pages/relation-page.ts';
+import { receivingDocument } from './receiving.ts';
 import { referenceChapter } from './relations.ts';
 import type { Setting } from './setting.ts';
 
 export type Reference = {
   docs: Operation;
+  receiving: Operation;
+  eventTypes: Operation;
+  eventType: Operation;
   relations: Operation;
   relation: Operation;
   openApi: RawHandler;
@@ -44,11 +51,44 @@ function lazy<T>(make: () => T): () => T {
   return () => (computed ??= { value: make() }).value;
 }
 
+/** Creates the operations of the documentation of webhooks. */
+function webhookReference(setting: Setting): Pick<Reference, 'receiving' | 'eventTypes' | 'eventType'> {
+  const { naming, eventTypes } = setting;
+  return {
+    receiving: open({
+      summary: 'How to verify deliveries, and when they are repeated',
+      handle: async () => ({
+        status: 200,
+        document: receivingDocument(setting),
+        page: (view) => receivingPage(setting, view),
+      }),
+    }),
+    eventTypes: open({
+      summary: 'All event types that a webhook can subscribe to',
+      handle: async () => ({
+        status: 200,
+        document: eventTypesDocument(eventTypes, naming),
+        page: (view) => eventsPage(eventTypes, setting, view),
+      }),
+    }),
+    eventType: open({
+      summary: 'When an event happens, and the schema of its body',
+      handle: async ({ params }) => {
+        const { resource_type: type, action } = params;
+        const eventType = eventTypes.find(({ event }) => event === `${type}/${action}`);
+        if (eventType === undefined) throw notFound('event type');
+        const page = (view: View): string => eventsPage([eventType], setting, view);
+        return { status: 200, document: eventTypeDocument(eventType, naming), page };
+      },
+    }),
+  };
+}
+
 export function createReference({ setting, chapters, routes }: ReferenceDeps): Reference {
   const { naming } = setting;
   const relationDocs = lazy((): RelationDocs => {
     const table = routes();
-    return describeRelations([...chapters, referenceChapter(table, naming)], table, naming);
+    return describeRelations([...chapters, referenceChapter(table, setting)], table, naming);
   });
   const description = lazy(() => {
     const body = JSON.stringify(openApi(routes(), { relationDocs: relationDocs(), setting }));
@@ -63,6 +103,7 @@ export function createReference({ setting, chapters, routes }: ReferenceDeps): R
         page: (view) => docsPage(relationDocs(), setting, view),
       }),
     }),
+    ...webhookReference(setting),
     relations: open({
       summary: 'All link relations',
       handle: async () => ({

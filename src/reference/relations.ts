@@ -3,11 +3,14 @@ import { homeOf } from '#http/root.ts';
 import { errorDocument } from '#http/errors.ts';
 import { healthEndpoints } from '#http/health.ts';
 import { optionsDocument } from '#http/options.ts';
-import type { Chapter, Example } from '#http/relation.ts';
+import type { Chapter, EventType, Example, Relation } from '#http/relation.ts';
 import type { Route } from '#http/route.ts';
-import type { Document, Naming } from '#hypermedia/document.ts';
+import type { Document } from '#hypermedia/document.ts';
 import { Problem } from '#core/problem.ts';
 import { docsDocument } from './document.ts';
+import { eventTypeDocument, eventTypesDocument } from './event-types.ts';
+import { receivingDocument } from './receiving.ts';
+import type { Setting } from './setting.ts';
 
 const problem = new Problem(400, [
   { code: 'required', message: 'name is required', field: 'name' },
@@ -32,7 +35,43 @@ const optionsExample =
     return optionsDocument(home, homeOf(baseUrl), 'GET, HEAD, OPTIONS');
   };
 
-export function referenceChapter(routes: readonly Route[], { baseUrl }: Naming): Chapter {
+const eventTypeExample =
+  (eventTypes: readonly EventType[]): Example =>
+  (naming) => {
+    const [eventType] = eventTypes;
+    if (eventType === undefined) throw new Error('The event catalogue is empty');
+    return eventTypeDocument(eventType, naming);
+  };
+
+const webhookRelations = (setting: Setting): Relation[] => [
+  {
+    rel: 'receiving',
+    title: 'Receiving webhooks',
+    about:
+      'How to receive deliveries of this server: the prefix of its headers, its retries, and programs in six languages that verify a delivery. The page also explains order, duplicates, key rotation and encryption.',
+    paths: ['/docs/receiving'],
+    example: () => receivingDocument(setting),
+  },
+  {
+    rel: 'event_types',
+    title: 'Event types',
+    about:
+      'The event catalogue: every event that a webhook can subscribe to, with the time when it happens, its publisher, the relations that zoom can embed, and the first version with it.',
+    paths: ['/docs/events'],
+    example: (naming) => eventTypesDocument(setting.eventTypes, naming),
+  },
+  {
+    rel: 'event_type',
+    title: 'An event type',
+    about:
+      'One event, with the JSON Schema of the body that webhooks with the format json receive, and examples without and with zoom. Types are given only where they are guaranteed, and a query with fields leaves out properties.',
+    paths: ['/docs/events/:resource_type/:action'],
+    example: eventTypeExample(setting.eventTypes),
+  },
+];
+
+export function referenceChapter(routes: readonly Route[], setting: Setting): Chapter {
+  const { baseUrl } = setting.naming;
   return {
     title: 'Everywhere',
     about: 'Responses of every address, and this documentation.',
@@ -66,6 +105,7 @@ export function referenceChapter(routes: readonly Route[], { baseUrl }: Naming):
         paths: ['/docs'],
         example: docsDocument,
       },
+      ...webhookRelations(setting),
       {
         rel: 'openapi',
         title: 'The whole API as OpenAPI 3.1',

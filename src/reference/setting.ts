@@ -1,4 +1,5 @@
 /** Names, addresses and limits from the configuration that the reference shows. */
+import type { EventType } from '#http/relation.ts';
 import type { Naming } from '#hypermedia/document.ts';
 
 export type Setting = {
@@ -9,4 +10,16 @@ export type Setting = {
   rate: { requestsPerSecond: number; burstRequests: number };
   /** What each scope permits, in words. */
   scopes: Readonly<Record<string, string>>;
+  deliveries: {
+    /** The time limit of an attempt. */
+    timeoutSeconds: number;
+    /** By retry profile: the waits before the second attempt and each later one. */
+    retrySeconds: Readonly<Record<string, readonly number[]>>;
+    disableAfterFailures: number;
+    /** By retry profile: the minimum time since the first of these failures. */
+    disableAfterSeconds: Readonly<Record<string, number>>;
+    retentionDays: number;
+  };
+  /** The event catalogue. */
+  eventTypes: readonly EventType[];
 };

@@ -1,13 +1,17 @@
 /** Collects the relations of all modules in the order of the reference. */
 import { userChapter } from '#identity/accounts/api/relations.ts';
 import { collections } from '#catalog/catalog.ts';
+import { eventTypes } from '#catalog/event-types.ts';
 import { commerceChapter } from '#catalog/relations.ts';
+import { gapsMs } from '#delivery/policy/policy.ts';
+import type { RetryProfile } from '#delivery/attempt/target.ts';
 import { eventChapter } from '#events/relations.ts';
 import type { Chapter } from '#http/relation.ts';
 import type { Route } from '#http/route.ts';
 import { scopeDescriptions } from '#identity/oauth/endpoints.ts';
 import { oauthChapter } from '#identity/oauth/relations.ts';
 import { createReference, type Reference } from '#reference/reference.ts';
+import type { Setting } from '#reference/setting.ts';
 import { storeChapter } from '#stores/relations.ts';
 import { webhookChapter } from '#webhooks/relations.ts';
 
@@ -16,6 +20,12 @@ type Settings = {
   authUrl: string;
   naming: { relationPrefix: string; versionHeader: string; webhookHeaderPrefix: string };
   rate: { requestsPerSecond: number; burstRequests: number };
+  delivery: {
+    exchangeTimeoutMs: number;
+    deactivateAfterFailures: number;
+    deactivateAfterSeconds: Readonly<Record<RetryProfile, number>>;
+  };
+  database: { retentionDays: number };
 };
 
 export function chaptersOf({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'authUrl'>): readonly Chapter[] {
@@ -29,13 +39,32 @@ export function chaptersOf({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'aut
   ];
 }
 
+const deliveriesOf = ({ delivery, database }: Settings): Setting['deliveries'] => ({
+  timeoutSeconds: delivery.exchangeTimeoutMs / 1_000,
+  retrySeconds: Object.fromEntries(
+    Object.entries(gapsMs).map(([profile, gaps]) => [profile, gaps.map((ms) => ms / 1_000)]),
+  ),
+  disableAfterFailures: delivery.deactivateAfterFailures,
+  disableAfterSeconds: delivery.deactivateAfterSeconds,
+  retentionDays: database.retentionDays,
+});
+
+export function settingOf(settings: Settings): Setting {
+  const { baseUrl, authUrl, rate } = settings;
+  const { relationPrefix, ...names } = settings.naming;
+  const naming = { baseUrl, relationPrefix };
+  return {
+    ...names,
+    naming,
+    authUrl,
+    rate,
+    scopes: scopeDescriptions,
+    deliveries: deliveriesOf(settings),
+    eventTypes: eventTypes(naming),
+  };
+}
+
 /** `routes` is called lazily: the route table contains the reference itself. */
 export function openReference(settings: Settings, routes: () => readonly Route[]): Reference {
-  const { baseUrl, authUrl, rate } = settings;
-  const { relationPrefix, ...naming } = settings.naming;
-  return createReference({
-    setting: { ...naming, naming: { baseUrl, relationPrefix }, authUrl, rate, scopes: scopeDescriptions },
-    chapters: chaptersOf(settings),
-    routes,
-  });
+  return createReference({ setting: settingOf(settings), chapters: chaptersOf(settings), routes });
 }

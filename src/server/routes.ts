@@ -61,8 +61,14 @@ export type Handlers = Accounts &
   };
 
 /** Routes of the documentation. */
-const referenceRoutes = ({ docs, relations, relation, openApi, answerProblem }: Reference, api: string): Route[] => [
+const referenceRoutes = (
+  { docs, receiving, eventTypes, eventType, relations, relation, openApi, answerProblem }: Reference,
+  api: string,
+): Route[] => [
   resource(`${api}/docs`, { GET: docs }, { isDocumentation: true }),
+  resource(`${api}/docs/receiving`, { GET: receiving }, { isDocumentation: true }),
+  resource(`${api}/docs/events`, { GET: eventTypes }, { isDocumentation: true }),
+  resource(`${api}/docs/events/:resource_type/:action`, { GET: eventType }, { isDocumentation: true }),
   resource(`${api}/rels`, { GET: relations }, { isDocumentation: true }),
   resource(`${api}/rels/:rel`, { GET: relation }, { isDocumentation: true }),
   endpoint(`${api}/openapi.json`, { GET: openApi }, { cors: true, answerProblem }),

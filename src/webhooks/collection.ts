@@ -60,6 +60,8 @@ const createList = (deps: WebhookDeps): Operation =>
       const path = addressOfWebhooks(store.storeId, deps.baseUrl);
       const links = [
         { rel: 'store', href: addressOfStore(store.storeId, deps.baseUrl), title: 'The store', crumb: 'Store' },
+        { rel: 'event_types', href: `${deps.baseUrl}/docs/events`, title: 'Event types' },
+        { rel: 'receiving', href: `${deps.baseUrl}/docs/receiving`, title: 'Receiving webhooks' },
       ];
       return { path, items: rows.map((row) => documentFor(deps, row, request)), total, links };
     },

@@ -8,8 +8,11 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { eventTypes } from '#catalog/event-types.ts';
+import { renderHal } from '#hypermedia/hal.ts';
 import type * as receiver from '#receiver';
 import { VERSION } from '#server/version.ts';
+import { PAYLOADS, payloadTypes } from '../../scripts/payload-types.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { KEY, startEngine } from '../setup/engine.ts';
 import { resolverOf, startNameServer } from '../setup/name-server.ts';
@@ -19,7 +22,7 @@ import { compile, installPacked, PACKAGE } from './receiver/packed.ts';
 import { NOW, sent } from './receiver/signed-delivery.ts';
 
 const EXAMPLES = ['node', 'express', 'fastify', 'hono'];
-const PACKED_BYTES = 10_000;
+const PACKED_BYTES = 14_000;
 
 const ends = cleanups();
 const { folder, packed } = await installPacked(ends);
@@ -66,6 +69,30 @@ test('its types work with the module resolution of Node and of bundlers, with an
   assert.match(await compile(folder, node, ['wrong.ts']), /wrong\.ts.*TS2322/);
   const all = { module: 'nodenext', types: ['node'], skipLibCheck: true };
   assert.equal(await compile(folder, all, ['examples']), '');
+});
+
+test('the types of bodies are current, accept every example of the event catalogue, and guarantee what it guarantees', async () => {
+  assert.equal(await readFile(PAYLOADS, 'utf8'), payloadTypes(), 'run: node scripts/payload-types.ts');
+  const naming = { baseUrl: 'http://localhost:8080', relationPrefix: 'svc' };
+  const bodies = eventTypes(naming).flatMap(({ event, examples }) =>
+    examples.map(({ document }) => `{ event: '${event}', payload: ${renderHal(document, naming)} },`),
+  );
+  const head = "import type { Payloads, WebhookEvent } from '@halcyon/receiver';\n";
+  await writeFile(
+    join(folder, 'bodies.ts'),
+    `${head}export const events: WebhookEvent[] = [\n${bodies.join('\n')}\n];\n`,
+  );
+  const settings = { module: 'nodenext', lib: ['es2022'], types: [] };
+  assert.equal(await compile(folder, settings, ['bodies.ts']), '');
+  const wrong = [
+    "export const of = (entry: Payloads['changelog/created']): boolean => entry.actor === 'robot';",
+    "export const id = (one: Payloads['transaction/created']): number => one.id;",
+    "export const none: Payloads['customer/created'] = { id: 1 };",
+  ];
+  for (const [at, line] of wrong.entries()) {
+    await writeFile(join(folder, `wrong-body-${at}.ts`), head.replace(', WebhookEvent', '') + line);
+    assert.match(await compile(folder, settings, [`wrong-body-${at}.ts`]), /TS2367|TS2322|TS2741/, line);
+  }
 });
 
 test('the first receiver of the documents accepts a genuine delivery, once, and reports what is wrong with others', async () => {

@@ -155,6 +155,8 @@ test('the image has all files, and starts an existing command', async (t) => {
   // Loads every file that any command needs.
   const { stdout } = await promisify(execFile)(process.execPath, ['src/main.ts', '--version'], { cwd: folder });
   assert.equal(stdout.trim(), VERSION);
+  // Reads files of docs/ that the server shows.
+  await promisify(execFile)(process.execPath, ['-e', "await import('./src/reference/receiving.ts')"], { cwd: folder });
 });
 
 const UNITS = ['halcyon.service', 'halcyon-worker@.service'];

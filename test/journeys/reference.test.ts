@@ -6,14 +6,18 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type Document, isRegistered } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';
 import { referenceChapter } from '#reference/relations.ts';
-import { chaptersOf } from '../../src/server/reference.ts';
+import { readConfig } from '../../src/config/config.ts';
+import { chaptersOf, settingOf } from '../../src/server/reference.ts';
 import { startTestApp } from '../setup/app.ts';
 import { operationTable, routeTable } from '../security/route-table.ts';
 
 const { baseUrl } = await startTestApp({ roles: ['serve'] });
 const routes = routeTable(baseUrl);
 const naming = { baseUrl, relationPrefix: 'svc' };
-const chapters = [...chaptersOf({ baseUrl, authUrl: baseUrl }), referenceChapter(routes, naming)];
+const chapters = [
+  ...chaptersOf({ baseUrl, authUrl: baseUrl }),
+  referenceChapter(routes, settingOf(readConfig({ BASE_URL: baseUrl }, '/'))),
+];
 const relations = chapters.flatMap((chapter) => chapter.relations);
 
 /** Sends neither version nor token. */
@@ -174,6 +178,10 @@ test('the names that the operator has set are used everywhere', async () => {
   const texts = await Promise.all([
     read('/docs', 'text/html'),
     read('/rels', 'text/html'),
+    read('/docs/events', 'text/html'),
+    read('/docs/receiving', 'text/html'),
+    read('/docs/receiving', 'application/hal+json'),
+    read('/docs/events/transaction/created', 'application/hal+json'),
     read('/rels/store', 'text/html'),
     read('/rels/store', 'application/hal+json'),
     read('/openapi.json', 'application/json'),
@@ -182,7 +190,7 @@ test('the names that the operator has set are used everywhere', async () => {
     assert.match(text, /acme:/);
     assert.doesNotMatch(text, /svc:|SERVICE-API-VERSION|Service-Webhook/);
   }
-  const [docs, , , , openApi] = texts;
+  const [docs, openApi] = [texts[0] ?? '', texts.at(-1) ?? ''];
   assert.match(docs, /ACME-VERSION: 1[^]*Acme-Webhook-Signature/);
   assert.match(openApi, /"name":"ACME-VERSION","in":"header"/);
 });

@@ -27,6 +27,9 @@ const RESOURCE = ['store_read', 'transaction:read'];
 const MATRIX: Readonly<Record<string, Row>> = {
   'GET /': 'open',
   'GET /docs': 'open',
+  'GET /docs/receiving': 'open',
+  'GET /docs/events': 'open',
+  'GET /docs/events/:resource_type/:action': 'open',
   'GET /rels': 'open',
   'GET /rels/:rel': 'open',
   'GET /users': 'other',

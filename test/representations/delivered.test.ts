@@ -7,8 +7,7 @@ import { randomInt } from 'node:crypto';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { collectionOf, relationsOf, type ResourceType } from '#catalog/catalog.ts';
-import type { Relations } from '#hypermedia/zoom.ts';
-import { valueWith } from '../setup/any-document.ts';
+import { embedding, zoomsOf } from '../setup/any-resource.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver } from '../setup/receiver.ts';
 
@@ -17,38 +16,8 @@ const QUERIES = 8;
 const RESOURCES = 10;
 const SEED = randomInt(2 ** 31);
 
-/** Names that publishers use, names with a meaning in JavaScript, and any text that JSON may contain. */
-const names = fc.oneof(
-  fc.constantFrom('total_order', 'currency_code', 'date_created', 'constructor', 'toString', 'is_active', 'url', ''),
-  fc.string({ unit: 'binary', maxLength: 6 }).filter((text) => !text.includes('\0')),
-);
-function isSound(value: unknown): boolean {
-  const text = JSON.stringify(value);
-  return text.isWellFormed() && !/\\u0000|\\ud[89a-f]|"__proto__":|"_(?:links|embedded)":/i.test(text);
-}
-const objects = fc.dictionary(names, valueWith(names), { maxKeys: 6 }).filter(isSound);
-
-type Resource = Record<string, unknown>;
-
-/** A resource with one or several embedded copies under some relations, each with its own embedded copies. */
-function embedding(relations: Relations): fc.Arbitrary<Resource> {
-  const copies = Object.entries(relations).map(([rel, below]) => {
-    const one = embedding(below);
-    const name = fc.constantFrom(rel, `svc:${rel}`, `fx:${rel}`);
-    const value = fc.oneof(one, fc.array(one, { maxLength: 3 }), fc.constantFrom(null, 7, 'none'));
-    return fc.option(fc.tuple(name, value));
-  });
-  return fc.tuple(objects, ...copies).map(([own, ...found]) => {
-    const embedded = Object.fromEntries(found.filter((entry) => entry !== null) as [string, unknown][]);
-    return Object.keys(embedded).length === 0 ? own : Object.assign(own, { _embedded: embedded });
-  });
-}
-
-const pathsOf = (relations: Relations, above = ''): string[] =>
-  Object.entries(relations).flatMap(([rel, below]) => [above + rel].concat(pathsOf(below, `${above}${rel}:`)));
-
 function queries(type: ResourceType): fc.Arbitrary<string> {
-  const zoom = fc.subarray(pathsOf(relationsOf(type)));
+  const zoom = fc.subarray(zoomsOf(relationsOf(type)));
   const fields = fc.option(
     fc.subarray(['id', 'total_order', 'currency_code', 'is_active', 'toString', 'none'], { minLength: 1 }),
   );

@@ -19,6 +19,8 @@ const named = {
   passkey_id: '1',
   provider: 'Acme',
   identity_id: '1',
+  resource_type: 'transaction',
+  action: 'created',
   store_id: '1',
   webhook_id: '1',
   event_id: '1',

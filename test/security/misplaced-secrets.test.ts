@@ -101,6 +101,8 @@ const commerce = {
   provider: 'Acme',
   identity_id: '1',
   rel: 'webhooks',
+  resource_type: 'transaction',
+  action: 'created',
   file: 'none.js',
 };
 const routes = routeTable(origin);

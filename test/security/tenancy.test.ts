@@ -8,7 +8,7 @@ import { inhabit } from '../setup/populated-app.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
 /** Shared by all stores, or different for each caller under one address. */
-const SHARED = /^\/(?:$|stores$|users$|clients$|token$|rels(?:\/|$)|docs$|openapi\.json$|register$|authorize$)/;
+const SHARED = /^\/(?:$|stores$|users$|clients$|token$|rels(?:\/|$)|docs(?:\/|$)|openapi\.json$|register$|authorize$)/;
 
 const fixture = await inhabit();
 const [hal, , siren] = readers;

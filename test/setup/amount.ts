@@ -5,6 +5,7 @@
 const IN_TURN = [
   'disable-enable-races',
   'disable-with-backlog',
+  'event-catalogue',
   'hostile-receivers',
   'malformed',
   'publish-kill',

@@ -60,6 +60,8 @@ export async function startFurnishedApp(options: Parameters<typeof startTestApp>
     id: '1',
     relation: 'items',
     rel: 'webhooks',
+    resource_type: 'transaction',
+    action: 'created',
     file: 'none.js',
     token: 'none',
   };

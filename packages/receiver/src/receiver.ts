@@ -12,6 +12,7 @@ import { hexSignatures, isSigned, standardKey, standardSignatures } from './sign
 export { rememberIds } from './duplicates.ts';
 export { WebhookError, type WebhookErrorCode } from './error.ts';
 export type { HeadersLike } from './headers.ts';
+export type * from './payloads.ts';
 
 export type Arrival = {
   headers: HeadersLike;

@@ -74,7 +74,7 @@ function gapAfterFaultMs(faults: number, outcome: Outcome): number {
 }
 
 /** Delays between attempts in milliseconds. There is one attempt more than there are delays. */
-const gapsMs: Readonly<Record<RetryProfile, readonly number[]>> = {
+export const gapsMs: Readonly<Record<RetryProfile, readonly number[]>> = {
   hour: [1, 1, 2, 3, 4, 5, 6, 7, 8, 10, 13].map((minutes) => minutes * MINUTE),
   long: [5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR],
 };

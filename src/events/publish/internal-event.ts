@@ -1,7 +1,7 @@
 /** Writes internal events in the transaction of the change that they describe. */
 import type { Queryable } from '#db/pool.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
-import type { Value } from '#hypermedia/document.ts';
+import type { ChangelogEntry } from '#catalog/internal-types.ts';
 import { inLockOrder, toColumns } from './columns.ts';
 import type { IdAllocator } from './batch.ts';
 import { publishBatch, timeZonesOf } from './batch-sql.ts';
@@ -12,11 +12,12 @@ import { staleAt } from './key.ts';
  * `resource` returns the representation, or its JSON text if numbers need more digits than JavaScript numbers have. The id of
  * the resource is the id of the event; its dates use the given time zone.
  */
-export type InternalEvent = {
-  storeId: number;
-  type: 'changelog' | 'subscription_mrr_snapshot';
-  resource: (context: { id: number; timeZone: string }) => { readonly [name: string]: Value } | string;
-};
+export type InternalEvent = { storeId: number } & (
+  | { type: 'changelog'; resource: (context: Context) => ChangelogEntry }
+  | { type: 'subscription_mrr_snapshot'; resource: (context: Context) => string }
+);
+
+type Context = { id: number; timeZone: string };
 
 export type InternalEventDeps = {
   allocateIds: IdAllocator;

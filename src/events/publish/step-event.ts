@@ -1,8 +1,10 @@
 /** Makes the subscription_event of a lifecycle step. */
 import { embeddedUnder, isObject } from '#catalog/document.ts';
+import type { SubscriptionStep } from '#catalog/internal-types.ts';
 import type { Subscription } from '#catalog/lifecycle/facts.ts';
 import type { Step } from '#catalog/lifecycle/steps.ts';
 import { isShort, SHORT_LENGTH_MAX, changesBetween } from '#catalog/lifecycle/described.ts';
+import type { ExactNumber } from '#core/exact-number.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { isNumber, type Value } from '#hypermedia/document.ts';
 import type { NewEvent } from './request.ts';
@@ -48,17 +50,17 @@ const changesOf = ({ before, after, differing }: About) =>
 const RELATIONS = ['last_transaction', 'transaction_template'] as const;
 
 /** Returns the value under a name in the subscription or in transactions embedded in it; null if there is none. */
-function findValue(subscription: Subscription | undefined, name: string, relations: readonly string[]): Value {
+function findValue(subscription: Subscription | undefined, name: string, relations: readonly string[]) {
   if (subscription === undefined) return null;
   const candidates = [subscription, ...relations.map((relation) => embeddedUnder(subscription, relation))];
   return candidates.flatMap((candidate) => (isObject(candidate) ? [candidate[name]] : [])).find(isNumberOrText) ?? null;
 }
 
-const isNumberOrText = (value: Value | undefined): boolean =>
+const isNumberOrText = (value: Value | undefined): value is number | ExactNumber | string =>
   isNumber(value) || (typeof value === 'string' && value !== '' && value.length <= SHORT_LENGTH_MAX);
 
 /** Returns the billed amount, the amount past due, or the recovered amount; null for other steps or if unknown. */
-function amountOf(step: Step, { before, after }: About): Value {
+function amountOf(step: Step, { before, after }: About): SubscriptionStep['amount'] {
   if (step === 'billing_success') return findValue(after, 'total_order', RELATIONS);
   if (step === 'billing_failure' || step === 'dunning') return findValue(after, 'past_due_amount', []);
   return step === 'recovered' ? findValue(before, 'past_due_amount', []) : null;
@@ -70,9 +72,9 @@ function amountOf(step: Step, { before, after }: About): Value {
  */
 export function stepEvent(id: number, step: Step, about: About): NewEvent {
   const { after, now, timeZone } = about;
-  const resource = {
+  const resource: SubscriptionStep & { _embedded: { subscription: Subscription } } = {
     id,
-    subscription_id: after['id'],
+    subscription_id: after['id'] ?? null,
     event: step,
     amount: amountOf(step, about),
     currency_code: findValue(after, 'currency_code', [...RELATIONS].toReversed()),

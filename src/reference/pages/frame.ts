@@ -6,7 +6,7 @@ import { scriptElements } from '#hypermedia/scripts.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { View } from '#hypermedia/view.ts';
 
-type CurrentPage = 'docs' | 'rels' | undefined;
+type CurrentPage = 'docs' | 'events' | 'receiving' | 'rels' | undefined;
 
 /** Returns the path of a reference page: a relative link, so that the reader stays on the same host. */
 export function pathOf(path: string, { baseUrl }: Naming): string {
@@ -25,6 +25,8 @@ export function frame(page: { title: string; main: Markup; at: CurrentPage; nami
     scripts: scriptElements((path) => pathOf(path, naming)),
     main: html`<nav aria-label="Documentation">
         ${entry(pathOf('/docs', naming), 'Getting started', at === 'docs')}
+        ${entry(pathOf('/docs/events', naming), 'Event types', at === 'events')}
+        ${entry(pathOf('/docs/receiving', naming), 'Receiving webhooks', at === 'receiving')}
         ${entry(pathOf('/rels', naming), 'All relations', at === 'rels')}
         ${entry(pathOf('/openapi.json', naming), 'OpenAPI', false)}
       </nav>

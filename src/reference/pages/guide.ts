@@ -140,7 +140,9 @@ const webhooks = ({ naming, webhookHeaderPrefix }: Setting): Markup =>
     </p>
     <p>
       Requests and responses of deliveries are available at ${relationLink('statuses', naming)} and
-      ${relationLink('logs', naming)}, see also <a href="${pathOf('/rels/events', naming)}">events</a>.
+      ${relationLink('logs', naming)}, see also <a href="${pathOf('/rels/events', naming)}">events</a>. The
+      <a href="${pathOf('/docs/events', naming)}">event types</a> have schemas and examples, and
+      <a href="${pathOf('/docs/receiving', naming)}">receiving webhooks</a> has programs that verify deliveries.
     </p>
   </section>`;
 

@@ -1,0 +1,146 @@
+/**
+ * The event catalogue: each event that a webhook can subscribe to, with the JSON Schema of its `json` body, examples, and the
+ * relations that `zoom` embeds. Made from the catalog, the schemas of internal types and the samples.
+ */
+import type { EventType } from '#http/relation.ts';
+import { nameOf, type Naming, type Value } from '#hypermedia/document.ts';
+import type { Relations } from '#hypermedia/zoom.ts';
+import {
+  isInternal,
+  isMany,
+  occurrencesOf,
+  relationsOf,
+  resourceTypes,
+  titleOf,
+  type ResourceType,
+} from './catalog.ts';
+import { isObject, resourceDocument, resourceHead, type JsonObject } from './document.ts';
+import { INTERNAL_SCHEMAS } from './internal-types.ts';
+import { descriptionOf, sampleOf, sampleResource } from './sample.ts';
+
+/** The store of the examples. */
+const STORE_ID = 1001;
+
+/** Returns the values of `zoom` for each relation, the outer ones first. */
+function zoomsOf(relations: Relations, above = ''): readonly string[] {
+  return Object.entries(relations).flatMap(([rel, nested]) => [above + rel].concat(zoomsOf(nested, `${above}${rel}:`)));
+}
+
+const LINK: JsonObject = { type: 'object', properties: { href: { type: 'string' } }, required: ['href'] };
+
+/** Returns the schema of the links, which depend on the type only. */
+function linksSchema(type: ResourceType, naming: Naming): JsonObject {
+  const { links } = resourceHead({ storeId: STORE_ID, type, id: '1', baseUrl: naming.baseUrl });
+  return {
+    type: 'object',
+    properties: { curies: { type: 'array' } },
+    additionalProperties: LINK,
+    required: ['curies', ...links.map(({ rel }) => nameOf(rel, naming))],
+  };
+}
+
+/** Describes the properties of a sample by name only, because publishers declare no types. */
+const sampleProperties = (sample: Value): JsonObject =>
+  Object.fromEntries(
+    Object.entries(isObject(sample) ? sample : {}).map(([name, value]) => [name, { examples: [value] }]),
+  );
+
+const firstOf = (sample: Value): Value => (Array.isArray(sample) ? ((sample as readonly Value[])[0] ?? {}) : sample);
+
+/** Returns the schema of `_embedded`, which has a relation only if `zoom` names it and the publisher embedded it. */
+function embeddedSchema(relations: Relations, naming: Naming): JsonObject {
+  const entries = Object.entries(relations).map(([rel, nested]): [string, Value] => {
+    const copy: JsonObject = {
+      type: 'object',
+      properties: {
+        ...sampleProperties(firstOf(sampleOf(rel))),
+        ...(Object.keys(nested).length > 0 && { _embedded: embeddedSchema(nested, naming) }),
+      },
+    };
+    const list: JsonObject = { type: 'array', items: copy };
+    const description = descriptionOf(rel).about;
+    // A publisher may embed one resource under the name of a list, and a list under the name of one.
+    return [nameOf(rel, naming), { description, anyOf: isMany(rel) ? [list, copy] : [copy, list] }];
+  });
+  return { type: 'object', properties: Object.fromEntries(entries) };
+}
+
+/** The members that the platform must publish; all others are its own. */
+const published = (type: ResourceType): JsonObject => ({
+  properties: {
+    ...sampleProperties(sampleOf(type)),
+    id: { type: ['integer', 'string'], description: 'The id that the platform uses.' },
+  },
+  required: ['id'],
+});
+
+const internal = (type: keyof typeof INTERNAL_SCHEMAS): JsonObject => {
+  const { properties, required } = INTERNAL_SCHEMAS[type] as unknown as JsonObject;
+  return { properties: properties ?? {}, required: required ?? [] };
+};
+
+const isMadeByHalcyon = (type: ResourceType): type is keyof typeof INTERNAL_SCHEMAS =>
+  Object.hasOwn(INTERNAL_SCHEMAS, type);
+
+function ownSchema(type: ResourceType): JsonObject {
+  if (!isMadeByHalcyon(type)) return published(type);
+  if (isInternal(type)) return internal(type);
+  return {
+    anyOf: [
+      { title: 'Derived by Halcyon', ...internal(type) },
+      { title: 'Published by the platform', ...published(type) },
+    ],
+  };
+}
+
+/**
+ * Returns the JSON Schema (2020-12) of the body of a delivery with the format `json`. Receivers must accept further members. A
+ * `query` with `fields` leaves out properties, also required ones.
+ */
+function schemaOf(type: ResourceType, naming: Naming): JsonObject {
+  const relations = relationsOf(type);
+  const { properties, ...own } = ownSchema(type);
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: titleOf(type),
+    description: descriptionOf(type).about,
+    type: 'object',
+    ...own,
+    required: ['_links', ...((own['required'] ?? []) as readonly Value[])],
+    properties: {
+      _links: linksSchema(type, naming),
+      ...(Object.keys(relations).length > 0 && { _embedded: embeddedSchema(relations, naming) }),
+      ...(properties as JsonObject | undefined),
+      is_sample: { description: 'true in test deliveries.' },
+    },
+  };
+}
+
+function examplesOf(type: ResourceType, zooms: readonly string[], { baseUrl }: Naming): EventType['examples'] {
+  const sample = sampleResource(type);
+  const frozen = { storeId: STORE_ID, type, id: JSON.stringify(sample['id']), baseUrl, body: JSON.stringify(sample) };
+  const plain = { query: '', document: resourceDocument(frozen, { zoom: {}, fields: null }) };
+  if (zooms.length === 0) return [plain];
+  const document = resourceDocument(frozen, { zoom: relationsOf(type), fields: null });
+  return [plain, { query: `zoom=${zooms.join(',')}`, document }];
+}
+
+function publishersOf(type: ResourceType): EventType['publishedBy'] {
+  if (isInternal(type)) return ['halcyon'];
+  return isMadeByHalcyon(type) ? ['halcyon', 'platform'] : ['platform'];
+}
+
+/** Returns all events of the catalog, in its order, with the names and addresses of this server. */
+export function eventTypes(naming: Naming): readonly EventType[] {
+  return resourceTypes.flatMap((type) => {
+    const zooms = zoomsOf(relationsOf(type));
+    const shared = {
+      resource: { type, title: titleOf(type), about: descriptionOf(type).about },
+      publishedBy: publishersOf(type),
+      zooms,
+      schema: schemaOf(type, naming),
+      examples: examplesOf(type, zooms, naming),
+    };
+    return [...occurrencesOf(type)].map(([event, { when, since }]) => Object.assign({ event, when, since }, shared));
+  });
+}

@@ -1,0 +1,184 @@
+/** How to receive webhooks, as a page: verification, retries, order, duplicates, key rotation, encryption. */
+import { html, type Markup } from '#hypermedia/markup.ts';
+import type { View } from '#hypermedia/view.ts';
+import { programsFor } from '../receiving.ts';
+import type { Setting } from '../setting.ts';
+import { frame, namedTable, pathOf, relationLink } from './frame.ts';
+
+const code = (text: string): Markup => html`<code>${text}</code>`;
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+
+/** Returns a duration in the largest unit that fits: `5 s`, `10 min`, `75.6 h`. */
+function durationOf(seconds: number): string {
+  if (seconds < MINUTE) return `${seconds} s`;
+  const [unit, name] = seconds < HOUR ? [MINUTE, 'min'] : [HOUR, 'h'];
+  return `${Number((seconds / unit).toFixed(1))} ${name}`;
+}
+
+const steps = ({ naming, webhookHeaderPrefix: prefix, deliveries }: Setting): Markup =>
+  html`<div class="card">
+    <h1>Receiving webhooks</h1>
+    <p>
+      When an event occurs, the URL of your ${relationLink('webhook', naming)} receives a POST. See
+      <a href="${pathOf('/docs/events', naming)}">event types</a> for the bodies. A receiver must:
+    </p>
+    <ol>
+      <li>Read the raw body, before any parser.</li>
+      <li>
+        Verify ${code('webhook-signature')} and ${code(`${prefix}-Webhook-Signature`)} with these bytes, and compare in
+        constant time. Together they sign the id, the time and the body; the other headers are protected by TLS only.
+      </li>
+      <li>Refuse a ${code('webhook-timestamp')} more than five minutes in the past or in the future.</li>
+      <li>Drop duplicates by ${code('webhook-id')}.</li>
+      <li>
+        Respond with 2xx within ${durationOf(deliveries.timeoutSeconds)}, before any slow work; with 401 if a signature
+        does not match.
+      </li>
+    </ol>
+    <p>
+      To try it, POST to ${relationLink('test', naming)} of a webhook, or press <em>Send a sample event</em> on its
+      page.
+    </p>
+  </div>`;
+
+const headers = ({ webhookHeaderPrefix: prefix }: Setting): Markup =>
+  html`<section class="card">
+    <h2>Headers</h2>
+    ${namedTable(
+      'Headers of a delivery',
+      ['Header', 'Meaning'],
+      [
+        [`${prefix}-Webhook-Event`, 'The event type, such as transaction/created.'],
+        [
+          `${prefix}-Webhook-Signature`,
+          'HMAC-SHA256 of the raw body in lower-case hex; the key is the whole string encryption_key in UTF-8.',
+        ],
+        [`${prefix}-Webhook-Signature-Next`, 'Only during a key rotation: the same with the new key.'],
+        [`${prefix}-Webhook-Resource-Version`, 'Higher for each newer version of the resource.'],
+        [`${prefix}-Webhook-Attempt`, '1 for the first attempt.'],
+        [`${prefix}-Webhook-Refeed`, 'true if the resource was sent again on request.'],
+        [`${prefix}-Store-ID`, 'The id of the store.'],
+        [`${prefix}-Store-Domain`, 'The domain of the store.'],
+        ['webhook-id', 'The same in every attempt to deliver one event to one webhook.'],
+        ['webhook-timestamp', 'The time of the attempt, in seconds since 1970.'],
+        [
+          'webhook-signature',
+          'v1 and the HMAC-SHA256 of id.timestamp.body in base64 (Standard Webhooks). If the key is whsec_ and base64, the decoded bytes are the key.',
+        ],
+      ],
+    )}
+  </section>`;
+
+const verification = ({ webhookHeaderPrefix: prefix }: Setting): Markup =>
+  html`<section class="card">
+    <h2>Verify a delivery</h2>
+    <p>
+      Each program is complete, needs only the standard library, and has the names of the headers of this server. It
+      reads the keys (one per line), the headers (${code('name: value')}) and the body from files: copy its function
+      ${code('verify')} into your app. For TypeScript the package ${code('@halcyon/receiver')} does all of this:
+      ${code(`verifyDelivery({ headers, body, keys, headerPrefix: '${prefix}' })`)}. Libraries for Standard Webhooks
+      verify ${code('webhook-signature')}.
+    </p>
+    ${programsFor(prefix).map(
+      ({ language, rawBody, source }) =>
+        html`<details>
+          <summary>${language}</summary>
+          <p>The raw body: ${code(rawBody)}</p>
+          <pre class="copyable">${source}</pre>
+        </details>`,
+    )}
+  </section>`;
+
+const retries = ({ naming, deliveries }: Setting): Markup =>
+  html`<section class="card">
+    <h2>Retries</h2>
+    <p>
+      Any other response than 2xx, and none within ${durationOf(deliveries.timeoutSeconds)}, is a failed attempt. The
+      ${code('retry_profile')} of the webhook sets the waits before the next attempts, each lengthened by a random 0 to
+      20 %.
+    </p>
+    ${namedTable(
+      'Retry profiles',
+      ['Profile', 'Attempts', 'Waits between attempts', 'Disabled after'],
+      Object.entries(deliveries.retrySeconds).map(([profile, waits]) => [
+        profile,
+        String(waits.length + 1),
+        waits.map(durationOf).join(', '),
+        `${deliveries.disableAfterFailures} consecutive failures over at least ${durationOf(deliveries.disableAfterSeconds[profile] ?? 0)}`,
+      ]),
+    )}
+    <ul>
+      <li>A 410 disables the webhook at once.</li>
+      <li>
+        A 429 or 503 with ${code('Retry-After')} pauses all deliveries of the webhook for that time, at most an hour,
+        and does not count towards disabling it.
+      </li>
+      <li>
+        After a webhook was disabled, enable it and POST to ${relationLink('recover', naming)}: the events that it
+        missed in the last ${deliveries.retentionDays} days are sent.
+      </li>
+      <li>
+        ${relationLink('logs', naming)} has the response to each attempt, and ${code('reason')} explains a failure.
+      </li>
+    </ul>
+  </section>`;
+
+const order = ({ webhookHeaderPrefix: prefix, deliveries }: Setting): Markup =>
+  html`<section class="card">
+    <h2>Duplicates and order</h2>
+    <p>
+      Each event is delivered at least once: if your response is lost, the delivery is sent again with the same
+      ${code('webhook-id')}. Insert the id in the database transaction that processes the event, and stop if it exists.
+      Keep ids for ${deliveries.retentionDays} days; older events are not sent.
+    </p>
+    <p>
+      Events arrive approximately in order; a retry arrives after later events. Keep the highest
+      ${code(`${prefix}-Webhook-Resource-Version`)} of each resource, and ignore lower ones, and 0: it is a test
+      delivery, or a version that was outdated when it was published.
+    </p>
+  </section>`;
+
+const keys = ({ naming, webhookHeaderPrefix: prefix }: Setting): Markup =>
+  html`<section class="card">
+    <h2>Key rotation</h2>
+    <p>
+      ${relationLink('rotate_key', naming)} gives a webhook a new key. For 24 hours, or until you finish the rotation,
+      both are valid: configure both in your receiver, in any order.
+    </p>
+    ${namedTable(
+      'Keys during a rotation',
+      ['', 'Before', 'During', 'After'],
+      [
+        ['webhook-signature', 'old', 'old and new, separated by a blank', 'new'],
+        [`${prefix}-Webhook-Signature`, 'old', 'old', 'new'],
+        [`${prefix}-Webhook-Signature-Next`, 'none', 'new', 'none'],
+        ['Encryption', 'old', 'old', 'new'],
+      ],
+    )}
+  </section>`;
+
+const encryption = (): Markup =>
+  html`<section class="card">
+    <h2>Encryption over plain http</h2>
+    <p>
+      Prefer https. A ${code('json')} body for an address with http is encrypted, unless the address is on the machine
+      of the operator: ${code('Content-Type')} is ${code('application/jose')}, and the body is a JWE in compact
+      serialization (RFC 7516) with ${code('alg')} ${code('dir')} and ${code('enc')} ${code('A256GCM')}. The key is the
+      SHA-256 of the whole string ${code('encryption_key')} in UTF-8. Verify before you decrypt: the signatures are over
+      the encrypted bytes. ${code('kid')} is the first 16 hex digits of the HMAC-SHA256 of the string ${code('kid')}
+      under the string ${code('encryption_key')}, and identifies the key during a rotation.
+    </p>
+  </section>`;
+
+export function receivingPage(setting: Setting, view: View): string {
+  return frame({
+    title: 'Receiving webhooks',
+    at: 'receiving',
+    naming: setting.naming,
+    view,
+    main: html`${steps(setting)} ${headers(setting)} ${verification(setting)} ${retries(setting)} ${order(setting)}
+    ${keys(setting)} ${encryption()}`,
+  });
+}
