@@ -49,7 +49,7 @@ export const formats: readonly [Format, ...Format[]] = [
     mediaTypes: ['application/hal+xml', 'application/xml'],
     charset: 'utf-8',
     outline: referTo('xml_resource'),
-    components: { xml_resource: { type: 'object', description: 'A resource element: docs/xml.md.', ...rootElement } },
+    components: { xml_resource: { type: 'string', description: 'A resource element: docs/xml.md.', ...rootElement } },
     render: renderXml,
   },
   { mediaTypes: ['text/html'], charset: 'utf-8', showsActions: true, isPage: true, render: renderHtml },

@@ -18,7 +18,7 @@ import {
   requestBody,
   type Json,
 } from './input.ts';
-import { schemasOf, usedSchemas } from './schemas.ts';
+import { schemasOf, usedComponents } from './schemas.ts';
 
 /** Returns a unique name that is an identifier in every language: `patch_webhooks_webhook_id`. */
 const operationId = (method: string, path: string): string =>
@@ -110,7 +110,7 @@ function endpointItem(endpoint: Endpoint, tag: string, { naming }: Setting): [pa
     description: `${summary} (${specification}).`,
     tags: [tag],
     security: isByClient(takes) ? [{ client: [] }, {}] : [{}],
-    parameters: endpointParameters(takes),
+    parameters: [...pathParameters(path.replaceAll(/\{(\w+)\}/g, ':$1'), []), ...endpointParameters(takes)],
     ...(takes !== undefined &&
       takes.in !== 'query' && {
         requestBody: requestBody(plainSchema(takes.schema), { mediaTypes: [MEDIA_TYPES[takes.in]] }),
@@ -191,6 +191,7 @@ export function openApi(routes: readonly Route[], context: Context): Json {
     info: {
       title: 'Halcyon',
       version: API_VERSION,
+      license: { name: 'MIT', identifier: 'MIT' },
       description: `Getting started: ${naming.baseUrl}/docs. Link relations: ${naming.baseUrl}/rels.`,
     },
     externalDocs: { url: `${naming.baseUrl}/docs` },
@@ -198,11 +199,11 @@ export function openApi(routes: readonly Route[], context: Context): Json {
     tags: relationDocs.chapters.map(({ title, about: description }) => ({ name: title, description })),
     paths,
     components: {
-      schemas: usedSchemas(schemas, { paths, responses }),
+      schemas: usedComponents('schemas', schemas, { paths, responses }),
       parameters: headerParameters(versionHeader),
       headers: responseHeaders,
       responses,
-      examples: examplesOf(relations, naming),
+      examples: usedComponents('examples', examplesOf(relations, naming), { paths, responses }),
       securitySchemes: securitySchemes(setting),
     },
   };

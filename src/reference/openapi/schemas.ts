@@ -58,15 +58,13 @@ export function schemasOf(relations: Iterable<RelationDoc>, naming: Naming): Rea
   return Object.fromEntries([...formats.flatMap(({ components = {} }) => Object.entries(components)), ...ofDocuments]);
 }
 
-const REFERENCE = /"#\/components\/schemas\/([^"]+)"/g;
+const referredIn = (kind: string, value: unknown): string[] =>
+  [...JSON.stringify(value).matchAll(new RegExp(`"#/components/${kind}/([^"]+)"`, 'g'))].map(([, name = '']) => name);
 
-const referredIn = (value: unknown): string[] =>
-  [...JSON.stringify(value).matchAll(REFERENCE)].map(([, name = '']) => name);
-
-/** Returns the schemas that `roots` refer to, directly or by other schemas. */
-export function usedSchemas(schemas: Json, roots: unknown): Json {
-  const used = new Set(referredIn(roots));
-  // A set's iteration visits what is added meanwhile.
-  for (const name of used) for (const other of referredIn(schemas[name] ?? null)) used.add(other);
-  return Object.fromEntries(Object.entries(schemas).filter(([name]) => used.has(name)));
+/** Returns the components of a kind, such as `schemas`, that `roots` refer to, directly or by each other. */
+export function usedComponents(kind: string, components: Json, roots: unknown): Json {
+  const used = new Set(referredIn(kind, roots));
+  // The iteration of a set visits what is added meanwhile.
+  for (const name of used) for (const other of referredIn(kind, components[name] ?? null)) used.add(other);
+  return Object.fromEntries(Object.entries(components).filter(([name]) => used.has(name)));
 }
