@@ -2,6 +2,7 @@
 import { userChapter } from '#identity/accounts/api/relations.ts';
 import { collections } from '#catalog/catalog.ts';
 import { commerceChapter } from '#catalog/relations.ts';
+import { deliveryDoc } from '#delivery/attempt/delivery-doc.ts';
 import { eventChapter } from '#events/relations.ts';
 import type { Chapter } from '#http/relation.ts';
 import type { Route } from '#http/route.ts';
@@ -34,7 +35,14 @@ export function openReference(settings: Settings, routes: () => readonly Route[]
   const { baseUrl, authUrl, rate } = settings;
   const { relationPrefix, ...naming } = settings.naming;
   return createReference({
-    setting: { ...naming, naming: { baseUrl, relationPrefix }, authUrl, rate, scopes: scopeDescriptions },
+    setting: {
+      ...naming,
+      naming: { baseUrl, relationPrefix },
+      authUrl,
+      rate,
+      scopes: scopeDescriptions,
+      deliveries: deliveryDoc(naming.webhookHeaderPrefix),
+    },
     chapters: chaptersOf(settings),
     routes,
   });

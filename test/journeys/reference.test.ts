@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type Document, isRegistered } from '#hypermedia/document.ts';
+import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
 import { formats } from '#hypermedia/render.ts';
 import { referenceChapter } from '#reference/relations.ts';
 import { chaptersOf } from '../../src/server/reference.ts';
@@ -29,9 +30,18 @@ type Described = {
   parameters?: { $ref?: string }[];
 };
 type Content = Record<string, { examples?: Record<string, { $ref: string }>; example?: unknown }>;
+type Sent = {
+  parameters: { $ref: string }[];
+  requestBody: { content: Record<string, { schema: { $ref: string }; examples: Record<string, { $ref: string }> }> };
+};
 type OpenApi = {
+  webhooks: Record<string, { post: Sent }>;
   paths: Record<string, Record<string, Described>>;
-  components: { schemas: Record<string, object>; examples: Record<string, { value: unknown }> };
+  components: {
+    parameters: Record<string, { name: string }>;
+    schemas: Record<string, object>;
+    examples: Record<string, { value: unknown }>;
+  };
 };
 const described = JSON.parse((await ask('/openapi.json')).text) as OpenApi;
 
@@ -262,4 +272,21 @@ test('If-Match and 412 are documented for each operation that asks for a version
   assert.deepEqual(documented.toSorted(), asking.toSorted());
   for (const action of ['rotate_key', 'recoveries/{recovery_id}/cancel'])
     assert.ok(documented.includes(`post /webhooks/{webhook_id}/${action}`), action);
+});
+
+test('each event is described with the headers and the body of its request', () => {
+  const { webhooks, components } = described;
+  assert.deepEqual(Object.keys(webhooks), resourceTypes.flatMap(eventsOf));
+  for (const [event, { post }] of Object.entries(webhooks)) {
+    const headers = post.parameters.map(({ $ref }) => components.parameters[$ref.split('/').at(-1) ?? '']?.name);
+    for (const name of ['Service-Webhook-Event', 'webhook-id', 'webhook-signature'])
+      assert.ok(headers.includes(name), `${event}: ${name}`);
+    const { schema, examples } = post.requestBody.content['application/hal+json'] ?? assert.fail(event);
+    const [example] = Object.values(examples).map(({ $ref }) => components.examples[$ref.split('/').at(-1) ?? '']);
+    const ajv = new Ajv2020({ strict: false, validateFormats: false });
+    ajv.addSchema(described, 'api');
+    const fits = ajv.compile({ $ref: `api${schema.$ref}` });
+    assert.ok(fits(example?.value), `${event}: ${ajv.errorsText(fits.errors)}`);
+    assert.equal(fits({ _links: {} }), false, event);
+  }
 });

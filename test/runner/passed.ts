@@ -18,7 +18,8 @@ export function hashTree(): string {
   const hash = createHash('sha256').update(readFileSync(join(ROOT, 'package-lock.json')));
   for (const folder of FOLDERS) {
     const entries = readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true });
-    const paths = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+    const files = entries.filter((entry) => entry.isFile() && !entry.parentPath.includes('node_modules'));
+    const paths = files.map(({ parentPath, name }) => join(parentPath, name));
     for (const path of paths.toSorted()) {
       const content = readFileSync(path);
       hash.update(`${path.slice(ROOT.length)}\0${content.length}\0`).update(content);

@@ -19,6 +19,7 @@ import {
   type Json,
 } from './input.ts';
 import { schemasOf, usedComponents } from './schemas.ts';
+import { deliveryParameters, webhooksOf } from './webhooks.ts';
 
 /** Returns a unique name that is an identifier in every language: `patch_webhooks_webhook_id`. */
 const operationId = (method: string, path: string): string =>
@@ -184,7 +185,9 @@ export function openApi(routes: readonly Route[], context: Context): Json {
   const errors = relationDocs.byRel.get('errors');
   if (errors === undefined) throw new Error('The relation errors is not documented');
   const paths = mergePaths([...resources, ...endpoints]);
+  const webhooks = webhooksOf(setting.deliveries);
   const responses = { errors: errorResponse(errors) };
+  const roots = { paths, webhooks, responses };
   const schemas = { ...schemasOf(relations, naming), ...inputsOf(routes, root) };
   return {
     openapi: '3.1.0',
@@ -198,12 +201,13 @@ export function openApi(routes: readonly Route[], context: Context): Json {
     servers: [{ url: naming.baseUrl }],
     tags: relationDocs.chapters.map(({ title, about: description }) => ({ name: title, description })),
     paths,
+    webhooks,
     components: {
-      schemas: usedComponents('schemas', schemas, { paths, responses }),
-      parameters: headerParameters(versionHeader),
+      schemas: usedComponents('schemas', schemas, roots),
+      parameters: { ...headerParameters(versionHeader), ...deliveryParameters(setting.deliveries) },
       headers: responseHeaders,
       responses,
-      examples: usedComponents('examples', examplesOf(relations, naming), { paths, responses }),
+      examples: usedComponents('examples', examplesOf(relations, naming), roots),
       securitySchemes: securitySchemes(setting),
     },
   };
