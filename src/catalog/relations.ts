@@ -11,18 +11,24 @@ const ITEM = '/stores/:store_id/:collection/:id';
 
 const idOf = (type: ResourceType): string => JSON.stringify(sampleResource(type)['id']);
 
-/** Marks ids as integer or text, because publishers choose them. */
-const withOpenIds = (document: Document): Document => ({
-  ...document,
-  properties: document.properties.map((one) => (/(?:^|_)id$/.test(one.name) ? { ...one, mayBeText: true } : one)),
-  embedded: document.embedded.map((one) => ({ ...one, documents: one.documents.map(withOpenIds) })),
-});
+/** Marks what publishers choose: which members there are, except `id`, and whether an id is an integer or a text. */
+export function asPublished(document: Document): Document {
+  return {
+    ...document,
+    properties: document.properties.map((one) => ({
+      ...one,
+      published: /(?:^|_)id$/.test(one.name) ? 'id' : 'value',
+      ...(one.name !== 'id' && { mayBeNull: true, mayBeAbsent: true }),
+    })),
+    embedded: document.embedded.map((one) => ({ ...one, documents: one.documents.map(asPublished) })),
+  };
+}
 
 const example =
   (type: ResourceType, zoom: Relations): Example =>
   ({ baseUrl }) => {
     const frozen = { storeId: STORE_ID, type, id: idOf(type), baseUrl, body: JSON.stringify(sampleResource(type)) };
-    return withOpenIds(resourceDocument(frozen, { zoom, fields: null }));
+    return asPublished(resourceDocument(frozen, { zoom, fields: null }));
   };
 
 /** The occurrence of a relation; `path` is its value of `zoom`. */
@@ -97,6 +103,7 @@ function resourceRelations(type: ResourceType): Relation[] {
       paths: [ITEM],
       given: { collection },
       example: item,
+      variants: [example(type, relationsOf(type))],
     },
   ];
 }

@@ -52,8 +52,8 @@ const delivery: Document = {
   properties: [
     text('status', 'failed'),
     number('attempts', 2),
-    number('attempts_max', null),
-    ...['reason', 'waits_for', 'date_next', 'date_ended'].map((name) => text(name, null)),
+    number.orNull('attempts_max', null),
+    ...['reason', 'waits_for', 'date_next', 'date_ended'].map((name) => text.orNull(name, null)),
   ],
   embedded: [
     { rel: 'logs', documents: [log(1), log(2)] },

@@ -1,5 +1,6 @@
 /** Documentation of the relations of events; the examples are made by the same code as real documents. */
 import { resourceDocument } from '#catalog/document.ts';
+import { asPublished } from '#catalog/relations.ts';
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { eventDocument } from './document.ts';
@@ -22,9 +23,11 @@ const eventsExample = listExample('events', 'The events of this store', '/stores
 const resource = { id: 70012, status: 'captured', total_order: 58.9, currency_code: 'EUR' };
 
 const resourceExample: Example = ({ baseUrl }) =>
-  resourceDocument(
-    { storeId: 1001, type: event.type, id: event.resourceId, baseUrl, body: JSON.stringify(resource) },
-    { zoom: {}, fields: null },
+  asPublished(
+    resourceDocument(
+      { storeId: 1001, type: event.type, id: event.resourceId, baseUrl, body: JSON.stringify(resource) },
+      { zoom: {}, fields: null },
+    ),
   );
 
 export const eventChapter: Chapter = {

@@ -2,6 +2,7 @@
  * `/health/live` and `/health/ready` at the address of the API; the metrics listener serves them, too
  * (metrics/server.ts).
  */
+import { Type } from 'typebox';
 import type { Health } from '#core/health.ts';
 import { jsonAnswer } from './answers.ts';
 import type { Endpoint } from './relation.ts';
@@ -20,6 +21,8 @@ export function createHealthEndpoints(health: Health): HealthEndpoints {
   };
 }
 
+const unready = Type.Object({ status: Type.Literal('unready'), missing: Type.Array(Type.String()) });
+
 const SPECIFICATION = 'docs/operating.md, "Health"';
 
 export function healthEndpoints(baseUrl: string): readonly Endpoint[] {
@@ -31,6 +34,7 @@ export function healthEndpoints(baseUrl: string): readonly Endpoint[] {
       summary: 'For the supervisor that restarts the process; checks nothing else, not even the database',
       access: 'Anyone',
       specification: SPECIFICATION,
+      returns: Type.Object({ status: Type.Literal('live') }),
       answers: { '200': 'The process is running' },
       example: { status: 'live' },
     },
@@ -41,6 +45,8 @@ export function healthEndpoints(baseUrl: string): readonly Endpoint[] {
       summary: 'For load balancers: the database is available, and the process is not stopping',
       access: 'Anyone',
       specification: SPECIFICATION,
+      returns: Type.Object({ status: Type.Literal('ready') }),
+      fails: unready,
       answers: { '200': 'Ready', '503': 'Not ready: `missing` lists the reasons' },
       example: { status: 'ready' },
     },

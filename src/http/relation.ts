@@ -19,6 +19,8 @@ export type Relation = {
   makes?: string;
   /** An example, made by the function that makes the real document. */
   example?: Example;
+  /** Examples with other members, which the schema has as well: for other callers and states. */
+  variants?: readonly Example[];
 };
 
 /** Documentation of an event that a webhook can subscribe to. */
@@ -55,6 +57,10 @@ export type Endpoint = {
   takes?: { in: 'query' | 'form' | 'json'; schema: TSchema };
   /** The meaning of each status. */
   answers: Readonly<Record<string, string>>;
+  /** What a successful response contains, if anything: JSON, or a page for people. */
+  returns?: TSchema | 'page';
+  /** What other responses contain. */
+  fails?: TSchema | 'page';
   /** A successful response. */
   example?: Value;
 };

@@ -42,8 +42,15 @@ export type Property = {
   currency?: string;
   unit?: string;
   of?: number;
-  /** A number that may also be a text, such as an id of a publisher. The schema permits both. */
-  mayBeText?: true;
+  /**
+   * A value of a publisher, who declares no types: an id may be an integer or a text, and a number a fraction. Also a JSON value with
+   * members that its example does not determine.
+   */
+  published?: 'id' | 'value';
+  /** The value of another resource of this type is null. The schema permits null. */
+  mayBeNull?: true;
+  /** Another resource of this type does not have the property. The schema does not require it. */
+  mayBeAbsent?: true;
   labels?: readonly string[];
   /** For a secret that is not shown yet: the address where the reader proves who they are, and from which they return. */
   confirmAt?: string;
@@ -95,9 +102,9 @@ export type Field = {
   hint?: string;
   /** A value is generated if it has none: a key. */
   isGenerated?: true;
-  /** Shown only to callers with the scope platform. */
   /** A change needs a person who proved a moment ago who they are, as that of a secret does. */
   isSensitive?: true;
+  /** Shown only to callers with the scope platform. */
   isOfPlatform?: true;
   /** Not shown on pages. */
   isForPrograms?: true;
@@ -147,9 +154,15 @@ export type Document = {
 /** Base of the addresses in a representation: frozen with an event, otherwise from the configuration. */
 export type Naming = { baseUrl: string; relationPrefix: string };
 
-const property =
-  (kind: Kind) =>
-  (name: string, value: Value): Property => ({ name, value, kind });
+type Present = Exclude<Value, null>;
+
+/** Makes properties of a kind; with `orNull` those that may be null, so that the compiler compares schemas with values. */
+type PropertyMaker = { (name: string, value: Present): Property; orNull: (name: string, value: Value) => Property };
+
+const property = (kind: Kind): PropertyMaker =>
+  Object.assign((name: string, value: Present): Property => ({ name, value, kind }), {
+    orNull: (name: string, value: Value): Property => ({ name, value, kind, mayBeNull: true }),
+  });
 
 export const text = property('text');
 export const number = property('number');

@@ -1,8 +1,10 @@
 /** The table of formats. A new format is one line here and one file. */
 import type { Document, Naming } from './document.ts';
-import { halSchema, type JsonSchema } from './hal-schema.ts';
+import { halComponents, halSchemas } from './hal-schema.ts';
 import { renderHal } from './hal.ts';
 import { renderHtml } from './html/page.ts';
+import { referTo, type JsonSchema, type SchemaContext } from './schema.ts';
+import { sirenComponents } from './siren-schema.ts';
 import { renderSiren } from './siren.ts';
 import type { View } from './view.ts';
 import { renderXml } from './xml.ts';
@@ -15,10 +17,12 @@ export type Format = {
   showsActions?: true;
   /** For people: requires a session or a token, and no version header; `view` is always given. */
   isPage?: true;
-  /** Returns the JSON Schema of documents like this one, for JSON formats. */
-  schema?: (document: Document, naming: Naming) => JsonSchema;
-  /** The schema of every document, for formats without `schema`. */
+  /** Returns the JSON Schemas of documents like this one, by name. */
+  schemas?: (name: string, document: Document, context: SchemaContext) => Readonly<Record<string, JsonSchema>>;
+  /** The schema of every document, for formats without `schemas`. */
   outline?: JsonSchema;
+  /** The schemas that the others refer to. */
+  components?: Readonly<Record<string, JsonSchema>>;
   render: (document: Document, naming: Naming, view?: View) => string;
 };
 
@@ -27,13 +31,25 @@ export const rootElement: JsonSchema = { xml: { name: 'resource' } };
 
 /** The first format is the default, also for `Accept: *\/*`. */
 export const formats: readonly [Format, ...Format[]] = [
-  { mediaTypes: ['application/hal+json', 'application/json'], schema: halSchema, render: renderHal },
-  { mediaTypes: ['application/vnd.siren+json'], showsActions: true, render: renderSiren },
+  {
+    mediaTypes: ['application/hal+json', 'application/json'],
+    schemas: halSchemas,
+    components: halComponents,
+    render: renderHal,
+  },
+  {
+    mediaTypes: ['application/vnd.siren+json'],
+    showsActions: true,
+    outline: referTo('siren_entity'),
+    components: sirenComponents,
+    render: renderSiren,
+  },
   // RFC 7303 §3.2 gives the parameter priority, and readers without an XML parser know the encoding, too.
   {
     mediaTypes: ['application/hal+xml', 'application/xml'],
     charset: 'utf-8',
-    outline: { type: 'object', ...rootElement },
+    outline: referTo('xml_resource'),
+    components: { xml_resource: { type: 'string', description: 'A resource element: docs/xml.md.', ...rootElement } },
     render: renderXml,
   },
   { mediaTypes: ['text/html'], charset: 'utf-8', showsActions: true, isPage: true, render: renderHtml },

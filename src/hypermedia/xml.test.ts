@@ -20,7 +20,7 @@ const documentOf = (given: Partial<Document>): Document => ({
 
 /** What represents a value, without what surrounds it. */
 const written = (value: Value, name = 'a'): string =>
-  renderXml(documentOf({ properties: [json(name, value)] }), naming).slice(
+  renderXml(documentOf({ properties: [json.orNull(name, value)] }), naming).slice(
     `${head}<resource>${curies}`.length,
     -'</resource>'.length,
   );

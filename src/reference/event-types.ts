@@ -1,7 +1,7 @@
 /** The event catalogue as Documents: all event types, and one with its schema and examples. */
 import { defaultRepresentation } from '#http/negotiate.ts';
 import type { EventType } from '#http/relation.ts';
-import { json, text, type Document, type Link, type Naming, type Value } from '#hypermedia/document.ts';
+import { json, text, type Document, type Link, type Naming, type Property, type Value } from '#hypermedia/document.ts';
 
 /** Returns the body of a delivery as text. */
 export function bodyOf({ document }: EventType['examples'][number], naming: Naming): string {
@@ -16,7 +16,8 @@ const listLink = ({ baseUrl }: Naming): Link => ({
   title: 'All event types',
 });
 
-function summaryOf(eventType: EventType, naming: Naming): Document {
+/** Returns the Document of an event type without its schema and examples, as in the list of all. */
+export function eventTypeSummary(eventType: EventType, naming: Naming): Document {
   const { event, resource, when, publishedBy, since, zooms } = eventType;
   return {
     name: 'event_type',
@@ -37,9 +38,14 @@ function summaryOf(eventType: EventType, naming: Naming): Document {
   };
 }
 
+const ofAnyForm = (name: string, value: Exclude<Value, null>): Property => ({
+  ...json(name, value),
+  published: 'value',
+});
+
 /** Returns the Document of an event type, with the JSON Schema and examples of the body that webhooks receive. */
 export function eventTypeDocument(eventType: EventType, naming: Naming): Document {
-  const summary = summaryOf(eventType, naming);
+  const summary = eventTypeSummary(eventType, naming);
   const examples = eventType.examples.map((example) => ({
     query: example.query,
     body: JSON.parse(bodyOf(example, naming)) as Value,
@@ -47,7 +53,7 @@ export function eventTypeDocument(eventType: EventType, naming: Naming): Documen
   return {
     ...summary,
     links: [...summary.links, listLink(naming)],
-    properties: [...summary.properties, json('schema', eventType.schema), json('examples', examples)],
+    properties: [...summary.properties, ofAnyForm('schema', eventType.schema), ofAnyForm('examples', examples)],
   };
 }
 
@@ -61,7 +67,7 @@ export function eventTypesDocument(eventTypes: readonly EventType[], naming: Nam
       { rel: 'self', href, title },
       { rel: 'docs', href: `${naming.baseUrl}/docs`, title: 'Documentation of this API', type: 'text/html' },
     ],
-    embedded: [{ rel: 'event_types', documents: eventTypes.map((one) => summaryOf(one, naming)) }],
+    embedded: [{ rel: 'event_types', documents: eventTypes.map((one) => eventTypeSummary(one, naming)) }],
     properties: [],
   };
 }

@@ -1,15 +1,17 @@
 /** Documentation of errors and OPTIONS, and of the reference itself. */
+import { Type } from 'typebox';
 import { homeOf } from '#http/root.ts';
 import { errorDocument } from '#http/errors.ts';
 import { healthEndpoints } from '#http/health.ts';
 import { optionsDocument } from '#http/options.ts';
 import type { Chapter, EventType, Example, Relation } from '#http/relation.ts';
 import type { Route } from '#http/route.ts';
-import type { Document } from '#hypermedia/document.ts';
+import type { Document, Naming } from '#hypermedia/document.ts';
 import { Problem } from '#core/problem.ts';
-import { docsDocument } from './document.ts';
-import { eventTypeDocument, eventTypesDocument } from './event-types.ts';
+import { docsDocument, relationDocument, relationsDocument } from './document.ts';
+import { eventTypeDocument, eventTypesDocument, eventTypeSummary } from './event-types.ts';
 import { receivingDocument } from './receiving.ts';
+import type { MethodDoc, RelationDoc } from './relation-docs.ts';
 import type { Setting } from './setting.ts';
 
 const problem = new Problem(400, [
@@ -17,14 +19,20 @@ const problem = new Problem(400, [
   { code: 'too_long', message: 'url must be at most 1000 characters', field: 'url' },
 ]);
 
-/** An example with two faults. */
-const errorsExample = (): Document => errorDocument(problem, 'id-9k2VvTq0bXw3');
+const LOGREF = 'id-9k2VvTq0bXw3';
 
-function errorExample(): Document {
-  const [error] = errorsExample().embedded[0]?.documents ?? [];
+/** An example with two faults. */
+const errorsExample = (): Document => errorDocument(problem, LOGREF);
+
+/** The errors of a request without a valid token. */
+const unauthorizedExample = (): Document =>
+  errorDocument(new Problem(401, [{ code: 'invalid_token', message: 'The token is invalid or expired' }]), LOGREF);
+
+const errorOf = (errors: () => Document) => (): Document => {
+  const [error] = errors().embedded[0]?.documents ?? [];
   if (error === undefined) throw new Error('An error document without errors');
   return error;
-}
+};
 
 /** The OPTIONS document of the first route: home. */
 const optionsExample =
@@ -36,11 +44,10 @@ const optionsExample =
   };
 
 const eventTypeExample =
-  (eventTypes: readonly EventType[]): Example =>
+  ([eventType]: readonly EventType[], documentOf: (one: EventType, naming: Naming) => Document): Example =>
   (naming) => {
-    const [eventType] = eventTypes;
     if (eventType === undefined) throw new Error('The event catalogue is empty');
-    return eventTypeDocument(eventType, naming);
+    return documentOf(eventType, naming);
   };
 
 const webhookRelations = (setting: Setting): Relation[] => [
@@ -66,7 +73,94 @@ const webhookRelations = (setting: Setting): Relation[] => [
     about:
       'One event, with the JSON Schema of the body that webhooks with the format json receive, and examples without and with zoom. Types are given only where they are guaranteed, and a query with fields leaves out properties.',
     paths: ['/docs/events/:resource_type/:action'],
-    example: eventTypeExample(setting.eventTypes),
+    example: eventTypeExample(setting.eventTypes, eventTypeDocument),
+    variants: [eventTypeExample(setting.eventTypes, eventTypeSummary)],
+  },
+];
+
+const homeDoc: MethodDoc = {
+  method: 'GET',
+  title: 'The API home',
+  summary: 'The entry point',
+  access: 'anyone',
+  scopes: [],
+  fields: [],
+  modifiers: [],
+  comparable: [],
+};
+
+/** Returns the documentation of a relation that leads to home. */
+function relationDocExample(rel: string, { baseUrl }: Naming): RelationDoc {
+  return {
+    rel,
+    title: 'The API home',
+    about: 'The entry point.',
+    chapter: 'Everywhere',
+    addressDocs: [{ path: '/', address: homeOf(baseUrl), methodDocs: [homeDoc] }],
+    endpoints: [],
+    example: errorsExample(),
+    variants: [],
+  };
+}
+
+const relationExample: Example = (naming) => relationDocument(relationDocExample('home', naming), naming);
+
+const relationsExample: Example = (naming) => {
+  const all = ['home', 'stores'].map((rel) => [rel, relationDocExample(rel, naming)] as const);
+  return relationsDocument({ chapters: [], byRel: new Map(all) }, naming);
+};
+
+const referenceRelations = (routes: readonly Route[], setting: Setting): Relation[] => [
+  {
+    rel: 'errors',
+    title: 'Errors',
+    about:
+      'The faults of a request, with the same structure for every address and format. All faults are reported at once; a 401 or 403 also has error and error_description.',
+    example: errorsExample,
+    variants: [unauthorizedExample],
+  },
+  {
+    rel: 'error',
+    title: 'One fault',
+    about:
+      "code is stable and for programs, message is for people, field is the name of the member or parameter at fault. logref identifies the line in the operator's log.",
+    example: errorOf(errorsExample),
+    variants: [errorOf(unauthorizedExample)],
+  },
+  {
+    rel: 'options',
+    title: 'Methods of an address',
+    about:
+      'OPTIONS of any address: its methods, and what each of them does. Neither version header nor token is required.',
+    example: optionsExample(routes),
+  },
+  {
+    rel: 'docs',
+    title: 'Documentation',
+    about:
+      'Getting started and all addresses, for people; for programs links to all relations and to the OpenAPI description.',
+    paths: ['/docs'],
+    example: docsDocument,
+  },
+  ...webhookRelations(setting),
+  {
+    rel: 'openapi',
+    title: 'The whole API as OpenAPI 3.1',
+    about: 'Every address with its parameters and responses, to generate clients, tests or tools.',
+  },
+  {
+    rel: 'relations',
+    title: 'All relations',
+    about: 'All relations that a link may have.',
+    paths: ['/rels'],
+    example: relationsExample,
+  },
+  {
+    rel: 'relation',
+    title: 'A relation',
+    about: 'The meaning of one relation, the methods of its addresses, and examples.',
+    paths: ['/rels/:rel'],
+    example: relationExample,
   },
 ];
 
@@ -75,55 +169,7 @@ export function referenceChapter(routes: readonly Route[], setting: Setting): Ch
   return {
     title: 'Everywhere',
     about: 'Responses of every address, and this documentation.',
-    relations: [
-      {
-        rel: 'errors',
-        title: 'Errors',
-        about:
-          'The faults of a request, with the same structure for every address and format. All faults are reported at once; a 401 or 403 also has error and error_description.',
-        example: errorsExample,
-      },
-      {
-        rel: 'error',
-        title: 'One fault',
-        about:
-          "code is stable and for programs, message is for people, field is the name of the member or parameter at fault. logref identifies the line in the operator's log.",
-        example: errorExample,
-      },
-      {
-        rel: 'options',
-        title: 'Methods of an address',
-        about:
-          'OPTIONS of any address: its methods, and what each of them does. Neither version header nor token is required.',
-        example: optionsExample(routes),
-      },
-      {
-        rel: 'docs',
-        title: 'Documentation',
-        about:
-          'Getting started and all addresses, for people; for programs links to all relations and to the OpenAPI description.',
-        paths: ['/docs'],
-        example: docsDocument,
-      },
-      ...webhookRelations(setting),
-      {
-        rel: 'openapi',
-        title: 'The whole API as OpenAPI 3.1',
-        about: 'Every address with its parameters and responses, to generate clients, tests or tools.',
-      },
-      {
-        rel: 'relations',
-        title: 'All relations',
-        about: 'All relations that a link may have.',
-        paths: ['/rels'],
-      },
-      {
-        rel: 'relation',
-        title: 'A relation',
-        about: 'The meaning of one relation, the methods of its addresses, and examples.',
-        paths: ['/rels/:rel'],
-      },
-    ],
+    relations: referenceRelations(routes, setting),
     endpoints: [
       {
         rel: 'openapi',
@@ -133,6 +179,7 @@ export function referenceChapter(routes: readonly Route[], setting: Setting): Ch
         summary: 'Always JSON, whatever Accept requests; with an ETag for conditional requests',
         access: 'Anyone',
         specification: 'OpenAPI 3.1',
+        returns: Type.Object({ openapi: Type.Literal('3.1.0'), info: Type.Object({}), paths: Type.Object({}) }),
         answers: { '200': 'The description', '304': 'Not modified' },
       },
       ...healthEndpoints(baseUrl),

@@ -3,6 +3,7 @@ import { userChapter } from '#identity/accounts/api/relations.ts';
 import { collections } from '#catalog/catalog.ts';
 import { eventTypes } from '#catalog/event-types.ts';
 import { commerceChapter } from '#catalog/relations.ts';
+import { deliveryDoc } from '#delivery/attempt/delivery-doc.ts';
 import { gapsMs } from '#delivery/policy/policy.ts';
 import type { RetryProfile } from '#delivery/attempt/target.ts';
 import { eventChapter } from '#events/relations.ts';
@@ -60,6 +61,7 @@ export function settingOf(settings: Settings): Setting {
     rate,
     scopes: scopeDescriptions,
     deliveries: deliveriesOf(settings),
+    sentRequests: deliveryDoc(names.webhookHeaderPrefix),
     eventTypes: eventTypes(naming),
   };
 }

@@ -55,6 +55,8 @@ const app: Principal = {
   owned: [],
 };
 
+const platform: Principal = { ...app, userId: null, scope: 'platform', stores: [] };
+
 const invitationExample: Example = ({ baseUrl }) => invitationDocument(invitation, { baseUrl, link: null });
 
 const memberExample: Example = ({ baseUrl }) => memberDocument(member, { principal: app, baseUrl });
@@ -87,7 +89,10 @@ export function storeChapter({
   authUrl: string;
   collections: readonly PublishedCollection[];
 }): Chapter {
-  const homeExample: Example = ({ baseUrl }) => homeDocument(app, { baseUrl, authUrl });
+  const homeOf =
+    (principal: Principal): Example =>
+    ({ baseUrl }) =>
+      homeDocument(principal, { baseUrl, authUrl });
   const storeExample: Example = ({ baseUrl }) => storeDocument(store, { baseUrl, collections });
   return {
     title: 'Home and stores',
@@ -99,7 +104,8 @@ export function storeChapter({
         about:
           'The entry point. Without a token it links to the ways to get one; with a token it links to the stores that the token has access to.',
         paths: ['/'],
-        example: homeExample,
+        example: homeOf(app),
+        variants: [homeOf(platform)],
       },
       {
         rel: 'stores',

@@ -75,15 +75,16 @@ const attempt: AttemptRow = {
   responseBody: 'thank you',
 };
 
-const webhookExample = ({ baseUrl }: Naming): Document =>
-  webhookDocument(webhook, {
-    baseUrl,
-    now,
-    isRotatable: true,
-    isListenable: false,
-    encryptionKey: 'whsec_c2VjcmV0IG9mIHRoZSB3YXJlaG91c2U=',
-    nextEncryptionKey: 'whsec_bmV3IHNlY3JldCBvZiB0aGUgd2FyZWhvdXNl',
-  });
+const shown = {
+  now,
+  isRotatable: true,
+  isListenable: false,
+  encryptionKey: 'whsec_c2VjcmV0IG9mIHRoZSB3YXJlaG91c2U=',
+  nextEncryptionKey: 'whsec_bmV3IHNlY3JldCBvZiB0aGUgd2FyZWhvdXNl',
+};
+const webhookExample = ({ baseUrl }: Naming): Document => webhookDocument(webhook, { baseUrl, ...shown });
+const pullExample = ({ baseUrl }: Naming): Document =>
+  webhookDocument({ ...webhook, isHeld: true }, { baseUrl, ...shown, isListenable: true });
 const listedStatus = ({ baseUrl }: Naming): Document => deliveryDocument(delivery, webhook, baseUrl);
 const logExample = ({ baseUrl }: Naming): Document => attemptDocument(attempt, webhook, baseUrl);
 
@@ -106,6 +107,7 @@ export const webhookChapter: Chapter = {
         'Where events of a store are sent, and in which format. While is_active is "0" nothing is sent; Halcyon disables a webhook after too many consecutive failures. encryption_key and next_encryption_key, which replaces it at rotation_ends, are shown to the client that created the webhook (for a pull webhook only to the same user) and to the owner of the store in person. Other readers see null instead of keys and header values, and *** instead of each value in the query of url; sending these back keeps the stored values.',
       paths: ['/webhooks/:webhook_id'],
       example: webhookExample,
+      variants: [pullExample],
     },
     {
       rel: 'rotate_key',

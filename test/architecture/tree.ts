@@ -75,7 +75,7 @@ export function fileOf(path: string, text: string): File {
 export async function readTree(root: string, folder: string): Promise<File[]> {
   const entries = await readdir(join(root, folder), { recursive: true, withFileTypes: true });
   const paths = entries
-    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts') && !entry.parentPath.includes('node_modules'))
     .map((entry) => posix.relative(root, posix.join(entry.parentPath, entry.name)))
     .toSorted();
   return Promise.all(paths.map(async (path) => fileOf(path, await readFile(join(root, path), 'utf8'))));

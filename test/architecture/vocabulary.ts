@@ -70,7 +70,7 @@ export async function replacedIn(root: string, folders: readonly string[]): Prom
   const found: string[] = [];
   for await (const path of glob(
     folders.map((folder) => (/\.\w+$/.test(folder) ? folder : `${folder}/**/*.{ts,md}`)),
-    { cwd: root },
+    { cwd: root, exclude: ['**/node_modules/**'] },
   ))
     found.push(...findReplaced(path, await readFile(join(root, path), 'utf8')));
   return found.toSorted();

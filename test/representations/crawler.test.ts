@@ -14,7 +14,8 @@ const [hal, , siren] = readers;
 assert.ok(hal !== undefined && siren !== undefined);
 
 const met = new Map<string, Met>();
-const metIn = (reader: Reader): Met => met.get(reader.name) ?? { pages: new Map(), rels: new Set() };
+const metIn = (reader: Reader): Met =>
+  met.get(reader.name) ?? { pages: new Map(), rels: new Set(), contradictions: [] };
 
 for (const reader of readers) {
   test(`${reader.name}: every link from home has a target`, async () => {
@@ -27,6 +28,14 @@ for (const [who, token] of Object.entries({ user: fixture.tokens.user, platform:
     met.set(who, await walk(fixture, hal, { token }));
   });
 }
+
+test('every response is as /openapi.json describes it', () => {
+  assert.ok(met.size > readers.length, [...met.keys()].join());
+  assert.deepEqual(
+    [...met.values()].flatMap(({ contradictions }) => contradictions),
+    [],
+  );
+});
 
 const EXPECTED = [
   /^\/stores\/\d+$/,

@@ -5,6 +5,7 @@ import * as fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { resourceTypes } from '#catalog/catalog.ts';
 import { readShape } from '#catalog/shape.ts';
+import { deliveryDoc, type HeaderDoc } from './delivery-doc.ts';
 import type { EventRow } from './event-sql.ts';
 import {
   bodyOf,
@@ -223,4 +224,18 @@ test('a token is sent neither over plain http nor where it would split the heade
   const plain = { ...sitebuilder, url: new URL('http://127.0.0.1/') };
   assert.throws(() => sent({ target: plain }), /https only/);
   assert.throws(() => sent({ target: sitebuilder, keys: { current: 'a\r\nX: b', next: null } }), /characters/);
+});
+
+test('each header of a delivery is documented, and each documented one is sent', () => {
+  const fixed = new Set(['content-type', 'user-agent', 'accept-encoding']);
+  const { headers } = deliveryDoc('Acme');
+  const documented = (isSent: (header: HeaderDoc) => boolean): string[] =>
+    headers.filter(isSent).map(({ name }) => name.toLowerCase());
+  const namesSent = (keys: Sending['keys']): string[] =>
+    [...sent({ headerPrefix: 'Acme', keys }).keys()].filter((name) => !fixed.has(name));
+  assert.deepEqual(namesSent({ current: 'old', next: 'new' }).toSorted(), documented(() => true).toSorted());
+  assert.deepEqual(
+    namesSent({ current: 'old', next: null }).toSorted(),
+    documented(({ isOptional }) => isOptional !== true).toSorted(),
+  );
 });

@@ -179,7 +179,8 @@ const namesWith = (prefix: string): Names => ({
 /** By prefix; a process uses one. */
 const names = new Map<string, Names>();
 
-function namesOf(prefix: string): Names {
+/** Returns the names of the headers with the prefix of the operator. */
+export function namesOf(prefix: string): Names {
   let known = names.get(prefix);
   if (known === undefined) names.set(prefix, (known = namesWith(prefix)));
   return known;

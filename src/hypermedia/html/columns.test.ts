@@ -15,7 +15,7 @@ test('the name comes first, then the state, then the values that distinguish row
     url('url', `https://example.com/${n}`),
     enumeration('event_resource', n === 1 ? 'transaction' : 'customer'),
     boolean('is_active', '1'),
-    number('rate_per_second', null),
+    number.orNull('rate_per_second', null),
     enumeration('state', 'ok'),
     date('date_created', `2026-11-0${n}T10:00:00+0000`),
     date('date_modified', `2026-11-0${n}T11:00:00+0000`),
@@ -42,13 +42,19 @@ test('values about related resources give way to those of the row itself', () =>
 });
 
 test('secrets, code, structures and unset properties are no columns', () => {
-  const row = [secret('key', 'x'), code('body', 'x'), json('events', ['x']), text('note', null), json('color', 'red')];
+  const row = [
+    secret('key', 'x'),
+    code('body', 'x'),
+    json('events', ['x']),
+    text.orNull('note', null),
+    json('color', 'red'),
+  ];
   assert.deepEqual(namesOf(row), ['color']);
 });
 
 test('a value that only later rows have is a column of its own kind', () => {
   const columns = columnsOf(
-    [null, 5].map((value) => ({ name: 'thing', links: [], embedded: [], properties: [json('size', value)] })),
+    [null, 5].map((value) => ({ name: 'thing', links: [], embedded: [], properties: [json.orNull('size', value)] })),
   );
   assert.deepEqual(
     columns.map(({ name, kind }) => [name, kind]),
@@ -84,7 +90,7 @@ test('the reason of a failure is a column even if it is the same in all rows', (
     number('attempts', 1),
     date('date_next', `2026-11-0${id}T10:00:00+0000`),
     date('date_created', `2026-11-0${id}T09:00:00+0000`),
-    date('date_ended', ended),
+    date.orNull('date_ended', ended),
   ];
   assert.ok(namesOf(delivery(1, null), delivery(2, '2026-11-02T10:00:00+0000')).includes('reason'));
 });

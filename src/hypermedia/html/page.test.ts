@@ -96,7 +96,7 @@ test('a row is named by its title if that says more than its number', () => {
 });
 
 test('numbers are aligned, also if one of them is unknown', () => {
-  const properties = [number('attempts', 0), number('delivered', 0), number('pending', 0), number('rate', null)];
+  const properties = [number('attempts', 0), number('delivered', 0), number('pending', 0), number.orNull('rate', null)];
   const page = pageOf({ properties });
   assert.match(page, /<dl class="figures">.*<dt>Rate<\/dt><dd><span class="soft">–<\/span><\/dd>/);
   assert.doesNotMatch(page, /Not set/);

@@ -18,7 +18,7 @@ const step = (n: number): Document => ({
     text('id', `7-${n}`),
     text('resource', 'order 7'),
     text('reason', SENTENCE),
-    text('comment', null),
+    text.orNull('comment', null),
     text('outcome', 'refused'),
     { ...number('duration', 12), unit: 'ms' },
     number('step', n),

@@ -23,7 +23,7 @@ const inCell = (property: Property): string => squeezed(render(html`${cellValue(
 const values: readonly (readonly [kind: string, property: Property, shown: string])[] = [
   ['text', text('name', 'Tea & <cakes>'), 'Tea &amp; &lt;cakes&gt;'],
   ['text of lines', text('note', 'a\nb'), '<span class="lines">a b</span>'],
-  ['nothing', text('name', null), '<span class="soft">Not set</span>'],
+  ['nothing', text.orNull('name', null), '<span class="soft">Not set</span>'],
   ['empty text', text('name', ''), '<span class="soft">Not set</span>'],
   ['number', number('limit', 1200), '1200'],
   ['number with a unit', { ...number('duration', 12), unit: 'ms' }, '12 ms'],
@@ -89,5 +89,5 @@ test('a long response of an endpoint is folded', () => {
 test('a cell shortens long text, and shows none of it twice', () => {
   assert.equal(inCell(text('name', '🐎'.repeat(100))), `${'🐎'.repeat(60)}…`);
   assert.equal(inCell(text('name', '🐎'.repeat(60))), '🐎'.repeat(60));
-  assert.equal(inCell(text('name', null)), '<span class="soft">–</span>');
+  assert.equal(inCell(text.orNull('name', null)), '<span class="soft">–</span>');
 });

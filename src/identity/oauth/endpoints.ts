@@ -5,6 +5,17 @@
 import { Type } from 'typebox';
 import type { Endpoint } from '#http/relation.ts';
 import { resourceMetadataOf } from '#http/challenge.ts';
+import {
+  deviceResponse,
+  emptyResponse,
+  introspection,
+  newRegistration,
+  protocolError,
+  registration,
+  resourceMetadata,
+  serverMetadata,
+  tokenResponse,
+} from './endpoint-responses.ts';
 import { metadataOf } from './metadata.ts';
 import { permissionTexts } from './scope.ts';
 
@@ -108,6 +119,8 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     access: 'A user, in their browser',
     specification: 'RFC 6749 §4.1.1, RFC 7636, RFC 9207',
     takes: { in: 'query', schema: authorizationParameters },
+    returns: 'page',
+    fails: 'page',
     answers: {
       '200': 'The consent page',
       '303': 'Redirect to sign-in or to the redirect address',
@@ -122,6 +135,7 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     access: 'A user, in their browser, from the consent page',
     specification: 'RFC 6749 §4.1.1',
     takes: { in: 'form', schema: consentParameters },
+    fails: 'page',
     answers: {
       '303': 'Redirect to the redirect address or to sign-in',
       '400': 'An error page without redirect: unknown client or redirect address',
@@ -139,6 +153,8 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     access: BY_CLIENT,
     specification: 'RFC 6749 §3.2',
     takes: { in: 'form', schema: tokenParameters },
+    returns: tokenResponse,
+    fails: protocolError,
     answers: { '200': 'The tokens', '400': PROTOCOL_ERROR, '401': NOT_AUTHENTICATED, '429': GUESSES },
     example: {
       access_token: 'hal_at_…',
@@ -161,6 +177,8 @@ const deviceEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
     access: `${BY_CLIENT}; the client must be registered for the grant`,
     specification: 'RFC 8628 §3.1',
     takes: { in: 'form', schema: deviceParameters },
+    returns: deviceResponse,
+    fails: protocolError,
     answers: {
       '200': 'The codes',
       '400': PROTOCOL_ERROR,
@@ -188,6 +206,8 @@ const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
     access: BY_CLIENT,
     specification: 'RFC 7009',
     takes: { in: 'form', schema: presentedToken },
+    returns: emptyResponse,
+    fails: protocolError,
     answers: { '200': 'The token is revoked', '400': PROTOCOL_ERROR, '401': NOT_AUTHENTICATED, '429': GUESSES },
     example: {},
   },
@@ -200,6 +220,8 @@ const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
     access: `${BY_CLIENT}, or a bearer token of the platform`,
     specification: 'RFC 7662',
     takes: { in: 'form', schema: presentedToken },
+    returns: introspection,
+    fails: protocolError,
     answers: {
       '200': 'The state of the token, in active',
       '400': PROTOCOL_ERROR,
@@ -235,6 +257,8 @@ const managementEndpoints = ({ authUrl }: Addresses): Endpoint[] => {
       method: 'GET',
       title: 'Read a registration',
       summary: 'Returns the registered metadata, without the secret',
+      returns: registration,
+      fails: protocolError,
       answers: { '200': 'The client', '401': NOT_MANAGED },
     },
     {
@@ -243,6 +267,8 @@ const managementEndpoints = ({ authUrl }: Addresses): Endpoint[] => {
       title: 'Replace a registration',
       summary: 'Replaces all metadata and the registration_access_token; only this response contains the new one',
       takes: { in: 'json', schema: Type.Intersect([Type.Object({ client_id: text('Of the client.') }), metadata]) },
+      returns: registration,
+      fails: protocolError,
       answers: { '200': 'The client', '400': 'error_description names every fault', '401': NOT_MANAGED },
     },
     {
@@ -250,6 +276,7 @@ const managementEndpoints = ({ authUrl }: Addresses): Endpoint[] => {
       method: 'DELETE',
       title: 'Delete a registration',
       summary: 'Deletes the client, and ends all its grants and tokens',
+      fails: protocolError,
       answers: { '204': 'The client is deleted', '401': NOT_MANAGED },
     },
   ];
@@ -265,6 +292,8 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     access: 'A registration token of the operator, a token of the platform, or everyone if the operator allows it',
     specification: 'RFC 7591',
     takes: { in: 'json', schema: metadata },
+    returns: newRegistration,
+    fails: protocolError,
     answers: {
       '201': 'The client',
       '400': 'error_description names every fault',
@@ -276,10 +305,15 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
       client_id: 'q3Jm0vZxT8uKfW2c',
       client_secret: 'hal_cs_…',
       client_secret_expires_at: 0,
-      client_name: 'Newsletter Studio',
-      redirect_uris: ['https://studio.example.com/oauth/callback'],
+      client_id_issued_at: 1_782_900_000,
       registration_client_uri: `${authUrl}/register/q3Jm0vZxT8uKfW2c`,
       registration_access_token: 'hal_mt_…',
+      client_name: 'Newsletter Studio',
+      redirect_uris: ['https://studio.example.com/oauth/callback'],
+      token_endpoint_auth_method: 'client_secret_basic',
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      scope: 'store_full_access user_full_access',
     },
   },
   ...managementEndpoints({ baseUrl, authUrl }),
@@ -290,8 +324,8 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     summary: 'The endpoints and supported features, for the automatic configuration of client libraries',
     access: 'Anyone',
     specification: 'RFC 8414',
+    returns: serverMetadata,
     answers: { '200': 'The metadata' },
-    example: { issuer: authUrl, authorization_endpoint: `${authUrl}/authorize`, token_endpoint: `${baseUrl}/token` },
   },
   {
     address: resourceMetadataOf(baseUrl),
@@ -300,8 +334,8 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     summary: 'The authorization server of the API; the challenge of a 401 has this address as resource_metadata',
     access: 'Anyone',
     specification: 'RFC 9728',
+    returns: resourceMetadata,
     answers: { '200': 'The metadata' },
-    example: { resource: baseUrl, authorization_servers: [authUrl] },
   },
 ];
 

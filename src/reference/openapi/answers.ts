@@ -7,16 +7,7 @@ import { formats } from '#hypermedia/render.ts';
 import type { MethodDoc, RelationDoc } from '../relation-docs.ts';
 import { ERROR_MEANINGS } from '../words.ts';
 import type { Json } from './input.ts';
-
-/** Returns the schema of each relation's document in the formats that have one, by relation name. */
-export function schemasOf(relations: Iterable<RelationDoc>, naming: Naming): Json {
-  const describe = formats.find(({ schema }) => schema !== undefined)?.schema;
-  return Object.fromEntries(
-    [...relations].flatMap(({ rel, example }) =>
-      example === undefined || describe === undefined ? [] : [[rel, describe(example, naming)]],
-    ),
-  );
-}
+import { schemaName } from './schemas.ts';
 
 /** Returns the parsed JSON, or the text of another format. */
 function read(text: string): Value {
@@ -40,22 +31,23 @@ export function examplesOf(relations: Iterable<RelationDoc>, naming: Naming): Js
 
 const refer = (kind: string, name: string): Json => ({ $ref: `#/components/${kind}/${name}` });
 
-function schemaOf(rels: readonly string[]): Json {
-  const all = rels.map((rel) => refer('schemas', rel));
+/** `hasFields`: the request may select members of the documents with `fields`. */
+type Shown = { relations: readonly RelationDoc[]; hasFields?: boolean };
+
+function schemaOf({ relations, hasFields = false }: Shown): Json {
+  const all = relations.map((relation) => refer('schemas', schemaName(relation, hasFields)));
   const [only, ...others] = all;
   return only === undefined || others.length > 0 ? { anyOf: all } : only;
 }
 
 /** Returns the content of a response in every format, with the examples of its relations. */
-const contentOf = (rels: readonly string[]): Json =>
+const contentOf = (shown: Shown): Json =>
   Object.fromEntries(
-    formats.flatMap(({ mediaTypes, isPage, schema, outline }, at) =>
+    formats.flatMap(({ mediaTypes, isPage, outline }, at) =>
       mediaTypes.map((mediaType): [string, Json] => {
         if (isPage === true) return [mediaType, { schema: { type: 'string' } }];
-        const outlined = outline === undefined ? {} : { schema: outline };
-        if (rels.length === 0) return [mediaType, outlined];
-        const examples = Object.fromEntries(rels.map((rel) => [rel, refer('examples', `${rel}.${at}`)]));
-        return [mediaType, { ...outlined, ...(schema && { schema: schemaOf(rels) }), examples }];
+        const examples = shown.relations.map(({ rel }) => [rel, refer('examples', `${rel}.${at}`)] as const);
+        return [mediaType, { schema: outline ?? schemaOf(shown), examples: Object.fromEntries(examples) }];
       }),
     ),
   );
@@ -76,10 +68,10 @@ const limits: Json = {
   'RateLimit-Policy': refer('headers', 'rateLimitPolicy'),
 };
 
-const success = (description: string, rels: readonly string[], headers: Json): Json => ({
+const success = (description: string, shown: Shown, headers: Json): Json => ({
   description,
   headers: { ...limits, ...headers },
-  content: contentOf(rels),
+  content: contentOf(shown),
 });
 
 /** Returns the response of an event stream, which has one media type. */
@@ -89,12 +81,14 @@ const stream = (description: string): Json => ({
   content: { 'text/event-stream': { schema: { type: 'string' } } },
 });
 
-/** The error response of every address. */
-export const errorResponse: Json = {
-  description: 'One entry per fault',
-  headers: { ...limits, 'Retry-After': refer('headers', 'retryAfter') },
-  content: contentOf(['errors']),
-};
+/** Returns the error response of every address. */
+export function errorResponse(errors: RelationDoc): Json {
+  return {
+    description: 'One entry per fault',
+    headers: { ...limits, 'Retry-After': refer('headers', 'retryAfter') },
+    content: contentOf({ relations: [errors] }),
+  };
+}
 
 /** `makes` is the relation of the resource that a POST returns. */
 type Context = {
@@ -119,8 +113,8 @@ const errorStatusesOf = ({ method, access, fields }: MethodDoc, { path, operatio
   '503',
 ];
 
-const relationsWithExample = (relations: readonly (RelationDoc | undefined)[]): string[] =>
-  relations.flatMap((relation) => (relation?.example === undefined ? [] : [relation.rel]));
+const withExample = (relations: readonly (RelationDoc | undefined)[]): RelationDoc[] =>
+  relations.flatMap((relation) => (relation?.example === undefined ? [] : [relation]));
 
 function successResponses(
   methodDoc: MethodDoc,
@@ -129,20 +123,21 @@ function successResponses(
   const etag = { ETag: refer('headers', 'etag') };
   if (methodDoc.method === 'DELETE') return [['204', { description: 'Deleted', headers: limits }]];
   const { isCreating, documentedInput, isStream } = operation;
+  const shown = { relations: withExample(relations), hasFields: methodDoc.modifiers.includes('fields') };
   if (isStream) return [['200', stream(methodDoc.title)]];
   const location = { Location: refer('headers', 'location') };
-  const one = success('Created', relationsWithExample([makes]), { ...etag, ...location });
+  const one = success('Created', { relations: withExample([makes]) }, { ...etag, ...location });
   if (isCreating) return [['201', one]];
   if (documentedInput !== undefined) {
     return [
-      ['200', success('The results of an array, in the same order', relationsWithExample(relations), etag)],
+      ['200', success('The results of an array, in the same order', shown, etag)],
       ['201', one],
     ];
   }
   if (methodDoc.method === 'POST')
-    return [['2XX', success('Done, or accepted for processing', relationsWithExample([makes]), etag)]];
+    return [['2XX', success('Done, or accepted for processing', { relations: withExample([makes]) }, etag)]];
   const links = methodDoc.modifiers.includes('offset') ? { Link: refer('headers', 'link') } : {};
-  return [['200', success(methodDoc.title, relationsWithExample(relations), { ...etag, ...links })]];
+  return [['200', success(methodDoc.title, shown, { ...etag, ...links })]];
 }
 
 export function responsesOf(methodDoc: MethodDoc, context: Context): Json {

@@ -9,24 +9,38 @@ import { aboutModifier } from '../words.ts';
 
 export type Json = { readonly [name: string]: Value };
 
-/** Hints of inputs.ts for forms, which are not keywords of JSON Schema. */
-const HINTS: ReadonlySet<string> = new Set([
-  'kind',
-  'isGenerated',
-  'isOfPlatform',
-  'isSensitive',
-  'isOtherName',
-  'isMinor',
-  'isForPrograms',
+/** Hints of inputs.ts for forms, which are not keywords of JSON Schema, with their names in OpenAPI. */
+const HINTS: ReadonlyMap<string, string> = new Map([
+  ['kind', 'x-kind'],
+  ['isGenerated', 'x-generated'],
+  ['isOfPlatform', 'x-platform-only'],
+  ['isSensitive', 'x-sensitive'],
+  ['isOtherName', 'x-other-name'],
+  ['isMinor', 'x-minor'],
+  ['isForPrograms', 'x-for-programs'],
+  ['choices', 'x-choices'],
+  // Compilers of TypeScript take a member with a `default` for one that must be sent.
+  ['default', 'x-default'],
 ]);
 
-/** Returns a schema as plain JSON Schema, without hints. */
+/** Returns the schema of a member of a map: the one of `^`, which every name matches. */
+const anyOfNames = (patterns: Value): Value => (patterns as Json)['^'] ?? true;
+
+/** Returns a schema as JSON Schema, whose hints for forms have the names of extensions (OpenAPI 3.1, §4.9). */
 export function plainSchema(schema: TSchema): Json {
-  const text = JSON.stringify(schema, function drop(this: unknown, name: string, value: unknown) {
-    // A property may have the name of a hint, but is an object.
-    return HINTS.has(name) && typeof value !== 'object' ? undefined : value;
-  });
-  return JSON.parse(text) as Json;
+  const rename = (value: Value, isNames: boolean): Value => {
+    if (Array.isArray(value)) return (value as readonly Value[]).map((one) => rename(one, false));
+    if (typeof value !== 'object' || value === null) return value;
+    const entries = Object.entries(value).map(([name, member]): [string, Value] => {
+      // A property may have the name of a hint.
+      if (isNames) return [name, rename(member, false)];
+      // Compilers know maps by additionalProperties only.
+      if (name === 'patternProperties') return ['additionalProperties', rename(anyOfNames(member), false)];
+      return [HINTS.get(name) ?? name, rename(member, name === 'properties')];
+    });
+    return Object.fromEntries(entries);
+  };
+  return rename(JSON.parse(JSON.stringify(schema)) as Value, false) as Json;
 }
 
 /**
@@ -49,12 +63,23 @@ export function requestBody(
   };
 }
 
+/** Parameters with our own ids; those of publishers are integers or texts, as in the documents, and others are texts. */
+const isOwnId = (name: string): boolean => name.endsWith('_id') && name !== 'client_id';
+
+const typeOfParameter = (name: string): Json => {
+  if (isOwnId(name)) return { type: 'integer' };
+  return { type: name === 'id' ? ['integer', 'string'] : 'string' };
+};
+
+const typedAs = ({ type }: Json, text: string): Value =>
+  type === 'string' || !/^\d+$/.test(text) ? text : Number(text);
+
 /** Returns the path parameters; `given` contains example values. */
 export function pathParameters(path: string, given: readonly Readonly<Record<string, string>>[]): Json[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => {
-    const examples = [...new Set(given.flatMap((values) => values[name] ?? []))];
-    const schema = examples.length === 0 ? { type: 'string' } : { type: 'string', examples };
-    return { name, in: 'path', required: true, schema };
+    const type = typeOfParameter(name);
+    const examples = [...new Set(given.flatMap((values) => values[name] ?? []))].map((text) => typedAs(type, text));
+    return { name, in: 'path', required: true, schema: examples.length === 0 ? type : { ...type, examples } };
   });
 }
 

@@ -7,7 +7,7 @@ import { isBodyOptional } from '#http/bodies/optional.ts';
 import type { Endpoint } from '#http/relation.ts';
 import { methodDocOf, templateOf, type MethodDoc, type RelationDoc, type RelationDocs } from '../relation-docs.ts';
 import type { Setting } from '../setting.ts';
-import { responseHeaders, responsesOf, errorResponse, examplesOf, schemasOf } from './answers.ts';
+import { responseHeaders, responsesOf, errorResponse, examplesOf } from './answers.ts';
 import {
   bodySchema,
   headerParameters,
@@ -18,6 +18,8 @@ import {
   requestBody,
   type Json,
 } from './input.ts';
+import { schemasOf, usedComponents } from './schemas.ts';
+import { deliveryParameters, webhooksOf } from './webhooks.ts';
 
 /** Returns a unique name that is an identifier in every language: `patch_webhooks_webhook_id`. */
 const operationId = (method: string, path: string): string =>
@@ -83,16 +85,25 @@ function endpointParameters(takes: Endpoint['takes']): Json[] {
 const isByClient = (takes: Endpoint['takes']): boolean =>
   takes !== undefined && Object.hasOwn((plainSchema(takes.schema)['properties'] ?? {}) as Json, 'client_secret');
 
+/** Returns the content of a response of a protocol endpoint; redirects and deletions have none. */
+function contentOfEndpoint(status: string, { method, returns, fails, example }: Endpoint): Json {
+  const isSuccess = status.startsWith('2');
+  const schema = isSuccess ? returns : fails;
+  if (schema === undefined || status.startsWith('3') || (isSuccess && method === 'DELETE')) return {};
+  if (schema === 'page') return { content: { 'text/html': { schema: { type: 'string' } } } };
+  const shown = isSuccess && example !== undefined ? { example } : {};
+  return { content: { 'application/json': { schema: plainSchema(schema), ...shown } } };
+}
+
 /** Describes a protocol endpoint, with a server of its own if the authorization server has another address. */
 function endpointItem(endpoint: Endpoint, tag: string, { naming }: Setting): [path: string, item: Json] {
-  const { address, method, title, summary, takes, answers, example, specification } = endpoint;
+  const { address, method, title, summary, takes, answers, specification } = endpoint;
   const isOfApi = address.startsWith(`${naming.baseUrl}/`);
   const { origin, pathname } = new URL(address);
   const path = isOfApi ? address.slice(naming.baseUrl.length) : pathname;
-  const content = example === undefined ? {} : { content: { 'application/json': { example } } };
   const responses = Object.entries(answers).map(([status, description]) => [
     status,
-    { description, ...(status.startsWith('2') ? content : {}) },
+    { description, ...contentOfEndpoint(status, endpoint) },
   ]);
   const operation = {
     operationId: operationId(method, path),
@@ -100,7 +111,7 @@ function endpointItem(endpoint: Endpoint, tag: string, { naming }: Setting): [pa
     description: `${summary} (${specification}).`,
     tags: [tag],
     security: isByClient(takes) ? [{ client: [] }, {}] : [{}],
-    parameters: endpointParameters(takes),
+    parameters: [...pathParameters(path.replaceAll(/\{(\w+)\}/g, ':$1'), []), ...endpointParameters(takes)],
     ...(takes !== undefined &&
       takes.in !== 'query' && {
         requestBody: requestBody(plainSchema(takes.schema), { mediaTypes: [MEDIA_TYPES[takes.in]] }),
@@ -171,23 +182,32 @@ export function openApi(routes: readonly Route[], context: Context): Json {
   const endpoints = relationDocs.chapters.flatMap((chapter) =>
     (chapter.endpoints ?? []).map((endpoint) => endpointItem(endpoint, chapter.title, setting)),
   );
+  const errors = relationDocs.byRel.get('errors');
+  if (errors === undefined) throw new Error('The relation errors is not documented');
+  const paths = mergePaths([...resources, ...endpoints]);
+  const webhooks = webhooksOf(setting.sentRequests);
+  const responses = { errors: errorResponse(errors) };
+  const roots = { paths, webhooks, responses };
+  const schemas = { ...schemasOf(relations, naming), ...inputsOf(routes, root) };
   return {
     openapi: '3.1.0',
     info: {
       title: 'Halcyon',
       version: API_VERSION,
+      license: { name: 'MIT', identifier: 'MIT' },
       description: `Getting started: ${naming.baseUrl}/docs. Link relations: ${naming.baseUrl}/rels.`,
     },
     externalDocs: { url: `${naming.baseUrl}/docs` },
     servers: [{ url: naming.baseUrl }],
     tags: relationDocs.chapters.map(({ title, about: description }) => ({ name: title, description })),
-    paths: mergePaths([...resources, ...endpoints]),
+    paths,
+    webhooks,
     components: {
-      schemas: { ...schemasOf(relations, naming), ...inputsOf(routes, root) },
-      parameters: headerParameters(versionHeader),
+      schemas: usedComponents('schemas', schemas, roots),
+      parameters: { ...headerParameters(versionHeader), ...deliveryParameters(setting.sentRequests) },
       headers: responseHeaders,
-      responses: { errors: errorResponse },
-      examples: examplesOf(relations, naming),
+      responses,
+      examples: usedComponents('examples', examplesOf(relations, naming), roots),
       securitySchemes: securitySchemes(setting),
     },
   };

@@ -40,7 +40,7 @@ export function memberDocument(
     embedded: [],
     properties: [
       number('user_id', userId),
-      text('email', visibleEmail),
+      text.orNull('email', visibleEmail),
       enumeration('role', role),
       date('date_created', formatDate(dateCreated, timeZone)),
     ],

@@ -30,7 +30,7 @@ const addressOfHealth = (id: number, baseUrl: string): string => `${addressOfWeb
 const addressOfOverview = (storeId: number, baseUrl: string): string => `${addressOfStore(storeId, baseUrl)}/overview`;
 
 const dateOrNull = (name: string, at: Date | null, timeZone: string): Property =>
-  date(name, at && formatDate(at, timeZone));
+  date.orNull(name, at && formatDate(at, timeZone));
 
 /** Returns the beginning of a span in the time zone of the store: its time, with the day unless all spans are of the last 24 hours. */
 export function spanLabel(at: Date, timeZone: string, period: Period): string {
@@ -59,7 +59,7 @@ const countProperties = (figures: Figures): Property[] => [
   enumeration('period', figures.period),
   number('attempts', figures.attempts),
   number('delivered', figures.delivered),
-  { ...number('success_rate', successRate(figures)), unit: '%' },
+  { ...number.orNull('success_rate', successRate(figures)), unit: '%' },
 ];
 
 function statisticProperties(figures: Figures, timeZone: string): Property[] {
@@ -68,8 +68,8 @@ function statisticProperties(figures: Figures, timeZone: string): Property[] {
   return [
     ...countProperties(figures),
     trend('success_trend', '%', spans.map(successRate), labels),
-    { ...number('duration_p50', p50(figures)), unit: 'ms' },
-    { ...number('duration_p95', p95(figures)), unit: 'ms' },
+    { ...number.orNull('duration_p50', p50(figures)), unit: 'ms' },
+    { ...number.orNull('duration_p95', p95(figures)), unit: 'ms' },
     trend('duration_trend', 'ms', spans.map(p95), labels),
   ];
 }
@@ -84,8 +84,8 @@ function failureDocument({ outcome, attempts, hour }: Failure, { row, last }: He
     embedded: [],
     properties: [
       text('outcome', outcome),
-      number('response_code', responseCode),
-      text('reason', reasonOf({ outcome, responseCode })),
+      number.orNull('response_code', responseCode),
+      text.orNull('reason', reasonOf({ outcome, responseCode })),
       number('attempts', attempts),
       date('date_last', formatDate(found?.at ?? hour, row.timeZone)),
     ],
@@ -143,10 +143,10 @@ export function healthDocument(health: Health, { baseUrl, now }: Shown): Documen
       enumeration('state', stateOf(row, now)),
       // Written like is_active of the webhook.
       boolean('is_active', row.isActive ? '1' : '0'),
-      enumeration('inactive_reason', row.inactiveReason),
+      enumeration.orNull('inactive_reason', row.inactiveReason),
       number('consecutive_failures', row.consecutiveFailures),
       dateOrNull('failing_since', row.failingSince, timeZone),
-      text('reason', currentReason(health)),
+      text.orNull('reason', currentReason(health)),
       dateOrNull('paused_until', row.pausedUntil !== null && row.pausedUntil > now ? row.pausedUntil : null, timeZone),
       enumeration('breaker', probeAt === null ? 'closed' : 'open'),
       dateOrNull('date_next_probe', probeAt, timeZone),

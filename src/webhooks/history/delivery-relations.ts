@@ -4,6 +4,7 @@ import type { Document, Naming } from '#hypermedia/document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
 import { detailedDelivery } from './delivery.ts';
+import { deliveryDocument } from './document.ts';
 import { requestDocument, type Previewed } from './delivery-request.ts';
 
 type ExampleRows = { webhook: WebhookRow; delivery: DeliveryRow; attempt: AttemptRow; now: Date };
@@ -24,20 +25,22 @@ const previewExample = ({ revision }: WebhookRow, { eventId }: DeliveryRow): Pre
 });
 
 export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRows): Relation[] {
-  const example = ({ baseUrl }: Naming): Document => {
-    const preview = previewExample(webhook, delivery);
-    const request = requestDocument({ delivery, webhook, previewed: preview, difference: null, baseUrl });
-    return detailedDelivery({
-      row: delivery,
-      webhook,
-      attempts: [attempt],
-      request,
-      previewed: preview,
-      attemptsMaxOf: () => 12,
-      baseUrl,
-      now,
-    });
-  };
+  const exampleOf =
+    (row: DeliveryRow) =>
+    ({ baseUrl }: Naming): Document => {
+      const preview = previewExample(webhook, row);
+      const request = requestDocument({ delivery: row, webhook, previewed: preview, difference: null, baseUrl });
+      return detailedDelivery({
+        row,
+        webhook,
+        attempts: [attempt],
+        request,
+        previewed: preview,
+        attemptsMaxOf: () => 12,
+        baseUrl,
+        now,
+      });
+    };
   return [
     {
       rel: 'status',
@@ -45,7 +48,12 @@ export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRo
       about:
         'The delivery of one event to one webhook: pending until it succeeds or fails. reason explains a failure and how to fix it. At its own address it also has all attempts, the request, and while it is pending attempts_max, the number of attempts after which it fails, and waits_for, the reason why it is pending.',
       paths: ['/webhooks/:webhook_id/statuses/:delivery_id'],
-      example,
+      example: exampleOf(delivery),
+      variants: [
+        exampleOf({ ...delivery, status: 'pending', dateNext: now, dateEnded: null }),
+        // As retry and resend return it.
+        ({ baseUrl }) => deliveryDocument(delivery, webhook, baseUrl),
+      ],
     },
     {
       rel: 'request',

@@ -149,10 +149,10 @@ export function requestDocument({ delivery, webhook, previewed, difference: note
       text('note', notes.filter((sentence) => sentence !== null).join(' ')),
       boolean('as_sent', isMade && difference === null && previewed.isWhole && !previewed.isHidden),
       text('method', 'POST'),
-      url('url', webhook.url),
-      code('headers', isMade ? headerLines(previewed.headers) : null),
-      code('body', isMade ? truncate(previewed.body) : null),
-      { ...number('body_length', length), unit: 'bytes' },
+      url.orNull('url', webhook.url),
+      code.orNull('headers', isMade ? headerLines(previewed.headers) : null),
+      code.orNull('body', isMade ? truncate(previewed.body) : null),
+      { ...number.orNull('body_length', length), unit: 'bytes' },
     ],
   };
 }

@@ -142,8 +142,8 @@ export function detailedDelivery({
   const document = deliveryDocument(row, webhook, baseUrl);
   const seconds = refreshSeconds(row, now);
   const added: Readonly<Record<string, Property[]>> = {
-    attempts: [number('attempts_max', attemptsMax(row, webhook, attemptsMaxOf))],
-    date_next: [text('waits_for', waitsFor(row, webhook, { lastFailure, now }))],
+    attempts: [number.orNull('attempts_max', attemptsMax(row, webhook, attemptsMaxOf))],
+    date_next: [text.orNull('waits_for', waitsFor(row, webhook, { lastFailure, now }))],
   };
   return {
     ...document,

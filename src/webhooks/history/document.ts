@@ -74,14 +74,14 @@ function linksOf(
 }
 
 const eventProperties = ({ type, resourceId, action }: EventSummary, webhook: Pick<HistoryWebhook, 'id'>) => [
-  text('resource_type', type),
-  text('resource_id', resourceId),
+  text.orNull('resource_type', type),
+  text.orNull('resource_id', resourceId),
   number('webhook_id', webhook.id),
-  text('event', type === null ? null : `${type}/${action}`),
+  text.orNull('event', type === null ? null : `${type}/${action}`),
 ];
 
 const dateOrNull = (name: string, at: Date | null, timeZone: string) =>
-  date(name, at === null ? null : formatDate(at, timeZone));
+  date.orNull(name, at === null ? null : formatDate(at, timeZone));
 
 /** Returns the URL of a delivery. */
 export function addressOfDelivery(id: number, webhook: Pick<HistoryWebhook, 'id'>, baseUrl: string): string {
@@ -111,9 +111,9 @@ export function deliveryDocument(row: DeliveryRow, webhook: HistoryWebhook, base
       number('id', row.id),
       ...eventProperties(row, webhook),
       enumeration('status', row.status),
-      text('reason', reasonOfDelivery(row)),
+      text.orNull('reason', reasonOfDelivery(row)),
       number('attempts', row.attempts),
-      number('response_code', row.responseCode),
+      number.orNull('response_code', row.responseCode),
       dateOrNull('date_next', row.dateNext, webhook.timeZone),
       dateOrNull('date_created', row.dateCreated, webhook.timeZone),
       dateOrNull('date_ended', row.dateEnded, webhook.timeZone),
@@ -133,12 +133,12 @@ export function attemptDocument(row: AttemptRow, webhook: HistoryWebhook, baseUr
       text('id', `${row.deliveryId}-${row.n}`),
       ...eventProperties(row, webhook),
       number('attempt', row.n),
-      number('response_code', row.responseCode),
-      code('response_body', row.responseBody),
-      code('response_headers', row.responseHeaders),
+      number.orNull('response_code', row.responseCode),
+      code.orNull('response_body', row.responseBody),
+      code.orNull('response_headers', row.responseHeaders),
       { ...number('duration', row.durationMs), unit: 'ms' },
       text('outcome', row.outcome),
-      text('reason', reasonOf(row)),
+      text.orNull('reason', reasonOf(row)),
       date('date_created', formatDate(row.dateStarted, webhook.timeZone)),
     ],
   };

@@ -57,5 +57,6 @@ export const recoveryRelations: readonly Relation[] = [
     about:
       'POST ends a waiting or running recovery; the link exists only for those. No more deliveries are created, existing ones are still sent, and the recovery stays readable.',
     paths: ['/webhooks/:webhook_id/recoveries/:recovery_id/cancel'],
+    makes: 'recovery',
   },
 ];

@@ -1,9 +1,11 @@
 /** Follows every link from home, in one format, and records what it found. */
 import assert from 'node:assert/strict';
+import { responseChecker, type ApiDescription } from '../../setup/described-responses.ts';
 import type { Inhabited } from '../../setup/populated-app.ts';
 import type { Reader, Seen } from './readers.ts';
 
-export type Met = { pages: Map<string, string>; rels: Set<string> };
+/** `contradictions`: responses that the OpenAPI document does not describe. */
+export type Met = { pages: Map<string, string>; rels: Set<string>; contradictions: string[] };
 
 const PAGES_MAX = 1_000;
 
@@ -16,7 +18,8 @@ export async function walk(
   reader: Reader,
   caller: { token?: string; headers?: Record<string, string> },
 ): Promise<Met> {
-  const met: Met = { pages: new Map(), rels: new Set() };
+  const met: Met = { pages: new Map(), rels: new Set(), contradictions: [] };
+  const check = responseChecker((await (await fetch(`${fixture.origin}/openapi.json`)).json()) as ApiDescription);
   const waiting: (Seen & { from: string })[] = [{ rel: 'self', href: '/', from: 'home' }];
   const known = new Set(['/']);
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
@@ -36,7 +39,12 @@ export async function walk(
     }
     assert.ok(response.status < 400, `${where} ${text.slice(0, 300)}`);
     met.pages.set(next.href, text);
-    if (!(response.headers.get('content-type') ?? '').startsWith(reader.accept)) continue;
+    const contentType = response.headers.get('content-type') ?? '';
+    if (!contentType.startsWith(reader.accept)) continue;
+    if (reader.name !== 'HTML') {
+      const { pathname: path } = new URL(next.href, fixture.origin);
+      met.contradictions.push(...check({ method: 'GET', path, status: response.status, contentType, text }));
+    }
     for (const seen of reader.linksIn(text)) {
       if (seen.rel !== '') met.rels.add(seen.rel);
       // `otpauth:` opens the authenticator app.

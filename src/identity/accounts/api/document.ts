@@ -36,6 +36,6 @@ export function userDocument(
         : []),
     ],
     embedded: [],
-    properties: [number('id', id), text('email', shown), date('date_created', formatDate(dateCreated, 'UTC'))],
+    properties: [number('id', id), text.orNull('email', shown), date('date_created', formatDate(dateCreated, 'UTC'))],
   };
 }
