@@ -62,8 +62,8 @@ const introduction = ({ naming, webhookHeaderPrefix }: Setting): Markup =>
     <p>
       The schemas below are for the format ${code('json')}, without ${code('fields')}. The platform decides which
       properties its resources have: a schema lists typical names, and types only where Halcyon guarantees them. Accept
-      additional properties. Two events cannot be subscribed to: ${code('<resource>/refeed')}, a resource that was
-      ${relationLink('send_webhooks', naming)} again, and ${code('<resource>/test')}, a test delivery, whose body has
+      additional properties. A webhook can also receive ${code('<resource>/refeed')}, if the resource is sent again
+      (${relationLink('send_webhooks', naming)}), and ${code('<resource>/test')}, a test delivery, whose body has
       ${code('is_sample')}.
     </p>
     <p>For programs: ${relationLink('event_types', naming)} at ${code(`${naming.baseUrl}/docs/events`)}.</p>

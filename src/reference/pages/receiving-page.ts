@@ -149,7 +149,7 @@ const keys = ({ naming, webhookHeaderPrefix: prefix }: Setting): Markup =>
     </p>
     ${namedTable(
       'Keys during a rotation',
-      ['', 'Before', 'During', 'After'],
+      ['Use', 'Before', 'During', 'After'],
       [
         ['webhook-signature', 'old', 'old and new, separated by a blank', 'new'],
         [`${prefix}-Webhook-Signature`, 'old', 'old', 'new'],
