@@ -286,9 +286,11 @@ test('each event is described with the headers and the body of its request', () 
   const { webhooks, components } = described;
   assert.deepEqual(Object.keys(webhooks), resourceTypes.flatMap(eventsOf));
   for (const [event, { post }] of Object.entries(webhooks)) {
-    const headers = post.parameters.map(({ $ref }) => components.parameters[$ref.split('/').at(-1) ?? '']?.name);
+    const headers = new Set(
+      post.parameters.map(({ $ref }) => components.parameters[$ref.split('/').at(-1) ?? '']?.name),
+    );
     for (const name of ['Service-Webhook-Event', 'webhook-id', 'webhook-signature'])
-      assert.ok(headers.includes(name), `${event}: ${name}`);
+      assert.ok(headers.has(name), `${event}: ${name}`);
     const { schema, examples } = post.requestBody.content['application/hal+json'] ?? assert.fail(event);
     const [example] = Object.values(examples).map(({ $ref }) => components.examples[$ref.split('/').at(-1) ?? '']);
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
