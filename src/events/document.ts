@@ -59,3 +59,15 @@ export function eventDocument(event: PublishedEvent, storeId: number, baseUrl: s
     ],
   };
 }
+
+export const EVENTS_TITLE = 'The events of this store';
+
+/** Returns the Document of the events that an array published, in its order. */
+export function publishedDocument(documents: readonly Document[], storeId: number, baseUrl: string): Document {
+  return {
+    name: 'events',
+    links: [{ rel: 'self', href: addressOfEvents(baseUrl, storeId), title: EVENTS_TITLE }],
+    embedded: [{ rel: 'events', documents }],
+    properties: [],
+  };
+}

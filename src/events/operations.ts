@@ -11,7 +11,7 @@ import { parseId, shardOf } from '#core/ids.ts';
 import type { Keys } from '#core/keys.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress, type SufficientScopes } from '#core/principal.ts';
-import { addressOfEvent, EVENT_PROPERTIES, eventDocument } from './document.ts';
+import { EVENTS_TITLE, EVENT_PROPERTIES, addressOfEvent, eventDocument, publishedDocument } from './document.ts';
 import type { Publisher } from './publish/publish.ts';
 import { findEvent, listEvents, type StoredEvent } from './events-sql.ts';
 import { readPublish, type EventLimits } from './publish/request.ts';
@@ -40,8 +40,6 @@ async function eventOf(sql: Sql, request: ApiRequest, storeId: number): Promise<
 const erased = (): Problem =>
   new Problem(404, { code: 'erased', message: 'The payload of this event was erased together with its resource' });
 
-const TITLE = 'The events of this store';
-
 /** A webhook receives the events that it subscribes to, so `webhooks` suffices for each, but not for their list. */
 const EVENT_SCOPES: SufficientScopes = ['store_read', 'events_read', 'webhooks'];
 
@@ -65,9 +63,7 @@ const createPublish = ({ publish, baseUrl, limits, fingerprintKeys, bodyLimitByt
       if (!isArray && document !== undefined && event !== undefined) {
         return { status: 201, document, location: addressOfEvent(event, baseUrl, storeId) };
       }
-      const self = { rel: 'self', href: `${baseUrl}/stores/${storeId}/events`, title: TITLE };
-      const embedded = [{ rel: 'events', documents }];
-      return { status: 200, document: { name: 'events', links: [self], embedded, properties: [] } };
+      return { status: 200, document: publishedDocument(documents, storeId, baseUrl) };
     },
   });
 
@@ -75,7 +71,7 @@ const createList = ({ search, baseUrl }: Deps): Operation =>
   listing({
     summary: 'The events of this store, newest first, in pages',
     scopes: ['store_read', 'events_read'],
-    title: TITLE,
+    title: EVENTS_TITLE,
     rel: 'events',
     properties: EVENT_PROPERTIES,
     searchedBy: {

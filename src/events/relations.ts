@@ -3,7 +3,7 @@ import { resourceDocument } from '#catalog/document.ts';
 import { asPublished } from '#catalog/relations.ts';
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { eventDocument } from './document.ts';
+import { eventDocument, publishedDocument } from './document.ts';
 import type { PublishedEvent } from './publish/publish.ts';
 
 const event: PublishedEvent = {
@@ -43,6 +43,7 @@ export const eventChapter: Chapter = {
       paths: ['/stores/:store_id/events'],
       makes: 'event',
       example: eventsExample,
+      results: (naming) => publishedDocument([eventExample(naming)], 1001, naming.baseUrl),
     },
     {
       rel: 'event',

@@ -21,6 +21,8 @@ export type Relation = {
   example?: Example;
   /** Examples with other members, which the schema has as well: for other callers and states. */
   variants?: readonly Example[];
+  /** An example of the response to an array of items. */
+  results?: Example;
 };
 
 /** Documentation of an event that a webhook can subscribe to. */

@@ -24,12 +24,13 @@ export type MethodDoc = {
 /** An address with its parameters in braces, the path of its route below `{base_url}`, and its methods. */
 export type AddressDoc = { path: string; address: string; methodDocs: readonly MethodDoc[] };
 
-export type RelationDoc = Omit<Relation, 'example' | 'paths' | 'variants'> & {
+export type RelationDoc = Omit<Relation, 'example' | 'paths' | 'variants' | 'results'> & {
   chapter: string;
   addressDocs: readonly AddressDoc[];
   endpoints: readonly Endpoint[];
   example: Document | undefined;
   variants: readonly Document[];
+  results: Document | undefined;
 };
 
 export type RelationDocs = { chapters: readonly Chapter[]; byRel: ReadonlyMap<string, RelationDoc> };
@@ -75,7 +76,7 @@ export function describeRelations(
   const resources = new Map(routes.flatMap((route) => (route.kind === 'resource' ? [[route.path, route]] : [])));
   const endpoints = chapters.flatMap((chapter) => chapter.endpoints ?? []);
   const relationDoc = chapters.flatMap((chapter) =>
-    chapter.relations.map(({ example, paths = [], variants = [], ...relation }): [string, RelationDoc] => {
+    chapter.relations.map(({ example, paths = [], variants = [], results, ...relation }): [string, RelationDoc] => {
       const { rel, given } = relation;
       const addressDocs = paths.map((path): AddressDoc => {
         const route = resources.get(routePathOf(path, root));
@@ -83,7 +84,11 @@ export function describeRelations(
         return { path, address, methodDocs: route === undefined ? [] : methodDocsOf(route, given) };
       });
       const own = endpoints.filter((endpoint) => endpoint.rel === rel);
-      const documents = { example: example?.(naming), variants: variants.map((variant) => variant(naming)) };
+      const documents = {
+        example: example?.(naming),
+        variants: variants.map((variant) => variant(naming)),
+        results: results?.(naming),
+      };
       return [rel, { ...relation, chapter: chapter.title, addressDocs, endpoints: own, ...documents }];
     }),
   );

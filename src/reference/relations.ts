@@ -100,6 +100,7 @@ function relationDocExample(rel: string, { baseUrl }: Naming): RelationDoc {
     endpoints: [],
     example: errorsExample(),
     variants: [],
+    results: undefined,
   };
 }
 

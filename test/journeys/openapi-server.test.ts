@@ -103,6 +103,14 @@ for (const { method, path, described } of operations.filter((one) => one.method 
   });
 }
 
+test('the response to an array of events is as described', async () => {
+  const path = addressOf('/stores/{store_id}/events');
+  const body = JSON.stringify([{ event: 'customer/created', resource: { id: 'a', name: 'Ada' } }]);
+  const response = await ask('POST', path, { token: app.platformToken, type: 'application/json', body });
+  assert.equal(response.status, 200, response.text);
+  assert.deepEqual(check({ method: 'POST', path: path.slice(app.baseUrl.length), ...response }), []);
+});
+
 for (const { method, path } of operations) {
   test(`each status of ${method} ${path} is described`, async () => {
     const found: string[] = [];

@@ -7,7 +7,7 @@ import { formats } from '#hypermedia/render.ts';
 import type { MethodDoc, RelationDoc } from '../relation-docs.ts';
 import { ERROR_MEANINGS } from '../words.ts';
 import type { Json } from './input.ts';
-import { schemaName } from './schemas.ts';
+import { resultsOf, schemaName } from './schemas.ts';
 
 /** Returns the parsed JSON, or the text of another format. */
 function read(text: string): Value {
@@ -129,8 +129,9 @@ function successResponses(
   const one = success('Created', { relations: withExample([makes]) }, { ...etag, ...location });
   if (isCreating) return [['201', one]];
   if (documentedInput !== undefined) {
+    const results = { relations: relations.flatMap(resultsOf) };
     return [
-      ['200', success('The results of an array, in the same order', shown, etag)],
+      ['200', success('The results of an array, in the same order', results, etag)],
       ['201', one],
     ];
   }

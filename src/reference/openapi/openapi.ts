@@ -18,7 +18,7 @@ import {
   requestBody,
   type Json,
 } from './input.ts';
-import { schemasOf, usedComponents } from './schemas.ts';
+import { resultsOf, schemasOf, usedComponents } from './schemas.ts';
 import { deliveryParameters, webhooksOf } from './webhooks.ts';
 
 /** Returns a unique name that is an identifier in every language: `patch_webhooks_webhook_id`. */
@@ -188,7 +188,8 @@ export function openApi(routes: readonly Route[], context: Context): Json {
   const webhooks = webhooksOf(setting.sentRequests);
   const responses = { errors: errorResponse(errors) };
   const roots = { paths, webhooks, responses };
-  const schemas = { ...schemasOf(relations, naming), ...inputsOf(routes, root) };
+  const documents = [...relations, ...relations.flatMap(resultsOf)];
+  const schemas = { ...schemasOf(documents, naming), ...inputsOf(routes, root) };
   return {
     openapi: '3.1.0',
     info: {
@@ -207,7 +208,7 @@ export function openApi(routes: readonly Route[], context: Context): Json {
       parameters: { ...headerParameters(versionHeader), ...deliveryParameters(setting.sentRequests) },
       headers: responseHeaders,
       responses,
-      examples: usedComponents('examples', examplesOf(relations, naming), roots),
+      examples: usedComponents('examples', examplesOf(documents, naming), roots),
       securitySchemes: securitySchemes(setting),
     },
   };

@@ -45,6 +45,12 @@ export function schemaName({ rel, example }: RelationDoc, hasFields: boolean): s
   return hasFields && example !== undefined && !isPaged(example) ? selectionOf(rel) : rel;
 }
 
+/** Returns the documentation of the response to an array as if it had a relation of its own. */
+export function resultsOf(relation: RelationDoc): RelationDoc[] {
+  const { rel, results } = relation;
+  return results === undefined ? [] : [{ ...relation, rel: `${rel}_results`, example: results, variants: [] }];
+}
+
 /** Returns the schemas of the documents of all relations, and those that they refer to, by name. */
 export function schemasOf(relations: Iterable<RelationDoc>, naming: Naming): Readonly<Record<string, JsonSchema>> {
   const examples = new Map(
