@@ -7,10 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
+import { amountOf } from '../setup/amount.ts';
 import { startFurnishedApp, type FurnishedApp } from '../setup/app-with-resources.ts';
 
 const VERSION = '4.32.5';
-const FUZZING_SECONDS = 90;
+/** For each of two tokens. */
+const FUZZING_SECONDS = amountOf('fuzzing', { all: 90, part: 25 });
 
 const CHECKS = [
   'not_a_server_error',

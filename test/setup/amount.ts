@@ -6,6 +6,7 @@ const IN_TURN = [
   'disable-enable-races',
   'disable-with-backlog',
   'event-catalogue',
+  'fuzzing',
   'hostile-receivers',
   'malformed',
   'publish-kill',
