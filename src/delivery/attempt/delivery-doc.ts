@@ -18,23 +18,26 @@ export type DeliveryDoc = {
 
 function headerDocs(prefix: string): HeaderDoc[] {
   const name = namesOf(prefix);
+  const doc = (header: string, about: string): HeaderDoc => ({ name: header, about, type: 'string' });
+  const integer = (header: string, about: string): HeaderDoc => ({ name: header, about, type: 'integer' });
   return [
-    { name: name.event, about: 'The event; <resource>/refeed for a resource that is sent again.', type: 'string' },
-    { name: name.refeed, about: 'true for a resource that is sent again, otherwise false.', type: 'string' },
-    { name: name.attempt, about: 'The number of the attempt, from 1.', type: 'integer' },
-    { name: name.version, about: 'The version of the resource: ignore one older than yours.', type: 'integer' },
-    { name: name.storeId, about: 'The id of the store.', type: 'integer' },
-    { name: name.storeDomain, about: 'The domain of the store.', type: 'string' },
-    { name: 'webhook-id', about: 'The same in all attempts: drop duplicates.', type: 'string' },
-    { name: 'webhook-timestamp', about: 'Seconds since 1970: refuse one five minutes away.', type: 'integer' },
-    { name: 'webhook-signature', about: 'Standard Webhooks: v1 and HMAC-SHA256 in base64, by blanks.', type: 'string' },
-    { name: name.signature, about: 'HMAC-SHA256 of the body in hex.', type: 'string' },
-    {
-      name: name.nextSignature,
-      about: 'The same with the next key, during a rotation.',
-      type: 'string',
-      isOptional: true,
-    },
+    doc(name.event, 'The event, such as transaction/created; <resource>/refeed for a resource that is sent again.'),
+    doc(
+      name.signature,
+      'HMAC-SHA256 of the raw body in lower-case hex; the key is the whole string encryption_key in UTF-8.',
+    ),
+    { ...doc(name.nextSignature, 'Only during a key rotation: the same with the new key.'), isOptional: true },
+    integer(name.version, 'Higher for each newer version of the resource: ignore one older than yours.'),
+    integer(name.attempt, '1 for the first attempt.'),
+    doc(name.refeed, 'true if the resource was sent again on request, otherwise false.'),
+    integer(name.storeId, 'The id of the store.'),
+    doc(name.storeDomain, 'The domain of the store.'),
+    doc('webhook-id', 'The same in every attempt to deliver one event to one webhook: drop duplicates.'),
+    integer('webhook-timestamp', 'The time of the attempt, in seconds since 1970: refuse one five minutes away.'),
+    doc(
+      'webhook-signature',
+      'v1 and the HMAC-SHA256 of id.timestamp.body in base64 (Standard Webhooks); several are separated by blanks. If the key is whsec_ and base64, the decoded bytes are the key.',
+    ),
   ];
 }
 

@@ -43,31 +43,13 @@ const steps = ({ naming, webhookHeaderPrefix: prefix, deliveries }: Setting): Ma
     </p>
   </div>`;
 
-const headers = ({ webhookHeaderPrefix: prefix }: Setting): Markup =>
+const headers = ({ sentRequests }: Setting): Markup =>
   html`<section class="card">
     <h2>Headers</h2>
     ${namedTable(
       'Headers of a delivery',
       ['Header', 'Meaning'],
-      [
-        [`${prefix}-Webhook-Event`, 'The event type, such as transaction/created.'],
-        [
-          `${prefix}-Webhook-Signature`,
-          'HMAC-SHA256 of the raw body in lower-case hex; the key is the whole string encryption_key in UTF-8.',
-        ],
-        [`${prefix}-Webhook-Signature-Next`, 'Only during a key rotation: the same with the new key.'],
-        [`${prefix}-Webhook-Resource-Version`, 'Higher for each newer version of the resource.'],
-        [`${prefix}-Webhook-Attempt`, '1 for the first attempt.'],
-        [`${prefix}-Webhook-Refeed`, 'true if the resource was sent again on request.'],
-        [`${prefix}-Store-ID`, 'The id of the store.'],
-        [`${prefix}-Store-Domain`, 'The domain of the store.'],
-        ['webhook-id', 'The same in every attempt to deliver one event to one webhook.'],
-        ['webhook-timestamp', 'The time of the attempt, in seconds since 1970.'],
-        [
-          'webhook-signature',
-          'v1 and the HMAC-SHA256 of id.timestamp.body in base64 (Standard Webhooks). If the key is whsec_ and base64, the decoded bytes are the key.',
-        ],
-      ],
+      sentRequests.headers.map(({ name, about }) => [name, about]),
     )}
   </section>`;
 
