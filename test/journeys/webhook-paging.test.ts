@@ -81,7 +81,8 @@ for (const [query, expected] of pages) {
     const { returned, prev, next, last, offset, limit } = expected;
     assert.deepEqual(members, { total_items: String(TOTAL), returned_items: returned, limit, offset });
     assert.equal(embedded['svc:webhooks']?.length, returned);
-    assert.deepEqual(Object.keys(links), ['curies', 'self', 'first', 'prev', 'next', 'last', 'svc:store']);
+    const rels = ['self', 'first', 'prev', 'next', 'last', 'svc:store', 'svc:event_types', 'svc:receiving'];
+    assert.deepEqual(Object.keys(links), ['curies', ...rels]);
     assert.ok(['self', 'first', 'prev', 'next', 'last'].every((rel) => links[rel]?.title));
     const at = (part: string) => BASE_URL + path + part;
     assert.deepEqual(

@@ -16,10 +16,11 @@ export type DeliveryDoc = {
   encryptedType: string;
 };
 
+const doc = (name: string, about: string): HeaderDoc => ({ name, about, type: 'string' });
+const integer = (name: string, about: string): HeaderDoc => ({ name, about, type: 'integer' });
+
 function headerDocs(prefix: string): HeaderDoc[] {
   const name = namesOf(prefix);
-  const doc = (header: string, about: string): HeaderDoc => ({ name: header, about, type: 'string' });
-  const integer = (header: string, about: string): HeaderDoc => ({ name: header, about, type: 'integer' });
   return [
     doc(name.event, 'The event, such as transaction/created; <resource>/refeed for a resource that is sent again.'),
     doc(
