@@ -11,8 +11,9 @@ export function isScalar(value: Value): value is Scalar {
   return typeof value !== 'object' || value === null || value instanceof ExactNumber;
 }
 
-export const isNumber = (value: unknown): value is number | ExactNumber =>
-  typeof value === 'number' || value instanceof ExactNumber;
+export function isNumber(value: unknown): value is number | ExactNumber {
+  return typeof value === 'number' || value instanceof ExactNumber;
+}
 
 /** The meaning of a value, mainly for renderers of pages. */
 export type Kind =

@@ -83,7 +83,7 @@ test('a subscription event copies the numbers of the subscription', async () => 
   assert.match(events, /"past_due_amount":0\.00,"balance":9007199254740993/);
 });
 
-test('a number that nobody can read is refused with the reason, and nothing is published', async () => {
+test('a number that readers cannot read is refused with the reason, and nothing is published', async () => {
   const long = `0.${'1'.repeat(70)}`;
   const cases: [number: string, message: RegExp][] = [
     ['1e999', /resource\.amount is too large for a number: send it as text/],

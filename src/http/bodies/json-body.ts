@@ -184,10 +184,10 @@ function locateError(text: string): string {
   return where ?? '';
 }
 
-/** Longer ones have digits that nobody needs, and PostgreSQL reads none with more than 16,383 decimals. */
+/** More digits have no use, and PostgreSQL reads no number with more than 16,383 decimals. */
 const NUMBER_CHARACTERS_MAX = 64;
 
-/** Throws a 400 for a number of which no reader could make another one than 0, and for one with too many characters. */
+/** Throws a 400 for a number with too many characters, and for one that a double makes 0. */
 function requireReadable({ text }: ExactNumber): void {
   if (text.length > NUMBER_CHARACTERS_MAX)
     throw malformed(`A number has more than ${NUMBER_CHARACTERS_MAX} characters: send it as text`);

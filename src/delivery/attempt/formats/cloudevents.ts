@@ -1,10 +1,8 @@
 /** CloudEvents 1.0.2: the attributes of an event beside its data (JSON Event Format §2), or as headers (HTTP Protocol Binding §3.1). */
 import { collectionOf } from '#catalog/catalog.ts';
-import type { Document, Naming } from '#hypermedia/document.ts';
-import { renderHal } from '#hypermedia/hal.ts';
 import type { EventRow } from '../event-sql.ts';
 
-/** Not application/hal+json, which the CloudEvents SDK for JavaScript leaves as text in binary mode. */
+/** Not the media type of the representation, which the CloudEvents SDK for JavaScript leaves as text in binary mode. */
 export const DATA_TYPE = 'application/json';
 
 /**
@@ -22,10 +20,10 @@ function attributesOf({ id, nonce, baseUrl, storeId, type, action, resourceId, v
   };
 }
 
-/** Returns the event in structured mode: the representation is `data`. */
-export function cloudEventText(document: Document, event: EventRow, naming: Naming): string {
+/** Returns the event in structured mode: `data` is the JSON text of the representation. */
+export function cloudEventText(event: EventRow, data: string): string {
   const attributes = JSON.stringify({ ...attributesOf(event), datacontenttype: DATA_TYPE });
-  return `${attributes.slice(0, -1)},"data":${renderHal(document, naming)}}`;
+  return `${attributes.slice(0, -1)},"data":${data}}`;
 }
 
 /** HTTP Protocol Binding §3.1.3.2. */

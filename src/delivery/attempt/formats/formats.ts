@@ -40,7 +40,7 @@ export const formats: { readonly [name in FormatName]: Format } = {
   cloudevents: {
     contentType: 'application/cloudevents+json',
     needs: [],
-    write: cloudEventText,
+    write: (document, event, naming) => cloudEventText(event, renderHal(document, naming)),
     key: 'signs',
     isEncrypted: false,
   },
