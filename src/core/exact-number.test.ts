@@ -70,6 +70,6 @@ test('text that is not JSON is a SyntaxError', () => {
 
 test('each number that a double would change is checked', () => {
   const checked: string[] = [];
-  parseExact('[1,12.50,[1E2],{"a":-0}]', ({ text }) => checked.push(text));
+  parseExact('[1,12.50,[1E2],{"a":-0}]', { check: ({ text }) => checked.push(text) });
   assert.deepEqual(checked, ['12.50', '1E2', '-0']);
 });

@@ -90,17 +90,20 @@ function unmark(value: Members, check: (number: ExactNumber) => void): void {
   }
 }
 
+/** `check` gets each ExactNumber and may throw. `parsed`: what `JSON.parse` returned for the text, if it was called before. */
+type ParseOptions = { check?: (number: ExactNumber) => void; parsed?: unknown };
+
 /**
  * Parses an object or an array of JSON text like `JSON.parse`, with an ExactNumber for each number that a double would
  * change. An id that is a safe integer is always a number, however it is written (`1e3`), because ids are compared.
- * `check` gets each ExactNumber and may throw.
  *
- * 149,000 such numbers take 40 ms, 5 of them in `JSON.parse`. With its reviver, which gets the source text, they took
- * 140 ms, and so did all other values of a text with one such number.
+ * To find none in 1 KB takes 2.4 µs, and `JSON.parse` 5.3 µs. 149,000 such numbers take 40 ms, 5 of them in
+ * `JSON.parse`. With its reviver, which gets the source text, they took 140 ms, and so did all other values of a text
+ * with one such number.
  */
-export function parseExact(text: string, check: (number: ExactNumber) => void = () => {}): unknown {
+export function parseExact(text: string, { check = () => {}, parsed }: ParseOptions = {}): unknown {
   const marked = markNumbers(text);
-  if (marked === undefined) return JSON.parse(text);
+  if (marked === undefined) return parsed === undefined ? JSON.parse(text) : parsed;
   const value = JSON.parse(marked) as unknown;
   if (typeof value === 'object' && value !== null) unmark(value as Members, check);
   return value;

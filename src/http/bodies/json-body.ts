@@ -221,5 +221,5 @@ export function parseJson(
     const field = findDuplicate(text) ?? '';
     throw malformed(`The member ${field} occurs twice`, field);
   }
-  return keepsNumbers ? parseExact(text, requireReadable) : value;
+  return keepsNumbers ? parseExact(text, { check: requireReadable, parsed: value }) : value;
 }
