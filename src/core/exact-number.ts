@@ -46,20 +46,21 @@ export function endOfLiteral(text: string, from: number): number {
  * and fractions that JavaScript writes with an exponent. Numbers that look like one within a string match, too.
  */
 const INEXACT =
-  /[:,[\s](-0|-?(?:[\d.]{16}[\d.eE+-]*|0\.0{6}[\d.eE+-]*|\d+\.\d*0|\d+(?:\.\d+)?[eE][+-]?\d+))(?=[,\]}\s])/g;
+  /[:,[]\s*(-0|-?(?:[\d.]{16}[\d.eE+-]*|0\.0{6}[\d.eE+-]*|\d+\.\d*0|\d+(?:\.\d+)?[eE][+-]?\d+))(?=[,\]}\s])/g;
 
 /** No text that is stored or published contains a NUL. */
 const MARK = '\0#';
 const MARK_AS_JSON = String.raw`"\u0000#`;
 
 /** Returns the JSON text with a marked string for each number that a double may change; undefined if it has none. */
-function markNumbers(text: string): string | undefined {
+function markNumbers(text: string, max: number): string | undefined {
   INEXACT.lastIndex = 0;
   let found = INEXACT.exec(text);
   if (found === null) return undefined;
-  let [marked, copied, open, close] = ['', 0, -1, -1];
+  let [marked, copied, open, close, count] = ['', 0, -1, -1, 0];
   for (; found !== null; found = INEXACT.exec(text)) {
-    const at = found.index + 1;
+    const [whole, number = ''] = found;
+    const at = found.index + whole.length - number.length;
     while (close < at && close < text.length) {
       open = text.indexOf('"', close + 1);
       const end = open === -1 ? -1 : endOfLiteral(text, open);
@@ -67,8 +68,10 @@ function markNumbers(text: string): string | undefined {
     }
     if (open !== -1 && open < at) INEXACT.lastIndex = close;
     else {
-      marked += `${text.slice(copied, at)}${MARK_AS_JSON}${found[1] ?? ''}"`;
+      marked += `${text.slice(copied, at)}${MARK_AS_JSON}${number}"`;
       copied = INEXACT.lastIndex;
+      count += 1;
+      if (count > max) throw new RangeError(`There are more than ${max} numbers that a double changes`);
     }
   }
   return copied === 0 ? undefined : marked + text.slice(copied);
@@ -90,8 +93,8 @@ function unmark(value: Members, check: (number: ExactNumber) => void): void {
   }
 }
 
-/** `check` gets each ExactNumber and may throw. `parsed`: what `JSON.parse` returned for the text, if it was called before. */
-type ParseOptions = { check?: (number: ExactNumber) => void; parsed?: unknown };
+/** `check` gets each ExactNumber and may throw. `parsed`: what `JSON.parse` returned for the text, if it was called before. A RangeError is thrown for more than `max` such numbers. */
+type ParseOptions = { check?: (number: ExactNumber) => void; parsed?: unknown; max?: number };
 
 /**
  * Parses an object or an array of JSON text like `JSON.parse`, with an ExactNumber for each number that a double would
@@ -101,8 +104,8 @@ type ParseOptions = { check?: (number: ExactNumber) => void; parsed?: unknown };
  * `JSON.parse`. With its reviver, which gets the source text, they took 140 ms, and so did all other values of a text
  * with one such number.
  */
-export function parseExact(text: string, { check = () => {}, parsed }: ParseOptions = {}): unknown {
-  const marked = markNumbers(text);
+export function parseExact(text: string, { check = () => {}, parsed, max = Infinity }: ParseOptions = {}): unknown {
+  const marked = markNumbers(text, max);
   if (marked === undefined) return parsed === undefined ? JSON.parse(text) : parsed;
   const value = JSON.parse(marked) as unknown;
   if (typeof value === 'object' && value !== null) unmark(value as Members, check);

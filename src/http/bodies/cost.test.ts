@@ -67,6 +67,7 @@ const CORPUS: readonly (readonly [name: string, format: Format, make: () => stri
   ['numbers that a double changes', 'json', () => list(() => '1234567890.12345678900')],
   ['short numbers that a double changes', 'json', () => list(() => '1.0')],
   ['members that a double changes', 'json', () => list(() => '{"a":1.0}')],
+  ['as many numbers as may be kept', 'json', () => list(() => '{"a":1.0}', 49_900)],
   ['one number and a fraction', 'json', () => `1.${same('json', '1').slice(2)}`],
   ['texts', 'json', () => list((n) => `"${'s'.repeat(70)}${n}"`)],
   ['objects', 'json', () => list(() => '{"a":1}')],
