@@ -8,6 +8,11 @@ import { until } from '../setup/until.ts';
 
 const people = await startWithPeople();
 const { alpha, sql } = people;
+const made = await people.call('POST', `/stores/${alpha}/webhooks`, {
+  token: people.store,
+  body: { name: 'Hook', format: 'json', encryption_key: 'a key of mine' },
+});
+const webhook = Number(made.body['id']);
 
 const open = (storeId: number, cookie: string | undefined, query = ''): Promise<Response> =>
   fetch(`${people.origin}/stores/${storeId}/live${query}`, {
@@ -40,11 +45,6 @@ async function listen(cookie: string | undefined, query = '') {
 }
 
 test('a page is notified once it is connected, and of each new event of its store and each attempt', async () => {
-  const made = await people.call('POST', `/stores/${alpha}/webhooks`, {
-    token: people.store,
-    body: { name: 'Hook', format: 'json', encryption_key: 'a key of mine' },
-  });
-  const webhook = Number(made.body['id']);
   const history = createHistory(sql, { storeId: alpha, webhook });
   const first = await listen(people.browser.cookie());
   await first.hasChanged(1);
@@ -73,7 +73,6 @@ test('a page that has seen everything is not notified', async () => {
 
 test('the first pages of deliveries, events and attempts are live, in their own order', async () => {
   const headers = { Accept: 'text/html', Cookie: people.browser.cookie() ?? '' };
-  const [{ id: webhook } = { id: 0 }] = await sql<{ id: number }[]>`select id from webhook where store_id = ${alpha}`;
   for (const list of [`/stores/${alpha}/statuses`, `/stores/${alpha}/events`, `/webhooks/${webhook}/logs`])
     for (const [query, isLive] of [
       ['', true],
