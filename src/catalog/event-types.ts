@@ -74,10 +74,11 @@ const published = (type: ResourceType): JsonObject => ({
   required: ['id'],
 });
 
-const internal = (type: keyof typeof INTERNAL_SCHEMAS): JsonObject => {
-  const { properties, required } = INTERNAL_SCHEMAS[type] as unknown as JsonObject;
-  return { properties: properties ?? {}, required: required ?? [] };
-};
+/** The members that Halcyon writes, as plain JSON. */
+function internal(type: keyof typeof INTERNAL_SCHEMAS): JsonObject {
+  const { type: _object, ...members } = JSON.parse(JSON.stringify(INTERNAL_SCHEMAS[type])) as JsonObject;
+  return members;
+}
 
 const isMadeByHalcyon = (type: ResourceType): type is keyof typeof INTERNAL_SCHEMAS =>
   Object.hasOwn(INTERNAL_SCHEMAS, type);

@@ -4,8 +4,6 @@ import type { Naming } from '#hypermedia/document.ts';
 
 /** The requests of webhooks. */
 export type SentRequests = {
-  /** `resource`: the relation of the payload. */
-  events: readonly { event: string; resource: string }[];
   headers: readonly { name: string; about: string; type: string; isOptional?: true }[];
   contentType: string;
   encryptedType: string;

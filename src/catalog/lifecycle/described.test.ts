@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { parseExact } from '#core/exact-number.ts';
 import type { JsonObject } from '../document.ts';
 import { differencesBetween } from './difference.ts';
 import { changesBetween } from './described.ts';
@@ -64,4 +65,12 @@ test('a description is bounded, however many properties differ', () => {
   assert.equal((template as { items: unknown[] }).items.length, 20);
   const wordy = Array.from({ length: 20 }, () => item(2, { name: 'x'.repeat(200), code: 'y'.repeat(200) }));
   assert.ok(JSON.stringify(changeOf(withItems(...items(1)), withItems(...wordy)).after).length < 2_200);
+});
+
+test('a number in another spelling does not differ, and one whose last digit a double loses does', () => {
+  const versionOf = (price: string, balance: string) =>
+    parseExact(`{"id":1,"price":${price},"balance":${balance}}`) as JsonObject;
+  const was = versionOf('12.50', '9007199254740992');
+  assert.deepEqual(differencesBetween(was, versionOf('12.5', '9007199254740992')), []);
+  assert.deepEqual(differencesBetween(was, versionOf('1.25e1', '9007199254740993')), ['balance']);
 });

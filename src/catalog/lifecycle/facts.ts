@@ -78,8 +78,8 @@ const readers: Readonly<Record<string, (value: Value | undefined) => unknown>> =
   error_message: (value) => readWord(value),
 };
 
-/** Numbers of so many characters are different doubles if they are different numbers. */
-const DOUBLE_CHARACTERS = 16;
+/** Different numbers of at most so many characters are different doubles: those of 16 digits are not. */
+const DOUBLE_CHARACTERS = 15;
 
 /** Normalizes a value for comparison: 12.50 is 12.5; drops modification dates and links and sorts the members. */
 function normalized(value: Value | undefined): Value {

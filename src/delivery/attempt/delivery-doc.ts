@@ -1,5 +1,4 @@
 /** Documents the requests of webhooks with the format `json`, for the reference. */
-import { eventsOf, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 import { ENCRYPTED_TYPE } from './encrypt.ts';
 import { formats } from './formats/formats.ts';
 import { namesOf } from './request.ts';
@@ -8,8 +7,6 @@ import { namesOf } from './request.ts';
 export type HeaderDoc = { name: string; about: string; type: 'string' | 'integer'; isOptional?: true };
 
 export type DeliveryDoc = {
-  /** The events to which a webhook can subscribe. */
-  events: readonly { event: string; resource: ResourceType }[];
   headers: readonly HeaderDoc[];
   contentType: string;
   /** The media type over plain http. */
@@ -45,7 +42,6 @@ function headerDocs(prefix: string): HeaderDoc[] {
 /** Returns the documentation with the header names of the operator. */
 export function deliveryDoc(headerPrefix: string): DeliveryDoc {
   return {
-    events: resourceTypes.flatMap((resource) => eventsOf(resource).map((event) => ({ event, resource }))),
     headers: headerDocs(headerPrefix),
     contentType: formats.json.contentType,
     encryptedType: ENCRYPTED_TYPE,

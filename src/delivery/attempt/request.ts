@@ -55,13 +55,13 @@ export class Representations {
   }
 
   /**
-   * Returns the body: for `json` and `cloudevents_binary` byte for byte the representation that GET returns with the webhook's query, otherwise
-   * that of the format.
+   * Returns the body: for `json` and `cloudevents_binary` byte for byte the representation that GET returns with the
+   * webhook's query, otherwise that of the format.
    */
   of(body: Body, { format, query, shape }: Pick<ActiveTarget, 'format' | 'query' | 'shape'>): Uint8Array {
     const { event, rendered } = body;
-    const isRepresentation = formats[format].write === formats.json.write;
-    const spliced = query === '' && isRepresentation ? this.spliced(event) : undefined;
+    const isSpliced = query === '' && formats[format].write === undefined;
+    const spliced = isSpliced ? this.spliced(event) : undefined;
     if (spliced !== undefined) return spliced;
     if (rendered?.query === query && rendered.format === format) return rendered.bytes;
     const bytes = this.rendered(event, shape, format);
@@ -86,7 +86,8 @@ export class Representations {
     const { needs, write } = formats[format];
     const requestedFields = fields === null || needs.length === 0 ? fields : new Set([...fields, ...needs]);
     const document = resourceDocument({ storeId, type, id, baseUrl, body }, { zoom, fields: requestedFields });
-    return Buffer.from(write(document, event, { baseUrl, relationPrefix: this.#relationPrefix }));
+    const naming = { baseUrl, relationPrefix: this.#relationPrefix };
+    return Buffer.from(write === undefined ? renderHal(document, naming) : write(document, event, naming));
   }
 
   #headOf(type: ResourceType, baseUrl: string): Head {

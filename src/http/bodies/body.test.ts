@@ -141,3 +141,13 @@ test('a body in another charset than UTF-8 is refused with 415', () => {
   }
   assert.deepEqual(parseBody(bytes('{}'), 'application/json; charset="UTF-8"', { arrays: new Set() }), {});
 });
+
+test('as many numbers as a body may keep are read as they are written, and one more is refused with the reason', () => {
+  const body = (count: number) => bytes(`[${'1.0,'.repeat(count)}0]`);
+  const kept = parseJson(body(50_000), { keepsNumbers: true }) as unknown[];
+  assert.equal(String(kept[0]), '1.0');
+  assert.match(
+    faultOf(() => parseJson(body(50_001), { keepsNumbers: true }))?.message ?? '',
+    /more than 50000 numbers such as 12\.50 or 1e3: send it in parts/,
+  );
+});

@@ -31,7 +31,10 @@ export function flatTable(list: readonly Value[], label: string): Markup | undef
   const names = [...new Set(list.flatMap((row) => Object.keys(row)))];
   if (names.length === 0 || names.length > COLUMNS_MAX || [label, ...names].some(isBlank)) return undefined;
   const numeric = names.map((name) =>
-    list.every((row) => isNumber(memberOf(row, name) ?? (Object.hasOwn(row, name) ? null : 0))),
+    list.every((row) => {
+      const value = memberOf(row, name);
+      return value === undefined || isNumber(value);
+    }),
   );
   const head = (name: string, n: number): Markup =>
     numeric[n] === true

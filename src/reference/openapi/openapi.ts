@@ -185,7 +185,7 @@ export function openApi(routes: readonly Route[], context: Context): Json {
   const errors = relationDocs.byRel.get('errors');
   if (errors === undefined) throw new Error('The relation errors is not documented');
   const paths = mergePaths([...resources, ...endpoints]);
-  const webhooks = webhooksOf(setting.sentRequests);
+  const webhooks = webhooksOf(setting);
   const responses = { errors: errorResponse(errors) };
   const roots = { paths, webhooks, responses };
   const documents = [...relations, ...relations.flatMap(resultsOf)];

@@ -1,6 +1,6 @@
 /** The section `webhooks` of OpenAPI 3.1: the requests that a receiver gets. */
 import { selectionOf } from '#hypermedia/schema.ts';
-import type { SentRequests } from '../setting.ts';
+import type { SentRequests, Setting } from '../setting.ts';
 import type { Json } from './input.ts';
 
 const parameterName = (header: string): string => `delivery.${header.toLowerCase()}`;
@@ -22,19 +22,20 @@ const responses: Json = {
 };
 
 /** Returns the request of each event; its body has the members that the `query` of the webhook selects. */
-export function webhooksOf({ events, headers, contentType, encryptedType }: SentRequests): Json {
+export function webhooksOf({ sentRequests, eventTypes }: Pick<Setting, 'sentRequests' | 'eventTypes'>): Json {
+  const { headers, contentType, encryptedType } = sentRequests;
   const parameters = headers.map(({ name }) => ({ $ref: `#/components/parameters/${parameterName(name)}` }));
   return Object.fromEntries(
-    events.map(({ event, resource }): [string, Json] => {
+    eventTypes.map(({ event, when, resource: { type } }): [string, Json] => {
       const payload = {
-        schema: { $ref: `#/components/schemas/${selectionOf(resource)}` },
-        examples: { [resource]: { $ref: `#/components/examples/${resource}.0` } },
+        schema: { $ref: `#/components/schemas/${selectionOf(type)}` },
+        examples: { [type]: { $ref: `#/components/examples/${type}.0` } },
       };
       const encrypted = { schema: { type: 'string', description: 'A JWE of the body, over plain http.' } };
       const post = {
         operationId: `on_${event.replace('/', '_')}`,
         summary: event,
-        description: `Sent to webhooks that subscribe to ${event}.`,
+        description: `Sent to webhooks that subscribe to ${event}: ${when}`,
         tags: ['Webhooks'],
         security: [],
         parameters,

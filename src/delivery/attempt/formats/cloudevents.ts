@@ -1,4 +1,7 @@
-/** CloudEvents 1.0.2: the attributes of an event beside its data (JSON Event Format §2), or as headers (HTTP Protocol Binding §3.1). */
+/**
+ * CloudEvents 1.0.2: the attributes of an event beside its data (JSON Event Format §2), or as headers (HTTP Protocol
+ * Binding §3.1).
+ */
 import { collectionOf } from '#catalog/catalog.ts';
 import type { EventRow } from '../event-sql.ts';
 

@@ -12,7 +12,8 @@ type Format = {
   contentType: string;
   /** Required properties, included even if `fields=` does not name them. */
   needs: readonly string[];
-  write: (document: Document, event: EventRow, naming: Naming) => string;
+  /** Writes the body; absent if it is the representation that GET returns. */
+  write?: (document: Document, event: EventRow, naming: Naming) => string;
   /** Headers of the event, names and values alternating. */
   headersOf?: (event: EventRow) => string[];
   /**
@@ -27,16 +28,8 @@ type Format = {
   isEncrypted: boolean;
 };
 
-/** The representation that GET returns. */
-const representation = {
-  contentType: 'application/hal+json',
-  needs: [],
-  write: (document: Document, _event: EventRow, naming: Naming) => renderHal(document, naming),
-  key: 'signs',
-} as const;
-
 export const formats: { readonly [name in FormatName]: Format } = {
-  json: { ...representation, isEncrypted: true },
+  json: { contentType: 'application/hal+json', needs: [], key: 'signs', isEncrypted: true },
   cloudevents: {
     contentType: 'application/cloudevents+json',
     needs: [],
@@ -44,7 +37,13 @@ export const formats: { readonly [name in FormatName]: Format } = {
     key: 'signs',
     isEncrypted: false,
   },
-  cloudevents_binary: { ...representation, contentType: DATA_TYPE, headersOf: cloudEventHeaders, isEncrypted: false },
+  cloudevents_binary: {
+    contentType: DATA_TYPE,
+    needs: [],
+    headersOf: cloudEventHeaders,
+    key: 'signs',
+    isEncrypted: false,
+  },
   partner_automation: {
     contentType: 'application/json',
     needs: ['id'],
