@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { emptyDatabase } from '../../test/setup/database.ts';
+import { until } from '../../test/setup/until.ts';
 import { migrate } from './migrate.ts';
 import { DatabaseError, openPool } from './pool.ts';
 
@@ -82,3 +83,50 @@ test('concurrent processes apply each file once', async (t) => {
   await Promise.all(pools.map((pool) => pool.end()));
   assert.deepEqual(results.flatMap(({ applied }) => applied).sort(), ['0001-one.sql', '0002-two.sql']);
 });
+
+/** Begins a transaction that has read `table`; a migration that alters this table must wait for it. */
+async function reading(t: TestContext, address: Parameters<typeof openPool>[0], table: string) {
+  const pool = openPool(address, { connections: 1, applicationName: 'test' });
+  t.after(() => pool.end());
+  const reader = await pool.reserve();
+  t.after(() => reader.release());
+  await reader`begin`;
+  await reader.unsafe(`select from ${table}`);
+  return reader;
+}
+
+const TWO_TABLES = { '0001-tables.sql': 'create table one (); create table two ();' };
+const ALTER_BOTH = 'alter table one add column n int; alter table two add column n int;';
+
+test('a transaction that locks the tables in another order continues, and the migration is repeated', async (t) => {
+  const { sql, address, folder, write } = await start(t, TWO_TABLES);
+  await migrate(sql, folder);
+  await write('0002-alter.sql', ALTER_BOTH);
+  const reader = await reading(t, address, 'two');
+  // Of two deadlocked transactions PostgreSQL cancels the one that looks first.
+  await reader`set local deadlock_timeout = 500`;
+  const migrated = migrate(sql, folder);
+  const waiting = () => sql`select from pg_locks where not granted and relation = 'two'::regclass`;
+  await until(waiting, ({ length }) => length > 0);
+  assert.equal((await reader`select from one`).length, 0);
+  await reader`commit`;
+  assert.deepEqual(await migrated, { applied: ['0002-alter.sql'] });
+});
+
+test(
+  'a migration whose table stays locked is rolled back, and the error says what to end',
+  { timeout: 10_000 },
+  async (t) => {
+    const { sql, address, folder, write } = await start(t, TWO_TABLES);
+    await migrate(sql, folder);
+    await write('0002-alter.sql', ALTER_BOTH);
+    const reader = await reading(t, address, 'two');
+    const impatient = migrate(sql, folder, () => {}, 0);
+    await assert.rejects(impatient, refusal(/0002-alter\.sql was rolled back: .* pg_stat_activity/));
+    const [row] =
+      await sql`select count(*)::int as n from pg_attribute where attrelid = 'one'::regclass and attname = 'n'`;
+    assert.equal(row?.['n'], 0);
+    await reader`commit`;
+    assert.deepEqual(await migrate(sql, folder), { applied: ['0002-alter.sql'] });
+  },
+);

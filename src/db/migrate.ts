@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseError, type Queryable, type Sql } from './pool.ts';
 
 type Migration = { version: number; name: string; hash: string; text: string };
@@ -12,6 +13,17 @@ export const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 
 /** An arbitrary advisory lock number, different from that of `partitions.ts`. */
 const LOCK = 7_209_001;
+
+/**
+ * How long a statement of a migration waits for a lock, per attempt; later attempts wait as long as the last. Less than the second
+ * after which PostgreSQL cancels one of two deadlocked transactions (`deadlock_timeout`), so that it is the migration that gives
+ * up, and not a request of a running process. Meanwhile other requests wait behind the migration.
+ */
+const LOCK_TIMEOUTS_MS = [100, 200, 400, 800] as const;
+/** How long a migration is repeated while other transactions keep its tables locked. */
+const PATIENCE_MS = 600_000;
+/** SQLSTATEs of a lock that was not available, and of a deadlock. */
+const LOCKED: ReadonlySet<unknown> = new Set(['55P03', '40P01']);
 
 /** Returns the migrations of a folder in their order. */
 export async function migrationsIn(folder: string): Promise<Migration[]> {
@@ -61,31 +73,51 @@ function requireCompatible(migrations: readonly Migration[], applied: readonly A
   return missing;
 }
 
-async function apply(sql: Queryable, { version, name, hash, text }: Migration): Promise<void> {
+/** Applies one migration; false if it was rolled back because a table stayed locked for `lockMs`. */
+async function isApplied(sql: Queryable, { version, name, hash, text }: Migration, lockMs: number): Promise<boolean> {
   // A reserved connection has no `begin` method.
   await sql`begin`;
   try {
+    await sql`select set_config('lock_timeout', ${String(lockMs)}, true)`;
     await sql.unsafe(text);
     await sql`insert into schema_migration (version, name, hash, date_applied) values (${version}, ${name}, ${hash}, now())`;
     await sql`commit`;
+    return true;
   } catch (error) {
     // Fails only if the connection is lost, and the transaction with it; the first error is the one to report.
     await sql`rollback`.catch(() => {});
+    if (LOCKED.has((error as { code?: unknown }).code)) return false;
     throw new DatabaseError(`The migration ${name} failed: ${error instanceof Error ? error.message : String(error)}`, {
       cause: error,
     });
   }
 }
 
+async function apply(sql: Queryable, migration: Migration, patienceMs: number): Promise<void> {
+  const since = performance.now();
+  for (let attempt = 0; ; attempt += 1) {
+    const lockMs = LOCK_TIMEOUTS_MS[Math.min(attempt, LOCK_TIMEOUTS_MS.length - 1)] ?? 0;
+    if (await isApplied(sql, migration, lockMs)) return;
+    if (performance.now() - since > patienceMs)
+      throw new DatabaseError(
+        `The migration ${migration.name} was rolled back: another transaction kept one of its tables locked for ` +
+          `${Math.round(patienceMs / 1_000)} s. Find it in pg_stat_activity (the smallest xact_start), end it, and start again`,
+      );
+    // The requests that waited behind the migration go first.
+    await delay(lockMs);
+  }
+}
+
 /**
  * Applies the missing migrations of `folder` and returns their file names. Throws a `DatabaseError` if the database is newer than
- * the code, an applied file was changed, or a file fails (it is then rolled back). Calls `onBegin` before each migration, because
- * one may take minutes.
+ * the code, an applied file was changed, or a file fails or finds a table locked for `patienceMs` (it is then rolled back). Calls
+ * `onBegin` before each migration, because one may take minutes.
  */
 export async function migrate(
   sql: Sql,
   folder: string,
   onBegin: (name: string) => void = () => {},
+  patienceMs = PATIENCE_MS,
 ): Promise<{ applied: string[] }> {
   const migrations = await migrationsIn(folder);
   // The session lock is acquired and released on one connection and outlives the transactions.
@@ -100,7 +132,7 @@ export async function migrate(
     const missing = requireCompatible(migrations, applied);
     for (const migration of missing) {
       onBegin(migration.name);
-      await apply(connection, migration);
+      await apply(connection, migration, patienceMs);
     }
     return { applied: missing.map(({ name }) => name) };
   } finally {

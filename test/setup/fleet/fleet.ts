@@ -213,6 +213,9 @@ export async function openFleet(given: Given = {}): Promise<Fleet> {
     },
     settle: async (t) => {
       await loadOf().stop();
+      if (loadOf().unexpected.length > 0) {
+        for (const [program, origin] of publishers) t.diagnostic(`${origin} logged: ${program.said()}`);
+      }
       ledger.readSuspensions(() => workers.flatMap(({ life, said }) => suspensionsIn(life, said())));
       await assertSettled(t, { sql, ledger, load: loadOf() }, given.isClockTrue ?? true);
     },
