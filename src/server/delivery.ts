@@ -32,7 +32,9 @@ import { openInternalEvents } from './publishing.ts';
  */
 export function openGuard({ config, sql, direct, clock }: Pick<AppDeps, 'config' | 'sql' | 'direct' | 'clock'>): Guard {
   const { host, port, metricsPort } = config;
-  const own = [{ host, port }, { host, port: metricsPort }, ...serversOf(sql), ...serversOf(direct)];
+  const { outboundProxy } = config.delivery;
+  const proxies = outboundProxy === undefined ? [] : [outboundProxy];
+  const own = [{ host, port }, { host, port: metricsPort }, ...proxies, ...serversOf(sql), ...serversOf(direct)];
   const resolve = createResolver({ clock, settings: config.delivery });
   return createGuard({ allowed: config.delivery.allowedNetworks, own }, resolve);
 }
