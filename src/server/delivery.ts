@@ -44,9 +44,9 @@ export function openNotices(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   mailer: Mailer | undefined,
 ): Notices | undefined {
-  const { baseUrl, delivery } = config;
+  const { baseUrl, authUrl, delivery } = config;
   const { deactivateAfterSeconds } = delivery;
-  return mailer && createNotices({ sql, clock, log, mailer, baseUrl, deactivateAfterSeconds });
+  return mailer && createNotices({ sql, clock, log, mailer, baseUrl, authUrl, deactivateAfterSeconds });
 }
 
 function sendingOf({ webhookHeaderPrefix: headerPrefix, relationPrefix }: Config['naming']) {
