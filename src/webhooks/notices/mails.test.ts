@@ -44,7 +44,7 @@ test('a warning names the failure, its start, the response and the time of disab
 
 const app = { clientId: 'q3Jm0vZxT8uKfW2c', name: 'Shipping', developer: 'dev@example.com' };
 
-test('the developer of the app is told where all its webhooks are', () => {
+test('the mail to the developer links to all webhooks of the app', () => {
   const mail = developerMail({ ...failing, app }, 'warning', circumstances);
   assert.equal(mail?.to, 'dev@example.com');
   assert.equal(mail?.subject, 'A webhook of your app "Shipping" is failing');
