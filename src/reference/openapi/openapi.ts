@@ -19,7 +19,7 @@ import {
   type Json,
 } from './input.ts';
 import { resultsOf, schemasOf, usedComponents } from './schemas.ts';
-import { deliveryParameters, webhooksOf } from './webhooks.ts';
+import { deliveryParameters, receivingTag, webhooksOf } from './webhooks.ts';
 
 /** Returns a unique name that is an identifier in every language: `patch_webhooks_webhook_id`. */
 const operationId = (method: string, path: string): string =>
@@ -200,7 +200,10 @@ export function openApi(routes: readonly Route[], context: Context): Json {
     },
     externalDocs: { url: `${naming.baseUrl}/docs` },
     servers: [{ url: naming.baseUrl }],
-    tags: relationDocs.chapters.map(({ title, about: description }) => ({ name: title, description })),
+    tags: [
+      ...relationDocs.chapters.map(({ title, about: description }) => ({ name: title, description })),
+      receivingTag(naming),
+    ],
     paths,
     webhooks,
     components: {
