@@ -51,10 +51,11 @@ suite('openapi-generator', () => {
     await succeed(python, ['-m', 'compileall', '-q', join(client, 'openapi_client')]);
     await copyFile(join(import.meta.dirname, 'walk.py'), join(client, 'walk.py'));
     const { webhook_id: webhookId = assert.fail() } = app.named;
-    const env = { TOKEN: app.token, WEBHOOK_ID: webhookId };
+    const env = { TOKEN: app.token, WEBHOOK_ID: webhookId, STORE_ID: String(app.storeId) };
     assert.deepEqual(JSON.parse(await succeed(python, [join(client, 'walk.py')], { env })), {
-      self: `${app.baseUrl}/`,
+      home: `${app.baseUrl}/`,
       webhook: [Number(webhookId), 'Orders'],
+      published: `${app.baseUrl}/stores/${app.storeId}/transactions/1`,
     });
   });
 

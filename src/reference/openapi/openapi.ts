@@ -20,6 +20,7 @@ import {
 } from './input.ts';
 import { resultsOf, schemasOf, usedComponents } from './schemas.ts';
 import { deliveryParameters, receivingTag, webhooksOf } from './webhooks.ts';
+import { widenIntegers } from './wide-integers.ts';
 
 /** Returns a unique name that is an identifier in every language: `patch_webhooks_webhook_id`. */
 const operationId = (method: string, path: string): string =>
@@ -190,7 +191,7 @@ export function openApi(routes: readonly Route[], context: Context): Json {
   const roots = { paths, webhooks, responses };
   const documents = [...relations, ...relations.flatMap(resultsOf)];
   const schemas = { ...schemasOf(documents, naming), ...inputsOf(routes, root) };
-  return {
+  return widenIntegers({
     openapi: '3.1.0',
     info: {
       title: 'Halcyon',
@@ -214,5 +215,5 @@ export function openApi(routes: readonly Route[], context: Context): Json {
       examples: usedComponents('examples', examplesOf(documents, naming), roots),
       securitySchemes: securitySchemes(setting),
     },
-  };
+  });
 }
