@@ -131,6 +131,12 @@ export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): C
         example: listExample('installs', 'Installs', `/clients/${client.clientId}/installs`, installExample),
       },
       {
+        rel: 'install',
+        title: 'An install of an app',
+        about: 'One entry of the list: a store or an account that the app has access to. It has no address of its own.',
+        example: installExample,
+      },
+      {
         rel: 'grants',
         title: 'Connected apps',
         about:
