@@ -19,6 +19,17 @@ export function needsPython(module: string, debianPackage: string): { skip?: str
     : { skip: `${debianPackage.toUpperCase()} IS NOT INSTALLED: this test proves nothing here` };
 }
 
+/** Runs the tests of a Python package, and returns what they print. Throws if one fails. */
+export async function runPythonTests(folder: string): Promise<string> {
+  const env = { PYTHONPATH: join(folder, 'src'), PYTHONDONTWRITEBYTECODE: '1' };
+  const args = ['-W', 'error', '-m', 'unittest', 'discover', '--verbose', '--start-directory', 'tests'];
+  const child = spawn(PYTHON, args, { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe'], timeout: PATIENCE_MS });
+  const [report, closed] = [text(child.stderr), once(child, 'close')];
+  const [code] = (await closed) as [number | null];
+  if (code !== 0) throw new Error(await report);
+  return report;
+}
+
 /**
  * The script prints the address for the person and reads the one that they returned to; then it prints the statuses of
  * three calls and two refresh tokens, a line each.

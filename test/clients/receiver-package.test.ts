@@ -3,11 +3,14 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { createAdaptorServer } from '@hono/node-server';
 import { eventTypes } from '#catalog/event-types.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import type * as receiver from '#receiver';
@@ -22,7 +25,9 @@ import { compile, installPacked, PACKAGE } from './receiver/packed.ts';
 import { NOW, sent } from './receiver/signed-delivery.ts';
 
 const EXAMPLES = ['node', 'express', 'fastify', 'hono'];
-const PACKED_BYTES = 14_000;
+type FetchCallback = (request: Request) => Promise<Response>;
+const SUBPATHS = ['express', 'fastify', 'hono', 'next'];
+const PACKED_BYTES = 20_000;
 
 const ends = cleanups();
 const { folder, packed } = await installPacked(ends);
@@ -37,14 +42,30 @@ test('the package has no dependencies, the version of the project, JavaScript wi
   const paths = packed.files.map(({ path }) => path).toSorted();
   const modules = paths.flatMap((path) => /^dist\/(.+)\.js$/.exec(path)?.[1] ?? []);
   assert.ok(modules.includes('receiver'));
+  for (const name of SUBPATHS) assert.ok(modules.includes(name), name);
   const emitted = modules.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`]);
-  assert.deepEqual(paths, ['LICENSE', 'README.md', ...emitted, 'package.json'].toSorted());
+  assert.deepEqual(paths, ['CHANGELOG.md', 'LICENSE', 'README.md', ...emitted, 'package.json'].toSorted());
   for (const name of modules) {
     const code = await readFile(join(folder, 'node_modules/@halcyon/receiver/dist', `${name}.js`), 'utf8');
     for (const [, from = ''] of code.matchAll(/\bfrom '([^']+)'/g)) assert.match(from, /^\.\/\w+\.js$/);
   }
   t.diagnostic(`${packed.size} bytes packed, ${packed.unpackedSize} unpacked`);
   assert.ok(packed.size < PACKED_BYTES, `${packed.size} bytes packed`);
+});
+
+test('npm and JSR publish the same version and entry points, npm with provenance, and the changelog has the version', async () => {
+  const readJson = async (name: string) =>
+    JSON.parse(await readFile(join(PACKAGE, name), 'utf8')) as Record<string, Record<string, { default: string }>>;
+  const [npm, jsr] = await Promise.all([readJson('package.json'), readJson('jsr.json')]);
+  for (const name of ['name', 'version', 'license']) assert.deepEqual(jsr[name], npm[name], name);
+  const sources = Object.entries(npm['exports'] ?? {}).map(([path, { default: file }]) => [
+    path,
+    file.replace('./dist/', './src/').replace('.js', '.ts'),
+  ]);
+  assert.deepEqual(jsr['exports'], Object.fromEntries(sources));
+  assert.deepEqual(Object.keys(npm['exports'] ?? {}), ['.', ...SUBPATHS.map((name) => `./${name}`)]);
+  assert.deepEqual(npm['publishConfig'], { access: 'public', provenance: true });
+  assert.ok((await readFile(join(PACKAGE, 'CHANGELOG.md'), 'utf8')).includes(`\n## ${VERSION}`));
 });
 
 test('the packed package verifies and decrypts as JavaScript', async () => {
@@ -115,6 +136,53 @@ test('the first receiver of the documents accepts a genuine delivery, once, and 
   assert.deepEqual([await post(genuine), await post(genuine), await post(`${genuine} `)], [204, 204, 401]);
   assert.deepEqual(queued, [['transaction/created', { id: 70012, name: 'Zoë' }]]);
 });
+
+/** Serves the app of a snippet, which exports `app` or, for Next, `POST`. */
+async function serveSnippet(name: string): Promise<string> {
+  const code = new RegExp(`\`\`\`js ${name}\\n(.*?)\`\`\``, 's').exec(
+    await readFile(join(PACKAGE, 'README.md'), 'utf8'),
+  )?.[1];
+  const file = join(folder, `readme-${name}.js`);
+  await writeFile(file, `${code ?? assert.fail(name)}${name === 'next' ? '' : 'export { app };\n'}`);
+  const { app, POST } = (await import(pathToFileURL(file).href)) as {
+    app: RequestListener & { fetch: FetchCallback; ready: () => Promise<unknown>; server: Server };
+    POST: FetchCallback;
+  };
+  if (name === 'fastify') await app.ready();
+  const servers: Readonly<Record<string, () => Server>> = {
+    express: () => createServer(app),
+    fastify: () => app.server,
+    hono: () => createAdaptorServer({ fetch: app.fetch }) as Server,
+    next: () => createAdaptorServer({ fetch: POST }) as Server,
+  };
+  const server = servers[name]?.() ?? assert.fail(name);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  ends.after(async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, 'close');
+  });
+  return String((server.address() as AddressInfo).port);
+}
+
+for (const name of SUBPATHS)
+  test(`the snippet for ${name} in the README accepts a genuine delivery and rejects a changed one`, async (t) => {
+    t.mock.method(console, 'error', () => undefined);
+    const queued: unknown[] = [];
+    Object.assign(globalThis, { queue: { add: (...given: unknown[]) => queued.push(given) } });
+    process.env['WEBHOOK_KEY'] = KEY;
+    const port = await serveSnippet(name);
+    for (const isEncrypted of [false, true]) {
+      const { headers, body } = sent({ isEncrypted, now: new Date() });
+      const post = async (content: Uint8Array) =>
+        (await fetch(`http://127.0.0.1:${port}/hook`, { method: 'POST', headers, body: new Uint8Array(content) }))
+          .status;
+      assert.deepEqual([await post(body), await post(Buffer.concat([body, Buffer.from(' ')]))], [204, 401]);
+    }
+    const delivered = ['transaction/created', { id: 70012, name: 'Zoë' }];
+    assert.deepEqual(queued, [delivered, delivered]);
+  });
 
 /** An example as a process of its own, on any free port. */
 async function startExample(name: string) {

@@ -1,17 +1,24 @@
 /** The deliveries that packages/receiver accepts and rejects, compared to third-party packages. */
 import assert from 'node:assert/strict';
-import { createCipheriv, createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { compactDecrypt, CompactEncrypt } from 'jose';
 import { Webhook as Standard } from 'standardwebhooks';
 import { Webhook as Svix } from 'svix';
 import { rememberIds, verifyDelivery, WebhookError, type Arrival } from '#receiver';
-import { KEY, NOW, OTHER, sent, TYPE, type Sent } from './receiver/signed-delivery.ts';
+import {
+  cipherKey,
+  ENCRYPTED_TYPE as ENCRYPTED,
+  KEY,
+  NOW,
+  OTHER,
+  sealed,
+  sent,
+  TYPE,
+  type Sent,
+} from './receiver/signed-delivery.ts';
 
-const ENCRYPTED = 'application/jose';
 const now = () => NOW;
 const verify = (delivery: Sent, keys: Arrival['keys'] = [KEY]) => verifyDelivery({ ...delivery, keys, now });
-const cipherKey = (key: string): Buffer => createHash('sha256').update(key).digest();
 function without({ headers, body }: Sent, name: string): Sent {
   const { [name]: _left, ...rest } = headers;
   return { headers: rest, body };
@@ -74,14 +81,6 @@ test('the first eight signatures of a header are read, and unknown versions are 
   await refuses(among(8), 'bad_signature', /^No key fits/);
 });
 
-function sealed(head: object, { nonceBytes = 12, wrapped = '' } = {}): Sent {
-  const first = Buffer.from(JSON.stringify(head)).toString('base64url');
-  const nonce = Buffer.alloc(nonceBytes, 1);
-  const cipher = createCipheriv('aes-256-gcm', cipherKey(KEY), nonce).setAAD(Buffer.from(first));
-  const text = Buffer.concat([cipher.update('{}'), cipher.final()]);
-  const rest = [nonce, text, cipher.getAuthTag()].map((part) => part.toString('base64url'));
-  return sent({ body: Buffer.from([first, wrapped, ...rest].join('.')), contentType: ENCRYPTED });
-}
 const GOOD = { alg: 'dir', enc: 'A256GCM' };
 
 test('a JWE with another algorithm, compression, extension or shape is rejected, though all of it is signed', async () => {

@@ -60,8 +60,10 @@ const verification = ({ webhookHeaderPrefix: prefix }: Setting): Markup =>
       Each program is complete, needs only the standard library, and has the names of the headers of this server. It
       reads the keys (one per line), the headers (${code('name: value')}) and the body from files: copy its function
       ${code('verify')} into your app. For TypeScript the package ${code('@halcyon/receiver')} does all of this:
-      ${code(`verifyDelivery({ headers, body, keys, headerPrefix: '${prefix}' })`)}. Libraries for Standard Webhooks
-      verify ${code('webhook-signature')}.
+      ${code(`verifyDelivery({ headers, body, keys, headerPrefix: '${prefix}' })`)}, and has middleware for Express,
+      Fastify, Hono and Next. For Python the package ${code('halcyon-receiver')} has
+      ${code(`verify_delivery(headers=headers, body=body, keys=keys, header_prefix="${prefix}")`)}. Libraries for
+      Standard Webhooks verify ${code('webhook-signature')}.
     </p>
     ${programsFor(prefix).map(
       ({ language, rawBody, source }) =>

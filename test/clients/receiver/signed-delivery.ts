@@ -1,7 +1,9 @@
 /** A delivery as the engine's own code builds it: signed, and encrypted on request. */
+import { createCipheriv, createHash } from 'node:crypto';
 import { encryptBody, ENCRYPTED_TYPE } from '#delivery/attempt/encrypt.ts';
 import { headersOf } from '#delivery/attempt/request.ts';
 
+export { ENCRYPTED_TYPE };
 export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
 export const OTHER = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
 export const NOW = new Date('2026-11-20T16:05:03Z');
@@ -53,4 +55,18 @@ export function sent(options: Options = {}): Sent {
   // As node:http shows them: in lower case.
   const pairs = list.flatMap((name, at) => (at % 2 === 0 ? [[name.toLowerCase(), list[at + 1] ?? ''] as const] : []));
   return { headers: Object.fromEntries(pairs), body };
+}
+
+export function cipherKey(key: string): Buffer {
+  return createHash('sha256').update(key).digest();
+}
+
+/** A delivery with a JWE of any header and shape, correctly signed. */
+export function sealed(head: object, { nonceBytes = 12, wrapped = '' } = {}): Sent {
+  const first = Buffer.from(JSON.stringify(head)).toString('base64url');
+  const nonce = Buffer.alloc(nonceBytes, 1);
+  const cipher = createCipheriv('aes-256-gcm', cipherKey(KEY), nonce).setAAD(Buffer.from(first));
+  const text = Buffer.concat([cipher.update('{}'), cipher.final()]);
+  const rest = [nonce, text, cipher.getAuthTag()].map((part) => part.toString('base64url'));
+  return sent({ body: Buffer.from([first, wrapped, ...rest].join('.')), contentType: ENCRYPTED_TYPE });
 }
