@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { parseDate } from '#hypermedia/date.ts';
 import { readListing } from '#hypermedia/listing.ts';
 import { parseExact } from '#core/exact-number.ts';
 import { testDatabase } from '../../test/setup/database.ts';
@@ -16,10 +17,10 @@ await sql`
   insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
   values (${SHARD}, ${STORE}, 'S', 's.example.com', 's@example.com', 'UTC', now(), now())`;
 
-const passes = (filter: string, body: string, { id = '1', modifiedAt = new Date(0) } = {}): boolean =>
-  compileFilter(filter)(payloadOf({ resourceId: id, modifiedAt, body }));
+const passes = (filter: string, body: string, { id = '1', publishedAt = new Date(0) } = {}): boolean =>
+  compileFilter(filter)(payloadOf({ resourceId: id, publishedAt, body }));
 
-type Stored = { id: string; modifiedAt: Date; body: string };
+type Stored = { id: string; publishedAt: Date; modifiedAt: Date; body: string };
 
 async function store(rows: readonly Stored[]): Promise<void> {
   await sql`delete from resource`;
@@ -106,7 +107,8 @@ const values = fc.oneof(
 const resources = fc.record({
   p: fc.option(values, { nil: undefined }),
   created: fc.option(dates),
-  modifiedMs: fc.integer({ min: -2, max: 2 }),
+  modified: fc.option(dates),
+  publishedMs: fc.integer({ min: -2, max: 2 }),
 });
 
 /** Texts of filters: values of resources, often with a wildcard. */
@@ -135,13 +137,16 @@ test('a filter of a webhook passes the resources that a list with this filter ha
       fc.array(resources, { minLength: 1, maxLength: 30 }),
       fc.array(filters, { minLength: 1, maxLength: 12 }),
       async (made, all) => {
-        const rows = made.map(({ p, created, modifiedMs }, at): Stored => {
+        const rows = made.map(({ p, created, modified, publishedMs }, at): Stored => {
           const members = [`"id":${at + 1}`];
           if (p !== undefined) members.push(`"p":${p}`);
           if (created !== null) members.push(`"date_created":${JSON.stringify(created)}`);
+          if (modified !== null) members.push(`"date_modified":${JSON.stringify(modified)}`);
+          const publishedAt = new Date(BASE_MS + publishedMs * 400);
+          const modifiedAt = (modified === null ? undefined : parseDate(modified)) ?? publishedAt;
           // As a publish stores it.
           const body = JSON.stringify(parseExact(`{${members.join(',')}}`));
-          return { id: String(at + 1), modifiedAt: new Date(BASE_MS + modifiedMs * 400), body };
+          return { id: String(at + 1), publishedAt, modifiedAt, body };
         });
         await store(rows);
         for (const filter of all) {
@@ -211,7 +216,7 @@ test('a pattern that almost matches everywhere takes time in proportion to the t
     const costOf = (length: number): number => {
       const payload = payloadOf({
         resourceId: '1',
-        modifiedAt: new Date(0),
+        publishedAt: new Date(0),
         body: `{"id":1,"p":"${'a'.repeat(length)}"}`,
       });
       const { user } = process.cpuUsage();
@@ -239,7 +244,7 @@ test('a filter of three conditions takes a few microseconds per event of 1 KB', 
     _embedded: { 'svc:items': items },
   };
   const body = JSON.stringify({ ...resource, note: 'x'.repeat(300) });
-  const event = { resourceId: '70012', modifiedAt: new Date(0), body };
+  const event = { resourceId: '70012', publishedAt: new Date(0), body };
   const filter = compileFilter(
     'total_order:greaterthan=100&customer_email=*@example.com&/_embedded/svc:items/7/code:in=a,item-7',
   );

@@ -8,6 +8,7 @@ import { ExactNumber, parseExact } from '#core/exact-number.ts';
 import type { Comparisons, Filter } from '#core/listing.ts';
 import type { Fault } from '#core/problem.ts';
 import { codePoints } from '#core/text.ts';
+import { parseDate } from '#hypermedia/date.ts';
 import { readConditions } from '#hypermedia/filter.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { isObject, type JsonObject } from './document.ts';
@@ -17,18 +18,20 @@ import { isEncoded } from './shape.ts';
 /** The properties of lists of resources that are not members of the JSON. */
 const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
 
-/**
- * A published resource. `modifiedAt`: the publisher's date_modified, or else the time of publishing. `texts`: JSON texts of
- * its members, which several filters may compare.
- */
-type Payload = { id: string; modifiedMs: number; resource: JsonObject; texts: Map<object, string> };
+/** A published resource. `texts`: JSON texts of its members, which several filters may compare. */
+type Payload = { id: string; publishedAt: Date; resource: JsonObject; texts: Map<object, string> };
 
-export type PublishedVersion = { resourceId: string; modifiedAt: Date; body: string };
+/** `publishedAt`: the date of modification, if the publisher wrote none. */
+export type PublishedVersion = { resourceId: string; publishedAt: Date; body: string };
 
 /** Parses a version once for all filters. */
-export function payloadOf({ resourceId, modifiedAt, body }: PublishedVersion): Payload {
-  const resource = parseExact(body) as JsonObject;
-  return { id: resourceId, modifiedMs: modifiedAt.getTime(), resource, texts: new Map() };
+export function payloadOf({ resourceId, publishedAt, body }: PublishedVersion): Payload {
+  return { id: resourceId, publishedAt, resource: parseExact(body) as JsonObject, texts: new Map() };
+}
+
+/** Returns what a publish stores as the date of modification. */
+function modifiedMsOf({ publishedAt, resource: { date_modified: written } }: Payload): number {
+  return ((typeof written === 'string' ? parseDate(written) : undefined) ?? publishedAt).getTime();
 }
 
 type Test = (payload: Payload) => boolean;
@@ -236,7 +239,7 @@ function testOf(filter: Filter): Test {
   if (property === 'date_modified') {
     if (!(value instanceof Date)) return () => operator !== 'is';
     const passes = momentTest(operator, value);
-    return ({ modifiedMs }) => passes(modifiedMs);
+    return (payload) => passes(modifiedMsOf(payload));
   }
   if (value instanceof Date) {
     const passes = momentTest(operator, value);
