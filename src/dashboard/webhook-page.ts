@@ -253,7 +253,8 @@ function settings(document: Document): Markup {
     ${setting('URL', isHeld ? 'None: a listener fetches the deliveries' : shown('url') || html`<span class="soft">None yet</span>`)}
     ${setting('Events', eventList(properties.get('events')?.value))}
     ${setting('Format', format !== undefined && `${phraseOf(format)}${version === undefined ? '' : `, version ${version}`}`)}
-    ${setting('Query', shown('query'))} ${setting('Headers', hasHeaders && shown('headers'))}
+    ${setting('Query', shown('query'))} ${setting('Filter', shown('filter'))}
+    ${setting('Headers', hasHeaders && shown('headers'))}
     ${setting('Encryption key', keyOf(properties.get('encryption_key'), canSee))}
     ${setting('Next encryption key', shown('next_encryption_key'))} ${setting('Rotation ends', shown('rotation_ends'))}
     ${setting('Rate limit', rate === undefined ? 'None' : `${rate} per second`)}

@@ -21,6 +21,7 @@ const webhook: WebhookRow = {
   version: '2',
   url: 'https://warehouse.example.com/hooks',
   query: 'zoom=items,customer',
+  filter: 'total_order:greaterthan=100&currency_code=EUR',
   encryptionKey: null,
   nextEncryptionKey: null,
   rotationEndsAt: new Date('2026-11-21T09:00:00Z'),

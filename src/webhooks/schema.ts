@@ -86,6 +86,13 @@ const optional = (versions: readonly string[], initial: Initial) => ({
     isMinor: true,
     description: 'The shape of the body, such as zoom=items,customer&fields=id,total_order.',
   }),
+  filter: clearableText({
+    maxLength: TEXT_LENGTH_MAX,
+    kind: 'code',
+    isMinor: true,
+    description:
+      'Which of these events are sent, by the resource, such as total_order:greaterthan=100&currency_code=EUR. Without it, all of them.',
+  }),
   headers: Type.Optional(
     Type.Unsafe<Record<string, string | null> | null>({
       type: ['object', 'null'],
