@@ -163,6 +163,19 @@ test('a filter of a webhook passes the resources that a list with this filter ha
   assert.ok(compared > 1_000);
 });
 
+test('numbers are compared by value, also those that a double changes', () => {
+  const cases: [filter: string, number: string, isPassed: boolean][] = [
+    ['p:greaterthan=0.1', '0.10000000000000000001', true],
+    ['p:lessthan=0.1', '0.10000000000000000001', false],
+    ['p:greaterthan=0.1', '0.10', false],
+    ['p:greaterthan=0', '1e-999', true],
+    ['p:lessthan=9007199254740991', '9007199254740990.9999999999', true],
+    ['p=12.5', '12.50', true],
+    ['p:greaterthan=100', '"100.5"', true],
+  ];
+  for (const [filter, number, isPassed] of cases) assert.equal(passes(filter, `{"p":${number}}`), isPassed, filter);
+});
+
 test('a JSON Pointer leads to members at any depth, and `in` compares with several values', () => {
   const body = '{"id":1,"currency_code":"EUR","a/b":{"~c":7},"_embedded":{"svc:items":[{"code":"x,y"},{"code":"z"}]}}';
   const cases: [filter: string, isPassed: boolean][] = [
