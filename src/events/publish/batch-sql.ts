@@ -204,8 +204,7 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
     returning id, webhook_id, epoch, event_id, due_at
   )
   select w.id as "eventId", w.version, w.previous_id as "previousId", w.time_zone as "timeZone",
-    m.id as "deliveryId", m.webhook_id as "webhookId", m.epoch,
-    m.due_at = 'infinity' as "isHeld"
+    m.id as "deliveryId", m.webhook_id as "webhookId", m.epoch, m.due_at = 'infinity' as "isHeld"
   from written w
   full join matched m on m.event_id = w.id
   where (select is_valid from checked)`;
