@@ -1,7 +1,8 @@
 /**
  * Filters of webhooks: `total_order:greaterthan=100&currency_code=EUR`, compiled to a predicate over a published resource. A
  * condition has the result of the same filter of a list in SQL (`db/listing.ts`, `db/open-listing.ts`), in a database whose
- * locale is C.UTF-8, as of the embedded server; with another locale only the order and the case of letters may differ.
+ * locale is C.UTF-8, as of the embedded server; with another locale only the order and the case of letters may differ. Only patterns
+ * are limited to the first characters of a text.
  */
 import { createHash } from 'node:crypto';
 import { ExactNumber, parseExact } from '#core/exact-number.ts';
@@ -150,9 +151,12 @@ function endOf({ text: part, overlaps }: Part, text: string, from: number): numb
   return at;
 }
 
+/** Limits the time of a pattern: a store can have 2,000 of them, and an event texts of 256 KiB. */
+const PATTERN_CHARACTERS_MAX = 16_384;
+
 /**
  * Returns the test of a text with `*` for any text. It finds the parts between the `*` from left to right; a regular expression
- * would try all combinations of places.
+ * would try all combinations of places. Of a longer text it compares the beginning.
  */
 function patternTest(pattern: string): (text: string) => boolean {
   const texts = [''];
@@ -164,7 +168,7 @@ function patternTest(pattern: string): (text: string) => boolean {
   const last = others.pop() ?? '';
   const parts = others.map(partOf);
   return (text) => {
-    const given = folded(text);
+    const given = folded(text.length > PATTERN_CHARACTERS_MAX ? text.slice(0, PATTERN_CHARACTERS_MAX) : text);
     const end = given.length - last.length;
     if (end < first.length || !given.startsWith(first) || !given.endsWith(last)) return false;
     let from = first.length;
