@@ -6,7 +6,7 @@ import { readListing } from '#hypermedia/listing.ts';
 import { parseExact } from '#core/exact-number.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { listResources } from './catalog-sql.ts';
-import { compileFilter, filterIdOf, payloadFilterFaults, payloadOf } from './payload-filter.ts';
+import { compileFilter, filterIdOf, listQueryOf, payloadFilterFaults, payloadOf } from './payload-filter.ts';
 
 const [SHARD, STORE] = [7, 256 + 7];
 const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const;
@@ -216,6 +216,14 @@ test('a filter that cannot be evaluated has a fault per condition', () => {
     assert.deepEqual([fault?.code, fault?.field, more.length], ['invalid_value', 'filter', 0], filter);
   }
   assert.equal(payloadFilterFaults('p:above=1&date_created=x').length, 2);
+});
+
+test('a filter is the query of a list unless it has a pointer, `in`, or a name that the list does not have', () => {
+  assert.equal(listQueryOf('p:not=a b&id=1', 'transaction'), 'p%3Anot=a+b&id=1');
+  assert.equal(listQueryOf('p:in=1', 'transaction'), undefined);
+  assert.equal(listQueryOf('/p/a=1', 'transaction'), undefined);
+  assert.equal(listQueryOf('action=deleted', 'changelog'), 'action=deleted');
+  assert.equal(listQueryOf('p=1', 'changelog'), undefined);
 });
 
 test('the id of a filter is the first 8 bytes of its SHA-256', () => {

@@ -12,7 +12,9 @@ import { codePoints } from '#core/text.ts';
 import { parseDate } from '#hypermedia/date.ts';
 import { readConditions } from '#hypermedia/filter.ts';
 import type { Value } from '#hypermedia/document.ts';
+import type { ResourceType } from './catalog.ts';
 import { isObject, type JsonObject } from './document.ts';
+import { internalProperties } from './internal-types.ts';
 import { plus, readDecimal, ZERO } from './revenue/decimal.ts';
 import { isEncoded } from './shape.ts';
 
@@ -276,6 +278,16 @@ function parse(text: string): { conditions: Filter[][]; faults: Fault[] } {
 /** Returns one fault for each condition that cannot be evaluated. */
 export function payloadFilterFaults(text: string): Fault[] {
   return parse(text).faults;
+}
+
+/** Returns the query of a list with the resources that pass the filter; undefined if lists cannot compare like this. */
+export function listQueryOf(text: string, type: ResourceType): string | undefined {
+  const [query, closed] = [new URLSearchParams(text), internalProperties(type)];
+  const faults: Fault[] = [];
+  readConditions(query, [], { properties: closed ?? PROPERTIES, isOpen: closed === undefined }, faults);
+  // A list reads a pointer as the name of a property.
+  const hasPointer = query.keys().some((name) => name.startsWith('/'));
+  return faults.length > 0 || hasPointer ? undefined : String(query);
 }
 
 /** Compiles a filter. Throws for one with faults, which no webhook has. */

@@ -135,6 +135,13 @@ export const webhookChapter: Chapter = {
       makes: 'webhook',
     },
     {
+      rel: 'passing',
+      title: 'The resources that pass the filter of a webhook',
+      about:
+        'The latest versions of the resources whose events the webhook is sent now. Absent without a filter, and with one that has a JSON Pointer or the operator in, which lists do not have.',
+      paths: ['/stores/:store_id/:collection'],
+    },
+    {
       rel: 'listen',
       title: 'The stream of a pull webhook',
       about:

@@ -128,7 +128,9 @@ test('PUT sets omitted properties to their defaults', async () => {
   const { status, body } = await call('PUT', path, { body: { ...minimal, name: 'Replaced' } });
   assert.equal(status, 200);
   const { body: fresh } = await call('POST', collection, { body: { ...minimal, name: 'Replaced' } });
-  const { id, _links, date_created } = webhook;
+  const { id, date_created } = webhook;
+  const { 'svc:passing': passing, ..._links } = webhook._links;
+  assert.match(passing?.href ?? '', /\/transactions\?total_order%3Agreaterthan=100&currency_code=EUR$/);
   assert.deepEqual(body, { ...fresh, id, _links, date_created, date_modified: body['date_modified'] });
 });
 
