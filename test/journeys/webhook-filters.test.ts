@@ -74,6 +74,19 @@ test('only events that pass the filter are delivered', async () => {
   await call('DELETE', webhook.path);
 });
 
+test('the results of filters belong to their events, also beside events of another type', async () => {
+  const webhook = await add('currency_code=USD');
+  // In the order of locks customers precede transactions.
+  const customer = (id: number) => ({ event: 'customer/created', resource: { id } });
+  const dollars = () => order(1, { currency_code: 'USD' });
+  for (let n = 0; n < 2; n += 1) {
+    const before = await eventsOf(webhook);
+    const ids = await publishTo(other.origin, dollars(), customer(1), order(1), customer(2), customer(3), dollars());
+    assert.deepEqual((await eventsOf(webhook)).slice(before.length), [ids[0], ids[5]]);
+  }
+  await call('DELETE', webhook.path);
+});
+
 test('a changed filter applies to the next publish in every process, also beside webhooks without one', async () => {
   const [webhook, all] = [await add(null), await add(null)];
   const expected: number[] = [];
