@@ -95,6 +95,19 @@ test('providers that cannot work are refused, without their secrets in the messa
   assert.deepEqual(openIdProviders[0]?.domains, []);
 });
 
+test('a proxy that is no address is refused, without its password in the message', () => {
+  const secret = 'a-secret-of-the-proxy';
+  const refused = ['proxy.example.com:3128', `https://u:${secret}@proxy:3128`, `http://u:${secret}@proxy:3128/path`];
+  for (const text of refused)
+    assert.throws(
+      () => read({ OUTBOUND_PROXY: text }),
+      ({ message }: Error) => /^OUTBOUND_PROXY .*http:\/\//.test(message) && !message.includes(secret),
+      text,
+    );
+  const { outboundProxy } = read({ OUTBOUND_PROXY: 'http://[fd00::1]:3128' }).delivery;
+  assert.deepEqual(outboundProxy, { host: 'fd00::1', port: 3_128, authorization: null });
+});
+
 test('a value outside the stated range is refused', () => {
   const ranges = settings.flatMap(([name, { allowed }]) => {
     const [, min, max] = /^([\d,]+)–([\d,]+)$/.exec(allowed) ?? [];

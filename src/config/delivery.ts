@@ -91,5 +91,6 @@ export function deliverySettings(set: Settings) {
     tlsSessions: 4_000,
     stopping: stoppingSettings(set),
     allowedNetworks: set.OUTBOUND_ALLOW,
+    outboundProxy: set.OUTBOUND_PROXY,
   });
 }

@@ -61,6 +61,23 @@ export function smtpUrl(env: Env, name: string): string | undefined {
   throw new ConfigError(`${name} is not an address such as smtps://user:password@mail.example.com`);
 }
 
+export type ForwardProxy = { host: string; port: number; authorization: string | null };
+
+/** Parses `http://user:password@host:port`; the credentials become a Basic authorization (RFC 7617). */
+export function forwardProxy(env: Env, name: string): ForwardProxy | undefined {
+  const value = text(env, name);
+  if (value === undefined) return undefined;
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (url?.protocol !== 'http:' || url.hostname === '' || `${url.pathname}${url.search}${url.hash}` !== '/')
+    throw new ConfigError(`${name} is not an address such as http://user:password@proxy.example.com:3128`);
+  const credentials = [url.username, url.password].map(decodeURIComponent).join(':');
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port: Number(url.port) || 80,
+    authorization: credentials === ':' ? null : `Basic ${Buffer.from(credentials).toString('base64')}`,
+  };
+}
+
 type MailServer = { url: string; from: { name: string; address: string } };
 
 /** Returns the mail server and sender; undefined if no mail is configured. */

@@ -32,7 +32,9 @@ import { openInternalEvents } from './publishing.ts';
  */
 export function openGuard({ config, sql, direct, clock }: Pick<AppDeps, 'config' | 'sql' | 'direct' | 'clock'>): Guard {
   const { host, port, metricsPort } = config;
-  const own = [{ host, port }, { host, port: metricsPort }, ...serversOf(sql), ...serversOf(direct)];
+  const { outboundProxy } = config.delivery;
+  const proxies = outboundProxy === undefined ? [] : [outboundProxy];
+  const own = [{ host, port }, { host, port: metricsPort }, ...proxies, ...serversOf(sql), ...serversOf(direct)];
   const resolve = createResolver({ clock, settings: config.delivery });
   return createGuard({ allowed: config.delivery.allowedNetworks, own }, resolve);
 }
@@ -42,9 +44,9 @@ export function openNotices(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   mailer: Mailer | undefined,
 ): Notices | undefined {
-  const { baseUrl, delivery } = config;
+  const { baseUrl, authUrl, delivery } = config;
   const { deactivateAfterSeconds } = delivery;
-  return mailer && createNotices({ sql, clock, log, mailer, baseUrl, deactivateAfterSeconds });
+  return mailer && createNotices({ sql, clock, log, mailer, baseUrl, authUrl, deactivateAfterSeconds });
 }
 
 function sendingOf({ webhookHeaderPrefix: headerPrefix, relationPrefix }: Config['naming']) {

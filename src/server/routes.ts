@@ -115,6 +115,7 @@ const clientRoutes = (
   resource(`${api}/users/:user_id/grants`, { GET: grants.list }),
   resource(`${api}/grants/:grant_id`, { GET: grants.read, DELETE: grants.remove }),
   resource(`${api}/clients`, { GET: clients.list, POST: clients.create }),
+  resource(`${api}/clients/:client_id/installs`, { GET: clients.installs }),
   resource(`${api}/clients/:client_id`, { GET: clients.read, DELETE: clients.remove }),
   endpoint(`${auth}/register`, { POST: register }, { cors: false, answerProblem: protocolProblem }),
   endpoint(

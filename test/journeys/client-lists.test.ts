@@ -79,3 +79,78 @@ test('a client that was changed meanwhile is not deleted', async () => {
   assert.equal((await call('DELETE', `/clients/${id}`, { token: platform, headers: now })).status, 204);
   assert.equal((await call('GET', `/clients/${id}`, { token: platform })).status, 404);
 });
+
+test('a developer sees where an app is installed, since when, with which scope and webhooks, and not by whom', async () => {
+  const clientId = await idOf(make({ owner: adaId, name: 'Installed' }));
+  const [row] = await people.sql<{ id: number }[]>`select id from client where client_id = ${clientId}`;
+  const client = row?.id ?? 0;
+  const granted = async (
+    id: number,
+    userId: number,
+    storeId: number | null,
+    permissions: string[] | null,
+    date: string,
+  ) =>
+    people.sql`insert into access_grant (id, client, user_id, store_id, scope, permissions, date_created, date_used)
+      values (${id}, ${client}, ${userId}, ${storeId}, ${storeId === null ? 'user_full_access' : permissions === null ? 'store_full_access' : 'store_limited'},
+        ${permissions}::text[], ${date}, ${date})`;
+  await granted(2_000_001, adaId, people.alpha, ['events_read'], '2026-01-01T00:00:00Z');
+  await granted(2_000_002, adaId, people.alpha, ['webhooks', 'events_read'], '2026-02-01T00:00:00Z');
+  await granted(2_000_003, adaId, people.beta, null, '2026-03-01T00:00:00Z');
+  await granted(2_000_004, bobId, null, null, '2026-04-01T00:00:00Z');
+  await granted(2_000_006, adaId, null, null, '2026-06-01T00:00:00Z');
+  // Bob is not a member of this store, so the app has no access to it by him.
+  await granted(2_000_005, bobId, people.beta, null, '2026-05-01T00:00:00Z');
+  const path = `/clients/${clientId}/installs`;
+  const listed = await call('GET', path, { token: account });
+  const shown = itemsOf(listed, 'installs').map((one) =>
+    ['id', 'store_id', 'scope', 'date_created', 'date_used', 'webhooks_total'].map((name) => one[name]),
+  );
+  const day = (month: number) => `2026-0${month}-01T00:00:00+0000`;
+  assert.deepEqual(shown, [
+    [2_000_002, people.alpha, 'webhooks events_read', day(1), day(2), 0],
+    [2_000_003, people.beta, 'store_full_access', day(3), day(3), 0],
+    [2_000_004, null, 'user_full_access', day(4), day(4), 0],
+    [2_000_006, null, 'user_full_access', day(6), day(6), 0],
+  ]);
+  assert.doesNotMatch(JSON.stringify(listed.body), /bob|ada@/i);
+  const filtered = await call('GET', `${path}?scope=*webhooks*&order=date_used`, { token: account });
+  assert.deepEqual(
+    itemsOf(filtered, 'installs').map((one) => one['store_id']),
+    [people.alpha],
+  );
+  const read = await call('GET', `/clients/${clientId}`, { token: account });
+  assert.equal(read.body._links['svc:installs']?.href, ISSUER + path);
+  assert.equal((await call('GET', path, { token: store })).status, 404);
+  await people.sql`update access_grant set date_revoked = now() where client = ${client} and store_id = ${people.beta}`;
+  const after = itemsOf(await call('GET', path, { token: platform }), 'installs');
+  assert.deepEqual(
+    after.map((one) => one['store_id']),
+    [people.alpha, null, null],
+  );
+});
+
+test('an install counts the webhooks that the app created in the store, and which of them fail', async () => {
+  const clientId = await idOf(make({ owner: adaId, name: 'Hooked' }));
+  const [row] = await people.sql<{ id: number }[]>`select id from client where client_id = ${clientId}`;
+  const client = row?.id ?? 0;
+  await people.sql`insert into access_grant (id, client, user_id, store_id, scope, date_created)
+    values (2_100_001, ${client}, ${adaId}, ${people.alpha}, 'store_full_access', now())`;
+  const hook = async (of: number | null, isActive: boolean) => {
+    const body = { name: 'Hook', format: 'json', encryption_key: 'a key of mine', is_active: isActive };
+    const made = await call('POST', `/stores/${people.alpha}/webhooks`, { token: account, body });
+    await people.sql`update webhook set client = ${of} where id = ${Number(made.body['id'])}`;
+    return Number(made.body['id']);
+  };
+  const failing = await hook(client, true);
+  await hook(client, true);
+  await hook(client, false);
+  await hook(null, true);
+  await people.sql`insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at)
+    values (${failing % 256}, ${failing}, 0, 7, now())`;
+  const [install] = itemsOf(await call('GET', `/clients/${clientId}/installs`, { token: account }), 'installs');
+  const counts = ['webhooks_total', 'webhooks_active', 'webhooks_failing'].map((name) => install?.[name]);
+  assert.deepEqual(counts, [3, 2, 1]);
+  const page = await people.browser.open(`/account/clients/${clientId}`);
+  assert.match(page.text, new RegExp(`href="${ISSUER}/clients/${clientId}/installs"`));
+});

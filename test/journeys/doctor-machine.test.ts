@@ -7,9 +7,10 @@ import { test } from 'node:test';
 import { readConfig } from '#config/config.ts';
 import { adviceOnPort } from '../../src/cli/port.ts';
 import { checkDisk, checkFolder, checkNames, checkNode } from '../../src/cli/doctor/checks/machine.ts';
-import { checkAddresses, checkMail, checkPorts } from '../../src/cli/doctor/checks/network.ts';
+import { checkAddresses, checkMail, checkPorts, checkProxy } from '../../src/cli/doctor/checks/network.ts';
 import { checkSettings } from '../../src/cli/doctor/checks/settings.ts';
 import { assertFinding, saidOf } from '../setup/findings.ts';
+import { startForwardProxy } from '../setup/forward-proxy.ts';
 import { freePort } from '../setup/free-port.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { startNameServer } from '../setup/name-server.ts';
@@ -45,7 +46,7 @@ test('a full disk, and name servers that do not answer', async () => {
   assertFinding(await checkNames([server.address]), /^fail .*EREFUSED/);
 });
 
-test('ports in use, addresses that refuse connections, an unreachable mail server', async (t) => {
+test('ports in use, addresses that refuse connections, an unreachable proxy and mail server', async (t) => {
   const port = await freePort();
   const config = (env: Record<string, string>) => readConfig({ PORT: String(port), ...env }, '/');
   assertFinding(await checkPorts(config({})), /^ok PORT: 127\.0\.0\.1:\d+ is free/);
@@ -62,6 +63,13 @@ test('ports in use, addresses that refuse connections, an unreachable mail serve
     /^warn BASE_URL .* no Halcyon answers/,
   );
   assertFinding(await checkAddresses(config({})), /^warn BASE_URL .* 200\)/);
+  const proxied = (at: number) => config({ OUTBOUND_PROXY: `http://127.0.0.1:${at}` });
+  assertFinding(await checkProxy(config({})), /^ok none is set/);
+  assertFinding(
+    await checkProxy(proxied((await startForwardProxy()).port)),
+    /^ok the proxy at 127\.0\.0\.1:\d+ accepts connections/,
+  );
+  assertFinding(await checkProxy(proxied(await freePort())), /^fail .*OUTBOUND_PROXY.*ECONNREFUSED/);
   const mail = await startMailServer();
   t.after(() => mail.stop());
   assertFinding(await checkMail(config({ SMTP_URL: mail.url, MAIL_FROM: 'a@example.com' })), /^ok the server answers/);

@@ -4,7 +4,14 @@ import { test } from 'node:test';
 import { startFurnishedApp } from '../setup/app-with-resources.ts';
 import { responseChecker, type ApiDescription } from '../setup/described-responses.ts';
 
-type Schema = { type?: string; minLength?: number; minimum?: number; xml?: { name: string }; $ref?: string };
+type Schema = {
+  type?: string;
+  format?: string;
+  minLength?: number;
+  minimum?: number;
+  xml?: { name: string };
+  $ref?: string;
+};
 type Parameter = { name: string; in: string; schema: Schema };
 type Content = Record<string, { schema?: Schema; examples?: Record<string, { $ref: string }> }>;
 type Described = {
@@ -126,10 +133,30 @@ for (const { method, path } of operations) {
 test('the id of a published resource is an integer or a text', () => {
   for (const name of ['transaction', 'subscription', 'customer']) {
     const { properties } = document.components.schemas[`${name}_selection`] as unknown as {
-      properties: Record<string, { type: string[] }>;
+      properties: Record<string, { anyOf?: object[] }>;
     };
-    if (properties['id'] !== undefined) assert.deepEqual(properties['id'].type, ['integer', 'string'], name);
+    if (properties['id'] !== undefined)
+      assert.deepEqual(properties['id'].anyOf, [{ type: 'integer', format: 'int64' }, { type: 'string' }], name);
   }
+});
+
+test('an id of the server is an integer of 64 bits, because generators write 32 bits without a format', () => {
+  const { schemas } = document.components as unknown as {
+    schemas: Record<string, { properties?: Record<string, Schema> }>;
+  };
+  for (const name of ['webhook', 'status', 'event']) assert.equal(schemas[name]?.properties?.['id']?.format, 'int64');
+  const ofPaths = Object.values(document.paths).flatMap(
+    ({ parameters = [] }) => parameters as unknown as readonly Parameter[],
+  );
+  const ids = ofPaths.filter(({ name }) => name.endsWith('_id') && name !== 'client_id');
+  assert.ok(ids.length > 20);
+  for (const { name, schema } of ids) assert.equal(schema.format, 'int64', name);
+});
+
+test('the id of a published resource in a path is a text, of which generators make no class', () => {
+  const { parameters = [] } = document.paths['/stores/{store_id}/{collection}/{id}'] ?? assert.fail();
+  const id = (parameters as unknown as readonly Parameter[]).find(({ name }) => name === 'id');
+  assert.equal(id?.schema.type, 'string');
 });
 
 test('XML is described with its root element', () => {

@@ -29,16 +29,19 @@ async function ask(path: string, accept?: string, headers: Record<string, string
 
 type Described = {
   operationId: string;
+  tags?: string[];
   responses: Record<string, unknown>;
   requestBody?: unknown;
   parameters?: { $ref?: string }[];
 };
 type Content = Record<string, { examples?: Record<string, { $ref: string }>; example?: unknown }>;
 type Sent = {
+  tags: string[];
   parameters: { $ref: string }[];
   requestBody: { content: Record<string, { schema: { $ref: string }; examples: Record<string, { $ref: string }> }> };
 };
 type OpenApi = {
+  tags: { name: string }[];
   webhooks: Record<string, { post: Sent }>;
   paths: Record<string, Record<string, Described>>;
   components: {
@@ -299,4 +302,13 @@ test('each event is described with the headers and the body of its request', () 
     assert.ok(fits(example?.value), `${event}: ${ajv.errorsText(fits.errors)}`);
     assert.equal(fits({ _links: {} }), false, event);
   }
+});
+
+test('the requests of webhooks share no tag with the operations of the API, of which generators make classes', () => {
+  const ofApi = new Set(
+    Object.values(described.paths).flatMap((item) => Object.values(item).flatMap(({ tags = [] }) => tags)),
+  );
+  const ofWebhooks = new Set(Object.values(described.webhooks).flatMap(({ post }) => post.tags));
+  assert.deepEqual(ofApi.intersection(ofWebhooks), new Set());
+  assert.deepEqual(new Set(described.tags.map(({ name }) => name)), ofApi.union(ofWebhooks));
 });

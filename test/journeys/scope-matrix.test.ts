@@ -90,6 +90,7 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'GET /clients': 'other',
   'POST /clients': 'other',
   'GET /clients/:client_id': 'full',
+  'GET /clients/:client_id/installs': 'full',
   'DELETE /clients/:client_id': 'hidden',
 };
 

@@ -1,14 +1,12 @@
 /** A fuzzer (schemathesis, from PyPI) finds no response of the server that contradicts /openapi.json, and no 5xx. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { amountOf } from '../setup/amount.ts';
 import { startFurnishedApp, type FurnishedApp } from '../setup/app-with-resources.ts';
+import { makePythonEnvironment, run } from './programs.ts';
 
 const VERSION = '4.32.5';
 /** For each of two tokens. */
@@ -20,12 +18,6 @@ const CHECKS = [
   'content_type_conformance',
   'response_schema_conformance',
 ];
-
-async function run(command: string, args: readonly string[]): Promise<{ code: number | null; out: string }> {
-  const child = spawn(command, args, { cwd: tmpdir(), stdio: ['ignore', 'pipe', 'inherit'] });
-  const [out, [code]] = await Promise.all([text(child.stdout), once(child, 'close') as Promise<[number | null]>]);
-  return { code, out };
-}
 
 type Parameter = { name: string; schema: object };
 type Description = { paths: Record<string, { parameters?: Parameter[] }> };
@@ -41,23 +33,16 @@ async function describedWithIds({ baseUrl, named }: FurnishedApp): Promise<Descr
   return description;
 }
 
-async function installed(t: TestContext): Promise<{ folder: string; program: string }> {
+test('no response to random requests contradicts the description', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-fuzzer-'));
   t.after(() => rm(folder, { recursive: true }));
-  assert.equal((await run('python3', ['-m', 'venv', join(folder, 'venv')])).code, 0);
-  const pip = await run(join(folder, 'venv/bin/pip'), ['install', '--quiet', `schemathesis==${VERSION}`]);
-  assert.equal(pip.code, 0, pip.out);
-  return { folder, program: join(folder, 'venv/bin/schemathesis') };
-}
-
-test('no response to random requests contradicts the description', async (t) => {
-  const { folder, program } = await installed(t);
+  const programOf = await makePythonEnvironment(join(folder, 'venv'), [`schemathesis==${VERSION}`]);
   const app = await startFurnishedApp();
   const file = join(folder, 'openapi.json');
   await writeFile(file, JSON.stringify(await describedWithIds(app)));
   for (const [who, token] of Object.entries({ app: app.token, platform: app.platformToken })) {
     const words = `run ${file} --url ${app.baseUrl} --phases coverage,fuzzing --max-examples 20 --seed 1 --max-redirects 0`;
-    const { code, out } = await run(program, [
+    const { code, out } = await run(programOf('schemathesis'), [
       ...words.split(' '),
       // A stream does not end, and later requests need the resources.
       ...'--exclude-path-regex stream$ --exclude-method DELETE --suppress-health-check all'.split(' '),

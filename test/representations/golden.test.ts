@@ -67,6 +67,7 @@ const resources: Readonly<Record<string, Asked>> = {
   grant: { path: `/grants/${grants?.id}`, token: tokens.user },
   clients: { path: '/clients', token: tokens.platform },
   client: { path: `/clients/${fixture.client.client_id}`, token: tokens.platform },
+  installs: { path: `/clients/${fixture.client.client_id}/installs`, token: tokens.platform },
   stores: { path: '/stores', token: tokens.user },
   store: { path: `/stores/${alpha}` },
   members: { path: `/stores/${alpha}/members` },
@@ -190,7 +191,7 @@ async function answerApart({ path, method = 'GET', token, body }: Asked, accept:
   };
   const type = response.headers.get('content-type');
   const link = response.headers.get('link');
-  const head = [`${response.status} ${type}`, ...(link === null ? [] : [`Link: ${link}`])].join('\n');
+  const head = [`${response.status} ${type}`, ...(link === null ? [] : [`Link: ${settled(link)}`])].join('\n');
   const text = settled(await response.text());
   const structure = accept.endsWith('json')
     ? JSON.stringify(withoutWordingInJson(JSON.parse(text), take), null, 2)

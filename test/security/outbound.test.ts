@@ -7,8 +7,11 @@ import { test } from 'node:test';
 import { createGuard } from '#delivery/attempt/http/guard.ts';
 import { startTestApp } from '../setup/app.ts';
 import { openFixture } from '../setup/exchanges.ts';
+import { startForwardProxy } from '../setup/forward-proxy.ts';
 import { freePort } from '../setup/free-port.ts';
 import { resolverOf } from '../setup/name-server.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
 import { FORBIDDEN_HOSTS, UNSOUND_HOSTS } from './outbound/spellings.ts';
 
 const metricsPort = await freePort();
@@ -56,6 +59,30 @@ test('a change of a webhook cannot set a forbidden address either', async () => 
       [400, [['forbidden_address', 'url: deliveries may not reach 127.0.0.1']]],
     );
   }
+});
+
+test("the operator's allowed addresses do not include the port of the proxy either", async () => {
+  const own = await freePort();
+  const app = await startTestApp({ roles: ['serve'], env: { OUTBOUND_PROXY: `http://127.0.0.1:${own}` } });
+  assert.equal(await write(app, `http://127.0.0.1:${own}/hook`), '400 url forbidden_address');
+});
+
+test('deliveries to public addresses go through the proxy of the operator, with its credentials', async () => {
+  const [proxy, receiver] = [await startForwardProxy(), await startReceiver()];
+  proxy.say(() => ({ port: Number(new URL(receiver.url).port) }));
+  const OUTBOUND_PROXY = `http://halcyon:a%40b@127.0.0.1:${proxy.port}`;
+  const app = await startTestApp({ env: { OUTBOUND_PROXY } });
+  const events = ['transaction/created'];
+  const body = { name: 'Orders', format: 'json', encryption_key: 'key', url: 'http://1.1.1.1:8080/hook', events };
+  assert.equal((await app.api('POST', `/stores/${app.storeId}/webhooks`, { body })).status, 201);
+  const event = { event: 'transaction/created', resource: { id: 1 } };
+  await app.api('POST', `/stores/${app.storeId}/events`, { token: app.platformToken, body: event });
+  await until(
+    async () => receiver.got.length,
+    (count) => count === 1,
+  );
+  assert.deepEqual(proxy.asked, ['1.1.1.1:8080']);
+  assert.deepEqual(proxy.credentials, [`Basic ${Buffer.from('halcyon:a@b').toString('base64')}`]);
 });
 
 test("the operator's allowed addresses do not include Halcyon's own ports", async () => {

@@ -97,7 +97,15 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
 function noticesBy(smtpUrl: string, { sql, clock, log, ends }: { sql: Sql; clock: Clock; log: Log; ends: Cleanups }) {
   const mailer = createMailer({ url: smtpUrl, from: { name: 'Halcyon', address: 'halcyon@example.com' }, log });
   const { deactivateAfterSeconds } = defaults;
-  const notices = createNotices({ sql, clock, log, mailer, baseUrl: BASE_URL, deactivateAfterSeconds });
+  const notices = createNotices({
+    sql,
+    clock,
+    log,
+    mailer,
+    baseUrl: BASE_URL,
+    authUrl: BASE_URL,
+    deactivateAfterSeconds,
+  });
   ends.after(() => mailer.stop());
   ends.after(() => notices.stop());
   return notices;

@@ -8,7 +8,7 @@ import { checkClocks } from './checks/clocks.ts';
 import { checkKey } from './checks/key.ts';
 import { checkLocks, checkTransactions } from './checks/locks.ts';
 import { checkDisk, checkFolder, checkNames, checkNode } from './checks/machine.ts';
-import { checkAddresses, checkMail, checkPorts } from './checks/network.ts';
+import { checkAddresses, checkMail, checkPorts, checkProxy } from './checks/network.ts';
 import { checkMigrations, checkNumbers, checkPartitions } from './checks/schema.ts';
 import { checkDatabase, checkSessions } from './checks/server.ts';
 import { checkSettings } from './checks/settings.ts';
@@ -133,6 +133,7 @@ export async function examine(deps: {
   report(await runCheck('names', () => checkNames()));
   report(await runCheck('ports', () => checkPorts(config)));
   report(await runCheck('addresses', () => checkAddresses(config)));
+  report(await runCheck('proxy', () => checkProxy(config)));
   report(await runCheck('mail', () => checkMail(config)));
   return all;
 }

@@ -1,10 +1,13 @@
 /** Limits of deliveries, their allowed networks, and auto-disable. */
-import { networkList, whole } from './kind.ts';
+import { networkList, proxyUrl, whole } from './kind.ts';
 
 export const DELIVERY = {
   OUTBOUND_ALLOW: networkList(
     '–, demo: loopback',
     'non-public networks that deliveries may reach: see [below](#where-deliveries-may-go)',
+  ),
+  OUTBOUND_PROXY: proxyUrl(
+    'forward proxy through which deliveries reach public addresses, so that endpoints see fixed addresses: see [below](#where-deliveries-may-go)',
   ),
   DELIVERY_SLOTS: whole(
     1_024,

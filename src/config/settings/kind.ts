@@ -2,6 +2,7 @@
 import {
   databaseUrl,
   flag,
+  forwardProxy,
   integer,
   integerOrAuto,
   key,
@@ -13,6 +14,7 @@ import {
   text,
   token,
   type Env,
+  type ForwardProxy,
 } from '../env.ts';
 import { readOpenIdProviders, type OpenIdProvider } from '../openid-providers.ts';
 
@@ -144,6 +146,15 @@ export function mailUrl(meaning: string): Optional<string> {
     allowed: '`smtps://…`, `smtp://…`',
     meaning,
     read: smtpUrl,
+  };
+}
+
+export function proxyUrl(meaning: string): Optional<ForwardProxy> {
+  return {
+    defaultText: NONE,
+    allowed: '`http://…`',
+    meaning,
+    read: forwardProxy,
   };
 }
 

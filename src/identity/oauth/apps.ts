@@ -9,7 +9,7 @@ import type { Operation } from '#http/operation.ts';
 import type { RawHandler } from '#http/route.ts';
 import type { RevocationEffects } from './grant-changes.ts';
 import type { Bearer } from './bearer.ts';
-import { createClientOperations } from './clients/api/operations.ts';
+import { createClientOperations, type ClientOperations } from './clients/api/operations.ts';
 import { createLogo } from './clients/logo/logo.ts';
 import { ownClientsSection } from './clients/pages/list-page.ts';
 import { createOwnClients, type OwnClients } from './clients/pages/own-clients.ts';
@@ -20,7 +20,7 @@ import { createManagement } from './registration/manage.ts';
 import { createRegister } from './registration/register.ts';
 
 export type Apps = {
-  clients: Record<'list' | 'listOfUser' | 'create' | 'read' | 'remove', Operation>;
+  clients: ClientOperations;
   grants: Record<'list' | 'read' | 'remove', Operation>;
   ownClients: OwnClients;
   logo: RawHandler;

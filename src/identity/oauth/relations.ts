@@ -5,6 +5,8 @@
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Principal } from '#core/principal.ts';
 import { clientDocument } from './clients/api/document.ts';
+import { installDocument } from './clients/api/install.ts';
+import type { Install } from './clients/api/installs-sql.ts';
 import type { Client } from './clients/clients-sql.ts';
 import { grantDocument } from './connected/api/document.ts';
 import type { ConnectedApp } from './connected/connected-sql.ts';
@@ -49,6 +51,18 @@ const grant: ConnectedApp = {
   webhooks: { total: 3, active: 2, stopping: 2 },
 };
 
+const install: Install = {
+  id: grant.grantId,
+  storeId: grant.storeId,
+  storeName: grant.storeName,
+  permissions: null,
+  since: grant.since,
+  lastUsed: grant.lastUsed,
+  webhooks: 3,
+  active: 2,
+  failing: 1,
+};
+
 /** The app of the grant. */
 const app: Principal = {
   userId: 41,
@@ -63,6 +77,9 @@ const app: Principal = {
 
 const grantExample: Example = ({ baseUrl }) =>
   grantDocument(grant, { id: grant.grantId, userId: 41, principal: app, baseUrl });
+
+const installExample: Example = ({ baseUrl }) =>
+  installDocument(install, { clientId: client.clientId, principal: app, baseUrl });
 
 /** Returns the reference chapter of the authorization server. */
 export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): Chapter {
@@ -104,6 +121,14 @@ export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): C
         about: 'An app: the details shown on the consent page, and its redirect addresses.',
         paths: ['/clients/:client_id'],
         example: clientExample,
+      },
+      {
+        rel: 'installs',
+        title: 'Installs of an app',
+        about:
+          'Where an app is used, for its developer and the platform: one entry per store, and one per account that a user has opened as a whole (its `store_id` is null). `scope` is what all its grants allow together, `date_created` is the oldest of them, `date_used` is when a token was last used, to the hour. The webhooks are those that the app created in the store. Users are not named.',
+        paths: ['/clients/:client_id/installs'],
+        example: listExample('installs', 'Installs', `/clients/${client.clientId}/installs`, installExample),
       },
       {
         rel: 'grants',

@@ -63,13 +63,10 @@ export function requestBody(
   };
 }
 
-/** Parameters with our own ids; those of publishers are integers or texts, as in the documents, and others are texts. */
-const isOwnId = (name: string): boolean => name.endsWith('_id') && name !== 'client_id';
-
-const typeOfParameter = (name: string): Json => {
-  if (isOwnId(name)) return { type: 'integer' };
-  return { type: name === 'id' ? ['integer', 'string'] : 'string' };
-};
+/** Our own ids are integers. Those of publishers are texts, because a URL does not distinguish an integer from its text. */
+const typeOfParameter = (name: string): Json => ({
+  type: name.endsWith('_id') && name !== 'client_id' ? 'integer' : 'string',
+});
 
 const typedAs = ({ type }: Json, text: string): Value =>
   type === 'string' || !/^\d+$/.test(text) ? text : Number(text);

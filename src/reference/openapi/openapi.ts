@@ -19,7 +19,8 @@ import {
   type Json,
 } from './input.ts';
 import { resultsOf, schemasOf, usedComponents } from './schemas.ts';
-import { deliveryParameters, webhooksOf } from './webhooks.ts';
+import { deliveryParameters, receivingTag, webhooksOf } from './webhooks.ts';
+import { widenIntegers } from './wide-integers.ts';
 
 /** Returns a unique name that is an identifier in every language: `patch_webhooks_webhook_id`. */
 const operationId = (method: string, path: string): string =>
@@ -190,7 +191,7 @@ export function openApi(routes: readonly Route[], context: Context): Json {
   const roots = { paths, webhooks, responses };
   const documents = [...relations, ...relations.flatMap(resultsOf)];
   const schemas = { ...schemasOf(documents, naming), ...inputsOf(routes, root) };
-  return {
+  return widenIntegers({
     openapi: '3.1.0',
     info: {
       title: 'Halcyon',
@@ -200,7 +201,10 @@ export function openApi(routes: readonly Route[], context: Context): Json {
     },
     externalDocs: { url: `${naming.baseUrl}/docs` },
     servers: [{ url: naming.baseUrl }],
-    tags: relationDocs.chapters.map(({ title, about: description }) => ({ name: title, description })),
+    tags: [
+      ...relationDocs.chapters.map(({ title, about: description }) => ({ name: title, description })),
+      receivingTag(naming),
+    ],
     paths,
     webhooks,
     components: {
@@ -211,5 +215,5 @@ export function openApi(routes: readonly Route[], context: Context): Json {
       examples: usedComponents('examples', examplesOf(documents, naming), roots),
       securitySchemes: securitySchemes(setting),
     },
-  };
+  });
 }

@@ -1,7 +1,18 @@
 /** The section `webhooks` of OpenAPI 3.1: the requests that a receiver gets. */
+import type { Naming } from '#hypermedia/document.ts';
 import { selectionOf } from '#hypermedia/schema.ts';
 import type { SentRequests, Setting } from '../setting.ts';
 import type { Json } from './input.ts';
+
+/**
+ * A tag of their own: openapi-generator makes a class for each tag of `paths`, which the class for an equal tag of `webhooks`
+ * overwrites.
+ */
+const RECEIVING = 'Receiving';
+
+export function receivingTag({ baseUrl }: Naming): Json {
+  return { name: RECEIVING, description: `Requests that webhooks send: ${baseUrl}/docs/receiving.` };
+}
 
 const parameterName = (header: string): string => `delivery.${header.toLowerCase()}`;
 
@@ -36,7 +47,7 @@ export function webhooksOf({ sentRequests, eventTypes }: Pick<Setting, 'sentRequ
         operationId: `on_${event.replace('/', '_')}`,
         summary: event,
         description: `Sent to webhooks that subscribe to ${event}: ${when}`,
-        tags: ['Webhooks'],
+        tags: [RECEIVING],
         security: [],
         parameters,
         requestBody: { required: true, content: { [contentType]: payload, [encryptedType]: encrypted } },

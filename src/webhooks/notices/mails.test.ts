@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { reasonOf } from '../history/reason.ts';
-import { noticeMail, type NoticeKind } from './mails.ts';
+import { developerMail, noticeMail, type NoticeKind } from './mails.ts';
 import type { NotifiedWebhook } from './notices-sql.ts';
 
 const failing: NotifiedWebhook = {
@@ -22,10 +22,12 @@ const failing: NotifiedWebhook = {
   isWarned: true,
   outcome: 'refused',
   responseCode: 503,
+  app: null,
 };
 const circumstances = {
   now: new Date('2026-11-21T12:33:00Z'),
   baseUrl: 'https://api.example.com',
+  authUrl: 'https://id.example.com',
   deactivateAfterSeconds: { hour: 3_600, long: 272_105 },
 };
 const mailOf = (about: NoticeKind, own: Partial<NotifiedWebhook> = {}) =>
@@ -40,8 +42,25 @@ test('a warning names the failure, its start, the response and the time of disab
   assert.match(text, /^https:\/\/api\.example\.com\/webhooks\/2281\n$/m);
 });
 
+const app = { clientId: 'q3Jm0vZxT8uKfW2c', name: 'Shipping', developer: 'dev@example.com' };
+
+test('the mail to the developer links to all webhooks of the app', () => {
+  const mail = developerMail({ ...failing, app }, 'warning', circumstances);
+  assert.equal(mail?.to, 'dev@example.com');
+  assert.equal(mail?.subject, 'A webhook of your app "Shipping" is failing');
+  assert.match(mail?.text ?? '', /"Orders" of shop\.example\.com/);
+  assert.match(mail?.text ?? '', /^https:\/\/id\.example\.com\/account\/clients\/q3Jm0vZxT8uKfW2c\n$/m);
+});
+
+test('a webhook without an app, an app of the operator and the address of the store get no second mail', () => {
+  for (const own of [null, { ...app, developer: null }, { ...app, developer: 'Ada@example.com' }])
+    assert.equal(developerMail({ ...failing, app: own }, 'gone', circumstances), undefined);
+});
+
 test('the wording of the mails is as reviewed', async () => {
   const mails = (['warning', 'failures', 'gone'] as const).map((about) => mailOf(about));
+  const toDeveloper = developerMail({ ...failing, app }, 'failures', circumstances);
+  if (toDeveloper !== undefined) mails.push(toDeveloper);
   const words = mails.map(({ subject, text }) => `${subject}\n\n${text}`).join('\n');
   const file = join(import.meta.dirname, '../../../test/representations/golden/mails.words.golden');
   if (process.env['UPDATE_GOLDEN'] === '1') await writeFile(file, words);

@@ -66,6 +66,7 @@ function bodyOf(webhook: NotifiedWebhook, about: NoticeKind, { now, deactivateAf
 export type MailContext = {
   now: Date;
   baseUrl: string;
+  authUrl: string;
   deactivateAfterSeconds: Readonly<Record<NotifiedWebhook['retryProfile'], number>>;
 };
 
@@ -78,6 +79,24 @@ export function noticeMail(webhook: NotifiedWebhook, about: NoticeKind, context:
       ...bodyOf(webhook, about, context),
       'The webhook and its attempts:',
       addressOfWebhook(webhook.id, context.baseUrl),
+    ].join('\n\n')}\n`,
+    isNotice: true,
+  };
+}
+
+/** Returns the mail to the developer of the app that created the webhook; undefined if the store gets the only one. */
+export function developerMail(webhook: NotifiedWebhook, about: NoticeKind, context: MailContext): Mail | undefined {
+  const { app, email, id } = webhook;
+  const to = app?.developer?.toLowerCase() === email.toLowerCase() ? null : app?.developer;
+  if (!app || !to) return undefined;
+  return {
+    to,
+    subject: `A webhook of your app "${shownName(app.name)}" ${about === 'warning' ? 'is failing' : 'was disabled'}`,
+    text: `${[
+      'Hello,',
+      ...bodyOf(webhook, about, context),
+      `Your app created this webhook (${id}). Other webhooks of the app may have the same problem; you get at most one such mail an hour. All its webhooks:`,
+      `${context.authUrl}/account/clients/${app.clientId}`,
     ].join('\n\n')}\n`,
     isNotice: true,
   };

@@ -24,6 +24,7 @@ async function start() {
     log: createLog('silent'),
     mailer: { send: (mail) => void mails.push(mail) },
     baseUrl: 'https://api.example.com',
+    authUrl: 'https://id.example.com',
     deactivateAfterSeconds: { hour: 3_600, long: 272_105 },
   });
   const mailsAfter = async (about: Notice['about']): Promise<number> => {
@@ -31,7 +32,7 @@ async function start() {
     await notices.stop();
     return mails.length;
   };
-  return { storeId, webhookId, mailsAfter, ...notices };
+  return { storeId, webhookId, mails, mailsAfter, ...notices };
 }
 
 test('a warning is mailed; stop sends the queued ones and drops later ones', async () => {
@@ -64,4 +65,41 @@ test('a repeated notice within the hour is not mailed again', async () => {
   const { mailsAfter, webhookId, notify } = await start();
   for (let epoch = 0; epoch < 3; epoch += 1) notify({ shard: shardOf(webhookId), webhookId, epoch, about: 'gone' });
   assert.equal(await mailsAfter('failures'), 2);
+});
+
+const people = { next: 0 };
+
+/** Makes the webhook one that an app of a developer created for a user with access to the store. */
+async function ofApp({ webhookId, storeId }: { webhookId: number; storeId: number }) {
+  people.next += 1;
+  const [developer, user, client] = [1, 2, 3].map((n) => people.next * 10 + n) as [number, number, number];
+  for (const id of [developer, user])
+    await sql`insert into users (id, email, password_hash, date_created) values (${id}, ${`u${id}@example.com`}, '', now())`;
+  await sql`insert into client (id, client_id, name, redirect_uris, trusted, date_created, owner)
+    values (${client}, ${`app-${client}`}, 'App', '{https://app.example.com}', false, now(), ${developer})`;
+  await sql`insert into access_grant (id, client, user_id, store_id, scope, date_created)
+    values (${client}, ${client}, ${user}, ${storeId}, 'store_full_access', now())`;
+  await sql`update webhook set client = ${client}, user_id = ${user} where id = ${webhookId}`;
+  return { developer, client };
+}
+
+test('the developer of the app that created the webhook is mailed as well', async () => {
+  const started = await start();
+  const { developer } = await ofApp(started);
+  assert.equal(await started.mailsAfter('failures'), 2);
+  assert.deepEqual(started.mails.map(({ to }) => to).at(-1), `u${developer}@example.com`);
+});
+
+test('no developer is mailed whose app has lost access or is deleted, or whose address is not verified or disabled', async () => {
+  const changes = [
+    ({ client }: { client: number }) => sql`update access_grant set date_revoked = now() where client = ${client}`,
+    ({ client }: { client: number }) => sql`update client set date_deleted = now() where id = ${client}`,
+    ({ developer }: { developer: number }) => sql`update users set is_email_verified = false where id = ${developer}`,
+    ({ developer }: { developer: number }) => sql`update users set date_disabled = now() where id = ${developer}`,
+  ];
+  for (const change of changes) {
+    const started = await start();
+    await change(await ofApp(started));
+    assert.equal(await started.mailsAfter('failures'), 1);
+  }
 });

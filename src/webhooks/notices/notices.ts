@@ -1,12 +1,12 @@
-/** Notifies a store by mail of a failing or disabled webhook. */
+/** Notifies a store, and the developer of the app that created it, by mail of a failing or disabled webhook. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
-import { noticeMail, type NoticeKind, type MailContext } from './mails.ts';
-import { createNoticeLimit } from './pace.ts';
+import { developerMail, noticeMail, type NoticeKind, type MailContext } from './mails.ts';
+import { createNoticeLimits } from './pace.ts';
 import { findNotifiedWebhook, type NotifiedWebhook } from './notices-sql.ts';
 
 /** `epoch`: the epoch of the failures. */
@@ -34,16 +34,19 @@ export function createNotices(
   const { sql, clock, log, mailer } = deps;
   const queue: Notice[] = [];
   const stopping = new AbortController();
-  const isWithinLimit = createNoticeLimit();
+  const limits = createNoticeLimits();
   let working: Promise<void> | undefined;
 
   const send = async (notice: Notice): Promise<void> => {
     const webhook = await findNotifiedWebhook(sql, notice);
-    if (webhook === undefined || webhook.email === '' || !isStillTrue(webhook, notice)) return;
-    if (!isWithinLimit(notice, webhook, clock.monotonicMs())) {
-      return log.info(fieldsOf(notice), 'webhook notice suppressed by the hourly limit');
+    if (webhook === undefined || !isStillTrue(webhook, notice)) return;
+    const [nowMs, context] = [clock.monotonicMs(), { ...deps, now: clock.now() }];
+    if (webhook.email !== '') {
+      if (limits.ofStore(notice, webhook, nowMs)) mailer.send(noticeMail(webhook, notice.about, context));
+      else log.info(fieldsOf(notice), 'webhook notice suppressed by the hourly limit');
     }
-    mailer.send(noticeMail(webhook, notice.about, { ...deps, now: clock.now() }));
+    const toDeveloper = developerMail(webhook, notice.about, context);
+    if (toDeveloper !== undefined && limits.ofDeveloper(notice, webhook, nowMs)) mailer.send(toDeveloper);
   };
   const handle = async (notice: Notice): Promise<void> => {
     for (let attempt = 0; ; attempt += 1) {

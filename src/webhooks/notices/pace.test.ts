@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import type { Notice } from './notices.ts';
-import { createNoticeLimit } from './pace.ts';
+import { createNoticeLimits, type NoticeLimits } from './pace.ts';
 import type { NotifiedWebhook } from './notices-sql.ts';
 
 const noticed: NotifiedWebhook = {
@@ -21,17 +21,32 @@ const noticed: NotifiedWebhook = {
   isWarned: null,
   outcome: null,
   responseCode: null,
+  app: null,
 };
 
+type Mailed = { webhookId: number; about: Notice['about']; clientId?: string };
+
 /** Which of `count` notices a minute apart are mailed, each about the webhook that `of` names. */
-function mailed(count: number, of: (n: number) => { webhookId: number; about: Notice['about'] }, everyMs = 60_000) {
-  const mayGo = createNoticeLimit();
+function mailed(count: number, of: (n: number) => Mailed, everyMs = 60_000, to: keyof NoticeLimits = 'ofStore') {
+  const limits = createNoticeLimits();
   return Array.from({ length: count }, (_, n) => n).filter((n) => {
-    const { webhookId, about } = of(n);
+    const { webhookId, about, clientId = 'app' } = of(n);
     const notice = { shard: shardOf(webhookId), webhookId, epoch: n, about };
-    return mayGo(notice, { ...noticed, id: webhookId }, n * everyMs);
+    const app = { clientId, name: 'App', developer: 'dev@example.com' };
+    return limits[to](notice, { ...noticed, id: webhookId, storeId: to === 'ofStore' ? 1 : n, app }, n * everyMs);
   });
 }
+
+test('a developer gets one mail of a kind per hour and app, in however many stores its webhooks fail', () => {
+  const everywhere = mailed(150, (n) => ({ webhookId: n * 256 + 1, about: 'failures' }), 60_000, 'ofDeveloper');
+  assert.deepEqual(everywhere, [0, 60, 120]);
+  const kinds = (n: number): Mailed => ({
+    webhookId: 257,
+    about: n % 2 === 0 ? 'gone' : 'warning',
+    clientId: `${n >> 1}`,
+  });
+  assert.deepEqual(mailed(4, kinds, 1, 'ofDeveloper'), [0, 1, 2, 3]);
+});
 
 test('a webhook that is disabled and enabled repeatedly gets one notice of a kind per hour', () => {
   assert.deepEqual(

@@ -1,6 +1,7 @@
 /**
  * Rate limit of notices, against a webhook that is enabled or created again and again for an endpoint that answers 410: one mail
- * per hour, webhook and kind, and 100 per hour and store. Suppressed notices are still visible on the page of the webhook and in
+ * per hour, webhook and kind, and 100 per hour and store; to the developer of an app, whose webhooks in all stores may fail at once, one
+ * per hour, app and kind. Suppressed notices are still visible on the page of the webhook and in
  * the changelog. Each process counts separately.
  */
 import { LRUCache } from 'lru-cache';
@@ -23,10 +24,13 @@ function createBuckets(mailsAnHour: number) {
 }
 
 /** Returns whether the notice may be mailed, and counts it if so. */
-export type NoticeLimit = (notice: Notice, webhook: NotifiedWebhook, nowMs: number) => boolean;
+type IsWithinLimit = (notice: Notice, webhook: NotifiedWebhook, nowMs: number) => boolean;
+export type NoticeLimits = { ofStore: IsWithinLimit; ofDeveloper: IsWithinLimit };
 
-export function createNoticeLimit(): NoticeLimit {
-  const ofWebhook = createBuckets(1);
-  const ofStore = createBuckets(STORE_MAILS_PER_HOUR);
-  return ({ about }, { id, storeId }, nowMs) => ofWebhook(`${id} ${about}`, nowMs) && ofStore(String(storeId), nowMs);
+export function createNoticeLimits(): NoticeLimits {
+  const [webhooks, stores, apps] = [createBuckets(1), createBuckets(STORE_MAILS_PER_HOUR), createBuckets(1)];
+  return {
+    ofStore: ({ about }, { id, storeId }, nowMs) => webhooks(`${id} ${about}`, nowMs) && stores(String(storeId), nowMs),
+    ofDeveloper: ({ about }, { app }, nowMs) => app !== null && apps(`${app.clientId} ${about}`, nowMs),
+  };
 }

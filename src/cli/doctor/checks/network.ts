@@ -1,5 +1,5 @@
-/** Checks of the ports of this machine, the public addresses and the mail server. */
-import { createServer, isIPv6 } from 'node:net';
+/** Checks of the ports of this machine, the public addresses, the forward proxy and the mail server. */
+import { connect, createServer, isIPv6 } from 'node:net';
 import { rootOf } from '#http/root.ts';
 import { isLoopback } from '#core/loopback.ts';
 import { tryMailServer } from '#mail/mailer.ts';
@@ -75,6 +75,25 @@ async function checkAddress(setting: string, address: string): Promise<Finding> 
 export async function checkAddresses({ baseUrl, authUrl }: Config): Promise<Finding[]> {
   const base = await checkAddress('BASE_URL', baseUrl);
   return authUrl === baseUrl ? [base] : [base, await checkAddress('AUTH_URL', authUrl)];
+}
+
+/** Returns the error code of a connection; undefined if it was accepted. */
+async function connectTo(host: string, port: number): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  const socket = connect({ host, port, timeout: ANSWER_MS });
+  socket.once('connect', () => resolve(undefined));
+  socket.once('timeout', () => resolve('ETIMEDOUT'));
+  socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+  return promise.finally(() => socket.destroy());
+}
+
+export async function checkProxy({ delivery: { outboundProxy } }: Config): Promise<Finding[]> {
+  if (outboundProxy === undefined) return [ok('proxy', 'none is set: deliveries connect directly')];
+  const { host, port } = outboundProxy;
+  const refused = await connectTo(host, port);
+  if (refused === undefined) return [ok('proxy', `the proxy at ${host}:${port} accepts connections`)];
+  const advice = 'Start it, or check host and port; until then all deliveries to public addresses wait';
+  return [fail('proxy', `the proxy of OUTBOUND_PROXY at ${host}:${port} cannot be reached (${refused})`, advice)];
 }
 
 export async function checkMail({ mail }: Config): Promise<Finding[]> {

@@ -1,7 +1,7 @@
 /** Connections to endpoints: open, idle for reuse, and closed by age. */
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
-import { type Dialer, createDialer, type DialSettings } from './dial.ts';
+import { type Dialer, createDialer, type DialSettings, type Opening } from './dial.ts';
 import { intakeOf, type Intake } from './response.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
@@ -94,6 +94,7 @@ export class Connection {
   readonly origin: string;
   readonly #client: Client;
   readonly #deps: Deps;
+  #opening: Opening | undefined;
   #socket: Socket | undefined;
   #intake: Intake | undefined;
   #step: 'dns' | 'connect' | 'tls' | 'open' = 'dns';
@@ -116,11 +117,12 @@ export class Connection {
       // undici calls this again if the socket turns out to be closed before anything was written.
       connect: (_options, callback) => {
         this.#hasServed = false;
-        this.#socket = deps.dialer.dial({
+        this.#opening = deps.dialer.dial({
           ...where,
           done: (error, socket) => {
             if (socket === null) return callback(error ?? new Error('no socket'), null);
             this.#step = 'open';
+            this.#socket = socket;
             this.#openedAtMs = deps.nowMs();
             this.#intake = intakeOf(socket);
             callback(null, socket);
@@ -181,7 +183,7 @@ export class Connection {
 
   /** Closes it immediately, even while it is being opened: undici would wait until the socket is open. */
   close(): void {
-    this.#socket?.destroy();
+    this.#opening?.destroy();
     void this.#client.destroy();
   }
 }

@@ -1,21 +1,26 @@
 /**
- * Opens sockets to endpoints: checked by the guard, in observable steps, with TLS always verified and resumed if
- * possible.
+ * Opens sockets to endpoints: checked by the guard, in observable steps, through the operator's proxy if there is one, with TLS
+ * always verified and resumed if possible.
  */
-import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import type { LookupAddress } from 'node:dns';
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
 import { connect as connectTls, createSecureContext, type TLSSocket } from 'node:tls';
 import type { Clock } from '#core/clock.ts';
 import type { Guard } from './guard.ts';
+import { isPublic } from './networks.ts';
 import { Sessions } from './sessions.ts';
+import { openTunnel, ProxyError, type Proxy } from './tunnel.ts';
 
 export type DialSettings = {
   /** Time limit within that of the exchange: for the DNS look-up, and again for the rest. */
   connectTimeoutMs: number;
   /** Number of TLS sessions, one per origin; a ticket has about 1 KB. */
   tlsSessions: number;
+  /** Connects to public addresses; those that the operator allows in addition are reached directly. */
+  outboundProxy?: Proxy | undefined;
 };
 
-/** Step of opening a connection. */
+/** Step of opening a connection. The connection to a proxy belongs to `dns`: its time is not the endpoint's. */
 type Step = 'dns' | 'connect' | 'tls';
 
 type DialRequest = {
@@ -29,20 +34,143 @@ type DialRequest = {
   done: (error: Error | null, socket: Socket | null) => void;
 };
 
+/** A socket that is being opened, or the open one. */
+export type Opening = { destroy: () => void };
+
 export type Dialer = {
   /**
    * Opens a socket. Throws `BlockedAddress` for a forbidden literal address; a name is checked when it has been
    * resolved.
    */
-  dial: (request: DialRequest) => Socket;
+  dial: (request: DialRequest) => Opening;
   /** Numbers of full and of resumed handshakes. */
   handshakes: { full: number; resumed: number };
 };
 
 const TCP_KEEP_ALIVE_MS = 60_000;
 
+/** How a socket reaches the endpoint. */
+type Way = { lookup: LookupFunction } | { socket: Socket };
+
+/** Returns a look-up function with a known result. */
+const resolvedTo =
+  (addresses: LookupAddress[]): LookupFunction =>
+  (_hostname, _options, callback) =>
+    callback(null, addresses);
+
 class ConnectTimeout extends Error {
   readonly code = 'UND_ERR_CONNECT_TIMEOUT';
+}
+
+/** Returns the checked addresses of the host; rejects like the look-up function of the guard. */
+async function addressesOf(guard: Guard, { hostname, port }: DialRequest): Promise<LookupAddress[]> {
+  const family = isIP(hostname);
+  if (family !== 0) return [{ address: hostname, family }];
+  return new Promise((resolve, reject) => {
+    guard.lookupFor(port)(hostname, { all: true }, (error, addresses) => {
+      if (error === null) resolve(addresses as LookupAddress[]);
+      else reject(error);
+    });
+  });
+}
+
+type OpenTls = (request: DialRequest, way: Way, ready: () => void) => TLSSocket;
+
+/** One socket that is being opened. */
+class Dial implements Opening {
+  readonly #request: DialRequest;
+  readonly #openTls: OpenTls;
+  readonly #timeout: NodeJS.Timeout;
+  #opening: Opening | undefined;
+  #isDone = false;
+
+  constructor(request: DialRequest, openTls: OpenTls, timeoutMs: number) {
+    this.#request = request;
+    this.#openTls = openTls;
+    this.#timeout = setTimeout(() => {
+      // Reports the time-out before it destroys the socket, which closes without an error.
+      this.#end(new ConnectTimeout('the connection was not opened in time'), null);
+      this.#opening?.destroy();
+    }, timeoutMs);
+  }
+
+  destroy(): void {
+    this.#isDone = true;
+    clearTimeout(this.#timeout);
+    this.#opening?.destroy();
+  }
+
+  /** Connects directly. */
+  connect(lookup: LookupFunction): void {
+    const { hostname, port, isTls, onStep } = this.#request;
+    onStep(isIP(hostname) === 0 ? 'dns' : 'connect');
+    if (isTls) return this.#connectTls({ lookup });
+    const socket = connectTcp({ host: hostname, port, lookup });
+    socket.once('connect', () => this.#end(null, socket));
+    this.#watch(socket);
+  }
+
+  /** Connects through the proxy to the addresses that are public, otherwise directly. */
+  async route(proxy: Proxy, resolving: Promise<LookupAddress[]>): Promise<void> {
+    this.#request.onStep('dns');
+    try {
+      const addresses = await resolving;
+      const [first, ...others] = addresses.filter(({ address }) => isPublic(address));
+      if (this.#isDone) return;
+      if (first === undefined) this.connect(resolvedTo(addresses));
+      else this.#connectThrough(proxy, first, others);
+    } catch (error) {
+      this.#end(error as Error, null);
+    }
+  }
+
+  /** Tries the addresses one after the other. */
+  #connectThrough(proxy: Proxy, { address }: LookupAddress, others: readonly LookupAddress[]): void {
+    const { hostname, port, isTls } = this.#request;
+    const [next, ...rest] = others;
+    this.#opening = openTunnel(proxy, {
+      hostname,
+      address,
+      port,
+      onReached: () => this.#begin('connect'),
+      done: (error, tunnel) => {
+        const mayTryNext = error instanceof ProxyError && error.code === 'PROXY_NO_ROUTE' && !this.#isDone;
+        if (next !== undefined && mayTryNext) return this.#connectThrough(proxy, next, rest);
+        if (tunnel === null) return this.#end(error, null);
+        this.#watch(tunnel);
+        if (isTls) this.#connectTls({ socket: tunnel });
+        else this.#end(null, tunnel);
+      },
+    });
+  }
+
+  #connectTls(way: Way): void {
+    const socket: TLSSocket = this.#openTls(this.#request, way, () => this.#end(null, socket));
+    this.#watch(socket);
+  }
+
+  #watch(socket: Socket): void {
+    this.#opening = socket;
+    socket.setNoDelay(true).setKeepAlive(true, TCP_KEEP_ALIVE_MS);
+    socket.once('lookup', (error: Error | null) => {
+      if (error === null && !this.#isDone && !socket.destroyed) this.#begin('connect');
+    });
+    socket.on('error', (error) => this.#end(error, null));
+    socket.once('close', () => clearTimeout(this.#timeout));
+  }
+
+  /** The time of the steps before does not count against the endpoint. */
+  #begin(step: Step): void {
+    this.#request.onStep(step);
+    this.#timeout.refresh();
+  }
+
+  #end(error: Error | null, socket: Socket | null): void {
+    clearTimeout(this.#timeout);
+    if (this.#isDone) return;
+    this.#isDone = true;
+    this.#request.done(error, socket);
+  }
 }
 
 export function createDialer(deps: { guard: Guard; clock: Clock; settings: DialSettings }): Dialer {
@@ -52,13 +180,14 @@ export function createDialer(deps: { guard: Guard; clock: Clock; settings: DialS
   // Shared by all connections: otherwise Node creates one for each, and loads all root certificates each time.
   let context: ReturnType<typeof createSecureContext> | undefined;
 
-  const openTls = ({ origin, hostname, port, onStep }: DialRequest, ready: () => void): TLSSocket => {
+  const openTls = ({ origin, hostname, port, onStep }: DialRequest, way: Way, ready: () => void): TLSSocket => {
     const known = sessions.find(origin, clock.monotonicMs());
     let verifiedAtMs = known?.verifiedAtMs ?? Number.NEGATIVE_INFINITY;
     const socket = connectTls({
+      // Also with a tunnel: the certificate is verified against it if there is no servername.
       host: hostname,
       port,
-      lookup: guard.lookupFor(port),
+      ...way,
       servername: isIP(hostname) === 0 ? hostname : '',
       // HTTP/2 is not offered: limits count connections, and one reset would end a hundred exchanges.
       ALPNProtocols: ['http/1.1'],
@@ -68,7 +197,8 @@ export function createDialer(deps: { guard: Guard; clock: Clock; settings: DialS
       ...(known !== undefined && { session: known.ticket }),
     });
     let isOpen = false;
-    socket.once('connect', () => onStep('tls'));
+    if ('socket' in way) onStep('tls');
+    else socket.once('connect', () => onStep('tls'));
     socket.once('secureConnect', () => {
       isOpen = true;
       if (socket.isSessionReused()) handshakes.resumed += 1;
@@ -89,36 +219,15 @@ export function createDialer(deps: { guard: Guard; clock: Clock; settings: DialS
     return socket;
   };
 
-  const openTcp = ({ hostname, port }: DialRequest, ready: () => void): Socket =>
-    connectTcp({ host: hostname, port, lookup: guard.lookupFor(port) }).once('connect', ready);
-
-  const dial = (request: DialRequest): Socket => {
-    const { hostname, isTls, onStep, done } = request;
-    guard.checkLiteral(request);
-    onStep(isIP(hostname) === 0 ? 'dns' : 'connect');
-    let isDone = false;
-    const end = (error: Error | null, opened: Socket | null): void => {
-      clearTimeout(timeout);
-      if (isDone) return;
-      isDone = true;
-      done(error, opened);
-    };
-    const socket: Socket = (isTls ? openTls : openTcp)(request, () => end(null, socket));
-    const timeout = setTimeout(() => {
-      // Reports the time-out before it destroys the socket, which closes without an error.
-      end(new ConnectTimeout('the connection was not opened in time'), null);
-      socket.destroy();
-    }, settings.connectTimeoutMs);
-    socket.setNoDelay(true).setKeepAlive(true, TCP_KEEP_ALIVE_MS);
-    socket.once('lookup', (error: Error | null) => {
-      if (error !== null || isDone || socket.destroyed) return;
-      onStep('connect');
-      // The time of the look-up does not count against the endpoint.
-      timeout.refresh();
-    });
-    socket.on('error', (error) => end(error, null));
-    socket.once('close', () => clearTimeout(timeout));
-    return socket;
+  return {
+    dial: (request) => {
+      guard.checkLiteral(request);
+      const dial = new Dial(request, openTls, settings.connectTimeoutMs);
+      const { outboundProxy } = settings;
+      if (outboundProxy === undefined) dial.connect(guard.lookupFor(request.port));
+      else void dial.route(outboundProxy, addressesOf(guard, request));
+      return dial;
+    },
+    handshakes,
   };
-  return { dial, handshakes };
 }

@@ -28,7 +28,7 @@ type Destination = { hostname: string; port: number };
 export type GuardRules = {
   /** Networks that deliveries may reach although they are not public. */
   allowed?: readonly string[];
-  /** Addresses on which Halcyon and its database listen. */
+  /** Addresses on which Halcyon, its database and its proxy listen. */
   own?: readonly Listener[];
 };
 

@@ -1,6 +1,6 @@
 /**
- * Recognises the addresses and ports of Halcyon and its database: blocked even in networks that the operator has
- * allowed.
+ * Recognises the addresses and ports of Halcyon, its database and its proxy: blocked even in networks that the operator
+ * has allowed.
  */
 import { BlockList, isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';

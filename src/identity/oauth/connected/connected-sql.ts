@@ -2,6 +2,7 @@
 import type { Queryable } from '#db/pool.ts';
 import type { Permission } from '#core/principal.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
+import { permissions } from '../scope.ts';
 
 export type ConnectedRow = {
   /** The latest grant of this client for this store; represents all of them. */
@@ -42,14 +43,25 @@ const grantCondition = (sql: Queryable, { userId, of }: GrantFilter) => sql`
   user_id = ${userId} and date_revoked is null
     and ${of === undefined ? sql`true` : sql`client = ${of.client} and store_id is not distinct from ${of.storeId}`}`;
 
+/** The limited scopes of the grants of a group `g`, separated by spaces and with repetitions; null if one has full access. */
+export function limitedScopes(sql: Queryable) {
+  return sql`case when bool_and(g.permissions is not null) then string_agg(array_to_string(g.permissions, ' '), ' ') end`;
+}
+
+/** The scope of a group of grants, as `scopeOfGrants`: in the order of the list, without repetition. */
+export function scopeText(sql: Queryable) {
+  return sql`case when g.store_id is null then 'user_full_access' when g.limited is null then 'store_full_access'
+    else array_to_string(array(select p from unnest(${permissions}::text[]) p where p = any(string_to_array(g.limited, ' '))),
+      ' ') end`;
+}
+
 /** Returns the `from` clause of connected apps: one row per client and store, even with several grants. */
 export function connectedApps(sql: Queryable, filter: GrantFilter) {
   return sql`
   from (
     select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used,
-      case when bool_and(permissions is not null)
-        then string_agg(array_to_string(permissions, ' '), ' ') end as limited
-    from access_grant
+      ${limitedScopes(sql)} as limited
+    from access_grant g
     where ${grantCondition(sql, filter)}
     group by client, store_id
   ) as g

@@ -36,10 +36,12 @@ export function addressOfClient(clientId: string, baseUrl: string): string {
 /** Returns the links of a client. A client without an owner is visible only to the platform, which may list all clients. */
 function linksOf({ clientId, ownerId }: Client, baseUrl: string): Link[] {
   const self: Link = { rel: 'self', href: addressOfClient(clientId, baseUrl), title: 'This client' };
-  if (ownerId === null) return [self, { rel: 'clients', href: `${baseUrl}/clients`, title: 'All clients' }];
+  const installs: Link = { rel: 'installs', href: `${self.href}/installs`, title: 'Where the app is installed' };
+  if (ownerId === null) return [self, installs, { rel: 'clients', href: `${baseUrl}/clients`, title: 'All clients' }];
   const owner = `${baseUrl}/users/${ownerId}`;
   return [
     self,
+    installs,
     { rel: 'user', href: owner, title: 'The owner of the app' },
     { rel: 'clients', href: `${owner}/clients`, title: 'All apps of the owner' },
   ];

@@ -1,6 +1,6 @@
 /**
- * The API operations on clients: {base_url}/clients and {base_url}/users/<id>/clients. Only the platform creates and
- * deletes them.
+ * The API operations on clients: {base_url}/clients, {base_url}/users/<id>/clients and {base_url}/clients/<id>/installs. Only
+ * the platform creates and deletes them.
  */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { findUser } from '#identity/accounts/accounts-sql.ts';
@@ -20,6 +20,8 @@ import { callerOf, type ClientActor } from '../action.ts';
 import { findClient, findOwnClient, type Client } from '../clients-sql.ts';
 import { addressOfClient, CLIENT_PROPERTIES, clientDocument } from './document.ts';
 import { countClients, listClients } from './clients-page-sql.ts';
+import { addressOfInstalls, INSTALL_PROPERTIES, installDocument } from './install.ts';
+import { countInstalls, listInstalls } from './installs-sql.ts';
 import { newClient, type NewClientBody } from './schema.ts';
 
 type Deps = RevocationEffects & { sql: Sql; baseUrl: string; authUrl: string; clientsPerUser: number };
@@ -91,9 +93,25 @@ async function page(deps: Deps, owner: number | null, path: string, query: Listi
   return { path, items: rows.map((row) => clientDocument(row, { ...deps, clientSecret: null })), total };
 }
 
-export function createClientOperations(
-  deps: Deps,
-): Record<'list' | 'listOfUser' | 'create' | 'read' | 'remove', Operation> {
+const installsOf = ({ sql, baseUrl }: Deps): Operation =>
+  listing({
+    summary: 'Lists the stores and accounts that an app has access to',
+    rel: 'installs',
+    title: 'Installs',
+    properties: INSTALL_PROPERTIES,
+    handle: async (request) => {
+      const { id, clientId, name } = await clientFor(sql, request);
+      const { listing: query, principal } = request;
+      const [rows, total] = await Promise.all([listInstalls(sql, id, query), countInstalls(sql, id, query)]);
+      const items = rows.map((row) => installDocument(row, { clientId, principal, baseUrl }));
+      const links = [{ rel: 'client', href: addressOfClient(clientId, baseUrl), title: 'The app', crumb: name }];
+      return { path: addressOfInstalls(clientId, baseUrl), items, total, links };
+    },
+  });
+
+export type ClientOperations = Record<'list' | 'listOfUser' | 'create' | 'read' | 'installs' | 'remove', Operation>;
+
+export function createClientOperations(deps: Deps): ClientOperations {
   return {
     list: listing({
       summary: 'Lists all clients; requires the scope platform',
@@ -123,6 +141,7 @@ export function createClientOperations(
         return { status: 200, document: clientDocument(client, { ...deps, clientSecret: null }) };
       },
     }),
+    installs: installsOf(deps),
     remove: {
       ...guarded({
         title: 'Delete the client',

@@ -22,6 +22,8 @@ export type ClientView = {
   alert?: string | undefined;
   good?: string | undefined;
   nonce: (form: string, ...rest: readonly string[]) => string;
+  /** The address of the list of stores and accounts that the app has access to. */
+  installsAddress: string;
   /** The webhooks of the app in all stores. */
   shownWebhooks: Markup;
 };
@@ -126,7 +128,7 @@ function usageText({ people, stores, accounts }: ClientUsage): string {
   return `${several(people, 'user', 'users')}, with access to ${places.join(' and ')}`;
 }
 
-const heading = ({ root, client, usage, alert, good }: ClientView): Markup =>
+const heading = ({ root, client, usage, alert, good, installsAddress }: ClientView): Markup =>
   html`<div class="card">
     ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`}
     ${good !== undefined && html`<p class="good" role="status">${good}</p>`}
@@ -147,7 +149,7 @@ const heading = ({ root, client, usage, alert, good }: ClientView): Markup =>
       <dt>Created</dt>
       <dd>${shownDate(client.dateCreated)}</dd>
       <dt>Used by</dt>
-      <dd>${usageText(usage)}</dd>
+      <dd>${usageText(usage)}${usage.people > 0 && html` (<a href="${installsAddress}">all installs</a>)`}</dd>
       <dt>Last used</dt>
       <dd>${usage.lastUsed === null ? 'Never' : shownDate(usage.lastUsed)}</dd>
     </dl>

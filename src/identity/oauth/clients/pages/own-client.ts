@@ -3,6 +3,7 @@ import type { Session } from '#identity/accounts/sessions.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import type { Fault } from '#core/problem.ts';
+import { addressOfInstalls } from '../api/install.ts';
 import { usageOf, type Client } from '../clients-sql.ts';
 import { secretsOf } from '../secrets/secrets.ts';
 import { appWebhooksCard } from './app-webhooks.ts';
@@ -29,7 +30,7 @@ const done = new Map([
 const SENSITIVE: ReadonlySet<string> = new Set(['change client', 'rotate secret', 'delete client']);
 
 export function createOwnClient(deps: PagesDeps) {
-  const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
+  const { sql, signedIn, root, baseUrl, clientSecretOverlapHours: overlapHours } = deps;
   return {
     page: (handle: Handle): RawHandler =>
       signedIn.page(async (request, session) => handle(request, session, await ownClientOf(sql, request, session))),
@@ -67,6 +68,7 @@ export function createOwnClient(deps: PagesDeps) {
         alert,
         good,
         nonce,
+        installsAddress: addressOfInstalls(client.clientId, baseUrl),
         shownWebhooks,
       };
       return htmlAnswer(status, clientPage(view));

@@ -18,6 +18,8 @@ export type PagesDeps = RevocationEffects & {
   signedIn: SignedIn;
   /** The path prefix of the pages, without a trailing slash. */
   root: string;
+  /** The address of the API. */
+  baseUrl: string;
   clientsPerUser: number;
   clientSecretOverlapHours: number;
 };

@@ -5,12 +5,12 @@ import type { Listing } from '#core/listing.ts';
 import {
   connectedApps,
   connectedColumns,
+  scopeText,
   withWebhooks,
   type ConnectedApp,
   type ConnectedRow,
   type GrantFilter,
 } from '../connected-sql.ts';
-import { permissions } from '../../scope.ts';
 import type { GRANT_PROPERTIES } from './document.ts';
 
 const columns = (sql: Queryable): Columns<typeof GRANT_PROPERTIES> => ({
@@ -19,10 +19,7 @@ const columns = (sql: Queryable): Columns<typeof GRANT_PROPERTIES> => ({
   name: sql`c.name`,
   company: sql`c.company`,
   is_verified: sql`c.is_verified`,
-  // As scopeOfGrants: in the order of the list, without repetition.
-  scope: sql`case when g.store_id is null then 'user_full_access' when g.limited is null then 'store_full_access'
-    else array_to_string(array(select p from unnest(${permissions}::text[]) p where p = any(string_to_array(g.limited, ' '))),
-      ' ') end`,
+  scope: scopeText(sql),
   store_id: sql`g.store_id`,
   date_created: sql`g.since`,
   date_used: sql`g.last_used`,
