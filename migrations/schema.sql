@@ -754,10 +754,13 @@ create table webhook (
   user_id bigint,
   inactive_reason text,
   request_secrets bytea,
+  filter text,
+  filter_id bigint,
   constraint webhook_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint webhook_check1 CHECK (((store_id % (256)::bigint) = shard)),
   constraint webhook_check2 CHECK (((format <> 'json'::text) OR (encryption_key IS NOT NULL))),
   constraint webhook_check3 CHECK (((event_resource IS NULL) = (cardinality(events) = 0))),
+  constraint webhook_filter_check CHECK ((((length(filter) >= 1) AND (length(filter) <= 1000)) AND ((filter IS NULL) = (filter_id IS NULL)))),
   constraint webhook_format_check CHECK ((format = ANY (ARRAY['json'::text, 'partner_automation'::text, 'partner_sitebuilder'::text, 'cloudevents'::text, 'cloudevents_binary'::text]))),
   constraint webhook_held_check CHECK (((is_held = (listened_at IS NOT NULL)) AND (NOT (is_held AND (url IS NOT NULL))))),
   constraint webhook_inactive_reason_check CHECK ((inactive_reason = ANY (ARRAY['failures'::text, 'gone'::text, 'access_ended'::text]))),
@@ -874,6 +877,19 @@ begin
     return null;
   end if;
   return written::numeric;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.passes_filter(filter bigint, known bigint[], passed bigint[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if filter = any (known) then
+    return filter = any (passed);
+  end if;
+  raise exception 'a filter is not known to the publisher' using errcode = 'HL002';
 end
 $function$
 ;

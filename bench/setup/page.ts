@@ -21,6 +21,7 @@ const webhookAt = (n: number): Document =>
       version: '2',
       url: `https://warehouse${n}.example.com/orders`,
       query: 'zoom=items,items:item_options,customer',
+      filter: null,
       encryptionKey: null,
       nextEncryptionKey: null,
       rotationEndsAt: null,

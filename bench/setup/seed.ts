@@ -69,6 +69,7 @@ export async function addWebhook(
     version: '2',
     url,
     query: null,
+    filter: null,
     encryptionKey: createSealer(secretKey).seal(KEY, `webhook:${id}`),
     requestSecrets: null,
     eventResource: resource as ResourceType,

@@ -36,7 +36,8 @@ const NOT_ENCODED: Fault = {
   field: 'query',
 };
 
-function isEncoded(query: string): boolean {
+/** Returns whether a query is percent-encoded UTF-8 and not empty. */
+export function isEncoded(query: string): boolean {
   try {
     return decodeURIComponent(query) !== '';
   } catch {

@@ -233,8 +233,14 @@ function eventList(events: Value | undefined): Markup {
 /** How long deliveries are retried, by retry profile. */
 const RETRIES: Readonly<Record<string, string>> = { hour: 'For about an hour', long: 'For about three days' };
 
+/** Renders the filter, with a link to the resources that pass it. */
+function filterOf(document: Document, filter: Markup | string | false, naming: Naming): Markup | string | false {
+  const href = hrefOf(linkTo(document, 'passing')?.href ?? '', naming);
+  return filter !== false && href !== undefined ? html`${filter} <a href="${href}">Show what passes</a>` : filter;
+}
+
 /** Renders the settings without those that are not set. */
-function settings(document: Document): Markup {
+function settings(document: Document, naming: Naming): Markup {
   const properties = new Map(document.properties.map((property) => [property.name, property]));
   const shown = (name: string): Markup | string | false => {
     const property = properties.get(name);
@@ -253,7 +259,8 @@ function settings(document: Document): Markup {
     ${setting('URL', isHeld ? 'None: a listener fetches the deliveries' : shown('url') || html`<span class="soft">None yet</span>`)}
     ${setting('Events', eventList(properties.get('events')?.value))}
     ${setting('Format', format !== undefined && `${phraseOf(format)}${version === undefined ? '' : `, version ${version}`}`)}
-    ${setting('Query', shown('query'))} ${setting('Headers', hasHeaders && shown('headers'))}
+    ${setting('Query', shown('query'))} ${setting('Filter', filterOf(document, shown('filter'), naming))}
+    ${setting('Headers', hasHeaders && shown('headers'))}
     ${setting('Encryption key', keyOf(properties.get('encryption_key'), canSee))}
     ${setting('Next encryption key', shown('next_encryption_key'))} ${setting('Rotation ends', shown('rotation_ends'))}
     ${setting('Rate limit', rate === undefined ? 'None' : `${rate} per second`)}
@@ -296,7 +303,7 @@ export function webhookPage(shown: Shown): string {
         <h2>Settings</h2>
         ${removal && html`<a class="button quiet danger" href="#${DELETE}">Delete</a>`}
       </div>
-      ${removal && formPanel(removal)} ${settings(document)}
+      ${removal && formPanel(removal)} ${settings(document, naming)}
     </div>
     ${others.map(({ action, form, isRefused, isButton }) =>
       isButton

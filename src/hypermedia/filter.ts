@@ -1,6 +1,7 @@
 /**
  * Filters: `name=x`, `name=*part*`, `name:not=x`, `date_created:greaterthan=…`, `date_created:lessthan=…`. An empty
- * value means "not set". In texts `*` matches any characters; `\*` and `\\` match `*` and `\`.
+ * value means "not set". In texts `*` matches any characters; `\*` and `\\` match `*` and `\`. Filters of webhooks also have
+ * `name:in=a,b`, and JSON Pointers as names.
  */
 import { isLonger } from '#core/text.ts';
 import type { Comparison, Comparisons, Filter } from '#core/listing.ts';
@@ -11,8 +12,11 @@ import { onlyValue, otherNames, unknownParameter } from './parameters.ts';
 const FILTERS_MAX = 20;
 const TEXT_CHARACTERS_MAX = 1_000;
 
-/** Properties that can be compared; with `isOpen` also any other name. */
-export type Comparable = { properties: Comparisons; isOpen: boolean };
+/**
+ * Properties that can be compared; with `isOpen` also any other name. `isPayload`: also members of members by a JSON Pointer
+ * (RFC 6901), and the operator `in`.
+ */
+export type Comparable = { properties: Comparisons; isOpen: boolean; isPayload?: true };
 
 /** `open`: the type of the values is not known. */
 type ComparisonKind = Comparison | 'open' | undefined;
@@ -22,17 +26,22 @@ const OPEN_NAME = /^[^\s\p{Cc}:,=]{1,64}$/u;
 /** Parameters of every collection, supported or not, and members of a representation that are not properties. */
 const RESERVED: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom', '_links', '_embedded']);
 
+const POINTER = /^(?:\/(?:[^~/]|~[01])*)+$/;
+const isPointer = (name: string): boolean => name.startsWith('/');
+
 /** Returns how a property is compared; undefined for an unknown property. */
-export function comparisonOf(name: string, { properties, isOpen }: Comparable): ComparisonKind {
+export function comparisonOf(name: string, { properties, isOpen, isPayload }: Comparable): ComparisonKind {
+  if (isPayload && isPointer(name)) return POINTER.test(name) ? 'open' : undefined;
   if (Object.hasOwn(properties, name)) return properties[name];
   return isOpen && OPEN_NAME.test(name) && !RESERVED.has(name) ? 'open' : undefined;
 }
 
 /** Returns the names of properties to filter by, for messages. */
-export function comparableNames({ properties, isOpen }: Comparable): string[] {
+export function comparableNames({ properties, isOpen, isPayload }: Comparable): string[] {
   return [
     ...Object.keys(properties).filter((name) => properties[name] !== 'none'),
-    ...(isOpen ? ['any other property of the items'] : []),
+    ...(isOpen ? [isPayload ? 'any other property of the resource' : 'any other property of the items'] : []),
+    ...(isPayload ? ['a JSON Pointer such as /_embedded/svc:items/0/code'] : []),
   ];
 }
 
@@ -49,6 +58,7 @@ export function notComparable(
 
 const OPERATORS = ['not', 'greaterthan', 'lessthan'] as const;
 type Operator = 'is' | (typeof OPERATORS)[number];
+const PAYLOAD_OPERATORS = [...OPERATORS, 'in'] as const;
 
 const NUMBER = /^-?\d{1,16}(?:\.\d{1,10})?$/;
 
@@ -64,7 +74,7 @@ const textOf = (text: string): string | undefined =>
 
 const unescapeWildcards = (text: string): string => text.replaceAll(/\\([*\\])/g, '$1');
 
-const isRange = (operator: Operator): boolean => operator === 'greaterthan' || operator === 'lessthan';
+const isRange = (operator: Operator | 'in'): boolean => operator === 'greaterthan' || operator === 'lessthan';
 
 /**
  * Parses a value of unknown type as a number or date if possible. For equality a number must have its default spelling,
@@ -122,36 +132,62 @@ export function textFilter(property: string, text: string): Filter | undefined {
 
 type FilterContext = { query: URLSearchParams; reserved: readonly string[]; comparable: Comparable };
 
-/** Returns the filter of one parameter, or a fault. */
+/** Splits the name of a parameter. The names in a JSON Pointer may contain colons, so only a known operator ends it. */
+function splitName(name: string, { isPayload }: Comparable): [property: string, operator: string | undefined] {
+  const isPath = isPayload === true && isPointer(name);
+  const at = isPath ? name.lastIndexOf(':') : name.indexOf(':');
+  if (at === -1) return [name, undefined];
+  const operator = name.slice(at + 1);
+  if (isPath && !PAYLOAD_OPERATORS.some((known) => known === operator)) return [name, undefined];
+  return [name.slice(0, at), operator];
+}
+
+/** Commas after an even number of backslashes; `\,` is a comma within a value. */
+const SEPARATOR = /(?<=(?:^|[^\\])(?:\\\\)*),/;
+
+const valuesOf = (text: string): string[] => text.split(SEPARATOR).map((value) => value.replaceAll('\\,', ','));
+
+/**
+ * Returns the filters of one parameter, one of which must match, or a fault. There are several only with the operator
+ * `in`.
+ */
 function readFilter(
   name: string,
   { query, reserved, comparable }: FilterContext,
   faults: Fault[],
-): Filter | Fault | undefined {
-  const [property = '', ...rest] = name.split(':');
-  const operatorName = rest.join(':');
+): Filter[] | Fault | undefined {
+  const [property, operatorName] = splitName(name, comparable);
   const comparison = comparisonOf(property, comparable);
   if (comparison === undefined) return unknownParameter(name, [...reserved, ...comparableNames(comparable)]);
   if (comparison === 'none') return notComparable(property, name, comparableNames(comparable));
-  const operator = rest.length === 0 ? 'is' : OPERATORS.find((known) => known === operatorName);
+  const operators = comparable.isPayload ? PAYLOAD_OPERATORS : OPERATORS;
+  const operator = operatorName === undefined ? 'is' : operators.find((known) => known === operatorName);
   const isPossible = operator !== undefined && !(comparison === 'boolean' && isRange(operator));
   if (!isPossible) {
-    const possible = comparison === 'boolean' ? ['not'] : OPERATORS;
+    const possible = comparison === 'boolean' ? ['not'] : operators;
     return unknownParameter(name, [property, ...possible.map((word) => `${property}:${word}`)]);
   }
   const text = onlyValue(query, name, faults);
   if (text === undefined) return undefined;
+  const filters =
+    operator === 'in'
+      ? valuesOf(text).map((value) => filterOf(property, 'is', value, comparison))
+      : [filterOf(property, operator, text, comparison)];
   const message = `${name} must be ${EXPECTED[comparison]}`;
-  return filterOf(property, operator, text, comparison) ?? { code: 'invalid_parameter', message, field: name };
+  const valid = filters.filter((filter) => filter !== undefined);
+  return valid.length === filters.length ? valid : { code: 'invalid_parameter', message, field: name };
 }
 
-/** Parses every parameter that is not in `reserved` as a filter, and adds faults. */
-export function readFilters(
+/**
+ * Parses every parameter that is not in `reserved` as a condition, and adds faults. Of the filters of a condition, one must
+ * match.
+ */
+export function readConditions(
   query: URLSearchParams,
   reserved: readonly string[],
   comparable: Comparable,
   faults: Fault[],
-): Filter[] {
+): Filter[][] {
   const names = otherNames(query, reserved);
   if (names.length > FILTERS_MAX) {
     faults.push({
@@ -163,8 +199,18 @@ export function readFilters(
   return names.flatMap((name) => {
     const read = readFilter(name, { query, reserved, comparable }, faults);
     if (read === undefined) return [];
-    if ('operator' in read) return [read];
+    if (Array.isArray(read)) return [read];
     faults.push(read);
     return [];
   });
+}
+
+/** Parses every parameter that is not in `reserved` as a filter, and adds faults. */
+export function readFilters(
+  query: URLSearchParams,
+  reserved: readonly string[],
+  comparable: Comparable,
+  faults: Fault[],
+): Filter[] {
+  return readConditions(query, reserved, comparable, faults).flat();
 }

@@ -69,6 +69,7 @@ const auditedSettings = (webhook: Stored, before: Stored): Facts =>
     version: webhook.version,
     url: auditedUrl(webhook.url, before.url),
     query: webhook.query,
+    filter: webhook.filter,
     encryption_key: secretStatus(hexOf(webhook.encryptionKey), hexOf(before.encryptionKey)),
     next_encryption_key: secretStatus(hexOf(webhook.nextEncryptionKey), hexOf(before.nextEncryptionKey)),
     rotation_ends: webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone),

@@ -1,3 +1,5 @@
+import { collectionOf } from '#catalog/catalog.ts';
+import { listQueryOf } from '#catalog/payload-filter.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import {
   boolean,
@@ -23,6 +25,7 @@ export const WEBHOOK_PROPERTIES = {
   version: 'text',
   url: 'text',
   query: 'text',
+  filter: 'text',
   encryption_key: 'none',
   next_encryption_key: 'none',
   rotation_ends: 'date',
@@ -75,6 +78,14 @@ export function addressOfWebhooks(storeId: number, baseUrl: string): string {
   return `${addressOfStore(storeId, baseUrl)}/webhooks`;
 }
 
+/** Returns the link to the resources that pass the filter, if there is one that a list can apply. */
+function passingLink({ storeId, filter, eventResource }: WebhookRow, baseUrl: string): Link[] {
+  const query = filter === null || eventResource === null ? undefined : listQueryOf(filter, eventResource);
+  if (query === undefined || eventResource === null) return [];
+  const href = `${addressOfStore(storeId, baseUrl)}/${collectionOf(eventResource)}?${query}`;
+  return [{ rel: 'passing', href, title: 'The resources that pass the filter of this webhook' }];
+}
+
 /** `isRotatable`, `isListenable`: whether the reader may rotate the key or listen. */
 function linksOf(
   webhook: WebhookRow,
@@ -103,6 +114,7 @@ function linksOf(
     { rel: 'recoveries', href: `${self}/recoveries`, title: 'The recoveries of this webhook' },
     { rel: 'test', href: `${self}/test`, title: 'Send a sample event to this webhook' },
     { rel: 'retry_pending', href: `${self}/retry_pending`, title: 'Retry the pending deliveries of this webhook now' },
+    ...passingLink(webhook, baseUrl),
     ...(isListenable
       ? [{ rel: 'listen', href: `${self}/stream`, title: 'Listen to the deliveries of this webhook' }]
       : []),
@@ -160,6 +172,7 @@ export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
       text('version', webhook.version),
       url.orNull('url', webhook.url),
       text.orNull('query', webhook.query),
+      text.orNull('filter', webhook.filter),
       secret.orNull('encryption_key', shown.encryptionKey),
       secret.orNull('next_encryption_key', shown.nextEncryptionKey),
       date.orNull('rotation_ends', webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone)),

@@ -47,9 +47,19 @@ import type { Schemas, WebhookPart } from './schema.ts';
 type Change = 'part' | 'whole';
 type ChangeRequest = ApiRequest<WebhookPart>;
 
-function settingsOf({ name, format, version, url, query, eventResource, events, ...row }: WebhookRow): Settings {
+function settingsOf({
+  name,
+  format,
+  version,
+  url,
+  query,
+  filter,
+  eventResource,
+  events,
+  ...row
+}: WebhookRow): Settings {
   const { isActive, isHeld, headers, ratePerSecond, retryProfile } = row;
-  const plain = { name, format, version, url, query, eventResource, events };
+  const plain = { name, format, version, url, query, filter, eventResource, events };
   return { ...plain, isActive, isHeld, headers, ratePerSecond, retryProfile };
 }
 

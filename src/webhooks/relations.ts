@@ -21,6 +21,7 @@ const webhook: WebhookRow = {
   version: '2',
   url: 'https://warehouse.example.com/hooks',
   query: 'zoom=items,customer',
+  filter: 'total_order:greaterthan=100&currency_code=EUR',
   encryptionKey: null,
   nextEncryptionKey: null,
   rotationEndsAt: new Date('2026-11-21T09:00:00Z'),
@@ -132,6 +133,13 @@ export const webhookChapter: Chapter = {
         'POST makes the pending deliveries of the webhook due at once, at most 10,000, even if the endpoint asked for a pause or failed many times. After five consecutive failures one is attempted first; if it succeeds, the others follow. Each attempt counts. A successful test of a failing webhook, and a change of its url, do the same. The response is 409 if the webhook is disabled or a pull webhook.',
       paths: ['/webhooks/:webhook_id/retry_pending'],
       makes: 'webhook',
+    },
+    {
+      rel: 'passing',
+      title: 'The resources that pass the filter of a webhook',
+      about:
+        'The latest versions of the resources whose events the webhook is sent now. Absent without a filter, and with one that has a JSON Pointer or the operator in, which lists do not have.',
+      paths: ['/stores/:store_id/:collection'],
     },
     {
       rel: 'listen',

@@ -54,6 +54,14 @@ const version = (versions: readonly string[], initial: Initial) =>
     }),
   );
 
+const filter = clearableText({
+  maxLength: TEXT_LENGTH_MAX,
+  kind: 'code',
+  isMinor: true,
+  description:
+    'Which of these events are sent, by the resource, such as total_order:greaterthan=100&currency_code=EUR. Without it, all of them.',
+});
+
 const optional = (versions: readonly string[], initial: Initial) => ({
   url: clearableText({
     maxLength: URL_LENGTH_MAX,
@@ -86,6 +94,7 @@ const optional = (versions: readonly string[], initial: Initial) => ({
     isMinor: true,
     description: 'The shape of the body, such as zoom=items,customer&fields=id,total_order.',
   }),
+  filter,
   headers: Type.Optional(
     Type.Unsafe<Record<string, string | null> | null>({
       type: ['object', 'null'],

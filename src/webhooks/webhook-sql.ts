@@ -1,4 +1,5 @@
 /** The statements that read and write the table `webhook`. */
+import { filterIdOf } from '#catalog/payload-filter.ts';
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
@@ -42,7 +43,7 @@ const withState = (sql: Queryable) =>
   sql`left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch`;
 
 const selected = (sql: Queryable) => sql`
-  select w.id, w.store_id as "storeId", w.client, w.user_id as "user", w.name, w.format, w.version, w.url, w.query,
+  select w.id, w.store_id as "storeId", w.client, w.user_id as "user", w.name, w.format, w.version, w.url, w.query, w.filter,
     w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
     w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
     w.inactive_reason as "inactiveReason", w.is_held as "isHeld", ${lacking(sql)} as lacks, w.epoch, w.revision, w.headers,
@@ -78,6 +79,7 @@ const columnsOf = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES
   // A filter must not reveal the query of the url, which is secret.
   url: sql`split_part(w.url, '?', 1)`,
   query: sql`w.query`,
+  filter: sql`w.filter`,
   event_resource: sql`w.event_resource`,
   is_active: sql`w.is_active`,
   inactive_reason: sql`w.inactive_reason`,
@@ -153,13 +155,15 @@ export type NewWebhook = Settings & {
   now: Date;
 };
 
+const idOf = ({ filter }: Settings): bigint | null => (filter === null ? null : filterIdOf(filter));
+
 export async function insertWebhook(sql: Queryable, webhook: NewWebhook): Promise<void> {
   await sql`
-    insert into webhook (shard, id, store_id, client, user_id, name, format, version, url, query, encryption_key, event_resource,
+    insert into webhook (shard, id, store_id, client, user_id, name, format, version, url, query, filter, filter_id, encryption_key, event_resource,
       events, is_active, is_held, listened_at, headers, request_secrets, rate_per_second, retry_profile, date_created,
       date_modified)
     values (${webhook.shard}, ${webhook.id}, ${webhook.storeId}, ${webhook.client}, ${webhook.user}, ${webhook.name},
-      ${webhook.format}, ${webhook.version}, ${webhook.url}, ${webhook.query}, ${webhook.encryptionKey}, ${webhook.eventResource},
+      ${webhook.format}, ${webhook.version}, ${webhook.url}, ${webhook.query}, ${webhook.filter}, ${idOf(webhook)}, ${webhook.encryptionKey}, ${webhook.eventResource},
       ${webhook.events}::text[], ${webhook.isActive}, ${webhook.isHeld}, ${webhook.isHeld ? webhook.now : null}, ${sql.json(webhook.headers)}, ${webhook.requestSecrets},
       ${webhook.ratePerSecond}, ${webhook.retryProfile}, ${webhook.now}, ${webhook.now})`;
 }
@@ -179,6 +183,8 @@ export async function updateWebhook(sql: Queryable, webhook: ChangedWebhook): Pr
       version         = ${webhook.version},
       url             = ${webhook.url},
       query           = ${webhook.query},
+      filter          = ${webhook.filter},
+      filter_id       = ${idOf(webhook)},
       encryption_key  = ${webhook.encryptionKey},
       next_encryption_key = ${webhook.nextEncryptionKey},
       rotation_ends_at = ${webhook.rotationEndsAt},

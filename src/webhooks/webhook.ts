@@ -2,6 +2,7 @@
  * The settings of a webhook and its keys, as pure functions: defaults, parsing of request bodies, validation beyond the schema, and
  * the keys during a rotation.
  */
+import { payloadFilterFaults } from '#catalog/payload-filter.ts';
 import { readShape } from '#catalog/shape.ts';
 import { isSet } from '#http/inputs.ts';
 import { isBlank } from '#core/text.ts';
@@ -25,6 +26,8 @@ export type Settings = Subscription & {
   version: string;
   url: string | null;
   query: string | null;
+  /** Conditions on the published resource; null sends every event. */
+  filter: string | null;
   isActive: boolean;
   /** A pull webhook: its deliveries wait for a listener, and no worker sends them. Fixed at creation. */
   isHeld: boolean;
@@ -47,6 +50,7 @@ export const defaults: Draft = {
   version: '2',
   url: null,
   query: null,
+  filter: null,
   eventResource: null,
   events: [],
   isActive: true,
@@ -64,6 +68,7 @@ export function parseInput(body: WebhookPart): WebhookInput {
   if (body.version !== undefined) input.version = String(body.version ?? '') || defaults.version;
   if (body.url !== undefined) input.url = body.url || null;
   if (body.query !== undefined) input.query = body.query || null;
+  if (body.filter !== undefined) input.filter = body.filter || null;
   if (body.encryption_key !== undefined) input.encryptionKey = body.encryption_key || null;
   if (body.event_resource !== undefined) input.eventResource = body.event_resource || null;
   if (body.events !== undefined) input.events = body.events;
@@ -205,6 +210,7 @@ export function mergeInput<From extends Draft>(
     ...addressFaults(settings, input, forbidden),
     ...pullFaults(settings),
     ...(isShapeChanged && subscriptionFaults.length === 0 ? queryFaults(settings) : []),
+    ...(settings.filter === null || settings.filter === current.filter ? [] : payloadFilterFaults(settings.filter)),
     ...(settings.format === 'json' && !hasKey ? [keyFault] : []),
     ...tokenFaults(settings.format, input.encryptionKey),
     ...subscriptionFaults,

@@ -108,6 +108,7 @@ const settings = {
   version: '2',
   url: 'http://93.184.216.34/(set)',
   query: null,
+  filter: null,
   encryption_key: 'set',
   next_encryption_key: null,
   rotation_ends: null,

@@ -139,6 +139,7 @@ function publish(rows: readonly number[]) {
   });
   const batch: Batch = {
     columns: toColumns(written.toSorted(inLockOrder), NOW),
+    filters: { known: [], passed: [] },
     claims: {
       shard: shards(rows),
       storeId: rows.map(ownIdAt),

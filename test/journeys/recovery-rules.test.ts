@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { createEventPurges } from '#events/purges-sql.ts';
+import { openRecoveries, writePage } from '#events/replay/recovery-sql.ts';
 import { insertResend } from '#events/replay/resend-sql.ts';
 import { shardOf } from '#core/ids.ts';
 import { waitingForLocks } from '../setup/locks.ts';
@@ -327,6 +328,28 @@ test('a recovery of an event that its webhook does not subscribe to any more sen
   await change(webhook, { events: ['transaction/created'] });
   await runOut();
   assert.deepEqual(await pending(webhook), []);
+});
+
+test('a page whose events were compared with an earlier filter is not written', async () => {
+  const webhook = await addWebhook({ is_active: '0', filter: 'id:greaterthan=0' });
+  const missed = await publish();
+  await change(webhook, { is_active: '1' });
+  await recover(webhook);
+  await owner.round();
+  const shard = shardOf(webhook);
+  const read = async () => {
+    const open = await openRecoveries(sql, [shard], { shard: -1, webhookId: 0 }, 100);
+    const own = open.find(({ webhookId }) => webhookId === webhook);
+    assert.ok(own !== undefined);
+    return own;
+  };
+  const earlier = await read();
+  await change(webhook, { filter: 'id:greaterthan=1' });
+  const page = { from: earlier.afterEventId, to: missed, seen: 1, eventIds: [missed] };
+  assert.deepEqual(await writePage(sql, earlier, page, clock.now()), { isMoved: false, deliveryIds: [] });
+  assert.equal((await writePage(sql, await read(), page, clock.now())).isMoved, true);
+  await runOut();
+  assert.deepEqual(await pending(webhook), [missed]);
 });
 
 test('an end before the start, no date and a foreign event are refused, with the field at fault', async () => {

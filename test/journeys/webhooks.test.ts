@@ -14,6 +14,7 @@ const full = {
   version: '2',
   url: 'https://example.com/hook?x=1',
   query: 'zoom=items,items:item_options,customer',
+  filter: 'total_order:greaterthan=100&currency_code=EUR',
   encryption_key: 'whsec_c2VjcmV0',
   event_resource: 'transaction',
   events: ['transaction/created', 'transaction/captured'],
@@ -53,6 +54,7 @@ test('a new webhook has the sent values, the defaults, and the exact links', asy
     version: '2',
     url: null,
     query: null,
+    filter: null,
     encryption_key: 'a key of mine',
     next_encryption_key: null,
     rotation_ends: null,
@@ -126,7 +128,9 @@ test('PUT sets omitted properties to their defaults', async () => {
   const { status, body } = await call('PUT', path, { body: { ...minimal, name: 'Replaced' } });
   assert.equal(status, 200);
   const { body: fresh } = await call('POST', collection, { body: { ...minimal, name: 'Replaced' } });
-  const { id, _links, date_created } = webhook;
+  const { id, date_created } = webhook;
+  const { 'svc:passing': passing, ..._links } = webhook._links;
+  assert.match(passing?.href ?? '', /\/transactions\?total_order%3Agreaterthan=100&currency_code=EUR$/);
   assert.deepEqual(body, { ...fresh, id, _links, date_created, date_modified: body['date_modified'] });
 });
 

@@ -143,7 +143,13 @@ export async function inhabit(options: { isResolvable?: boolean } = {}) {
 
   const furnish = async (storeId: number, token: string): Promise<number[]> => {
     const hooks = [
-      { name: 'Orders', format: 'json', url: `${receiver.url}/works`, query: 'zoom=items,customer' },
+      {
+        name: 'Orders',
+        format: 'json',
+        url: `${receiver.url}/works`,
+        query: 'zoom=items,customer',
+        filter: 'total_order:greaterthan=0',
+      },
       { name: 'Warehouse', format: 'json', url: `${receiver.url}/fails` },
       { name: 'Automation', format: 'partner_automation', is_active: '0', headers: { 'X-Team': 'Ops' } },
     ];

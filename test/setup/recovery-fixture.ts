@@ -69,7 +69,8 @@ export async function startRecoveryFixture() {
       const n = await nextEventBlock(tx, dayOf(now));
       assert.ok(n !== undefined, 'no id is left for today');
       const row = rowOf(event, storeId, { n, at: 0, now });
-      const batch = { claims: null, terms: null, staleAt: now, day: dayOf(now), now, baseUrl: app.baseUrl };
+      const filters = { known: [], passed: [] };
+      const batch = { filters, claims: null, terms: null, staleAt: now, day: dayOf(now), now, baseUrl: app.baseUrl };
       await publishBatch(tx, { columns: toColumns([row], now), ...batch });
       written.resolve(row.eventId);
       await released.promise;

@@ -16,6 +16,7 @@ import { derive, stepsDerivedProblem, isAboutSubscriptions, storesThatDerive } f
 import { inLockOrder, toColumns, type Row, type NewestDateOf } from './columns.ts';
 import { resultOf, claimsOf, shardsOfNew, toDrafts, type Draft, toCommitted, type Committed } from './rows.ts';
 import { dependOnPreviousVersions, ConcurrentPublish, readPreviousVersions } from './previous-version.ts';
+import { createFilters, evaluateFilters, isUnknownFilter, type Filters } from './filters.ts';
 import { LOCK_MS, publishBatch, type ClaimColumns, type Published, type TermColumns } from './batch-sql.ts';
 
 /**
@@ -96,8 +97,11 @@ export type BatchDeps = {
  */
 const TRIES_MAX = 10;
 
-/** HL001: a key was claimed or a resource erased concurrently. 40P01: deadlock, which rolls back one transaction. */
-const CONFLICT_CODES: ReadonlySet<unknown> = new Set(['HL001', '40P01']);
+/**
+ * HL001: a key was claimed or a resource erased concurrently. HL002: a webhook has a filter that this process does not know. 40P01:
+ * deadlock, which rolls back one transaction.
+ */
+const CONFLICT_CODES: ReadonlySet<unknown> = new Set(['HL001', 'HL002', '40P01']);
 
 /** Returns whether nothing was written and a retry may succeed. */
 const isConflict = (error: unknown): boolean =>
@@ -115,7 +119,7 @@ type Written = { rows: readonly Row[]; returned: readonly Published[]; refused: 
 
 const rowsOf = (drafts: readonly Draft[]): Row[] => drafts.flatMap(({ rows }) => [...rows.values()]);
 
-function createWrite({ sql, allocateIds, baseUrl }: BatchDeps) {
+function createWrite({ sql, allocateIds, baseUrl }: BatchDeps, { of: filtersOf }: Filters) {
   const writeRows = async (
     on: Queryable,
     rows: readonly Row[],
@@ -126,7 +130,8 @@ function createWrite({ sql, allocateIds, baseUrl }: BatchDeps) {
   ): Promise<Published[]> => {
     const { now } = options;
     const columns = toColumns(rows.toSorted(inLockOrder), now, newestDateOf);
-    return publishBatch(on, { ...options, columns, staleAt: staleAt(now), day: dayOf(now), baseUrl });
+    const filters = evaluateFilters(columns, filtersOf);
+    return publishBatch(on, { ...options, columns, filters, staleAt: staleAt(now), day: dayOf(now), baseUrl });
   };
 
   /** Locks the previous versions first and writes derived events in the same transaction. */
@@ -163,7 +168,8 @@ function createWrite({ sql, allocateIds, baseUrl }: BatchDeps) {
  */
 export function createBatchWriter(deps: BatchDeps) {
   const { sql, allocateIds, baseUrl, metrics, onCommitted, onUnknown } = deps;
-  const write = createWrite(deps);
+  const filters = createFilters();
+  const write = createWrite(deps, filters);
 
   const writeReady = async (
     ready: readonly Ready[],
@@ -195,14 +201,17 @@ export function createBatchWriter(deps: BatchDeps) {
     const results = new Map<PublishRequest, Result>();
     let waiting = requests;
     let hasCommitted = false;
+    let missesFilter = false;
     for (let tries = 1; waiting.length > 0; waiting = waiting.filter((request) => !results.has(request))) {
       try {
+        if (missesFilter) await filters.read(sql, [...new Set(waiting.map(({ storeId }) => storeId))]);
         const { ready, refused } = await lookUpKeys(sql, waiting, now);
         for (const { request, problem } of refused) results.set(request, problem);
         await writeReady(ready, now, results);
         hasCommitted = true;
       } catch (error) {
         if (isUnavailable(error)) onUnknown(error);
+        missesFilter = isUnknownFilter(error);
         if (isConflict(error) && tries < TRIES_MAX) {
           tries += 1;
           continue;

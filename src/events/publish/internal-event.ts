@@ -5,6 +5,7 @@ import type { ChangelogEntry } from '#catalog/internal-types.ts';
 import { inLockOrder, toColumns } from './columns.ts';
 import type { IdAllocator } from './batch.ts';
 import { publishBatch, timeZonesOf } from './batch-sql.ts';
+import { busyIfUnknownFilter, evaluateFilters, readFilters } from './filters.ts';
 import { numberAt, rowOf, toCommitted, type Committed } from './rows.ts';
 import { staleAt } from './key.ts';
 
@@ -32,7 +33,9 @@ export type InternalEventWriter = (tx: Queryable, events: readonly InternalEvent
 export function createInternalEventWriter({ allocateIds, baseUrl, announce }: InternalEventDeps): InternalEventWriter {
   return async (tx, events, now) => {
     if (events.length === 0) return [];
-    const zones = await timeZonesOf(tx, [...new Set(events.map(({ storeId }) => storeId))]);
+    const storeIds = [...new Set(events.map(({ storeId }) => storeId))];
+    // Those in the database, because the transaction may change them and cannot be repeated here.
+    const [zones, known] = await Promise.all([timeZonesOf(tx, storeIds), readFilters(tx, storeIds)]);
     const shards = events.map(({ storeId }) => shardOf(storeId));
     const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
     const rows = events.map(({ storeId, type, resource }, at) => {
@@ -48,8 +51,18 @@ export function createInternalEventWriter({ allocateIds, baseUrl, announce }: In
     const existing = rows.filter((row) => row !== undefined);
     if (existing.length > 0) {
       const columns = toColumns(existing.toSorted(inLockOrder), now);
-      const batch = { columns, claims: null, terms: null, staleAt: staleAt(now), day: dayOf(now), now, baseUrl };
-      const committed = toCommitted(existing, await publishBatch(tx, batch), batch);
+      const filters = evaluateFilters(columns, (storeId) => known.get(storeId));
+      const batch = {
+        columns,
+        filters,
+        claims: null,
+        terms: null,
+        staleAt: staleAt(now),
+        day: dayOf(now),
+        now,
+        baseUrl,
+      };
+      const committed = toCommitted(existing, await publishBatch(tx, batch).catch(busyIfUnknownFilter), batch);
       if (committed.length > 0) await announce(tx, committed);
     }
     return rows.map((row) => row?.eventId ?? 0);

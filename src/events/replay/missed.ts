@@ -1,7 +1,8 @@
 /** Finds the events that a webhook has missed, one range of events at a time, and splits them into pages. */
 import type { Sql } from '#db/pool.ts';
 import { dayOfId, firstIdOfDay } from '#core/ids.ts';
-import type { OpenRecovery, Page } from './recovery-sql.ts';
+import { compileFilter, payloadOf } from '#catalog/payload-filter.ts';
+import { versionsOf, type OpenRecovery, type Page } from './recovery-sql.ts';
 import { findMissed, type Missed } from './missed-sql.ts';
 
 /** Events that one statement examines. */
@@ -21,6 +22,21 @@ export async function findRange(sql: Sql, recovery: OpenRecovery & { untilEventI
   const missed = await findMissed(sql, recovery, { after, upTo, limit: RANGE_EVENTS_MAX });
   const isComplete = missed.seen < RANGE_EVENTS_MAX || missed.last === null;
   return { from: after, to: isComplete ? upTo : (missed.last ?? upTo), missed };
+}
+
+/** Bodies that are read at once, each of up to 256 KiB. */
+const BODIES_MAX = 32;
+
+/** Returns the page with the events that pass the filter of the webhook. */
+export async function passing(sql: Sql, recovery: OpenRecovery, page: Page): Promise<Page> {
+  if (recovery.filter === null) return page;
+  const passes = compileFilter(recovery.filter);
+  const eventIds: number[] = [];
+  for (let at = 0; at < page.eventIds.length; at += BODIES_MAX) {
+    const versions = await versionsOf(sql, recovery, page.eventIds.slice(at, at + BODIES_MAX));
+    eventIds.push(...versions.filter((version) => passes(payloadOf(version))).map(({ eventId }) => eventId));
+  }
+  return { ...page, eventIds };
 }
 
 /** Splits off the first page of a range, with at most `limit` deliveries; `rest` is undefined if nothing remains. */

@@ -1,6 +1,7 @@
 /** SQL of recoveries: insert, find, start, write pages, end. */
 import { isAnyOpen, openTransactions } from '#db/activity.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
+import type { PublishedVersion } from '#catalog/payload-filter.ts';
 import type { Queryable } from '#db/pool.ts';
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import { REFEED } from './refeed-input.ts';
@@ -88,6 +89,9 @@ export type OpenRecovery = RecoveryKey &
     eventsRecovered: number;
     /** Events that the webhook subscribes to, and the refeed event of its resource; one if the recovery is limited to it. */
     events: string[];
+    /** The filter of the webhook and its id; null if it has none. */
+    filter: string | null;
+    filterId: string | null;
     /** Whether the webhook was disabled since or has no url. */
     isWebhookInactive: boolean;
   };
@@ -114,7 +118,7 @@ export async function openRecoveries(
   select r.shard, r.id, r.store_id as "storeId", r.webhook_id as "webhookId", r.epoch, r.since, r.until, r.only_failed as "onlyFailed", r.resource_id as "resourceId",
     r.response_code as "responseCode", r.response_body as "responseBody", r.state,
     r.older_transactions as "olderTransactions", r.after_event_id as "afterEventId", r.until_event_id as "untilEventId",
-    r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", ${deliverableEvents(sql)}, not ${isWebhookActive(sql)} as "isWebhookInactive"
+    r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", ${deliverableEvents(sql)}, w.filter, w.filter_id::text as "filterId", not ${isWebhookActive(sql)} as "isWebhookInactive"
   from recovery r
   join webhook w on w.shard = r.shard and w.id = r.webhook_id
   where r.shard = any (${shards}::smallint[]) and r.state in ('waiting', 'running')
@@ -172,16 +176,28 @@ export async function pendingOf(
   return row ?? { total: 0, due: 0 };
 }
 
+/** Returns the published versions of events that are not erased. */
+export async function versionsOf(
+  sql: Queryable,
+  { shard, storeId }: Pick<OpenRecovery, 'shard' | 'storeId'>,
+  eventIds: readonly number[],
+): Promise<(PublishedVersion & { eventId: number })[]> {
+  return sql<(PublishedVersion & { eventId: number })[]>`
+    select id as "eventId", resource_id as "resourceId", date_created as "publishedAt", body from event
+    where shard = ${shard} and id = any (${eventIds}::bigint[]) and store_id = ${storeId} and octet_length(body) > 0
+    order by id`;
+}
+
 /** A page: the cursor moves from `from` to `to` over `seen` events, and the events in `eventIds` get a delivery. */
 export type Page = { from: number; to: number; seen: number; eventIds: readonly number[] };
 
 /**
  * Writes the deliveries of a page and moves the cursor. `isMoved` is false if the cursor is elsewhere, because another process
- * has written the page, the recovery has ended or the webhook is disabled; the caller must then roll back.
+ * has written the page, the recovery has ended, the webhook is disabled or its filter has changed; the caller must then roll back.
  */
 export async function writePage(
   tx: Queryable,
-  { shard, id }: RecoveryKey,
+  { shard, id, filterId }: RecoveryKey & Pick<OpenRecovery, 'filterId'>,
   { from, to, seen, eventIds }: Page,
   now: Date,
 ): Promise<{ isMoved: boolean; deliveryIds: number[] }> {
@@ -191,6 +207,7 @@ export async function writePage(
       select r.shard, r.id, r.store_id, r.webhook_id, r.epoch, ${deliverableEvents(tx)}
       from recovery r
       join webhook w on w.shard = r.shard and w.id = r.webhook_id and ${isWebhookActive(tx)}
+        and w.filter_id is not distinct from ${filterId}::bigint
       where r.shard = ${shard} and r.id = ${id}
     ), made as (
       insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)

@@ -6,7 +6,7 @@ import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import type { RecoveryMetrics } from './metrics.ts';
-import { splitPage, findRange, type EventRange } from './missed.ts';
+import { splitPage, findRange, passing, type EventRange } from './missed.ts';
 import {
   haveTransactionsEnded,
   endRecovery,
@@ -130,6 +130,7 @@ export async function runStep(deps: StepDeps, recovery: OpenRecovery, ranges: Ev
     return 'waiting';
   }
   const { page, rest } = splitPage(range ?? (await findRange(deps.sql, recovery)), capacity);
-  if ((await write(deps, recovery, page)) && rest !== undefined) ranges.set(id, rest);
+  if ((await write(deps, recovery, await passing(deps.sql, recovery, page))) && rest !== undefined)
+    ranges.set(id, rest);
   return 'moved';
 }

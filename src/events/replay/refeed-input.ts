@@ -67,7 +67,7 @@ function reasonNotSent(row: RefeedRow | undefined, type: ResourceType, sentFor: 
   }
   if (!row.isActive) return 'is disabled: enable it first';
   if (!row.hasUrl) return 'has no url';
-  return `does not subscribe to ${sentFor}`;
+  return row.isSubscribed ? 'has a filter that this resource does not pass' : `does not subscribe to ${sentFor}`;
 }
 
 /** Returns one fault for each listed webhook that cannot receive the refeed. */

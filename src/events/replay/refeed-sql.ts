@@ -1,5 +1,6 @@
 /** SQL of a refeed: publishes the latest version of a resource as a new event with deliveries. */
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
+import type { PublishedVersion } from '#catalog/payload-filter.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
 
@@ -11,9 +12,27 @@ export type NewRefeed = ResourceKey & {
   webhooks: readonly number[] | null;
   /** `<resource>/<action>`: only webhooks that subscribe to it; null for no restriction. */
   sentFor: string | null;
+  /** The filters of the store's webhooks that were evaluated, and those that the resource passes. */
+  filters: { known: readonly string[]; passed: readonly string[] };
   day: number;
   now: Date;
 };
+
+/**
+ * Returns the latest version of a resource, and locks it until the transaction ends. Undefined if it does not exist, or if no active
+ * webhook for its type has a filter.
+ */
+export async function lockFiltered(sql: Queryable, key: ResourceKey): Promise<PublishedVersion | undefined> {
+  const { shard, storeId, type, id } = key;
+  const [row] = await sql<PublishedVersion[]>`
+    select r.id as "resourceId", r.modified_at as "publishedAt", r.body from resource r
+    where r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type} and r.id = ${id} and exists (
+      select from webhook w
+      where w.shard = ${shard} and w.store_id = ${storeId} and w.is_active and w.event_resource = ${type} and w.filter_id is not null
+    )
+    for no key update of r`;
+  return row;
+}
 
 /** The event and one of the selected webhooks; `webhookId` is null in a single row if there are none. */
 export type RefeedRow = {
@@ -28,6 +47,8 @@ export type RefeedRow = {
   /** Whether it is a pull webhook. */
   isHeld: boolean;
   eventResource: string | null;
+  /** Whether the webhook subscribes to the requested event. */
+  isSubscribed: boolean;
   epoch: number;
   /** Null if the webhook does not receive the event. */
   deliveryId: number | null;
@@ -43,7 +64,7 @@ export type RefeedRow = {
  * publish.
  */
 export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<RefeedRow[]> {
-  const { shard, storeId, type, id, eventId, webhooks, day, now } = refeed;
+  const { shard, storeId, type, id, eventId, webhooks, filters, day, now } = refeed;
   return sql<RefeedRow[]>`
     with target as (
       update resource r set head_event_id = ${eventId}, superseded_event_id = coalesce(r.head_event_id, r.event_id)
@@ -52,7 +73,8 @@ export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<R
         and s.shard = r.shard and s.id = r.store_id
       returning r.version, r.superseded_event_id, r.time_zone, r.base_url, r.body
     ), selected as materialized (
-      select w.id, w.is_active, w.url is not null as has_url, w.is_held, w.event_resource, w.events, w.epoch
+      select w.id, w.is_active, w.url is not null as has_url, w.is_held, w.event_resource, w.epoch, w.filter_id,
+        ${refeed.sentFor}::text is null or ${refeed.sentFor}::text = any (w.events) as is_subscribed
       from webhook w
       where w.shard = ${shard} and w.store_id = ${storeId}
         and (${webhooks}::bigint[] is null or w.id = any (${webhooks}::bigint[]))
@@ -70,12 +92,13 @@ export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<R
       from written
       cross join selected m
       where m.is_active and (m.has_url or m.is_held) and m.event_resource = ${type}
-        and (${refeed.sentFor}::text is null or ${refeed.sentFor}::text = any (m.events))
+        and m.is_subscribed
+        and (m.filter_id is null or passes_filter(m.filter_id, ${filters.known}::bigint[], ${filters.passed}::bigint[]))
       returning id, webhook_id
     )
     select t.version, t.time_zone as "timeZone", t.base_url as "baseUrl",
       case when row_number() over (order by m.id) = 1 then t.body end as body,
-      m.id as "webhookId", m.is_active as "isActive", m.has_url as "hasUrl", m.is_held as "isHeld", m.event_resource as "eventResource", m.epoch,
+      m.id as "webhookId", m.is_active as "isActive", m.has_url as "hasUrl", m.is_held as "isHeld", m.event_resource as "eventResource", m.is_subscribed as "isSubscribed", m.epoch,
       d.id as "deliveryId"
     from target t
     left join selected m on true

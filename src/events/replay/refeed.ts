@@ -2,6 +2,7 @@
 import { resourceNotFound, resourceKeyOf } from '#catalog/access.ts';
 import { eventsOf, labelOf } from '#catalog/catalog.ts';
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
+import { payloadOf } from '#catalog/payload-filter.ts';
 import type { Tx } from '#db/pool.ts';
 import { beginning } from '#http/creating.ts';
 import type { Operation } from '#http/operation.ts';
@@ -12,7 +13,8 @@ import { nextNonce, numberAt, type Committed } from '../publish/rows.ts';
 import { addressOfEvent, eventDocument } from '../document.ts';
 import type { PublishMetrics } from '../metrics.ts';
 import type { PublishedEvent } from '../publish/publish.ts';
-import { insertRefeed, type RefeedRow } from './refeed-sql.ts';
+import { busyIfUnknownFilter, readFilters } from '../publish/filters.ts';
+import { insertRefeed, lockFiltered, type NewRefeed, type RefeedRow } from './refeed-sql.ts';
 import { webhookFaults, readRefeedInput, REFEED, refeedSchema, type RefeedInput } from './refeed-input.ts';
 
 export type RefeedDeps = {
@@ -26,7 +28,7 @@ export type RefeedDeps = {
 /** Returns the 409 for a valid request that no webhook would receive. */
 function noRecipient(type: ResourceKey['type'], sentFor: string | null): Problem {
   const eventName = sentFor === null ? `a ${labelOf(type)}` : sentFor;
-  const message = `No active webhook of this store with a url or a pull client subscribes to ${eventName}. Events: ${eventsOf(type).join(', ')}`;
+  const message = `No active webhook of this store with a url or a pull client subscribes to ${eventName}, or the filters exclude it. Events: ${eventsOf(type).join(', ')}`;
   return new Problem(409, { code: 'nothing_to_send', message });
 }
 
@@ -40,6 +42,17 @@ function committedOf({ key, eventId, nonce, now }: Refeed, rows: readonly Refeed
     const event = { id: eventId, type, resourceId, action: REFEED, version, nonce, baseUrl, body };
     return [{ shard, deliveryId, storeId, webhookId, epoch, isHeld, dueAt: now, event }];
   });
+}
+
+/** Evaluates the filters of the webhooks for the latest version of the resource, which stays locked. */
+async function evaluate(tx: Tx, key: ResourceKey): Promise<NewRefeed['filters']> {
+  const version = await lockFiltered(tx, key);
+  if (version === undefined) return { known: [], passed: [] };
+  const filters =
+    (await readFilters(tx, [key.storeId])).get(key.storeId)?.filter(({ type }) => type === key.type) ?? [];
+  const payload = payloadOf(version);
+  const passed = filters.filter(({ passes }) => passes(payload));
+  return { known: filters.map(({ id }) => id), passed: passed.map(({ id }) => id) };
 }
 
 /**
@@ -56,7 +69,9 @@ async function refeed(
   const numbers = await allocateIds(tx, { day, shards: [shard] }, 'inTransaction');
   const made = { key, eventId: dailyIdOf(day, numberAt(numbers, 0), shard), nonce: nextNonce(), now };
   const { eventId, nonce } = made;
-  const rows = await insertRefeed(tx, { ...key, ...input, eventId, nonce, action: REFEED, day, now });
+  const filters = await evaluate(tx, key);
+  const row = { ...key, ...input, filters, eventId, nonce, action: REFEED, day, now };
+  const rows = await insertRefeed(tx, row).catch(busyIfUnknownFilter);
   const [first] = rows;
   if (first === undefined) throw resourceNotFound(type);
   const faults = webhookFaults(rows, input, type);

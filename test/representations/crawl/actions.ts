@@ -21,6 +21,7 @@ const byName: Readonly<Record<string, string>> = {
   domain: 'crawler.example.com',
   time_zone: 'Europe/Berlin',
   query: 'fields=id',
+  filter: 'id:not=',
   url: 'https://crawler.example.com/hook',
   // With it, a url would not be allowed.
   is_held: '0',

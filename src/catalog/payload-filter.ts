@@ -1,0 +1,309 @@
+/**
+ * Filters of webhooks: `total_order:greaterthan=100&currency_code=EUR`, compiled to a predicate over a published resource. A
+ * condition has the result of the same filter of a list in SQL (`db/listing.ts`, `db/open-listing.ts`), in a database whose
+ * locale is C.UTF-8, as of the embedded server; with another locale only the order and the case of letters may differ. Only patterns
+ * are limited to the first characters of a text.
+ */
+import { createHash } from 'node:crypto';
+import { ExactNumber, parseExact } from '#core/exact-number.ts';
+import type { Comparisons, Filter } from '#core/listing.ts';
+import type { Fault } from '#core/problem.ts';
+import { codePoints } from '#core/text.ts';
+import { parseDate } from '#hypermedia/date.ts';
+import { readConditions } from '#hypermedia/filter.ts';
+import type { Value } from '#hypermedia/document.ts';
+import type { ResourceType } from './catalog.ts';
+import { isObject, type JsonObject } from './document.ts';
+import { internalProperties } from './internal-types.ts';
+import { plus, readDecimal, ZERO } from './revenue/decimal.ts';
+import { isEncoded } from './shape.ts';
+
+/** The properties of lists of resources that are not members of the JSON. */
+const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
+
+/** A published resource. `texts`: JSON texts of its members, which several filters may compare. */
+type Payload = { id: string; publishedAt: Date; resource: JsonObject; texts: Map<object, string> };
+
+/** `publishedAt`: the date of modification, if the publisher wrote none. */
+export type PublishedVersion = { resourceId: string; publishedAt: Date; body: string };
+
+/** Parses a version once for all filters. */
+export function payloadOf({ resourceId, publishedAt, body }: PublishedVersion): Payload {
+  return { id: resourceId, publishedAt, resource: parseExact(body) as JsonObject, texts: new Map() };
+}
+
+/** Returns what a publish stores as the date of modification. */
+function modifiedMsOf({ publishedAt, resource: { date_modified: written } }: Payload): number {
+  return ((typeof written === 'string' ? parseDate(written) : undefined) ?? publishedAt).getTime();
+}
+
+type Test = (payload: Payload) => boolean;
+
+/** Returns whether a resource passes a filter. */
+export type PayloadFilter = Test;
+
+/** Returns the text that PostgreSQL's `->>` has for the value; null for an empty one. */
+function textOf(value: Value | undefined, texts: Payload['texts']): string | null {
+  if (typeof value === 'string') return value === '' ? null : value;
+  if (value === undefined || value === null) return null;
+  if (typeof value !== 'object' || value instanceof ExactNumber) return String(value);
+  let text = texts.get(value);
+  if (text === undefined) {
+    text = JSON.stringify(value);
+    texts.set(value, text);
+  }
+  return text;
+}
+
+/** Sorts surrogates, which encode the highest code points, after all other UTF-16 units. */
+const rankOf = (unit: number): number => (unit < 0xd800 ? unit : unit < 0xe000 ? unit + 0x2000 : unit - 0x800);
+
+/** Compares texts by code points. */
+function compareTexts(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let at = 0; at < length; at += 1) {
+    const [left, right] = [a.charCodeAt(at), b.charCodeAt(at)];
+    if (left !== right) return rankOf(left) - rankOf(right);
+  }
+  return a.length - b.length;
+}
+
+/** Compares ids by length first, so that 10 is greater than 9. */
+const compareIds = (a: string, b: string): number => codePoints(a) - codePoints(b) || compareTexts(a, b);
+
+/** What SQL's `number_of` reads as a number. */
+const NUMBER = /^-?[0-9]+(?:[.][0-9]+)?(?:[eE][+-]?[0-9]{1,3})?$/;
+const NUMBER_LENGTH_MAX = 60;
+
+/** Returns a number below, above or equal to zero; NaN if the value is no number. */
+function compareNumber(value: Value | undefined, limit: number): number {
+  if (typeof value === 'number') return value - limit;
+  if (typeof value !== 'string' && !(value instanceof ExactNumber)) return Number.NaN;
+  const text = String(value);
+  if (text.length > NUMBER_LENGTH_MAX || !NUMBER.test(text)) return Number.NaN;
+  const rounded = Number(text);
+  if (rounded !== limit) return rounded < limit ? -1 : 1;
+  // Only texts with the same nearest double need exact arithmetic.
+  const [exact, { digits, places }] = [readDecimal(text) ?? ZERO, readDecimal(limit) ?? ZERO];
+  return Math.sign(Number(plus(exact, { digits: -digits, places }).digits));
+}
+
+/** What SQL's `moment_of` reads as a date. */
+const MOMENT =
+  /^([0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01]))(?:[T ]((?:[01][0-9]|2[0-3]):[0-5][0-9])(:[0-5][0-9])?([.][0-9]{1,9})?(?:Z|([+-](?:0[0-9]|1[0-4])):?([0-5][0-9]))?)?$/;
+
+/** Returns the time in ms since 1970, to the µs; NaN if the value is no date. */
+function momentOf(value: Value | undefined): number {
+  if (typeof value !== 'string') return Number.NaN;
+  const [whole, day, time = '00:00', seconds, fraction, hours = '+00', minutes = '00'] = MOMENT.exec(value) ?? [];
+  if (whole === undefined || day === undefined || day.startsWith('0000')) return Number.NaN;
+  if (fraction !== undefined && seconds === undefined) return Number.NaN;
+  // Date reads 30 February as 2 March.
+  const startMs = Date.parse(`${day}T00:00Z`);
+  if (new Date(startMs).toISOString().slice(0, day.length) !== day) return Number.NaN;
+  const ms = Date.parse(`${day}T${time}${seconds ?? ':00'}${hours}:${minutes}`);
+  return fraction === undefined ? ms : ms + Math.round(Number(fraction) * 1e6) / 1e3;
+}
+
+const SECOND_MS = 1_000;
+
+/** Compares dates to the second, as they are shown. */
+function momentTest(operator: Filter['operator'], value: Date): (ms: number) => boolean {
+  const fromMs = Math.floor(value.getTime() / SECOND_MS) * SECOND_MS;
+  const toMs = fromMs + SECOND_MS;
+  if (operator === 'greaterthan') return (ms) => ms >= toMs;
+  if (operator === 'lessthan') return (ms) => ms < fromMs;
+  if (operator === 'is') return (ms) => ms >= fromMs && ms < toMs;
+  return (ms) => !(ms >= fromMs && ms < toMs);
+}
+
+/** Returns the text in lower case, letter by letter as in SQL: of these two, JavaScript's depends on their neighbours or has two. */
+const folded = (text: string): string =>
+  (/[İΣ]/.test(text) ? text.replaceAll('İ', 'i').replaceAll('Σ', 'σ') : text).toLowerCase();
+
+type Part = {
+  text: string;
+  /** For each position, the length of the longest proper prefix of the part that ends there. */
+  overlaps: readonly number[];
+};
+
+function partOf(text: string): Part {
+  const overlaps = [0];
+  let length = 0;
+  for (let at = 1; at < text.length; at += 1) {
+    while (length > 0 && text[at] !== text[length]) length = overlaps[length - 1] ?? 0;
+    if (text[at] === text[length]) length += 1;
+    overlaps.push(length);
+  }
+  return { text, overlaps };
+}
+
+/**
+ * Returns the end of the first occurrence after `from`, or -1, in time proportional to the text (Knuth, Morris, Pratt). `indexOf`
+ * takes 138 ms for a part of 1,000 characters in 256 KiB that almost match everywhere.
+ */
+function endOf({ text: part, overlaps }: Part, text: string, from: number): number {
+  let [at, length] = [from, 0];
+  for (; length < part.length; at += 1) {
+    if (at === text.length) return -1;
+    const unit = text.charCodeAt(at);
+    while (length > 0 && unit !== part.charCodeAt(length)) length = overlaps[length - 1] ?? 0;
+    if (unit === part.charCodeAt(length)) length += 1;
+  }
+  return at;
+}
+
+/** Limits the time of a pattern: a store can have 2,000 of them, and an event texts of 256 KiB. */
+const PATTERN_CHARACTERS_MAX = 16_384;
+
+/**
+ * Returns the test of a text with `*` for any text. It finds the parts between the `*` from left to right; a regular expression
+ * would try all combinations of places. Of a longer text it compares the beginning.
+ */
+function patternTest(pattern: string): (text: string) => boolean {
+  const texts = [''];
+  for (const [token, escaped] of pattern.matchAll(/\\([*\\])|[^]/g)) {
+    if (token === '*') texts.push('');
+    else texts.push((texts.pop() ?? '') + (escaped ?? token));
+  }
+  const [first = '', ...others] = texts.map(folded);
+  const last = others.pop() ?? '';
+  const parts = others.map(partOf);
+  return (text) => {
+    const given = folded(text.length > PATTERN_CHARACTERS_MAX ? text.slice(0, PATTERN_CHARACTERS_MAX) : text);
+    const end = given.length - last.length;
+    if (end < first.length || !given.startsWith(first) || !given.endsWith(last)) return false;
+    let from = first.length;
+    for (const part of parts) {
+      from = endOf(part, given, from);
+      if (from === -1) return false;
+    }
+    return from <= end;
+  };
+}
+
+const ZEROS = /^(-?[0-9]+)(?:[.]0+|([.][0-9]*[1-9])0+)$/;
+
+/** Returns the test of a value that has the default spelling of this number, or is the text of it; 1 is true, and 0 is false. */
+function numberTest(wanted: number): (value: Value | undefined) => boolean {
+  const spelling = String(wanted);
+  const flag = wanted === 1 ? true : wanted === 0 ? false : undefined;
+  return (value) => {
+    if (typeof value === 'number') return value === wanted;
+    if (typeof value === 'string') return value === spelling || (flag !== undefined && value === String(flag));
+    if (typeof value === 'boolean') return value === flag;
+    return value instanceof ExactNumber && value.text.replace(ZEROS, '$1$2') === spelling;
+  };
+}
+
+type Member = (payload: Payload) => Value | undefined;
+
+/** Returns the value that a JSON Pointer (RFC 6901) leads to. */
+function pointedBy(pointer: string): Member {
+  const steps = pointer
+    .slice(1)
+    .split('/')
+    .map((step) => ({
+      name: step.replaceAll('~1', '/').replaceAll('~0', '~'),
+      index: /^(?:0|[1-9][0-9]*)$/.test(step) ? Number(step) : -1,
+    }));
+  return ({ resource }) => {
+    let value: Value | undefined = resource;
+    for (const { name, index } of steps) {
+      if (Array.isArray(value)) value = (value as Value[])[index];
+      else value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
+    }
+    return value;
+  };
+}
+
+function memberAt(property: string): Member {
+  if (property === 'id') return ({ id }) => id;
+  if (property.startsWith('/')) return pointedBy(property);
+  return ({ resource }) => (Object.hasOwn(resource, property) ? resource[property] : undefined);
+}
+
+/** Returns the test of a text or null. */
+function textTest({ property, operator, value }: Filter): (text: string | null) => boolean {
+  if (value === null) return operator === 'is' ? (text) => text === null : (text) => text !== null;
+  const wanted = String(value);
+  if (operator === 'is') return (text) => text === wanted;
+  if (operator === 'not') return (text) => text !== wanted;
+  if (operator === 'like' || operator === 'unlike') {
+    const matches = patternTest(wanted);
+    return operator === 'like' ? (text) => text !== null && matches(text) : (text) => text === null || !matches(text);
+  }
+  const compare = property === 'id' ? compareIds : compareTexts;
+  return operator === 'greaterthan'
+    ? (text) => text !== null && compare(text, wanted) > 0
+    : (text) => text !== null && compare(text, wanted) < 0;
+}
+
+function testOf(filter: Filter): Test {
+  const { property, operator, value } = filter;
+  const member = memberAt(property);
+  if (property === 'date_modified') {
+    if (!(value instanceof Date)) return () => operator !== 'is';
+    const passes = momentTest(operator, value);
+    return (payload) => passes(modifiedMsOf(payload));
+  }
+  if (value instanceof Date) {
+    const passes = momentTest(operator, value);
+    return (payload) => passes(momentOf(member(payload)));
+  }
+  if (typeof value === 'number') {
+    if (operator === 'greaterthan') return (payload) => compareNumber(member(payload), value) > 0;
+    if (operator === 'lessthan') return (payload) => compareNumber(member(payload), value) < 0;
+    const equals = numberTest(value);
+    return operator === 'is' ? (payload) => equals(member(payload)) : (payload) => !equals(member(payload));
+  }
+  const passes = textTest(filter);
+  return (payload) => passes(textOf(member(payload), payload.texts));
+}
+
+const fault = (message: string): Fault => ({ code: 'invalid_value', message: `filter: ${message}`, field: 'filter' });
+
+/** Parses a filter, and returns its conditions or the faults. Of the filters of a condition, one must match. */
+function parse(text: string): { conditions: Filter[][]; faults: Fault[] } {
+  const found: Fault[] = [];
+  const comparable = { properties: PROPERTIES, isOpen: true, isPayload: true } as const;
+  const conditions = readConditions(new URLSearchParams(text), [], comparable, found);
+  const faults = found.map(({ message }) => fault(message));
+  if (!isEncoded(text)) faults.push(fault('must be percent-encoded UTF-8'));
+  else if (conditions.length + faults.length === 0)
+    faults.push(fault('must have a condition such as currency_code=EUR'));
+  return { conditions, faults };
+}
+
+/** Returns one fault for each condition that cannot be evaluated. */
+export function payloadFilterFaults(text: string): Fault[] {
+  return parse(text).faults;
+}
+
+/** Returns the query of a list with the resources that pass the filter; undefined if lists cannot compare like this. */
+export function listQueryOf(text: string, type: ResourceType): string | undefined {
+  const [query, closed] = [new URLSearchParams(text), internalProperties(type)];
+  const faults: Fault[] = [];
+  readConditions(query, [], { properties: closed ?? PROPERTIES, isOpen: closed === undefined }, faults);
+  // A list reads a pointer as the name of a property.
+  const hasPointer = query.keys().some((name) => name.startsWith('/'));
+  return faults.length > 0 || hasPointer ? undefined : String(query);
+}
+
+/** Compiles a filter. Throws for one with faults, which no webhook has. */
+export function compileFilter(text: string): PayloadFilter {
+  const { conditions, faults } = parse(text);
+  if (faults.length > 0)
+    throw new Error(`A webhook has an invalid filter: ${faults.map(({ message }) => message).join('; ')}`);
+  const tests = conditions.map((filters): Test => {
+    const [first, ...others] = filters.map(testOf);
+    if (first === undefined) throw new Error('A condition has no filter');
+    return others.length === 0 ? first : (payload) => first(payload) || others.some((test) => test(payload));
+  });
+  return (payload) => tests.every((test) => test(payload));
+}
+
+/** Returns the first 8 bytes of the SHA-256 of a filter as a signed integer. */
+export function filterIdOf(text: string): bigint {
+  return createHash('sha256').update(text).digest().readBigInt64BE();
+}
