@@ -209,6 +209,10 @@ test('a filter that cannot be evaluated has a fault per condition', () => {
     '_embedded=x',
     '/a~2=1',
     'p=1&p=2',
+    'total_order>100',
+    'total_order>=100',
+    'total_order!=100',
+    'p=1&total_order',
     Array.from({ length: 21 }, (_, n) => `p${n}=1`).join('&'),
   ];
   for (const filter of faulty) {

@@ -263,12 +263,26 @@ function testOf(filter: Filter): Test {
 
 const fault = (message: string): Fault => ({ code: 'invalid_value', message: `filter: ${message}`, field: 'filter' });
 
+/**
+ * Returns a fault for each condition in the notation of programming languages. Without a `=`, or with the `=` of `>=`, it would
+ * compare a property that has `>` in its name.
+ */
+function notationFaults(text: string): Fault[] {
+  return text
+    .split('&')
+    .filter((condition) => condition !== '' && (!condition.includes('=') || /^[^=]*[<>!]=/.test(condition)))
+    .map((condition) =>
+      fault(`${condition} must be written as name=value, name:not=…, name:greaterthan=…, name:lessthan=… or name:in=…`),
+    );
+}
+
 /** Parses a filter, and returns its conditions or the faults. Of the filters of a condition, one must match. */
 function parse(text: string): { conditions: Filter[][]; faults: Fault[] } {
   const found: Fault[] = [];
   const comparable = { properties: PROPERTIES, isOpen: true, isPayload: true } as const;
   const conditions = readConditions(new URLSearchParams(text), [], comparable, found);
   const faults = found.map(({ message }) => fault(message));
+  faults.push(...notationFaults(text));
   if (!isEncoded(text)) faults.push(fault('must be percent-encoded UTF-8'));
   else if (conditions.length + faults.length === 0)
     faults.push(fault('must have a condition such as currency_code=EUR'));
