@@ -304,15 +304,14 @@ export function listQueryOf(text: string, type: ResourceType): string | undefine
   return faults.length > 0 || hasPointer ? undefined : String(query);
 }
 
-/** Compiles a filter. Throws for one with faults, which no webhook has. */
+/**
+ * Compiles a filter. Never throws: of a stored filter, in which a later version may find faults, the conditions without faults are
+ * compared, so that the webhook gets events too many, and the store can publish.
+ */
 export function compileFilter(text: string): PayloadFilter {
-  const { conditions, faults } = parse(text);
-  if (faults.length > 0)
-    throw new Error(`A webhook has an invalid filter: ${faults.map(({ message }) => message).join('; ')}`);
-  const tests = conditions.map((filters): Test => {
-    const [first, ...others] = filters.map(testOf);
-    if (first === undefined) throw new Error('A condition has no filter');
-    return others.length === 0 ? first : (payload) => first(payload) || others.some((test) => test(payload));
+  const tests = parse(text).conditions.map((filters): Test => {
+    const all = filters.map(testOf);
+    return (payload) => all.some((test) => test(payload));
   });
   return (payload) => tests.every((test) => test(payload));
 }
