@@ -124,16 +124,17 @@ const folded = (text: string): string =>
 type Part = {
   text: string;
   /** For each position, the length of the longest proper prefix of the part that ends there. */
-  overlaps: readonly number[];
+  overlaps: Uint16Array;
 };
 
 function partOf(text: string): Part {
-  const overlaps = [0];
+  // Two bytes each, because a process may keep 20,000 filters of 1,000 characters.
+  const overlaps = new Uint16Array(text.length);
   let length = 0;
   for (let at = 1; at < text.length; at += 1) {
     while (length > 0 && text[at] !== text[length]) length = overlaps[length - 1] ?? 0;
     if (text[at] === text[length]) length += 1;
-    overlaps.push(length);
+    overlaps[at] = length;
   }
   return { text, overlaps };
 }

@@ -134,8 +134,9 @@ class Dial implements Opening {
       port,
       onReached: () => this.#begin('connect'),
       done: (error, tunnel) => {
-        const mayTryNext = error instanceof ProxyError && error.code === 'PROXY_NO_ROUTE' && !this.#isDone;
-        if (next !== undefined && mayTryNext) return this.#connectThrough(proxy, next, rest);
+        if (this.#isDone) return void tunnel?.destroy();
+        const hasNoRoute = error instanceof ProxyError && error.code === 'PROXY_NO_ROUTE';
+        if (next !== undefined && hasNoRoute) return this.#connectThrough(proxy, next, rest);
         if (tunnel === null) return this.#end(error, null);
         this.#watch(tunnel);
         if (isTls) this.#connectTls({ socket: tunnel });
