@@ -81,6 +81,40 @@ const grantExample: Example = ({ baseUrl }) =>
 const installExample: Example = ({ baseUrl }) =>
   installDocument(install, { clientId: client.clientId, principal: app, baseUrl });
 
+/** Which apps have access, for developers and for users. */
+const accessRelations: Chapter['relations'] = [
+  {
+    rel: 'installs',
+    title: 'Installs of an app',
+    about:
+      'Where an app is used, for its developer and the platform: one entry per store, and one per account that a user has opened as a whole (its `store_id` is null). `scope` is what all its grants allow together, `date_created` is the oldest of them, `date_used` is when a token was last used, to the hour. The webhooks are those that the app created in the store. Users are not named.',
+    paths: ['/clients/:client_id/installs'],
+    example: listExample('installs', 'Installs', `/clients/${client.clientId}/installs`, installExample),
+  },
+  {
+    rel: 'install',
+    title: 'An install of an app',
+    about: 'One entry of the list: a store or an account that the app has access to. It has no address of its own.',
+    example: installExample,
+  },
+  {
+    rel: 'grants',
+    title: 'Connected apps',
+    about:
+      'The apps connected to a user, one entry per store or for the whole account. An app with access to one store sees its own entry.',
+    paths: ['/users/:user_id/grants'],
+    example: listExample('grants', 'Connected apps', '/users/41/grants', grantExample),
+  },
+  {
+    rel: 'grant',
+    title: 'A connected app',
+    about:
+      "The access that a user has granted to an app, with its scope. `webhooks_total` and `webhooks_active` count the webhooks that the app created for the user in the store, or in all stores. An app deletes only its own. Deleting it revokes all of the grant's tokens, and disables the webhooks to whose stores the user has given the app no other access.",
+    paths: ['/grants/:grant_id'],
+    example: grantExample,
+  },
+];
+
 /** Returns the reference chapter of the authorization server. */
 export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): Chapter {
   const clientExample: Example = ({ baseUrl }) =>
@@ -122,36 +156,7 @@ export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): C
         paths: ['/clients/:client_id'],
         example: clientExample,
       },
-      {
-        rel: 'installs',
-        title: 'Installs of an app',
-        about:
-          'Where an app is used, for its developer and the platform: one entry per store, and one per account that a user has opened as a whole (its `store_id` is null). `scope` is what all its grants allow together, `date_created` is the oldest of them, `date_used` is when a token was last used, to the hour. The webhooks are those that the app created in the store. Users are not named.',
-        paths: ['/clients/:client_id/installs'],
-        example: listExample('installs', 'Installs', `/clients/${client.clientId}/installs`, installExample),
-      },
-      {
-        rel: 'install',
-        title: 'An install of an app',
-        about: 'One entry of the list: a store or an account that the app has access to. It has no address of its own.',
-        example: installExample,
-      },
-      {
-        rel: 'grants',
-        title: 'Connected apps',
-        about:
-          'The apps connected to a user, one entry per store or for the whole account. An app with access to one store sees its own entry.',
-        paths: ['/users/:user_id/grants'],
-        example: listExample('grants', 'Connected apps', '/users/41/grants', grantExample),
-      },
-      {
-        rel: 'grant',
-        title: 'A connected app',
-        about:
-          "The access that a user has granted to an app, with its scope. `webhooks_total` and `webhooks_active` count the webhooks that the app created for the user in the store, or in all stores. An app deletes only its own. Deleting it revokes all of the grant's tokens, and disables the webhooks to whose stores the user has given the app no other access.",
-        paths: ['/grants/:grant_id'],
-        example: grantExample,
-      },
+      ...accessRelations,
     ],
     endpoints: protocolEndpoints(addresses),
   };
