@@ -307,7 +307,7 @@ export function listQueryOf(text: string, type: ResourceType): string | undefine
 
 /**
  * Compiles a filter. Never throws: of a stored filter, in which a later version may find faults, the conditions without faults are
- * compared, so that the webhook gets events too many, and the store can publish.
+ * compared. The webhook then gets too many events, and the store can still publish.
  */
 export function compileFilter(text: string): PayloadFilter {
   const tests = parse(text).conditions.map((filters): Test => {

@@ -15,11 +15,11 @@ export const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 const LOCK = 7_209_001;
 
 /**
- * How long a statement of a migration waits for a lock, per attempt; later attempts wait as long as the last. Less than the second
- * after which PostgreSQL cancels one of two deadlocked transactions (`deadlock_timeout`), so that it is the migration that gives
- * up, and not a request of a running process. Meanwhile other requests wait behind the migration.
+ * How long a statement of a migration waits for a lock; each attempt waits twice as long as the one before, up to the maximum. That
+ * is less than the second after which PostgreSQL cancels one of two deadlocked transactions (`deadlock_timeout`), so that it is the
+ * migration that gives up, and not a request of a running process. Meanwhile other requests wait behind the migration.
  */
-const LOCK_TIMEOUTS_MS = [100, 200, 400, 800] as const;
+const LOCK_TIMEOUT_MS = { first: 100, max: 800 } as const;
 /** How long a migration is repeated while other transactions keep its tables locked. */
 const PATIENCE_MS = 600_000;
 /** SQLSTATEs of a lock that was not available, and of a deadlock. */
@@ -95,8 +95,7 @@ async function isApplied(sql: Queryable, { version, name, hash, text }: Migratio
 
 async function apply(sql: Queryable, migration: Migration, patienceMs: number): Promise<void> {
   const since = performance.now();
-  for (let attempt = 0; ; attempt += 1) {
-    const lockMs = LOCK_TIMEOUTS_MS[Math.min(attempt, LOCK_TIMEOUTS_MS.length - 1)] ?? 0;
+  for (let lockMs: number = LOCK_TIMEOUT_MS.first; ; lockMs = Math.min(2 * lockMs, LOCK_TIMEOUT_MS.max)) {
     if (await isApplied(sql, migration, lockMs)) return;
     if (performance.now() - since > patienceMs)
       throw new DatabaseError(

@@ -42,6 +42,8 @@ export async function openPublishFixture(roles: Role[] = ['serve']): Promise<Pub
   const ends = cleanups();
   const { sql, address } = await testDatabase(ends);
   const app = await startTestApp({ sql, roles });
+  // Its own cleanup runs after the database is dropped.
+  ends.after(() => app.stop());
   const { baseUrl, storeId, platformToken } = app;
   const env = { BASE_URL: baseUrl, API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8', DATABASE_CONNECTIONS: '4' };
   const startOn = serversOver(address, ends, env);

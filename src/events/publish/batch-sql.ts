@@ -136,6 +136,8 @@ const readInput = (sql: Queryable, { columns, filters, claims }: Batch) => sql`
  * representation is older than the stored one does not change it and has version 0; otherwise versions increase. After all
  * writes, new resources are checked for a concurrent erasure, which fails the statement with HL001.
  *
+ * `offset 0` keeps the planner from comparing filters before the events: only filters of webhooks that subscribe are known.
+ *
  * Each `full join` finds a match on both sides. An inner join would do, but the planner cannot estimate the length of an array
  * and chooses nested loops for it: 500 events then took 60 ms instead of 20 ms.
  */
@@ -193,12 +195,12 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
       select i.shard, i.store_id, i.event_id, w.id as webhook_id, w.epoch, w.is_held
       from input i
       cross join lateral (
-        select w.id, w.epoch, w.is_held from webhook w
+        select w.id, w.epoch, w.is_held, w.filter_id from webhook w
         where w.shard = i.shard and w.store_id = i.store_id and w.is_active and (w.url is not null or w.is_held)
           and (i.type || '/' || i.action) = any (w.events)
-          and (w.filter_id is null or passes_filter(w.filter_id, i.known::bigint[], i.passed::bigint[]))
         offset 0
       ) as w
+      where w.filter_id is null or passes_filter(w.filter_id, i.known::bigint[], i.passed::bigint[])
       order by i.at, w.id
     ) as m
     returning id, webhook_id, epoch, event_id, due_at

@@ -90,10 +90,11 @@ export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<R
       select ${shard}, ${nextDeliveryId(sql, day, sql`${shard}::smallint`)}, ${storeId}, m.id,
         m.epoch, written.id, case when m.is_held then 'infinity' else ${now}::timestamptz end
       from written
-      cross join selected m
-      where m.is_active and (m.has_url or m.is_held) and m.event_resource = ${type}
-        and m.is_subscribed
-        and (m.filter_id is null or passes_filter(m.filter_id, ${filters.known}::bigint[], ${filters.passed}::bigint[]))
+      cross join (
+        select * from selected where is_active and (has_url or is_held) and event_resource = ${type} and is_subscribed
+        offset 0
+      ) as m
+      where m.filter_id is null or passes_filter(m.filter_id, ${filters.known}::bigint[], ${filters.passed}::bigint[])
       returning id, webhook_id
     )
     select t.version, t.time_zone as "timeZone", t.base_url as "baseUrl",
