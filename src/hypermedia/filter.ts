@@ -173,7 +173,7 @@ function readFilter(
     operator === 'in'
       ? valuesOf(text).map((value) => filterOf(property, 'is', value, comparison))
       : [filterOf(property, operator, text, comparison)];
-  const message = `${name} must be ${EXPECTED[comparison]}`;
+  const message = `${name} must be ${text === '' ? 'followed by a value to compare with' : EXPECTED[comparison]}`;
   const valid = filters.filter((filter) => filter !== undefined);
   return valid.length === filters.length ? valid : { code: 'invalid_parameter', message, field: name };
 }
