@@ -7,6 +7,7 @@ const arrival = (life: string, arrivedMs: number, also: Partial<Arrival> = {}): 
   life,
   delivery: '/1/0 x',
   attempt: 1,
+  startedMs: arrivedMs,
   arrivedMs,
   answeredMs: arrivedMs + 200,
   hungUpMs: Number.POSITIVE_INFINITY,
@@ -96,4 +97,16 @@ test('a hang-up is explained by a fault of its worker or by its log, and by noth
   const logged = ledgerOf(hangUp);
   logged.readSuspensions(() => suspensionsIn('l1', said));
   assert.deepEqual(logged.strangeHangUps(), []);
+});
+
+test('an attempt is judged by the first fault of its worker between its start and its arrival', () => {
+  const late = arrival('l1', 3_000, { startedMs: 1_000 });
+  const ledger = ledgerOf(late);
+  ledger.fault('l1', 'frozen', 2_500);
+  ledger.fault('l1', 'frozen', 900);
+  ledger.fault('l1', 'killed', 1_300);
+  ledger.fault('l2', 'killed', 1_100);
+  ledger.fault('l1', 'killed', 3_100);
+  assert.equal(ledger.faultBefore(late)?.atMs, 1_300);
+  assert.equal(ledger.faultBefore(arrival('l1', 3_000)), undefined);
 });

@@ -277,8 +277,15 @@ test('metrics are those of all processes, and no counter falls when one is kille
   for (let request = 0; request < REQUESTS; request += 1) await ask(`${program.origin}/health/live`);
   const counted = () => metric(program, 'halcyon_http_requests_total', '/health/live');
   await until(counted, (count) => count === REQUESTS);
-  assert.equal(await metric(program, 'halcyon_shards_held'), 256);
-  assert.equal(await metric(program, 'halcyon_database_connections_limit'), 12);
+  // On a busy machine a process may answer too late for one response, or suspend itself.
+  await until(
+    () => metric(program, 'halcyon_shards_held'),
+    (count) => count === 256,
+  );
+  await until(
+    () => metric(program, 'halcyon_database_connections_limit'),
+    (count) => count === 12,
+  );
   // Every process reads the same value, so it is not summed.
   const used = new Map(await readUsedNumbers(sql, dayOf(new Date()))).get('delivery') ?? 0;
   assert.ok(used > 0);

@@ -113,19 +113,33 @@ export async function strangeWrites(sql: Sql): Promise<StrangeWrite[]> {
   return [...rows];
 }
 
+/** An arrival from a worker that did not own the shard, the last changes of its lease before, and the faults of the worker. */
+export type StrangeArrival = { arrival: Arrival; owners: string[]; faults: string[] };
+
 /**
  * Returns arrivals from a worker that did not own the shard then, by the clock that PostgreSQL and the test share. The owner sends
- * after its take-over is committed and before it hands back; a frozen or disconnected one may finish running attempts, and starts
- * none.
+ * after its take-over is committed and before it hands back; one that has a fault may finish the attempts that it had started, and
+ * starts none.
  */
-export async function strangeArrivals(sql: Sql, { arrivals }: Ledger): Promise<Arrival[]> {
+export async function strangeArrivals(sql: Sql, ledger: Ledger): Promise<StrangeArrival[]> {
   const changes = await sql<{ shard: number; session: string | null; at: Date }[]>`
     select shard, case when owner is not null then session end as session, at from audit_lease order by n`;
   const byShard = Map.groupBy(changes, ({ shard }) => shard);
-  return arrivals.filter(({ life, delivery, arrivedMs }) => {
+  const faults = ledger.faultsByLife();
+  return ledger.arrivals.flatMap((arrival) => {
+    const { life, delivery, arrivedMs } = arrival;
     const history = byShard.get(shardOf(Number(/^\/(\d+)\//.exec(delivery)?.[1]))) ?? [];
-    const atMs = performance.timeOrigin + arrivedMs;
-    return history.findLast(({ at }) => at.getTime() <= atMs)?.session !== life;
+    const isOwnerAt = (atMs: number) =>
+      history.findLast(({ at }) => at.getTime() <= performance.timeOrigin + atMs)?.session === life;
+    if (isOwnerAt(ledger.faultBefore(arrival, faults)?.atMs ?? arrivedMs) || isOwnerAt(arrivedMs)) return [];
+    const since = (atMs: number) => `${Math.round(atMs - arrivedMs)} ms`;
+    return {
+      arrival,
+      owners: history
+        .slice(-6)
+        .map(({ session, at }) => `${session} at ${since(at.getTime() - performance.timeOrigin)}`),
+      faults: (faults.get(life) ?? []).map(({ what, atMs }) => `${what} at ${since(atMs)}`),
+    };
   });
 }
 

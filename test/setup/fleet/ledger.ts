@@ -7,6 +7,8 @@ export type Arrival = {
   /** Webhook and resource; every published event has another resource. */
   delivery: string;
   attempt: number;
+  /** When the attempt started: the second that its signature has. */
+  startedMs: number;
   arrivedMs: number;
   /** When the response was sent, on the monotonic clock; never, if the sender had disconnected. */
   answeredMs: number;
@@ -43,7 +45,7 @@ export function suspensionsIn(life: string, said: string): Fault[] {
 }
 
 const RESET = 0;
-/** Requests sent before a fault have arrived by then, also at a busy receiver. */
+/** Requests sent before a fault have arrived this long after it, also at a busy receiver. */
 const ON_THE_WIRE_MS = 1_000;
 /** A disconnect within this time of a fault belongs to it; a busy receiver sees it late. */
 const ONE_FAULT_MS = 1_000;
@@ -143,9 +145,21 @@ export class Ledger {
     return this.#said();
   }
 
+  /**
+   * Returns the first fault of the sender between the start of the attempt and its arrival; undefined if it had none. A killed worker's
+   * requests are read late by a busy receiver, and a frozen worker sends the request that it had begun.
+   */
+  faultBefore(arrival: Arrival, faults = this.faultsByLife()): Fault | undefined {
+    const { life, startedMs, arrivedMs } = arrival;
+    return faults
+      .get(life)
+      ?.filter(({ atMs }) => startedMs <= atMs && atMs <= arrivedMs)
+      .toSorted((one, other) => one.atMs - other.atMs)[0];
+  }
+
   /** Returns exchanges that the sender aborted without a fault or a log line of its life. */
   strangeHangUps(): Arrival[] {
-    const faults = this.#faultsByLife();
+    const faults = this.faultsByLife();
     return this.arrivals.filter(({ life, hungUpMs }) => {
       const isKnown = () => faults.get(life)?.some(({ atMs }) => Math.abs(atMs - hungUpMs) < ONE_FAULT_MS) ?? false;
       return hungUpMs !== Number.POSITIVE_INFINITY && !isKnown();
@@ -158,7 +172,7 @@ export class Ledger {
    * like any other. Decided at the end, because a request in transit when its sender was killed arrives a moment later.
    */
   unexplained(recorded: ReadonlySet<string>): Duplicate[] {
-    const faults = this.#faultsByLife();
+    const faults = this.faultsByLife();
     const isExplained = (before: Arrival, again: Arrival): boolean => {
       const name = nameOf(before);
       // A life that was frozen and owns the shard again may send again: its record is the last of that name.
@@ -176,7 +190,8 @@ export class Ledger {
     );
   }
 
-  #faultsByLife(): Map<string, Fault[]> {
+  /** Returns the faults and the logged suspensions of each life. */
+  faultsByLife(): Map<string, Fault[]> {
     return Map.groupBy([...this.faults, ...this.suspensions()], ({ life }) => life);
   }
 }

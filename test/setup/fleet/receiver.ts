@@ -35,6 +35,7 @@ async function receiveAt(ledger: Ledger, ends: Cleanups): Promise<string> {
       life,
       delivery: `${path} ${id}`,
       attempt,
+      startedMs: Number(headers['webhook-timestamp']) * 1_000 - performance.timeOrigin,
       arrivedMs: atMs,
       answeredMs: Number.POSITIVE_INFINITY,
       hungUpMs: Number.POSITIVE_INFINITY,
