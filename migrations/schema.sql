@@ -244,6 +244,17 @@ CREATE INDEX delivery_done_retried ON ONLY public.delivery_done USING btree (sha
 CREATE INDEX delivery_done_started ON ONLY public.delivery_done USING btree (shard, webhook_id, date_started DESC) WHERE (date_started > '-infinity'::timestamp with time zone);
 CREATE INDEX delivery_done_webhook ON ONLY public.delivery_done USING btree (shard, webhook_id, id DESC);
 
+create table delivery_order (
+  shard smallint not null,
+  delivery_id bigint not null,
+  webhook_id bigint not null,
+  resource_key bigint not null,
+  version integer not null,
+  constraint delivery_order_pkey PRIMARY KEY (shard, delivery_id),
+  constraint delivery_order_version_check CHECK ((version > 0))
+) with (autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=5000);
+CREATE INDEX delivery_order_resource ON public.delivery_order USING btree (shard, webhook_id, resource_key, version);
+
 create table delivery_suspect (
   shard smallint not null,
   delivery_id bigint not null,
@@ -756,6 +767,7 @@ create table webhook (
   request_secrets bytea,
   filter text,
   filter_id bigint,
+  ordering text,
   constraint webhook_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint webhook_check1 CHECK (((store_id % (256)::bigint) = shard)),
   constraint webhook_check2 CHECK (((format <> 'json'::text) OR (encryption_key IS NOT NULL))),
@@ -765,6 +777,7 @@ create table webhook (
   constraint webhook_held_check CHECK (((is_held = (listened_at IS NOT NULL)) AND (NOT (is_held AND (url IS NOT NULL))))),
   constraint webhook_inactive_reason_check CHECK ((inactive_reason = ANY (ARRAY['failures'::text, 'gone'::text, 'access_ended'::text]))),
   constraint webhook_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
+  constraint webhook_ordering_check CHECK ((ordering = 'resource'::text)),
   constraint webhook_pkey PRIMARY KEY (shard, id),
   constraint webhook_query_check CHECK (((length(query) >= 1) AND (length(query) <= 1000))),
   constraint webhook_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 1000))),

@@ -36,6 +36,7 @@ const webhookAt = (n: number): Document =>
       headers: {},
       ratePerSecond: null,
       retryProfile: 'hour',
+      ordering: null,
       dateCreated: now,
       dateModified: now,
       timeZone: 'Europe/Berlin',

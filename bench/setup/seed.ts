@@ -79,6 +79,7 @@ export async function addWebhook(
     headers: {},
     ratePerSecond: null,
     retryProfile: 'hour',
+    ordering: null,
     now,
   });
   return id;

@@ -265,6 +265,7 @@ function settings(document: Document, naming: Naming): Markup {
     ${setting('Next encryption key', shown('next_encryption_key'))} ${setting('Rotation ends', shown('rotation_ends'))}
     ${setting('Rate limit', rate === undefined ? 'None' : `${rate} per second`)}
     ${setting('Retries', profile !== undefined && (Object.hasOwn(RETRIES, profile) ? (RETRIES[profile] ?? '') : profile))}
+    ${setting('Order', properties.get('ordering')?.value === 'resource' && 'Events of a resource one after the other')}
     ${setting('Created', shown('date_created'))} ${setting('Last changed', shown('date_modified'))}
     ${setting('ID', shown('id'))}
   </dl>`;

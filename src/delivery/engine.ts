@@ -61,6 +61,7 @@ function openOwnerWrites({
   onReady,
   onReturned,
   onDisabled,
+  isOrdered,
   ...deps
 }: EngineDeps & {
   ownership: Ownership;
@@ -70,6 +71,8 @@ function openOwnerWrites({
   onReturned: (lane: Lane) => void;
   /** The settings of the lane's webhook have to be read again. */
   onDisabled: (lane: Lane) => void;
+  /** Returns whether deliveries of the webhook may wait for an earlier one. */
+  isOrdered: (shard: number, webhookId: number) => boolean;
 }) {
   const { sql, clock, log, metrics, settings, disableWebhook, notify } = deps;
   const { workerId } = settings;
@@ -83,6 +86,7 @@ function openOwnerWrites({
     ...fenced,
     lastFenceOf: ownership.lastFenceOf,
     isMarked: (shard, id) => quarantine.isMarked(shard, id),
+    isOrdered,
   });
   const observed = observeRecorder(recorder, { clock, log, metrics: metrics.attempts, hourlyStats, workerId });
   const disabling = { metrics, settings, disableWebhook, notify, onDone: onDisabled };
@@ -145,6 +149,7 @@ export class Engine {
       },
       onReturned: send,
       onDisabled: renew,
+      isOrdered: (shard, webhookId) => this.lanes.find(shard, webhookId)?.deliveries.isOrdered === true,
     });
     const { recorder, quarantine, pendingDisables } = this.ownerWrites;
     this.dispatcher = new Dispatcher({

@@ -18,3 +18,16 @@ test('the state of deleted webhooks is purged, up to the limit, and that of exis
     [stays],
   );
 });
+
+test('the order of deliveries that have ended is purged, up to the limit, and that of pending ones stays', async () => {
+  const { sql, addWebhook, publish } = await startEngine();
+  await addWebhook('https://example.com/', { isOrdered: true });
+  await publish([1, 1, 2]);
+  const ids = (await sql<{ id: number }[]>`select id from delivery order by id`).map(({ id }) => id);
+  await sql`delete from delivery where id <> ${ids[1] ?? 0}`;
+  const order = createDeliveryPurges({ sql, hoursKeptDays: 7 }).find(({ name }) => name === 'delivery_order');
+  assert.equal(await order?.purge(1, new Date()), 1);
+  assert.equal(await order?.purge(5, new Date()), 1);
+  const left = await sql<{ id: number; version: number }[]>`select delivery_id as id, version from delivery_order`;
+  assert.deepEqual([...left], [{ id: ids[1], version: 2 }]);
+});

@@ -1,6 +1,7 @@
 /** The expired rows of deliveries. Their events and attempts are dropped by whole days: `db/partitions.ts`. */
 import type { Sql } from '#db/pool.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
+import { purgeOrder } from './queue/order-sql.ts';
 import { purgeStates } from './record/record-sql.ts';
 import { purgeHours } from './stats/hourly-sql.ts';
 
@@ -11,5 +12,6 @@ export function createDeliveryPurges({ sql, hoursKeptDays }: { sql: Sql; hoursKe
   return purgesOf(sql, [
     { name: 'webhook_states', by: (_, _before, limit) => purgeStates(sql, limit) },
     { name: 'webhook_hours', by: purgeHours, keptMs: hoursKeptDays * DAY_MS },
+    { name: 'delivery_order', by: (_, _before, limit) => purgeOrder(sql, limit) },
   ]);
 }

@@ -21,6 +21,11 @@ export type ListedEvent = {
 };
 export type StoredEvent = ListedEvent & { baseUrl: string; body: string };
 
+/** Returns the key of the resource of an event row in `delivery_order`. A collision makes deliveries wait longer than necessary. */
+export function resourceKey(sql: Queryable, row: Fragment): Fragment {
+  return sql`hashtextextended(${row}.resource_type || '/' || ${row}.resource_id, 0)`;
+}
+
 const selectedColumns = (sql: Queryable) => sql`
   e.id, e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.time_zone as "timeZone",
   e.date_created as "dateCreated"`;

@@ -81,6 +81,7 @@ const auditedSettings = (webhook: Stored, before: Stored): Facts =>
     headers: auditedHeaders(webhook.headers, before.headers),
     rate_per_second: webhook.ratePerSecond,
     retry_profile: webhook.retryProfile,
+    ordering: webhook.ordering,
   }) satisfies Record<AuditedProperty, Value>;
 
 type Change = { before: Stored | null; after: Stored | null };

@@ -58,9 +58,9 @@ function settingsOf({
   events,
   ...row
 }: WebhookRow): Settings {
-  const { isActive, isHeld, headers, ratePerSecond, retryProfile } = row;
+  const { isActive, isHeld, headers, ratePerSecond, retryProfile, ordering } = row;
   const plain = { name, format, version, url, query, filter, eventResource, events };
-  return { ...plain, isActive, isHeld, headers, ratePerSecond, retryProfile };
+  return { ...plain, isActive, isHeld, headers, ratePerSecond, retryProfile, ordering };
 }
 
 /**

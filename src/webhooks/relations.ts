@@ -34,6 +34,7 @@ const webhook: WebhookRow = {
   headers: { 'X-Warehouse': 'north' },
   ratePerSecond: 10,
   retryProfile: 'hour',
+  ordering: null,
   epoch: 1,
   revision: 1,
   dateCreated: new Date('2026-11-02T08:30:00Z'),

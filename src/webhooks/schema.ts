@@ -11,6 +11,7 @@ export const FORMATS = [
   'cloudevents',
   'cloudevents_binary',
 ] as const;
+export const ORDERINGS = ['resource'] as const;
 export const RETRY_PROFILES = ['hour', 'long'] as const;
 
 const NAME_LENGTH_MAX = 255;
@@ -60,6 +61,12 @@ const filter = clearableText({
   isMinor: true,
   description:
     'Which of these events are sent, by the resource, such as total_order:greaterthan=100&currency_code=EUR. Without it, all of them.',
+});
+
+const ordering = clearableChoice(ORDERINGS, {
+  isMinor: true,
+  description:
+    'resource: an event is sent when the one before it of the same resource has been delivered or has failed for good. Without it, an event that is retried arrives after later ones.',
 });
 
 const optional = (versions: readonly string[], initial: Initial) => ({
@@ -120,6 +127,7 @@ const optional = (versions: readonly string[], initial: Initial) => ({
     description: 'How long failed deliveries are retried: for an hour, or for days.',
     default: initial.retry_profile,
   }),
+  ordering,
   version: version(versions, initial),
   id: readOnly(),
   next_encryption_key: readOnly(),

@@ -48,7 +48,7 @@ const selected = (sql: Queryable) => sql`
     w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
     w.inactive_reason as "inactiveReason", w.is_held as "isHeld", ${lacking(sql)} as lacks, w.epoch, w.revision, w.headers,
     w.request_secrets as "requestSecrets",
-    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
+    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile", w.ordering,
     w.date_created as "dateCreated", w.date_modified as "dateModified", s.time_zone as "timeZone",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil",
     greatest(t.paused_until, t.probe_at) as "heldUntil"
@@ -86,6 +86,7 @@ const columnsOf = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES
   is_held: sql`w.is_held`,
   rate_per_second: sql`w.rate_per_second`,
   retry_profile: sql`w.retry_profile`,
+  ordering: sql`w.ordering`,
   state: sql`case
     when not w.is_active or ${lacking(sql)} is not null then 'inactive'
     when t.paused_until > ${now}::timestamptz then 'paused'
@@ -160,12 +161,12 @@ const idOf = ({ filter }: Settings): bigint | null => (filter === null ? null : 
 export async function insertWebhook(sql: Queryable, webhook: NewWebhook): Promise<void> {
   await sql`
     insert into webhook (shard, id, store_id, client, user_id, name, format, version, url, query, filter, filter_id, encryption_key, event_resource,
-      events, is_active, is_held, listened_at, headers, request_secrets, rate_per_second, retry_profile, date_created,
+      events, is_active, is_held, listened_at, headers, request_secrets, rate_per_second, retry_profile, ordering, date_created,
       date_modified)
     values (${webhook.shard}, ${webhook.id}, ${webhook.storeId}, ${webhook.client}, ${webhook.user}, ${webhook.name},
       ${webhook.format}, ${webhook.version}, ${webhook.url}, ${webhook.query}, ${webhook.filter}, ${idOf(webhook)}, ${webhook.encryptionKey}, ${webhook.eventResource},
       ${webhook.events}::text[], ${webhook.isActive}, ${webhook.isHeld}, ${webhook.isHeld ? webhook.now : null}, ${sql.json(webhook.headers)}, ${webhook.requestSecrets},
-      ${webhook.ratePerSecond}, ${webhook.retryProfile}, ${webhook.now}, ${webhook.now})`;
+      ${webhook.ratePerSecond}, ${webhook.retryProfile}, ${webhook.ordering}, ${webhook.now}, ${webhook.now})`;
 }
 
 export type ChangedWebhook = Omit<NewWebhook, 'client'> &
@@ -196,6 +197,7 @@ export async function updateWebhook(sql: Queryable, webhook: ChangedWebhook): Pr
       request_secrets = ${webhook.requestSecrets},
       rate_per_second = ${webhook.ratePerSecond},
       retry_profile   = ${webhook.retryProfile},
+      ordering        = ${webhook.ordering},
       epoch           = epoch + ${webhook.stopsDeliveries ? 1 : 0},
       revision        = revision + 1,
       date_modified   = ${webhook.now}

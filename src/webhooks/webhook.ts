@@ -10,7 +10,7 @@ import { isHeaderValue, isHeaderName, isReservedHeader } from '#core/header.ts';
 import { conflict, type Fault, invalid, Problem } from '#core/problem.ts';
 import type { Headers } from '#core/request-secrets.ts';
 import { addressFault, isEncrypted } from './address.ts';
-import type { FORMATS, RETRY_PROFILES, WebhookPart } from './schema.ts';
+import type { FORMATS, ORDERINGS, RETRY_PROFILES, WebhookPart } from './schema.ts';
 import { keysAt, type Rotating } from '#core/rotation.ts';
 import { eventsOf, resourceOfEvent, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 
@@ -35,6 +35,8 @@ export type Settings = Subscription & {
   headers: Headers;
   ratePerSecond: number | null;
   retryProfile: (typeof RETRY_PROFILES)[number];
+  /** `resource`: deliveries of one resource are sent one after the other; null: in approximate order. */
+  ordering: (typeof ORDERINGS)[number] | null;
 };
 
 /** Why Halcyon disabled a webhook: its deliveries kept failing, its endpoint answered 410, or its app lost access. */
@@ -58,6 +60,7 @@ export const defaults: Draft = {
   headers: {},
   ratePerSecond: null,
   retryProfile: 'hour',
+  ordering: null,
 };
 
 /** Returns the members of a body as settings. Empty values become `null` or the default, flags become booleans. */
@@ -77,6 +80,7 @@ export function parseInput(body: WebhookPart): WebhookInput {
   if (body.headers !== undefined) input.headers = body.headers ?? {};
   if (body.rate_per_second !== undefined) input.ratePerSecond = body.rate_per_second;
   if (body.retry_profile !== undefined) input.retryProfile = body.retry_profile || defaults.retryProfile;
+  if (body.ordering !== undefined) input.ordering = body.ordering || null;
   return input;
 }
 

@@ -4,7 +4,7 @@ import { moduleOf, type Fault, type File } from './tree.ts';
 type Writing = 'insert' | 'update' | 'delete';
 type Writer = string | Readonly<Record<Writing, string>>;
 
-/** Each table has one module that writes it. `delivery` has two: publish inserts, the worker updates and deletes. */
+/** Each table has one module that writes it. `delivery` and `delivery_order` have two: publish inserts, the worker updates and deletes. */
 export const WRITERS: Readonly<Record<string, Writer>> = {
   users: 'identity/accounts',
   session: 'identity/accounts',
@@ -50,6 +50,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   webhook_state: 'delivery',
   webhook_hour: 'delivery',
   delivery_suspect: 'delivery',
+  delivery_order: { insert: 'events', update: 'delivery', delete: 'delivery' },
   shard_lease: 'delivery',
   worker: 'delivery',
   schema_migration: 'db',

@@ -99,7 +99,7 @@ test('a hang-up is explained by a fault of its worker or by its log, and by noth
   assert.deepEqual(logged.strangeHangUps(), []);
 });
 
-test('an attempt is judged by the first fault of its worker between its start and its arrival', () => {
+test('what an attempt owned depends on the first fault of its worker between its start and its arrival', () => {
   const late = arrival('l1', 3_000, { startedMs: 1_000 });
   const ledger = ledgerOf(late);
   ledger.fault('l1', 'frozen', 2_500);

@@ -120,6 +120,7 @@ const settings = {
   headers: {},
   rate_per_second: null,
   retry_profile: 'hour',
+  ordering: null,
 };
 
 test('a webhook that is created, changed, disabled and deleted has one entry for each', async () => {

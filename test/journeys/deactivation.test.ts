@@ -121,6 +121,7 @@ test('ten thousand failures within five minutes do not disable a webhook, and a 
     lastFenceOf: () => 1,
     onLost: () => {},
     isMarked: () => false,
+    isOrdered: () => false,
   });
   const reply = { code: 500, headers: '', body: '' };
   const startMs = Date.now();

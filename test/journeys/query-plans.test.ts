@@ -128,7 +128,8 @@ function record(rows: readonly number[], state: string | null) {
     isPendingDisable: of(false),
     isWarned: of(false),
   };
-  return recordBatch(sql, WORKER, fences, columns, states, { shard: shards(rows), deliveryId: rows.map(idAt) }, NOW);
+  const all = { shard: shards(rows), deliveryId: rows.map(idAt) };
+  return recordBatch(sql, WORKER, fences, columns, states, { survived: all, inOrder: all }, NOW);
 }
 
 let events = 10 * ROWS;

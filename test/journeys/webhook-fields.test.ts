@@ -47,6 +47,8 @@ const accepted: [string, object, object][] = [
   ['rate_per_second 1000', { rate_per_second: 1000 }, {}],
   ['rate_per_second null', { rate_per_second: null }, {}],
   ['retry_profile long', { retry_profile: 'long' }, {}],
+  ['ordering resource', { ordering: 'resource' }, {}],
+  ['ordering ""', { ordering: '' }, { ordering: null }],
 ];
 for (const [title, change, read] of accepted) {
   test(`accepted: ${title}`, async () => {
@@ -125,6 +127,7 @@ const refused: [string, object, string[]][] = [
   ['rate_per_second 1001', { rate_per_second: 1001 }, ['rate_per_second invalid_value']],
   ['rate_per_second 1.5', { rate_per_second: 1.5 }, ['rate_per_second invalid_value']],
   ['retry_profile day', { retry_profile: 'day' }, ['retry_profile invalid_value']],
+  ['ordering webhook', { ordering: 'webhook' }, ['ordering invalid_value']],
   ['an unknown property', { colour: 'red' }, ['colour unknown_property']],
   ['__proto__', JSON.parse('{"__proto__":1}') as object, ['__proto__ unknown_property']],
 ];

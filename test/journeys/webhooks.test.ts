@@ -22,6 +22,7 @@ const full = {
   headers: { 'X-Tenant': 'seven' },
   rate_per_second: 5,
   retry_profile: 'long',
+  ordering: 'resource',
 };
 
 /** A pull webhook has no url, so it has a test of its own. */
@@ -66,6 +67,7 @@ test('a new webhook has the sent values, the defaults, and the exact links', asy
     headers: {},
     rate_per_second: null,
     retry_profile: 'hour',
+    ordering: null,
     state: 'inactive',
     reason: 'Nothing is sent: this webhook has no events. Set event_resource or events.',
     date_created: '2026-07-01T12:00:00+0200',

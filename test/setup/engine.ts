@@ -28,7 +28,13 @@ import { resolverOf } from './name-server.ts';
 export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
 export const BASE_URL = 'http://localhost:8080';
 
-type WebhookOptions = { query?: string; isActive?: boolean; storeId?: number; ratePerSecond?: number };
+type WebhookOptions = {
+  query?: string;
+  isActive?: boolean;
+  storeId?: number;
+  ratePerSecond?: number;
+  isOrdered?: boolean;
+};
 
 export type Engine = {
   sql: Sql;
@@ -160,15 +166,18 @@ export async function startEngine(
     sealer,
     storeId: firstStoreId,
     addStore: () => addStore(`store${(n += 1)}.example.com`),
-    addWebhook: async (url, { query, isActive = true, storeId = firstStoreId, ratePerSecond } = {}) => {
+    addWebhook: async (
+      url,
+      { query, isActive = true, storeId = firstStoreId, ratePerSecond, isOrdered = false } = {},
+    ) => {
       const shard = shardOf(storeId);
       const id = idOf((n += 1), shard);
       await sql`
         insert into webhook (shard, id, store_id, name, format, version, url, query, encryption_key, event_resource, events,
-          is_active, headers, rate_per_second, retry_profile, date_created, date_modified)
+          is_active, headers, rate_per_second, retry_profile, ordering, date_created, date_modified)
         values (${shard}, ${id}, ${storeId}, 'hook', 'json', '2', ${url}, ${query ?? null},
           ${sealer.seal(KEY, `webhook:${id}`)}, 'transaction', array['transaction/created'], ${isActive}, '{}',
-          ${ratePerSecond ?? null}, 'hour',
+          ${ratePerSecond ?? null}, 'hour', ${isOrdered ? 'resource' : null},
           now(), now())`;
       return id;
     },

@@ -8,7 +8,7 @@ export async function loadTargets(sql: Queryable, shards: number[], webhookIds: 
     w.query, w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
     w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.headers,
     w.request_secrets as "requestSecrets",
-    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
+    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile", w.ordering is not null as "isOrdered",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.first_failure_at as "firstFailureAt",
     coalesce(t.is_warned and t.consecutive_failures > 0, false) as "isWarned", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
     coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isPendingDisable",

@@ -31,6 +31,7 @@ export type TargetRow = Rotating<Buffer> & {
   requestSecrets: Buffer | null;
   ratePerSecond: number | null;
   retryProfile: RetryProfile;
+  isOrdered: boolean;
   consecutiveFailures: number;
   firstFailureAt: Date | null;
   /** The store was warned about its failures. */
@@ -65,6 +66,8 @@ export type ActiveTarget = Rotating<string> & {
   headers: Readonly<Record<string, string>>;
   ratePerSecond: number | null;
   retryProfile: RetryProfile;
+  /** A delivery waits until the earlier ones of its resource have ended. */
+  isOrdered: boolean;
 };
 
 export type Target = ActiveTarget | Inactive;
@@ -104,5 +107,6 @@ export function activeTarget(row: TargetRow, sealer: Sealer, baseUrl = ''): Acti
     headers: request.headers,
     ratePerSecond: row.ratePerSecond,
     retryProfile: row.retryProfile,
+    isOrdered: row.isOrdered,
   };
 }

@@ -25,6 +25,7 @@ const target = (epoch: number): ActiveTarget => ({
   headers: {},
   ratePerSecond: null,
   retryProfile: 'hour',
+  isOrdered: false,
 });
 
 const settings = {

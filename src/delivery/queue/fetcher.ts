@@ -5,6 +5,7 @@ import { isUnavailable } from '#db/unavailable.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import { endOldEpochBatches, noteOldEpochs, type OldEpochDeps } from './disabled-epochs.ts';
 import type { Lane } from './lane.ts';
+import { postponeInOrder } from './order.ts';
 import { readAhead } from './read-ahead.ts';
 import { fetchLanes } from './queue-sql.ts';
 import { loadTargets } from '../attempt/target-sql.ts';
@@ -176,6 +177,7 @@ export class Fetcher {
       if (lane.changes !== changes.get(lane)) continue;
       const row = rows.find(({ id }) => id === lane.webhookId);
       lane.target = this.#targetOf(lane, row);
+      lane.deliveries.setOrdered(lane.target.isActive && lane.target.isOrdered);
       // Deliveries of an inactive webhook are ended, also those that are not due yet.
       if (!lane.target.isActive) lane.deliveries.markIncomplete();
       if (lane.health?.epoch !== lane.target.epoch) this.#restoreState(lane, lane.target.epoch, row);
@@ -222,7 +224,10 @@ export class Fetcher {
       const byWebhook = Map.groupBy(rows, (row) => row.webhookId);
       const nowMs = this.#deps.clock.now().getTime();
       const sending = new Set(fetching.filter((lane) => lane.target?.isActive === true).map(webhookOf));
-      const due = rows.filter((row) => row.dueAt.getTime() <= nowMs && sending.has(row.webhookId));
+      const postponed = await postponeInOrder(this.#deps, fetching, rows, nowMs);
+      const due = rows.filter(
+        ({ id, dueAt, webhookId }) => dueAt.getTime() <= nowMs && sending.has(webhookId) && !postponed.has(id),
+      );
       await readAhead(this.#deps, due);
       for (const [index, lane] of fetching.entries()) {
         // Deliveries that are not due are taken only to end them; a webhook that changes meanwhile may continue.
@@ -231,7 +236,7 @@ export class Fetcher {
         const fetch = fetches[index];
         if (fetch === undefined) continue;
         const found = byWebhook.get(lane.webhookId) ?? [];
-        lane.deliveries.endFetch(found, fetch, until);
+        lane.deliveries.endFetch(found, fetch, until, postponed);
         noteOldEpochs(lane, found, fetch);
       }
     } catch (error) {

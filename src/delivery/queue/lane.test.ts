@@ -35,6 +35,7 @@ const active = {
   headers: {},
   ratePerSecond: null,
   retryProfile: 'hour' as const,
+  isOrdered: false,
 };
 
 function laneWith(...ids: number[]): Lane {

@@ -57,6 +57,11 @@ export class MemoryLimit {
 /** At most `limit` rows, due at `fromMs` or later; started at `startedMs` by the wall clock. */
 export type Fetch = { limit: number; fromMs: number; startedMs: number };
 
+/** Fetched deliveries that must not be queued, by id, with their new due time in ms. */
+export type Postponed = ReadonlyMap<number, number>;
+
+export const NONE_POSTPONED: Postponed = new Map();
+
 /**
  * A fetch begins this long before the first row of the previous one. Index entries of ended rows remain while an old
  * transaction is open: skipping 300,000 of them took 180 ms per fetch. Ids and due times commit out of order, but by
@@ -83,6 +88,7 @@ export class LoadedDeliveries {
   /** Wall-clock time when the last fetch ended. */
   #fetchedAtMs = Number.NEGATIVE_INFINITY;
   #isReleased = false;
+  #isOrdered = false;
   /** Due time at which the next fetch begins, and when the last full scan began. */
   #fromMs = 0;
   #fullScanAtMs = Number.NEGATIVE_INFINITY;
@@ -112,6 +118,16 @@ export class LoadedDeliveries {
     return this.#queue[0];
   }
 
+  get isOrdered(): boolean {
+    return this.#isOrdered;
+  }
+
+  /** Queues only fetched deliveries from now on, because each may have to wait for an earlier one that is not in memory. */
+  setOrdered(isOrdered: boolean): void {
+    if (isOrdered && !this.#isOrdered) this.returnQueued();
+    this.#isOrdered = isOrdered;
+  }
+
   get queued(): number {
     return this.#queue.length;
   }
@@ -131,7 +147,7 @@ export class LoadedDeliveries {
    */
   putFirst(delivery: Pending): void {
     if (!this.#known.has(delivery.id)) {
-      if (this.#queue.length >= this.#maxQueued) return this.markIncomplete();
+      if (this.#isOrdered || this.#queue.length >= this.#maxQueued) return this.markIncomplete();
       this.#enqueue(delivery);
     }
     const queued = this.#queue.find(({ id }) => id === delivery.id);
@@ -140,7 +156,7 @@ export class LoadedDeliveries {
 
   /** Returns whether an offered delivery would be queued. */
   get acceptsOffers(): boolean {
-    return !this.#hasMoreInTable && this.#queue.length < this.#limit;
+    return !this.#hasMoreInTable && !this.#isOrdered && this.#queue.length < this.#limit;
   }
 
   has(id: number): boolean {
@@ -202,8 +218,13 @@ export class LoadedDeliveries {
     };
   }
 
-  /** Adds the rows of a fetch, sorted by `dueAt`, except those that are known or were removed during the fetch. */
-  endFetch(rows: readonly Pending[], { limit, fromMs, startedMs }: Fetch, nowMs: number): void {
+  /** Adds the rows of a fetch, sorted by `dueAt`, except those that are known, were removed during the fetch or are postponed. */
+  endFetch(
+    rows: readonly Pending[],
+    { limit, fromMs, startedMs }: Fetch,
+    nowMs: number,
+    postponed: Postponed = NONE_POSTPONED,
+  ): void {
     const removed = this.#removedDuringFetch ?? new Set();
     this.#removedDuringFetch = null;
     this.fetches += 1;
@@ -211,6 +232,11 @@ export class LoadedDeliveries {
     let isExhausted = rows.length < limit;
     for (const delivery of rows) {
       if (removed.has(delivery.id) || this.#known.has(delivery.id)) continue;
+      const postponedMs = postponed.get(delivery.id);
+      if (postponedMs !== undefined) {
+        this.#wakeNoLaterThan(postponedMs);
+        continue;
+      }
       if (delivery.dueAt.getTime() > nowMs) {
         this.#wakeNoLaterThan(delivery.dueAt.getTime());
         isExhausted = true;
@@ -248,13 +274,23 @@ export class LoadedDeliveries {
     return taken;
   }
 
-  /** Removes a delivery whose record is committed: it ended, or is due again at `dueAtMs`. */
+  /**
+   * Removes a delivery whose record is committed: it ended, or is due again at `dueAtMs`. The end of an ordered one may have made the
+   * next due.
+   */
   complete(id: number, dueAtMs: number | null): void {
+    if (this.#isOrdered && dueAtMs === null) this.markIncomplete();
     const eventId = this.#known.get(id);
     this.#known.delete(id);
     if (eventId !== undefined && !this.#isReleased) this.#memoryLimit.remove(eventId);
     this.#removedDuringFetch?.add(id);
     if (dueAtMs !== null) this.#wakeNoLaterThan(dueAtMs);
+  }
+
+  /** Empties the queue: its deliveries are fetched again. */
+  returnQueued(): void {
+    for (const { id } of this.takeMatching(() => true)) this.complete(id, null);
+    this.markIncomplete();
   }
 
   #wakeNoLaterThan(dueAtMs: number): void {

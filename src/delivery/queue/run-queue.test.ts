@@ -55,6 +55,7 @@ function laneTo(webhookId: number, origin: string): Lane {
     headers: {},
     ratePerSecond: null,
     retryProfile: 'hour',
+    isOrdered: false,
   };
   return lane;
 }

@@ -54,8 +54,7 @@ export class Unusable {
     if (counting.after !== null) return true;
     counting.sinceMs = clock.monotonicMs();
     // Queued deliveries have their old counts: they are read again.
-    for (const { id } of deliveries.takeMatching(() => true)) deliveries.complete(id, null);
-    deliveries.markIncomplete();
+    deliveries.returnQueued();
     return false;
   }
 }

@@ -43,6 +43,7 @@ async function start(fence: number) {
     log,
     workerId: WORKER,
     isMarked: () => false,
+    isOrdered: () => false,
     fenceOf: () => current,
     lastFenceOf: () => current,
     onLost: () => (current = undefined),

@@ -43,6 +43,7 @@ function recorderWith(fence: number | undefined, onLost: (shard: number) => void
     log: createLog('silent'),
     workerId: WORKER,
     isMarked: () => false,
+    isOrdered: () => false,
     fenceOf: look,
     lastFenceOf: look,
     onLost: (shard) => {
@@ -132,7 +133,8 @@ test('recording the same entry again changes nothing', async () => {
   const dueAt = new Date(now.getTime() + 60_000);
   const entries = [entryOf(over), entryOf(retried, { next: { dueAt } })];
   const fences = { shard: [SHARD], fence: [3] };
-  const none = { shard: [], deliveryId: [] };
+  const noDeliveries = { shard: [], deliveryId: [] };
+  const none = { survived: noDeliveries, inOrder: noDeliveries };
   const rows = toColumns(entries, true);
   const write = () => recordBatch(sql, WORKER, fences, rows, toStates(entries), none, now);
   assert.deepEqual(await write(), [SHARD]);

@@ -4,7 +4,7 @@ import type { Sql } from '#db/pool.ts';
 import { isRefused, isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import { toColumns, toStates, recordBatch, recordWithoutHistory } from './record-sql.ts';
+import { toColumns, toStates, recordBatch, recordWithoutHistory, type DeliveryColumns } from './record-sql.ts';
 import { type Entry, bytesOf, deadLetter } from '../policy/entry.ts';
 import { createBatcher } from '#db/batch.ts';
 import { SHARDS } from '#core/ids.ts';
@@ -20,6 +20,8 @@ export type WriterDeps = {
   onLost: (shard: number, fence: number) => void;
   /** Returns whether the delivery was marked as in flight before it was sent. */
   isMarked: (shard: number, deliveryId: number) => boolean;
+  /** Returns whether deliveries of the webhook may wait for the end of this one. */
+  isOrdered: (shard: number, webhookId: number) => boolean;
 };
 
 const UNAVAILABLE_RETRY_MS = 250;
@@ -35,6 +37,11 @@ function requireFence({ shard, fence }: Entry): number {
   if (fence === undefined) throw new Error(`A delivery of shard ${shard} is recorded without a fence`);
   return fence;
 }
+
+const deliveriesOf = (entries: readonly Entry[]): DeliveryColumns => ({
+  shard: entries.map(({ shard }) => shard),
+  deliveryId: entries.map(({ delivery }) => delivery.id),
+});
 
 /** Writes entries under the fencing tokens of their shards. */
 class Writer {
@@ -96,7 +103,7 @@ class Writer {
   }
 
   async #write(entries: readonly Entry[], keepResponses: boolean): Promise<boolean[]> {
-    const { sql, clock, workerId, onLost, isMarked } = this.#deps;
+    const { sql, clock, workerId, onLost, isMarked, isOrdered } = this.#deps;
     const candidates = entries.filter((entry) => this.mayOwnShard(entry));
     if (candidates.length === 0) return entries.map(() => false);
     const fences = [...new Map(candidates.map((entry) => [entry.shard, requireFence(entry)]))].toSorted(
@@ -105,10 +112,13 @@ class Writer {
     const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
     const now = clock.now();
     // Markers of a shard that was lost are not in memory any more, so all its entries delete theirs.
-    const marked = candidates.filter((entry) => !this.ownsShard(entry) || isMarked(entry.shard, entry.delivery.id));
-    const markers = { shard: marked.map(({ shard }) => shard), deliveryId: marked.map(({ delivery }) => delivery.id) };
+    const survived = candidates.filter((entry) => !this.ownsShard(entry) || isMarked(entry.shard, entry.delivery.id));
+    const inOrder = candidates.filter(
+      ({ shard, delivery, next }) => 'state' in next && isOrdered(shard, delivery.webhookId),
+    );
+    const selected = { survived: deliveriesOf(survived), inOrder: deliveriesOf(inOrder) };
     const rows = toColumns(candidates, keepResponses);
-    const owned = new Set(await recordBatch(sql, workerId, columns, rows, toStates(candidates), markers, now));
+    const owned = new Set(await recordBatch(sql, workerId, columns, rows, toStates(candidates), selected, now));
     for (const [shard, fence] of fences) if (!owned.has(shard)) onLost(shard, fence);
     const written = new Set(candidates.filter(({ shard }) => owned.has(shard)));
     return entries.map((entry) => written.has(entry));

@@ -143,7 +143,13 @@ test('an attempt without a history row is not counted: no attempt, or a retried 
 test('an attempt that was not recorded because its shard was lost is left to the next owner', async () => {
   const id = idOf(45_000);
   const stats = statsWith();
-  const lost = { fenceOf: () => undefined, lastFenceOf: () => undefined, onLost: () => {}, isMarked: () => false };
+  const lost = {
+    fenceOf: () => undefined,
+    lastFenceOf: () => undefined,
+    onLost: () => {},
+    isMarked: () => false,
+    isOrdered: () => false,
+  };
   const recorder = createRecorder({ sql, clock: systemClock, log, workerId: 77, ...lost });
   const metrics = createEngineMetrics(new Registry()).attempts;
   const seen = observeRecorder(recorder, { clock: systemClock, log, metrics, hourlyStats: stats, workerId: 77 });

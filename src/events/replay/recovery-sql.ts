@@ -4,6 +4,7 @@ import { nextDeliveryId } from '#db/numbers.ts';
 import type { PublishedVersion } from '#catalog/payload-filter.ts';
 import type { Queryable } from '#db/pool.ts';
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
+import { resourceKey } from '../events-sql.ts';
 import { REFEED } from './refeed-input.ts';
 
 /** `stopped`: the webhook was disabled or lost its url. */
@@ -204,7 +205,7 @@ export async function writePage(
   const day = dayOf(now);
   const [row] = await tx<{ isMoved: boolean; deliveryIds: number[] }[]>`
     with target as materialized (
-      select r.shard, r.id, r.store_id, r.webhook_id, r.epoch, ${deliverableEvents(tx)}
+      select r.shard, r.id, r.store_id, r.webhook_id, r.epoch, w.ordering is not null as is_ordered, ${deliverableEvents(tx)}
       from recovery r
       join webhook w on w.shard = r.shard and w.id = r.webhook_id and ${isWebhookActive(tx)}
         and w.filter_id is not distinct from ${filterId}::bigint
@@ -217,7 +218,13 @@ export async function writePage(
       join event e on e.shard = ${shard} and e.id = any (${eventIds}::bigint[]) and e.store_id = t.store_id
         and octet_length(e.body) > 0 and (e.resource_type || '/' || e.action) = any (t.events)
       order by e.id
-      returning id
+      returning shard, id, webhook_id, event_id
+    ), ordered as (
+      insert into delivery_order (shard, delivery_id, webhook_id, resource_key, version)
+      select m.shard, m.id, m.webhook_id, ${resourceKey(tx, tx`e`)}, e.version
+      from made m
+      cross join lateral (select * from event e where e.shard = m.shard and e.id = m.event_id limit 1) as e
+      where exists (select from target where is_ordered) and e.version > 0
     ), moved as (
       update recovery r set after_event_id = ${to}, events_seen = r.events_seen + ${seen}, date_modified = ${now},
         events_recovered = r.events_recovered + (select count(*) from made)

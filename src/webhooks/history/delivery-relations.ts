@@ -62,6 +62,13 @@ export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRo
         'The request, made by the code that sends it. as_sent is true if it is byte for byte the request of the last attempt; otherwise note explains the difference, such as a webhook that was changed since, and the request is dated when the delivery is due or ended. Signatures are shown to readers who see the key.',
     },
     {
+      rel: 'preceding',
+      title: 'The delivery before it',
+      about:
+        'The delivery that a pending one waits for, because its webhook has the ordering resource: the one before it of the same resource that has not ended yet.',
+      paths: ['/webhooks/:webhook_id/statuses/:delivery_id'],
+    },
+    {
       rel: 'retry',
       title: 'Retry now',
       about:

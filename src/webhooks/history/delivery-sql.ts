@@ -43,3 +43,25 @@ export async function newestAttemptOf(
     order by date_started desc limit 1`;
   return row;
 }
+
+/**
+ * Returns the id of the pending delivery whose end this one waits for, because its webhook has the ordering `resource`; null if it
+ * waits for none.
+ */
+export async function precedingOf(
+  sql: Queryable,
+  { shard }: Pick<Owner, 'shard'>,
+  deliveryId: number,
+): Promise<number | null> {
+  const [row] = await sql<{ id: number }[]>`
+    select d.id
+    from delivery_order self
+    join delivery s on s.shard = self.shard and s.id = self.delivery_id
+    join delivery_order o on o.shard = self.shard and o.webhook_id = self.webhook_id
+      and o.resource_key = self.resource_key and o.version < self.version
+    join delivery d on d.shard = o.shard and d.id = o.delivery_id and d.epoch = s.epoch
+    where self.shard = ${shard} and self.delivery_id = ${deliveryId}
+    order by o.version desc
+    limit 1`;
+  return row?.id ?? null;
+}

@@ -11,7 +11,7 @@ import { notFound } from '#core/problem.ts';
 import { READ_SCOPES, seesKey, visibleRequest, webhookOf, type WebhookDeps } from '../access.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './document.ts';
-import { attemptsAt, newestAttemptOf, storeChangedAt } from './delivery-sql.ts';
+import { attemptsAt, newestAttemptOf, precedingOf, storeChangedAt } from './delivery-sql.ts';
 import { reasonOf } from './reason.ts';
 import { differenceOf, requestDocument, previewTime, type Previewed } from './delivery-request.ts';
 
@@ -28,10 +28,11 @@ const isAfter = (at: Date | null, now: Date): at is Date => at !== null && at > 
 function waitsFor(
   { status, attempts, dateNext }: Waiting,
   webhook: Webhook,
-  { lastFailure, now }: { lastFailure: string | null; now: Date },
+  { lastFailure, preceding, now }: { lastFailure: string | null; preceding: number | null; now: Date },
 ): string | null {
   if (status !== 'pending') return null;
   if (webhook.isHeld) return 'A listener that fetches it.';
+  if (preceding !== null) return `The end of delivery ${preceding}, the one before it of the same resource.`;
   if (!isAfter(dateNext, now)) {
     return 'The deliveries before it, and the rate limit (rate_per_second).';
   }
@@ -101,12 +102,27 @@ function refreshSeconds({ status, dateNext }: DeliveryRow, now: Date): number | 
   return waitsMs < SOON_MS ? REFRESH_SOON_SECONDS : REFRESH_SECONDS;
 }
 
-function linksOf(row: DeliveryRow, webhook: WebhookRow, previewed: Previewed, baseUrl: string): Link[] {
+function linksOf({
+  row,
+  webhook,
+  previewed,
+  preceding = null,
+  baseUrl,
+}: Pick<DeliveryDetails, 'row' | 'webhook' | 'previewed' | 'preceding' | 'baseUrl'>): Link[] {
   const statuses = `${addressOfWebhook(webhook.id, baseUrl)}/statuses`;
   const self = addressOfDelivery(row.id, webhook, baseUrl);
   return [
     ...breadcrumbLinks(webhook, baseUrl),
     { rel: 'statuses', href: statuses, title: 'All deliveries of the webhook', crumb: 'Deliveries' },
+    ...(preceding === null
+      ? []
+      : [
+          {
+            rel: 'preceding',
+            href: addressOfDelivery(preceding, webhook, baseUrl),
+            title: 'The delivery that it waits for',
+          },
+        ]),
     ...(row.status === 'pending' && !webhook.isHeld
       ? [{ rel: 'retry', href: `${self}/retry`, title: 'Retry it now' }]
       : []),
@@ -122,33 +138,36 @@ export type DeliveryDetails = {
   previewed: Previewed;
   /** The reason of the last failed attempt of the webhook, if it is failing. */
   lastFailure?: string | null;
+  /** The id of the pending delivery that it waits for, if its webhook has an ordering. */
+  preceding?: number | null;
   attemptsMaxOf: AttemptsMaxOf;
   baseUrl: string;
   now: Date;
 };
 
 /** Returns the Document of a delivery with attempts, request, `attempts_max` and `waits_for`, which lists omit. */
-export function detailedDelivery({
-  row,
-  webhook,
-  attempts,
-  request,
-  previewed,
-  lastFailure = null,
-  attemptsMaxOf,
-  baseUrl,
-  now,
-}: DeliveryDetails): Document {
+export function detailedDelivery(details: DeliveryDetails): Document {
+  const {
+    row,
+    webhook,
+    attempts,
+    request,
+    lastFailure = null,
+    preceding = null,
+    attemptsMaxOf,
+    baseUrl,
+    now,
+  } = details;
   const document = deliveryDocument(row, webhook, baseUrl);
   const seconds = refreshSeconds(row, now);
   const added: Readonly<Record<string, Property[]>> = {
     attempts: [number.orNull('attempts_max', attemptsMax(row, webhook, attemptsMaxOf))],
-    date_next: [text.orNull('waits_for', waitsFor(row, webhook, { lastFailure, now }))],
+    date_next: [text.orNull('waits_for', waitsFor(row, webhook, { lastFailure, preceding, now }))],
   };
   return {
     ...document,
     ...(seconds !== undefined && { refreshSeconds: seconds }),
-    links: [...document.links.filter(({ rel }) => rel !== 'webhook'), ...linksOf(row, webhook, previewed, baseUrl)],
+    links: [...document.links.filter(({ rel }) => rel !== 'webhook'), ...linksOf(details)],
     properties: document.properties.flatMap((property) => [property].concat(added[property.name] ?? [])),
     embedded: [
       {
@@ -201,9 +220,11 @@ async function showDelivery(
   const { principal, now } = request;
   const owner = ownerOf(webhook);
   const { row, attempts } = await deliveryWithAttempts(sql, webhook, request);
-  const [changedAt, lastFailure] = await Promise.all([
+  const isPending = row.status === 'pending';
+  const [changedAt, lastFailure, preceding] = await Promise.all([
     storeChangedAt(sql, owner),
-    row.status === 'pending' && webhook.consecutiveFailures > 0 ? lastFailureOf(sql, owner) : null,
+    isPending && webhook.consecutiveFailures > 0 ? lastFailureOf(sql, owner) : null,
+    isPending && webhook.ordering !== null ? precedingOf(sql, owner, row.id) : null,
   ]);
   const last = attempts.at(-1) ?? null;
   const difference = differenceOf(last, row, { webhook, storeChangedAt: changedAt });
@@ -224,6 +245,7 @@ async function showDelivery(
     request: sent,
     previewed,
     lastFailure,
+    preceding,
     attemptsMaxOf,
     baseUrl,
     now,

@@ -1,0 +1,52 @@
+/** Keeps the deliveries of one resource in order for webhooks with the ordering `resource`. */
+import type { Sql } from '#db/pool.ts';
+import type { Pending } from '../policy/entry.ts';
+import type { Lane } from './lane.ts';
+import { NONE_POSTPONED, type Postponed } from './loaded-deliveries.ts';
+import { postponeWaiting } from './order-sql.ts';
+
+/**
+ * A delivery waits until the earlier delivery is due, or for so long if that is under way: the end of the earlier one makes it due at
+ * once, unless it ended without an attempt.
+ */
+const RECHECK_MS = 5_000;
+
+type Deps = { sql: Sql; workerId: number; fenceOf: (shard: number) => number | undefined };
+
+const isOrdered = ({ target }: Lane): boolean => target?.isActive === true && target.isOrdered;
+
+/**
+ * Postpones those of the fetched rows that have to wait for an earlier delivery of their resource. Those that are queued have no
+ * earlier pending delivery, also not later: a resource gets its versions in order.
+ */
+export async function postponeInOrder(
+  { sql, workerId, fenceOf }: Deps,
+  lanes: readonly Lane[],
+  rows: readonly Pending[],
+  nowMs: number,
+): Promise<Postponed> {
+  const ordered = new Map(lanes.filter(isOrdered).map((lane) => [lane.webhookId, lane]));
+  if (ordered.size === 0) return NONE_POSTPONED;
+  const due = rows.flatMap((row) => {
+    const lane = ordered.get(row.webhookId);
+    const isNew = lane !== undefined && row.dueAt.getTime() <= nowMs && !lane.deliveries.has(row.id);
+    return isNew ? [{ ...row, shard: lane.shard }] : [];
+  });
+  if (due.length === 0) return NONE_POSTPONED;
+  const shards = [...new Set(due.map(({ shard }) => shard))].toSorted((a, b) => a - b);
+  const fences = { shard: shards, fence: shards.map((shard) => fenceOf(shard) ?? 0) };
+  const columns = {
+    shard: due.map(({ shard }) => shard),
+    id: due.map(({ id }) => id),
+    epoch: due.map(({ epoch }) => epoch),
+  };
+  const checked = await postponeWaiting(sql, workerId, fences, columns, new Date(nowMs + RECHECK_MS));
+  const dueAt = new Map(checked.map((row) => [row.id, row.dueAt?.getTime()]));
+  return new Map(
+    due.flatMap(({ id }) => {
+      // A shard that this worker does not own any more has no row.
+      const untilMs = dueAt.has(id) ? dueAt.get(id) : Number.POSITIVE_INFINITY;
+      return untilMs === undefined ? [] : [[id, untilMs] as const];
+    }),
+  );
+}
