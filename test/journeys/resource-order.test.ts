@@ -140,78 +140,106 @@ test('an event that fails for good lets the next one of its resource be sent at 
 });
 
 const app = await startTestApp({ roles: ['serve', 'deliver'] });
-const receiver = await startReceiver();
+
+type Delivery = {
+  id: number;
+  resource_id: string;
+  status: string;
+  waits_for?: string;
+  _links: Record<string, { href: string }>;
+};
+
+const pathOf = (delivery: Delivery, rel: string): string => new URL(delivery._links[rel]?.href ?? '').pathname;
+
+async function shown(delivery: Delivery): Promise<Delivery> {
+  const page = await app.api('GET', pathOf(delivery, 'self'));
+  return (await page.json()) as Delivery;
+}
+
+async function retry(delivery: Delivery): Promise<void> {
+  const { status } = await app.api('POST', pathOf(await shown(delivery), 'svc:retry'));
+  assert.ok(status < 300, String(status));
+}
+
+async function publish(event: string, id: string): Promise<void> {
+  const body = { event: `transaction/${event}`, resource: { id } };
+  const { status } = await app.api('POST', `/stores/${app.storeId}/events`, { token: app.platformToken, body });
+  assert.equal(status, 201);
+}
+
+/** Creates a webhook with the ordering, whose endpoint refuses the resources in `refused`. */
+async function openOrdered(refused: ReadonlySet<string>) {
+  const receiver = await startReceiver();
+  const idOf = ({ body }: Got) => (JSON.parse(String(body)) as { id: string }).id;
+  receiver.answer((got, response) => void response.writeHead(refused.has(idOf(got)) ? 500 : 204).end());
+  const settings = { name: 'Ordered', format: 'json', encryption_key: 'k', url: receiver.url, ordering: 'resource' };
+  const body = { ...settings, events: ['transaction/created', 'transaction/modified'] };
+  const made = await app.api('POST', `/stores/${app.storeId}/webhooks`, { body });
+  assert.equal(made.status, 201);
+  const path = new URL(made.headers.get('location') ?? '').pathname;
+  return {
+    path,
+    receiver,
+    got: () => receiver.got.map((got) => `${idOf(got)} ${String(got.headers['service-webhook-event'])}`),
+    deliveries: async () => {
+      const page = await app.api('GET', `${path}/statuses?order=id`);
+      return ((await page.json()) as { _embedded: { 'svc:statuses': Delivery[] } })._embedded['svc:statuses'];
+    },
+  };
+}
 
 test('the page of a waiting delivery says which one it waits for; a requested retry of it does not overtake that one', async () => {
-  const refusing = new Set(['a']);
-  receiver.answer((got, response) => {
-    const { id } = JSON.parse(String(got.body)) as { id: string };
-    response.writeHead(refusing.has(id) ? 500 : 204).end();
-  });
-  const hook = {
-    name: 'Ordered',
-    format: 'json',
-    encryption_key: 'k',
-    url: `${receiver.url}/`,
-    ordering: 'resource',
-    events: ['transaction/created', 'transaction/modified'],
-  };
-  const made = await app.api('POST', `/stores/${app.storeId}/webhooks`, { body: hook });
-  assert.equal(made.status, 201);
-  const webhook = new URL(made.headers.get('location') ?? '').pathname;
-  const publish = async (event: string, id: string) => {
-    const body = { event: `transaction/${event}`, resource: { id } };
-    const { status } = await app.api('POST', `/stores/${app.storeId}/events`, { token: app.platformToken, body });
-    assert.equal(status, 201);
-  };
+  const refused = new Set(['a']);
+  const { receiver, got, deliveries } = await openOrdered(refused);
   await publish('created', 'a');
   await receiver.until(1);
   await publish('modified', 'a');
   await publish('created', 'b');
   await receiver.until(2);
-  type Delivery = {
-    id: number;
-    resource_id: string;
-    event: string;
-    status: string;
-    waits_for?: string;
-    _links: Record<string, { href: string }>;
-  };
-  const deliveries = async () => {
-    const page = await app.api('GET', `${webhook}/statuses?order=id`);
-    return ((await page.json()) as { _embedded: { 'svc:statuses': Delivery[] } })._embedded['svc:statuses'];
-  };
-  const shown = async ({ _links }: Delivery) =>
-    (await (await app.api('GET', new URL(_links['self']?.href ?? '').pathname)).json()) as Delivery;
   const [first, second] = (await deliveries()).filter(({ resource_id: id }) => id === 'a');
   assert.ok(first && second);
-  const waiting = await until(
-    () => shown(second),
-    (one) => one.waits_for !== undefined && one._links['svc:preceding'] !== undefined,
-  );
+  const waiting = await shown(second);
   assert.equal(waiting.waits_for, `The end of delivery ${first.id}, the one before it of the same resource.`);
-  assert.equal(waiting._links['svc:preceding']?.href, (await shown(first))._links['self']?.href);
+  assert.equal(pathOf(waiting, 'svc:preceding'), pathOf(await shown(first), 'self'));
   assert.equal((await shown(first))._links['svc:preceding'], undefined);
 
-  const retry = async (one: Delivery) => {
-    const { status } = await app.api('POST', new URL((await shown(one))._links['svc:retry']?.href ?? '').pathname);
-    assert.ok(status < 300, String(status));
-  };
   await retry(second);
   await publish('created', 'c');
   await receiver.until(3);
-  refusing.clear();
+  refused.clear();
   await retry(first);
   await receiver.until(5);
-  const got = receiver.got.map(
-    ({ body, headers }) =>
-      `${(JSON.parse(String(body)) as { id: string }).id} ${String(headers['service-webhook-event'])}`,
-  );
-  assert.deepEqual(got, [
+  assert.deepEqual(got(), [
     'a transaction/created',
     'b transaction/created',
     'c transaction/created',
     'a transaction/created',
     'a transaction/modified',
+  ]);
+});
+
+test('recovered events of a resource are sent one after the other', async () => {
+  const refused = new Set(['d']);
+  const { path, receiver, got, deliveries } = await openOrdered(refused);
+  const activate = (is_active: string) => app.api('PATCH', path, { body: { is_active } });
+  await activate('0');
+  for (const event of ['created', 'modified', 'modified']) await publish(event, 'd');
+  await activate('1');
+  const since = new Date(app.clock.now().getTime() - 3_600_000).toISOString();
+  assert.equal((await app.api('POST', `${path}/recover`, { body: { since, resource_id: 'd' } })).status, 202);
+  await receiver.until(1);
+  await publish('created', 'e');
+  await receiver.until(2);
+  refused.clear();
+  const [first] = await until(deliveries, ({ length }) => length === 4);
+  assert.ok(first);
+  await retry(first);
+  await receiver.until(5);
+  assert.deepEqual(got(), [
+    'd transaction/created',
+    'e transaction/created',
+    'd transaction/created',
+    'd transaction/modified',
+    'd transaction/modified',
   ]);
 });
