@@ -204,7 +204,7 @@ test('the page of a waiting delivery says which one it waits for; a requested re
   assert.equal((await shown(first))._links['svc:preceding'], undefined);
 
   await retry(second);
-  await publish('created', 'c');
+  await publish('modified', 'b');
   await receiver.until(3);
   refused.clear();
   await retry(first);
@@ -212,7 +212,7 @@ test('the page of a waiting delivery says which one it waits for; a requested re
   assert.deepEqual(got(), [
     'a transaction/created',
     'b transaction/created',
-    'c transaction/created',
+    'b transaction/modified',
     'a transaction/created',
     'a transaction/modified',
   ]);
