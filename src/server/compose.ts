@@ -88,7 +88,7 @@ export type ComposeDeps = {
   mailer: Mailer | undefined;
   sealer: Sealer;
   guard: Guard;
-  sending: Pick<WebhookDeps, 'preview' | 'sendSample' | 'attemptsMaxOf'>;
+  sending: Pick<WebhookDeps, 'preview' | 'sendSample' | 'attemptsMaxOf' | 'handshake'>;
   pullStreams: PullStreams;
   clock: Clock;
   worker: Worker | undefined;

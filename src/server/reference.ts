@@ -26,6 +26,7 @@ type Settings = {
     deactivateAfterFailures: number;
     deactivateAfterSeconds: Readonly<Record<RetryProfile, number>>;
   };
+  webhooks: { handshakeOrigin: string | undefined };
   database: { retentionDays: number };
 };
 
@@ -52,6 +53,7 @@ const deliveriesOf = ({ delivery, database }: Settings): Setting['deliveries'] =
 
 export function settingOf(settings: Settings): Setting {
   const { baseUrl, authUrl, rate } = settings;
+  const { handshakeOrigin } = settings.webhooks;
   const { relationPrefix, ...names } = settings.naming;
   const naming = { baseUrl, relationPrefix };
   return {
@@ -61,7 +63,8 @@ export function settingOf(settings: Settings): Setting {
     rate,
     scopes: scopeDescriptions,
     deliveries: deliveriesOf(settings),
-    sentRequests: deliveryDoc(names.webhookHeaderPrefix),
+    sentRequests: deliveryDoc(names.webhookHeaderPrefix, { isOriginSent: handshakeOrigin !== undefined }),
+    handshakeOrigin,
     eventTypes: eventTypes(naming),
   };
 }

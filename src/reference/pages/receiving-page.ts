@@ -75,6 +75,30 @@ const verification = ({ webhookHeaderPrefix: prefix }: Setting): Markup =>
     )}
   </section>`;
 
+/** The section that errors of a webhook's url link to. */
+const handshake = (origin: string): Markup =>
+  html`<section class="card" id="handshake">
+    <h2>Before the first delivery: the handshake</h2>
+    <p>
+      A webhook gets a URL only if the endpoint agrees (CloudEvents,
+      <a href="https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/http-webhook.md#4-abuse-protection"
+        >HTTP 1.1 Web Hooks for Event Delivery, section 4</a
+      >). When a webhook is created with a URL, and when its URL changes, the endpoint gets this request, without the
+      headers and the key of the webhook:
+    </p>
+    <pre>
+OPTIONS /hook HTTP/1.1
+WebHook-Request-Origin: ${origin}</pre>
+    <p>It must respond within 5 seconds with a status 2xx, no redirect, and this header:</p>
+    <pre class="copyable">WebHook-Allowed-Origin: ${origin}</pre>
+    <p>
+      ${code('*')} allows every service. The option ${code('allowedOrigin')} of the middleware of
+      ${code('@halcyon/receiver')} answers the handshake, as the functions ${code('handshakeHeaders')} of this package
+      and ${code('handshake_headers')} of ${code('halcyon-receiver')} do for other receivers. Deliveries carry
+      ${code('WebHook-Request-Origin')} too.
+    </p>
+  </section>`;
+
 const retries = ({ naming, deliveries }: Setting): Markup =>
   html`<section class="card">
     <h2>Retries</h2>
@@ -162,7 +186,7 @@ export function receivingPage(setting: Setting, view: View): string {
     at: 'receiving',
     naming: setting.naming,
     view,
-    main: html`${steps(setting)} ${headers(setting)} ${verification(setting)} ${retries(setting)} ${order(setting)}
-    ${keys(setting)} ${encryption()}`,
+    main: html`${steps(setting)} ${setting.handshakeOrigin !== undefined && handshake(setting.handshakeOrigin)}
+    ${headers(setting)} ${verification(setting)} ${retries(setting)} ${order(setting)} ${keys(setting)} ${encryption()}`,
   });
 }
