@@ -83,8 +83,10 @@ function accountSettings(set: Settings, processes: number) {
   });
 }
 
-const webhookSettings = (set: Settings) =>
+const webhookSettings = (set: Settings, baseUrl: string) =>
   Object.freeze({
+    /** The name of this service in the handshake that endpoints have to answer; undefined if none is required. */
+    handshakeOrigin: set.REQUIRE_WEBHOOK_HANDSHAKE ? new URL(baseUrl).hostname : undefined,
     versions: ['2', ...set.WEBHOOK_VERSIONS],
     webhooksPerStore: 100,
     /** Both keys of a rotation are valid for this long. */
@@ -166,7 +168,7 @@ export function readConfig(env: Env, cwd: string) {
     housekeeping,
     stopping: Object.freeze(stoppingSettings(set)),
     stores: Object.freeze({ membersPerStore: 100, invitationsPerStore: 100, invitationLifetimeHours: 72 }),
-    webhooks: webhookSettings(set),
+    webhooks: webhookSettings(set, baseUrl),
     events: Object.freeze({
       eventsPerRequest: 1_000,
       eventLimitBytes: 256 * 1024,

@@ -77,6 +77,11 @@ export function deliverySettings(set: Settings) {
     exchangeTimeoutMs: set.DELIVERY_TIMEOUT_MS,
     /** Concurrent test deliveries, in addition to the slots. */
     testDeliveriesAtOnce: 8,
+    /** Handshakes with endpoints, in addition to the slots, and their numbers per minute: the burst is one minute's number. */
+    handshakesAtOnce: 8,
+    handshakeTimeoutMs: 5_000,
+    handshakesPerMinuteOfStore: 10,
+    handshakesPerMinuteOfHost: 60,
     answerReadBytes: 64 * 1024,
     answerKeptBytes: 16 * 1024,
     connectTimeoutMs: 10_000,

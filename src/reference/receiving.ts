@@ -42,7 +42,8 @@ export function programsFor(prefix: string): readonly Program[] {
 }
 
 /** Returns the Document of `/docs/receiving`. */
-export function receivingDocument({ naming, webhookHeaderPrefix: prefix, deliveries }: Setting): Document {
+export function receivingDocument(setting: Setting): Document {
+  const { naming, webhookHeaderPrefix: prefix, deliveries, handshakeOrigin } = setting;
   return {
     name: 'receiving',
     title: 'Receiving webhooks',
@@ -54,6 +55,7 @@ export function receivingDocument({ naming, webhookHeaderPrefix: prefix, deliver
     embedded: [],
     properties: [
       text('header_prefix', prefix),
+      text.orNull('handshake_origin', handshakeOrigin ?? null),
       number('timeout_seconds', deliveries.timeoutSeconds),
       json('retry_seconds', deliveries.retrySeconds),
       json(

@@ -9,6 +9,7 @@ import { open, type Operation } from '#http/operation.ts';
 import type { Chapter } from '#http/relation.ts';
 import type { RawHandler, ProblemAnswer, Route } from '#http/route.ts';
 import type { View } from '#hypermedia/view.ts';
+import { isInPerson, type Principal } from '#core/principal.ts';
 import { notFound } from '#core/problem.ts';
 import { docsDocument, relationDocument, relationsDocument } from './document.ts';
 import { eventTypeDocument, eventTypesDocument } from './event-types.ts';
@@ -17,7 +18,7 @@ import { openApi } from './openapi/openapi.ts';
 import { docsPage } from './pages/docs-page.ts';
 import { eventsPage } from './pages/events-page.ts';
 import { indexPage } from './pages/index-page.ts';
-import { receivingPage } from './pages/receiving-page.ts';
+import { receivingPage, TESTABLE_MAX, type Testable } from './pages/receiving-page.ts';
 import { relationPage } from './pages/relation-page.ts';
 import { receivingDocument } from './receiving.ts';
 import { referenceChapter } from './relations.ts';
@@ -38,6 +39,8 @@ export type Reference = {
 export type ReferenceDeps = {
   setting: Setting;
   chapters: readonly Chapter[];
+  /** Returns the newest webhooks of these stores that can send a test delivery. */
+  testableOf: (stores: readonly number[], limit: number) => Promise<readonly Testable[]>;
   /** Called once, at the first request, because the table contains the reference itself. */
   routes: () => readonly Route[];
 };
@@ -52,16 +55,25 @@ function lazy<T>(make: () => T): () => T {
 }
 
 /** Creates the operations of the documentation of webhooks. */
-function webhookReference(setting: Setting): Pick<Reference, 'receiving' | 'eventTypes' | 'eventType'> {
+function webhookReference({
+  setting,
+  testableOf,
+}: Pick<ReferenceDeps, 'setting' | 'testableOf'>): Pick<Reference, 'receiving' | 'eventTypes' | 'eventType'> {
   const { naming, eventTypes } = setting;
+  /** Programs do not see the page. */
+  const testableBy = async (principal: Principal | null): Promise<readonly Testable[]> =>
+    principal === null || principal.stores === 'all' || !isInPerson(principal)
+      ? []
+      : // One more, so that the page says that there are others.
+        testableOf(principal.stores, TESTABLE_MAX + 1);
   return {
     receiving: open({
       summary: 'How to verify deliveries, and when they are repeated',
-      handle: async () => ({
-        status: 200,
-        document: receivingDocument(setting),
-        page: (view) => receivingPage(setting, view),
-      }),
+      handle: async ({ principal }) => {
+        const testable = await testableBy(principal);
+        const page = (view: View): string => receivingPage(setting, view, testable);
+        return { status: 200, document: receivingDocument(setting), page };
+      },
     }),
     eventTypes: open({
       summary: 'All event types that a webhook can subscribe to',
@@ -84,7 +96,7 @@ function webhookReference(setting: Setting): Pick<Reference, 'receiving' | 'even
   };
 }
 
-export function createReference({ setting, chapters, routes }: ReferenceDeps): Reference {
+export function createReference({ setting, chapters, testableOf, routes }: ReferenceDeps): Reference {
   const { naming } = setting;
   const relationDocs = lazy((): RelationDocs => {
     const table = routes();
@@ -103,7 +115,7 @@ export function createReference({ setting, chapters, routes }: ReferenceDeps): R
         page: (view) => docsPage(relationDocs(), setting, view),
       }),
     }),
-    ...webhookReference(setting),
+    ...webhookReference({ setting, testableOf }),
     relations: open({
       summary: 'All link relations',
       handle: async () => ({

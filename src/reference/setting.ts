@@ -15,6 +15,8 @@ export type Setting = {
   versionHeader: string;
   webhookHeaderPrefix: string;
   sentRequests: SentRequests;
+  /** The name that endpoints have to allow before a webhook gets their url; undefined if the operator does not require it. */
+  handshakeOrigin: string | undefined;
   rate: { requestsPerSecond: number; burstRequests: number };
   /** What each scope permits, in words. */
   scopes: Readonly<Record<string, string>>;

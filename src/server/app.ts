@@ -153,7 +153,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   if (deps.roles.includes('serve')) {
     keep(keepRetention(deps, registry, sealer, worker, openInternalEvents(config, allocateIds)));
     const bearer = createBearer({ sql, baseUrl: config.baseUrl });
-    const { pullStreams, sending, onPullDeliveries, testDeliveries } = createOnDemandDelivery(
+    const { pullStreams, sending, onPullDeliveries, testDeliveries, handshakes } = createOnDemandDelivery(
       deps,
       sealer,
       guard,
@@ -190,7 +190,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     const server = openServer(deps, handlers, { ...services, bearer, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.
-    for (const streams of [testDeliveries, pullStreams, liveStreams]) keep(streams);
+    for (const streams of [testDeliveries, handshakes, pullStreams, liveStreams]) keep(streams);
     await server.listen({ host: config.host, port: config.port, ...(siblings && SHARED_PORT) });
   }
   return observing;

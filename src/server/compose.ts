@@ -71,6 +71,7 @@ import { createEventStatuses } from '#webhooks/history/event-statuses.ts';
 import { createStoreStatuses } from '#webhooks/history/store-statuses.ts';
 import { createRecoveries } from '#webhooks/recovery/operations.ts';
 import { createWebhooksOfStore } from '#webhooks/store-webhooks.ts';
+import { listTestable } from '#webhooks/store-webhooks-sql.ts';
 import { openReference } from './reference.ts';
 import type { Config } from '#config/config.ts';
 import { announceChanges, eventCachesOf, type Publishing } from './publishing.ts';
@@ -88,7 +89,7 @@ export type ComposeDeps = {
   mailer: Mailer | undefined;
   sealer: Sealer;
   guard: Guard;
-  sending: Pick<WebhookDeps, 'preview' | 'sendSample' | 'attemptsMaxOf'>;
+  sending: Pick<WebhookDeps, 'preview' | 'sendSample' | 'attemptsMaxOf' | 'handshake'>;
   pullStreams: PullStreams;
   clock: Clock;
   worker: Worker | undefined;
@@ -354,7 +355,10 @@ export function compose(deps: ComposeDeps): {
     resourceMetadata: createResourceMetadata({ baseUrl, authUrl }),
     assets: createAssets(logo),
     health: createHealthEndpoints(deps.health),
-    reference: openReference(config, () => routesOf(handlers, config)),
+    reference: openReference(config, {
+      testableOf: (stores, limit) => listTestable(sql, stores, limit),
+      routes: () => routesOf(handlers, config),
+    }),
   };
   const { retentionDays } = config.database;
   const designedPages = createDashboard({ sql, root: rootOf(authUrl), retentionDays });

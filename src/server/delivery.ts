@@ -8,6 +8,7 @@ import { PullStreams } from '#delivery/pull/streams.ts';
 import type { EngineMetrics } from '#delivery/metrics/metrics.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
 import { attemptsMaxOf } from '#delivery/policy/policy.ts';
+import { Handshakes } from '#delivery/attempt/handshake.ts';
 import { TestDeliveries } from '#delivery/attempt/test-delivery.ts';
 import { Worker } from '#delivery/worker.ts';
 import type { IdAllocator } from '#events/publish/batch.ts';
@@ -49,8 +50,11 @@ export function openNotices(
   return mailer && createNotices({ sql, clock, log, mailer, baseUrl, authUrl, deactivateAfterSeconds });
 }
 
-function sendingOf({ webhookHeaderPrefix: headerPrefix, relationPrefix }: Config['naming']) {
-  return { headerPrefix, relationPrefix, userAgent: `Halcyon/${VERSION}` };
+const USER_AGENT = `Halcyon/${VERSION}`;
+
+function sendingOf({ naming, webhooks }: Pick<Config, 'naming' | 'webhooks'>) {
+  const { webhookHeaderPrefix: headerPrefix, relationPrefix } = naming;
+  return { headerPrefix, relationPrefix, userAgent: USER_AGENT, requestOrigin: webhooks.handshakeOrigin };
 }
 
 /** Creates the worker with the settings of the process without starting it. */
@@ -76,7 +80,7 @@ export function createWorker(
     notify: (notice) => notices?.notify(notice),
     settings: {
       ...config.delivery,
-      ...sendingOf(config.naming),
+      ...sendingOf(config),
     },
   });
 }
@@ -86,8 +90,8 @@ function openPreview(
   { config, sql, log }: Pick<AppDeps, 'config' | 'sql' | 'log'>,
   sealer: Sealer,
 ): WebhookDeps['preview'] {
-  const { delivery, naming, baseUrl } = config;
-  return createPreview({ sql, sealer, log, baseUrl, settings: { ...delivery, ...sendingOf(naming) } });
+  const { delivery, baseUrl } = config;
+  return createPreview({ sql, sealer, log, baseUrl, settings: { ...delivery, ...sendingOf(config) } });
 }
 
 type SampleSender = Running & { sendSample: SendSample };
@@ -97,8 +101,8 @@ function openPullStreams(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
 ): PullStreams {
-  const { delivery, baseUrl, naming } = config;
-  const settings = { ...delivery, ...config.pull, ...sendingOf(naming) };
+  const { delivery, baseUrl } = config;
+  const settings = { ...delivery, ...config.pull, ...sendingOf(config) };
   return new PullStreams({ sql, sealer, clock, log, baseUrl, settings });
 }
 
@@ -110,8 +114,8 @@ function openTestDeliveries(
   allocateIds: IdAllocator,
   onPullDeliveries: PullStreams['wake'],
 ): SampleSender {
-  const { delivery, baseUrl, naming } = config;
-  const settings = { ...delivery, idleSockets: delivery.testDeliveriesAtOnce, ...sendingOf(naming) };
+  const { delivery, baseUrl } = config;
+  const settings = { ...delivery, idleSockets: delivery.testDeliveriesAtOnce, ...sendingOf(config) };
   const testDeliveries = new TestDeliveries({ sql, guard, sealer, clock, log, settings });
   const samples = createSamples({ sql, allocateIds, baseUrl });
   return {
@@ -136,6 +140,16 @@ function openTestDeliveries(
   };
 }
 
+/** Asks endpoints for their consent, in processes that serve the API; undefined if the operator does not require it. */
+function openHandshakes(
+  { config, clock, log }: Pick<AppDeps, 'config' | 'clock' | 'log'>,
+  guard: Guard,
+): Handshakes | undefined {
+  const requestOrigin = config.webhooks.handshakeOrigin;
+  if (requestOrigin === undefined) return undefined;
+  return new Handshakes({ guard, clock, log, settings: { ...config.delivery, requestOrigin, userAgent: USER_AGENT } });
+}
+
 /** Creates the parts that send, stream and preview deliveries when an API caller requests it. */
 export function createOnDemandDelivery(
   deps: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
@@ -146,12 +160,14 @@ export function createOnDemandDelivery(
   const pullStreams = openPullStreams(deps, sealer);
   const onPullDeliveries = (webhookIds: readonly number[]): void => pullStreams.wake(webhookIds);
   const testDeliveries = openTestDeliveries(deps, sealer, guard, allocateIds, onPullDeliveries);
-  const sending: Pick<WebhookDeps, 'preview' | 'sendSample' | 'attemptsMaxOf'> = {
+  const handshakes = openHandshakes(deps, guard);
+  const sending: Pick<WebhookDeps, 'preview' | 'sendSample' | 'attemptsMaxOf' | 'handshake'> = {
+    handshake: handshakes,
     preview: openPreview(deps, sealer),
     attemptsMaxOf,
     sendSample: testDeliveries.sendSample,
   };
-  return { pullStreams, onPullDeliveries, testDeliveries, sending };
+  return { pullStreams, onPullDeliveries, testDeliveries, handshakes, sending };
 }
 
 /** Publishes revenue snapshots of the worker's shards, so that they continue while no API is served. */

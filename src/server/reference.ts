@@ -8,10 +8,9 @@ import { gapsMs } from '#delivery/policy/policy.ts';
 import type { RetryProfile } from '#delivery/attempt/target.ts';
 import { eventChapter } from '#events/relations.ts';
 import type { Chapter } from '#http/relation.ts';
-import type { Route } from '#http/route.ts';
 import { scopeDescriptions } from '#identity/oauth/endpoints.ts';
 import { oauthChapter } from '#identity/oauth/relations.ts';
-import { createReference, type Reference } from '#reference/reference.ts';
+import { createReference, type Reference, type ReferenceDeps } from '#reference/reference.ts';
 import type { Setting } from '#reference/setting.ts';
 import { storeChapter } from '#stores/relations.ts';
 import { webhookChapter } from '#webhooks/relations.ts';
@@ -26,6 +25,7 @@ type Settings = {
     deactivateAfterFailures: number;
     deactivateAfterSeconds: Readonly<Record<RetryProfile, number>>;
   };
+  webhooks: { handshakeOrigin: string | undefined };
   database: { retentionDays: number };
 };
 
@@ -52,6 +52,7 @@ const deliveriesOf = ({ delivery, database }: Settings): Setting['deliveries'] =
 
 export function settingOf(settings: Settings): Setting {
   const { baseUrl, authUrl, rate } = settings;
+  const { handshakeOrigin } = settings.webhooks;
   const { relationPrefix, ...names } = settings.naming;
   const naming = { baseUrl, relationPrefix };
   return {
@@ -61,12 +62,13 @@ export function settingOf(settings: Settings): Setting {
     rate,
     scopes: scopeDescriptions,
     deliveries: deliveriesOf(settings),
-    sentRequests: deliveryDoc(names.webhookHeaderPrefix),
+    sentRequests: deliveryDoc(names.webhookHeaderPrefix, { isOriginSent: handshakeOrigin !== undefined }),
+    handshakeOrigin,
     eventTypes: eventTypes(naming),
   };
 }
 
 /** `routes` is called lazily: the route table contains the reference itself. */
-export function openReference(settings: Settings, routes: () => readonly Route[]): Reference {
-  return createReference({ setting: settingOf(settings), chapters: chaptersOf(settings), routes });
+export function openReference(settings: Settings, deps: Pick<ReferenceDeps, 'testableOf' | 'routes'>): Reference {
+  return createReference({ setting: settingOf(settings), chapters: chaptersOf(settings), ...deps });
 }

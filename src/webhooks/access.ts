@@ -27,6 +27,7 @@ import {
 import type { Principal, SufficientScopes } from '#core/principal.ts';
 import { addressFault } from './address.ts';
 import { webhookDocument } from './document.ts';
+import type { Handshake } from './handshake.ts';
 import type { Preview } from './history/delivery-request.ts';
 import type { AnswerDelivery } from './pull/answer.ts';
 import type { Authenticate, OpenStream } from './pull/listen.ts';
@@ -61,6 +62,8 @@ export type WebhookDeps = {
   headerPrefix: string;
   /** Returns why the outbound guard forbids this url; null if it is allowed. */
   checkUrl: (url: string) => Promise<string | null>;
+  /** Asks the endpoint of a new url for its consent; undefined if the operator does not require that. */
+  handshake: Handshake | undefined;
   /** Makes the request of a delivery as it is sent, for display. */
   preview: Preview;
   /** Returns the number of attempts after which a delivery fails. */

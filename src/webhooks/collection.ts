@@ -20,6 +20,7 @@ import {
 } from './access.ts';
 import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES, WEBHOOK_STATES } from './document.ts';
 import { createAnswer } from './pull/answer.ts';
+import { requireConsent } from './handshake.ts';
 import { createListen } from './pull/listen.ts';
 import { createHistory } from './history/operations.ts';
 import { createRetries } from './retry.ts';
@@ -126,6 +127,7 @@ const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
     prepare: async (request) => {
       const { input, settings, faults } = await validateInput(deps, request.body);
       if (faults.length > 0) throw invalid(...faults);
+      await requireConsent(deps, settings.url, storeOfAddress(request).storeId);
       const { name, format } = request.body;
       return { settings: { ...settings, name, format }, encryptionKey: input.encryptionKey ?? null };
     },

@@ -26,6 +26,7 @@ import {
   valueFaults,
   withStoredSecrets,
 } from './access.ts';
+import { requireConsent } from './handshake.ts';
 import { adviceOfWebhook } from './health/advice.ts';
 import { retryOf } from './retry.ts';
 import { statisticsOfWebhook } from './health/operations.ts';
@@ -124,6 +125,26 @@ function validateChange(
 /** Returns the sealed columns of the request, to keep them if nothing changes, even if they cannot be decrypted. */
 const storedColumns = ({ url, headers, requestSecrets }: WebhookRow) => ({ url, headers, requestSecrets });
 
+/**
+ * Requires the consent of the endpoint if the change sets another url: before the transaction, because the endpoint may take
+ * seconds. A change that is rejected anyway sends no request.
+ */
+async function requireConsentToChange(
+  deps: WebhookDeps,
+  request: ChangeRequest,
+  kind: Change,
+  unlocked: WebhookRow,
+  forbidden: string | null,
+): Promise<void> {
+  if (deps.handshake === undefined || !request.body.url) return;
+  const stored = openWebhook(deps, withCurrentKeys(unlocked, request.now));
+  const { settings, faults } = validateChange(deps, request, kind, stored, forbidden);
+  if (settings.url === stored.url) return;
+  request.unmodified(versionOf(stored));
+  if (faults.length > 0) throw invalid(...faults);
+  await requireConsent(deps, settings.url, stored.storeId);
+}
+
 /** Changes the webhook in one transaction that locks its row, so that concurrent changes are serialized. */
 async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): Promise<WebhookRow> {
   const { sql, changelog, announce, onChanged } = deps;
@@ -131,6 +152,7 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
   // The host is resolved after authorization, and before the row is locked: a resolver may take seconds.
   const unlocked = await webhookOf(sql, request);
   const forbidden = await findForbiddenReason(deps, request.body.url);
+  await requireConsentToChange(deps, request, kind, unlocked, forbidden);
   const changed = await transaction(sql, async (tx) => {
     // Locks the grant before the webhook: the end of a grant takes its locks in this order.
     const willBeActive = parseInput(request.body).isActive ?? kind === 'whole';

@@ -1,4 +1,5 @@
-/** The statements about all webhooks of a store. */
+/** The statements about all webhooks of a store, or of several. */
+import { shardOf } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
 
 type Store = { shard: number; storeId: number };
@@ -7,6 +8,20 @@ type Store = { shard: number; storeId: number };
 export async function listWebhookIds(sql: Queryable, { shard, storeId }: Store): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`select id from webhook where shard = ${shard} and store_id = ${storeId}`;
   return rows.map(({ id }) => id);
+}
+
+/** A webhook that can send a test delivery, with the name of its store. */
+export type Testable = { id: number; name: string; store: string };
+
+/** Returns the newest webhooks of these stores that have a url and events. */
+export async function listTestable(sql: Queryable, stores: readonly number[], limit: number): Promise<Testable[]> {
+  return sql<Testable[]>`
+    select w.id, w.name, s.name as store
+    from unnest(${stores.map(shardOf)}::int[], ${stores}::bigint[]) as k (shard, id)
+    join store s on s.shard = k.shard and s.id = k.id
+    join webhook w on w.shard = k.shard and w.store_id = k.id
+    where w.url is not null and w.event_resource is not null
+    order by w.id desc limit ${limit}`;
 }
 
 /** Deletes the webhooks of a store and returns their ids. */

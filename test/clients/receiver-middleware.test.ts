@@ -267,3 +267,31 @@ test('deliveries of a running Halcyon arrive with typed bodies; a failure of the
   assert.match(attempts[0]?.body ?? '', /could not process/);
   assert.doesNotMatch(attempts[0]?.body ?? '', /database/);
 });
+
+const handshakes: Readonly<Record<string, (given: Given) => Promise<string>>> = {
+  express: ({ onDelivery, ...options }) => onExpress(express().all('/hook', forExpress(options, onDelivery))),
+  fastify: (given) => onFastify(given),
+  hono: ({ onDelivery, ...options }) =>
+    onFetch(new Hono().on(['POST', 'OPTIONS'], '/hook', forHono(options, onDelivery)).fetch),
+  next: ({ onDelivery, ...options }) => onFetch(forNext(options, onDelivery)),
+};
+
+for (const [name, start] of Object.entries(handshakes))
+  test(`${name}: a service gets permission to send only if it is the allowed one`, async () => {
+    const errors: unknown[] = [];
+    const ask = async (allowedOrigin: string | undefined, headers: Record<string, string>) => {
+      const onError = (error: unknown) => errors.push(error);
+      const url = await start({ ...quiet, onError, allowedOrigin, onDelivery: () => assert.fail() });
+      const response = await fetch(url, { method: 'OPTIONS', headers });
+      return [response.status, response.headers.get('webhook-allowed-origin')];
+    };
+    const asking = { 'WebHook-Request-Origin': 'Shop.example.com' };
+    assert.deepEqual(await ask('shop.example.com', asking), [204, 'shop.example.com']);
+    assert.deepEqual(await ask('*', asking), [204, '*']);
+    assert.deepEqual(await ask('example.com', asking), [405, null]);
+    assert.deepEqual(await ask('', { 'WebHook-Request-Origin': '' }), [405, null]);
+    assert.deepEqual(await ask('*', {}), [405, null]);
+    const [status, allowed] = await ask(undefined, asking);
+    assert.ok(allowed === null && (status === 405 || status === 404), String(status));
+    assert.deepEqual(errors, []);
+  });

@@ -27,7 +27,7 @@ import { NOW, sent } from './receiver/signed-delivery.ts';
 const EXAMPLES = ['node', 'express', 'fastify', 'hono'];
 type FetchCallback = (request: Request) => Promise<Response>;
 const SUBPATHS = ['express', 'fastify', 'hono', 'next'];
-const PACKED_BYTES = 20_000;
+const PACKED_BYTES = 21_000;
 
 const ends = cleanups();
 const { folder, packed } = await installPacked(ends);

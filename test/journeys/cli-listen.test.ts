@@ -40,7 +40,13 @@ type Listener = ReturnType<PersonAtTerminal['start']> & {
   lines: () => Line[];
   ended: Promise<unknown[]>;
 };
-type Listening = { forward: string | null; encryption_key: string; webhooks: number[]; events: string[] };
+type Listening = {
+  forward: string | null;
+  filter: string | null;
+  encryption_key: string;
+  webhooks: number[];
+  events: string[];
+};
 
 /** Starts the command; fulfilled when it listens. */
 async function listen(...args: string[]): Promise<Listener & { listening: Listening }> {
@@ -155,6 +161,25 @@ test('several resources, selected events, and a key that stays the same', async 
   const again = await listen('--key-file', keyFile);
   assert.equal(again.listening.encryption_key, listener.listening.encryption_key);
   await stop(again);
+});
+
+test('a filter lets only the events pass whose resource meets its conditions, and an invalid one is rejected', async () => {
+  const filter = 'total_order:greaterthan=100&currency_code=EUR';
+  const listener = await listen('--filter', filter, '--events', 'transaction/created,customer/created', '--print-body');
+  assert.equal(listener.listening.filter, filter);
+  await publish('transaction/created', { total_order: 101, currency_code: 'CHF' });
+  await publish('transaction/created', { total_order: 99, currency_code: 'EUR' });
+  const id = await publish('transaction/created', { total_order: 100.01, currency_code: 'EUR' });
+  const customer = await publish('customer/created', { total_order: 200, currency_code: 'EUR' });
+  const lines = await until(
+    async () => listener.lines().slice(1),
+    (all) => all.length === 2,
+  );
+  assert.deepEqual(new Set(lines.map(({ body }) => (body as { id: number }).id)), new Set([id, customer]));
+  await stop(listener);
+  const invalid = await person.run('listen', '--filter', 'total_order:greater=100');
+  assert.deepEqual([invalid.code, /filter/.test(invalid.err)], [1, true], invalid.err);
+  assert.deepEqual(await webhooks(), []);
 });
 
 test('the next listener removes the webhook of a killed one, and not that of a running one', async () => {

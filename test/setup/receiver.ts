@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { PATIENCE_MS } from './until.ts';
 
 /** `atMs`: the arrival on the monotonic clock. */
-export type Got = { path: string; headers: IncomingHttpHeaders; body: Buffer; atMs: number };
+export type Got = { method: string; path: string; headers: IncomingHttpHeaders; body: Buffer; atMs: number };
 export type Answerer = (got: Got, response: ServerResponse) => void;
 
 export type Receiver = {
@@ -34,6 +34,7 @@ export async function startReceiver(
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const one = {
+        method: request.method ?? '',
         path: request.url ?? '',
         headers: request.headers,
         body: Buffer.concat(chunks),

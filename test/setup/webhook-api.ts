@@ -165,6 +165,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
     authenticate: async () => {
       throw new Error('no listener in this test');
     },
+    handshake: undefined,
     checkUrl: async (url) => (new URL(url).hostname === '10.0.0.1' ? '10.0.0.1 may not be reached' : null),
     announce: async () => {},
     retryNow: async () => {},

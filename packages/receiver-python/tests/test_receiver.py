@@ -9,7 +9,7 @@ import time
 import unittest
 from pathlib import Path
 
-from halcyon_receiver import Delivery, WebhookError, remember_ids, verify_delivery
+from halcyon_receiver import Delivery, WebhookError, handshake_headers, remember_ids, verify_delivery
 from halcyon_receiver._signature import standard_key
 
 PACKAGE = Path(__file__).parent.parent
@@ -45,6 +45,25 @@ def sent_now(vector):
     signature = base64.b64encode(hmac.digest(standard_key(key), signed, "sha256")).decode()
     changed = {"webhook-timestamp": timestamp, "webhook-signature": f"v1,{signature}"}
     return {**arrival["headers"], **changed}, arrival["body"], key
+
+
+class Handshake(unittest.TestCase):
+    def test_a_service_gets_permission_only_if_it_is_the_allowed_one(self):
+        def answer(allowed, origin):
+            headers = {} if origin is None else {"Webhook-Request-Origin": origin}
+            return handshake_headers(headers=headers, allowed_origin=allowed)
+
+        for allowed, origin in [("shop.example.com", "Shop.example.com"), ("*", "other.example.com")]:
+            expected = {"Allow": "POST", "WebHook-Allowed-Origin": allowed, "WebHook-Allowed-Rate": "*"}
+            self.assertEqual(answer(allowed, origin), expected)
+        for allowed, origin in [
+            ("shop.example.com", "other.example.com"),
+            ("shop.example.com", None),
+            ("*", None),
+            (None, "shop.example.com"),
+            ("", ""),
+        ]:
+            self.assertIsNone(answer(allowed, origin), (allowed, origin))
 
 
 class Receiver(unittest.TestCase):

@@ -5,6 +5,7 @@ import type { OnDelivery, ReceivedEvent, ReceiveOptions } from './receive.ts';
 export type { OnDelivery, ReceivedEvent, ReceiveOptions } from './receive.ts';
 
 type Request = NodeRequest['stream'] & {
+  readonly method?: string | undefined;
   readonly headers: NodeRequest['headers'];
   /** Of `express.raw()`, and of platforms that keep the bytes beside the parsed body. */
   readonly body?: unknown;
@@ -26,11 +27,12 @@ export function receiveWebhooks<Event extends { event: string; payload: unknown 
   onDelivery: OnDelivery<Event>,
 ): (request: Request, response: Response, next?: (error: unknown) => void) => void {
   return (request, response, next) => {
-    const arrived = { headers: request.headers, stream: request, parsed: request.rawBody ?? request.body };
-    void receiveNodeRequest(arrived, REMEDY, options, onDelivery).then(({ status, headers, body }) => {
-      response.statusCode = status;
-      for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
-      response.end(body);
+    const { method, headers } = request;
+    const arrived = { method, headers, stream: request, parsed: request.rawBody ?? request.body };
+    void receiveNodeRequest(arrived, REMEDY, options, onDelivery).then((answer) => {
+      response.statusCode = answer.status;
+      for (const [name, value] of Object.entries(answer.headers)) response.setHeader(name, value);
+      response.end(answer.body);
     }, next);
   };
 }

@@ -1,4 +1,7 @@
-/** Route handlers for Next: `export const POST = receiveWebhooks({ keys }, onDelivery)` in `app/hook/route.ts`. */
+/**
+ * Route handlers for Next: `export const POST = receiveWebhooks({ keys }, onDelivery)` in `app/hook/route.ts`; for the
+ * handshake, `export const OPTIONS = POST` too.
+ */
 import type { OnDelivery, ReceivedEvent, ReceiveOptions } from './receive.ts';
 import { receiveRequest } from './web.ts';
 

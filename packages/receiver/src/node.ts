@@ -9,6 +9,7 @@ type NodeStream = AsyncIterable<unknown> & { readonly readableDidRead?: boolean 
 const TOO_LARGE = 413;
 
 export type NodeRequest = {
+  method: string | undefined;
   headers: NodeHeaders;
   stream: NodeStream;
   /** What a parser has made of the body. */
@@ -17,7 +18,7 @@ export type NodeRequest = {
 
 /** Receives one request. `remedy` is for the developer: how to keep parsers from reading the body before. */
 export async function receiveNodeRequest<Event extends { event: string; payload: unknown }>(
-  { headers, stream, parsed }: NodeRequest,
+  { method, headers, stream, parsed }: NodeRequest,
   remedy: string,
   options: ReceiveOptions,
   onDelivery: OnDelivery<Event>,
@@ -31,7 +32,7 @@ export async function receiveNodeRequest<Event extends { event: string; payload:
       throw new WebhookError('not_raw', `The body was parsed before it was verified. ${remedy}`);
     return readBody(stream, options);
   };
-  const answer = await answerTo({ headers, read }, options, onDelivery);
+  const answer = await answerTo({ method, headers, read }, options, onDelivery);
   // The rest of the body may be unread, and node:http would go on to wait for its end.
   return answer.status === TOO_LARGE ? { ...answer, headers: { ...answer.headers, Connection: 'close' } } : answer;
 }

@@ -4,12 +4,15 @@
  */
 import { joined, type Bytes } from './bytes.ts';
 import { WebhookError } from './error.ts';
+import { handshakeHeaders } from './handshake.ts';
 import type { Payloads, WebhookEvent } from './payloads.ts';
 import { verifyDelivery, type Arrival, type Delivery } from './receiver.ts';
 
 export type ReceiveOptions = Pick<Arrival, 'keys' | 'headerPrefix' | 'toleranceSeconds' | 'now'> & {
   /** The maximum length of a body; default 4 MiB. A longer body is answered with 413. */
   bodyBytes?: number | undefined;
+  /** The host name of the service that may send, or `*`: OPTIONS requests that ask for permission get it. By default none do. */
+  allowedOrigin?: string | undefined;
   /** Called with each `WebhookError` of a rejected request, and with what `onDelivery` throws; default `console.error`. */
   onError?: ((error: unknown) => void) | undefined;
 };
@@ -32,7 +35,7 @@ export type OnDelivery<Event extends { event: string; payload: unknown } = Recei
   delivery: Delivery & Event,
 ) => unknown;
 
-/** `body` is JSON, or undefined with status 204. */
+/** `body` is JSON, or undefined. */
 export type Answer = { status: number; headers: Record<string, string>; body: string | undefined };
 
 const BODY_BYTES = 4 * 1024 * 1024;
@@ -73,6 +76,16 @@ export function checkLength(bytes: number, { bodyBytes: limitBytes = BODY_BYTES 
   if (bytes > limitBytes) throw tooLarge(limitBytes);
 }
 
+/** Returns the response to a request that asks for permission to send; undefined for other methods than OPTIONS. */
+function handshakeAnswer(
+  { method, headers }: { method: string | undefined; headers: Arrival['headers'] },
+  { allowedOrigin }: Pick<ReceiveOptions, 'allowedOrigin'>,
+): Answer | undefined {
+  if (method !== 'OPTIONS') return undefined;
+  const allowed = handshakeHeaders({ headers, allowedOrigin });
+  return { status: allowed === undefined ? 405 : 204, headers: allowed ?? { Allow: 'POST' }, body: undefined };
+}
+
 const isJson = (contentType: string): boolean => /[/+]json\b/i.test(contentType);
 
 const refusal = (status: number, error: string, message: string): Answer => ({
@@ -83,10 +96,12 @@ const refusal = (status: number, error: string, message: string): Answer => ({
 
 /** Reads and verifies a request, calls `onDelivery`, and returns the response. Throws only what `onError` throws. */
 export async function answerTo<Event extends { event: string; payload: unknown }>(
-  request: { headers: Arrival['headers']; read: () => Promise<Arrival['body']> },
-  { bodyBytes: _limit, onError = (error) => console.error(error), ...options }: ReceiveOptions,
+  request: { method: string | undefined; headers: Arrival['headers']; read: () => Promise<Arrival['body']> },
+  { bodyBytes: _limit, allowedOrigin, onError = (error) => console.error(error), ...options }: ReceiveOptions,
   onDelivery: OnDelivery<Event>,
 ): Promise<Answer> {
+  const permission = handshakeAnswer(request, { allowedOrigin });
+  if (permission !== undefined) return permission;
   let delivery: Delivery | undefined;
   try {
     delivery = await verifyDelivery({ ...options, headers: request.headers, body: await request.read() });

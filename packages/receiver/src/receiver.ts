@@ -11,6 +11,7 @@ import { hexSignatures, isSigned, standardKey, standardSignatures } from './sign
 // The package's only entry point; applications import it by the package's name.
 export { rememberIds } from './duplicates.ts';
 export { WebhookError, type WebhookErrorCode } from './error.ts';
+export { handshakeHeaders } from './handshake.ts';
 export type { HeadersLike } from './headers.ts';
 export type * from './payloads.ts';
 

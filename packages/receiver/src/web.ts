@@ -27,6 +27,10 @@ export async function receiveRequest<Event extends { event: string; payload: unk
     if (request.bodyUsed) throw new WebhookError('not_raw', `The body was read before it was verified. ${remedy}`);
     return request.body === null ? new Uint8Array() : readBody(chunksOf(request.body), options);
   };
-  const { body, ...head } = await answerTo({ headers: request.headers, read }, options, onDelivery);
+  const { body, ...head } = await answerTo(
+    { method: request.method, headers: request.headers, read },
+    options,
+    onDelivery,
+  );
   return new Response(body ?? null, head);
 }

@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { isLoopback } from '#core/loopback.ts';
-import { verifyDelivery, WebhookError } from '#receiver';
+import { handshakeHeaders, verifyDelivery, WebhookError } from '#receiver';
 
 type Received = { headers: Record<string, string>; body: Buffer; isVerified: boolean };
 
@@ -105,6 +105,8 @@ export function createDemoReceiver(options: {
   const handle = async (request: IncomingMessage, response: ServerResponse) => {
     if (!isOwnHost(request.headers.host)) return send(response, 421, 'text/plain', 'use the host localhost\n');
     if (request.method === 'POST') return receive(request, response);
+    if (request.method === 'OPTIONS')
+      return void response.writeHead(204, handshakeHeaders({ headers: request.headers, allowedOrigin: '*' })).end();
     const url = URL.parse(request.url ?? '/', 'http://localhost');
     if (url?.pathname === '/callback')
       return send(response, 200, 'text/html; charset=utf-8', callbackPage(url.searchParams));

@@ -17,6 +17,7 @@ type Options = ServerOptions & {
   events?: string;
   resource?: string;
   query?: string;
+  filter?: string;
   keyFile?: string;
   printBody?: true;
 };
@@ -73,18 +74,21 @@ function printIntroduction(
   terminal: Terminal,
   server: string,
   pullWebhooks: readonly PullWebhook[],
-  listening: Listening,
+  { key, address }: Listening,
+  { filter }: Options,
 ): void {
-  const { key, address } = listening;
   const forward = address === undefined ? null : address.href;
   const events = pullWebhooks.flatMap((webhook) => webhook.events);
   if (terminal.isJson === true) {
     const webhooks = pullWebhooks.map(({ id }) => Number(id));
-    terminal.print(JSON.stringify({ listening: { server, webhooks, events, forward, encryption_key: key } }));
+    terminal.print(
+      JSON.stringify({ listening: { server, webhooks, events, forward, filter: filter ?? null, encryption_key: key } }),
+    );
     return;
   }
   terminal.print(`Listening at ${server} for ${events.join(', ')}`);
   terminal.print(`  to       ${forward ?? 'nowhere; to forward: --forward http://localhost:3000/hook'}`);
+  if (filter !== undefined) terminal.print(`  filter   ${filter}`);
   terminal.print(`  key      ${key}   (what your app verifies with)`);
   terminal.print(`  try it   halcyon trigger ${events[0] ?? 'transaction/created'}\nctrl-C ends it.\n`);
 }
@@ -107,7 +111,9 @@ async function prepare(
   const removed = await removeOrphans(api, terminal);
   if (removed > 0) terminal.warn(`Removed ${removed === 1 ? '1 webhook' : `${removed} webhooks`} of killed listeners.`);
   for (const selection of selectionsOf(options))
-    pullWebhooks.push(await createPullWebhook(api, terminal, { selection, key, query: options.query }));
+    pullWebhooks.push(
+      await createPullWebhook(api, terminal, { selection, key, query: options.query, filter: options.filter }),
+    );
 }
 
 async function listen(options: Options, terminal: Terminal): Promise<void> {
@@ -122,7 +128,7 @@ async function listen(options: Options, terminal: Terminal): Promise<void> {
   const pullWebhooks: PullWebhook[] = [];
   try {
     await prepare(options, terminal, api, pullWebhooks, key);
-    printIntroduction(terminal, api.server, pullWebhooks, listening);
+    printIntroduction(terminal, api.server, pullWebhooks, listening, options);
     // The first failure ends the others.
     await Promise.all(pullWebhooks.map((webhook) => listenTo(listening, webhook)));
   } finally {
@@ -146,6 +152,10 @@ export function createListenCommand(terminal: Terminal): Command {
     .option('--events <list>', 'events to receive, such as transaction/created,transaction/refunded')
     .option('--resource <list>', 'resources to receive all events of (default: "transaction")')
     .option('--query <query>', 'the query of the webhook, such as zoom=items')
+    .option(
+      '--filter <conditions>',
+      'the filter of the webhook, such as "total_order:greaterthan=100"; default: every event',
+    )
     .option('--key-file <file>', 'the signing key, created if the file is missing; default: a new key for each run')
     .option('--print-body', 'show the bodies, decrypted if necessary')
     .option('--server <address>', 'of the API; default: HALCYON_SERVER, or the server of the login')
@@ -155,6 +165,7 @@ export function createListenCommand(terminal: Terminal): Command {
       examples(
         'halcyon listen --forward http://localhost:3000/hook',
         'halcyon listen --events customer/created --print-body',
+        "halcyon listen --filter 'total_order:greaterthan=100&currency_code=EUR'",
       ),
     )
     .action((options: Options) => listen(options, terminal));

@@ -20,6 +20,13 @@ export type PullWebhook = {
   remove: () => Promise<void>;
 };
 
+type WebhookOptions = {
+  selection: Selection;
+  key: string;
+  query: string | undefined;
+  filter: string | undefined;
+};
+
 /** The record of a running listener, by which the next one finds webhooks of killed listeners. */
 type ListenerRecord = { server: string; webhook: string; host: string; process_id: number };
 
@@ -73,11 +80,11 @@ async function writeRecord(terminal: Terminal, id: string, record: ListenerRecor
   return path;
 }
 
-/** Creates a pull webhook and its listener record. `query` is the query of the webhook. */
+/** Creates a pull webhook and its listener record. */
 export async function createPullWebhook(
   api: Api,
   terminal: Terminal,
-  { selection, key, query }: { selection: Selection; key: string; query: string | undefined },
+  { selection, key, query, filter }: WebhookOptions,
 ): Promise<PullWebhook> {
   const webhooks = follow(await api.store(), 'webhooks', api.server);
   const document: Json = await api.read(webhooks, {
@@ -90,6 +97,7 @@ export async function createPullWebhook(
       encryption_key: key,
       ...selection,
       ...(query === undefined ? {} : { query }),
+      ...(filter === undefined ? {} : { filter }),
     },
   });
   const id = String(document['id']);

@@ -1,5 +1,5 @@
 /** Limits of deliveries, their allowed networks, and auto-disable. */
-import { networkList, proxyUrl, whole } from './kind.ts';
+import { networkList, onOff, proxyUrl, whole } from './kind.ts';
 
 export const DELIVERY = {
   OUTBOUND_ALLOW: networkList(
@@ -8,6 +8,9 @@ export const DELIVERY = {
   ),
   OUTBOUND_PROXY: proxyUrl(
     'forward proxy through which deliveries reach public addresses, so that endpoints see fixed addresses: see [below](#where-deliveries-may-go)',
+  ),
+  REQUIRE_WEBHOOK_HANDSHAKE: onOff(
+    'a webhook gets a URL only if its endpoint allows deliveries of this service: see [below](#endpoints-that-have-to-agree)',
   ),
   DELIVERY_SLOTS: whole(
     1_024,

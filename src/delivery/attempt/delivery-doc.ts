@@ -39,10 +39,12 @@ function headerDocs(prefix: string): HeaderDoc[] {
   ];
 }
 
-/** Returns the documentation with the header names of the operator. */
-export function deliveryDoc(headerPrefix: string): DeliveryDoc {
+const requestOriginDoc = doc('webhook-request-origin', 'The name of this service, which the endpoint has allowed.');
+
+/** Returns the documentation with the header names of the operator. `isOriginSent`: endpoints have to answer the handshake. */
+export function deliveryDoc(headerPrefix: string, { isOriginSent = false } = {}): DeliveryDoc {
   return {
-    headers: headerDocs(headerPrefix),
+    headers: [...headerDocs(headerPrefix), ...(isOriginSent ? [requestOriginDoc] : [])],
     contentType: formats.json.contentType,
     encryptedType: ENCRYPTED_TYPE,
   };

@@ -239,3 +239,13 @@ test('each header of a delivery is documented, and each documented one is sent',
     documented(({ isOptional }) => isOptional !== true).toSorted(),
   );
 });
+
+test('the name that an endpoint has allowed is sent and documented if there is one', () => {
+  assert.equal(sent({ requestOrigin: 'shop.example.com' }).get('webhook-request-origin'), 'shop.example.com');
+  assert.equal(sent({}).has('webhook-request-origin'), false);
+  const names = (isOriginSent: boolean) => deliveryDoc('Acme', { isOriginSent }).headers.map(({ name }) => name);
+  assert.deepEqual(
+    [names(true).at(-1), names(false).includes('webhook-request-origin')],
+    ['webhook-request-origin', false],
+  );
+});

@@ -157,6 +157,7 @@ export type Sending = {
   /** `Service` by default. */
   headerPrefix: string;
   userAgent: string;
+  requestOrigin?: string | undefined;
 };
 
 type Keys = ReturnType<typeof keysAt<string>>;
@@ -243,6 +244,7 @@ export function headersOf(sending: Sending): string[] {
     'webhook-timestamp',
     String(timestamp),
   ];
+  if (sending.requestOrigin !== undefined) headers.push('webhook-request-origin', sending.requestOrigin);
   const ofFormat = formats[target.format].headersOf?.(event) ?? [];
   headers.push(...ofFormat);
   addExtra(headers, target.headers, { prefix: headerPrefix, ofFormat });
@@ -270,7 +272,13 @@ export type Message = { headers: string[]; body: Uint8Array };
 /** The time selects the key and is part of what is signed. */
 export type RequestContext = { webhookId: number; target: ActiveTarget; attempt: number; now: Date };
 
-export type ComposerSettings = { headerPrefix: string; userAgent: string; relationPrefix: string };
+export type ComposerSettings = {
+  headerPrefix: string;
+  userAgent: string;
+  relationPrefix: string;
+  /** If the operator requires handshakes: the name under which endpoints have allowed deliveries (`handshake.ts`). */
+  requestOrigin?: string | undefined;
+};
 
 export class Composer {
   readonly #settings: ComposerSettings;
@@ -290,7 +298,7 @@ export class Composer {
       bytes = encryptBody(bytes, contentType, keys.current);
       contentType = ENCRYPTED_TYPE;
     }
-    const { headerPrefix, userAgent } = this.#settings;
+    const { headerPrefix, userAgent, requestOrigin } = this.#settings;
     const headers = headersOf({
       event: body.event,
       target,
@@ -302,6 +310,7 @@ export class Composer {
       now,
       headerPrefix,
       userAgent,
+      requestOrigin,
     });
     return { headers, body: bytes };
   }

@@ -1,9 +1,12 @@
 /** How to receive webhooks, as a page: verification, retries, order, duplicates, key rotation, encryption. */
+import { rootOf } from '#http/root.ts';
+import type { Naming } from '#hypermedia/document.ts';
+import { formAround } from '#hypermedia/html/form.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { programsFor } from '../receiving.ts';
 import type { Setting } from '../setting.ts';
-import { frame, namedTable, pathOf, relationLink } from './frame.ts';
+import { frame, namedTable, pathOf, table, relationLink } from './frame.ts';
 
 const code = (text: string): Markup => html`<code>${text}</code>`;
 
@@ -37,11 +40,66 @@ const steps = ({ naming, webhookHeaderPrefix: prefix, deliveries }: Setting): Ma
         does not match.
       </li>
     </ol>
-    <p>
-      To try it, POST to ${relationLink('test', naming)} of a webhook, or press <em>Send a sample event</em> on its
-      page.
-    </p>
   </div>`;
+
+/** A webhook that can send a test delivery, with the name of its store. */
+export type Testable = { id: number; name: string; store: string };
+export const TESTABLE_MAX = 10;
+
+const SEND = 'Send a sample event';
+
+/** Returns the form that sends a test delivery; its result is the page of the delivery. */
+function testForm({ id, name }: Testable, session: NonNullable<View['session']>, naming: Naming): Markup {
+  const href = `${naming.baseUrl}/webhooks/${id}/test`;
+  const button = html`<button type="submit" class="quiet" aria-label="${SEND} to ${name}">${SEND}</button>`;
+  return formAround(
+    { name: 'test', title: SEND, method: 'POST', href, fields: [] },
+    { naming, session, version: undefined },
+    button,
+  );
+}
+
+const tests = (session: NonNullable<View['session']>, testable: readonly Testable[], naming: Naming): Markup =>
+  html`${table(
+    'Webhooks with a URL and events',
+    ['Webhook', 'Store', 'Test'],
+    testable
+      .slice(0, TESTABLE_MAX)
+      .map((one) => [
+        html`<a href="${pathOf(`/webhooks/${one.id}`, naming)}">${one.name}</a>`,
+        one.store,
+        testForm(one, session, naming),
+      ]),
+  )}
+  ${
+    testable.length > TESTABLE_MAX &&
+    html`<p>
+      These are the newest. The page of each other webhook in <a href="${pathOf('/stores', naming)}">your stores</a> has
+      the button, too.
+    </p>`
+  }`;
+
+const testing = ({ naming, authUrl }: Setting, { session }: View, testable: readonly Testable[]): Markup => {
+  const signIn = `${rootOf(authUrl)}/sign-in?${new URLSearchParams({ return_to: pathOf('/docs/receiving', naming) }).toString()}`;
+  return html`<section class="card" id="test">
+    <h2>Test your endpoint</h2>
+    <p>
+      A test delivery is sent at once, with the key, the headers and the format of the webhook, and its page has the
+      response of your endpoint. Programs POST to ${relationLink('test', naming)} of a webhook. For an app on your
+      computer, ${code('halcyon listen')} forwards deliveries, and ${code('halcyon trigger')} sends one.
+    </p>
+    ${
+      session === undefined
+        ? html`<p><a href="${signIn}">Sign in</a>, and this section has a button for each webhook of your stores.</p>`
+        : testable.length === 0
+          ? html`<p>
+              No webhook of <a href="${pathOf('/stores', naming)}">your stores</a> has a URL and events: create one, and
+              this section has a button for it.
+            </p>`
+          : tests(session, testable, naming)
+    }
+  </section>`;
+};
 
 const headers = ({ sentRequests }: Setting): Markup =>
   html`<section class="card">
@@ -73,6 +131,30 @@ const verification = ({ webhookHeaderPrefix: prefix }: Setting): Markup =>
           <pre class="copyable">${source}</pre>
         </details>`,
     )}
+  </section>`;
+
+/** The section that errors of a webhook's url link to. */
+const handshake = (origin: string): Markup =>
+  html`<section class="card" id="handshake">
+    <h2>Before the first delivery: the handshake</h2>
+    <p>
+      A webhook gets a URL only if the endpoint agrees (CloudEvents,
+      <a href="https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/http-webhook.md#4-abuse-protection"
+        >HTTP 1.1 Web Hooks for Event Delivery, section 4</a
+      >). When a webhook is created with a URL, and when its URL changes, the endpoint gets this request, without the
+      headers and the key of the webhook:
+    </p>
+    <pre>
+OPTIONS /hook HTTP/1.1
+WebHook-Request-Origin: ${origin}</pre>
+    <p>It must respond within 5 seconds with a status 2xx, no redirect, and this header:</p>
+    <pre class="copyable">WebHook-Allowed-Origin: ${origin}</pre>
+    <p>
+      ${code('*')} allows every service. The option ${code('allowedOrigin')} of the middleware of
+      ${code('@halcyon/receiver')} answers the handshake, as the functions ${code('handshakeHeaders')} of this package
+      and ${code('handshake_headers')} of ${code('halcyon-receiver')} do for other receivers. Deliveries carry
+      ${code('WebHook-Request-Origin')} too.
+    </p>
   </section>`;
 
 const retries = ({ naming, deliveries }: Setting): Markup =>
@@ -156,13 +238,14 @@ const encryption = (): Markup =>
     </p>
   </section>`;
 
-export function receivingPage(setting: Setting, view: View): string {
+export function receivingPage(setting: Setting, view: View, testable: readonly Testable[]): string {
   return frame({
     title: 'Receiving webhooks',
     at: 'receiving',
     naming: setting.naming,
     view,
-    main: html`${steps(setting)} ${headers(setting)} ${verification(setting)} ${retries(setting)} ${order(setting)}
-    ${keys(setting)} ${encryption()}`,
+    main: html`${steps(setting)} ${setting.handshakeOrigin !== undefined && handshake(setting.handshakeOrigin)}
+    ${headers(setting)} ${verification(setting)} ${testing(setting, view, testable)} ${retries(setting)}
+    ${order(setting)} ${keys(setting)} ${encryption()}`,
   });
 }

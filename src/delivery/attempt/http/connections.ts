@@ -67,6 +67,8 @@ export class IdleConnections {
 }
 
 export type OutgoingRequest = {
+  /** Default `POST`. */
+  method?: 'POST' | 'OPTIONS';
   path: string;
   /** Names and values alternate. */
   headers: string[];
@@ -167,9 +169,9 @@ export class Connection {
   }
 
   /** Sends the request; all errors, those of the request included, go to the handler. */
-  send({ path, headers, body }: OutgoingRequest, handler: Dispatcher.DispatchHandler): void {
+  send({ method = 'POST', path, headers, body }: OutgoingRequest, handler: Dispatcher.DispatchHandler): void {
     this.#intake?.expect();
-    this.#client.dispatch({ method: 'POST', path, headers, body }, handler);
+    this.#client.dispatch({ method, path, headers, body }, handler);
   }
 
   /** Counts bytes of the response's body. */

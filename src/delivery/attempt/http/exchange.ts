@@ -1,4 +1,4 @@
-/** One POST and its response: an overall deadline, bounded reads, no redirects, no decompression. */
+/** One request, mostly a POST, and its response: an overall deadline, bounded reads, no redirects, no decompression. */
 import type { Dispatcher } from 'undici';
 import type { Clock } from '#core/clock.ts';
 import { Answer, type AnswerHeaders, type AnswerLimits } from './response.ts';

@@ -1,0 +1,157 @@
+/**
+ * The validation handshake of "HTTP 1.1 Web Hooks for Event Delivery" (CloudEvents 1.0.2, section 4): asks an endpoint whether it
+ * allows deliveries of this service. It carries no headers and no key of the webhook, because the endpoint may be anyone's.
+ */
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '#core/clock.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
+import { Connections, type ConnectionSettings } from './http/connections.ts';
+import { startExchange, type Exchange, type ExchangeLimits } from './http/exchange.ts';
+import type { Guard } from './http/guard.ts';
+import { isInternalError, labelOf, type Outcome } from './http/outcome.ts';
+
+export type HandshakeSettings = Omit<ExchangeLimits, 'exchangeTimeoutMs' | 'answerReadBytes'> &
+  Omit<ConnectionSettings, 'idleSockets'> & {
+    /** The name of this service, as a host name. */
+    requestOrigin: string;
+    userAgent: string;
+    handshakesAtOnce: number;
+    handshakeTimeoutMs: number;
+    handshakesPerMinuteOfStore: number;
+    handshakesPerMinuteOfHost: number;
+  };
+
+export type HandshakeResult =
+  | { kind: 'allowed' }
+  /** The endpoint responded, but without its permission. */
+  | { kind: 'refused'; status: number }
+  /** No name, no connection, no TLS, no HTTP or nothing in time: the same result, so that a user cannot explore networks. */
+  | { kind: 'no_response' }
+  /** The guard or the proxy forbids the address; `why` is its public text. */
+  | { kind: 'blocked'; why: string }
+  | { kind: 'internal' | 'stopping' }
+  | { kind: 'limited'; waitSeconds: number };
+
+const MINUTE_MS = 60_000;
+const KEYS_MAX = 100_000;
+const BUSY_WAIT_SECONDS = 5;
+
+/** A token bucket per key (generic cell rate algorithm), whose burst is the number of one minute. */
+class Buckets {
+  readonly #fullAtMs = new LRUCache<string | number, number>({ max: KEYS_MAX });
+  readonly #costMs: number;
+  readonly #clock: Clock;
+
+  constructor(perMinute: number, clock: Clock) {
+    this.#costMs = MINUTE_MS / perMinute;
+    this.#clock = clock;
+  }
+
+  #after(key: string | number): number {
+    const nowMs = this.#clock.monotonicMs();
+    return Math.max(this.#fullAtMs.get(key) ?? nowMs, nowMs) + this.#costMs;
+  }
+
+  /** Returns the time until a token is available; 0 if one is. */
+  waitMs(key: string | number): number {
+    // The tolerance absorbs rounding of the clock's fractions.
+    return Math.max(0, this.#after(key) - this.#clock.monotonicMs() - MINUTE_MS - 1e-3);
+  }
+
+  take(key: string | number): void {
+    this.#fullAtMs.set(key, this.#after(key));
+  }
+}
+
+const NAME = 'webhook-allowed-origin: ';
+
+/** Returns whether the response permits deliveries: a 2xx with the name of this service, or with `*`. */
+function isAllowed({ kind, reply }: Outcome, origin: string): boolean {
+  if (kind !== 'delivered') return false;
+  const lines = reply.headers.split('\n').filter((line) => line.startsWith(NAME));
+  const values = lines.map((line) => line.slice(NAME.length).trim().toLowerCase());
+  return values.length === 1 && (values[0] === '*' || values[0] === origin.toLowerCase());
+}
+
+function resultOf(outcome: Outcome, origin: string): HandshakeResult {
+  if (isAllowed(outcome, origin)) return { kind: 'allowed' };
+  if (outcome.reply !== null) return { kind: 'refused', status: outcome.reply.code };
+  if (outcome.kind === 'blocked') return { kind: 'blocked', why: outcome.why };
+  return { kind: isInternalError(outcome) ? 'internal' : 'no_response' };
+}
+
+/** Asks endpoints, in processes that serve the API. Limited per store and per host, so that it cannot be used to flood others. */
+export class Handshakes implements Running {
+  /** The name of this service, which endpoints have to allow. */
+  readonly origin: string;
+  readonly timeoutMs: number;
+  readonly #deps: { clock: Clock; log: Log; settings: HandshakeSettings };
+  readonly #connections: Connections;
+  readonly #limits: ExchangeLimits;
+  readonly #ofStores: Buckets;
+  readonly #ofHosts: Buckets;
+  readonly #running = new Set<Exchange>();
+  #isStopping = false;
+
+  constructor(deps: { guard: Guard; clock: Clock; log: Log; settings: HandshakeSettings }) {
+    const { clock, settings } = deps;
+    this.#deps = deps;
+    this.origin = settings.requestOrigin;
+    this.timeoutMs = settings.handshakeTimeoutMs;
+    this.#connections = new Connections({ ...deps, settings: { ...settings, idleSockets: 0 } });
+    // The status and the headers decide: the body is not read.
+    this.#limits = { ...settings, exchangeTimeoutMs: settings.handshakeTimeoutMs, answerReadBytes: 0 };
+    this.#ofStores = new Buckets(settings.handshakesPerMinuteOfStore, clock);
+    this.#ofHosts = new Buckets(settings.handshakesPerMinuteOfHost, clock);
+  }
+
+  /** Asks the endpoint of a valid url; resolves when it has responded or timed out. */
+  async ask(url: string, storeId: number): Promise<HandshakeResult> {
+    if (this.#isStopping) return { kind: 'stopping' };
+    const { log, settings } = this.#deps;
+    const { origin, hostname } = new URL(url);
+    const waitSeconds = this.#waitSeconds(hostname, storeId);
+    if (waitSeconds > 0) return { kind: 'limited', waitSeconds };
+    this.#ofStores.take(storeId);
+    this.#ofHosts.take(hostname);
+    const outcome = await this.#exchange(new URL(url));
+    if (outcome === undefined) return { kind: 'stopping' };
+    const result = resultOf(outcome, settings.requestOrigin);
+    log.info({ store: storeId, origin, outcome: labelOf(outcome), handshake: result.kind }, 'webhook handshake ended');
+    return result;
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    for (const exchange of this.#running) exchange.abort();
+    await this.#connections.stop();
+  }
+
+  #waitSeconds(hostname: string, storeId: number): number {
+    if (this.#running.size >= this.#deps.settings.handshakesAtOnce) return BUSY_WAIT_SECONDS;
+    return Math.ceil(Math.max(this.#ofStores.waitMs(storeId), this.#ofHosts.waitMs(hostname)) / 1_000);
+  }
+
+  /** Returns the outcome; undefined if this process stops. */
+  async #exchange({ origin, pathname, search }: URL): Promise<Outcome | undefined> {
+    const { clock, settings } = this.#deps;
+    const { requestOrigin, userAgent } = settings;
+    const headers = ['webhook-request-origin', requestOrigin, 'user-agent', userAgent, 'accept-encoding', 'identity'];
+    const request = { method: 'OPTIONS', path: pathname + search, headers, body: Buffer.alloc(0) } as const;
+    const exchange = startExchange(
+      origin,
+      { ...request, mayBegin: () => !this.#isStopping },
+      { connections: this.#connections, clock, limits: this.#limits },
+    );
+    this.#running.add(exchange);
+    try {
+      return await exchange.outcome;
+    } catch {
+      // Only an aborted exchange is rejected.
+      return undefined;
+    } finally {
+      this.#running.delete(exchange);
+    }
+  }
+}
