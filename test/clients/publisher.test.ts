@@ -329,6 +329,13 @@ test('events with keys of their own are published once, also by another publishe
     mixed.map(() => undefined),
   );
   assert.deepEqual(await publishedIds(), [1, 2, 3, 4]);
+  for (const { key, body } of gate.posts) {
+    const keys = (JSON.parse(body) as { idempotency_key?: string | null }[]).map((event) => event.idempotency_key);
+    assert.ok(
+      keys.every((own) => (typeof own === 'string') === (key === undefined)),
+      body,
+    );
+  }
   const again = await publishAll(open(), [keyed(3), keyed(5), { ...order(6), idempotency_key: 'order-1' }]);
   assert.deepEqual(codesOf(again), [undefined, undefined, 'refused']);
   assert.deepEqual(again[0]?.published?.id, first[3]?.published?.id);
