@@ -19,6 +19,11 @@ const PLAIN = [
   'packages/receiver-python/src',
   'packages/receiver-python/tests',
   'packages/receiver-python/README.md',
+  'packages/publisher/src',
+  'packages/publisher/README.md',
+  'packages/publisher-python/src',
+  'packages/publisher-python/tests',
+  'packages/publisher-python/README.md',
   'bench',
   'scripts',
   'migrations',
@@ -28,7 +33,8 @@ const PLAIN = [
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
 ];
-const src = [...(await readTree(ROOT, 'src')), ...(await readTree(ROOT, 'packages/receiver/src'))];
+const PACKAGES = ['packages/receiver/src', 'packages/publisher/src'];
+const src = (await Promise.all(['src', ...PACKAGES].map((folder) => readTree(ROOT, folder)))).flat();
 const all = [...src, ...(await readTree(ROOT, 'test'))];
 
 const rules: readonly (readonly [name: string, rule: Rule])[] = [

@@ -9,6 +9,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   core: [],
   config: [],
   receiver: [],
+  publisher: [],
   db: ['core'],
   hypermedia: ['core'],
   mail: ['core'],

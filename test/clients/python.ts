@@ -12,16 +12,16 @@ const PACKAGES = '/usr/lib/python3/dist-packages';
 const SCRIPTS = join(import.meta.dirname, 'python');
 const PATIENCE_MS = 60_000;
 
-/** The option for `test()`: skips with the reason if Debian's package is not installed. */
-export function needsPython(module: string, debianPackage: string): { skip?: string } {
+/** The option for `test()`: skips with the reason if Debian's package is not installed; without a module, if Python is not. */
+export function needsPython(module = '', debianPackage = 'python3'): { skip?: string } {
   return existsSync(PYTHON) && existsSync(join(PACKAGES, module))
     ? {}
     : { skip: `${debianPackage.toUpperCase()} IS NOT INSTALLED: this test proves nothing here` };
 }
 
 /** Runs the tests of a Python package, and returns what they print. Throws if one fails. */
-export async function runPythonTests(folder: string): Promise<string> {
-  const env = { PYTHONPATH: join(folder, 'src'), PYTHONDONTWRITEBYTECODE: '1' };
+export async function runPythonTests(folder: string, given: Readonly<Record<string, string>> = {}): Promise<string> {
+  const env = { ...given, PYTHONPATH: join(folder, 'src'), PYTHONDONTWRITEBYTECODE: '1' };
   const args = ['-W', 'error', '-m', 'unittest', 'discover', '--verbose', '--start-directory', 'tests'];
   const child = spawn(PYTHON, args, { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe'], timeout: PATIENCE_MS });
   const [report, closed] = [text(child.stderr), once(child, 'close')];

@@ -1,4 +1,4 @@
-/** The package as npm would publish it, in a project that has it installed. */
+/** A package as npm would publish it, in a project that has it installed. */
 import { execFile } from 'node:child_process';
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,24 +14,32 @@ const BESIDE = ['express', 'fastify', 'hono', '@hono/node-server', '@types/expre
 
 export type Packed = { size: number; unpackedSize: number; files: { path: string; size: number }[] };
 
-/** Packs by npm, and returns a folder that has the package installed, the examples, and their frameworks. */
-export async function installPacked(ends: Cleanups): Promise<{ folder: string; packed: Packed }> {
-  const folder = await mkdtemp(join(tmpdir(), 'halcyon-receiver-'));
+/** Packs `@halcyon/<name>` by npm, and returns a folder that has it installed. */
+export async function installPackage(name: string, ends: Cleanups): Promise<{ folder: string; packed: Packed }> {
+  const folder = await mkdtemp(join(tmpdir(), `halcyon-${name}-`));
   ends.after(() => rm(folder, { recursive: true, force: true }));
   const npm = process.env['npm_execpath'];
   const [command, first] = npm === undefined ? ['npm', []] : [process.execPath, [npm]];
-  const { stdout } = await run(command, [...first, 'pack', '--json', '--pack-destination', folder], { cwd: PACKAGE });
+  const { stdout } = await run(command, [...first, 'pack', '--json', '--pack-destination', folder], {
+    cwd: join(ROOT, 'packages', name),
+  });
   const packed = (JSON.parse(stdout) as (Packed & { filename: string })[])[0];
   if (packed === undefined) throw new Error(`npm packed nothing: ${stdout}`);
-  const installed = join(folder, 'node_modules/@halcyon/receiver');
+  const installed = join(folder, 'node_modules/@halcyon', name);
   await mkdir(installed, { recursive: true });
   await run('tar', ['-xzf', join(folder, packed.filename), '--strip-components=1', '-C', installed]);
+  await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
+  return { folder, packed };
+}
+
+/** Installs the receiver with its examples and their frameworks. */
+export async function installPacked(ends: Cleanups): Promise<{ folder: string; packed: Packed }> {
+  const { folder, packed } = await installPackage('receiver', ends);
   for (const name of BESIDE) {
     await mkdir(dirname(join(folder, 'node_modules', name)), { recursive: true });
     await symlink(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name));
   }
   await cp(join(PACKAGE, 'examples'), join(folder, 'examples'), { recursive: true });
-  await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
   return { folder, packed };
 }
 

@@ -1,0 +1,105 @@
+"""Sends one POST, and decides whether its failure is temporary."""
+
+import email.utils
+import http.client
+import json
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Mapping
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True)
+class Response:
+    status: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Temporary:
+    """The request can be repeated, after at least `wait_seconds`."""
+
+    problem: str
+    wait_seconds: float
+    is_unknown: bool
+    """The server may have acted on the request."""
+
+
+Answer = Response | Temporary
+
+# Every 5xx is temporary as well: requests with events have idempotency keys, so a repetition publishes nothing twice.
+_TEMPORARY = frozenset((408, 425, 429))
+
+# An older connection may be closed by the server at the moment at which a request is sent.
+_IDLE_SECONDS = 4.0
+
+
+def _retry_after_seconds(header: str | None) -> float:
+    """Returns the delay of `Retry-After` (RFC 9110 §10.2.3): seconds or a date."""
+    if header is None:
+        return 0.0
+    if header.isascii() and header.isdigit():
+        return float(header)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+
+
+class Exchange:
+    """Has one connection for each thread."""
+
+    def __init__(self, base_url: str, version_header: str, timeout_seconds: float) -> None:
+        url = urlsplit(base_url)
+        self._is_secure = url.scheme == "https"
+        self._host = url.hostname or ""
+        self._port = url.port
+        self._path = url.path.rstrip("/")
+        self._version_header = version_header
+        self._timeout_seconds = timeout_seconds
+        self._local = threading.local()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            create = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
+            connection = create(self._host, self._port, timeout=self._timeout_seconds)
+            self._local.connection = connection
+        elif time.monotonic() - self._local.used_at > _IDLE_SECONDS:
+            connection.close()
+        return connection
+
+    def close(self) -> None:
+        """Closes the connection of this thread."""
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+
+    def post(self, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        connection = self._connection()
+        try:
+            all_headers = {"Accept": "application/json", self._version_header: "1", **headers}
+            connection.request("POST", self._path + path, body, all_headers)
+            response = connection.getresponse()
+            text = response.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            return Temporary(f"no response: {error or type(error).__name__}", 0.0, True)
+        finally:
+            self._local.used_at = time.monotonic()
+        status = response.status
+        if status < 500 and status not in _TEMPORARY:
+            return Response(status, text)
+        # A 429 is sent before the body is read.
+        wait_seconds = _retry_after_seconds(response.headers.get("Retry-After"))
+        return Temporary(f"the server responds with {status}", wait_seconds, status != 429)
+
+
+def object_in(text: str) -> dict[str, Any]:
+    """Returns the JSON object of a response; an empty one for another text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,80 @@
+/** Sends one POST, and decides whether its failure is temporary. */
+import type { Clock } from './clock.ts';
+
+/** `temporary`: the request can be repeated, after at least `waitMs`. `isUnknown`: the server may have acted on the request. */
+export type Answer =
+  | { kind: 'response'; status: number; text: string }
+  | { kind: 'temporary'; problem: string; waitMs: number; isUnknown: boolean };
+
+export type Connection = {
+  /** The address of the API without a trailing slash. */
+  baseUrl: string;
+  versionHeader: string;
+  requestTimeoutMs: number;
+  fetch: typeof fetch;
+  clock: Clock;
+  /** Aborted when the publisher is closed without waiting. */
+  stop: AbortSignal;
+};
+
+/** Every 5xx is temporary as well: requests with events have idempotency keys, so a repetition publishes nothing twice. */
+const TEMPORARY: ReadonlySet<number> = new Set([408, 425, 429]);
+const isTemporary = (status: number): boolean => status >= 500 || TEMPORARY.has(status);
+
+/** Returns the delay of `Retry-After` (RFC 9110 §10.2.3): seconds or a date. */
+function retryAfterMs(header: string | null): number {
+  if (header === null) return 0;
+  const ms = /^[0-9]+$/.test(header) ? 1000 * Number(header) : Date.parse(header) - Date.now();
+  return Number.isFinite(ms) ? Math.max(0, ms) : 0;
+}
+
+/** Returns the innermost reason: fetch reports every network failure as "fetch failed" with a cause. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { cause } = error;
+  if (cause instanceof Error) return reasonOf(cause);
+  const { code } = error as { code?: unknown };
+  return error.message || (typeof code === 'string' ? code : error.name);
+}
+
+export async function exchange(
+  { baseUrl, versionHeader, requestTimeoutMs, fetch: send, stop }: Connection,
+  path: string,
+  { headers, body }: { headers: Record<string, string>; body: string | URLSearchParams },
+): Promise<Answer> {
+  const abort = new AbortController();
+  const onStop = () => abort.abort(stop.reason);
+  const timer = setTimeout(() => abort.abort(new Error(`no response within ${requestTimeoutMs} ms`)), requestTimeoutMs);
+  stop.addEventListener('abort', onStop);
+  try {
+    const response = await send(baseUrl + path, {
+      method: 'POST',
+      headers: { Accept: 'application/json', [versionHeader]: '1', ...headers },
+      body,
+      signal: abort.signal,
+      // A redirect would make the POST a GET, or send the secret to another server.
+      redirect: 'manual',
+    });
+    const text = await response.text();
+    const { status } = response;
+    if (!isTemporary(status)) return { kind: 'response', status, text };
+    const waitMs = retryAfterMs(response.headers.get('Retry-After'));
+    // A 429 is sent before the body is read.
+    return { kind: 'temporary', problem: `the server responds with ${status}`, waitMs, isUnknown: status !== 429 };
+  } catch (error) {
+    return { kind: 'temporary', problem: `no response: ${reasonOf(error)}`, waitMs: 0, isUnknown: true };
+  } finally {
+    clearTimeout(timer);
+    stop.removeEventListener('abort', onStop);
+  }
+}
+
+/** Returns the JSON object of a response; an empty one for another text. */
+export function objectIn(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
