@@ -52,7 +52,7 @@ const tenths = fc.infiniteStream(fc.integer({ min: 0, max: 9 }));
 const engine = await startEngine();
 
 test('versions of a resource arrive one after the other under retries, restarts and take-overs', async (t) => {
-  const shown = { arrivals: 0, refused: 0 };
+  const seen = { arrivals: 0, refused: 0 };
   const workers: Worker[] = [await engine.startWorker(), await engine.startWorker()];
   const run = async (steps: readonly Step[], isRefused: () => boolean): Promise<void> => {
     const storeId = await engine.addStore();
@@ -87,8 +87,8 @@ test('versions of a resource arrive one after the other under retries, restarts 
     assert.equal(accepted.length, published.size);
     assert.equal((await engine.sql`select from delivery_order`).length, 0);
     await receiver.close();
-    shown.arrivals += arrivals.length;
-    shown.refused += arrivals.length - accepted.length;
+    seen.arrivals += arrivals.length;
+    seen.refused += arrivals.length - accepted.length;
   };
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 8 }), tenths, (steps, numbers) =>
@@ -97,8 +97,8 @@ test('versions of a resource arrive one after the other under retries, restarts 
     { numRuns: 12 },
   );
   await Promise.all(workers.map((worker) => worker.stop()));
-  t.diagnostic(`${shown.arrivals} requests, ${shown.refused} of them refused`);
-  assert.ok(shown.refused > 0);
+  t.diagnostic(`${seen.arrivals} requests, ${seen.refused} of them refused`);
+  assert.ok(seen.refused > 0);
 });
 
 test('an event that fails for good lets the next one of its resource be sent at once', async () => {
