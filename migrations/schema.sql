@@ -48,6 +48,15 @@ create table access_token (
 CREATE INDEX access_token_expires ON public.access_token USING btree (date_expires);
 CREATE INDEX access_token_grant ON public.access_token USING btree (grant_id);
 
+create table app_webhook (
+  client bigint not null,
+  url text not null,
+  key bytea not null,
+  date_modified timestamp with time zone not null,
+  constraint app_webhook_pkey PRIMARY KEY (client),
+  constraint app_webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
+);
+
 create table attempt (
   shard smallint not null,
   delivery_id bigint not null,
@@ -768,14 +777,21 @@ create table webhook (
   filter text,
   filter_id bigint,
   ordering text,
+  is_for_app boolean default false not null,
+  app_scope text,
+  constraint webhook_app_check CHECK (
+CASE
+    WHEN is_for_app THEN ((client IS NOT NULL) AND (NOT is_held))
+    ELSE (app_scope IS NULL)
+END),
   constraint webhook_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint webhook_check1 CHECK (((store_id % (256)::bigint) = shard)),
-  constraint webhook_check2 CHECK (((format <> 'json'::text) OR (encryption_key IS NOT NULL))),
   constraint webhook_check3 CHECK (((event_resource IS NULL) = (cardinality(events) = 0))),
   constraint webhook_filter_check CHECK ((((length(filter) >= 1) AND (length(filter) <= 1000)) AND ((filter IS NULL) = (filter_id IS NULL)))),
   constraint webhook_format_check CHECK ((format = ANY (ARRAY['json'::text, 'partner_automation'::text, 'partner_sitebuilder'::text, 'cloudevents'::text, 'cloudevents_binary'::text]))),
   constraint webhook_held_check CHECK (((is_held = (listened_at IS NOT NULL)) AND (NOT (is_held AND (url IS NOT NULL))))),
   constraint webhook_inactive_reason_check CHECK ((inactive_reason = ANY (ARRAY['failures'::text, 'gone'::text, 'access_ended'::text]))),
+  constraint webhook_key_check CHECK (((format <> 'json'::text) OR (encryption_key IS NOT NULL) OR is_for_app)),
   constraint webhook_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint webhook_ordering_check CHECK ((ordering = 'resource'::text)),
   constraint webhook_pkey PRIMARY KEY (shard, id),
@@ -787,10 +803,12 @@ create table webhook (
   constraint webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
 );
 CREATE INDEX webhook_clear ON public.webhook USING btree (shard, id) WHERE ((POSITION(('?'::text) IN (url)) > 0) OR jsonb_path_exists(headers, '$.*?(@ != null)'::jsonpath));
+CREATE UNIQUE INDEX webhook_for_app ON public.webhook USING btree (shard, store_id, client) WHERE is_for_app;
 CREATE INDEX webhook_listened ON public.webhook USING btree (listened_at) WHERE is_held;
 CREATE INDEX webhook_maker ON public.webhook USING btree (client, user_id) WHERE (client IS NOT NULL);
 CREATE INDEX webhook_rotation_ends ON public.webhook USING btree (rotation_ends_at) WHERE (rotation_ends_at IS NOT NULL);
 CREATE INDEX webhook_store ON public.webhook USING btree (shard, store_id, id);
+CREATE INDEX webhook_uninstalled ON public.webhook USING btree (date_modified) WHERE (is_for_app AND (app_scope IS NULL));
 CREATE INDEX webhook_user ON public.webhook USING btree (user_id) WHERE (client IS NOT NULL);
 
 create table webhook_hour (

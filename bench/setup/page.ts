@@ -14,6 +14,7 @@ const webhookAt = (n: number): Document =>
     {
       id: 1_000_192 + 256 * n,
       storeId: STORE_ID,
+      isForApp: false,
       client: 1,
       user: 7,
       name: `Orders to warehouse ${n}`,

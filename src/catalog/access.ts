@@ -2,9 +2,10 @@
 import type { ApiRequest } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import { reachesStore, type Permission } from '#core/principal.ts';
+import { reachesStore, type Permission, type Principal } from '#core/principal.ts';
 import type { Params } from '#http/route.ts';
 import { isResourceId, resourceTypes, typeOfCollection, labelOf, readScopeOf, type ResourceType } from './catalog.ts';
+import type { AppChange } from './internal-types.ts';
 import type { ResourceKey } from './catalog-sql.ts';
 
 /** The limited scopes that suffice to read resources; at an address only that of its type, which includes what is embedded. */
@@ -24,6 +25,20 @@ export function collectionKeyOf({ params, principal }: AddressedRequest): Omit<R
   const type = typeOfCollection(params['collection'] ?? '');
   if (storeId === undefined || type === undefined || !reachesStore(principal, storeId)) throw notFound('collection');
   return { shard: shardOf(storeId), storeId, type };
+}
+
+/**
+ * Returns the client_id of the only app whose changes of access the caller reads: an app reads its own. Null for people and the
+ * platform, who read those of all apps.
+ */
+export function visibleAppOf({ scope, publicClientId }: Principal): string | null {
+  return scope === 'platform' ? null : publicClientId;
+}
+
+/** Returns whether the caller may read the content of a published resource. */
+export function isVisible(principal: Principal, { type, body }: { type: ResourceType; body: string }): boolean {
+  const clientId = type === 'app' ? visibleAppOf(principal) : null;
+  return clientId === null || (JSON.parse(body) as AppChange).client_id === clientId;
 }
 
 export function resourceNotFound(type: ResourceType) {

@@ -45,6 +45,20 @@ const events = {
       since: '0.1.0',
     },
   },
+  app: {
+    installed: {
+      when: 'The store lets in an app that declares a webhook: the first user gives the app access to the store.',
+      since: '0.1.0',
+    },
+    uninstalled: {
+      when: 'An app that declares a webhook loses its access to the store, for whatever reason.',
+      since: '0.1.0',
+    },
+    scopes_changed: {
+      when: 'The scope of an app that declares a webhook changes in the store: the scopes of all its grants together.',
+      since: '0.1.0',
+    },
+  },
   subscription_event: {
     created: {
       when: 'A subscription takes a step of its life cycle, such as a billing or a cancellation.',
@@ -92,7 +106,7 @@ export function isResourceId(id: string): boolean {
  * setting of each store.
  */
 export function isInternal(type: ResourceType): boolean {
-  return type === 'changelog' || type === 'subscription_mrr_snapshot';
+  return type === 'changelog' || type === 'app' || type === 'subscription_mrr_snapshot';
 }
 
 /** Events that the platform may publish. */

@@ -2,11 +2,11 @@
 import type { Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
 import { listing } from '#http/listing.ts';
-import { type Operation } from '#http/operation.ts';
-import type { Comparisons } from '#core/listing.ts';
+import type { ApiRequest, Operation } from '#http/operation.ts';
+import type { Comparisons, Listing } from '#core/listing.ts';
 import { invalid, notFound } from '#core/problem.ts';
-import { collectionKeyOf, RESOURCE_SCOPES } from './access.ts';
-import { collectionOf, relationsOf, typeOfCollection, labelOf } from './catalog.ts';
+import { collectionKeyOf, RESOURCE_SCOPES, visibleAppOf } from './access.ts';
+import { collectionOf, relationsOf, typeOfCollection, labelOf, type ResourceType } from './catalog.ts';
 import { resourceDocument } from './document.ts';
 import { internalProperties } from './internal-types.ts';
 import { listResources } from './catalog-sql.ts';
@@ -25,6 +25,16 @@ export type CommerceDeps = {
 function tooLarge(fitting: number) {
   const message = `These resources are too large for one page: use limit=${fitting}, which fits at this offset`;
   return invalid({ code: 'too_large', message, field: 'limit' });
+}
+
+/** Returns the listing of the request; of an app's listing of changes of access only its own. */
+function visibleListing(
+  { listing: query, principal }: Pick<ApiRequest, 'principal'> & { listing: Listing },
+  type: ResourceType,
+): Listing {
+  const clientId = type === 'app' ? visibleAppOf(principal) : null;
+  if (clientId === null) return query;
+  return { ...query, filters: [...query.filters, { property: 'client_id', operator: 'is', value: clientId }] };
 }
 
 export function createResourceList({ search, baseUrl }: CommerceDeps): Operation {
@@ -48,7 +58,8 @@ export function createResourceList({ search, baseUrl }: CommerceDeps): Operation
     handle: async (request) => {
       const key = collectionKeyOf(request);
       const { storeId, type } = key;
-      const found = await search(storeId, request.listing, (tx) => listResources(tx, key, request.listing));
+      const visible = visibleListing(request, type);
+      const found = await search(storeId, visible, (tx) => listResources(tx, key, visible));
       if (found === undefined) throw notFound('store');
       if ('fitting' in found) throw tooLarge(found.fitting);
       const rel = collectionOf(type);

@@ -32,6 +32,24 @@ const changelog = Type.Object({
 
 export type ChangelogEntry = Static<typeof changelog>;
 
+const scopeOrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description });
+
+const app = Type.Object({
+  id,
+  client_id: Type.String({ description: 'The client_id of the app.' }),
+  store_id: Type.Integer({ minimum: 1, description: 'The store.' }),
+  scope: scopeOrNull('The scope of all grants of the app in the store together; null after the last one.'),
+  previous_scope: scopeOrNull('The scope before; null before the first grant.'),
+  user: Type.Unsafe<number | null>({
+    type: ['integer', 'null'],
+    description: 'The id of the user whose grant began or ended; null if all grants ended, as with the app.',
+  }),
+  date_created: dateCreated,
+});
+
+/** A change of the access of an app to a store. */
+export type AppChange = Static<typeof app>;
+
 const amounts = ['mrr', 'new', 'expansion', 'contraction', 'churn', 'reactivation'] as const;
 
 const snapshot = Type.Object({
@@ -68,7 +86,12 @@ export type SubscriptionStep = Static<typeof step>;
  * Schemas of the resources that Halcyon makes. In stores with `subscription_events` `published`, the platform makes those of
  * subscription_event and chooses their properties.
  */
-export const INTERNAL_SCHEMAS = { changelog, subscription_event: step, subscription_mrr_snapshot: snapshot } as const;
+export const INTERNAL_SCHEMAS = {
+  changelog,
+  app,
+  subscription_event: step,
+  subscription_mrr_snapshot: snapshot,
+} as const;
 
 const comparisons: Readonly<Partial<Record<ResourceType, Comparisons>>> = {
   changelog: {
@@ -83,6 +106,15 @@ const comparisons: Readonly<Partial<Record<ResourceType, Comparisons>>> = {
     after: 'none',
     date_created: 'date',
   } satisfies Readonly<Record<keyof ChangelogEntry, Comparison>>,
+  app: {
+    id: 'text',
+    client_id: 'text',
+    store_id: 'number',
+    scope: 'text',
+    previous_scope: 'text',
+    user: 'number',
+    date_created: 'date',
+  } satisfies Readonly<Record<keyof AppChange, Comparison>>,
   subscription_mrr_snapshot: { id: 'text', date: 'date', currencies: 'none', date_created: 'date' } satisfies Readonly<
     Record<keyof Static<typeof snapshot>, Comparison>
   >,

@@ -1,6 +1,6 @@
 /** API operations on commerce resources: read the latest version, list a type, read an embedded relation. */
 import { guarded, type Charted, type Operation } from '#http/operation.ts';
-import { resourceNotFound, resourceKeyOf, RESOURCE_SCOPES } from './access.ts';
+import { isVisible, resourceNotFound, resourceKeyOf, RESOURCE_SCOPES } from './access.ts';
 import { relationsOf } from './catalog.ts';
 import { createResourceList, type CommerceDeps } from './collection.ts';
 import { resourceDocument } from './document.ts';
@@ -25,7 +25,8 @@ export function createCommerceOperations(deps: CommerceDeps): Record<'list' | 'r
       handle: async (request) => {
         const key = resourceKeyOf(request);
         const stored = await findResource(deps.sql.reads, key);
-        if (stored === undefined) throw resourceNotFound(key.type);
+        if (stored === undefined || !isVisible(request.principal, { ...stored, type: key.type }))
+          throw resourceNotFound(key.type);
         const { version, baseUrl, body } = stored;
         const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, relationsOf(key.type)));
         const naming = { baseUrl, relationPrefix: deps.relationPrefix };

@@ -8,11 +8,13 @@ import { join } from 'node:path';
 import { hasUsers } from '#identity/accounts/accounts-sql.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
-import { OPERATOR, type Changelog } from '#changelog/changelog.ts';
+import { OPERATOR } from '#changelog/changelog.ts';
 import { unreadable } from '#db/data-folder.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { Running } from '#core/lifecycle.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
+import { memberAccessOf } from '#identity/oauth/connected/connected.ts';
+import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
 import { grantStoreAccess } from '#identity/oauth/issue.ts';
 import { findStore } from '#stores/stores-sql.ts';
 import { addMemberWithEntry, createStoreWithEntry } from '#stores/audited-changes.ts';
@@ -71,7 +73,7 @@ async function replace(path: string, file: DemoFile): Promise<void> {
 async function createDemoData(
   tx: Tx,
   config: Config,
-  changelog: Changelog,
+  effects: RevocationEffects,
   receiver: DemoFile['receiver'],
 ): Promise<DemoFile> {
   const now = new Date(Date.now() - AGE_MS);
@@ -79,9 +81,9 @@ async function createDemoData(
   const user = { email: EMAIL, password: randomBytes(9).toString('base64url') };
   const { id: userId } = await createUser(tx, passwords, { ...user, now });
   const store = { name: 'Demo Store', domain: 'demo.example.com', email: EMAIL, timeZone: 'UTC' };
-  const by = { changelog, actor: OPERATOR, now };
+  const by = { changelog: effects.changelog, actor: OPERATOR, now };
   const { id: storeId } = await createStoreWithEntry(tx, store, by);
-  await addMemberWithEntry(tx, { storeId, userId, role: 'owner' }, by);
+  await addMemberWithEntry(tx, { storeId, userId, role: 'owner' }, { ...by, access: memberAccessOf(effects) });
   const redirectUri = new URL('/callback', receiver.url).href;
   const app = { name: 'Demo App', company: 'Example Apps', redirectUris: [redirectUri], trusted: false };
   const client = await createClient(tx, { ...app, now });
@@ -90,7 +92,7 @@ async function createDemoData(
     clientId: client.client_id,
     userId,
     storeId,
-    changelog,
+    ...effects,
     now,
     ...config.oauth,
   });
@@ -123,9 +125,9 @@ async function findFile(path: string, sql: Sql): Promise<DemoFile | undefined> {
 
 /** Creates the demo. The file is written before the commit and renamed after it, so that a crash leaves both or neither. */
 async function createFile(path: string, sql: Sql, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> {
-  const { changelog } = openInternalEvents(config);
+  const effects = openInternalEvents(config);
   const file = await transaction(sql, async (tx) => {
-    const created = await createDemoData(tx, config, changelog, receiver);
+    const created = await createDemoData(tx, config, effects, receiver);
     await write(`${path}.new`, created);
     return created;
   });

@@ -6,6 +6,7 @@ import { adoptSealingKey } from '#db/sealing-key.ts';
 import { createAnswerVault } from '#http/idempotency/vault.ts';
 import type { Keys } from '#core/keys.ts';
 import { createAppVault } from '#identity/accounts/factors/vault.ts';
+import { createAppKeyVault } from '#webhooks/app-access/declaration.ts';
 import { createKeyVault } from '#webhooks/vault.ts';
 
 /** `isAdopted`: the key is now the database's key, so no process without it starts. */
@@ -33,7 +34,7 @@ const combine = (first: Resealed, second: Resealed): Resealed => ({
  */
 export async function resealAll(sql: Sql, keys: Keys, { onProgress, ...rest }: ResealAllOptions): Promise<Rekeyed> {
   const [key] = keys;
-  const vaults = [createKeyVault(sql), createAnswerVault(sql), createAppVault(sql)];
+  const vaults = [createKeyVault(sql), createAppKeyVault(sql), createAnswerVault(sql), createAppVault(sql)];
   const total = sum(await Promise.all(vaults.map((vault) => vault.count(keyIdOf(key)))));
   let done = 0;
   const onPage = (rows: number): void => {

@@ -54,7 +54,9 @@ export function createStoreCommand(terminal: Terminal): Command {
     .action(async (store: string, user: string, { role }: { role: Role }) => {
       const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
       await withContext(terminal, async (context) => {
-        await transaction(context.sql, (tx) => addMemberWithEntry(tx, { storeId, userId, role }, by(context)));
+        await transaction(context.sql, (tx) =>
+          addMemberWithEntry(tx, { storeId, userId, role }, { ...by(context), access: memberAccessOf(context) }),
+        );
         printResult(terminal, { store_id: storeId, user_id: userId, role });
       });
     });

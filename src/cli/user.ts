@@ -44,12 +44,12 @@ const create = (terminal: Terminal, email: string): Promise<void> =>
   });
 
 const setDisabled = (terminal: Terminal, email: string, isDisabled: boolean): Promise<void> =>
-  withContext(terminal, async ({ sql, stopWebhooks }) => {
+  withContext(terminal, async ({ sql, accessChanged }) => {
     const now = new Date();
     const { id } = await existing(sql, email);
     await transaction(sql, async (tx) => {
       if (!(await updateDisabled(tx, id, isDisabled ? now : null))) return;
-      if (isDisabled) await stopWebhooks(tx, { userId: id }, now);
+      await accessChanged(tx, { userId: id }, now);
       await recordAuditEntry(tx, { action: isDisabled ? 'user_disabled' : 'user_enabled', userId: id, origin, now });
     });
     printResult(terminal, { id, email, disabled: isDisabled });

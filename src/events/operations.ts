@@ -1,4 +1,5 @@
 /** API operations on events: publish (scope `platform` only), list, read, and read the payload. */
+import { isVisible } from '#catalog/access.ts';
 import { eventsOf, relationsOf, resourceTypes } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/document.ts';
 import { shapeOf } from '#catalog/shape.ts';
@@ -105,6 +106,7 @@ const createPayload = ({ sql, relationPrefix }: Deps): Operation =>
       const storeId = storeOfAddress(request).storeId;
       const { type, resourceId, version, baseUrl, body } = await eventOf(sql, request, storeId);
       if (body === '') throw erased();
+      if (!isVisible(request.principal, { type, body })) throw notFound('event');
       const frozen = { storeId, type, id: resourceId, baseUrl, body };
       const document = resourceDocument(frozen, shapeOf(request.query, relationsOf(type)));
       return { status: 200, document: { ...document, version }, naming: { baseUrl, relationPrefix } };

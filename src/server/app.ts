@@ -58,7 +58,7 @@ const keepRetention = (
   registry: Registry,
   sealer: Sealer,
   worker: Worker | undefined,
-  { changelog, stopWebhooks }: Pick<Publishing, 'changelog' | 'stopWebhooks'>,
+  { changelog, accessChanged }: Pick<Publishing, 'changelog' | 'accessChanged'>,
 ): Running =>
   startRetention({
     direct,
@@ -73,7 +73,7 @@ const keepRetention = (
       sealer,
       caches: eventCachesOf(worker, siblings),
       changelog,
-      stopWebhooks,
+      accessChanged,
     }),
   });
 

@@ -65,6 +65,7 @@ import { createStoreOperations } from '#stores/operations.ts';
 import { exportedMemberships, membershipsOf } from '#stores/store.ts';
 import { startPageOf, storeTabs } from '#stores/tabs.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
+import { createAppWebhooks } from '#webhooks/app-access/declaration.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
 import { createStoreCharts } from '#webhooks/health/operations.ts';
 import { createEventStatuses } from '#webhooks/history/event-statuses.ts';
@@ -187,7 +188,7 @@ type OAuthParts = {
 
 /** Creates the OAuth endpoints and the pages of apps. */
 function openOAuth(
-  { config, sql, bearer, publishing }: ComposeDeps,
+  { config, sql, sealer, guard, bearer, publishing }: ComposeDeps,
   { derive, sessions, signedIn, throttle, factors, securityMails }: OAuthParts,
 ) {
   const { baseUrl, authUrl, oauth } = config;
@@ -204,6 +205,7 @@ function openOAuth(
     nonceKeys: derive('authorize nonce'),
   };
   const userCodeKeys = derive('device user code');
+  const appWebhooks = createAppWebhooks({ ...publishing, sealer, announce: announceChanges, checkUrl: guard.checkUrl });
   return {
     authorize: createAuthorize(authorizing),
     device: createDevicePage({ ...authorizing, throttle, userCodeKeys }),
@@ -228,7 +230,18 @@ function openOAuth(
     }),
     revoke: createRevoke({ ...publishing, sql, authenticate }),
     introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl, lifetimes: oauth }),
-    ...createApps({ ...oauth, ...publishing, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
+    ...createApps({
+      ...oauth,
+      ...publishing,
+      appWebhooks,
+      sql,
+      sessions,
+      signedIn,
+      throttle,
+      bearer,
+      baseUrl,
+      authUrl,
+    }),
   };
 }
 
@@ -295,6 +308,7 @@ function openPeople(
     }),
     invitation: createInvitationPages({
       ...publishing,
+      memberAccess: memberAccessOf(publishing),
       ...config.stores,
       sql,
       passwords,

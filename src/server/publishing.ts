@@ -40,7 +40,11 @@ export function openInternalEvents(
 ) {
   const writeInternalEvents = createInternalEventWriter({ allocateIds, baseUrl, announce: announceSent });
   const changelog = createChangelog(writeInternalEvents);
-  return { writeInternalEvents, changelog, ...createAppAccess({ changelog, announce: announceChanges }) };
+  return {
+    writeInternalEvents,
+    changelog,
+    ...createAppAccess({ changelog, writeInternalEvents, announce: announceChanges }),
+  };
 }
 
 /**

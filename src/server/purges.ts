@@ -27,10 +27,10 @@ type Deps = RevocationEffects & {
   caches: EventCaches;
 };
 
-export function createPurges({ config, sql, log, sealer, caches, changelog, stopWebhooks }: Deps): readonly Purge[] {
+export function createPurges({ config, sql, log, sealer, caches, changelog, accessChanged }: Deps): readonly Purge[] {
   const { housekeeping, database, pull } = config;
   return [
-    ...createOAuthPurges({ sql, kept: housekeeping, changelog, stopWebhooks }),
+    ...createOAuthPurges({ sql, kept: housekeeping, changelog, accessChanged }),
     ...createIdempotencyPurges({ sql }),
     ...createErasurePurges({ sql, log, caches, blankAnswers }),
     ...createEventPurges({ sql, retentionDays: database.retentionDays }),

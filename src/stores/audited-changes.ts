@@ -18,19 +18,26 @@ export async function createStoreWithEntry(tx: Tx, details: NewStore, by: By): P
 
 type Member = { storeId: number; userId: number };
 
-/** What a member granted to apps in a store, which ends with the membership. */
+/** What a member granted to apps, which begins and ends in a store with the membership. */
 export type MemberAccess = {
   /** Locks the apps, which is done before memberships are locked, as everywhere. */
   lock: (tx: Queryable, member: Member) => Promise<void>;
+  /** Applies the grants for the whole account, which include the store from now on. */
+  begin: (tx: Queryable, member: Member, now: Date) => Promise<void>;
   /** Revokes the grants for the store, and disables the webhooks of apps without another access to it. */
   end: (tx: Queryable, member: Member, by: Pick<By, 'actor' | 'now'> & { request: Origin | null }) => Promise<void>;
 };
 type Origin = Pick<ApiRequest, 'address' | 'headers'>;
 
 /** Adds a user to a store, or changes the role of a member. Throws a 404 if either does not exist. */
-export async function addMemberWithEntry(tx: Tx, member: Member & { role: Role }, by: By): Promise<void> {
+export async function addMemberWithEntry(
+  tx: Tx,
+  member: Member & { role: Role },
+  by: By & { access: Pick<MemberAccess, 'begin'> },
+): Promise<void> {
   const before = await addMember(tx, { ...member, now: by.now });
   await recordMember(tx, member, { before, after: member.role }, by);
+  await by.access.begin(tx, member, by.now);
 }
 
 /**

@@ -14,7 +14,7 @@ import type { Document } from '#hypermedia/document.ts';
 import type { Clock } from '#core/clock.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Log } from '#core/log.ts';
-import { notFound, type Fault } from '#core/problem.ts';
+import { notFound, Problem, type Fault } from '#core/problem.ts';
 import {
   namesOf,
   withHiddenQuery,
@@ -114,15 +114,28 @@ export function isCreator(
 
 /**
  * Returns whether the caller may see the key and the request secrets: the client that created the webhook, or the owner in
- * person.
+ * person. The key of a webhook that an app declares is valid in all stores, so owners do not see it.
  */
 export function seesKey(principal: Principal, webhook: WebhookRow): boolean {
-  return isCreator(principal, webhook) || principal.owned.includes(webhook.storeId);
+  return isCreator(principal, webhook) || (!webhook.isForApp && principal.owned.includes(webhook.storeId));
+}
+
+/** Throws a 409 for a webhook that an app declares: the store could otherwise change what the app is sent of other stores. */
+export function requireChangeable({ isForApp }: Pick<WebhookRow, 'isForApp'>): void {
+  if (!isForApp) return;
+  const message =
+    'The app declares this webhook for all its stores: only its developer can change it. It is deleted 30 days after the app is uninstalled';
+  throw new Problem(409, { code: 'declared_by_app', message });
 }
 
 /** Returns the associated data of a webhook's sealed values: copied into another row they cannot be decrypted. */
 export function sealBinding(id: number): string {
   return `webhook:${id}`;
+}
+
+/** Returns whether an app creates or has created a webhook for a user; the platform acts for itself. */
+export function isOfApp(client: number | null, user: number | null): boolean {
+  return client !== null && user !== null;
 }
 
 /** Returns the decrypted value; null if there is none or it cannot be decrypted. */
@@ -200,7 +213,7 @@ export function documentFor(
   return webhookDocument(webhook, {
     baseUrl,
     now,
-    isRotatable: isKeyVisible,
+    isRotatable: isKeyVisible && !webhook.isForApp,
     isListenable: webhook.isHeld && isCreator(principal, webhook),
     encryptionKey: openIfVisible(webhook.encryptionKey),
     nextEncryptionKey: openIfVisible(webhook.nextEncryptionKey),

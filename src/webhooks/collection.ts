@@ -11,6 +11,7 @@ import {
   CHANGE_SCOPES,
   READ_SCOPES,
   findForbiddenReason,
+  isOfApp,
   openWebhook,
   sealRequest,
   sealBinding,
@@ -27,6 +28,7 @@ import { createRetries } from './retry.ts';
 import { createHealth } from './health/operations.ts';
 import { createItem } from './item.ts';
 import {
+  countOwnWebhooks,
   countWebhooks,
   findWebhook,
   hasStore,
@@ -69,11 +71,20 @@ const createList = (deps: WebhookDeps): Operation =>
   });
 
 /** Returns the settings of a new webhook and every fault that the schema cannot detect. */
-async function validateInput(deps: WebhookDeps, body: WebhookPart) {
+async function validateInput(
+  deps: WebhookDeps,
+  { body, principal }: Pick<ApiRequest<WebhookPart>, 'body' | 'principal'>,
+) {
   const input = parseInput(body);
   const forbidden = await findForbiddenReason(deps, input.url);
   const hasKey = typeof input.encryptionKey === 'string';
-  const { settings, faults } = mergeInput(defaults, input, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
+  const context = {
+    hasKey,
+    forbidden,
+    headerPrefix: deps.headerPrefix,
+    isOfApp: isOfApp(principal.clientId, principal.userId),
+  };
+  const { settings, faults } = mergeInput(defaults, input, context);
   return { input, settings, faults: [...faults, ...valueFaults(settings, defaults)] };
 }
 
@@ -93,9 +104,8 @@ async function insert(
   if (client !== null && !(await lockAccess(tx, { client, ...access }, { isSameUserOnly: true })))
     throw notFound('store');
   await lockStore(tx, store);
-  const count = await countWebhooks(tx, store);
-  if (count === undefined) throw notFound('store');
-  if (count >= webhooksPerStore) {
+  if (!(await hasStore(tx, store))) throw notFound('store');
+  if ((await countOwnWebhooks(tx, store)) >= webhooksPerStore) {
     const message = `A store has at most ${webhooksPerStore} webhooks: delete one first`;
     throw new Problem(409, { code: 'limit_reached', message });
   }
@@ -121,11 +131,11 @@ const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
       if (request.principal.stores === 'all' && !(await hasStore(deps.sql, store))) throw notFound('store');
     },
     review: async (request) => {
-      const { faults } = await validateInput(deps, request.body);
+      const { faults } = await validateInput(deps, request);
       return faults;
     },
     prepare: async (request) => {
-      const { input, settings, faults } = await validateInput(deps, request.body);
+      const { input, settings, faults } = await validateInput(deps, request);
       if (faults.length > 0) throw invalid(...faults);
       await requireConsent(deps, settings.url, storeOfAddress(request).storeId);
       const { name, format } = request.body;

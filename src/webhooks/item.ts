@@ -19,9 +19,11 @@ import {
   documentFor,
   webhookOf,
   type WebhookDeps,
+  isOfApp,
   isSameRequest,
   NEEDS_KEY,
   redirectFaults,
+  requireChangeable,
   revealsKey,
   valueFaults,
   withStoredSecrets,
@@ -107,7 +109,8 @@ function validateChange(
   const { isHeld } = stored;
   const draft: Draft = kind === 'part' ? settingsOf(stored) : { ...defaults, isHeld };
   // Validates the other settings with the unchanged is_held.
-  const merged = mergeInput(draft, { ...input, isHeld }, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
+  const context = { hasKey, forbidden, headerPrefix: deps.headerPrefix, isOfApp: isOfApp(stored.client, stored.user) };
+  const merged = mergeInput(draft, { ...input, isHeld }, context);
   const isHeldChanged = (input.isHeld ?? isHeld) !== isHeld;
   // An invalid url has no origin, and is rejected anyway.
   const isValid = merged.faults.length === 0;
@@ -159,6 +162,7 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
     const access = willBeActive ? await lockAccessOf(tx, unlocked) : undefined;
     const row = await lockWebhook(tx, key);
     if (row === undefined) throw notFound('webhook');
+    requireChangeable(row);
     const stored = openWebhook(deps, withCurrentKeys(row, request.now));
     request.unmodified(versionOf(stored));
     const { input, isKeyKept, settings: draft, faults } = validateChange(deps, request, kind, stored, forbidden);
@@ -248,6 +252,7 @@ export function createItem(
         const { storeId } = await transaction(deps.sql, async (tx) => {
           const row = await lockWebhook(tx, key);
           if (row === undefined) throw notFound('webhook');
+          requireChangeable(row);
           const stored = openWebhook(deps, withCurrentKeys(row, request.now));
           request.unmodified(versionOf(stored));
           await deleteWebhook(tx, key);

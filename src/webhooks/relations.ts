@@ -15,6 +15,7 @@ const webhook: WebhookRow = {
   id: 2281,
   storeId: 1001,
   client: 11,
+  isForApp: false,
   user: 7,
   name: 'Orders to the warehouse',
   format: 'json',

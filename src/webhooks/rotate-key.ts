@@ -14,6 +14,7 @@ import {
   keyOf,
   openKey,
   sealBinding,
+  requireChangeable,
   seesKey,
   documentFor,
   webhookOf,
@@ -82,6 +83,7 @@ async function rotate(tx: Tx, deps: WebhookDeps, request: RotationRequest): Prom
   const key = keyOf(request);
   const row = await lockWebhook(tx, key);
   if (row === undefined) throw notFound('webhook');
+  requireChangeable(row);
   const stored = withCurrentKeys(row, request.now);
   request.unmodified(versionOf(stored));
   const keys = nextKeys(deps, stored, request);

@@ -12,6 +12,8 @@ export type WebhookRow = Settings & {
   storeId: number;
   /** The client that created it; null if a user did. */
   client: number | null;
+  /** Made by Halcyon for the client, which declares it once for all stores; nothing else may change it. */
+  isForApp: boolean;
   /** The user who created it, or on whose behalf the client did; null for the platform. */
   user: number | null;
   /** Sealed. */
@@ -43,7 +45,7 @@ const withState = (sql: Queryable) =>
   sql`left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch`;
 
 const selected = (sql: Queryable) => sql`
-  select w.id, w.store_id as "storeId", w.client, w.user_id as "user", w.name, w.format, w.version, w.url, w.query, w.filter,
+  select w.id, w.store_id as "storeId", w.client, w.is_for_app as "isForApp", w.user_id as "user", w.name, w.format, w.version, w.url, w.query, w.filter,
     w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
     w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
     w.inactive_reason as "inactiveReason", w.is_held as "isHeld", ${lacking(sql)} as lacks, w.epoch, w.revision, w.headers,
@@ -124,6 +126,16 @@ export async function countWebhooks(
     from store s
     where s.shard = ${store.shard} and s.id = ${store.storeId}`;
   return row?.total;
+}
+
+/** Returns how many webhooks of the store count for its limit: all but those that apps declare. */
+export async function countOwnWebhooks(
+  sql: Queryable,
+  { shard, storeId }: { shard: number; storeId: number },
+): Promise<number> {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total from webhook where shard = ${shard} and store_id = ${storeId} and not is_for_app`;
+  return row?.total ?? 0;
 }
 
 export async function hasStore(sql: Queryable, store: { shard: number; storeId: number }): Promise<boolean> {

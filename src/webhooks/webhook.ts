@@ -147,6 +147,8 @@ export type MergeContext = {
   /** Why the outbound guard forbids the host of the requested url; null if it is allowed. */
   forbidden: string | null;
   headerPrefix: string;
+  /** Whether an app creates or has created the webhook for a user. */
+  isOfApp?: boolean;
 };
 
 /** Rejects a blank name. The schema rejects an empty one. */
@@ -193,11 +195,19 @@ function queryFaults({ query, eventResource }: Draft): readonly Fault[] {
   }
 }
 
+/** An app is sent its own events only, by the webhook that it declares. */
+const OF_OTHER_APPS: Fault = {
+  code: 'invalid_value',
+  message:
+    'event_resource must not be app: an app receives its events at the webhook_url of the client, which is declared once for all stores',
+  field: 'event_resource',
+};
+
 /** Merges the input into the current settings and returns the result with every fault that the schema cannot detect. */
 export function mergeInput<From extends Draft>(
   current: From,
   input: WebhookInput,
-  { hasKey, forbidden, headerPrefix }: MergeContext,
+  { hasKey, forbidden, headerPrefix, isOfApp = false }: MergeContext,
 ): { settings: From & WebhookInput; faults: Fault[] } {
   const { encryptionKey: _, ...changes } = input;
   const { faults: subscriptionFaults, ...subscription } = resolveSubscription(input, current);
@@ -218,6 +228,7 @@ export function mergeInput<From extends Draft>(
     ...(settings.format === 'json' && !hasKey ? [keyFault] : []),
     ...tokenFaults(settings.format, input.encryptionKey),
     ...subscriptionFaults,
+    ...(isOfApp && settings.eventResource === 'app' && !settings.isHeld ? [OF_OTHER_APPS] : []),
     ...headerFaults(input.headers ?? {}, headerPrefix),
   ];
   return { settings, faults };

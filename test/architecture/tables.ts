@@ -33,6 +33,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   access_token: 'identity/oauth',
   refresh_token: 'identity/oauth',
   webhook: 'webhooks',
+  app_webhook: 'webhooks',
   resource: 'events',
   event: 'events',
   publish_key: 'events',

@@ -53,6 +53,8 @@ test('the platform creates a client, and reads it again without its secret', asy
     redirect_uris: [REDIRECT],
     scopes: ['store_full_access', 'user_full_access'],
     logo: null,
+    webhook_url: null,
+    webhook_key: null,
     owner: null,
     is_public: false,
     is_trusted: false,
@@ -63,6 +65,28 @@ test('the platform creates a client, and reads it again without its secret', asy
     date_created: '2026-07-01T10:00:00+0000',
     date_modified: '2026-07-01T10:00:00+0000',
   });
+});
+
+test('a client declares the url of its webhook; only the response that creates it has the key', async () => {
+  const create = (url: unknown) =>
+    call('POST', '/clients', { body: { name: 'Made', redirect_uris: [REDIRECT], webhook_url: url } });
+  const url = 'https://app.example.com/events';
+  const made = await create(url);
+  assert.equal(made.status, 201);
+  assert.equal(made.body['webhook_url'], url);
+  assert.match(String(made.body['webhook_key']), /^whsec_[A-Za-z0-9+/]{43}=$/);
+  const { body } = await call('GET', `/clients/${String(made.body['client_id'])}`);
+  assert.deepEqual([body['webhook_url'], body['webhook_key']], [url, null]);
+  for (const [refused, code] of [
+    ['https://app.example.com/events?token=1', 'invalid_value'],
+    ['ftp://app.example.com/', 'invalid_value'],
+    [`https://app.example.com/${'x'.repeat(1_000)}`, 'too_long'],
+    ['http://127.0.0.1/', 'forbidden_address'],
+  ] as const) {
+    const error = await create(refused);
+    const [fault] = (error.body['_embedded'] as Record<string, { code: string; field: string }[]>)['svc:errors'] ?? [];
+    assert.deepEqual([error.status, fault?.code, fault?.field], [400, code, 'webhook_url'], refused);
+  }
 });
 
 test('the platform registers the scopes of a client, and whether it requires PKCE', async () => {

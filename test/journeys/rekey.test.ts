@@ -101,6 +101,17 @@ test('the command seals everything with the new key, which is then the one that 
   assert.deepEqual(key?.id, keyIdOf(fresh));
 });
 
+test('the keys of the webhooks that apps declare are sealed again', async (t) => {
+  const { sql, old, fresh } = await openSealed(t, 1);
+  const sealed = createSealer(old).seal('whsec_of_an_app', 'app_webhook:7');
+  await sql`
+    insert into app_webhook (client, url, key, date_modified) values (7, 'https://app.example.com/', ${sealed}, now())`;
+  const done = await renew(sql, [fresh, old]);
+  assert.deepEqual([done.end, done.counts.get('webhooks of apps')], ['done', 1]);
+  const [row] = await sql<{ key: Buffer }[]>`select key from app_webhook`;
+  assert.equal(createSealer(fresh).open(row?.key ?? Buffer.alloc(0), 'app_webhook:7'), 'whsec_of_an_app');
+});
+
 test('the secrets of the request of a webhook without a key are sealed again', async (t) => {
   const { sql, old, fresh, ids, rows } = await openSealed(t, 1);
   await sql`update webhook set format = 'partner_automation', encryption_key = null, next_encryption_key = null,

@@ -475,6 +475,33 @@ export type Changelog = {
   readonly [name: string]: unknown;
 };
 
+/** An app that declares a webhook got access to the store, lost it, or has another scope. scope is that of all grants of the app in the store together, null after the last one; previous_scope is the scope before, null before the first one; user is the id of the user whose grant began or ended, null if the app or all its grants ended. An app reads only the changes of its own access. Halcyon publishes it in the transaction of the change. */
+export type App = {
+  readonly _links: {
+    readonly curies: readonly unknown[];
+    readonly self: Link;
+    readonly 'svc:store': Link;
+    readonly 'svc:send_webhooks': Link;
+  };
+  /** Allocated by Halcyon. */
+  readonly id: number;
+  /** The client_id of the app. */
+  readonly client_id: string;
+  /** The store. */
+  readonly store_id: number;
+  /** The scope of all grants of the app in the store together; null after the last one. */
+  readonly scope: string | null;
+  /** The scope before; null before the first grant. */
+  readonly previous_scope: string | null;
+  /** The id of the user whose grant began or ended; null if all grants ended, as with the app. */
+  readonly user: number | null;
+  /** ISO 8601 with an offset, in the time zone of the store. */
+  readonly date_created: string;
+  /** true in test deliveries. */
+  readonly is_sample?: unknown;
+  readonly [name: string]: unknown;
+};
+
 /** A step in the lifecycle of a subscription (activated, modified, cancelled, billing_success, billing_failure, dunning or recovered), with the properties that differ. Halcyon derives it from two versions of the subscription, unless the platform publishes it itself. */
 export type SubscriptionEvent = {
   readonly _links: {
@@ -594,6 +621,12 @@ export type Payloads = {
   'transaction_log/created': TransactionLog;
   /** The configuration of the store changes: a webhook, a member, an app or the store itself. */
   'changelog/created': Changelog;
+  /** The store lets in an app that declares a webhook: the first user gives the app access to the store. */
+  'app/installed': App;
+  /** An app that declares a webhook loses its access to the store, for whatever reason. */
+  'app/uninstalled': App;
+  /** The scope of an app that declares a webhook changes in the store: the scopes of all its grants together. */
+  'app/scopes_changed': App;
   /** A subscription takes a step of its life cycle, such as a billing or a cancellation. */
   'subscription_event/created': SubscriptionEvent;
   /** A day has ended in the time zone of the store; missed days are caught up. */

@@ -16,6 +16,8 @@ export type RetryProfile = 'hour' | 'long';
 /** A row of `webhook` with its store's domain and its `webhook_state`. */
 export type TargetRow = Rotating<Buffer> & {
   id: number;
+  /** The app whose key this is, of a webhook that an app declares; null for other webhooks, which have their own key. */
+  appOfKey: number | null;
   storeId: number;
   storeDomain: string;
   epoch: number;
@@ -85,6 +87,9 @@ export function targetOf(row: TargetRow | undefined, sealer: Sealer): Target {
   return activeTarget(row, sealer);
 }
 
+const openAppKey = (sealed: Buffer | null, client: number, sealer: Sealer): string | null =>
+  sealed === null ? null : sealer.open(sealed, `app_webhook:${client}`);
+
 /** Returns the target; a pull webhook's destination is `baseUrl`. Throws if the key or the secrets of the request cannot be decrypted. */
 export function activeTarget(row: TargetRow, sealer: Sealer, baseUrl = ''): ActiveTarget {
   const open = (sealed: Buffer | null) => (sealed === null ? null : sealer.open(sealed, `webhook:${row.id}`));
@@ -100,7 +105,8 @@ export function activeTarget(row: TargetRow, sealer: Sealer, baseUrl = ''): Acti
     origin: url.origin,
     query: row.query ?? '',
     shape: readShape(row.query ?? '', row.eventResource),
-    encryptionKey: open(row.encryptionKey),
+    encryptionKey:
+      row.appOfKey === null ? open(row.encryptionKey) : openAppKey(row.encryptionKey, row.appOfKey, sealer),
     nextEncryptionKey: open(row.nextEncryptionKey),
     rotationEndsAt: row.rotationEndsAt,
     isEncrypted: formats[row.format].isEncrypted && isReadable(url),

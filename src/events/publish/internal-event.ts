@@ -1,7 +1,7 @@
 /** Writes internal events in the transaction of the change that they describe. */
 import type { Queryable } from '#db/pool.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
-import type { ChangelogEntry } from '#catalog/internal-types.ts';
+import type { AppChange, ChangelogEntry } from '#catalog/internal-types.ts';
 import { inLockOrder, toColumns } from './columns.ts';
 import type { IdAllocator } from './batch.ts';
 import { publishBatch, timeZonesOf } from './batch-sql.ts';
@@ -11,11 +11,16 @@ import { staleAt } from './key.ts';
 
 /**
  * `resource` returns the representation, or its JSON text if numbers need more digits than JavaScript numbers have. The id of
- * the resource is the id of the event; its dates use the given time zone.
+ * the resource is the id of the event; its dates use the given time zone. `action` is absent for `created`.
  */
 export type InternalEvent = { storeId: number } & (
-  | { type: 'changelog'; resource: (context: Context) => ChangelogEntry }
-  | { type: 'subscription_mrr_snapshot'; resource: (context: Context) => string }
+  | { type: 'changelog'; action?: undefined; resource: (context: Context) => ChangelogEntry }
+  | {
+      type: 'app';
+      action: 'installed' | 'uninstalled' | 'scopes_changed';
+      resource: (context: Context) => AppChange;
+    }
+  | { type: 'subscription_mrr_snapshot'; action?: undefined; resource: (context: Context) => string }
 );
 
 type Context = { id: number; timeZone: string };
@@ -38,10 +43,10 @@ export function createInternalEventWriter({ allocateIds, baseUrl, announce }: In
     const [zones, known] = await Promise.all([timeZonesOf(tx, storeIds), readFilters(tx, storeIds)]);
     const shards = events.map(({ storeId }) => shardOf(storeId));
     const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
-    const rows = events.map(({ storeId, type, resource }, at) => {
+    const rows = events.map(({ storeId, type, action = 'created', resource }, at) => {
       const timeZone = zones.get(storeId);
       if (timeZone === undefined) return undefined;
-      const empty = { type, action: 'created', resourceId: '', modifiedAt: null, body: '' };
+      const empty = { type, action, resourceId: '', modifiedAt: null, body: '' };
       const row = rowOf(empty, storeId, { n: numberAt(numbers, at), at, now });
       const { eventId: id } = row;
       const representation = resource({ id, timeZone });

@@ -16,6 +16,7 @@ import { hashOfToken } from '#stores/invitations/token.ts';
 import { addressOfStore } from '#stores/document.ts';
 import { findMember } from '#stores/members/members-sql.ts';
 import type { Changelog } from '#changelog/changelog.ts';
+import type { MemberAccess } from '#stores/audited-changes.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
@@ -34,6 +35,7 @@ import {
 export type InvitationPageDeps = {
   sql: Sql;
   changelog: Changelog;
+  memberAccess: Pick<MemberAccess, 'begin'>;
   passwords: Passwords;
   sessions: Sessions;
   signedIn: SignedIn;

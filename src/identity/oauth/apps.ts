@@ -9,6 +9,7 @@ import type { Operation } from '#http/operation.ts';
 import type { RawHandler } from '#http/route.ts';
 import type { RevocationEffects } from './grant-changes.ts';
 import type { Bearer } from './bearer.ts';
+import type { AppWebhooks } from './clients/app-webhook.ts';
 import { createClientOperations, type ClientOperations } from './clients/api/operations.ts';
 import { createLogo } from './clients/logo/logo.ts';
 import { ownClientsSection } from './clients/pages/list-page.ts';
@@ -30,6 +31,7 @@ export type Apps = {
 };
 
 export type AppsDeps = RevocationEffects & {
+  appWebhooks: AppWebhooks;
   sql: Sql;
   sessions: Sessions;
   signedIn: SignedIn;

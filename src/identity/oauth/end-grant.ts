@@ -14,7 +14,7 @@ type Reason = Extract<Action, 'grant_revoked' | 'code_reused' | 'refresh_token_r
  * grant has already ended, so that its end is recorded once.
  */
 export function endGrant(
-  { sql, changelog, stopWebhooks }: RevocationEffects & { sql: Sql },
+  { sql, changelog, accessChanged }: RevocationEffects & { sql: Sql },
   end: { grantId: number; action: Reason | null; actor: Actor; origin: Origin | null; now: Date },
 ): Promise<void> {
   return transaction(sql, async (tx) => {
@@ -22,7 +22,7 @@ export function endGrant(
     const ended = await revokeGrant(tx, grantId, now);
     if (ended === undefined) return;
     const { client, userId, storeId } = ended;
-    if (userId !== null) await stopWebhooks(tx, { client, userId, storeId }, now);
+    if (userId !== null) await accessChanged(tx, { client, userId, storeId }, now);
     if (action !== null)
       await recordAuditEntry(tx, { action, client, userId, storeId, origin, detail: { grant: grantId }, now });
     await changelog.record(tx, grantChanges([ended], { actor, action: 'revoked' }), now);

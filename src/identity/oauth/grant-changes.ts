@@ -15,11 +15,14 @@ export type LoggedGrant = {
   name: string;
 };
 
-/** What revoking a grant also affects, in the same transaction: the changelog and the app's webhooks. */
+/** What giving or revoking a grant also affects, in the same transaction: the changelog and the app's webhooks. */
 export type RevocationEffects = {
   changelog: Changelog;
-  /** Disables webhooks whose app has lost access: all of an app, of a user, or of one store of the user. */
-  stopWebhooks: (
+  /**
+   * Applies the beginning or end of grants, of an app, of a user, or of one store of the user: disables the webhooks of apps without
+   * access, and writes the events of apps that declare a webhook.
+   */
+  accessChanged: (
     tx: Queryable,
     scope: { client?: number | undefined; userId?: number | undefined; storeId?: number | null | undefined },
     now: Date,

@@ -1,7 +1,7 @@
 /** Issues tokens and builds the token response, for all grant types and the demo. */
-import { OPERATOR, type Changelog } from '#changelog/changelog.ts';
+import { OPERATOR } from '#changelog/changelog.ts';
 import type { Tx } from '#db/pool.ts';
-import { grantChanges } from './grant-changes.ts';
+import { grantChanges, type RevocationEffects } from './grant-changes.ts';
 import { insertStoreGrant, type Granted, type StoredToken } from './grants/grants-sql.ts';
 import { scopeText } from './scope.ts';
 import { createToken } from './tokens.ts';
@@ -73,9 +73,9 @@ export function tokenAnswer(
  */
 export async function grantStoreAccess(
   tx: Tx,
-  grant: { clientId: string; userId: number; storeId: number; changelog: Changelog; now: Date } & Lifetimes,
+  grant: { clientId: string; userId: number; storeId: number; now: Date } & RevocationEffects & Lifetimes,
 ): Promise<TokenAnswer & { refresh_token: string }> {
-  const { clientId, userId, storeId, changelog, now } = grant;
+  const { clientId, userId, storeId, changelog, accessChanged, now } = grant;
   const [access, refresh] = [issueAccessToken(now, grant), issueRefreshToken(now, grant)];
   const tokens = { access: access.stored, refresh: refresh.stored };
   const made = await insertStoreGrant(tx, { clientId, userId, storeId, tokens, now });
@@ -85,6 +85,7 @@ export async function grantStoreAccess(
     action: 'given',
   });
   await changelog.record(tx, changes, now);
+  await accessChanged(tx, { client: made.client, userId, storeId }, now);
   return tokenAnswer(
     { access: access.value, refresh: refresh.value },
     { scope: 'store_full_access', permissions: null, storeId },

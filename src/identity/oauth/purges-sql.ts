@@ -13,6 +13,17 @@ const DAY_MS = 86_400_000;
 /** How long the tokens of a grant work after a newer one replaced it: other processes of the app may not have the new ones yet. */
 const RETIREMENT_MS = DAY_MS;
 
+type PurgeDeps = RevocationEffects & { sql: Sql };
+
+/** A grant that was deleted with its last code or token; the client is null if none was, or if it had been revoked before. */
+type Lapsed = { client: number | null; userId: number | null; storeId: number | null };
+
+const lapsedColumns = (sql: Queryable) => sql`
+  case when g.date_revoked is null then g.client end as client, g.user_id as "userId", g.store_id as "storeId"`;
+
+const lapsedOf = (rows: readonly Lapsed[]): Ended[] =>
+  rows.flatMap(({ client, userId, storeId }) => (client === null ? [] : [{ client, userId, storeId }]));
+
 type RetentionPeriods = { codeKeptMinutes: number; accessTokenKeptHours: number; revokedGrantKeptDays: number };
 
 /** A rotated refresh token is kept until its date of expiry, which the rotation set. */
@@ -24,7 +35,11 @@ export function createOAuthPurges({
   const tokenKeptMs = kept.accessTokenKeptHours * HOUR_MS;
   const grantKeptMs = kept.revokedGrantKeptDays * DAY_MS;
   return purgesOf(sql, [
-    { name: 'authorization_codes', by: deleteCodes, keptMs: kept.codeKeptMinutes * MINUTE_MS },
+    {
+      name: 'authorization_codes',
+      by: (pool, ...rest) => deleteCodes({ ...effects, sql: pool }, ...rest),
+      keptMs: kept.codeKeptMinutes * MINUTE_MS,
+    },
     {
       name: 'device_authorizations',
       deletes: 'device_authorization',
@@ -33,7 +48,7 @@ export function createOAuthPurges({
       keptMs: kept.codeKeptMinutes * MINUTE_MS,
     },
     { name: 'access_tokens', deletes: 'access_token', key: 'hash', expires: 'date_expires', keptMs: tokenKeptMs },
-    { name: 'refresh_tokens', by: deleteRefreshTokens },
+    { name: 'refresh_tokens', by: (pool, ...rest) => deleteRefreshTokens({ ...effects, sql: pool }, ...rest) },
     { name: 'retired_grants', by: (pool, before, limit) => endRetired({ ...effects, sql: pool }, before, limit) },
     // Codes and tokens of a grant are deleted with it.
     { name: 'revoked_grants', deletes: 'access_grant', key: 'id', expires: 'date_revoked', keptMs: grantKeptMs },
@@ -50,21 +65,33 @@ export function createOAuthPurges({
  * Deletes expired codes, and retires the grants that the grants of redeemed codes replace: not at the approval, because the app
  * may never redeem the code, and not at the token endpoint, which every app waits for.
  */
-const deleteCodes = (sql: Sql, before: Date, limit: number, now: Date): Promise<number> =>
-  transaction(sql, async (tx) => {
-    const gone = await deleteExpiredCodes(tx, before, limit);
+const deleteCodes = (deps: PurgeDeps, before: Date, limit: number, now: Date): Promise<number> =>
+  transaction(deps.sql, async (tx) => {
+    const { gone, lapsed } = await deleteExpiredCodes(tx, before, limit);
+    await applyLapsed(tx, deps, lapsed, now);
     const redeemed = gone.flatMap(({ grantId, isUsed }) => (isUsed ? [grantId] : []));
     if (redeemed.length > 0) await retireReplaced(tx, redeemed, now);
     return gone.length;
   });
 
-/** Deletes expired codes and returns their grants. A code that was never redeemed is deleted with its grant, which has no tokens. */
-function deleteExpiredCodes(
+/** Applies the end of grants that were deleted because nothing was made of them, or nothing refreshed them. */
+async function applyLapsed(
+  tx: Tx,
+  { accessChanged }: RevocationEffects,
+  lapsed: readonly Ended[],
+  now: Date,
+): Promise<void> {
+  for (const { client, userId, storeId } of lapsed)
+    if (userId !== null) await accessChanged(tx, { client, userId, storeId }, now);
+}
+
+/** Deletes expired codes and returns their grants, and those that were deleted with them. A code that was never redeemed is deleted with its grant, which has no tokens. */
+async function deleteExpiredCodes(
   sql: Queryable,
   before: Date,
   limit: number,
-): Promise<readonly { grantId: number; isUsed: boolean }[]> {
-  return sql<{ grantId: number; isUsed: boolean }[]>`
+): Promise<{ gone: readonly { grantId: number; isUsed: boolean }[]; lapsed: readonly Ended[] }> {
+  const rows = await sql<(Lapsed & { grantId: number; isUsed: boolean })[]>`
     with gone as (
       delete from authorization_code where hash = any(array(
         select hash from authorization_code where date_expires <= ${before}
@@ -73,9 +100,12 @@ function deleteExpiredCodes(
       returning grant_id, used_at
     ), orphaned as (
       delete from access_grant where id = any(array(select grant_id from gone where used_at is null))
+      returning id, client, user_id, store_id, date_revoked
     )
-    select grant_id as "grantId", used_at is not null as "isUsed" from gone
+    select grant_id as "grantId", used_at is not null as "isUsed", ${lapsedColumns(sql)}
+    from gone left join orphaned g on g.id = gone.grant_id
   `;
+  return { gone: rows, lapsed: lapsedOf(rows) };
 }
 
 /**
@@ -123,8 +153,15 @@ async function endRetired(deps: RevocationEffects & { sql: Sql }, now: Date, lim
  * Deletes expired refresh tokens. A token that was not rotated is its grant's current one, so the idle grant is deleted
  * too.
  */
-async function deleteRefreshTokens(sql: Queryable, before: Date, limit: number): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
+const deleteRefreshTokens = (deps: PurgeDeps, before: Date, limit: number, now: Date): Promise<number> =>
+  transaction(deps.sql, async (tx) => {
+    const rows = await deleteExpiredRefreshTokens(tx, before, limit);
+    await applyLapsed(tx, deps, lapsedOf(rows), now);
+    return rows.length;
+  });
+
+function deleteExpiredRefreshTokens(sql: Queryable, before: Date, limit: number): Promise<Lapsed[]> {
+  return sql<Lapsed[]>`
     with gone as (
       delete from refresh_token where hash = any(array(
         select hash from refresh_token where date_expires <= ${before}
@@ -133,10 +170,10 @@ async function deleteRefreshTokens(sql: Queryable, before: Date, limit: number):
       returning grant_id, rotated_at
     ), idle as (
       delete from access_grant where id = any(array(select grant_id from gone where rotated_at is null))
+      returning id, client, user_id, store_id, date_revoked
     )
-    select count(*) from gone
+    select ${lapsedColumns(sql)} from gone left join idle g on g.id = gone.grant_id and gone.rotated_at is null
   `;
-  return row?.count ?? 0;
 }
 
 /** Deletes grants of deleted clients with their codes and tokens. */

@@ -31,6 +31,7 @@ const client: Client = {
   ownerId: 41,
   dateCreated: new Date('2026-03-01T10:00:00Z'),
   dateModified: new Date('2026-11-20T16:05:03Z'),
+  webhookUrl: 'https://studio.example.com/app-events',
   logoDate: null,
 };
 
@@ -118,7 +119,7 @@ const accessRelations: Chapter['relations'] = [
 /** Returns the reference chapter of the authorization server. */
 export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): Chapter {
   const clientExample: Example = ({ baseUrl }) =>
-    clientDocument(client, { baseUrl, authUrl: addresses.authUrl, clientSecret: null });
+    clientDocument(client, { baseUrl, authUrl: addresses.authUrl, clientSecret: null, webhookKey: null });
   return {
     title: 'Apps and access',
     about: 'How to register an app, get authorization from a user, and obtain and revoke tokens.',

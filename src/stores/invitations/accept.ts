@@ -2,6 +2,7 @@
 import { inPerson, type Changelog } from '#changelog/changelog.ts';
 import type { Tx } from '#db/pool.ts';
 import { recordInvitation, recordMember } from '../audit.ts';
+import type { MemberAccess } from '../audited-changes.ts';
 import { countMembers, insertMember, lockStoreRow, lockUserRow } from '../members/members-sql.ts';
 import { deleteInvitation, type OfferedInvitation } from './invitations-sql.ts';
 
@@ -33,6 +34,7 @@ export async function acceptInvitation(
   by: {
     userOf: (tx: Tx) => Promise<{ id: number; email: string }>;
     changelog: Changelog;
+    memberAccess: Pick<MemberAccess, 'begin'>;
     membersPerStore: number;
     now: Date;
   },
@@ -52,5 +54,6 @@ export async function acceptInvitation(
   const actor = { changelog, actor: inPerson(user.id), now };
   await recordInvitation(tx, invitation, { action: 'accepted', role }, actor);
   await recordMember(tx, member, { before: null, after: role }, actor);
+  await by.memberAccess.begin(tx, member, now);
   return { userId: user.id };
 }

@@ -108,6 +108,7 @@ const createAdd = (deps: Deps): Operation =>
       const member = await findMember(tx, key);
       if (member === undefined) throw new Error('A member that was just added does not exist');
       await recordMember(tx, key, { before: null, after: role }, byOf(deps, request));
+      await deps.memberAccess.begin(tx, key, request.now);
       const location = `${addressOfMembers(key.storeId, deps.baseUrl)}/${userId}`;
       return { document: memberDocument(member, { ...request, baseUrl: deps.baseUrl }), location };
     },

@@ -33,14 +33,15 @@ const hasAccess = (sql: Queryable) => sql`
 export type WebhookRef = { shard: number; id: number; storeId: number };
 
 /**
- * Disables the active webhooks in the scope whose app no longer has access to their store. Locks the rows in the order of their
+ * Disables the active webhooks in the scope whose app no longer has access to their store, except those that the apps declare: they
+ * are sent that the access ended. Locks the rows in the order of their
  * keys, so that two calls cannot deadlock.
  */
 export function disableWithoutAccess(sql: Queryable, scope: Scope, now: Date): Promise<WebhookRef[]> {
   return sql<WebhookRef[]>`
   with stopping as (
     select w.shard, w.id from webhook w
-    where w.client is not null and w.is_active
+    where w.client is not null and w.is_active and not w.is_for_app
       and ${scope.client === undefined ? sql`true` : sql`w.client = ${scope.client}`}
       and ${scope.userId === undefined ? sql`true` : sql`w.user_id = ${scope.userId}`}
       and ${scope.storeId == null ? sql`true` : sql`w.store_id = ${scope.storeId}`}

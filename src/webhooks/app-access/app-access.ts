@@ -1,10 +1,11 @@
 /**
  * Webhooks that an app created depend on its access: they are disabled in the transaction that ends its last grant for the store,
- * and may be enabled again under a new grant.
+ * and may be enabled again under a new grant. The webhook that an app declares is sent each change of its access.
  */
 import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { Problem } from '#core/problem.ts';
+import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { WebhookDeps } from '../access.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook.ts';
@@ -16,6 +17,7 @@ import {
   type Scope,
   type WebhookRef,
 } from './app-access-sql.ts';
+import { announceAccess, announceWebhooks } from './announce-access.ts';
 
 const ENDED =
   'The app that created this webhook no longer has access to the store: connect the app again, then enable the webhook';
@@ -49,8 +51,11 @@ export function userAfter(
 }
 
 export type AppAccess = {
-  /** Disables the webhooks in the scope whose apps no longer have access, and records each in the changelog. */
-  stopWebhooks: (tx: Queryable, scope: Scope, now: Date) => Promise<void>;
+  /**
+   * Applies the beginning or end of grants in the scope: disables the webhooks whose apps no longer have access, records each in the
+   * changelog, and writes the events of apps that declare a webhook. `userId` is the user of the grants.
+   */
+  accessChanged: (tx: Queryable, scope: Scope, now: Date) => Promise<void>;
   /** Returns, for each store, how many webhooks of the app are disabled because its access ended. */
   countStopped: typeof countStopped;
   /** Enables those webhooks again for the user who granted access again. */
@@ -63,9 +68,11 @@ export type AppAccess = {
 
 export function createAppAccess({
   changelog,
+  writeInternalEvents,
   announce,
 }: {
   changelog: Changelog;
+  writeInternalEvents: InternalEventWriter;
   announce: WebhookDeps['announce'];
 }): AppAccess {
   const recordAndNotify = async (
@@ -83,16 +90,13 @@ export function createAppAccess({
       ({ id, storeId }) => ({ storeId, actor, resource: 'webhook', resourceId: id, action, before, after }) as const,
     );
     await changelog.record(tx, changes, now);
-    for (const [shard, ofShard] of Map.groupBy(webhooks, (webhook) => webhook.shard))
-      await announce(
-        tx,
-        shard,
-        ofShard.map(({ id }) => id),
-      );
+    await announceWebhooks(tx, announce, webhooks);
   };
   return {
-    stopWebhooks: async (tx, scope, now) =>
-      recordAndNotify(tx, await disableWithoutAccess(tx, scope, now), false, HALCYON, now),
+    accessChanged: async (tx, scope, now) => {
+      await recordAndNotify(tx, await disableWithoutAccess(tx, scope, now), false, HALCYON, now);
+      await announceAccess(tx, { writeInternalEvents, announce }, scope, now);
+    },
     countStopped,
     resumeWebhooks: async (tx, target, now) =>
       recordAndNotify(tx, await resumeStopped(tx, target, now), true, inPerson(target.userId), now),

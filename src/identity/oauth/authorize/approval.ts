@@ -1,10 +1,10 @@
 /** Records the user's decision: an approval as grant, code and audit entry; a denial as audit entry. */
 import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
-import { inPerson, type Changelog } from '#changelog/changelog.ts';
+import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
-import { grantChanges } from '../grant-changes.ts';
+import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import { scopeNames, type GrantedScope } from '../scope.ts';
 import { denyPendingDevice, takePendingDevice } from '../device/device-sql.ts';
 import { createToken } from '../tokens.ts';
@@ -35,7 +35,12 @@ const auditFieldsOf = ({ request, session, rawRequest }: Decision) => ({
  * A grant that lapses (code not redeemed, a year without use) has no entry for its end.
  */
 export function recordApproval(
-  { sql, changelog, resumeWebhooks }: { sql: Sql; changelog: Changelog } & Pick<StoppedWebhooks, 'resumeWebhooks'>,
+  {
+    sql,
+    changelog,
+    accessChanged,
+    resumeWebhooks,
+  }: RevocationEffects & { sql: Sql } & Pick<StoppedWebhooks, 'resumeWebhooks'>,
   decision: Decision & {
     store: PickableStore | undefined;
     /** What the user allowed, perhaps less than the client requested. */
@@ -78,6 +83,7 @@ export function recordApproval(
       action: 'given',
     });
     await changelog.record(tx, changes, rawRequest.now);
+    await accessChanged(tx, { client: client.id, userId, storeId: store?.id ?? null }, rawRequest.now);
     if (decision.resumedStores.length > 0)
       await resumeWebhooks(tx, { client: client.id, userId, storeIds: decision.resumedStores }, rawRequest.now);
     return code.value;

@@ -7,13 +7,13 @@ import { enrolmentPath } from '#identity/accounts/signed-in.ts';
 import { formNonce, isFormNonce } from '#identity/accounts/form-nonce.ts';
 import type { SecurityMails } from '#identity/accounts/security-mails.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
-import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
 import { rejections, type Fault } from '../errors.ts';
+import type { RevocationEffects } from '../grant-changes.ts';
 import { formTargets, withParameters } from '../redirect-uri.ts';
 import { isForStore, permissionsAmong, type GrantedScope } from '../scope.ts';
 import { recordApproval, recordDenial } from './approval.ts';
@@ -24,18 +24,18 @@ import { hasGrant, storesOf, type PickableStore } from './authorize-sql.ts';
 import type { StoppedWebhooks } from './stopped-webhooks.ts';
 import { refusalPage } from './refusal-page.ts';
 
-export type AuthorizeDeps = StoppedWebhooks & {
-  sql: Sql;
-  changelog: Changelog;
-  sessions: Sessions;
-  stepUp: StepUp;
-  /** Undefined if mail is not configured. */
-  securityMails: SecurityMails | undefined;
-  issuer: string;
-  baseUrl: string;
-  codeLifetimeSeconds: number;
-  nonceKeys: Keys;
-};
+export type AuthorizeDeps = RevocationEffects &
+  StoppedWebhooks & {
+    sql: Sql;
+    sessions: Sessions;
+    stepUp: StepUp;
+    /** Undefined if mail is not configured. */
+    securityMails: SecurityMails | undefined;
+    issuer: string;
+    baseUrl: string;
+    codeLifetimeSeconds: number;
+    nonceKeys: Keys;
+  };
 
 type Deps = AuthorizeDeps;
 

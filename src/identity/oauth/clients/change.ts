@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
+import type { AppWebhooks } from './app-webhook.ts';
 import { COMMAND_LINE_CLIENT } from './command-line.ts';
 import { changelogActorOf, recordClientEntry, type ClientActor } from './action.ts';
 import {
@@ -24,22 +25,35 @@ const CHANGED =
 const GRANTS_PER_PAGE = 2_000;
 
 export type ClientChange = ClientDetails & {
+  /** The url of the webhook that the client declares for all stores; null for none. */
+  webhookUrl: string | null;
   rotatesRefreshTokens: boolean;
   requiresPkce: boolean;
   /** Absent if it stays. */
   allowsDeviceGrant?: boolean;
 };
 
-/** Returns the faults of a change. */
-export function changeFaults(client: Client, change: ClientChange, labels?: DetailLabels): Fault[] {
-  return clientFaults(change, client, labels);
+/** Returns the faults of a change. A url that stays is not resolved again. */
+export async function changeFaults(
+  appWebhooks: AppWebhooks,
+  client: Client,
+  change: ClientChange,
+  labels?: DetailLabels,
+): Promise<Fault[]> {
+  const { webhookUrl } = change;
+  const isMoved = webhookUrl !== client.webhookUrl;
+  return [
+    ...clientFaults(change, client, labels),
+    ...(isMoved ? await appWebhooks.faultsOf(webhookUrl, labels?.webhook_url) : []),
+  ];
 }
 
 /** Returns a hash of the settings, by which a form identifies the settings it was filled from. */
 export function settingsHash(client: ClientChange): string {
-  const { name, company, description, contact, redirectUris, rotatesRefreshTokens, requiresPkce, scopes } = client;
+  const { name, company, description, contact, redirectUris, rotatesRefreshTokens, requiresPkce, scopes, webhookUrl } =
+    client;
   const switches = [rotatesRefreshTokens, requiresPkce];
-  const settings = JSON.stringify([name, company, description, contact, redirectUris, switches, scopes]);
+  const settings = JSON.stringify([name, company, description, contact, redirectUris, switches, scopes, webhookUrl]);
   return createHash('sha256').update(settings).digest('base64url');
 }
 
@@ -55,6 +69,7 @@ function changesOf(before: Client, after: Required<ClientChange>): string[] {
     requires_pkce: [before.requiresPkce, after.requiresPkce],
     scopes: [before.scopes?.join(' '), after.scopes?.join(' ')],
     allows_device_grant: [before.allowsDeviceGrant, after.allowsDeviceGrant],
+    webhook_url: [before.webhookUrl, after.webhookUrl],
   };
   return Object.entries(pairs).flatMap(([name, [old, now]]) => (old === now ? [] : [name]));
 }
@@ -65,12 +80,12 @@ function changesOf(before: Client, after: Required<ClientChange>): string[] {
  * tokens always rotate.
  */
 export async function changeClient(
-  sql: Sql | Tx,
+  { sql, appWebhooks }: { sql: Sql | Tx; appWebhooks: AppWebhooks },
   client: Client,
   change: ClientChange,
   actor: ClientActor & { baseHash: string },
 ): Promise<void> {
-  const faults = changeFaults(client, change);
+  const faults = await changeFaults(appWebhooks, client, change);
   if (faults.length > 0) throw invalid(...faults);
   const { userId, now } = actor;
   const redirectUris = [...new Set(change.redirectUris)];
@@ -89,6 +104,7 @@ export async function changeClient(
     if (changed.length === 0) return;
     if (settingsHash(before) !== actor.baseHash)
       throw new Problem(409, { code: 'changed_meanwhile', message: CHANGED });
+    if (before.webhookUrl !== after.webhookUrl) await appWebhooks.declare(tx, client.id, after.webhookUrl, now);
     const { name, scopes } = after;
     const detail = { name, changed, redirect_uris: redirectUris, ...(scopes !== null && { scopes }) };
     await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
@@ -119,11 +135,11 @@ export function versionOf({ dateModified }: Pick<Client, 'dateModified'>): numbe
  */
 async function recordDeletion(
   tx: Tx,
-  { changelog, stopWebhooks }: RevocationEffects,
+  { changelog, accessChanged }: RevocationEffects,
   client: ClientIdentity,
   actor: ClientActor,
 ): Promise<void> {
-  await stopWebhooks(tx, { client: client.id }, actor.now);
+  await accessChanged(tx, { client: client.id }, actor.now);
   await recordClientEntry(tx, 'client_deleted', client, { ...actor, detail: { name: client.name } });
   const entry = { actor: changelogActorOf(actor), action: 'revoked' } as const;
   for (let after = 0; ;) {

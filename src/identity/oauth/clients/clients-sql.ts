@@ -27,6 +27,8 @@ export type Client = {
   ownerId: number | null;
   dateCreated: Date;
   dateModified: Date;
+  /** The url of the webhook that it declares for all stores; null without one. */
+  webhookUrl: string | null;
   /** When its logo was uploaded, for the address of the picture; null without one. */
   logoDate: Date | null;
 };
@@ -90,8 +92,8 @@ export function clients(sql: Queryable) {
     c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.trusted, c.is_legacy as "isLegacy",
     c.rotates_refresh_tokens as "rotatesRefreshTokens", c.requires_pkce as "requiresPkce", c.scopes,
     c.allows_device_grant as "allowsDeviceGrant", c.is_verified as "isVerified", c.owner as "ownerId",
-    c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate"
-  from client c left join client_logo l on l.client = c.id`;
+    c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate", a.url as "webhookUrl"
+  from client c left join client_logo l on l.client = c.id left join app_webhook a on a.client = c.id`;
 }
 
 export async function findClient(sql: Queryable, clientId: string): Promise<Client | undefined> {

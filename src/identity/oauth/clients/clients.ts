@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Origin } from '#identity/accounts/audit/audit.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
+import type { AppWebhooks } from './app-webhook.ts';
 import { recordClientEntry, type Caller } from './action.ts';
 import { countClientsOf, insertClient, lockOwner } from './clients-sql.ts';
 import { clientFaults, type ClientDetails, type ClientKind, type DetailLabels } from './rules.ts';
@@ -35,6 +36,8 @@ export type NewClient = {
   managementTokenHash?: Buffer | undefined;
   /** May omit redirect_uri at the token endpoint; requires exactly one address. */
   isLegacy?: boolean | undefined;
+  /** The webhook that it declares for all stores, checked before; absent or null for none. */
+  webhook?: { url: string; declare: AppWebhooks['declare'] } | null | undefined;
   /** The id, if it must be known in advance; random by default. */
   clientId?: string | undefined;
   /** The program that creates the client; absent for a user, the operator or an anonymous registration. */
@@ -117,6 +120,7 @@ async function add(tx: Tx, client: NewClient, secret: CreatedToken | null): Prom
     const message = 'Another client has this client_id';
     throw new Problem(409, { code: 'client_id_taken', message, field: 'client_id' });
   }
+  if (client.webhook) await client.webhook.declare(tx, id, client.webhook.url, now);
   const { name, redirectUris, scopes } = details;
   const detail = { name, redirect_uris: redirectUris, ...(scopes !== null && { scopes }) };
   const made = { id, clientId, ownerId: kind.ownerId };

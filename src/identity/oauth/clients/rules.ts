@@ -28,7 +28,7 @@ export type ClientKind = {
   ownerId: number | null;
 };
 
-export type DetailName = 'name' | 'company' | 'description' | 'contact' | 'redirect_uris' | 'scopes';
+export type DetailName = 'name' | 'company' | 'description' | 'contact' | 'redirect_uris' | 'scopes' | 'webhook_url';
 
 export const NAME_LENGTH_MAX = 255;
 export const DESCRIPTION_LENGTH_MAX = 1_000;
@@ -44,6 +44,7 @@ const API_LABELS: DetailLabels = {
   contact: 'contact',
   redirect_uris: 'redirect_uris',
   scopes: 'scopes',
+  webhook_url: 'webhook_url',
 };
 
 const readable = (maximum: number): string => `${maximum} characters, without control or invisible ones`;

@@ -18,25 +18,29 @@ import { boundToRevoke } from './section.ts';
  */
 export async function revokeGrantsOf(
   sql: Queryable,
-  { changelog, stopWebhooks }: RevocationEffects,
+  { changelog, accessChanged }: RevocationEffects,
   which: { userId: number; clientId?: number; storeId?: number | null; actor: Actor; origin: Origin | null; now: Date },
 ): Promise<number> {
   const { userId, clientId, actor, origin, now } = which;
   const revoked = await revokeGrants(sql, { userId, client: clientId, storeId: which.storeId }, now);
-  if (revoked.length > 0) await stopWebhooks(sql, { userId, client: clientId, storeId: which.storeId }, now);
+  if (revoked.length > 0) await accessChanged(sql, { userId, client: clientId, storeId: which.storeId }, now);
   for (const { client, storeId } of revoked)
     await recordAuditEntry(sql, { action: 'grant_revoked', userId, client, storeId, origin, now });
   await changelog.record(sql, grantChanges(revoked, { actor, action: 'revoked' }), now);
   return revoked.length;
 }
 
-/** Returns how the access ends that a member gave to apps, when the membership ends. A grant for the account only loses the store. */
+/**
+ * Returns how the access begins and ends that a member gave to apps, with the membership. A grant for the account only gets or loses the
+ * store.
+ */
 export function memberAccessOf(effects: RevocationEffects): MemberAccess {
   return {
     lock: lockClientsOfMember,
+    begin: effects.accessChanged,
     end: async (tx, { userId, storeId }, { actor, request, now }) => {
       await revokeGrantsOf(tx, effects, { userId, storeId, actor, origin: request && originOf(request), now });
-      await effects.stopWebhooks(tx, { userId, storeId }, now);
+      await effects.accessChanged(tx, { userId, storeId }, now);
     },
   };
 }

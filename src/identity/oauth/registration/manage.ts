@@ -9,6 +9,7 @@ import { bearerTokenOf } from '#http/caller.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { changeClient, removeClient, settingsHash } from '../clients/change.ts';
+import type { AppWebhooks } from '../clients/app-webhook.ts';
 import { isClientId } from '../clients/clients.ts';
 import { findManagedClient, replaceManagementToken, type Client } from '../clients/clients-sql.ts';
 import type { ClientActor } from '../clients/action.ts';
@@ -18,7 +19,7 @@ import { createToken, hashToken, looksLike } from '../tokens.ts';
 import { fault, metadataOfClient, registered, type Metadata, type MetadataInput } from './metadata.ts';
 import { management, readBody, refused } from './register.ts';
 
-type Deps = RevocationEffects & { sql: Sql; authUrl: string };
+type Deps = RevocationEffects & { appWebhooks: AppWebhooks; sql: Sql; authUrl: string };
 
 /** A client with the token that it presented. */
 type Managed = { client: Client; token: string };
@@ -55,18 +56,19 @@ const actorOf = ({ clientId }: Client, request: RawRequest): ClientActor => ({
 });
 
 /** Responds with the registration; it never contains the secret, of which only the hash is stored. */
-const describe = (
-  { authUrl }: Deps,
-  { clientId, dateCreated }: Client,
+async function describe(
+  { sql, appWebhooks, authUrl }: Deps,
+  { id, clientId, dateCreated }: Client,
   token: string,
   metadata: Metadata,
-): RawResponse =>
-  jsonAnswer(200, {
+): Promise<RawResponse> {
+  return jsonAnswer(200, {
     client_id: clientId,
     client_id_issued_at: Math.floor(dateCreated.getTime() / 1_000),
     ...management(authUrl, clientId, token),
-    ...registered(metadata),
+    ...registered(metadata, await appWebhooks.keyOf(sql, id)),
   });
+}
 
 /** Returns the faults of the members that a replacement may not change. */
 async function identityFaults(
@@ -91,15 +93,21 @@ async function identityFaults(
 async function replace(deps: Deps, request: RawRequest): Promise<RawResponse> {
   const { client, token } = await managedBy(deps, request);
   const { metadata, faults, input } = readBody(request);
-  const all = [...faults, ...(await identityFaults(deps, client, { input, metadata, now: request.now }))];
+  const isMoved = metadata.webhookUrl !== client.webhookUrl;
+  const all = [
+    ...faults,
+    ...(isMoved ? await deps.appWebhooks.faultsOf(metadata.webhookUrl) : []),
+    ...(await identityFaults(deps, client, { input, metadata, now: request.now })),
+  ];
   if (all.length > 0) return refused(all);
-  const { name, redirectUris, contact, scopes, allowsDeviceGrant } = metadata;
+  const { name, redirectUris, contact, scopes, webhookUrl, allowsDeviceGrant } = metadata;
   const next = createToken('managementToken');
-  const change = { ...client, name, redirectUris, contact, scopes, allowsDeviceGrant };
+  const change = { ...client, name, redirectUris, contact, scopes, webhookUrl, allowsDeviceGrant };
   await transaction(deps.sql, async (tx) => {
     const isReplaced = await replaceManagementToken(tx, { id: client.id, from: hashToken(token), to: next.hash });
     if (!isReplaced) throw unauthorized();
-    await changeClient(tx, client, change, { ...actorOf(client, request), baseHash: settingsHash(client) });
+    const actor = { ...actorOf(client, request), baseHash: settingsHash(client) };
+    await changeClient({ ...deps, sql: tx }, client, change, actor);
   });
   return describe(deps, client, next.value, metadata);
 }

@@ -21,6 +21,7 @@ const LABELS: DetailLabels = {
   contact: 'contacts',
   redirect_uris: 'redirect_uris',
   scopes: 'scope',
+  webhook_url: 'webhook_url',
 };
 
 export type Metadata = {
@@ -29,6 +30,8 @@ export type Metadata = {
   contact: string | null;
   /** Null for the two with full access. */
   scopes: readonly string[] | null;
+  /** The url of the webhook that the client declares for all stores, an extension; null for none. */
+  webhookUrl: string | null;
   authMethod: (typeof AUTH_METHODS)[number];
   allowsDeviceGrant: boolean;
 };
@@ -95,6 +98,7 @@ export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
     redirectUris: readTexts(input, 'redirect_uris', faults) ?? [],
     contact: readTexts(input, 'contacts', faults)?.[0] ?? null,
     scopes: scopes.length === 0 ? null : scopes,
+    webhookUrl: readText(input, 'webhook_url', faults) || null,
     authMethod,
     allowsDeviceGrant: grantTypes.includes(DEVICE_GRANT),
   };
@@ -107,13 +111,16 @@ export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
 
 /** Returns the metadata of a client. Both methods with a secret are accepted, so the method of registration is not stored. */
 export function metadataOfClient(client: Client): Metadata {
-  const { name, redirectUris, contact, scopes, isPublic, allowsDeviceGrant } = client;
+  const { name, redirectUris, contact, scopes, webhookUrl, isPublic, allowsDeviceGrant } = client;
   const authMethod = isPublic ? 'none' : 'client_secret_basic';
-  return { name, redirectUris, contact, scopes, authMethod, allowsDeviceGrant };
+  return { name, redirectUris, contact, scopes, webhookUrl, authMethod, allowsDeviceGrant };
 }
 
-/** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials. */
-export function registered({ name, redirectUris, contact, scopes, authMethod, allowsDeviceGrant }: Metadata) {
+/** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials of the client. */
+export function registered(
+  { name, redirectUris, contact, scopes, webhookUrl, authMethod, allowsDeviceGrant }: Metadata,
+  webhookKey: string | null,
+) {
   return {
     client_name: name,
     redirect_uris: redirectUris,
@@ -122,5 +129,6 @@ export function registered({ name, redirectUris, contact, scopes, authMethod, al
     grant_types: GRANT_TYPES.filter((type) => type !== DEVICE_GRANT || allowsDeviceGrant),
     response_types: RESPONSE_TYPES,
     scope: (scopes ?? FULL_SCOPES).join(' '),
+    ...(webhookUrl !== null && { webhook_url: webhookUrl, webhook_key: webhookKey }),
   };
 }

@@ -4,7 +4,9 @@ import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import { Problem, type Fault } from '#core/problem.ts';
+import type { AppWebhooks } from '../clients/app-webhook.ts';
 import { createClient, createPublicClient, type NewClient } from '../clients/clients.ts';
+import { findClient } from '../clients/clients-sql.ts';
 import { toErrorDescription } from '../errors.ts';
 import { createToken } from '../tokens.ts';
 import { readMetadata, registered, type Metadata, type ReadMetadata } from './metadata.ts';
@@ -14,7 +16,7 @@ const DAY_MS = 86_400_000;
 /** Days until a client without a responsible user or platform is deleted if it has received no grant. */
 const UNUSED_DAYS = 30;
 
-export type RegisterDeps = RegistrarDeps & { clientsPerUser: number; authUrl: string };
+export type RegisterDeps = RegistrarDeps & { appWebhooks: AppWebhooks; clientsPerUser: number; authUrl: string };
 
 /** Returns the members with which a client manages its registration (RFC 7592 §3). */
 export function management(authUrl: string, clientId: string, token: string) {
@@ -47,9 +49,9 @@ export function readBody({ bytes, contentType, now }: RawRequest): ReadMetadata 
 }
 
 const clientOf = (
-  { clientsPerUser }: RegisterDeps,
+  { clientsPerUser, appWebhooks: { declare } }: RegisterDeps,
   registrar: Registrar,
-  { name, redirectUris, contact, scopes, allowsDeviceGrant }: Metadata,
+  { name, redirectUris, contact, scopes, webhookUrl, allowsDeviceGrant }: Metadata,
   request: RawRequest,
   managementTokenHash: Buffer,
 ): NewClient => ({
@@ -59,6 +61,7 @@ const clientOf = (
   contact,
   scopes,
   allowsDeviceGrant,
+  webhook: webhookUrl === null ? null : { url: webhookUrl, declare },
   trusted: false,
   // The platform is trusted to verify its clients; all others state unverified details.
   isVerified: registrar.kind === 'platform',
@@ -69,6 +72,16 @@ const clientOf = (
   now: request.now,
 });
 
+/** Returns the key of the webhook that was registered; null without one. */
+async function registeredKey(
+  { sql, appWebhooks }: RegisterDeps,
+  clientId: string,
+  { webhookUrl }: Metadata,
+): Promise<string | null> {
+  const client = webhookUrl === null ? undefined : await findClient(sql, clientId);
+  return client === undefined ? null : appWebhooks.keyOf(sql, client.id);
+}
+
 /**
  * The response contains the registered metadata and the secret, which does not expire (RFC 7591 §3.2.1) and is not returned
  * again. An error response lists all faults of the metadata.
@@ -76,7 +89,8 @@ const clientOf = (
 export function createRegister(deps: RegisterDeps): RawHandler {
   return async (request) => {
     const registrar = await registrarOf(deps, request);
-    const { metadata, faults } = readBody(request);
+    const { metadata, faults: read } = readBody(request);
+    const faults = [...read, ...(await deps.appWebhooks.faultsOf(metadata.webhookUrl))];
     if (faults.length > 0) {
       if ('giveBack' in registrar) await registrar.giveBack();
       return refused(faults);
@@ -89,6 +103,7 @@ export function createRegister(deps: RegisterDeps): RawHandler {
       : { ...(await createClient(deps.sql, client)), client_secret_expires_at: 0 };
     const issued = { client_id_issued_at: Math.floor(request.now.getTime() / 1_000) };
     const managed = management(deps.authUrl, credentials.client_id, token.value);
-    return jsonAnswer(201, { ...credentials, ...issued, ...managed, ...registered(metadata) });
+    const webhookKey = await registeredKey(deps, credentials.client_id, metadata);
+    return jsonAnswer(201, { ...credentials, ...issued, ...managed, ...registered(metadata, webhookKey) });
   };
 }

@@ -11,6 +11,7 @@ const columns = (sql: Queryable): Columns<typeof CLIENT_PROPERTIES> => ({
   company: sql`c.company`,
   description: sql`c.description`,
   contact: sql`c.contact`,
+  webhook_url: sql`(select a.url from app_webhook a where a.client = c.id)`,
   owner: sql`c.owner`,
   is_public: sql`c.is_public`,
   is_trusted: sql`c.trusted`,

@@ -18,6 +18,8 @@ export const CLIENT_PROPERTIES = {
   redirect_uris: 'none',
   scopes: 'none',
   logo: 'none',
+  webhook_url: 'text',
+  webhook_key: 'none',
   owner: 'number',
   is_public: 'boolean',
   is_trusted: 'boolean',
@@ -47,10 +49,10 @@ function linksOf({ clientId, ownerId }: Client, baseUrl: string): Link[] {
   ];
 }
 
-/** Returns the Document of a client. `clientSecret` is null except in the response that creates the client. */
+/** Returns the Document of a client. `clientSecret` and `webhookKey` are null except in the response that creates the client. */
 export function clientDocument(
   client: Client,
-  shown: { baseUrl: string; authUrl: string; clientSecret: string | null },
+  shown: { baseUrl: string; authUrl: string; clientSecret: string | null; webhookKey: string | null },
 ): Document {
   const { clientId, logoDate } = client;
   return {
@@ -69,6 +71,8 @@ export function clientDocument(
       json('redirect_uris', client.redirectUris),
       json('scopes', client.scopes ?? FULL_SCOPES),
       url.orNull('logo', logoDate === null ? null : logoPath(shown.authUrl, clientId, logoDate)),
+      url.orNull('webhook_url', client.webhookUrl),
+      secret.orNull('webhook_key', shown.webhookKey),
       number.orNull('owner', client.ownerId),
       boolean('is_public', client.isPublic),
       boolean('is_trusted', client.trusted),

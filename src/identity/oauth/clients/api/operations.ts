@@ -12,10 +12,11 @@ import { guarded, withPrincipal, type ApiRequest, type Operation } from '#http/o
 import { parseId } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
 import { reachesAccount } from '#core/principal.ts';
-import { notFound } from '#core/problem.ts';
+import { invalid, notFound, type Fault } from '#core/problem.ts';
 import type { RevocationEffects } from '../../grant-changes.ts';
 import { removeClient } from '../change.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from '../clients.ts';
+import type { AppWebhooks } from '../app-webhook.ts';
 import { callerOf, type ClientActor } from '../action.ts';
 import { findClient, findOwnClient, type Client } from '../clients-sql.ts';
 import { addressOfClient, CLIENT_PROPERTIES, clientDocument } from './document.ts';
@@ -24,10 +25,19 @@ import { addressOfInstalls, INSTALL_PROPERTIES, installDocument } from './instal
 import { countInstalls, listInstalls } from './installs-sql.ts';
 import { newClient, type NewClientBody } from './schema.ts';
 
-type Deps = RevocationEffects & { sql: Sql; baseUrl: string; authUrl: string; clientsPerUser: number };
+type Deps = RevocationEffects & {
+  appWebhooks: AppWebhooks;
+  sql: Sql;
+  baseUrl: string;
+  authUrl: string;
+  clientsPerUser: number;
+};
 type ClientRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
-const clientOf = ({ clientsPerUser }: Deps, body: Partial<NewClientBody>): Omit<NewClient, 'now'> => ({
+const clientOf = (
+  { clientsPerUser, appWebhooks: { declare } }: Deps,
+  body: Partial<NewClientBody>,
+): Omit<NewClient, 'now'> => ({
   // A name that the schema rejected is missing here; its fault is already reported.
   name: body.name ?? '',
   company: body.company,
@@ -35,6 +45,7 @@ const clientOf = ({ clientsPerUser }: Deps, body: Partial<NewClientBody>): Omit<
   contact: body.contact,
   redirectUris: body.redirect_uris ?? [],
   scopes: body.scopes,
+  webhook: body.webhook_url ? { url: body.webhook_url, declare } : null,
   requiresPkce: isSet(body.requires_pkce),
   trusted: false,
   owner: typeof body.owner === 'number' ? { userId: body.owner, clientsPerUser } : undefined,
@@ -66,14 +77,27 @@ function clientActorOf(request: Pick<ApiRequest, 'principal' | 'address' | 'head
   return { userId: null, caller, origin: originOf(request), now: request.now };
 }
 
+async function creationFaults(
+  deps: Deps,
+  { body, now }: Pick<ApiRequest<Partial<NewClientBody>>, 'body' | 'now'>,
+): Promise<Fault[]> {
+  return [
+    ...newClientFaults({ ...clientOf(deps, body), now }, isSet(body.is_public)),
+    ...(await deps.appWebhooks.faultsOf(body.webhook_url || null)),
+  ];
+}
+
 const creation = (deps: Deps): Operation =>
   creating({
     title: 'Create a client',
-    summary: 'Creates a client; only this response contains its client_secret',
+    summary: 'Creates a client; only this response contains its client_secret and webhook_key',
     access: 'platform',
     input: newClient,
-    review: async ({ body, now }) => newClientFaults({ ...clientOf(deps, body), now }, isSet(body.is_public)),
-    prepare: async () => {},
+    review: (request) => creationFaults(deps, request),
+    prepare: async (request) => {
+      const faults = await creationFaults(deps, request);
+      if (faults.length > 0) throw invalid(...faults);
+    },
     make: async (tx, request) => {
       const { caller, origin, now } = clientActorOf(request);
       const client = { ...clientOf(deps, request.body), caller, origin, now };
@@ -82,7 +106,8 @@ const creation = (deps: Deps): Operation =>
         : await createClient(tx, client);
       const row = await findClient(tx, made.client_id);
       if (row === undefined) throw new Error('The inserted client was not found');
-      const document = clientDocument(row, { ...deps, clientSecret: made.client_secret ?? null });
+      const webhookKey = await deps.appWebhooks.keyOf(tx, row.id);
+      const document = clientDocument(row, { ...deps, clientSecret: made.client_secret ?? null, webhookKey });
       return { document, location: addressOfClient(made.client_id, deps.baseUrl), isSecret: true };
     },
   });
@@ -90,7 +115,11 @@ const creation = (deps: Deps): Operation =>
 async function page(deps: Deps, owner: number | null, path: string, query: Listing): Promise<Listed> {
   const { sql } = deps;
   const [rows, total] = await Promise.all([listClients(sql, owner, query), countClients(sql, owner, query)]);
-  return { path, items: rows.map((row) => clientDocument(row, { ...deps, clientSecret: null })), total };
+  return {
+    path,
+    items: rows.map((row) => clientDocument(row, { ...deps, clientSecret: null, webhookKey: null })),
+    total,
+  };
 }
 
 const installsOf = ({ sql, baseUrl }: Deps): Operation =>
@@ -138,7 +167,7 @@ export function createClientOperations(deps: Deps): ClientOperations {
       summary: 'Returns a client, without its secret',
       handle: async (request) => {
         const client = await clientFor(deps.sql, request);
-        return { status: 200, document: clientDocument(client, { ...deps, clientSecret: null }) };
+        return { status: 200, document: clientDocument(client, { ...deps, clientSecret: null, webhookKey: null }) };
       },
     }),
     installs: installsOf(deps),

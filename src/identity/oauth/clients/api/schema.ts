@@ -5,6 +5,9 @@ import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { userScopes } from '../../scope.ts';
 import { DESCRIPTION_LENGTH_MAX, NAME_LENGTH_MAX } from '../rules.ts';
 
+/** As of a webhook that a store creates. */
+const WEBHOOK_URL_LENGTH_MAX = 1_000;
+
 export const newClient = Type.Object(
   {
     name: Type.String({ maxLength: NAME_LENGTH_MAX, description: 'The name of the app.' }),
@@ -27,6 +30,12 @@ export const newClient = Type.Object(
         description: 'The scopes that the app may request; by default store_full_access and user_full_access.',
       }),
     ),
+    webhook_url: clearableText({
+      maxLength: WEBHOOK_URL_LENGTH_MAX,
+      kind: 'url',
+      description:
+        'The http or https address that receives the events of the app from every store: installed, uninstalled, scopes changed. Without a query.',
+    }),
     owner: Type.Optional(
       Type.Unsafe<number | null>({
         type: ['integer', 'null'],
@@ -50,6 +59,7 @@ export const newClient = Type.Object(
     }),
     client_id: readOnly(),
     client_secret: readOnly(),
+    webhook_key: readOnly(),
     /**
      * Only set on the command line: a platform token, valid for two hours, must not create a permanently trusted client.
      */

@@ -12,6 +12,8 @@ import { appsPage, nonceField, pathOf } from './page-context.ts';
 export type ClientView = {
   root: string;
   client: Client;
+  /** The key of the webhook that the app declares; null without one. */
+  webhookKey: string | null;
   secrets: readonly Secret[];
   usage: ClientUsage;
   overlapHours: number;
@@ -39,6 +41,26 @@ const settings = ({ root, client, values, baseHash, faults, nonce }: ClientView)
       ${!client.isPublic && html`${rotationField(values)} ${pkceField(values)}`}
       <div class="buttons"><button type="submit">Save</button></div>
     </form>
+  </div>`;
+
+/** The key is valid in all stores, and only this page shows it after the app was created. */
+const webhookKeyCard = ({ client, webhookKey }: ClientView): Markup =>
+  html`<div class="card">
+    <h2>App events</h2>
+    <p>
+      Events of the app from all stores are sent to <code>${client.webhookUrl}</code>, signed with this key. Each store
+      that lets the app in has a webhook for them.
+    </p>
+    ${
+      webhookKey === null
+        ? html`<p class="alert">
+            The key cannot be decrypted: remove the address, and enter it again to get a new key.
+          </p>`
+        : html`<details>
+            <summary>Show the key</summary>
+            <p><code>${webhookKey}</code></p>
+          </details>`
+    }
   </div>`;
 
 const secretEntry = ({ dateCreated, dateExpires }: Secret): Markup =>
@@ -160,7 +182,8 @@ export function clientPage(view: ClientView): string {
   return appsPage(
     root,
     client.name,
-    html`${heading(view)} ${view.shownWebhooks} ${settings(view)} ${!client.isPublic && secrets(view)} ${logo(view)}
+    html`${heading(view)} ${view.shownWebhooks} ${settings(view)} ${client.webhookUrl !== null && webhookKeyCard(view)}
+      ${!client.isPublic && secrets(view)} ${logo(view)}
       <div class="card">
         <h2>Delete</h2>
         <p>Deleting the app disconnects all its users.</p>

@@ -75,8 +75,10 @@ export function createNewClient(deps: PagesDeps): Record<'show' | 'submit', RawH
   const submit = async (request: RawRequest, session: Session): Promise<RawResponse> => {
     const clientId = request.form.get('client_id') ?? '';
     const values = readFormValues(request.form);
+    const { webhookUrl, ...details } = changeOf(values);
     const client: NewClient = {
-      ...changeOf(values),
+      ...details,
+      webhook: webhookUrl === null ? null : { url: webhookUrl, declare: deps.appWebhooks.declare },
       clientId,
       trusted: false,
       owner: { userId: session.userId, clientsPerUser },
@@ -85,7 +87,10 @@ export function createNewClient(deps: PagesDeps): Record<'show' | 'submit', RawH
       now: request.now,
     };
     const view = { clientId, nonce: nonceOf(session, clientId), values };
-    const faults = newClientFaults(client, values.isPublic, LABELS);
+    const faults = [
+      ...newClientFaults(client, values.isPublic, LABELS),
+      ...(await deps.appWebhooks.faultsOf(webhookUrl, LABELS.webhook_url)),
+    ];
     if (faults.length > 0) return htmlAnswer(422, newPage(root, { ...view, faults }));
     try {
       const secret = await make(deps, client, values.isPublic);

@@ -23,6 +23,7 @@ export const LABELS: DetailLabels = {
   contact: 'The contact',
   redirect_uris: 'Redirect addresses',
   scopes: 'The scopes',
+  webhook_url: 'The address for app events',
 };
 
 /** A new app uses PKCE unless its owner decides otherwise, because most libraries do it anyway (RFC 9700 §2.1.1). */
@@ -32,6 +33,7 @@ export const EMPTY_FORM: FormValues = {
   description: '',
   contact: '',
   redirect_uris: '',
+  webhook_url: '',
   scopes: FULL_SCOPES,
   isPublic: false,
   rotates: false,
@@ -45,6 +47,7 @@ export function readFormValues(form: URLSearchParams): FormValues {
     description: form.get('description') ?? '',
     contact: form.get('contact') ?? '',
     redirect_uris: form.get('redirect_uris') ?? '',
+    webhook_url: form.get('webhook_url') ?? '',
     isPublic: form.get('kind') === 'public',
     scopes: form.has('scope') ? form.getAll('scope') : FULL_SCOPES,
     rotates: form.get('rotates') !== null,
@@ -59,6 +62,7 @@ export function formValuesOf(client: Client): FormValues {
     description: client.description ?? '',
     contact: client.contact ?? '',
     redirect_uris: client.redirectUris.join('\n'),
+    webhook_url: client.webhookUrl ?? '',
     isPublic: client.isPublic,
     scopes: client.scopes ?? FULL_SCOPES,
     rotates: client.rotatesRefreshTokens,
@@ -76,6 +80,7 @@ export function changeOf(values: FormValues): ClientChange {
     company: values.company.trim() || null,
     description: values.description.trim().replaceAll(/\s+/g, ' ') || null,
     contact: values.contact.trim() || null,
+    webhookUrl: values.webhook_url.trim() || null,
     redirectUris: values.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
     scopes: isDefault(values.scopes) ? null : [...new Set(values.scopes)],
     rotatesRefreshTokens: values.rotates,
@@ -96,6 +101,11 @@ const FIELDS: readonly Field[] = [
     hint: 'One per line, such as https://app.example.com/callback.',
     isLong: true,
     isRequired: true,
+  },
+  {
+    name: 'webhook_url',
+    label: 'Address for app events',
+    hint: 'Receives app/installed, app/uninstalled and app/scopes_changed from every store. Without a query. Optional.',
   },
 ];
 

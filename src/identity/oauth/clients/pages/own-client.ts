@@ -30,7 +30,7 @@ const done = new Map([
 const SENSITIVE: ReadonlySet<string> = new Set(['change client', 'rotate secret', 'delete client']);
 
 export function createOwnClient(deps: PagesDeps) {
-  const { sql, signedIn, root, baseUrl, clientSecretOverlapHours: overlapHours } = deps;
+  const { sql, appWebhooks, signedIn, root, baseUrl, clientSecretOverlapHours: overlapHours } = deps;
   return {
     page: (handle: Handle): RawHandler =>
       signedIn.page(async (request, session) => handle(request, session, await ownClientOf(sql, request, session))),
@@ -46,7 +46,8 @@ export function createOwnClient(deps: PagesDeps) {
     respond: async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
       const { status, values = formValuesOf(client), baseHash, faults = [], alert } = shown;
       const search = request.query.get('store')?.slice(0, SEARCH_LENGTH_MAX) ?? '';
-      const [secrets, usage, webhooks] = await Promise.all([
+      const [webhookKey, secrets, usage, webhooks] = await Promise.all([
+        appWebhooks.keyOf(sql, client.id),
         secretsOf(sql, client.id, request.now),
         usageOf(sql, client.id),
         readAppWebhooks(sql, client.id, request.now),
@@ -59,6 +60,7 @@ export function createOwnClient(deps: PagesDeps) {
       const view = {
         root,
         client,
+        webhookKey,
         secrets,
         usage,
         overlapHours,

@@ -22,14 +22,14 @@ export type OwnClients = Record<
 
 /** Saves the settings. Rejected input, or input that conflicts with a change in another tab, stays in the form. */
 const createChange =
-  ({ sql }: PagesDeps, { respond, redirectTo }: ReturnType<typeof createOwnClient>): Handle =>
+  (deps: PagesDeps, { respond, redirectTo }: ReturnType<typeof createOwnClient>): Handle =>
   async (request, session, client) => {
     const values = { ...readFormValues(request.form), isPublic: client.isPublic };
     const baseHash = request.form.get('saw') ?? '';
-    const faults = changeFaults(client, changeOf(values), LABELS);
+    const faults = await changeFaults(deps.appWebhooks, client, changeOf(values), LABELS);
     if (faults.length > 0) return respond(request, session, client, { status: 422, values, baseHash, faults });
     try {
-      await changeClient(sql, client, changeOf(values), { ...clientActorOf(request, session), baseHash });
+      await changeClient(deps, client, changeOf(values), { ...clientActorOf(request, session), baseHash });
       return redirectTo(client, 'saved');
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;

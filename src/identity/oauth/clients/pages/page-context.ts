@@ -10,10 +10,12 @@ import { shell } from '#hypermedia/shell.ts';
 import { notFound } from '#core/problem.ts';
 import type { RevocationEffects } from '../../grant-changes.ts';
 import { isClientId } from '../clients.ts';
+import type { AppWebhooks } from '../app-webhook.ts';
 import type { ClientActor } from '../action.ts';
 import { findOwnClient, type Client } from '../clients-sql.ts';
 
 export type PagesDeps = RevocationEffects & {
+  appWebhooks: AppWebhooks;
   sql: Sql;
   signedIn: SignedIn;
   /** The path prefix of the pages, without a trailing slash. */
