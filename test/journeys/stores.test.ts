@@ -36,7 +36,7 @@ test('a store links to all its collections', async () => {
     rel.startsWith('svc:') ? [[rel.slice(4), href]] : [],
   );
   const names = ['overview', 'statuses', 'webhooks', 'events', 'members', 'transactions', 'subscriptions', 'customers'];
-  const more = ['transaction_logs', 'changelogs', 'subscription_events', 'subscription_mrr_snapshots'];
+  const more = ['transaction_logs', 'changelogs', 'apps', 'subscription_events', 'subscription_mrr_snapshots'];
   assert.deepEqual(
     below,
     [...names, ...more].map((name) => [name, `${ISSUER}/stores/${alpha}/${name}`]),
@@ -48,7 +48,7 @@ test('a store links to all its collections', async () => {
 test('all collections of a store link back to it', async () => {
   const { _links: links } = (await call('GET', `/stores/${alpha}`, { token: store })).body;
   const lists = Object.entries(links).filter(([rel]) => rel.startsWith('svc:'));
-  assert.equal(lists.length, 12);
+  assert.equal(lists.length, 13);
   for (const [rel, { href }] of lists) {
     const { body } = await call('GET', href, { token: store });
     assert.equal(body._links['svc:store']?.href, links['self']?.href, rel);

@@ -25,7 +25,9 @@ const accepted: [string, object, object][] = [
   ['filter ""', { filter: '' }, { filter: null }],
   ['filter by a pointer', { filter: '/_embedded/svc:items/0/code:in=a,b&total_order:greaterthan=100' }, {}],
   ['encryption_key of 1000 characters', { encryption_key: 'k'.repeat(1000) }, {}],
-  ...resourceTypes.map((type): [string, object, object] => [`event_resource ${type}`, { event_resource: type }, {}]),
+  ...resourceTypes
+    .filter((type) => type !== 'app')
+    .map((type): [string, object, object] => [`event_resource ${type}`, { event_resource: type }, {}]),
   ['event_resource ""', { event_resource: '' }, { event_resource: null, events: [] }],
   ['events alone', { events: ['customer/created'] }, { event_resource: 'customer' }],
   ...(['1', 1, true] as const).map((v): [string, object, object] => [
@@ -82,6 +84,7 @@ const refused: [string, object, string[]][] = [
     { query: 'zoom=items&x=1', event_resource: 'transaction' },
     ['query unknown_parameter'],
   ],
+  ['event_resource app by an app', { event_resource: 'app' }, ['event_resource invalid_value']],
   ['filter of 1001 characters', { filter: `p=${'x'.repeat(999)}` }, ['filter too_long']],
   ['filter with an unknown operator', { filter: 'total_order:above=100' }, ['filter invalid_value']],
   ['filter without a condition', { filter: '&' }, ['filter invalid_value']],
