@@ -289,7 +289,10 @@ test('metrics are those of all processes, and no counter falls when one is kille
   // Every process reads the same value, so it is not summed.
   const used = new Map(await readUsedNumbers(sql, dayOf(new Date()))).get('delivery') ?? 0;
   assert.ok(used > 0);
-  assert.equal(await metric(program, 'halcyon_numbers_used_ratio', 'delivery'), used);
+  await until(
+    () => metric(program, 'halcyon_numbers_used_ratio', 'delivery'),
+    (ratio) => ratio === used,
+  );
   const [victim = 0] = await childrenOf(program.pid);
   process.kill(victim, 'SIGKILL');
   await until(
@@ -300,7 +303,7 @@ test('metrics are those of all processes, and no counter falls when one is kille
     () => metric(program, 'halcyon_process_restarts_total'),
     (count) => count === 1,
   );
-  assert.equal(await counted(), REQUESTS);
+  assert.equal(await counted(), REQUESTS, 'no counter falls');
   await untilWhole(program, 2);
   // The new process is ready when it has confirmed its lease.
   await until(
