@@ -129,7 +129,7 @@ function record(rows: readonly number[], state: string | null) {
     isWarned: of(false),
   };
   const all = { shard: shards(rows), deliveryId: rows.map(idAt) };
-  return recordBatch(sql, WORKER, fences, columns, states, { survived: all, inOrder: all }, NOW);
+  return recordBatch(sql, WORKER, fences, columns, states, all, NOW);
 }
 
 let events = 10 * ROWS;

@@ -1,4 +1,4 @@
-import type { Queryable } from '#db/pool.ts';
+import type { Fragment, Queryable } from '#db/pool.ts';
 
 export type WorkerRow = { id: number; beat: number };
 /** `isDisconnected`: the session that sent the last heartbeat has ended. */
@@ -30,6 +30,21 @@ const listLeases = async (sql: Queryable) => sql<LeaseRow[]>`select shard, owner
 /** Returns all workers and all leases. */
 export function look(sql: Queryable): Promise<[SeenWorker[], LeaseRow[]]> {
   return Promise.all([listWorkers(sql), listLeases(sql)]);
+}
+
+/** Shards with the fencing tokens under which they are owned, as columns. */
+export type Fences = { shard: number[]; fence: number[] };
+
+/** The CTE `owned`: those of the shards that the worker owns under these tokens. Locked in shard order until the transaction ends. */
+export function ownedUnder(sql: Queryable, worker: number, { shard, fence }: Fences): Fragment {
+  return sql`owned as materialized (
+    select l.shard
+    from shard_lease l
+    join unnest(${shard}::smallint[], ${fence}::bigint[]) as f (shard, fence) on f.shard = l.shard
+    where l.owner = ${worker} and l.fence = f.fence
+    order by l.shard
+    for share of l
+  )`;
 }
 
 /** Limits how long the rest of the transaction waits for a lock; beyond that it fails with 55P03. */

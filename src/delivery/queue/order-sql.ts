@@ -1,17 +1,17 @@
 /** The statements by which deliveries of one resource wait for each other. */
 import type { Queryable } from '#db/pool.ts';
+import { ownedUnder, type Fences } from '../leases/leases-sql.ts';
 
 /** Due deliveries of webhooks with an ordering, as columns. */
 export type DueColumns = { shard: number[]; id: number[]; epoch: number[] };
-export type Fences = { shard: number[]; fence: number[] };
 
 /**
  * Postpones deliveries that have to wait: another delivery of the resource, with a lower version, is pending in the same epoch.
- * Returns all deliveries of shards that are owned under these fencing tokens, each with its new due time if it waits.
+ * Returns all deliveries of shards that are owned under these fencing tokens, each with its new due time if it waits: that of the
+ * first pending one of the resource, or `recheckAt` if that is later.
  *
- * The earlier delivery is locked. So it either has ended before this statement reads it, or its end makes the postponed delivery due
- * (record/record-sql.ts). One that ends otherwise, such as by an erasure, makes nothing due: hence `dueAt` is `recheckAt` at the
- * earliest.
+ * The first one is locked. So it either has ended before this statement reads it, or its end waits for this statement, and
+ * `releaseNext` then finds what was postponed.
  */
 export async function postponeWaiting(
   sql: Queryable,
@@ -21,14 +21,7 @@ export async function postponeWaiting(
   recheckAt: Date,
 ): Promise<{ id: number; dueAt: Date | null }[]> {
   return sql<{ id: number; dueAt: Date | null }[]>`
-    with owned as materialized (
-      select l.shard
-      from shard_lease l
-      join unnest(${fences.shard}::smallint[], ${fences.fence}::bigint[]) as f (shard, fence) on f.shard = l.shard
-      where l.owner = ${worker} and l.fence = f.fence
-      order by l.shard
-      for share of l
-    ), due as materialized (
+    with ${ownedUnder(sql, worker, fences)}, due as materialized (
       select i.shard, i.id, i.epoch, o.webhook_id, o.resource_key, o.version
       from unnest(${due.shard}::smallint[], ${due.id}::bigint[], ${due.epoch}::int[]) as i (shard, id, epoch)
       join owned on owned.shard = i.shard
@@ -47,7 +40,7 @@ export async function postponeWaiting(
           limit 1 for share
         ) as d
         where o.shard = i.shard and o.webhook_id = i.webhook_id and o.resource_key = i.resource_key and o.version < i.version
-        order by o.version desc
+        order by o.version
         limit 1
       ) as e
       cross join lateral (
@@ -58,6 +51,42 @@ export async function postponeWaiting(
       returning d.id, d.due_at
     )
     select due.id, p.due_at as "dueAt" from due left join postponed p on p.id = due.id`;
+}
+
+/**
+ * Makes the next delivery of each resource due, after these have ended: in a statement that begins after their end is committed, so
+ * that it sees each delivery that waits for them. Deletes their rows of `delivery_order`.
+ */
+export async function releaseNext(
+  sql: Queryable,
+  { shard, deliveryId }: { shard: number[]; deliveryId: number[] },
+  now: Date,
+): Promise<void> {
+  await sql`
+    with left_order as (
+      delete from delivery_order where ctid = any(array(
+        select o.place
+        from unnest(${shard}::smallint[], ${deliveryId}::bigint[]) as n (shard, delivery_id)
+        cross join lateral (
+          select o.ctid as place from delivery_order o where o.shard = n.shard and o.delivery_id = n.delivery_id limit 1
+        ) as o
+      ))
+      returning shard, webhook_id, resource_key, version
+    )
+    update delivery set due_at = ${now} where ctid = any(array(
+      select next.place
+      from left_order l
+      cross join lateral (
+        select d.place
+        from delivery_order o
+        cross join lateral (
+          select d.ctid as place from delivery d where d.shard = o.shard and d.id = o.delivery_id limit 1 for update
+        ) as d
+        where o.shard = l.shard and o.webhook_id = l.webhook_id and o.resource_key = l.resource_key and o.version > l.version
+        order by o.version
+        limit 1
+      ) as next
+    ))`;
 }
 
 /** Deletes rows of deliveries that have ended otherwise than by an attempt. */

@@ -6,10 +6,11 @@ import { NONE_POSTPONED, type Postponed } from './loaded-deliveries.ts';
 import { postponeWaiting } from './order-sql.ts';
 
 /**
- * A delivery waits until the earlier delivery is due, or for so long if that is under way: the end of the earlier one makes it due at
- * once, unless it ended without an attempt.
+ * A delivery waits until the first one of its resource is due, and for at least so long. The end of that one makes it due at once,
+ * unless that ends without an attempt (an erasure) or its worker dies: then it waits for so long. With 5 s, a backlog of a resource
+ * was checked again as fast as it was sent.
  */
-const RECHECK_MS = 5_000;
+const RECHECK_MS = 30_000;
 
 type Deps = { sql: Sql; workerId: number; fenceOf: (shard: number) => number | undefined };
 
@@ -34,7 +35,11 @@ export async function postponeInOrder(
   });
   if (due.length === 0) return NONE_POSTPONED;
   const shards = [...new Set(due.map(({ shard }) => shard))].toSorted((a, b) => a - b);
-  const fences = { shard: shards, fence: shards.map((shard) => fenceOf(shard) ?? 0) };
+  const owned = shards.flatMap((shard) => {
+    const fence = fenceOf(shard);
+    return fence === undefined ? [] : [{ shard, fence }];
+  });
+  const fences = { shard: owned.map(({ shard }) => shard), fence: owned.map(({ fence }) => fence) };
   const columns = {
     shard: due.map(({ shard }) => shard),
     id: due.map(({ id }) => id),
@@ -44,7 +49,7 @@ export async function postponeInOrder(
   const dueAt = new Map(checked.map((row) => [row.id, row.dueAt?.getTime()]));
   return new Map(
     due.flatMap(({ id }) => {
-      // A shard that this worker does not own any more has no row.
+      // Deliveries of a shard that this worker does not own any more are not returned.
       const untilMs = dueAt.has(id) ? dueAt.get(id) : Number.POSITIVE_INFINITY;
       return untilMs === undefined ? [] : [[id, untilMs] as const];
     }),

@@ -3,6 +3,7 @@ import type { Attempt } from '../attempt/attempt.ts';
 import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
 import type { Pending, Entry } from '../policy/entry.ts';
 import type { Queryable } from '#db/pool.ts';
+import { ownedUnder, type Fences } from '../leases/leases-sql.ts';
 
 /**
  * Returns the attempt that is stored; null for none. An internal error is not charged, so it takes no number and is not
@@ -95,45 +96,8 @@ export type StateColumns = {
   isWarned: boolean[];
 };
 
-export type Fences = { shard: number[]; fence: number[] };
-
-/** Deliveries, as columns. */
-export type DeliveryColumns = { shard: number[]; deliveryId: number[] };
-
-/** `survived`: their in-flight markers are deleted (delivery/quarantine/). `inOrder`: have ended, and those after them wait. */
-export type Selected = { survived: DeliveryColumns; inOrder: DeliveryColumns };
-
-/**
- * The CTE `released`, which makes the next delivery of each resource due (delivery/queue/order.ts); reads the CTE `owned`. A delivery
- * that is being postponed is locked first, so that its newer row is found.
- */
-const releaseNext = (sql: Queryable, { shard, deliveryId }: DeliveryColumns, now: Date) => sql`
-  left_order as (
-    delete from delivery_order where ctid = any(array(
-      select p.place
-      from unnest(${shard}::smallint[], ${deliveryId}::bigint[]) as n (shard, delivery_id)
-      join owned on owned.shard = n.shard
-      cross join lateral (
-        select o.ctid as place from delivery_order o where o.shard = n.shard and o.delivery_id = n.delivery_id limit 1
-      ) as p
-    ))
-    returning shard, webhook_id, resource_key, version
-  ), released as (
-    update delivery set due_at = ${now} where ctid = any(array(
-      select next.place
-      from left_order l
-      cross join lateral (
-        select d.place
-        from delivery_order o
-        cross join lateral (
-          select d.ctid as place from delivery d where d.shard = o.shard and d.id = o.delivery_id limit 1 for update
-        ) as d
-        where o.shard = l.shard and o.webhook_id = l.webhook_id and o.resource_key = l.resource_key and o.version > l.version
-        order by o.version
-        limit 1
-      ) as next
-    ))
-  )`;
+/** In-flight markers to delete (delivery/quarantine/): the worker survived these deliveries. */
+export type MarkerColumns = { shard: number[]; deliveryId: number[] };
 
 /** The CTE that writes webhook states; reads the CTE `owned`. */
 const upsertStates = (sql: Queryable, states: StateColumns) => sql`
@@ -179,18 +143,11 @@ export async function recordBatch(
   fences: Fences,
   rows: RecordColumns,
   states: StateColumns,
-  { survived, inOrder }: Selected,
+  markers: MarkerColumns,
   now: Date,
 ): Promise<number[]> {
   const owned = await sql<{ shard: number }[]>`
-    with owned as materialized (
-      select l.shard
-      from shard_lease l
-      join unnest(${fences.shard}::smallint[], ${fences.fence}::bigint[]) as f (shard, fence) on f.shard = l.shard
-      where l.owner = ${worker} and l.fence = f.fence
-      order by l.shard
-      for share of l
-    ), input as (
+    with ${ownedUnder(sql, worker, fences)}, input as (
       select i.*
       from unnest(
         ${rows.shard}::smallint[], ${rows.deliveryId}::bigint[], ${rows.storeId}::bigint[], ${rows.webhookId}::bigint[],
@@ -231,13 +188,13 @@ export async function recordBatch(
     ), unmarked as (
       delete from delivery_suspect where ctid = any(array(
         select p.place
-        from unnest(${survived.shard}::smallint[], ${survived.deliveryId}::bigint[]) as n (shard, delivery_id)
+        from unnest(${markers.shard}::smallint[], ${markers.deliveryId}::bigint[]) as n (shard, delivery_id)
         join owned on owned.shard = n.shard
         cross join lateral (
           select s.ctid as place from delivery_suspect s where s.shard = n.shard and s.delivery_id = n.delivery_id limit 1
         ) as p
       ))
-    ), ${releaseNext(sql, inOrder, now)}
+    )
     select shard from owned`;
   return owned.map(({ shard }) => shard);
 }

@@ -133,8 +133,7 @@ test('recording the same entry again changes nothing', async () => {
   const dueAt = new Date(now.getTime() + 60_000);
   const entries = [entryOf(over), entryOf(retried, { next: { dueAt } })];
   const fences = { shard: [SHARD], fence: [3] };
-  const noDeliveries = { shard: [], deliveryId: [] };
-  const none = { survived: noDeliveries, inOrder: noDeliveries };
+  const none = { shard: [], deliveryId: [] };
   const rows = toColumns(entries, true);
   const write = () => recordBatch(sql, WORKER, fences, rows, toStates(entries), none, now);
   assert.deepEqual(await write(), [SHARD]);

@@ -4,8 +4,9 @@ import type { Sql } from '#db/pool.ts';
 import { isRefused, isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import { toColumns, toStates, recordBatch, recordWithoutHistory, type DeliveryColumns } from './record-sql.ts';
+import { toColumns, toStates, recordBatch, recordWithoutHistory } from './record-sql.ts';
 import { type Entry, bytesOf, deadLetter } from '../policy/entry.ts';
+import { releaseNext } from '../queue/order-sql.ts';
 import { createBatcher } from '#db/batch.ts';
 import { SHARDS } from '#core/ids.ts';
 
@@ -38,7 +39,7 @@ function requireFence({ shard, fence }: Entry): number {
   return fence;
 }
 
-const deliveriesOf = (entries: readonly Entry[]): DeliveryColumns => ({
+const deliveriesOf = (entries: readonly Entry[]) => ({
   shard: entries.map(({ shard }) => shard),
   deliveryId: entries.map(({ delivery }) => delivery.id),
 });
@@ -112,15 +113,16 @@ class Writer {
     const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
     const now = clock.now();
     // Markers of a shard that was lost are not in memory any more, so all its entries delete theirs.
-    const survived = candidates.filter((entry) => !this.ownsShard(entry) || isMarked(entry.shard, entry.delivery.id));
-    const inOrder = candidates.filter(
-      ({ shard, delivery, next }) => 'state' in next && isOrdered(shard, delivery.webhookId),
-    );
-    const selected = { survived: deliveriesOf(survived), inOrder: deliveriesOf(inOrder) };
+    const marked = candidates.filter((entry) => !this.ownsShard(entry) || isMarked(entry.shard, entry.delivery.id));
     const rows = toColumns(candidates, keepResponses);
-    const owned = new Set(await recordBatch(sql, workerId, columns, rows, toStates(candidates), selected, now));
+    const recorded = await recordBatch(sql, workerId, columns, rows, toStates(candidates), deliveriesOf(marked), now);
+    const owned = new Set(recorded);
     for (const [shard, fence] of fences) if (!owned.has(shard)) onLost(shard, fence);
     const written = new Set(candidates.filter(({ shard }) => owned.has(shard)));
+    const inOrder = [...written].filter(
+      ({ shard, delivery, next }) => 'state' in next && isOrdered(shard, delivery.webhookId),
+    );
+    if (inOrder.length > 0) await releaseNext(sql, deliveriesOf(inOrder), now);
     return entries.map((entry) => written.has(entry));
   }
 
