@@ -109,7 +109,9 @@ function validateChange(
   const { isHeld } = stored;
   const draft: Draft = kind === 'part' ? settingsOf(stored) : { ...defaults, isHeld };
   // Validates the other settings with the unchanged is_held.
-  const context = { hasKey, forbidden, headerPrefix: deps.headerPrefix, isOfApp: isOfApp(stored.client, stored.user) };
+  // Who changes the url of a webhook gets its events, whoever created it.
+  const isAppInvolved = isOfApp(stored.client, stored.user) || isOfApp(principal.clientId, principal.userId);
+  const context = { hasKey, forbidden, headerPrefix: deps.headerPrefix, isOfApp: isAppInvolved };
   const merged = mergeInput(draft, { ...input, isHeld }, context);
   const isHeldChanged = (input.isHeld ?? isHeld) !== isHeld;
   // An invalid url has no origin, and is rejected anyway.
@@ -154,6 +156,7 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
   const key = keyOf(request);
   // The host is resolved after authorization, and before the row is locked: a resolver may take seconds.
   const unlocked = await webhookOf(sql, request);
+  requireChangeable(unlocked);
   const forbidden = await findForbiddenReason(deps, request.body.url);
   await requireConsentToChange(deps, request, kind, unlocked, forbidden);
   const changed = await transaction(sql, async (tx) => {
@@ -162,7 +165,6 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
     const access = willBeActive ? await lockAccessOf(tx, unlocked) : undefined;
     const row = await lockWebhook(tx, key);
     if (row === undefined) throw notFound('webhook');
-    requireChangeable(row);
     const stored = openWebhook(deps, withCurrentKeys(row, request.now));
     request.unmodified(versionOf(stored));
     const { input, isKeyKept, settings: draft, faults } = validateChange(deps, request, kind, stored, forbidden);

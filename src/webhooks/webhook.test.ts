@@ -21,7 +21,7 @@ const settings: Settings = {
   eventResource: 'transaction',
   events: ['transaction/created'],
 };
-const calm = { hasKey: true, forbidden: null, headerPrefix: 'Service' };
+const calm = { hasKey: true, forbidden: null, headerPrefix: 'Service', isOfApp: false };
 
 const read: [Parameters<typeof parseInput>[0], ReturnType<typeof parseInput>][] = [
   [{}, {}],

@@ -148,7 +148,7 @@ export type MergeContext = {
   forbidden: string | null;
   headerPrefix: string;
   /** Whether an app creates or has created the webhook for a user. */
-  isOfApp?: boolean;
+  isOfApp: boolean;
 };
 
 /** Rejects a blank name. The schema rejects an empty one. */
@@ -207,7 +207,7 @@ const OF_OTHER_APPS: Fault = {
 export function mergeInput<From extends Draft>(
   current: From,
   input: WebhookInput,
-  { hasKey, forbidden, headerPrefix, isOfApp = false }: MergeContext,
+  { hasKey, forbidden, headerPrefix, isOfApp }: MergeContext,
 ): { settings: From & WebhookInput; faults: Fault[] } {
   const { encryptionKey: _, ...changes } = input;
   const { faults: subscriptionFaults, ...subscription } = resolveSubscription(input, current);
@@ -228,7 +228,7 @@ export function mergeInput<From extends Draft>(
     ...(settings.format === 'json' && !hasKey ? [keyFault] : []),
     ...tokenFaults(settings.format, input.encryptionKey),
     ...subscriptionFaults,
-    ...(isOfApp && settings.eventResource === 'app' && !settings.isHeld ? [OF_OTHER_APPS] : []),
+    ...(isOfApp && settings.eventResource === 'app' ? [OF_OTHER_APPS] : []),
     ...headerFaults(input.headers ?? {}, headerPrefix),
   ];
   return { settings, faults };

@@ -307,10 +307,14 @@ test('an app reads its own changes of access only, and subscribes no webhook to 
   const add = (body: Record<string, unknown>, by = token) =>
     call('POST', `/stores/${storeId}/webhooks`, { token: by, body: { ...hook, ...body } });
   assert.equal((await add({ events: ['app/installed'] })).status, 400);
+  assert.equal((await add({ events: ['app/installed'], is_held: '1', url: null })).status, 400);
   const made = await add({ event_resource: 'customer' });
   const path = `/webhooks/${String(made.body['id'])}`;
   assert.equal((await call('PATCH', path, { token, body: { event_resource: 'app' } })).status, 400);
-  assert.equal((await add({ event_resource: 'app' }, platform)).status, 201);
+  const ofAll = await add({ event_resource: 'app' }, platform);
+  assert.equal(ofAll.status, 201);
+  const moved = { url: 'https://other.example.com/' };
+  assert.equal((await call('PATCH', `/webhooks/${String(ofAll.body['id'])}`, { token, body: moved })).status, 400);
 });
 
 test('a store sees the webhook of an app without its key, and changes nothing of it', async () => {
