@@ -85,7 +85,7 @@ function accountSettings(set: Settings, processes: number) {
 
 const webhookSettings = (set: Settings, baseUrl: string) =>
   Object.freeze({
-    /** The name of this service in the handshake that endpoints have to answer; undefined if none is required. */
+    /** The name of this service in the handshake with endpoints; undefined if none is required. */
     handshakeOrigin: set.REQUIRE_WEBHOOK_HANDSHAKE ? new URL(baseUrl).hostname : undefined,
     versions: ['2', ...set.WEBHOOK_VERSIONS],
     webhooksPerStore: 100,

@@ -28,7 +28,7 @@ const REMEDY = 'No preParsing hook may read the payload of this path.';
 
 /**
  * Returns a plugin whose route POST `/` verifies each request and hands its delivery to `onDelivery`; with `allowedOrigin`, its route
- * OPTIONS `/` answers the handshake.
+ * OPTIONS `/` responds to the handshake.
  */
 export function receiveWebhooks<Event extends { event: string; payload: unknown } = ReceivedEvent>(
   options: ReceiveOptions,

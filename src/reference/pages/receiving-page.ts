@@ -151,8 +151,8 @@ WebHook-Request-Origin: ${origin}</pre>
     <pre class="copyable">WebHook-Allowed-Origin: ${origin}</pre>
     <p>
       ${code('*')} allows every service. The option ${code('allowedOrigin')} of the middleware of
-      ${code('@halcyon/receiver')} answers the handshake, as the functions ${code('handshakeHeaders')} of this package
-      and ${code('handshake_headers')} of ${code('halcyon-receiver')} do for other receivers. Deliveries carry
+      ${code('@halcyon/receiver')} responds to the handshake, as the functions ${code('handshakeHeaders')} of this
+      package and ${code('handshake_headers')} of ${code('halcyon-receiver')} do for other receivers. Deliveries carry
       ${code('WebHook-Request-Origin')} too.
     </p>
   </section>`;

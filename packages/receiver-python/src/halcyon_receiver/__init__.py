@@ -1,4 +1,4 @@
-"""Receives deliveries of Halcyon: verifies both signatures, checks the age, decrypts, answers the handshake."""
+"""Receives deliveries of Halcyon: verifies both signatures, checks the age, decrypts, responds to the handshake."""
 
 from ._duplicates import remember_ids
 from ._error import WebhookError, WebhookErrorCode
