@@ -109,7 +109,7 @@ function validateChange(
   const { isHeld } = stored;
   const draft: Draft = kind === 'part' ? settingsOf(stored) : { ...defaults, isHeld };
   // Validates the other settings with the unchanged is_held.
-  // Who changes the url of a webhook gets its events, whoever created it.
+  // An app that changes the url of a webhook gets its events, also of one that a person created.
   const isAppInvolved = isOfApp(stored.client, stored.user) || isOfApp(principal.clientId, principal.userId);
   const context = { hasKey, forbidden, headerPrefix: deps.headerPrefix, isOfApp: isAppInvolved };
   const merged = mergeInput(draft, { ...input, isHeld }, context);

@@ -77,7 +77,8 @@ test('versions of a resource arrive one after the other under retries, restarts 
     await until(
       async () => {
         engine.clock.advance(15_000);
-        return engine.sql`select from delivery limit 1`;
+        // The order of a delivery is deleted a moment after its end.
+        return engine.sql`(select id from delivery limit 1) union all (select delivery_id from delivery_order limit 1)`;
       },
       ({ length }) => length === 0,
     );
@@ -85,7 +86,6 @@ test('versions of a resource arrive one after the other under retries, restarts 
     const published = new Set(arrivals.map(({ resource, version }) => `${resource} ${version}`));
     assert.deepEqual(early(arrivals), []);
     assert.equal(accepted.length, published.size);
-    assert.equal((await engine.sql`select from delivery_order`).length, 0);
     await receiver.close();
     seen.arrivals += arrivals.length;
     seen.refused += arrivals.length - accepted.length;

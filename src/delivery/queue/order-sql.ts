@@ -11,7 +11,7 @@ export type DueColumns = { shard: number[]; id: number[]; epoch: number[] };
  * first pending one of the resource, or `recheckAt` if that is later.
  *
  * The first one is locked. So it either has ended before this statement reads it, or its end waits for this statement, and
- * `releaseNext` then finds what was postponed.
+ * `releaseNext` (record/record-sql.ts) then finds what was postponed.
  */
 export async function postponeWaiting(
   sql: Queryable,
@@ -51,42 +51,6 @@ export async function postponeWaiting(
       returning d.id, d.due_at
     )
     select due.id, p.due_at as "dueAt" from due left join postponed p on p.id = due.id`;
-}
-
-/**
- * Makes the next delivery of each resource due, after these have ended: in a statement that begins after their end is committed, so
- * that it sees each delivery that waits for them. Deletes their rows of `delivery_order`.
- */
-export async function releaseNext(
-  sql: Queryable,
-  { shard, deliveryId }: { shard: number[]; deliveryId: number[] },
-  now: Date,
-): Promise<void> {
-  await sql`
-    with left_order as (
-      delete from delivery_order where ctid = any(array(
-        select o.place
-        from unnest(${shard}::smallint[], ${deliveryId}::bigint[]) as n (shard, delivery_id)
-        cross join lateral (
-          select o.ctid as place from delivery_order o where o.shard = n.shard and o.delivery_id = n.delivery_id limit 1
-        ) as o
-      ))
-      returning shard, webhook_id, resource_key, version
-    )
-    update delivery set due_at = ${now} where ctid = any(array(
-      select next.place
-      from left_order l
-      cross join lateral (
-        select d.place
-        from delivery_order o
-        cross join lateral (
-          select d.ctid as place from delivery d where d.shard = o.shard and d.id = o.delivery_id limit 1 for update
-        ) as d
-        where o.shard = l.shard and o.webhook_id = l.webhook_id and o.resource_key = l.resource_key and o.version > l.version
-        order by o.version
-        limit 1
-      ) as next
-    ))`;
 }
 
 /** Deletes rows of deliveries that have ended otherwise than by an attempt. */

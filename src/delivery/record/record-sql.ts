@@ -200,6 +200,42 @@ export async function recordBatch(
 }
 
 /**
+ * Makes the next delivery of each resource due, after these have ended: in a statement that begins after their end is committed, so
+ * that it sees each delivery that waits for them. Deletes their rows of `delivery_order`.
+ */
+export async function releaseNext(
+  sql: Queryable,
+  { shard, deliveryId }: { shard: number[]; deliveryId: number[] },
+  now: Date,
+): Promise<void> {
+  await sql`
+    with left_order as (
+      delete from delivery_order where ctid = any(array(
+        select o.place
+        from unnest(${shard}::smallint[], ${deliveryId}::bigint[]) as n (shard, delivery_id)
+        cross join lateral (
+          select o.ctid as place from delivery_order o where o.shard = n.shard and o.delivery_id = n.delivery_id limit 1
+        ) as o
+      ))
+      returning shard, webhook_id, resource_key, version
+    )
+    update delivery set due_at = ${now} where ctid = any(array(
+      select next.place
+      from left_order l
+      cross join lateral (
+        select d.place
+        from delivery_order o
+        cross join lateral (
+          select d.ctid as place from delivery d where d.shard = o.shard and d.id = o.delivery_id limit 1 for update
+        ) as d
+        where o.shard = l.shard and o.webhook_id = l.webhook_id and o.resource_key = l.resource_key and o.version > l.version
+        order by o.version
+        limit 1
+      ) as next
+    ))`;
+}
+
+/**
  * Records the result of one delivery and its webhook's state without history, under the shard's fencing token: for rows
  * that the database rejects, such as without their partition. Returns whether the shard is still owned.
  */

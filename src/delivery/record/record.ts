@@ -4,9 +4,8 @@ import type { Sql } from '#db/pool.ts';
 import { isRefused, isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import { toColumns, toStates, recordBatch, recordWithoutHistory } from './record-sql.ts';
+import { toColumns, toStates, recordBatch, recordWithoutHistory, releaseNext } from './record-sql.ts';
 import { type Entry, bytesOf, deadLetter } from '../policy/entry.ts';
-import { releaseNext } from '../queue/order-sql.ts';
 import { createBatcher } from '#db/batch.ts';
 import { SHARDS } from '#core/ids.ts';
 
