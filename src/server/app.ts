@@ -171,21 +171,17 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
       onPullDeliveries,
     });
     const { handlers, liveStreams, ...services } = compose({
+      ...deps,
       publishing,
       pullStreams,
-      clock,
       sending,
-      config,
-      sql,
-      secretKeys,
-      log,
       health,
       bearer,
       mailer,
+      notices,
       sealer,
       guard,
       worker,
-      siblings,
     });
     const server = openServer(deps, handlers, { ...services, bearer, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, requestsMs) });

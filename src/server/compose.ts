@@ -65,6 +65,7 @@ import { createStoreOperations } from '#stores/operations.ts';
 import { exportedMemberships, membershipsOf } from '#stores/store.ts';
 import { startPageOf, storeTabs } from '#stores/tabs.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
+import type { Notices } from '#webhooks/notices/notices.ts';
 import { createAppWebhooks } from '#webhooks/app-access/declaration.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
 import { createStoreCharts } from '#webhooks/health/operations.ts';
@@ -88,6 +89,7 @@ export type ComposeDeps = {
   health: Health;
   /** Undefined if the operator has configured no mail. */
   mailer: Mailer | undefined;
+  notices: Notices | undefined;
   sealer: Sealer;
   guard: Guard;
   sending: Pick<WebhookDeps, 'preview' | 'sendSample' | 'attemptsMaxOf' | 'handshake'>;
@@ -167,6 +169,7 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       ...deps.sending,
       pull: pullStreams,
       authenticate: deps.bearer,
+      onKeyReplaced: (webhook) => deps.notices?.notify({ ...webhook, about: 'key' }),
       onResent: publishing.resent,
       announce: announceChanges,
       retryNow,
@@ -237,6 +240,7 @@ function openOAuth(
       sql,
       sessions,
       signedIn,
+      securityMails,
       throttle,
       bearer,
       baseUrl,

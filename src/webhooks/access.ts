@@ -73,6 +73,8 @@ export type WebhookDeps = {
   /** The streams of pull webhooks, and the answers of their listeners. */
   pull: PullDeps;
   authenticate: Authenticate;
+  /** Called after the commit of a new key for the webhook of an app, unless the app itself made the change. */
+  onKeyReplaced: (webhook: { shard: number; webhookId: number; epoch: number }) => void;
   /** Called after the commit of a resend. */
   onResent: (delivery: Committed) => void;
   /** Notifies all workers of changed webhooks when the transaction commits. */
@@ -271,6 +273,18 @@ export function valueFaults(after: Addressed, stored: Addressed): Fault[] {
     message: `headers.${name} is required: no value of this header is stored`,
     field: `headers.${name}`,
   }));
+}
+
+/** Notifies the developer of the app that created a webhook if a change by another caller has replaced the key. */
+export function notifyOfNewKey(
+  { onKeyReplaced }: WebhookDeps,
+  { principal }: Pick<ApiRequest, 'principal'>,
+  before: WebhookRow,
+  after: WebhookRow,
+): void {
+  const keys = [before, after].map(({ encryptionKey, nextEncryptionKey }) => [encryptionKey, nextEncryptionKey]);
+  if (after.client === null || after.client === principal.clientId || isDeepStrictEqual(keys[0], keys[1])) return;
+  onKeyReplaced({ shard: shardOf(after.id), webhookId: after.id, epoch: after.epoch });
 }
 
 const originOf = (url: string | null): string | undefined => (url === null ? undefined : new URL(url).origin);

@@ -17,6 +17,7 @@ import {
   sealBinding,
   seesKey,
   documentFor,
+  notifyOfNewKey,
   webhookOf,
   type WebhookDeps,
   isOfApp,
@@ -159,7 +160,7 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
   requireChangeable(unlocked);
   const forbidden = await findForbiddenReason(deps, request.body.url);
   await requireConsentToChange(deps, request, kind, unlocked, forbidden);
-  const changed = await transaction(sql, async (tx) => {
+  const { before, after: changed } = await transaction(sql, async (tx) => {
     // Locks the grant before the webhook: the end of a grant takes its locks in this order.
     const willBeActive = parseInput(request.body).isActive ?? kind === 'whole';
     const access = willBeActive ? await lockAccessOf(tx, unlocked) : undefined;
@@ -188,9 +189,10 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
     // What failed at the old url is attempted at the new one: workers are notified in this order, and read the url first.
     const isMoved = settings.url !== stored.url && settings.url !== null && settings.isActive;
     if (isMoved) await deps.retryNow(tx, retryOf(stored, deps.clock.now()));
-    return after;
+    return { before: stored, after };
   });
   onChanged({ shard: key.shard, id: key.id });
+  notifyOfNewKey(deps, request, before, changed);
   return changed;
 }
 

@@ -17,6 +17,7 @@ import {
   requireChangeable,
   seesKey,
   documentFor,
+  notifyOfNewKey,
   webhookOf,
   type WebhookDeps,
 } from './access.ts';
@@ -79,7 +80,11 @@ function nextKeys(deps: WebhookDeps, stored: WebhookRow, { body, now }: Rotation
   };
 }
 
-async function rotate(tx: Tx, deps: WebhookDeps, request: RotationRequest): Promise<WebhookRow> {
+async function rotate(
+  tx: Tx,
+  deps: WebhookDeps,
+  request: RotationRequest,
+): Promise<{ before: WebhookRow; after: WebhookRow }> {
   const key = keyOf(request);
   const row = await lockWebhook(tx, key);
   if (row === undefined) throw notFound('webhook');
@@ -92,7 +97,7 @@ async function rotate(tx: Tx, deps: WebhookDeps, request: RotationRequest): Prom
   if (after === undefined) throw new Error(`Webhook ${key.id} not found after its update`);
   await recordWebhook(tx, deps.changelog, { before: stored, after }, request);
   await deps.announce(tx, key.shard, [key.id]);
-  return after;
+  return { before: stored, after };
 }
 
 export function createRotateKey(deps: WebhookDeps): Operation {
@@ -112,10 +117,14 @@ export function createRotateKey(deps: WebhookDeps): Operation {
     },
     make: async (tx, request) => {
       const { shard, id } = keyOf(request);
+      const { before, after } = await rotate(tx, deps, request);
       return {
-        document: documentFor(deps, await rotate(tx, deps, request), request),
+        document: documentFor(deps, after, request),
         location: addressOfWebhook(id, deps.baseUrl),
-        made: async () => deps.onChanged({ shard, id }),
+        made: async () => {
+          deps.onChanged({ shard, id });
+          notifyOfNewKey(deps, request, before, after);
+        },
       };
     },
   });

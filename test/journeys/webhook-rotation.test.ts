@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { createWebhookPurges } from '#webhooks/purges-sql.ts';
 import { faultsIn, minimal, startWebhookApi, type Reply } from '../setup/webhook-api.ts';
 
-const { call, sql, a, clock, changed } = await startWebhookApi();
+const { call, sql, a, clock, changed, newKeys } = await startWebhookApi();
 const path = `/stores/${a}/webhooks`;
 const HOUR_MS = 3_600_000;
 const GENERATED = /^whsec_[A-Za-z0-9+/]{43}=$/;
@@ -239,4 +239,20 @@ test('the next key is sealed, to its own row', async () => {
     where id = ${Number(other.slice(10))}`;
   const stolen = await call('GET', other);
   assert.deepEqual([stolen.status, ...keysIn(stolen).slice(0, 2)], [200, 'old', null]);
+});
+
+test('the developer of the app is notified of a key that another caller replaced, and of no other change', async () => {
+  const at = await create();
+  newKeys.length = 0;
+  await rotate(at);
+  await rotate(at, { finish: true });
+  await call('PATCH', at, { body: { encryption_key: 'a third' } });
+  assert.deepEqual(newKeys, [], 'the app itself made these changes');
+  const id = Number(at.slice('/webhooks/'.length));
+  await call('PATCH', at, { token: 'owner', body: { name: 'Renamed', encryption_key: 'a third' } });
+  assert.deepEqual(newKeys, [], 'the key is the same');
+  await rotate(at, {}, { token: 'owner' });
+  await rotate(at, { finish: true }, { token: 'owner' });
+  await call('PATCH', at, { token: 'owner', body: { encryption_key: 'a fourth' } });
+  assert.deepEqual(newKeys, [id, id, id]);
 });

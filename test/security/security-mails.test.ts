@@ -7,7 +7,7 @@ import { createUser } from '#identity/accounts/users.ts';
 import { addMember } from '#stores/store.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { createBrowser, ISSUER, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';
-import { hiddenIn } from './page-forms.ts';
+import { credentialsIn, hiddenIn, newApp, submit } from './page-forms.ts';
 
 const mails = await startMailServer();
 after(() => mails.stop());
@@ -145,6 +145,18 @@ test('a newly connected app is mailed with its name and store, and a second appr
   assert.deepEqual(await subjectsUntilNow(), []);
   await browser.consent(server.asking({ scope: 'user_full_access' }));
   assert.match((await mails.next()).text, /your account and all your stores/);
+});
+
+test('a new client secret is mailed to its developer, with the end of the previous one and without the secret', async () => {
+  const { email, browser } = await newcomer();
+  const { clientId, path } = await newApp(browser);
+  const { secret } = credentialsIn(await submit(browser, path, `${path}/secret`));
+  const { to, subject, text } = await mails.next();
+  assert.deepEqual([to, subject], [[email], 'Your app "My app" has a new client secret']);
+  assert.match(text, /The previous secret is valid until 2026-07-02 10:00 UTC/);
+  assert.ok(text.includes(`${ISSUER}/account/clients/${clientId}`) && !text.includes(secret), text);
+  await submit(browser, path, `${path}/secret`, { at_once: '1' });
+  assert.match((await mails.next()).text, /All older secrets have expired/);
 });
 
 test('an app that was disconnected and is connected again is new', async () => {

@@ -122,6 +122,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
   };
   const clock = { time: new Date('2026-07-01T10:00:00Z') };
   const changed: { shard: number; id: number }[] = [];
+  const newKeys: number[] = [];
   await maintainPartitions(sql, { now: clock.time, retentionDays: 30, daysAhead: 3 });
   // No deliveries and test deliveries are sent.
   const write = createInternalEventWriter({
@@ -158,6 +159,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
       baseUrl: BASE_URL,
       settings: { headerPrefix: 'Service', userAgent: 'Halcyon/test', relationPrefix: 'svc' },
     }),
+    onKeyReplaced: (webhook) => void newKeys.push(webhook.webhookId),
     onResent: () => {},
     sendSample: async () => ({ kind: 'stopping' }),
     attemptsMaxOf: () => 12,
@@ -225,7 +227,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
   await app.listen({ port: 0, host: '127.0.0.1' });
   const { port } = app.server.address() as AddressInfo;
   closers.push(() => app.close());
-  return { call: createCaller(`http://127.0.0.1:${port}`), sql, a, b, clock, changed, sealer };
+  return { call: createCaller(`http://127.0.0.1:${port}`), sql, a, b, clock, changed, newKeys, sealer };
 }
 
 export type WebhookApi = Awaited<ReturnType<typeof startWebhookApi>>;

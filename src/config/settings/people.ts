@@ -3,7 +3,7 @@ import { choice, mailAddress, mailUrl, onOff, openIdProviders, whole } from './k
 
 export const PEOPLE = {
   SMTP_URL: mailUrl(
-    'mail server: `smtps://user:password@host` or `smtp://…` (with STARTTLS, except on loopback). Set the same URL in every process. Without it Halcyon sends no mail: `user reset-link` prints links to choose a password, stores are not warned about failing webhooks, and people not about a new device, a new password or a connected app. Links have priority over warnings; up to a thousand of each wait in memory, and the log has an error for each mail that was not sent',
+    'mail server: `smtps://user:password@host` or `smtp://…` (with STARTTLS, except on loopback). Set the same URL in every process. Without it Halcyon sends no mail: `user reset-link` prints links to choose a password, stores are not warned about failing webhooks, and people not about a new device, a new password, a connected app or a new client secret. Links have priority over warnings; up to a thousand of each wait in memory, and the log has an error for each mail that was not sent',
   ),
   MAIL_FROM: mailAddress('sender of mails; required with `SMTP_URL`'),
   REQUIRE_SECOND_FACTOR: onOff(

@@ -1,4 +1,4 @@
-/** Mails that notify a person of a change in the security of the account: a new device, a new password, a connected app. */
+/** Mails that notify a person of a change in the security of the account: a new device, a new password, a connected app, a client secret. */
 import type { Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import type { Log } from '#core/log.ts';
@@ -25,7 +25,11 @@ export type SecurityMails = {
   passwordChanged: (request: Request, user: Person) => void;
   /** `place`: the name of the store, or null for the account with all stores. */
   appConnected: (request: Request, user: Person, app: { name: string; place: string | null }) => void;
+  /** `olderUntil`: when the older secrets expire; null if they have expired. */
+  secretCreated: (request: Request, user: Person, app: AppOfSecret) => void;
 };
+
+type AppOfSecret = { clientId: string; name: string; olderUntil: Date | null };
 
 /** Sign-ins that are compared with a new one: the latest in the audit. */
 const SIGN_INS_COMPARED = 1_000;
@@ -97,6 +101,28 @@ function appConnectedMail({ to, origin, now, authUrl }: Facts, app: { name: stri
   };
 }
 
+function secretCreatedMail({ to, origin, now, authUrl }: Facts, { clientId, name, olderUntil }: AppOfSecret): Mail {
+  const older =
+    olderUntil === null
+      ? 'All older secrets have expired: requests with one are refused.'
+      : `The previous secret is valid until ${dateOf(olderUntil)}. Configure your app with the new one before.`;
+  return {
+    to,
+    subject: `Your app "${shownName(name)}" has a new client secret`,
+    text: [
+      'Hello,',
+      '',
+      `a client secret was created for your app "${shownName(name)}" at ${new URL(authUrl).host}. ${older}`,
+      '',
+      ...factsOf(origin, now),
+      'If it was you, ignore this mail. If not, choose a new password, and create another secret, without an overlap, on the page of your app:',
+      '',
+      `${authUrl}/account/clients/${clientId}`,
+      '',
+    ].join('\n'),
+  };
+}
+
 /** The mails are not notices: those of failing webhooks must not delay or displace them. */
 export function createSecurityMails(deps: {
   sql: Sql;
@@ -128,5 +154,7 @@ export function createSecurityMails(deps: {
     newDevice: (request, user) => post('new device', user, request, newDeviceMail),
     passwordChanged: (request, user) => post('password', user, request, passwordChangedMail),
     appConnected: (request, user, app) => post('app', user, request, (facts) => appConnectedMail(facts, app)),
+    secretCreated: (request, user, app) =>
+      post(`secret ${app.clientId}`, user, request, (facts) => secretCreatedMail(facts, app)),
   };
 }

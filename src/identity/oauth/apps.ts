@@ -1,6 +1,7 @@
 /** Creates the pages, endpoints and operations of clients and grants from their dependencies. */
 import type { AccountSection } from '#identity/accounts/account.ts';
 import type { Sessions } from '#identity/accounts/sessions.ts';
+import type { SecurityMails } from '#identity/accounts/security-mails.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
 import type { Sql } from '#db/pool.ts';
@@ -35,6 +36,7 @@ export type AppsDeps = RevocationEffects & {
   sql: Sql;
   sessions: Sessions;
   signedIn: SignedIn;
+  securityMails: SecurityMails | undefined;
   throttle: Throttle;
   bearer: Bearer;
   baseUrl: string;

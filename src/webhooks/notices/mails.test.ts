@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { reasonOf } from '../history/reason.ts';
-import { developerMail, noticeMail, type NoticeKind } from './mails.ts';
+import { developerMail, keyMail, noticeMail, type NoticeKind } from './mails.ts';
 import type { NotifiedWebhook } from './notices-sql.ts';
 
 const failing: NotifiedWebhook = {
@@ -17,6 +17,7 @@ const failing: NotifiedWebhook = {
   storeDomain: 'shop.example.com',
   email: 'ada@example.com',
   timeZone: 'Europe/Berlin',
+  rotationEndsAt: null,
   consecutiveFailures: 7,
   firstFailureAt: new Date('2026-11-21T12:00:00Z'),
   isWarned: true,
@@ -57,10 +58,20 @@ test('a webhook without an app, an app of the operator and the address of the st
     assert.equal(developerMail({ ...failing, app: own }, 'gone', circumstances), undefined);
 });
 
+test('a mail about a new key names the end of the overlap while it lasts, and no key', () => {
+  const mailAt = (rotationEndsAt: Date | null) =>
+    keyMail({ ...failing, app, rotationEndsAt }, circumstances)?.text ?? '';
+  assert.match(mailAt(new Date('2026-11-22T12:33:00Z')), /with both keys until 2026-11-22 13:33 \(Europe\/Berlin\)/);
+  for (const ended of [null, new Date('2026-11-21T12:33:00Z')]) assert.match(mailAt(ended), /only with the new key/);
+  assert.equal(keyMail({ ...failing, app: { ...app, developer: null } }, circumstances), undefined);
+});
+
 test('the wording of the mails is as reviewed', async () => {
   const mails = (['warning', 'failures', 'gone'] as const).map((about) => mailOf(about));
   const toDeveloper = developerMail({ ...failing, app }, 'failures', circumstances);
   if (toDeveloper !== undefined) mails.push(toDeveloper);
+  for (const rotationEndsAt of [new Date('2026-11-22T12:33:00Z'), null])
+    mails.push(keyMail({ ...failing, app, rotationEndsAt }, circumstances) ?? assert.fail('no mail'));
   const words = mails.map(({ subject, text }) => `${subject}\n\n${text}`).join('\n');
   const file = join(import.meta.dirname, '../../../test/representations/golden/mails.words.golden');
   if (process.env['UPDATE_GOLDEN'] === '1') await writeFile(file, words);

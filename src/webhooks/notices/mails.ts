@@ -1,13 +1,13 @@
 /**
- * The mails about failing and disabled webhooks. They contain only the host of the url, and no responses, because the rest may be
- * a credential.
+ * The mails about failing and disabled webhooks, and about new keys. They contain only the host of the url, no responses and no keys,
+ * because those may be credentials.
  */
 import { formatDate } from '#hypermedia/date.ts';
 import type { Mail } from '#mail/mail.ts';
 import { shownName } from '#mail/shown-name.ts';
 import { addressOfWebhook } from '../document.ts';
 import { reasonOf } from '../history/reason.ts';
-import type { NotifiedWebhook } from './notices-sql.ts';
+import type { App, NotifiedWebhook } from './notices-sql.ts';
 
 /** `warning`: halfway to auto-disable. `failures`, `gone` (410): the webhook was disabled for this reason. */
 export type NoticeKind = 'warning' | 'failures' | 'gone';
@@ -84,11 +84,18 @@ export function noticeMail(webhook: NotifiedWebhook, about: NoticeKind, context:
   };
 }
 
+/** Returns the verified address of the app's developer; undefined if there is none, or if it is the address of the store. */
+function developerOf({ app, email }: NotifiedWebhook): { to: string; app: App } | undefined {
+  const to = app?.developer;
+  return app && to && to.toLowerCase() !== email.toLowerCase() ? { to, app } : undefined;
+}
+
 /** Returns the mail to the developer of the app that created the webhook; undefined if the store gets the only one. */
 export function developerMail(webhook: NotifiedWebhook, about: NoticeKind, context: MailContext): Mail | undefined {
-  const { app, email, id } = webhook;
-  const to = app?.developer?.toLowerCase() === email.toLowerCase() ? null : app?.developer;
-  if (!app || !to) return undefined;
+  const { id } = webhook;
+  const developer = developerOf(webhook);
+  if (developer === undefined) return undefined;
+  const { to, app } = developer;
   return {
     to,
     subject: `A webhook of your app "${shownName(app.name)}" ${about === 'warning' ? 'is failing' : 'was disabled'}`,
@@ -97,6 +104,34 @@ export function developerMail(webhook: NotifiedWebhook, about: NoticeKind, conte
       ...bodyOf(webhook, about, context),
       `Your app created this webhook (${id}). Other webhooks of the app may have the same problem; you get at most one such mail an hour. All its webhooks:`,
       `${context.authUrl}/account/clients/${app.clientId}`,
+    ].join('\n\n')}\n`,
+    isNotice: true,
+  };
+}
+
+/** Returns the mail to the developer of the app about a key that the store has replaced; undefined as above. */
+export function keyMail(
+  webhook: NotifiedWebhook,
+  { baseUrl, now }: Pick<MailContext, 'baseUrl' | 'now'>,
+): Mail | undefined {
+  const developer = developerOf(webhook);
+  if (developer === undefined) return undefined;
+  const { to, app } = developer;
+  const { id, name, storeDomain, rotationEndsAt, timeZone } = webhook;
+  const label = `the webhook "${shownName(name)}" of ${storeDomain}`;
+  const what =
+    rotationEndsAt !== null && rotationEndsAt > now
+      ? `Its deliveries are signed with both keys until ${shownTime(rotationEndsAt, timeZone)}, and then only with the new one. Give your app the new key before: it is next_encryption_key of the webhook in the API.`
+      : 'Its deliveries are signed only with the new key. Give your app this key: it is encryption_key of the webhook in the API.';
+  return {
+    to,
+    subject: `The key of a webhook of your app "${shownName(app.name)}" was replaced`,
+    text: `${[
+      'Hello,',
+      `the store has replaced the key of ${label}, which your app created.`,
+      what,
+      'The webhook:',
+      addressOfWebhook(id, baseUrl),
     ].join('\n\n')}\n`,
     isNotice: true,
   };

@@ -13,6 +13,8 @@ export type NotifiedWebhook = {
   storeDomain: string;
   email: string;
   timeZone: string;
+  /** The end of a key rotation, which may have passed. */
+  rotationEndsAt: Date | null;
   /** Null if there is no state of that epoch, or a later one replaced it. */
   consecutiveFailures: number | null;
   firstFailureAt: Date | null;
@@ -25,7 +27,7 @@ export type NotifiedWebhook = {
 };
 
 /** `developer`: the verified e-mail address of its owner; null if it belongs to the operator. */
-type App = { clientId: string; name: string; developer: string | null };
+export type App = { clientId: string; name: string; developer: string | null };
 
 /** Returns the webhook of a notice; undefined if it was deleted. */
 export async function findNotifiedWebhook(
@@ -34,7 +36,8 @@ export async function findNotifiedWebhook(
 ): Promise<NotifiedWebhook | undefined> {
   const [row] = await sql<NotifiedWebhook[]>`
     select w.id, w.name, w.url, w.is_active as "isActive", w.epoch, w.retry_profile as "retryProfile",
-      s.id as "storeId", s.domain as "storeDomain", s.email, s.time_zone as "timeZone", t.consecutive_failures as "consecutiveFailures",
+      s.id as "storeId", s.domain as "storeDomain", s.email, s.time_zone as "timeZone", w.rotation_ends_at as "rotationEndsAt",
+      t.consecutive_failures as "consecutiveFailures",
       t.first_failure_at as "firstFailureAt", t.is_warned as "isWarned", a.outcome, a.response_code as "responseCode",
       case when c.id is not null then jsonb_build_object('clientId', c.client_id, 'name', c.name, 'developer', u.email) end as app
     from webhook w

@@ -90,6 +90,14 @@ test('the developer of the app that created the webhook is mailed as well', asyn
   assert.deepEqual(started.mails.map(({ to }) => to).at(-1), `u${developer}@example.com`);
 });
 
+test('each new key is mailed to the developer of the app, and not to the store', async () => {
+  const started = await start();
+  const { developer } = await ofApp(started);
+  started.notify({ shard: shardOf(started.webhookId), webhookId: started.webhookId, epoch: 0, about: 'key' });
+  assert.equal(await started.mailsAfter('key'), 2);
+  assert.deepEqual(new Set(started.mails.map(({ to }) => to)), new Set([`u${developer}@example.com`]));
+});
+
 test('no developer is mailed whose app has lost access or is deleted, or whose address is not verified or disabled', async () => {
   const changes = [
     ({ client }: { client: number }) => sql`update access_grant set date_revoked = now() where client = ${client}`,

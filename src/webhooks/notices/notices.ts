@@ -1,16 +1,19 @@
-/** Notifies a store, and the developer of the app that created it, by mail of a failing or disabled webhook. */
+/**
+ * Notifies a store, and the developer of the app that created it, by mail of a failing or disabled webhook; and the developer of a
+ * key that the store has replaced.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
-import { developerMail, noticeMail, type NoticeKind, type MailContext } from './mails.ts';
+import { developerMail, keyMail, noticeMail, type NoticeKind, type MailContext } from './mails.ts';
 import { createNoticeLimits } from './pace.ts';
 import { findNotifiedWebhook, type NotifiedWebhook } from './notices-sql.ts';
 
-/** `epoch`: the epoch of the failures. */
-export type Notice = { shard: number; webhookId: number; epoch: number; about: NoticeKind };
+/** `epoch`: the epoch of the failures. `key`: the key was replaced. */
+export type Notice = { shard: number; webhookId: number; epoch: number; about: NoticeKind | 'key' };
 
 export type Notices = Running & { notify: (notice: Notice) => void };
 
@@ -41,11 +44,17 @@ export function createNotices(
     const webhook = await findNotifiedWebhook(sql, notice);
     if (webhook === undefined || !isStillTrue(webhook, notice)) return;
     const [nowMs, context] = [clock.monotonicMs(), { ...deps, now: clock.now() }];
+    const { about } = notice;
+    if (about === 'key') {
+      const mail = keyMail(webhook, context);
+      if (mail !== undefined && limits.ofKeys(notice, webhook, nowMs)) mailer.send(mail);
+      return;
+    }
     if (webhook.email !== '') {
-      if (limits.ofStore(notice, webhook, nowMs)) mailer.send(noticeMail(webhook, notice.about, context));
+      if (limits.ofStore(notice, webhook, nowMs)) mailer.send(noticeMail(webhook, about, context));
       else log.info(fieldsOf(notice), 'webhook notice suppressed by the hourly limit');
     }
-    const toDeveloper = developerMail(webhook, notice.about, context);
+    const toDeveloper = developerMail(webhook, about, context);
     if (toDeveloper !== undefined && limits.ofDeveloper(notice, webhook, nowMs)) mailer.send(toDeveloper);
   };
   const handle = async (notice: Notice): Promise<void> => {

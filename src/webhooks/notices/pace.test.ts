@@ -16,6 +16,7 @@ const noticed: NotifiedWebhook = {
   storeDomain: 'shop.example.com',
   email: 'ada@example.com',
   timeZone: 'UTC',
+  rotationEndsAt: null,
   consecutiveFailures: null,
   firstFailureAt: null,
   isWarned: null,
@@ -62,4 +63,9 @@ test('a webhook that is disabled and enabled repeatedly gets one notice of a kin
 test('a store gets at most as many mails per hour as it may have webhooks, however often they are recreated', () => {
   const recreated = mailed(300, (n) => ({ webhookId: n * 256 + 1, about: 'gone' }), 1_000);
   assert.deepEqual([recreated.length, recreated[99]], [108, 99]);
+});
+
+test('a developer gets a mail for each new key, up to 100 per hour and app', () => {
+  const replaced = mailed(300, (n) => ({ webhookId: n * 256 + 1, about: 'key' }), 1_000, 'ofKeys');
+  assert.deepEqual([replaced.length, replaced[99]], [108, 99]);
 });

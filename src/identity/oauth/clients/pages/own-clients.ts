@@ -15,6 +15,8 @@ import { createOwnClient, type Handle } from './own-client.ts';
 import { secretPage } from './secret-page.ts';
 import { clientActorOf, type PagesDeps } from './page-context.ts';
 
+const HOUR_MS = 3_600_000;
+
 export type OwnClients = Record<
   'list' | 'create' | 'blank' | 'show' | 'change' | 'rotate' | 'endOlder' | 'setLogo' | 'removeLogo',
   RawHandler
@@ -38,7 +40,7 @@ const createChange =
   };
 
 export function createOwnClients(deps: PagesDeps): OwnClients {
-  const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
+  const { sql, signedIn, root, securityMails, clientSecretOverlapHours: overlapHours } = deps;
   const own = createOwnClient(deps);
   const { page, form, respond, redirectTo } = own;
   const blank = createNewClient(deps);
@@ -51,6 +53,9 @@ export function createOwnClients(deps: PagesDeps): OwnClients {
     const rotation = { clientId: client.clientId, overlapHours: isAtOnce ? 0 : overlapHours, replacing };
     try {
       const secret = await rotateSecret(sql, rotation, clientActorOf(request, session));
+      const olderUntil = isAtOnce ? null : new Date(request.now.getTime() + overlapHours * HOUR_MS);
+      const user = { id: session.userId, email: session.email };
+      securityMails?.secretCreated(request, user, { clientId: client.clientId, name: client.name, olderUntil });
       const note = isAtOnce
         ? 'All older secrets have expired.'
         : `The previous secret stays valid for ${overlapHours} hours.`;

@@ -2,6 +2,7 @@
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { accountNav } from '#identity/accounts/nav.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
+import type { SecurityMails } from '#identity/accounts/security-mails.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import type { Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
@@ -22,6 +23,8 @@ export type PagesDeps = RevocationEffects & {
   root: string;
   /** The address of the API. */
   baseUrl: string;
+  /** Undefined if the operator has configured no mail. */
+  securityMails: SecurityMails | undefined;
   clientsPerUser: number;
   clientSecretOverlapHours: number;
 };
