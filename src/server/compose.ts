@@ -96,7 +96,7 @@ export type ComposeDeps = {
   pullStreams: PullStreams;
   clock: Clock;
   worker: Worker | undefined;
-  siblings: Siblings | undefined;
+  siblings?: Siblings | undefined;
   bearer: Bearer;
   publishing: Publishing;
 };
