@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './architecture/modules.ts';
 import { defaultExports, exportedArrows, vagueNames } from './architecture/names.ts';
-import { foreignWrites, strayedSql, tablesOf, WRITERS } from './architecture/tables.ts';
+import { foreignWrites, mixedStatements, strayedSql, tablesOf, WRITERS } from './architecture/tables.ts';
 import { readTree, type Rule } from './architecture/tree.ts';
 import { replacedIn } from './architecture/vocabulary.ts';
 import { formatNames, idleExceptions, processReaders } from './architecture/words.ts';
@@ -44,6 +44,7 @@ const rules: readonly (readonly [name: string, rule: Rule])[] = [
   ['no two folders of a module import each other', mutualFolders],
   ['SQL is in -sql.ts files and in db/', strayedSql],
   ['each table has one module that writes it', foreignWrites],
+  ['no statement reads accounts and stores together', mixedStatements],
   ['no default exports', defaultExports],
   ['functions are exported as declarations', exportedArrows],
   ['process is read by main.ts alone', processReaders],

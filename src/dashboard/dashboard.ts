@@ -13,7 +13,8 @@ import { deliveryPage, detailsOf } from './delivery-page.ts';
 import { invitationPage } from './invitations-part.ts';
 import { membersOf, membersPage } from './members-page.ts';
 import { readActivity } from './live-sql.ts';
-import { findNames, findWebhookNames } from './names-sql.ts';
+import { findNames } from './names-sql.ts';
+import { listWebhookNames } from './webhook-names-sql.ts';
 import { overviewPage } from './overview-page.ts';
 import { isWholeWebhook, webhookPage } from './webhook-page.ts';
 
@@ -79,7 +80,7 @@ export function createDashboard({
         const { webhookId } = listed;
         const [counts, webhooks, liveAddress] = await Promise.all([
           isWholeList(shown) ? countTabs(sql, { ...store, webhookId }) : undefined,
-          webhookId === undefined ? findWebhookNames(sql, store) : undefined,
+          webhookId === undefined ? listWebhookNames(sql, store) : undefined,
           liveAddressOf(store, shown.now),
         ]);
         return deliveriesPage(shown, { ...listed, counts, webhooks, liveAddress, retentionDays });

@@ -1,8 +1,7 @@
-/** SQL that reads the names which pages show in place of ids. */
+/** SQL that reads the names of members and apps which pages show in place of ids. */
 import type { Queryable } from '#db/pool.ts';
 import type { Names } from './changelog-sentence.ts';
-
-type Store = { shard: number; storeId: number };
+import { findWebhookNames, type Store } from './webhook-names-sql.ts';
 
 /** A store has at most 100 members. More apps than these are not in the choices of a filter. */
 const APPS_MAX = 200;
@@ -24,23 +23,11 @@ export async function findNames(
       select c.client_id as "clientId", c.name from client c where c.client_id = any(${clientIds}::text[])
       union select c.client_id, c.name from connected join client c on c.id = connected.client
       order by name, "clientId"`,
-    sql<{ id: number; name: string }[]>`
-      select w.id, w.name from webhook w
-      where w.shard = ${shard} and w.id = any(${webhookIds}::bigint[]) and w.store_id = ${storeId}`,
+    findWebhookNames(sql, { shard, storeId }, webhookIds),
   ]);
   return {
     members: new Map(members.map(({ id, email }) => [id, email])),
     apps: new Map(apps.map(({ clientId, name }) => [clientId, name])),
-    webhooks: new Map(webhooks.map(({ id, name }) => [id, name])),
+    webhooks,
   };
-}
-
-/** Returns the names of the store's webhooks by id; a store has at most 100. */
-export async function findWebhookNames(
-  sql: Queryable,
-  { shard, storeId }: Store,
-): Promise<ReadonlyMap<number, string>> {
-  const rows = await sql<{ id: number; name: string }[]>`
-    select id, name from webhook where shard = ${shard} and store_id = ${storeId} order by lower(name), id`;
-  return new Map(rows.map(({ id, name }) => [id, name]));
 }

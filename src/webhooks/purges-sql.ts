@@ -1,6 +1,7 @@
 /** The keys of webhooks after their rotation, and the webhooks of apps that are no longer installed. */
 import type { Queryable, Sql } from '#db/pool.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
+import { deleteDeclarations, listWithoutApp } from './app-access/declarations-sql.ts';
 
 /** Removes keys whose rotation has ended. They are already invalid, and are removed so that no later backup contains them. */
 export function createWebhookPurges({ sql }: { sql: Sql }): readonly Purge[] {
@@ -15,25 +16,32 @@ const DAY_MS = 86_400_000;
 /** Longer than the retries of the last event. */
 const UNINSTALLED_KEPT_DAYS = 30;
 
+/** Returns those of these apps that have no webhook. */
+async function listWithoutWebhook(sql: Queryable, clients: readonly number[]): Promise<number[]> {
+  const rows = await sql<{ client: number }[]>`
+    select c.id as client from unnest(${clients}::bigint[]) as c (id)
+    where not exists (select from webhook w where w.client = c.id and w.is_for_app)
+  `;
+  return rows.map(({ client }) => client);
+}
+
+/** Deletes the declarations of apps that were deleted, after their last webhook. */
+async function deleteUndeclared(sql: Queryable, _before: Date, limit: number): Promise<number> {
+  for (let after = 0; ;) {
+    const clients = await listWithoutApp(sql, { after, limit });
+    const unused = await listWithoutWebhook(sql, clients);
+    const last = clients.at(-1);
+    if (unused.length > 0 || last === undefined) return deleteDeclarations(sql, unused);
+    after = last;
+  }
+}
+
 /** Deletes the webhooks of apps that lost their access to the store before. Locked rows are skipped. */
 async function deleteUninstalled(sql: Queryable, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from webhook where ctid = any(array(
       select ctid from webhook where is_for_app and app_scope is null and date_modified <= ${before}
       order by date_modified limit ${limit} for update skip locked
-    ))
-  `;
-  return count;
-}
-
-/** Deletes the declarations of apps that were deleted, after their last webhook. */
-async function deleteUndeclared(sql: Queryable, _before: Date, limit: number): Promise<number> {
-  const { count } = await sql`
-    delete from app_webhook where client = any(array(
-      select a.client from app_webhook a
-      where not exists (select from client c where c.id = a.client)
-        and not exists (select from webhook w where w.client = a.client and w.is_for_app)
-      order by a.client limit ${limit} for update skip locked
     ))
   `;
   return count;

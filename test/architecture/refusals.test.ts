@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './modules.ts';
 import { defaultExports, exportedArrows, vagueNames } from './names.ts';
-import { foreignWrites, strayedSql, tablesOf } from './tables.ts';
+import { foreignWrites, mixedStatements, strayedSql, tablesOf } from './tables.ts';
 import { fileOf, type Rule } from './tree.ts';
 import { formatNames, idleExceptions, processReaders } from './words.ts';
 
@@ -79,6 +79,11 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
     { 'src/stores/purges.ts': "\n[{ deletes: 'session' }]" },
     /purges.ts:2 .* is identity\/accounts's to delete/,
   ],
+  [
+    mixedStatements,
+    { 'src/webhooks/a-sql.ts': 'sql`select from webhook w`; sql`update client c set a = 1 from store s`' },
+    /client of accounts and webhook of stores/,
+  ],
   [foreignWrites, { 'src/stores/purges.ts': '[{ deletes: name }]' }, /no module owns/],
   [foreignWrites, { 'src/db/purges.ts': 'sql`delete from session`' }, /is identity\/accounts's to delete/],
   [foreignWrites, { 'src/stores/stores-sql.ts': 'sql`truncate constructor`' }, /constructor, which no module owns/],
@@ -114,6 +119,10 @@ const allowed: readonly (readonly [rule: Rule, texts: Texts])[] = [
   [mutualFolders, { 'src/a/b/c.ts': from('../d/e.ts') + from('../g.ts'), 'src/a/g.ts': from('./b/c.ts') }],
   [cycles, { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': 'import type { A } from "./b.ts"' }],
   [strayedSql, { 'src/stores/stores-sql.ts': 'sql`select 1`', 'src/stores/a.ts': 'html`<p>select one</p>`' }],
+  [
+    mixedStatements,
+    { 'src/webhooks/a-sql.ts': 'sql`select from webhook`; sql`select from store s join app_webhook a`' },
+  ],
   [foreignWrites, { 'src/events/events-sql.ts': 'sql`insert into delivery select 1 on conflict do update set a = 1`' }],
   [foreignWrites, { 'src/webhooks/webhook-sql.ts': 'sql`select 1 from store s for no key update of s`' }],
   [

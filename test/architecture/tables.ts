@@ -60,6 +60,27 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   sealing_key: 'db',
 };
 
+/**
+ * Tables of identity, membership and OAuth. No statement reads them together with tables of stores, so that the stores can be in other
+ * databases than the accounts.
+ */
+const HOME_TABLES: ReadonlySet<string> = new Set([
+  ...Object.entries(WRITERS).flatMap(([table, writer]) =>
+    typeof writer === 'string' && writer.startsWith('identity/') ? [table] : [],
+  ),
+  'membership',
+  'invitation',
+]);
+/** Small tables that either side may read: the settings of stores and of apps, and those that every database has. */
+const SHARED_TABLES: ReadonlySet<string> = new Set([
+  'store',
+  'erased_store',
+  'app_webhook',
+  'idempotency_key',
+  'sealing_key',
+  'schema_migration',
+]);
+
 const SQL_TAGS = /^(?:sql|tx|connection|reserved|admin|pool)$/;
 // The start of a statement, so that no other use of the tag's name hides one.
 const STATEMENT =
@@ -129,6 +150,24 @@ export function foreignWrites(files: readonly File[]): Fault[] {
         return [`${file.path}:${line} writes ${table}, ${reason}`];
       }),
     );
+}
+
+const READ = /\b(?:from|join|into|update|using)\s+(?:only\s+)?(\w+)/gi;
+
+/** Refuses a file whose statements name tables of accounts and tables of stores. */
+export function mixedStatements(files: readonly File[]): Fault[] {
+  return files
+    .filter(({ isTest, path }) => !isTest && path.endsWith('-sql.ts'))
+    .flatMap(({ path, templates }) => {
+      const named = templates.flatMap(({ text }) =>
+        [...text.matchAll(READ)].map(([, table = '']) => table.toLowerCase()),
+      );
+      const tables = new Set(named.filter((table) => Object.hasOwn(WRITERS, table) && !SHARED_TABLES.has(table)));
+      const home = [...tables].filter((table) => HOME_TABLES.has(table));
+      const ofStores = [...tables].filter((table) => !HOME_TABLES.has(table));
+      if (home.length === 0 || ofStores.length === 0) return [];
+      return [`${path} names ${home.join(', ')} of accounts and ${ofStores.join(', ')} of stores: make two files`];
+    });
 }
 
 /** Returns the names of the tables that migrations create. */

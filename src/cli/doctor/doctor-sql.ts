@@ -135,13 +135,8 @@ export async function countWebhooks(sql: Queryable): Promise<WebhookCounts> {
   return row ?? { active: 0, inactive: 0, failing: 0 };
 }
 
-/** Returns the expiry of the oldest row that retention deletes a day later; each subquery reads the first entry of an index. */
-export async function readOldestExpired(sql: Queryable): Promise<Date | undefined> {
-  const [row] = await sql<{ at: Date | null }[]>`
-    select least(
-      (select min(date_expires) from access_token),
-      (select min(date_created) from publish_key),
-      (select min(date_created) from idempotency_key)
-    ) as at`;
+/** Returns the date of the oldest idempotency key of an event; reads one index entry. */
+export async function findOldestPublishKey(sql: Queryable): Promise<Date | undefined> {
+  const [row] = await sql<{ at: Date | null }[]>`select min(date_created) as at from publish_key`;
   return row?.at ?? undefined;
 }

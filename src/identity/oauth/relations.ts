@@ -36,6 +36,7 @@ const client: Client = {
 };
 
 const grant: ConnectedApp = {
+  client: 1,
   grantId: 7,
   clientId: client.clientId,
   name: client.name,

@@ -7,14 +7,42 @@ import type { Queryable } from '#db/pool.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { WebhookDeps } from '../access.ts';
-import type { Scope, WebhookRef } from './app-access-sql.ts';
-import { findDeclaring, insertMissing, lockForApps, updateScopes, type ScopeChange } from './app-webhooks-sql.ts';
+import {
+  findDeclaring,
+  listInstalled,
+  listScopes,
+  listStoresOf,
+  type DeclaringApp,
+  type Scope,
+} from './app-access-sql.ts';
+import {
+  insertMissing,
+  lockForApps,
+  updateScopes,
+  type LockedForApp,
+  type Page,
+  type WebhookRef,
+} from './app-webhooks-sql.ts';
 
 /** Stores per statement: an app that is deleted may be installed in 100,000. */
 const STORES_PER_PAGE = 2_000;
-const BEFORE_ALL = { shard: -1, id: 0 };
+
+/** The scopes of an app in a store before and after a change; null if it was or is not installed. */
+type ScopeChange = WebhookRef & { client: number; before: string | null; after: string | null };
 
 type Deps = { writeInternalEvents: InternalEventWriter; announce: WebhookDeps['announce'] };
+
+/** Yields the pages of webhooks that a statement locks, in the order of their keys. */
+export async function* pagesOf<Row extends Page['after']>(lock: (page: Page) => Promise<Row[]>): AsyncGenerator<Row[]> {
+  for (let after: Page['after'] = { shard: -1, id: 0 }; ;) {
+    const page = await lock({ after, limit: STORES_PER_PAGE });
+    const last = page.at(-1);
+    if (last === undefined) return;
+    yield page;
+    if (page.length < STORES_PER_PAGE) return;
+    after = last;
+  }
+}
 
 /** Makes workers reload the webhooks when the transaction commits. */
 export async function announceWebhooks(
@@ -50,6 +78,34 @@ const eventOf = (change: ScopeChange, clientId: string, user: number | null, now
   }),
 });
 
+/** Inserts the webhooks of the apps that are missing in stores of the scope. */
+async function insertMissingWebhooks(tx: Queryable, apps: readonly DeclaringApp[], scope: Scope, now: Date) {
+  const installed = Map.groupBy(await listInstalled(tx, apps, scope), ({ client }) => client);
+  for (const app of apps) {
+    const installs = installed.get(app.client) ?? [];
+    for (let from = 0; from < installs.length; from += STORES_PER_PAGE)
+      await insertMissing(tx, app, installs.slice(from, from + STORES_PER_PAGE), now);
+  }
+}
+
+/** Returns the stores of the scope; undefined for all. */
+async function storesOf(tx: Queryable, { userId, storeId }: Scope): Promise<readonly number[] | undefined> {
+  if (storeId != null) return [storeId];
+  return userId === undefined ? undefined : listStoresOf(tx, userId);
+}
+
+/**
+ * Returns the changes of locked webhooks. The scopes are read after the webhooks are locked, so they include grants that other
+ * transactions have committed under the lock.
+ */
+async function changesOf(tx: Queryable, locked: readonly LockedForApp[]): Promise<ScopeChange[]> {
+  const scopes = await listScopes(tx, locked);
+  return locked.flatMap(({ scope: before, ...webhook }, index) => {
+    const after = scopes[index] ?? null;
+    return before === after ? [] : [{ ...webhook, before, after }];
+  });
+}
+
 /**
  * Writes an event for each change of an app's scope in a store of the scope, and makes the webhooks that are missing. `isSilent`:
  * without events, for an app that declares its webhook after it was installed.
@@ -63,10 +119,13 @@ export async function announceAccess(
   const apps = await findDeclaring(tx, scope);
   if (apps.length === 0) return;
   const clientIds = new Map(apps.map(({ client, clientId }) => [client, clientId]));
-  await insertMissing(tx, apps, scope, now);
-  for (let after = BEFORE_ALL; ;) {
-    const page = await lockForApps(tx, apps, scope, { after, limit: STORES_PER_PAGE });
-    const changes = await updateScopes(tx, page, now);
+  await insertMissingWebhooks(tx, apps, scope, now);
+  const stores = await storesOf(tx, scope);
+  const lock = (page: Page) => lockForApps(tx, apps, stores, page);
+  for await (const locked of pagesOf(lock)) {
+    const changes = await changesOf(tx, locked);
+    if (changes.length === 0) continue;
+    await updateScopes(tx, changes, now);
     await announceWebhooks(tx, announce, changes);
     if (scope.isSilent !== true)
       await writeInternalEvents(
@@ -74,8 +133,5 @@ export async function announceAccess(
         changes.map((one) => eventOf(one, clientIds.get(one.client) ?? '', scope.userId ?? null, now)),
         now,
       );
-    const last = page.at(-1);
-    if (last === undefined || page.length < STORES_PER_PAGE) return;
-    after = last;
   }
 }

@@ -1,8 +1,8 @@
-/** The statements that compare the webhooks of apps with the access of the apps. */
+/** The access of apps to stores: under which grants their webhooks may send, and the scopes of all grants together. */
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 
-/** An app, the user who granted it access (null for clients of the platform), and a store. */
+/** An app, the user who granted it access (null for clients of the platform, which have no grants), and a store. */
 export type Access = { client: number; userId: number | null; storeId: number };
 
 /** Limits a statement to webhooks of an app, a user, a store. */
@@ -18,41 +18,24 @@ const sendingGrants = (sql: Queryable) => sql`
   join membership m on m.user_id = u.id and (g.permissions is null or 'webhooks' = any(g.permissions))`;
 
 /**
- * The condition that the app of the webhook `w` has access. A client of the platform has no grants: it has access while it
- * exists.
+ * Returns the apps of these webhooks that have access, by index: under a grant of the user, or, for a client of the platform, while
+ * it exists.
  */
-const hasAccess = (sql: Queryable) => sql`
-  case when w.user_id is null
+export async function listWithAccess(sql: Queryable, webhooks: readonly Access[]): Promise<ReadonlySet<number>> {
+  const rows = await sql<{ at: number }[]>`
+  select w.at - 1 as at
+  from unnest(
+    ${webhooks.map(({ client }) => client)}::bigint[], ${webhooks.map(({ userId }) => userId)}::bigint[],
+    ${webhooks.map(({ storeId }) => storeId)}::bigint[]
+  ) with ordinality as w (client, user_id, store_id, at)
+  where case when w.user_id is null
     then exists (select from client c where c.id = w.client and c.date_deleted is null)
     else exists (
       select ${sendingGrants(sql)}
       where g.client = w.client and g.user_id = w.user_id and g.date_revoked is null
-        and (g.store_id is null or g.store_id = w.store_id) and m.shard = w.shard and m.store_id = w.store_id)
+        and (g.store_id is null or g.store_id = w.store_id) and m.shard = w.store_id % 256 and m.store_id = w.store_id)
   end`;
-
-export type WebhookRef = { shard: number; id: number; storeId: number };
-
-/**
- * Disables the active webhooks in the scope whose app no longer has access to their store, except those that the apps declare: they
- * are sent that the access ended. Locks the rows in the order of their
- * keys, so that two calls cannot deadlock.
- */
-export function disableWithoutAccess(sql: Queryable, scope: Scope, now: Date): Promise<WebhookRef[]> {
-  return sql<WebhookRef[]>`
-  with stopping as (
-    select w.shard, w.id from webhook w
-    where w.client is not null and w.is_active and not w.is_for_app
-      and ${scope.client === undefined ? sql`true` : sql`w.client = ${scope.client}`}
-      and ${scope.userId === undefined ? sql`true` : sql`w.user_id = ${scope.userId}`}
-      and ${scope.storeId == null ? sql`true` : sql`w.store_id = ${scope.storeId}`}
-      and not ${hasAccess(sql)}
-    order by w.shard, w.id for no key update of w
-  )
-  update webhook w
-  set is_active = false, inactive_reason = 'access_ended', epoch = epoch + 1, revision = revision + 1, date_modified = ${now}
-  from stopping
-  where w.shard = stopping.shard and w.id = stopping.id and w.is_active
-  returning w.shard, w.id, w.store_id as "storeId"`;
+  return new Set(rows.map(({ at }) => at));
 }
 
 /**
@@ -77,33 +60,61 @@ export async function lockAccess(
   return row;
 }
 
-/** Returns, for each store, how many webhooks of an app are disabled because its access ended. */
-export function countStopped(
-  sql: Queryable,
-  client: number,
-  storeIds: readonly number[],
-): Promise<{ storeId: number; count: number }[]> {
-  return sql<{ storeId: number; count: number }[]>`
-  select store_id as "storeId", count(*) from webhook
-  where client = ${client} and store_id = any(${storeIds}::bigint[]) and not is_held and inactive_reason = 'access_ended'
-  group by store_id`;
+/** An app that declares a webhook. `client` is its internal id. */
+export type DeclaringApp = { client: number; clientId: string; name: string; url: string };
+
+/** Returns the apps in the scope that declare a webhook. The grants of a user name its apps even after they have ended. */
+export function findDeclaring(sql: Queryable, { client, userId }: Scope): Promise<DeclaringApp[]> {
+  const ofUser = sql`a.client in (select g.client from access_grant g where g.user_id = ${userId ?? null})`;
+  return sql<DeclaringApp[]>`
+  select a.client, c.client_id as "clientId", c.name, a.url from app_webhook a join client c on c.id = a.client
+  where ${client === undefined ? ofUser : sql`a.client = ${client}`}
+  order by a.client for share of c`;
 }
 
-/** Enables the webhooks that were disabled when the app's access ended, and assigns them to `userId`. */
-export function resumeStopped(
+/** Returns the stores that the apps have access to in the scope, each with one of the users who gave it, by app and store. */
+export function listInstalled(
   sql: Queryable,
-  { client, userId, storeIds }: { client: number; userId: number; storeIds: readonly number[] },
-  now: Date,
-): Promise<WebhookRef[]> {
-  return sql<WebhookRef[]>`
-  with resuming as (
-    select shard, id from webhook
-    where client = ${client} and store_id = any(${storeIds}::bigint[]) and not is_held and inactive_reason = 'access_ended'
-    order by shard, id for no key update
-  )
-  update webhook w
-  set is_active = true, inactive_reason = null, user_id = ${userId}, revision = revision + 1, date_modified = ${now}
-  from resuming
-  where w.shard = resuming.shard and w.id = resuming.id
-  returning w.shard, w.id, w.store_id as "storeId"`;
+  apps: readonly DeclaringApp[],
+  { userId, storeId }: Scope,
+): Promise<{ client: number; storeId: number; userId: number }[]> {
+  return sql<{ client: number; storeId: number; userId: number }[]>`
+  select g.client, m.store_id as "storeId", min(g.user_id) as "userId"
+  from access_grant g join membership m on m.user_id = g.user_id and (g.store_id is null or g.store_id = m.store_id)
+  where g.client = any(${apps.map(({ client }) => client)}::bigint[]) and g.date_revoked is null
+    and ${userId === undefined ? sql`true` : sql`g.user_id = ${userId}`}
+    and ${storeId == null ? sql`true` : sql`m.store_id = ${storeId}`}
+  group by g.client, m.shard, m.store_id
+  order by g.client, m.shard, m.store_id`;
+}
+
+/** Returns the stores of a user. */
+export async function listStoresOf(sql: Queryable, userId: number): Promise<number[]> {
+  const rows = await sql<{ storeId: number }[]>`select store_id as "storeId" from membership where user_id = ${userId}`;
+  return rows.map(({ storeId }) => storeId);
+}
+
+/** Returns the scope of all grants of each app in its store, in the order of the pairs; null if there are none. */
+export async function listScopes(
+  sql: Queryable,
+  pairs: readonly { client: number; storeId: number }[],
+): Promise<(string | null)[]> {
+  const rows = await sql<{ scope: string | null }[]>`
+  select g.scope
+  from unnest(
+    ${pairs.map(({ client }) => client)}::bigint[], ${pairs.map(({ storeId }) => storeId)}::bigint[]
+  ) with ordinality as i (client, store_id, at)
+  cross join lateral (
+    select case when bool_or(g.store_id is null) then 'user_full_access' when bool_or(g.permissions is null) then 'store_full_access'
+      else string_agg(distinct p.name, ' ' order by p.name) end as scope
+    from client c
+    join membership m on m.shard = i.store_id % 256 and m.store_id = i.store_id
+    join users u on u.id = m.user_id and u.date_disabled is null
+    cross join lateral (select * from access_grant where user_id = m.user_id offset 0) as g
+    left join lateral unnest(g.permissions) as p (name) on true
+    where c.id = i.client and c.date_deleted is null and g.client = i.client and g.date_revoked is null
+      and (g.store_id is null or g.store_id = i.store_id)
+  ) as g
+  order by i.at`;
+  return rows.map(({ scope }) => scope);
 }

@@ -9,15 +9,9 @@ import type { InternalEventWriter } from '#events/publish/internal-event.ts';
 import type { WebhookDeps } from '../access.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook.ts';
-import {
-  countStopped,
-  lockAccess,
-  resumeStopped,
-  disableWithoutAccess,
-  type Scope,
-  type WebhookRef,
-} from './app-access-sql.ts';
-import { announceAccess, announceWebhooks } from './announce-access.ts';
+import { listWithAccess, lockAccess, type Scope } from './app-access-sql.ts';
+import { countStopped, disable, lockActive, resumeStopped, type WebhookRef } from './app-webhooks-sql.ts';
+import { announceAccess, announceWebhooks, pagesOf } from './announce-access.ts';
 
 const ENDED =
   'The app that created this webhook no longer has access to the store: connect the app again, then enable the webhook';
@@ -65,6 +59,18 @@ export type AppAccess = {
     now: Date,
   ) => Promise<void>;
 };
+
+/** Disables the active webhooks in the scope whose app no longer has access to their store, and returns them. */
+async function disableWithoutAccess(tx: Queryable, scope: Scope, now: Date): Promise<WebhookRef[]> {
+  const disabled: WebhookRef[] = [];
+  for await (const locked of pagesOf((page) => lockActive(tx, scope, page))) {
+    const withAccess = await listWithAccess(tx, locked);
+    const stopping = locked.filter((_, index) => !withAccess.has(index));
+    await disable(tx, stopping, now);
+    disabled.push(...stopping);
+  }
+  return disabled;
+}
 
 export function createAppAccess({
   changelog,

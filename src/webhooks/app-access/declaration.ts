@@ -8,15 +8,15 @@ import type { WebhookDeps } from '../access.ts';
 import { addressFault } from '../address.ts';
 import { URL_LENGTH_MAX } from '../schema.ts';
 import { announceAccess, announceWebhooks } from './announce-access.ts';
+import { deleteForApp, updateUrls } from './app-webhooks-sql.ts';
 import {
   countDeclarationsOfOtherKey,
-  deleteDeclaration,
+  deleteDeclarations,
   findDeclaration,
   listDeclarationsOfOtherKey,
   replaceDeclarationKeys,
-  updateUrls,
   upsertDeclaration,
-} from './app-webhooks-sql.ts';
+} from './declarations-sql.ts';
 
 const KEY_BYTES = 32;
 
@@ -61,7 +61,8 @@ export function createAppWebhooks({ sealer, announce, checkUrl, writeInternalEve
     },
     declare: async (tx, client, url, now) => {
       if (url === null) {
-        await announceWebhooks(tx, announce, await deleteDeclaration(tx, client));
+        await deleteDeclarations(tx, [client]);
+        await announceWebhooks(tx, announce, await deleteForApp(tx, client));
         return;
       }
       const key = sealer.seal(`whsec_${randomBytes(KEY_BYTES).toString('base64')}`, appKeyBinding(client));

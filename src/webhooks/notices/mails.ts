@@ -7,7 +7,8 @@ import type { Mail } from '#mail/mail.ts';
 import { shownName } from '#mail/shown-name.ts';
 import { addressOfWebhook } from '../document.ts';
 import { reasonOf } from '../history/reason.ts';
-import type { App, NotifiedWebhook } from './notices-sql.ts';
+import type { App } from './developer-sql.ts';
+import type { NotifiedWebhook } from './notices-sql.ts';
 
 /** `warning`: halfway to auto-disable. `failures`, `gone` (410): the webhook was disabled for this reason. */
 export type NoticeKind = 'warning' | 'failures' | 'gone';

@@ -10,6 +10,7 @@ import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { developerMail, keyMail, noticeMail, type NoticeKind, type MailContext } from './mails.ts';
 import { createNoticeLimits } from './pace.ts';
+import { findApp } from './developer-sql.ts';
 import { findNotifiedWebhook, type NotifiedWebhook } from './notices-sql.ts';
 
 /** `epoch`: the epoch of the failures. `key`: the key was replaced. */
@@ -41,8 +42,10 @@ export function createNotices(
   let working: Promise<void> | undefined;
 
   const send = async (notice: Notice): Promise<void> => {
-    const webhook = await findNotifiedWebhook(sql, notice);
-    if (webhook === undefined || !isStillTrue(webhook, notice)) return;
+    const found = await findNotifiedWebhook(sql, notice);
+    if (found === undefined) return;
+    const webhook = { ...found, app: await findApp(sql, found) };
+    if (!isStillTrue(webhook, notice)) return;
     const [nowMs, context] = [clock.monotonicMs(), { ...deps, now: clock.now() }];
     const { about } = notice;
     if (about === 'key') {

@@ -5,7 +5,8 @@ import { SHARDS } from '#core/ids.ts';
 import type { Config } from '#config/config.ts';
 import { countOf, fail, ok, spanOf, warn, type Finding } from '../finding.ts';
 import type { DoctorContext } from '../context.ts';
-import { withTimeouts, countWebhooks, readBacklog, readOldestExpired } from '../doctor-sql.ts';
+import { withTimeouts, countWebhooks, findOldestPublishKey, readBacklog } from '../doctor-sql.ts';
+import { listOldestExpired } from '../oldest-sql.ts';
 
 /** A worker is alive if its heartbeat counter rises between two reads; clocks are not compared. */
 const BEATS = 2;
@@ -90,8 +91,10 @@ export async function checkWebhooks({ direct }: DoctorContext): Promise<Finding[
 const OVERDUE_HOURS = 48;
 
 export async function checkRetention({ direct, clock }: DoctorContext): Promise<Finding[]> {
-  const oldest = await withTimeouts(direct, readOldestExpired);
-  const hours = oldest === undefined ? 0 : (clock.now().getTime() - oldest.getTime()) / 3_600_000;
+  const ofKeys = await withTimeouts(direct, findOldestPublishKey);
+  const now = clock.now();
+  const expired = [...(await withTimeouts(direct, listOldestExpired)), ofKeys ?? now];
+  const hours = Math.max(...expired.map((at) => now.getTime() - at.getTime())) / 3_600_000;
   if (hours <= OVERDUE_HOURS) return [ok('housekeeping', 'expired rows are deleted in time')];
   const message = `rows that expired ${spanOf(hours * 3_600)} ago are not deleted yet`;
   return [warn('housekeeping', message, 'halcyon serve deletes them once a minute: check that one runs, and its log')];

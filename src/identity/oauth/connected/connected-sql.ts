@@ -3,10 +3,13 @@ import type { Queryable } from '#db/pool.ts';
 import type { Permission } from '#core/principal.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
 import { permissions } from '../scope.ts';
+import { countCreated } from '../webhooks-of-apps-sql.ts';
 
 export type ConnectedRow = {
   /** The latest grant of this client for this store; represents all of them. */
   grantId: number;
+  /** The internal id of the client. */
+  client: number;
   clientId: string;
   name: string;
   company: string | null;
@@ -73,36 +76,23 @@ export function connectedApps(sql: Queryable, filter: GrantFilter) {
 
 export function connectedColumns(sql: Queryable) {
   return sql`
-  g.grant_id as "grantId", c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
+  g.grant_id as "grantId", g.client, c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
   l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName",
   m.user_id is not null as "isMember", g.since, g.last_used as "lastUsed", c.owner as "ownerId",
   string_to_array(g.limited, ' ') as permissions`;
 }
 
-type Created = { clientId: string; storeId: number; total: number; active: number };
-
-/** Returns how many webhooks the apps created for the user, by store. */
-function countCreated(sql: Queryable, userId: number, clientIds: readonly string[]): Promise<Created[]> {
-  return sql<Created[]>`
-  select c.client_id as "clientId", w.store_id as "storeId", count(*) as total,
-    count(*) filter (where w.is_active) as active
-  from client c join webhook w on w.client = c.id
-  where c.client_id = any(${clientIds}::text[]) and w.user_id = ${userId}
-  group by c.client_id, w.store_id`;
-}
-
-type Access = { clientId: string; storeId: number | null };
+type Access = { client: number; storeId: number | null };
 
 /** Returns the access under which webhooks may send. */
-function listAccess(sql: Queryable, userId: number, clientIds: readonly string[]): Promise<Access[]> {
+function listAccess(sql: Queryable, userId: number, clients: readonly number[]): Promise<Access[]> {
   return sql<Access[]>`
-  select distinct c.client_id as "clientId", g.store_id as "storeId"
-  from client c join access_grant g on g.client = c.id
-  where c.client_id = any(${clientIds}::text[]) and g.user_id = ${userId} and g.date_revoked is null
-    and (g.permissions is null or 'webhooks' = any(g.permissions))`;
+  select distinct client, store_id as "storeId" from access_grant
+  where client = any(${clients}::bigint[]) and user_id = ${userId} and date_revoked is null
+    and (permissions is null or 'webhooks' = any(permissions))`;
 }
 
-const keyOf = ({ clientId, storeId }: Access): string => `${clientId} ${storeId ?? ''}`;
+const keyOf = ({ client, storeId }: Access): string => `${client} ${storeId ?? ''}`;
 
 /**
  * Returns the rows with the webhooks of their apps. Counts and access are combined here: as a join, PostgreSQL compared each webhook
@@ -113,19 +103,19 @@ export async function withWebhooks(
   userId: number,
   rows: readonly ConnectedRow[],
 ): Promise<ConnectedApp[]> {
-  const clientIds = [...new Set(rows.map(({ clientId }) => clientId))];
-  const created = clientIds.length === 0 ? [] : await countCreated(sql, userId, clientIds);
-  const creators = [...new Set(created.map(({ clientId }) => clientId))];
+  const clients = [...new Set(rows.map(({ client }) => client))];
+  const created = clients.length === 0 ? [] : await countCreated(sql, userId, clients);
+  const creators = [...new Set(created.map(({ client }) => client))];
   const access = creators.length === 0 ? [] : await listAccess(sql, userId, creators);
   const granted = new Set(access.map(keyOf));
-  const byClient = Map.groupBy(created, ({ clientId }) => clientId);
+  const byClient = Map.groupBy(created, ({ client }) => client);
   const byStore = Map.groupBy(created, keyOf);
   return rows.map((row) => {
     const isOfAccount = row.storeId === null;
-    const own = (isOfAccount ? byClient.get(row.clientId) : byStore.get(keyOf(row))) ?? [];
+    const own = (isOfAccount ? byClient.get(row.client) : byStore.get(keyOf(row))) ?? [];
     const webhooks = { total: 0, active: 0, stopping: 0 };
     for (const { storeId, total, active } of own) {
-      const isKept = granted.has(keyOf({ clientId: row.clientId, storeId: isOfAccount ? storeId : null }));
+      const isKept = granted.has(keyOf({ client: row.client, storeId: isOfAccount ? storeId : null }));
       webhooks.total += total;
       webhooks.active += active;
       webhooks.stopping += isKept ? 0 : active;

@@ -3,6 +3,7 @@ import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import type { Permission } from '#core/principal.ts';
+import { countInStores } from '../../webhooks-of-apps-sql.ts';
 import { limitedScopes, scopeText } from '../../connected/connected-sql.ts';
 import type { INSTALL_PROPERTIES } from './install.ts';
 
@@ -38,6 +39,8 @@ const installs = (sql: Queryable, client: number) => sql`
   ) as g
   left join store s on s.shard = g.store_id % 256 and s.id = g.store_id`;
 
+const NO_WEBHOOKS = { webhooks: 0, active: 0, failing: 0 };
+
 const columns = (sql: Queryable): Columns<typeof INSTALL_PROPERTIES> => ({
   id: sql`g.id`,
   store_id: sql`g.store_id`,
@@ -48,28 +51,46 @@ const columns = (sql: Queryable): Columns<typeof INSTALL_PROPERTIES> => ({
 });
 
 /** Returns a page of installs, ordered by id by default, with the webhooks of the page's stores. */
-export function listInstalls(sql: Queryable, client: number, listing: Listing): Promise<Install[]> {
-  return sql<Install[]>`
-  select p.*, coalesce(w.webhooks, 0) as webhooks, coalesce(w.active, 0) as active, coalesce(w.failing, 0) as failing
-  from (
-    select g.id, g.store_id as "storeId", s.name as "storeName", string_to_array(g.limited, ' ') as permissions, g.since,
-      g.last_used as "lastUsed", row_number() over (order by ${ordered(sql, listing.order, columns(sql), [sql`g.id`])}) as at
-    ${installs(sql, client)}
-    where true${narrowed(sql, listing.filters, columns(sql))}
-    order by at ${paged(sql, listing)}
-  ) as p
-  left join lateral (
-    select count(*) as webhooks, count(*) filter (where w.is_active) as active,
-      count(*) filter (where w.is_active and t.consecutive_failures > 0) as failing
-    from webhook w
-    left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
-    where w.shard = p."storeId" % 256 and w.store_id = p."storeId" and w.client = ${client}
-  ) as w on true
-  order by p.at`;
+export async function listInstalls(sql: Queryable, client: number, listing: Listing): Promise<Install[]> {
+  const rows = await sql<Omit<Install, 'webhooks' | 'active' | 'failing'>[]>`
+  select g.id, g.store_id as "storeId", s.name as "storeName", string_to_array(g.limited, ' ') as permissions, g.since,
+    g.last_used as "lastUsed"
+  ${installs(sql, client)}
+  where true${narrowed(sql, listing.filters, columns(sql))}
+  order by ${ordered(sql, listing.order, columns(sql), [sql`g.id`])} ${paged(sql, listing)}`;
+  const storeIds = rows.flatMap(({ storeId }) => storeId ?? []);
+  const counts = new Map((await countInStores(sql, client, storeIds)).map((one) => [one.storeId, one]));
+  return rows.map((row) => Object.assign(row, (row.storeId !== null && counts.get(row.storeId)) || NO_WEBHOOKS));
 }
 
 export async function countInstalls(sql: Queryable, client: number, { filters }: Listing): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total ${installs(sql, client)} where true${narrowed(sql, filters, columns(sql))}`;
   return row?.total ?? 0;
+}
+
+/**
+ * Returns which of these pairs have access by the app, by index: the user is a member of the store and has given the app access to it
+ * or to the account.
+ */
+export async function listAccess(
+  sql: Queryable,
+  client: number,
+  pairs: readonly { userId: number | null; storeId: number }[],
+): Promise<ReadonlySet<number>> {
+  const rows = await sql<{ at: number }[]>`
+    select p.at - 1 as at
+    from unnest(
+      ${pairs.map(({ userId }) => userId)}::bigint[], ${pairs.map(({ storeId }) => storeId)}::bigint[]
+    ) with ordinality as p (user_id, store_id, at)
+    cross join lateral (
+      select from membership m where m.shard = p.store_id % 256 and m.store_id = p.store_id and m.user_id = p.user_id limit 1
+    ) as m
+    cross join lateral (
+      select from access_grant g
+      where g.client = ${client} and g.user_id = p.user_id and g.date_revoked is null
+        and (g.store_id is null or g.store_id = p.store_id)
+      limit 1
+    ) as g`;
+  return new Set(rows.map(({ at }) => at));
 }

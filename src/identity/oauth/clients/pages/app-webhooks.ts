@@ -4,7 +4,7 @@ import { badge } from '#hypermedia/html/values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Client } from '../clients-sql.ts';
-import { findAppWebhooks, WEBHOOKS_READ_MAX, type AppWebhook, type Errors } from './app-webhooks-sql.ts';
+import { WEBHOOKS_READ_MAX, type AppWebhook, type Errors } from '../../webhooks-of-apps-sql.ts';
 import { pathOf } from './page-context.ts';
 
 const STATES: Readonly<Record<AppWebhook['state'], readonly [words: string, tone: Tone]>> = {
@@ -12,6 +12,27 @@ const STATES: Readonly<Record<AppWebhook['state'], readonly [words: string, tone
   failing: ['Failing', 'broken'],
   disabled: ['Disabled', 'plain'],
 };
+
+const SHOWN_MAX = 50;
+const STATE_ORDER: readonly AppWebhook['state'][] = ['failing', 'delivering', 'disabled'];
+
+/**
+ * Returns the webhooks of the stores whose name contains the search, in any case: failing ones first, then those with the most failed
+ * attempts; at most `SHOWN_MAX`.
+ */
+function findAppWebhooks(webhooks: readonly AppWebhook[], search: string): AppWebhook[] {
+  const wanted = search.toLowerCase();
+  return webhooks
+    .filter(({ storeName }) => storeName.toLowerCase().includes(wanted))
+    .toSorted(
+      (a, b) =>
+        STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state) ||
+        b.failed - a.failed ||
+        a.storeName.localeCompare(b.storeName, 'en') ||
+        a.id - b.id,
+    )
+    .slice(0, SHOWN_MAX);
+}
 
 const formatted = (count: number): string => count.toLocaleString('en');
 

@@ -1,13 +1,15 @@
 /** The shared frame of all handlers below /account/clients/<client_id>: finds the user's app and responds with its page. */
 import type { Session } from '#identity/accounts/sessions.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { Sql } from '#db/pool.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import type { Fault } from '#core/problem.ts';
 import { addressOfInstalls } from '../api/install.ts';
 import { usageOf, type Client } from '../clients-sql.ts';
+import { readAppWebhooks, readErrors, type AppWebhook } from '../../webhooks-of-apps-sql.ts';
+import { listAccess } from '../api/installs-sql.ts';
 import { secretsOf } from '../secrets/secrets.ts';
 import { appWebhooksCard } from './app-webhooks.ts';
-import { readAppWebhooks, readErrors } from './app-webhooks-sql.ts';
 import { clientPage } from './client-page.ts';
 import { formValuesOf, type FormValues } from './form.ts';
 import { clientIdOf, ownClientOf, pathOf, type PagesDeps } from './page-context.ts';
@@ -28,6 +30,13 @@ const done = new Map([
 
 /** The forms that show a new secret, decide where codes are sent, or delete the app. */
 const SENSITIVE: ReadonlySet<string> = new Set(['change client', 'rotate secret', 'delete client']);
+
+/** Returns the webhooks that the app created. After the end of its access to a store the developer no longer sees them. */
+async function webhooksOf(sql: Sql, client: number, now: Date): Promise<AppWebhook[]> {
+  const webhooks = await readAppWebhooks(sql, client, now);
+  const hasAccess = await listAccess(sql, client, webhooks);
+  return webhooks.filter((_, index) => hasAccess.has(index));
+}
 
 export function createOwnClient(deps: PagesDeps) {
   const { sql, appWebhooks, signedIn, root, baseUrl, clientSecretOverlapHours: overlapHours } = deps;
@@ -50,7 +59,7 @@ export function createOwnClient(deps: PagesDeps) {
         appWebhooks.keyOf(sql, client.id),
         secretsOf(sql, client.id, request.now),
         usageOf(sql, client.id),
-        readAppWebhooks(sql, client.id, request.now),
+        webhooksOf(sql, client.id, request.now),
       ]);
       const nonce = (form: string, ...rest: readonly string[]) =>
         signedIn.nonce(session, [form, client.clientId, ...rest]);

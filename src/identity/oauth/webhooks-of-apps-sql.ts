@@ -1,14 +1,44 @@
-/** SQL of the webhooks that an app created, in all stores that it has access to, for the developer of the app. */
+/** SQL of the webhooks that apps created: their numbers for the pages of grants and installs, and their health for the developer. */
 import type { Queryable } from '#db/pool.ts';
 
-/** More webhooks than these are not read. */
-export const WEBHOOKS_READ_MAX = 5_000;
-const SHOWN_MAX = 50;
 const DAY_MS = 86_400_000;
+
+/** `client` is the internal id. */
+export type Created = { client: number; storeId: number; total: number; active: number };
+
+/** Returns how many webhooks the apps created for the user, by store. */
+export function countCreated(sql: Queryable, userId: number, clients: readonly number[]): Promise<Created[]> {
+  return sql<Created[]>`
+  select client, store_id as "storeId", count(*) as total, count(*) filter (where is_active) as active
+  from webhook where client = any(${clients}::bigint[]) and user_id = ${userId}
+  group by client, store_id`;
+}
+
+/** The webhooks of an app in a store. `failing`: active ones whose last attempt failed. */
+export type WebhooksInStore = { storeId: number; webhooks: number; active: number; failing: number };
+
+/** Counts the webhooks of an app in these stores; stores without one are absent. */
+export function countInStores(sql: Queryable, client: number, storeIds: readonly number[]): Promise<WebhooksInStore[]> {
+  return sql<WebhooksInStore[]>`
+  select p.id as "storeId", w.* from unnest(${storeIds}::bigint[]) as p (id)
+  cross join lateral (
+    select count(*) as webhooks, count(*) filter (where w.is_active) as active,
+      count(*) filter (where w.is_active and t.consecutive_failures > 0) as failing
+    from webhook w
+    left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
+    where w.shard = p.id % 256 and w.store_id = p.id and w.client = ${client}
+  ) as w
+  where w.webhooks > 0`;
+}
+
+/** Webhooks beyond these are not read. */
+export const WEBHOOKS_READ_MAX = 5_000;
 
 export type AppWebhook = {
   id: number;
   storeId: number;
+  /** The user whose grant the webhook depends on; null for an app of the platform. */
+  userId: number | null;
   storeName: string;
   name: string;
   /** `disabled`: by a person or by Halcyon. */
@@ -18,34 +48,28 @@ export type AppWebhook = {
   failed: number;
 };
 
-/** Failed attempts by outcome, most frequent first. */
-export type Errors = readonly { outcome: string; attempts: number }[];
-
 /**
  * Returns the webhooks that the app created, with their attempts of the last 24 hours from the hourly statistics; at most
- * `WEBHOOKS_READ_MAX`. After the end of its access the developer does not see a store any more.
+ * `WEBHOOKS_READ_MAX`.
  */
-export async function readAppWebhooks(sql: Queryable, client: number, now: Date): Promise<AppWebhook[]> {
+export function readAppWebhooks(sql: Queryable, client: number, now: Date): Promise<AppWebhook[]> {
   return sql<AppWebhook[]>`
-    select w.id, w.store_id as "storeId", s.name as "storeName", w.name,
+    select w.id, w.store_id as "storeId", w.user_id as "userId", s.name as "storeName", w.name,
       case when not w.is_active then 'disabled' when t.consecutive_failures > 0 then 'failing' else 'delivering' end as state,
       coalesce(h.delivered, 0)::float8 as delivered, coalesce(h.failed, 0)::float8 as failed
     from (select * from webhook where client = ${client} order by user_id, id limit ${WEBHOOKS_READ_MAX}) as w
     join store s on s.shard = w.shard and s.id = w.store_id
-    join membership m on m.shard = w.shard and m.store_id = w.store_id and m.user_id = w.user_id
     left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
     left join lateral (
       select sum(attempts) filter (where outcome = 'delivered') as delivered,
         sum(attempts) filter (where outcome <> 'delivered') as failed
       from webhook_hour
       where shard = w.shard and webhook_id = w.id and hour > ${new Date(now.getTime() - DAY_MS)}
-    ) as h on true
-    where exists (
-      select from access_grant g
-      where g.client = ${client} and g.user_id = w.user_id and g.date_revoked is null
-        and (g.store_id is null or g.store_id = w.store_id)
-    )`;
+    ) as h on true`;
 }
+
+/** Failed attempts by outcome, most frequent first. */
+export type Errors = readonly { outcome: string; attempts: number }[];
 
 /** Returns the failed attempts of these webhooks in the last 24 hours by outcome, together and of each. */
 export async function readErrors(
@@ -68,24 +92,4 @@ export async function readErrors(
     // The first row of a webhook is its most frequent outcome.
     ofWebhook: new Map(rows.toReversed().map(({ id, outcome }) => [id, outcome])),
   };
-}
-
-const STATES: readonly AppWebhook['state'][] = ['failing', 'delivering', 'disabled'];
-
-/**
- * Returns the webhooks of the stores whose name contains the search, in any case: failing ones first, then those with the most failed
- * attempts; at most 50.
- */
-export function findAppWebhooks(webhooks: readonly AppWebhook[], search: string): AppWebhook[] {
-  const wanted = search.toLowerCase();
-  return webhooks
-    .filter(({ storeName }) => storeName.toLowerCase().includes(wanted))
-    .toSorted(
-      (a, b) =>
-        STATES.indexOf(a.state) - STATES.indexOf(b.state) ||
-        b.failed - a.failed ||
-        a.storeName.localeCompare(b.storeName, 'en') ||
-        a.id - b.id,
-    )
-    .slice(0, SHOWN_MAX);
 }
