@@ -11,6 +11,7 @@ export type NotifiedWebhook = {
   retryProfile: 'hour' | 'long';
   storeId: number;
   storeDomain: string;
+  /** For a sandbox store the verified address of its developer; empty without one. */
   email: string;
   timeZone: string;
   /** Null if there is no state of that epoch, or a later one replaced it. */
@@ -34,11 +35,12 @@ export async function findNotifiedWebhook(
 ): Promise<NotifiedWebhook | undefined> {
   const [row] = await sql<NotifiedWebhook[]>`
     select w.id, w.name, w.url, w.is_active as "isActive", w.epoch, w.retry_profile as "retryProfile",
-      s.id as "storeId", s.domain as "storeDomain", s.email, s.time_zone as "timeZone", t.consecutive_failures as "consecutiveFailures",
+      s.id as "storeId", s.domain as "storeDomain", case when s.sandbox_of is null then s.email else coalesce(d.email, '') end as email, s.time_zone as "timeZone", t.consecutive_failures as "consecutiveFailures",
       t.first_failure_at as "firstFailureAt", t.is_warned as "isWarned", a.outcome, a.response_code as "responseCode",
       case when c.id is not null then jsonb_build_object('clientId', c.client_id, 'name', c.name, 'developer', u.email) end as app
     from webhook w
     join store s on s.shard = w.shard and s.id = w.store_id
+    left join users d on d.id = s.sandbox_of and d.is_email_verified and d.date_disabled is null
     left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = ${epoch}
     left join lateral (
       select outcome, response_code from attempt_log
