@@ -141,6 +141,11 @@ create table client (
   requires_pkce boolean default false not null,
   allows_device_grant boolean default false not null,
   management_token_hash bytea,
+  is_listed boolean default false not null,
+  client_uri text,
+  policy_uri text,
+  tos_uri text,
+  initiate_login_uri text,
   constraint client_check CHECK ((trusted OR (cardinality(redirect_uris) > 0))),
   constraint client_check1 CHECK (((NOT is_public) OR (rotates_refresh_tokens AND (NOT trusted) AND (NOT is_legacy)))),
   constraint client_check2 CHECK (((NOT trusted) OR (owner IS NULL))),
@@ -148,17 +153,21 @@ create table client (
   constraint client_check4 CHECK (((NOT is_legacy) OR (cardinality(redirect_uris) = 1))),
   constraint client_client_id_check CHECK ((client_id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
   constraint client_client_id_key UNIQUE (client_id),
+  constraint client_client_uri_check CHECK (((length(client_uri) >= 1) AND (length(client_uri) <= 2000))),
   constraint client_company_check CHECK ((length(company) <= 255)),
   constraint client_contact_check CHECK ((length(contact) <= 254)),
   constraint client_description_check CHECK ((length(description) <= 1000)),
   constraint client_id_check CHECK ((id > 0)),
+  constraint client_initiate_login_uri_check CHECK (((length(initiate_login_uri) >= 1) AND (length(initiate_login_uri) <= 2000))),
   constraint client_management_token_hash_check CHECK ((length(management_token_hash) = 32)),
   constraint client_management_token_hash_key UNIQUE (management_token_hash),
   constraint client_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint client_owner_fkey FOREIGN KEY (owner) REFERENCES users(id) ON DELETE SET NULL,
   constraint client_pkey PRIMARY KEY (id),
+  constraint client_policy_uri_check CHECK (((length(policy_uri) >= 1) AND (length(policy_uri) <= 2000))),
   constraint client_redirect_uris_check CHECK ((cardinality(redirect_uris) <= 20)),
-  constraint client_scopes_check CHECK ((cardinality(scopes) > 0))
+  constraint client_scopes_check CHECK ((cardinality(scopes) > 0)),
+  constraint client_tos_uri_check CHECK (((length(tos_uri) >= 1) AND (length(tos_uri) <= 2000)))
 );
 CREATE INDEX client_deleted ON public.client USING btree (date_deleted) WHERE (date_deleted IS NOT NULL);
 CREATE INDEX client_owner ON public.client USING btree (owner) WHERE (owner IS NOT NULL);
@@ -691,14 +700,17 @@ create table store (
   revision integer default 1 not null,
   subscription_events text default 'derived'::text not null,
   second_factor text default 'optional'::text not null,
+  sandbox_of bigint,
   constraint store_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint store_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
   constraint store_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint store_pkey PRIMARY KEY (shard, id),
+  constraint store_sandbox_of_fkey FOREIGN KEY (sandbox_of) REFERENCES users(id),
   constraint store_second_factor_check CHECK ((second_factor = ANY (ARRAY['optional'::text, 'required'::text]))),
   constraint store_shard_check CHECK (((shard >= 0) AND (shard <= 255))),
   constraint store_subscription_events_check CHECK ((subscription_events = ANY (ARRAY['derived'::text, 'published'::text])))
 );
+CREATE UNIQUE INDEX store_sandbox_of ON public.store USING btree (sandbox_of) WHERE (sandbox_of IS NOT NULL);
 
 create table subscription_term (
   shard smallint not null,

@@ -3,6 +3,7 @@
  * clock that is behind, and orders are published and delivered over HTTP. For the last half hour the endpoint of one webhook fails.
  */
 import { setTimeout as wait } from 'node:timers/promises';
+import { orderEvents } from '#catalog/scenarios.ts';
 import { systemClock, type Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Config } from '#config/config.ts';
@@ -27,28 +28,6 @@ const LAST_ORDER = 2_125;
 const ORDERS_MAX = 6;
 const TIMEOUT_MS = 10_000;
 const POLL_MS = 20;
-
-const GOODS = ['Brush', 'Canvas', 'Easel', 'Palette', 'Sketchbook'] as const;
-
-/** Returns the events of an order: created, and captured a little later, as the shop publishes it. */
-function eventsOf(id: number, at: Date): object[] {
-  const [good = '', quantity] = [GOODS[id % GOODS.length], 1 + (id % 3)];
-  const price = 5 + (id % 17);
-  const resource = {
-    id,
-    total_item_price: price * quantity,
-    total_order: price * quantity + 4.9,
-    total_shipping: 4.9,
-    currency_code: 'EUR',
-    date_created: at.toISOString(),
-    date_modified: at.toISOString(),
-    _embedded: { 'svc:items': [{ name: good, price, quantity }] },
-  };
-  return [
-    { event: 'transaction/created', resource: { ...resource, status: 'authorized' } },
-    { event: 'transaction/captured', resource: { ...resource, status: 'captured' } },
-  ];
-}
 
 const ordersAt = (at: Date): number =>
   1 + Math.round((ORDERS_MAX - 1) * Math.abs(Math.sin((at.getUTCHours() / 24) * 2 * Math.PI)));
@@ -80,7 +59,7 @@ async function untilAttempted(api: DemoApi, token: string, webhookId: number): P
 /** Publishes orders, and waits until they are delivered or one fails. */
 async function playOrders(api: DemoApi, file: DemoFile, orders: { at: Date; ids: number[] }, webhooks: number[]) {
   const token = await api.platformToken();
-  const events = orders.ids.flatMap((id) => eventsOf(id, orders.at));
+  const events = orders.ids.flatMap((id) => orderEvents(id, orders.at));
   await api.post(`/stores/${file.store_id}/events`, token, events);
   for (const webhookId of webhooks) await untilAttempted(api, token, webhookId);
 }

@@ -83,6 +83,15 @@ function accountSettings(set: Settings, processes: number) {
   });
 }
 
+const storeSettings = (set: Settings) =>
+  Object.freeze({
+    membersPerStore: 100,
+    invitationsPerStore: 100,
+    invitationLifetimeHours: 72,
+    /** Whether users may create sandbox stores. */
+    allowsSandboxes: set.SANDBOX_STORES !== 'off',
+  });
+
 const webhookSettings = (set: Settings, baseUrl: string) =>
   Object.freeze({
     /** The name of this service in the handshake with endpoints; undefined if none is required. */
@@ -167,7 +176,7 @@ export function readConfig(env: Env, cwd: string) {
     accounts: accountSettings(set, processes),
     housekeeping,
     stopping: Object.freeze(stoppingSettings(set)),
-    stores: Object.freeze({ membersPerStore: 100, invitationsPerStore: 100, invitationLifetimeHours: 72 }),
+    stores: storeSettings(set),
     webhooks: webhookSettings(set, baseUrl),
     events: Object.freeze({
       eventsPerRequest: 1_000,

@@ -26,6 +26,13 @@ export function resourceKey(sql: Queryable, row: Fragment): Fragment {
   return sql`hashtextextended(${row}.resource_type || '/' || ${row}.resource_id, 0)`;
 }
 
+/** Returns whether the store is a sandbox; undefined if it does not exist. */
+export async function isSandbox(sql: Queryable, storeId: number): Promise<boolean | undefined> {
+  const [row] = await sql<{ isSandbox: boolean }[]>`
+    select sandbox_of is not null as "isSandbox" from store where shard = ${shardOf(storeId)} and id = ${storeId}`;
+  return row?.isSandbox;
+}
+
 const selectedColumns = (sql: Queryable) => sql`
   e.id, e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.time_zone as "timeZone",
   e.date_created as "dateCreated"`;

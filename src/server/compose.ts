@@ -26,6 +26,7 @@ import { rescheduleSnapshot } from '#events/snapshots/zone.ts';
 import { createErasure } from '#events/erase/operation.ts';
 import { createRefeed } from '#events/replay/refeed.ts';
 import { createEventOperations } from '#events/operations.ts';
+import { createSampleEvents } from '#events/sample-events.ts';
 import type { Pages } from '#http/caller.ts';
 import type { DesignedPages } from '#http/services.ts';
 import { createAssets } from '#http/assets.ts';
@@ -61,7 +62,9 @@ import { createHome } from '#stores/home.ts';
 import { deleteInvitationsTo } from '#stores/invitations/invitations-sql.ts';
 import { createInvitationOperations, pendingInvitations } from '#stores/invitations/operations.ts';
 import { createMemberOperations } from '#stores/members/operations.ts';
+import type { Eraser } from '#stores/erase.ts';
 import { createStoreOperations } from '#stores/operations.ts';
+import { createSandbox, eraseSandboxOf, lockSandboxOf } from '#stores/sandbox.ts';
 import { exportedMemberships, membershipsOf } from '#stores/store.ts';
 import { startPageOf, storeTabs } from '#stores/tabs.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
@@ -101,17 +104,33 @@ export type ComposeDeps = {
   publishing: Publishing;
 };
 
-const openEvents = (deps: ComposeDeps, { search, fingerprintKeys }: { search: Search; fingerprintKeys: Keys }) =>
-  createEventOperations({
-    sql: deps.sql,
-    publish: deps.publishing.publish,
-    baseUrl: deps.config.baseUrl,
-    relationPrefix: deps.config.naming.relationPrefix,
-    limits: deps.config.events,
-    fingerprintKeys,
-    bodyLimitBytes: deps.config.http.eventsBodyLimitBytes,
-    search,
-  });
+/** Creates the operations that publish and read events. */
+function openEvents(
+  { sql, publishing, config }: ComposeDeps,
+  { search, throttle, fingerprintKeys }: { search: Search; throttle: Throttle; fingerprintKeys: Keys },
+) {
+  const { publish } = publishing;
+  const { baseUrl, naming, events: limits, http } = config;
+  return {
+    events: createEventOperations({
+      sql,
+      publish,
+      baseUrl,
+      relationPrefix: naming.relationPrefix,
+      limits,
+      fingerprintKeys,
+      bodyLimitBytes: http.eventsBodyLimitBytes,
+      search,
+    }),
+    sampleEvents: createSampleEvents({ sql, publish, throttle, baseUrl, limits, fingerprintKeys }),
+  };
+}
+
+/** Runs before the webhooks are erased: the end of a grant takes its locks in this order. */
+const eraseGrants: Eraser = async (tx, { storeId }, request) => {
+  await revokeGrantsForStore(tx, { storeId, origin: originOf(request), now: request.now });
+  return undefined;
+};
 
 /** Wires the changes that follow a change or erasure of a store; stores do not import webhooks or OAuth. */
 function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; throttle: Throttle }) {
@@ -127,9 +146,11 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
     siblings?.broadcast('webhookChanged', { shard, webhookId: id });
   };
   const webhooksOfStore = createWebhooksOfStore({ announce: announceChanges, onChanged });
+  const erasers: readonly Eraser[] = [eraseGrants, webhooksOfStore.erase];
   const mails = mailer && createInvitationMails({ throttle, mailer, authUrl });
   const inviting = { sql, changelog: publishing.changelog, mails, baseUrl, authUrl, ...config.stores };
   return {
+    erasers,
     stores: createStoreOperations({
       sql,
       changelog: publishing.changelog,
@@ -138,14 +159,15 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       chartsOf: createStoreCharts({ sql, webhooksPerStore: webhooks.webhooksPerStore }),
       onDomainChanged: webhooksOfStore.renew,
       rescheduleSnapshot,
-      erasers: [
-        // Grants before webhooks: the end of a grant takes its locks in this order.
-        async (tx, { storeId }, request) => {
-          await revokeGrantsForStore(tx, { storeId, origin: originOf(request), now: request.now });
-          return undefined;
-        },
-        webhooksOfStore.erase,
-      ],
+      erasers,
+    }),
+    sandbox: createSandbox({
+      ...config.stores,
+      sql,
+      changelog: publishing.changelog,
+      memberAccess: memberAccessOf(publishing),
+      baseUrl,
+      collections,
     }),
     members: createMemberOperations({
       ...publishing,
@@ -236,6 +258,7 @@ function openOAuth(
     ...createApps({
       ...oauth,
       ...publishing,
+      ...config.stores,
       appWebhooks,
       sql,
       sessions,
@@ -249,13 +272,20 @@ function openOAuth(
   };
 }
 
-/** Erases the apps of a user, and the invitations to the user's address; those by the user end with the memberships. */
-function eraseDataOf(publishing: Publishing): AccountsDeps['eraseUserData'] {
+/**
+ * Erases the apps and the sandbox store of a user, and the invitations to the user's address; those by the user end with the
+ * memberships.
+ */
+function eraseDataOf(publishing: Publishing, erasers: readonly Eraser[]): AccountsDeps['eraseUserData'] {
   const apps = eraseAppsOf(publishing);
   return {
-    lock: apps.lock,
+    lock: async (tx, userId) => {
+      await apps.lock(tx, userId);
+      await lockSandboxOf(tx, userId);
+    },
     erase: async (tx, of) => {
       await apps.erase(tx, of);
+      await eraseSandboxOf(tx, { userId: of.userId, erasers }, of.request);
       await deleteInvitationsTo(tx, of.userId);
     },
   };
@@ -272,6 +302,7 @@ function openPeople(
     throttle: Throttle;
     factors: SecondFactors;
     derive: (purpose: string) => Keys;
+    erasers: readonly Eraser[];
     memberships: (userId: number) => ReturnType<typeof membershipsOf>;
   },
 ) {
@@ -295,7 +326,7 @@ function openPeople(
       formTargets: (returnTo) => targetsAfterSignIn({ sql, issuer: authUrl, baseUrl }, returnTo),
       startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
-      eraseUserData: eraseDataOf(publishing),
+      eraseUserData: eraseDataOf(publishing, shared.erasers),
       exportParts: {
         memberships: async (userId) => exportedMemberships(await memberships(userId)),
         grants: (userId) => exportedGrants(sql, userId),
@@ -305,6 +336,7 @@ function openPeople(
       emailConfirmHours: accounts.emailConfirmHours,
       emailUndoDays: accounts.emailUndoDays,
       allowsSignUp: accounts.allowsSignUp,
+      allowsSandboxes: config.stores.allowsSandboxes,
       signUpMinutes: accounts.signUpMinutes,
       openIdProviders: accounts.openIdProviders,
       formTargetsOf: formTargets,
@@ -356,10 +388,11 @@ export function compose(deps: ComposeDeps): {
   const signInPath = `${rootOf(authUrl)}/sign-in`;
   const frontPage = createFrontPage({ signInPath, versionHeader: naming.versionHeader });
   const liveStreams = new LiveStreams({ sql, clock: deps.clock, log });
+  const { erasers, ...ofStores } = openStores(deps, { search, throttle });
   const handlers: Handlers = {
     home: createHome({ baseUrl, authUrl }, (shown) => frontPage({ ...shown, naming: { baseUrl, ...naming } })),
-    ...openStores(deps, { search, throttle }),
-    events: openEvents(deps, { search, fingerprintKeys: derive('publish fingerprint') }),
+    ...ofStores,
+    ...openEvents(deps, { search, throttle, fingerprintKeys: derive('publish fingerprint') }),
     recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
     eventStatuses: createEventStatuses({ search, baseUrl }),
     storeStatuses: createStoreStatuses({ sql, search, baseUrl }),
@@ -367,7 +400,17 @@ export function compose(deps: ComposeDeps): {
     refeed: createRefeed(publishing.refeeding),
     erasure: createErasure({ sql, baseUrl, caches: eventCachesOf(deps.worker, deps.siblings) }),
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
-    ...openPeople(deps, { securityMails, passwords, sessions, signedIn, throttle, factors, derive, memberships }),
+    ...openPeople(deps, {
+      securityMails,
+      passwords,
+      sessions,
+      signedIn,
+      throttle,
+      factors,
+      derive,
+      erasers,
+      memberships,
+    }),
     ...openOAuth(deps, { derive, sessions, signedIn, throttle, factors, securityMails }),
     metadata: createMetadata({ baseUrl, authUrl }),
     resourceMetadata: createResourceMetadata({ baseUrl, authUrl }),

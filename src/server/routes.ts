@@ -15,6 +15,8 @@ export type Handlers = Accounts &
   Apps & {
     home: Operation;
     stores: Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation>;
+    sandbox: Operation;
+    sampleEvents: Operation;
     members: Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation>;
     invitations: Record<'list' | 'create' | 'read' | 'revoke', Operation>;
     invitation: Record<'show' | 'submit', RawHandler>;
@@ -126,6 +128,7 @@ const clientRoutes = (
   page(`${auth}/clients/:client_id/logo`, { GET: logo }),
   page(`${auth}/account/connected/:grant_id/revoke`, { POST: revokeConnected }),
   page(`${auth}/account/clients`, { GET: ownClients.list, POST: ownClients.create }),
+  page(`${auth}/account/sandbox-store`, { POST: ownClients.sandbox }),
   page(`${auth}/account/clients/new`, { GET: ownClients.blank }),
   page(`${auth}/account/clients/:client_id`, { GET: ownClients.show, POST: ownClients.change }),
   page(`${auth}/account/clients/:client_id/secret`, { POST: ownClients.rotate }),
@@ -196,6 +199,7 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     resource(api || '/', { GET: handlers.home }),
     resource(`${api}/users`, { GET: users.list, POST: users.create }),
     resource(`${api}/users/:user_id`, { GET: users.read, DELETE: users.remove }),
+    resource(`${api}/users/:user_id/sandbox_store`, { POST: handlers.sandbox }),
     resource(`${api}/stores`, { GET: stores.list, POST: stores.create }),
     resource(`${api}/stores/:store_id`, { GET: stores.read, PATCH: stores.patch, DELETE: stores.remove }),
     resource(`${api}/stores/:store_id/members`, { GET: members.list, POST: members.add }),
@@ -216,6 +220,7 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     resource(`${api}/stores/:store_id/events/:event_id`, { GET: events.read }),
     resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
     resource(`${api}/stores/:store_id/events/:event_id/statuses`, { GET: handlers.eventStatuses }),
+    resource(`${api}/stores/:store_id/sample_events`, { POST: handlers.sampleEvents }),
     resource(`${api}/stores/:store_id/statuses`, { GET: handlers.storeStatuses }),
     resource(`${api}/stores/:store_id/:collection`, { GET: commerce.list }),
     resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read, DELETE: handlers.erasure }),

@@ -8,8 +8,11 @@ import type { StoreDetails } from './rules.ts';
 /** The actor of a change, its time, and the changelog. */
 export type By = { changelog: Changelog; actor: Actor; now: Date };
 
-/** Properties that the changelog compares; a new property of a store is a type error here until it is added. */
-type AuditedProperty = Exclude<keyof typeof STORE_PROPERTIES, 'id' | 'date_created' | 'date_modified'>;
+/**
+ * Properties that the changelog compares; a new property of a store is a type error here until it is added, unless it never
+ * changes.
+ */
+type AuditedProperty = Exclude<keyof typeof STORE_PROPERTIES, 'id' | 'is_sandbox' | 'date_created' | 'date_modified'>;
 
 const storeFacts = ({ name, domain, email, timeZone, subscriptionEvents, secondFactor }: StoreDetails): Facts =>
   ({

@@ -1,5 +1,5 @@
 import { formatDate } from '#hypermedia/date.ts';
-import { date, enumeration, number, text, type Document } from '#hypermedia/document.ts';
+import { boolean, date, enumeration, number, text, type Document } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
 import type { StoreRow } from './stores-sql.ts';
 
@@ -18,6 +18,7 @@ export const STORE_PROPERTIES = {
   date_modified: 'date',
   subscription_events: 'text',
   second_factor: 'text',
+  is_sandbox: 'boolean',
 } as const satisfies Comparisons;
 
 /** A collection of published resources: `name` is its path segment and relation, `words` its display name. */
@@ -45,6 +46,9 @@ export function storeDocument(
       { rel: 'overview', href: `${self}/overview`, title: 'The overview of this store' },
       { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this store' },
       ...[...ownCollections, ...context.collections].map(linkOf),
+      ...(store.isSandbox
+        ? [{ rel: 'sample_events', href: `${self}/sample_events`, title: 'Make sample events in this sandbox store' }]
+        : []),
     ],
     embedded: [],
     properties: [
@@ -58,6 +62,7 @@ export function storeDocument(
       // Last, because tables of stores show only the first columns.
       enumeration('subscription_events', store.subscriptionEvents),
       enumeration('second_factor', store.secondFactor),
+      boolean('is_sandbox', store.isSandbox),
     ],
   };
 }

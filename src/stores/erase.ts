@@ -16,25 +16,36 @@ export type Eraser = (
   by: ErasureRequest,
 ) => Promise<(() => Promise<void>) | undefined>;
 
+type Erased = { shard: number; storeId: number; erasers: readonly Eraser[] };
+
 /**
- * Erases a store in one transaction. Members are deleted before grants: an approval locks its membership, so a grant that is
- * being approved exists when the grants are ended. Throws a 404 if the store does not exist.
+ * Erases a store in a transaction, and returns the functions to run after the commit. Members are deleted before grants: an approval
+ * locks its membership, so a grant that is being approved exists when the grants are ended. `check` is called with the revision of
+ * the locked store. Throws a 404 if the store does not exist.
  */
+export async function eraseStoreIn(
+  tx: Tx,
+  { shard, storeId, erasers }: Erased,
+  request: ErasureRequest,
+  check?: ApiRequest['unmodified'],
+): Promise<Awaited<ReturnType<Eraser>>[]> {
+  const revision = await lockForErasure(tx, shard, storeId);
+  if (revision === undefined) throw notFound('store');
+  check?.(revision);
+  await deleteMembers(tx, shard, storeId);
+  const callbacks = [];
+  for (const erase of erasers) callbacks.push(await erase(tx, { shard, storeId }, request));
+  await insertErased(tx, { shard, storeId, now: request.now });
+  await deleteStore(tx, shard, storeId);
+  return callbacks;
+}
+
+/** Erases a store in one transaction. Throws a 404 if the store does not exist. */
 export async function eraseStore(
   sql: Sql,
-  { shard, storeId, erasers }: { shard: number; storeId: number; erasers: readonly Eraser[] },
+  store: Erased,
   request: ErasureRequest & Pick<ApiRequest, 'unmodified'>,
 ): Promise<void> {
-  const afterCommit = await transaction(sql, async (tx) => {
-    const revision = await lockForErasure(tx, shard, storeId);
-    if (revision === undefined) throw notFound('store');
-    request.unmodified(revision);
-    await deleteMembers(tx, shard, storeId);
-    const callbacks = [];
-    for (const erase of erasers) callbacks.push(await erase(tx, { shard, storeId }, request));
-    await insertErased(tx, { shard, storeId, now: request.now });
-    await deleteStore(tx, shard, storeId);
-    return callbacks;
-  });
+  const afterCommit = await transaction(sql, (tx) => eraseStoreIn(tx, store, request, request.unmodified));
   for (const finish of afterCommit) await finish?.();
 }

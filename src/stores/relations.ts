@@ -17,6 +17,7 @@ const store: StoreRow = {
   timeZone: 'Europe/Berlin',
   subscriptionEvents: 'derived',
   secondFactor: 'optional',
+  isSandbox: false,
   revision: 3,
   dateCreated: new Date('2026-01-02T09:00:00Z'),
   dateModified: new Date('2026-11-20T16:05:03Z'),
@@ -123,6 +124,14 @@ export function storeChapter({
           'The name, domain and time zone of a store, with links to everything in it. All dates of its resources are shown in its time zone.',
         paths: ['/stores/:store_id'],
         example: storeExample,
+      },
+      {
+        rel: 'sandbox_store',
+        title: 'The sandbox store of a user',
+        about:
+          'A POST returns the store in which the user tries apps, and creates it the first time. It is like any other store, has is_sandbox, links to sample events, belongs to the user instead of the platform, and is erased with the account. Absent if the operator has switched sandbox stores off.',
+        paths: ['/users/:user_id/sandbox_store'],
+        makes: 'store',
       },
       {
         rel: 'members',

@@ -40,7 +40,12 @@ const secondFactor = Type.Optional(
   }),
 );
 
-const readOnlyProperties = { id: readOnly(), date_created: readOnly(), date_modified: readOnly() };
+const readOnlyProperties = {
+  id: readOnly(),
+  is_sandbox: readOnly(),
+  date_created: readOnly(),
+  date_modified: readOnly(),
+};
 
 export const wholeStore = Type.Object(
   {

@@ -6,13 +6,14 @@ import { lockStoreRow, lockUserRow, insertMember, lockMember, updateRole } from 
 import { insertStore, listMemberships, nextNumber, type Role } from './stores-sql.ts';
 import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './rules.ts';
 
-/** Details of a new store; subscriptionEvents and secondFactor have defaults. */
-export type NewStore = Omit<StoreDetails, 'subscriptionEvents' | 'secondFactor'> & Partial<StoreDetails>;
+/** Details of a new store; subscriptionEvents and secondFactor have defaults. `sandboxOf`: its developer, if it is a sandbox. */
+export type NewStore = Omit<StoreDetails, 'subscriptionEvents' | 'secondFactor'> &
+  Partial<StoreDetails> & { sandboxOf?: number };
 
 /** Creates a store and chooses its shard. Throws a 400 with one fault for each invalid detail. */
 export async function createStore(sql: Queryable, details: NewStore & { now: Date }): Promise<{ id: number }> {
-  const { subscriptionEvents = 'derived', secondFactor = 'optional' } = details;
-  const store = { ...details, subscriptionEvents, secondFactor };
+  const { subscriptionEvents = 'derived', secondFactor = 'optional', sandboxOf = null } = details;
+  const store = { ...details, subscriptionEvents, secondFactor, sandboxOf };
   const faults = storeFaults(store);
   if (faults.length > 0) throw invalid(...faults);
   const n = await nextNumber(sql);
@@ -41,17 +42,23 @@ export async function addMember(
   return current.role;
 }
 
-type Memberships = { stores: number[]; owned: number[]; names: ReadonlyMap<number, string> };
+/** A store in the navigation of pages. */
+export type NamedStore = { name: string; isSandbox: boolean };
+type Memberships = { stores: number[]; owned: number[]; names: ReadonlyMap<number, NamedStore> };
 
 /** Returns the stores of a user, those that the user owns, and their names. */
 export async function membershipsOf(sql: Queryable, userId: number): Promise<Memberships> {
   const rows = await listMemberships(sql, userId);
   const owned = rows.filter(({ role }) => role === 'owner').map(({ storeId }) => storeId);
-  const names = new Map(rows.map(({ storeId, name }) => [storeId, name]));
+  const names = new Map(rows.map(({ storeId, name, isSandbox }) => [storeId, { name, isSandbox }]));
   return { stores: [...names.keys()], owned, names };
 }
 
 /** Returns the memberships of a user for the export of the account. */
 export function exportedMemberships({ stores, owned, names }: Memberships) {
-  return stores.map((id) => ({ store_id: id, store: names.get(id), role: owned.includes(id) ? 'owner' : 'member' }));
+  return stores.map((id) => ({
+    store_id: id,
+    store: names.get(id)?.name,
+    role: owned.includes(id) ? 'owner' : 'member',
+  }));
 }

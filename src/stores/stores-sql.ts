@@ -15,6 +15,8 @@ export type StoreRow = {
   timeZone: string;
   subscriptionEvents: SubscriptionEvents;
   secondFactor: SecondFactorRule;
+  /** Belongs to a developer, who makes sample events in it. */
+  isSandbox: boolean;
   /** Increases with each change. */
   revision: number;
   dateCreated: Date;
@@ -29,13 +31,13 @@ export async function nextNumber(sql: Queryable): Promise<number> {
 
 export async function insertStore(
   sql: Queryable,
-  store: StoreDetails & { shard: number; id: number; now: Date },
+  store: StoreDetails & { shard: number; id: number; sandboxOf: number | null; now: Date },
 ): Promise<void> {
   await sql`
-    insert into store
-      (shard, id, name, domain, email, time_zone, subscription_events, second_factor, date_created, date_modified)
+    insert into store (shard, id, name, domain, email, time_zone, subscription_events, second_factor, sandbox_of,
+      date_created, date_modified)
     values (${store.shard}, ${store.id}, ${store.name}, ${store.domain}, ${store.email}, ${store.timeZone},
-      ${store.subscriptionEvents}, ${store.secondFactor}, ${store.now}, ${store.now})`;
+      ${store.subscriptionEvents}, ${store.secondFactor}, ${store.sandboxOf}, ${store.now}, ${store.now})`;
 }
 
 /** Removes a member and returns the role; undefined if the user is not a member of the store. */
@@ -51,12 +53,24 @@ export async function deleteMember(
 }
 
 const columns = (sql: Queryable) =>
-  sql`id, name, domain, email, time_zone as "timeZone", subscription_events as "subscriptionEvents", second_factor as "secondFactor", revision,
+  sql`id, name, domain, email, time_zone as "timeZone", subscription_events as "subscriptionEvents", second_factor as "secondFactor", sandbox_of is not null as "isSandbox", revision,
     date_created as "dateCreated", date_modified as "dateModified"`;
 
 export async function findStore(sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> {
   const [row] = await sql<StoreRow[]>`select ${columns(sql)} from store where shard = ${shard} and id = ${id}`;
   return row;
+}
+
+/** Returns the sandbox store of a user. */
+export async function findSandbox(sql: Queryable, userId: number): Promise<StoreRow | undefined> {
+  const [row] = await sql<StoreRow[]>`select ${columns(sql)} from store where sandbox_of = ${userId}`;
+  return row;
+}
+
+/** Locks the user until the transaction ends, so that one sandbox store is created. Returns false if it does not exist. */
+export async function lockDeveloper(sql: Queryable, userId: number): Promise<boolean> {
+  const rows = await sql`select from users where id = ${userId} for no key update`;
+  return rows.length === 1;
 }
 
 /** Returns the store and locks its row until the transaction ends. */
@@ -100,6 +114,7 @@ const filterColumns = (sql: Queryable): Columns<typeof STORE_PROPERTIES> => ({
   time_zone: sql`time_zone`,
   subscription_events: sql`subscription_events`,
   second_factor: sql`second_factor`,
+  is_sandbox: sql`(sandbox_of is not null)`,
   date_created: sql`date_created`,
   date_modified: sql`date_modified`,
 });
@@ -121,13 +136,13 @@ export async function countStores(
   return row?.total ?? 0;
 }
 
-export type MembershipRow = { storeId: number; role: Role; name: string };
+export type MembershipRow = { storeId: number; role: Role; name: string; isSandbox: boolean };
 
 /** Returns the memberships of a user. */
 export async function listMemberships(sql: Queryable, userId: number): Promise<MembershipRow[]> {
   return sql<MembershipRow[]>`
-    select m.store_id as "storeId", m.role, s.name
+    select m.store_id as "storeId", m.role, s.name, s.sandbox_of is not null as "isSandbox"
     from membership m
-      cross join lateral (select name from store where shard = m.shard and id = m.store_id offset 0) as s
+      cross join lateral (select name, sandbox_of from store where shard = m.shard and id = m.store_id offset 0) as s
     where m.user_id = ${userId} order by m.store_id`;
 }

@@ -1,6 +1,7 @@
 /** The tabs of a store on each of its pages. The document's links identify the store. */
 import type { Document } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
+import type { NamedStore } from './store.ts';
 
 /** Labels and paths below the address of the store, in display order. */
 const TABS = [
@@ -30,11 +31,12 @@ function storeOf({ links }: Document, baseUrl: string): { address: string; id: n
 /** Returns the tabs; undefined if the document belongs to none of the reader's stores, whose names `nameOf` returns. */
 export function storeTabs(
   document: Document,
-  { baseUrl, nameOf }: { baseUrl: string; nameOf: (storeId: number) => string | undefined },
+  { baseUrl, nameOf }: { baseUrl: string; nameOf: (storeId: number) => NamedStore | undefined },
 ): Markup | undefined {
   const store = storeOf(document, baseUrl);
-  const name = store && nameOf(store.id);
-  if (store === undefined || name === undefined) return undefined;
+  const named = store && nameOf(store.id);
+  if (store === undefined || named === undefined) return undefined;
+  const { name, isSandbox } = named;
   const self = pathOf(document.links.find(({ rel }) => rel === 'self')?.href ?? '');
   const ancestors = new Set(document.links.flatMap(({ href, crumb }) => (crumb === undefined ? [] : [pathOf(href)])));
   const addressOf = (path: string): string => store.address + path;
@@ -42,7 +44,7 @@ export function storeTabs(
   // Documents without a tab of their own are under the tab of the store.
   const currentTab = TABS.find(([, path]) => addressOf(path) === self || isBelow(addressOf(path)))?.[1];
   return html`<nav class="tabs" aria-label="The store ${name}">
-    <strong>${name}</strong>
+    <strong>${name}${isSandbox && html` <span class="badge">Sandbox</span>`}</strong>
     ${TABS.map(([label, path]) => {
       const href = new URL(addressOf(path)).pathname;
       const current =

@@ -24,6 +24,7 @@ test('the platform creates a store, which is read at the address of the answer',
     time_zone: 'Europe/Berlin',
     subscription_events: 'derived',
     second_factor: 'optional',
+    is_sandbox: false,
     date_created: '2026-07-01T12:00:00+0200',
     date_modified: '2026-07-01T12:00:00+0200',
   });

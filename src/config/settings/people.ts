@@ -32,6 +32,11 @@ export const PEOPLE = {
   OPENID_PROVIDERS: openIdProviders(
     'OpenID providers with which people [sign in](#sign-in-with-openid-providers), each with `name`, `issuer`, `client_id` and `client_secret`, and optionally `domains` and `creates_accounts`',
   ),
+  SANDBOX_STORES: choice(
+    '`on`',
+    ['on', 'off'],
+    '`on` lets each user create one sandbox store, in which the user makes sample events to develop apps: it belongs to the user and not to the platform, and is erased with the account. With `off` no new ones are created; `GET /stores?is_sandbox=1` lists those that exist to the platform, which may erase them',
+  ),
   OPEN_REGISTRATION: onOff(
     'allows anyone to register clients at `/register`: 20 from one address, then one every 3 minutes. A client without a grant is deleted after 30 days, unless it was verified',
   ),

@@ -25,15 +25,24 @@ export type Key = {
   field: string;
 };
 
+/** What a fingerprint is made of. */
+type Covered = Pick<NewEvent, 'type' | 'action' | 'body'> | { request: string };
+
 /**
  * Returns the fingerprint of events; the order of members matters, because only the sender knows whether it is significant. It
  * is an HMAC because it outlives an erasure by a day, and a plain hash would allow guesses of the erased data.
  */
-function fingerprintOf(events: readonly NewEvent[], fingerprintKey: Buffer): Buffer {
+function fingerprintOf(covered: readonly Covered[], fingerprintKey: Buffer): Buffer {
   const hash = createHmac('sha256', fingerprintKey);
-  for (const { type, action, body } of events) hash.update(JSON.stringify([type, action, body]));
+  for (const one of covered)
+    hash.update(JSON.stringify('request' in one ? [one.request] : [one.type, one.action, one.body]));
   return hash.digest();
 }
+
+const fingerprintsOf = (covered: readonly Covered[], [first, ...rest]: Keys): Pick<Key, 'fingerprint' | 'others'> => ({
+  fingerprint: fingerprintOf(covered, first),
+  others: rest.map((other) => fingerprintOf(covered, other)),
+});
 
 /** Returns the key of an event; undefined if it has none or an invalid one, which is added to `faults`. */
 export function readKeyOfEvent(value: unknown, field: string, faults: Fault[]): string | undefined {
@@ -80,12 +89,9 @@ export function validateKeys(names: Names, source: KeySource, faults: Fault[]): 
 export function keysOf(
   events: readonly NewEvent[],
   names: Names,
-  { fingerprintKeys: [first, ...rest], ...source }: KeySource & { fingerprintKeys: Keys },
+  { fingerprintKeys, ...source }: KeySource & { fingerprintKeys: Keys },
 ): Key[] {
-  const fingerprints = (from: number, to: number) => {
-    const covered = events.slice(from, to);
-    return { fingerprint: fingerprintOf(covered, first), others: rest.map((other) => fingerprintOf(covered, other)) };
-  };
+  const fingerprints = (from: number, to: number) => fingerprintsOf(events.slice(from, to), fingerprintKeys);
   const { header } = source;
   if (header !== undefined) {
     const to = events.length;
@@ -95,6 +101,18 @@ export function keysOf(
     if (name === undefined) return [];
     return [{ name, ...fingerprints(at, at + 1), from: at, to: at + 1, field: fieldOf(at, source) }];
   });
+}
+
+/**
+ * Returns the key of a request that does not contain its events: `request` identifies its input, and the key covers as many events as
+ * the input always makes.
+ */
+export function keyOfRequest(
+  name: string,
+  request: string,
+  { events, fingerprintKeys }: { events: number; fingerprintKeys: Keys },
+): Key {
+  return { name, ...fingerprintsOf([{ request }], fingerprintKeys), from: 0, to: events, field: 'Idempotency-Key' };
 }
 
 /** Returns whether the stored fingerprint matches the events of the key. */

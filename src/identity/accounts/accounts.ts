@@ -81,6 +81,8 @@ export type AccountsDeps = {
   emailUndoDays: number;
   /** Whether people may create accounts themselves. */
   allowsSignUp: boolean;
+  /** Whether users may create sandbox stores. */
+  allowsSandboxes: boolean;
   signUpMinutes: number;
   openIdProviders: readonly OpenIdProvider[];
   /** Returns the CSP `form-action` sources of a form whose response redirects to another site. */

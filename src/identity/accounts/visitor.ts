@@ -11,10 +11,13 @@ import { enrolmentPath, type SignedIn } from './signed-in.ts';
 /** Returns the stores of which a user is a member, those that the user owns, and their names. */
 export type MembershipsOf = (
   userId: number,
-) => Promise<{ stores: readonly number[]; owned: readonly number[]; names: ReadonlyMap<number, string> }>;
+) => Promise<{ stores: readonly number[]; owned: readonly number[]; names: ReadonlyMap<number, NamedStore> }>;
+
+/** The name of a store in the navigation, and whether it is a sandbox. */
+type NamedStore = { name: string; isSandbox: boolean };
 
 /** Returns the tabs of the store that a document belongs to; undefined if it belongs to no store that `nameOf` knows. */
-export type TabsOf = (document: Document, nameOf: (storeId: number) => string | undefined) => Markup | undefined;
+export type TabsOf = (document: Document, nameOf: (storeId: number) => NamedStore | undefined) => Markup | undefined;
 
 /**
  * A session has the access of a token with `user_full_access`, and additionally acts in person, so it may see what only

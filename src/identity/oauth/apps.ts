@@ -16,7 +16,7 @@ import { createLogo } from './clients/logo/logo.ts';
 import { ownClientsSection } from './clients/pages/list-page.ts';
 import { createOwnClients, type OwnClients } from './clients/pages/own-clients.ts';
 import { createGrantOperations } from './connected/api/operations.ts';
-import { createRevokeButton } from './connected/connected.ts';
+import { createRevokeButton, memberAccessOf } from './connected/connected.ts';
 import { connectedSection } from './connected/section.ts';
 import { createManagement } from './registration/manage.ts';
 import { createRegister } from './registration/register.ts';
@@ -44,11 +44,14 @@ export type AppsDeps = RevocationEffects & {
   clientsPerUser: number;
   clientSecretOverlapHours: number;
   openRegistration: boolean;
+  /** Whether users may create sandbox stores. */
+  allowsSandboxes: boolean;
 };
 
 export function createApps(deps: AppsDeps): Apps {
   const { authUrl } = deps;
-  const all = { ...deps, authOrigin: new URL(authUrl).origin, root: rootOf(authUrl) };
+  const memberAccess = memberAccessOf(deps);
+  const all = { ...deps, memberAccess, authOrigin: new URL(authUrl).origin, root: rootOf(authUrl) };
   return {
     clients: createClientOperations(all),
     grants: createGrantOperations(all),

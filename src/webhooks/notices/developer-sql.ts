@@ -1,4 +1,4 @@
-/** The app whose developer gets a notice. */
+/** The addresses of developers: of the app that created a webhook, and of a sandbox store. */
 import type { Queryable } from '#db/pool.ts';
 
 /** `developer`: the verified e-mail address of its owner; null if it belongs to the operator. */
@@ -19,4 +19,11 @@ export async function findApp(
         and (g.store_id is null or g.store_id = ${storeId})
     )`;
   return app ?? null;
+}
+
+/** Returns the verified address of a user; empty without one. */
+export async function findAddress(sql: Queryable, userId: number): Promise<string> {
+  const [row] = await sql<{ email: string }[]>`
+    select email from users where id = ${userId} and is_email_verified and date_disabled is null`;
+  return row?.email ?? '';
 }

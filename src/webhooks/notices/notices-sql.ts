@@ -12,6 +12,7 @@ type StoredWebhook = {
   retryProfile: 'hour' | 'long';
   storeId: number;
   storeDomain: string;
+  /** For a sandbox store the verified address of its developer; empty without one. */
   email: string;
   timeZone: string;
   /** The end of a key rotation, which may have passed. */
@@ -26,10 +27,12 @@ type StoredWebhook = {
   /** The app that created the webhook, and the user whose grant it depends on. */
   client: number | null;
   userId: number | null;
+  /** The developer whose sandbox the store is. */
+  sandboxOf: number | null;
 };
 
 /** `app`: null if no app created the webhook, or if its access to the store has ended. */
-export type NotifiedWebhook = Omit<StoredWebhook, 'client' | 'userId'> & { app: App | null };
+export type NotifiedWebhook = Omit<StoredWebhook, 'client' | 'userId' | 'sandboxOf'> & { app: App | null };
 
 /** Returns the webhook of a notice; undefined if it was deleted. */
 export async function findNotifiedWebhook(
@@ -38,7 +41,7 @@ export async function findNotifiedWebhook(
 ): Promise<StoredWebhook | undefined> {
   const [row] = await sql<StoredWebhook[]>`
     select w.id, w.name, w.url, w.is_active as "isActive", w.epoch, w.retry_profile as "retryProfile",
-      s.id as "storeId", s.domain as "storeDomain", s.email, s.time_zone as "timeZone", w.rotation_ends_at as "rotationEndsAt",
+      s.id as "storeId", s.domain as "storeDomain", s.email, s.sandbox_of as "sandboxOf", s.time_zone as "timeZone", w.rotation_ends_at as "rotationEndsAt",
       t.consecutive_failures as "consecutiveFailures",
       t.first_failure_at as "firstFailureAt", t.is_warned as "isWarned", a.outcome, a.response_code as "responseCode",
       w.client, w.user_id as "userId"

@@ -10,7 +10,7 @@ import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { developerMail, keyMail, noticeMail, type NoticeKind, type MailContext } from './mails.ts';
 import { createNoticeLimits } from './pace.ts';
-import { findApp } from './developer-sql.ts';
+import { findAddress, findApp } from './developer-sql.ts';
 import { findNotifiedWebhook, type NotifiedWebhook } from './notices-sql.ts';
 
 /** `epoch`: the epoch of the failures. `key`: the key was replaced. */
@@ -44,7 +44,8 @@ export function createNotices(
   const send = async (notice: Notice): Promise<void> => {
     const found = await findNotifiedWebhook(sql, notice);
     if (found === undefined) return;
-    const webhook = { ...found, app: await findApp(sql, found) };
+    const email = found.sandboxOf === null ? found.email : await findAddress(sql, found.sandboxOf);
+    const webhook = { ...found, email, app: await findApp(sql, found) };
     if (!isStillTrue(webhook, notice)) return;
     const [nowMs, context] = [clock.monotonicMs(), { ...deps, now: clock.now() }];
     const { about } = notice;

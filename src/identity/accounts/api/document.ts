@@ -18,7 +18,7 @@ export function addressOfUser(id: number, baseUrl: string): string {
  */
 export function userDocument(
   { id, email, dateCreated }: UserRow,
-  { principal, baseUrl }: { principal: Principal; baseUrl: string },
+  { principal, baseUrl, allowsSandboxes }: { principal: Principal; baseUrl: string; allowsSandboxes: boolean },
 ): Document {
   const self = addressOfUser(id, baseUrl);
   const shown = principal.scope === 'platform' || isInPerson(principal) ? email : null;
@@ -33,6 +33,9 @@ export function userDocument(
       { rel: 'grants', href: `${self}/grants`, title: 'The apps connected to this user' },
       ...(reachesAccount(principal, id)
         ? [{ rel: 'clients', href: `${self}/clients`, title: 'The apps created by this user' }]
+        : []),
+      ...(reachesAccount(principal, id) && allowsSandboxes
+        ? [{ rel: 'sandbox_store', href: `${self}/sandbox_store`, title: 'Create the sandbox store of this user' }]
         : []),
     ],
     embedded: [],

@@ -12,7 +12,10 @@ export type EraseUserData = {
   lock: (tx: Tx, userId: number) => Promise<void>;
   erase: (
     tx: Tx,
-    of: { userId: number; actor: Actor } & Pick<AuditEntry, 'client' | 'origin' | 'now'>,
+    of: { userId: number; actor: Actor; request: Pick<ApiRequest, 'address' | 'headers' | 'now'> } & Pick<
+      AuditEntry,
+      'client' | 'origin' | 'now'
+    >,
   ) => Promise<void>;
 };
 
@@ -28,7 +31,7 @@ type ErasureDeps = {
  * Erases a user. Audit entries (until retention deletes them) and the changelogs of the user's stores remain; they identify
  * the user by id. Throws a 404 if the user does not exist.
  *
- * Lock order: user, apps, memberships, grants. An approval uses the same order, and the erasure of a store also locks
+ * Lock order: user, apps, the sandbox store, memberships, grants. An approval uses the same order, and the erasure of a store also locks
  * memberships before grants; another order could deadlock.
  */
 export function eraseUser(
@@ -46,7 +49,7 @@ export function eraseUser(
     await eraseUserData.lock(tx, userId);
     await mayErase?.(tx);
     const memberships = await lockMemberships(tx, userId);
-    await eraseUserData.erase(tx, { ...by, actor });
+    await eraseUserData.erase(tx, { ...by, actor, request });
     await recordAuditEntry(tx, { ...by, action: 'user_erased' });
     await deleteUser(tx, userId);
     const changes = memberships.map(({ storeId, role }): Change => {

@@ -29,6 +29,8 @@ type Deps = {
   eraseUserData: EraseUserData;
   baseUrl: string;
   authUrl: string;
+  /** Whether users may create sandbox stores. */
+  allowsSandboxes: boolean;
 };
 
 /** Returns a random password for a user created without one, who chooses a password by the mailed link. */
@@ -52,7 +54,7 @@ async function faultsOf(user: { email?: string; password?: string }, sendsMail: 
   return faults.filter((fault) => fault !== undefined);
 }
 
-const creation = ({ passwords, links, mailer, baseUrl, authUrl }: Deps): Operation =>
+const creation = ({ passwords, links, mailer, baseUrl, authUrl, allowsSandboxes }: Deps): Operation =>
   creating({
     title: 'Create a user',
     summary:
@@ -72,7 +74,7 @@ const creation = ({ passwords, links, mailer, baseUrl, authUrl }: Deps): Operati
       const isInvited = request.body.password === undefined && mailer !== undefined;
       const link = isInvited ? await links.issueIn(tx, id, by) : undefined;
       return {
-        document: userDocument(row, { ...request, baseUrl }),
+        document: userDocument(row, { ...request, baseUrl, allowsSandboxes }),
         location: addressOfUser(id, baseUrl),
         made: async () => {
           const { lifetimeMinutes } = links;
@@ -83,7 +85,7 @@ const creation = ({ passwords, links, mailer, baseUrl, authUrl }: Deps): Operati
   });
 
 export function createUserOperations(deps: Deps): Record<'list' | 'create' | 'read' | 'remove', Operation> {
-  const { sql, baseUrl } = deps;
+  const { sql, baseUrl, allowsSandboxes } = deps;
   return {
     list: listing({
       summary: 'Lists all users; requires the scope platform',
@@ -93,7 +95,7 @@ export function createUserOperations(deps: Deps): Record<'list' | 'create' | 're
       properties: USER_PROPERTIES,
       handle: async (request) => {
         const [rows, total] = await Promise.all([listUsers(sql, request.listing), countUsers(sql, request.listing)]);
-        const items = rows.map((row) => userDocument(row, { ...request, baseUrl }));
+        const items = rows.map((row) => userDocument(row, { ...request, baseUrl, allowsSandboxes }));
         return { path: `${baseUrl}/users`, items, total };
       },
     }),
@@ -105,7 +107,7 @@ export function createUserOperations(deps: Deps): Record<'list' | 'create' | 're
         const id = parseId(request.params['user_id'] ?? '');
         const user = id !== undefined && reachesUser(request.principal, id) ? await findUser(sql.reads, id) : undefined;
         if (user === undefined) throw notFound('user');
-        return { status: 200, document: userDocument(user, { ...request, baseUrl }) };
+        return { status: 200, document: userDocument(user, { ...request, baseUrl, allowsSandboxes }) };
       },
     }),
     remove: guarded({

@@ -17,7 +17,8 @@ const platform: Principal = {
   owned: [],
 };
 
-const userExample: Example = ({ baseUrl }) => userDocument(user, { principal: platform, baseUrl });
+const userExample: Example = ({ baseUrl }) =>
+  userDocument(user, { principal: platform, baseUrl, allowsSandboxes: true });
 
 export const userChapter: Chapter = {
   title: 'Users',

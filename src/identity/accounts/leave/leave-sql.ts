@@ -31,12 +31,13 @@ export function listExportedEntries(sql: Queryable, userId: number, limit: numbe
 
 type Owner = { storeId: number; userId: number };
 
-/** Returns the owners of the stores that the user owns. */
+/** Returns the owners of the stores that the user owns, except the sandbox store, which is erased with the account. */
 const ownersBeside = (sql: Queryable, userId: number) => sql`
   select m.store_id as "storeId", m.user_id as "userId"
   from membership m
   where m.role = 'owner'
     and (m.shard, m.store_id) in (select shard, store_id from membership where user_id = ${userId} and role = 'owner')
+    and not exists (select from store s where s.shard = m.shard and s.id = m.store_id and s.sandbox_of = ${userId})
   order by m.shard, m.store_id, m.user_id`;
 
 const soleStores = (owners: readonly Owner[]): number[] =>

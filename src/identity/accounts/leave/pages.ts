@@ -25,9 +25,9 @@ const refusal = (stores: readonly string[]): Markup =>
 const form = ({ root, email, nonce, fault }: View): Markup =>
   html`${alertOf(fault)}
     <p>
-      This erases the account <strong>${email}</strong> with its memberships, connected apps, browsers and your own
-      apps, at once and for good. Stores and their data stay. The activity stays for a year, without your name and
-      address.
+      This erases the account <strong>${email}</strong> with its memberships, connected apps, browsers, your own apps
+      and your sandbox store, at once and for good. Other stores and their data stay. The activity stays for a year,
+      without your name and address.
     </p>
     <form method="post" action="${root}/account/erase">
       <input type="hidden" name="nonce" value="${nonce}" />

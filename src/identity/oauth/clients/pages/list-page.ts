@@ -16,18 +16,25 @@ const entry = (root: string, client: Client): Markup =>
     </p>
   </div>`;
 
-export function listPage(view: { root: string; clients: readonly Client[]; isOneDeleted: boolean }): string {
-  const { root, clients, isOneDeleted } = view;
+export function listPage(view: {
+  root: string;
+  clients: readonly Client[];
+  isOneDeleted: boolean;
+  sandbox: Markup | null;
+}): string {
+  const { root, clients, isOneDeleted, sandbox } = view;
   return appsPage(
     root,
     'Your apps',
     html`<div class="card">
-      <h1>Your apps</h1>
-      ${isOneDeleted && html`<p class="good" role="status">App deleted. Its secrets and tokens no longer work.</p>`}
-      <p>An app that you create here can request access from the users of any store.</p>
-      ${clients.length === 0 && html`<p class="soft">No apps yet.</p>`} ${clients.map((client) => entry(root, client))}
-      <div class="buttons"><a class="button" href="${root}/account/clients/new">New app</a></div>
-    </div>`,
+        <h1>Your apps</h1>
+        ${isOneDeleted && html`<p class="good" role="status">App deleted. Its secrets and tokens no longer work.</p>`}
+        <p>An app that you create here can request access from the users of any store.</p>
+        ${clients.length === 0 && html`<p class="soft">No apps yet.</p>`}
+        ${clients.map((client) => entry(root, client))}
+        <div class="buttons"><a class="button" href="${root}/account/clients/new">New app</a></div>
+      </div>
+      ${sandbox}`,
   );
 }
 

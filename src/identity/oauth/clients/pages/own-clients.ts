@@ -12,13 +12,14 @@ import { changeOf, readFormValues, LABELS } from './form.ts';
 import { listPage } from './list-page.ts';
 import { readMultipart } from './multipart.ts';
 import { createOwnClient, type Handle } from './own-client.ts';
+import { createSandboxForm, sandboxCard } from './sandbox-card.ts';
 import { secretPage } from './secret-page.ts';
 import { clientActorOf, type PagesDeps } from './page-context.ts';
 
 const HOUR_MS = 3_600_000;
 
 export type OwnClients = Record<
-  'list' | 'create' | 'blank' | 'show' | 'change' | 'rotate' | 'endOlder' | 'setLogo' | 'removeLogo',
+  'list' | 'create' | 'blank' | 'show' | 'change' | 'rotate' | 'endOlder' | 'setLogo' | 'removeLogo' | 'sandbox',
   RawHandler
 > & { remove: Record<'show' | 'submit', RawHandler> };
 
@@ -77,9 +78,10 @@ export function createOwnClients(deps: PagesDeps): OwnClients {
 
   return {
     list: signedIn.page(async ({ query }, session) => {
-      const clients = await listClientsOf(sql, session.userId);
-      return htmlAnswer(200, listPage({ root, clients, isOneDeleted: query.get('done') === 'deleted' }));
+      const [clients, sandbox] = await Promise.all([listClientsOf(sql, session.userId), sandboxCard(deps, session)]);
+      return htmlAnswer(200, listPage({ root, clients, isOneDeleted: query.get('done') === 'deleted', sandbox }));
     }),
+    sandbox: createSandboxForm(deps),
     blank: blank.show,
     create: blank.submit,
     show: page((request, session, client) => respond(request, session, client, { status: 200 })),

@@ -9,25 +9,27 @@ import type { RawRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound } from '#core/problem.ts';
+import type { SandboxDeps } from '#stores/sandbox.ts';
 import type { RevocationEffects } from '../../grant-changes.ts';
 import { isClientId } from '../clients.ts';
 import type { AppWebhooks } from '../app-webhook.ts';
 import type { ClientActor } from '../action.ts';
 import { findOwnClient, type Client } from '../clients-sql.ts';
 
-export type PagesDeps = RevocationEffects & {
-  appWebhooks: AppWebhooks;
-  sql: Sql;
-  signedIn: SignedIn;
-  /** The path prefix of the pages, without a trailing slash. */
-  root: string;
-  /** The address of the API. */
-  baseUrl: string;
-  /** Undefined if the operator has configured no mail. */
-  securityMails: SecurityMails | undefined;
-  clientsPerUser: number;
-  clientSecretOverlapHours: number;
-};
+export type PagesDeps = RevocationEffects &
+  Omit<SandboxDeps, 'sql'> & {
+    appWebhooks: AppWebhooks;
+    sql: Sql;
+    signedIn: SignedIn;
+    /** The path prefix of the pages, without a trailing slash. */
+    root: string;
+    /** The address of the API. */
+    baseUrl: string;
+    /** Undefined if the operator has configured no mail. */
+    securityMails: SecurityMails | undefined;
+    clientsPerUser: number;
+    clientSecretOverlapHours: number;
+  };
 
 export function clientIdOf({ params }: RawRequest): string {
   return params['client_id'] ?? '';

@@ -1,0 +1,115 @@
+/**
+ * Makes sample events in a sandbox store: POST {base_url}/stores/<id>/sample_events. They are published like those of a platform, so
+ * that an app gets the deliveries of real customers and orders.
+ */
+import { randomInt } from 'node:crypto';
+import { Type, type Static } from 'typebox';
+import { scenarioEvents, scenarios, type Scenario } from '#catalog/scenarios.ts';
+import { accepting, type Operation } from '#http/operation.ts';
+import type { Keys } from '#core/keys.ts';
+import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { storeOfAddress } from '#core/principal.ts';
+import type { Sql } from '#db/pool.ts';
+import { addressOfEvents, eventDocument, publishedDocument } from './document.ts';
+import { isSandbox } from './events-sql.ts';
+import { keyOfRequest, validateKeys } from './publish/key.ts';
+import type { Publisher } from './publish/publish.ts';
+import { readPublish, type EventLimits } from './publish/request.ts';
+
+/** How often a scenario may be repeated in one request. */
+const COUNT_MAX = 10;
+/** Ids are below 2^47: two scenarios get the same one once in 10^14 pairs, and every language reads them exactly. */
+const ID_MAX = 2 ** 47;
+
+/** The throttle of the accounts module, as far as sample events need it. */
+type SampleThrottle = {
+  take: (
+    buckets: readonly { limit: 'sample events of store'; subject: string }[],
+    now: Date,
+  ) => Promise<{ allowed: true } | { allowed: false; retryAfterSeconds: number }>;
+};
+
+type Deps = {
+  sql: Sql;
+  publish: Publisher;
+  throttle: SampleThrottle;
+  baseUrl: string;
+  limits: EventLimits;
+  fingerprintKeys: Keys;
+};
+
+const input = Type.Object(
+  {
+    scenario: Type.Optional(
+      Type.Unsafe<Scenario>({
+        enum: scenarios,
+        default: 'checkout',
+        description:
+          'checkout: a new customer buys something. refund: the same, and the order is refunded. subscription: a new customer subscribes, is billed once and cancels.',
+      }),
+    ),
+    count: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: COUNT_MAX, default: 1, description: 'How many customers do so.' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const NOT_A_SANDBOX = 'Sample events can only be made in a sandbox store: create yours on the page of your apps';
+
+function tooMany(retryAfterSeconds: number): Problem {
+  const message = `Too many sample events were requested in this store: wait ${retryAfterSeconds} s`;
+  return new Problem(
+    429,
+    { code: 'too_many_requests', message },
+    { headers: { 'Retry-After': String(retryAfterSeconds) } },
+  );
+}
+
+/** Throws a 404 if the store does not exist, and a 409 if it is not a sandbox. */
+async function requireSandbox(sql: Sql, storeId: number): Promise<void> {
+  const found = await isSandbox(sql.reads, storeId);
+  if (found === undefined) throw notFound('store');
+  if (!found) throw new Problem(409, { code: 'not_a_sandbox', message: NOT_A_SANDBOX });
+}
+
+const newIds = () => ({
+  customer: randomInt(1, ID_MAX),
+  order: randomInt(1, ID_MAX),
+  subscription: randomInt(1, ID_MAX),
+  log: randomInt(1, ID_MAX),
+});
+
+/** Returns the key of the request; throws a 400 for an invalid one. */
+function keysOf(header: string | undefined, body: Static<typeof input>, events: number, fingerprintKeys: Keys) {
+  if (header === undefined) return [];
+  const faults: Fault[] = [];
+  validateKeys([], { header, isArray: true }, faults);
+  if (faults.length > 0) throw invalid(...faults);
+  const request = JSON.stringify(['sample_events', body.scenario ?? null, body.count ?? null]);
+  return [keyOfRequest(header, request, { events, fingerprintKeys })];
+}
+
+export function createSampleEvents({ sql, publish, throttle, baseUrl, limits, fingerprintKeys }: Deps): Operation {
+  return accepting({
+    title: 'Make sample events',
+    summary: `Publishes the events of up to ${COUNT_MAX} customers in a sandbox store, at most once per Idempotency-Key`,
+    input,
+    takesKey: true,
+    handle: async (request) => {
+      const { storeId } = storeOfAddress(request);
+      await requireSandbox(sql, storeId);
+      const { body, now } = request;
+      const { scenario = 'checkout', count = 1 } = body;
+      const made = Array.from({ length: count }, () => scenarioEvents(scenario, newIds(), now)).flat();
+      const { events } = readPublish(made, { limits, header: undefined, fingerprintKeys });
+      const keys = keysOf(request.headers['idempotency-key'], body, events.length, fingerprintKeys);
+      const taken = await throttle.take([{ limit: 'sample events of store', subject: String(storeId) }], now);
+      if (!taken.allowed) throw tooMany(taken.retryAfterSeconds);
+      const published = await publish({ storeId, events, keys, isArray: true, now });
+      const documents = published.map((event) => eventDocument(event, storeId, baseUrl));
+      const document = publishedDocument(documents, storeId, baseUrl);
+      return { status: 200, document, next: addressOfEvents(baseUrl, storeId), done: 'created' };
+    },
+  });
+}

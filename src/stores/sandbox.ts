@@ -1,0 +1,89 @@
+/** The sandbox store of a developer: POST {base_url}/users/<id>/sandbox_store, and the same from the page of the apps. */
+import { actorOf, type Actor, type Changelog } from '#changelog/changelog.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { parseId, shardOf } from '#core/ids.ts';
+import { notFound, Problem } from '#core/problem.ts';
+import { reachesAccount } from '#core/principal.ts';
+import { addMemberWithEntry, createStoreWithEntry, type MemberAccess } from './audited-changes.ts';
+import { addressOfStore, storeDocument, type PublishedCollection } from './document.ts';
+import { lockForErasure } from './erase-sql.ts';
+import { eraseStoreIn, type Eraser } from './erase.ts';
+import { lockMember } from './members/members-sql.ts';
+import { findSandbox, lockDeveloper, type StoreRow } from './stores-sql.ts';
+
+export type SandboxDeps = {
+  sql: Sql;
+  changelog: Changelog;
+  memberAccess: Pick<MemberAccess, 'begin'>;
+  /** False if the operator has switched sandbox stores off; those that exist stay. */
+  allowsSandboxes: boolean;
+};
+
+const OFF = 'The operator of this service has switched sandbox stores off';
+
+/**
+ * The address for mails is not that of the developer, because every app with access to the store can read it (`notices` mails the
+ * developer instead). Names under `.example` are never resolved (RFC 2606).
+ */
+const detailsOf = (userId: number) => ({
+  name: 'Sandbox store',
+  domain: `sandbox-${userId}.example`,
+  email: `developer@sandbox-${userId}.example`,
+  timeZone: 'UTC',
+});
+
+/**
+ * Returns the sandbox store of a user, and creates it with the user as its owner if there is none. Throws a 404 if the user does not
+ * exist, and a 403 if sandbox stores are switched off.
+ */
+export function provideSandbox(
+  { sql, changelog, memberAccess: access, allowsSandboxes }: SandboxDeps,
+  userId: number,
+  { actor, now }: { actor: Actor; now: Date },
+): Promise<StoreRow> {
+  return transaction(sql, async (tx) => {
+    if (!(await lockDeveloper(tx, userId))) throw notFound('user');
+    const present = await findSandbox(tx, userId);
+    if (present === undefined && !allowsSandboxes) throw new Problem(403, { code: 'sandbox_stores_off', message: OFF });
+    const by = { changelog, actor, now };
+    const store = present ?? (await createStoreWithEntry(tx, { ...detailsOf(userId), sandboxOf: userId }, by));
+    const member = { shard: shardOf(store.id), storeId: store.id, userId };
+    // Another owner may have removed the developer.
+    if ((await lockMember(tx, member)) === undefined)
+      await addMemberWithEntry(tx, { ...member, role: 'owner' }, { ...by, access });
+    return store;
+  });
+}
+
+/** Locks the sandbox store of a user against everything, until the user's erasure ends. */
+export async function lockSandboxOf(tx: Tx, userId: number): Promise<void> {
+  const store = await findSandbox(tx, userId);
+  if (store !== undefined) await lockForErasure(tx, shardOf(store.id), store.id);
+}
+
+/** Erases the sandbox store of a user, also if it has other members, in the transaction of the user's erasure. */
+export async function eraseSandboxOf(
+  tx: Tx,
+  { userId, erasers }: { userId: number; erasers: readonly Eraser[] },
+  request: Pick<ApiRequest, 'address' | 'headers' | 'now'>,
+): Promise<void> {
+  const store = await findSandbox(tx, userId);
+  if (store === undefined) return;
+  await eraseStoreIn(tx, { shard: shardOf(store.id), storeId: store.id, erasers }, request);
+}
+
+export function createSandbox(
+  deps: SandboxDeps & { baseUrl: string; collections: readonly PublishedCollection[] },
+): Operation {
+  return guarded({
+    title: 'Create the sandbox store',
+    summary: 'Returns the sandbox store of the user, which the first request creates: a user has one at most',
+    handle: async ({ params, principal, now }) => {
+      const userId = parseId(params['user_id'] ?? '');
+      if (userId === undefined || !reachesAccount(principal, userId)) throw notFound('user');
+      const store = await provideSandbox(deps, userId, { actor: actorOf(principal), now });
+      return { status: 200, document: storeDocument(store, deps), next: addressOfStore(store.id, deps.baseUrl) };
+    },
+  });
+}
