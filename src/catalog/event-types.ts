@@ -133,7 +133,7 @@ function publishersOf(type: ResourceType): EventType['publishedBy'] {
 
 /** Returns all events of the catalog, in its order, with the names and addresses of this server. */
 export function eventTypes(naming: Naming): readonly EventType[] {
-  return resourceTypes.flatMap((type) => {
+  return resourceTypes().flatMap((type) => {
     const zooms = zoomsOf(relationsOf(type));
     const shared = {
       resource: { type, title: titleOf(type), about: descriptionOf(type).about },

@@ -40,13 +40,16 @@ const placesIn = (type: ResourceType, relations: Relations, before = ''): Place[
     return [{ rel, type, path }, placesIn(type, nested, `${path}:`)].flat();
   });
 
-const places: ReadonlyMap<string, readonly Place[]> = Map.groupBy(
-  resourceTypes.flatMap((type) => placesIn(type, relationsOf(type))),
-  ({ rel }) => rel,
-);
+type Places = ReadonlyMap<string, readonly Place[]>;
+
+const allPlaces = (): Places =>
+  Map.groupBy(
+    resourceTypes().flatMap((type) => placesIn(type, relationsOf(type))),
+    ({ rel }) => rel,
+  );
 
 /** Returns the description of a relation and the `zoom` values that embed it. */
-function aboutOf(rel: string): string {
+function aboutOf(rel: string, places: Places): string {
   const zooms = (places.get(rel) ?? []).map(({ type, path }) => `zoom=${path} of a ${lowerCaseTitle(type)}`);
   const { about } = descriptionOf(rel);
   return zooms.length === 0 ? about : `${about} It is embedded by ${zooms.join(', or by ')}.`;
@@ -65,9 +68,9 @@ const foundAt =
   };
 
 /** Returns the documentation of a relation that is not a collection. Only direct relations of a resource have an address. */
-function relationOf(rel: string, place: Place): Relation {
+function relationOf(rel: string, place: Place, places: Places): Relation {
   const { title } = descriptionOf(rel);
-  const base = { rel, title, about: aboutOf(rel) };
+  const base = { rel, title, about: aboutOf(rel, places) };
   const item = foundAt(place);
   if (place.path !== rel) return { ...base, example: item };
   const collection = collectionOf(place.type);
@@ -84,14 +87,14 @@ function relationOf(rel: string, place: Place): Relation {
   };
 }
 
-function resourceRelations(type: ResourceType): Relation[] {
+function resourceRelations(type: ResourceType, places: Places): Relation[] {
   const collection = collectionOf(type);
   const item = example(type, {});
   return [
     {
       rel: collection,
       title: descriptionOf(collection).title,
-      about: aboutOf(collection),
+      about: aboutOf(collection, places),
       paths: ['/stores/:store_id/:collection'],
       given: { collection },
       example: listExample(collection, lowerCaseTitle(collection), `/stores/${STORE_ID}/${collection}`, item),
@@ -99,7 +102,7 @@ function resourceRelations(type: ResourceType): Relation[] {
     {
       rel: type,
       title: descriptionOf(type).title,
-      about: aboutOf(type),
+      about: aboutOf(type, places),
       paths: [ITEM],
       given: { collection },
       example: item,
@@ -108,17 +111,20 @@ function resourceRelations(type: ResourceType): Relation[] {
   ];
 }
 
-const resources = resourceTypes.flatMap(resourceRelations);
-const documented = new Set(resources.map(({ rel }) => rel));
-
-export const commerceChapter: Chapter = {
-  title: 'Commerce',
-  about:
-    'The transactions, subscriptions and customers of the store, as published by the platform. GET and webhooks return the same representation, selected by zoom and fields.',
-  relations: [
-    ...resources,
-    ...[...places].flatMap(([rel, [place]]) =>
-      place === undefined || documented.has(rel) ? [] : [relationOf(rel, place)],
-    ),
-  ],
-};
+/** Returns the documentation of all resources, also of those that the operator declares. */
+export function commerceChapter(): Chapter {
+  const places = allPlaces();
+  const resources = resourceTypes().flatMap((type) => resourceRelations(type, places));
+  const documented = new Set(resources.map(({ rel }) => rel));
+  return {
+    title: 'Commerce',
+    about:
+      'The transactions, subscriptions and customers of the store, as published by the platform. GET and webhooks return the same representation, selected by zoom and fields.',
+    relations: [
+      ...resources,
+      ...[...places].flatMap(([rel, [place]]) =>
+        place === undefined || documented.has(rel) ? [] : [relationOf(rel, place, places)],
+      ),
+    ],
+  };
+}

@@ -54,7 +54,7 @@ export function readShape(query: string, type: ResourceType | null): Shape {
   if (query === '') return FULL_SHAPE;
   const parameters = new URLSearchParams(query);
   let rejected: Fault[] = [];
-  for (const candidate of type === null ? resourceTypes : [type]) {
+  for (const candidate of type === null ? resourceTypes() : [type]) {
     const faults: Fault[] = isEncoded(query) ? [] : [NOT_ENCODED];
     const shape = readModifiers(parameters, relationsOf(candidate), faults, 'query');
     if (faults.length === 0) return shape;

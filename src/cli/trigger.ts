@@ -1,7 +1,7 @@
 /** `halcyon trigger`: sends a sample event to running listeners, or to one webhook, and reports the response. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Command } from 'commander';
-import { eventsOf, resourceOfEvent, resourceTypes } from '#catalog/catalog.ts';
+import { allEvents, resourceOfEvent } from '#catalog/catalog.ts';
 import { systemClock } from '#core/clock.ts';
 import { printResult, examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
@@ -30,7 +30,7 @@ const WEBHOOKS_MAX = 300;
 
 function requireEvent(event: string): void {
   if (resourceOfEvent(event) !== undefined) return;
-  const all = resourceTypes.flatMap(eventsOf).map((each) => `  ${each}`);
+  const all = allEvents().map((each) => `  ${each}`);
   throw new UsageError(`There is no event ${event}. There are:\n${all.join('\n')}`);
 }
 

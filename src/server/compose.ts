@@ -132,7 +132,7 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       sql,
       changelog: publishing.changelog,
       baseUrl,
-      collections,
+      collections: collections(),
       chartsOf: createStoreCharts({ sql, webhooksPerStore: webhooks.webhooksPerStore }),
       onDomainChanged: webhooksOfStore.renew,
       rescheduleSnapshot,
