@@ -75,7 +75,7 @@ const builtIn = {
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Occurrence>>>>;
 
-export type BuiltInType = keyof typeof builtIn;
+type BuiltInType = keyof typeof builtIn;
 
 declare const declared: unique symbol;
 /** A resource type that only the operator's file declares. */
@@ -114,6 +114,13 @@ const builtInEntries: ReadonlyMap<string, Entry> = new Map(
     },
   ]),
 );
+
+export const builtInTypes = Object.keys(builtIn) as readonly BuiltInType[];
+
+/** Returns the built-in events and relations of a type, without those of the operator; undefined for other names. */
+export function builtInEntryOf(name: string): Omit<Entry, 'declaration'> | undefined {
+  return builtInEntries.get(name);
+}
 
 let entries = builtInEntries;
 const isResourceType = (name: string): name is ResourceType => entries.has(name);

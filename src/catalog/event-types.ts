@@ -6,6 +6,7 @@ import type { EventType } from '#http/relation.ts';
 import { nameOf, type Naming, type Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import {
+  declarationOf,
   isInternal,
   isMany,
   occurrencesOf,
@@ -16,7 +17,8 @@ import {
 } from './catalog.ts';
 import { isObject, resourceDocument, resourceHead, type JsonObject } from './document.ts';
 import { INTERNAL_SCHEMAS } from './internal-types.ts';
-import { descriptionOf, sampleOf, sampleResource } from './sample.ts';
+import { openedSchema } from './own/schema.ts';
+import { descriptionOf, sampleIdOf, sampleOf, sampleResource } from './sample.ts';
 
 /** The store of the examples. */
 const STORE_ID = 1001;
@@ -65,14 +67,19 @@ function embeddedSchema(relations: Relations, naming: Naming): JsonObject {
   return { type: 'object', properties: Object.fromEntries(entries) };
 }
 
-/** The members that the platform must publish; all others are its own. */
-const published = (type: ResourceType): JsonObject => ({
-  properties: {
-    ...sampleProperties(sampleOf(type)),
-    id: { type: ['integer', 'string'], description: 'The id that the platform uses.' },
-  },
-  required: ['id'],
-});
+/** The members that the platform must publish; all others are its own, unless the operator's file has a schema. */
+function published(type: ResourceType): JsonObject {
+  const { properties, required, ...own } = openedSchema(declarationOf(type)?.check?.schema ?? {});
+  return {
+    ...own,
+    properties: {
+      ...sampleProperties(sampleOf(type)),
+      id: { type: ['integer', 'string'], description: 'The id that the platform uses.' },
+      ...properties,
+    },
+    required: ['id', ...required.filter((name) => name !== 'id')],
+  };
+}
 
 /** The members that Halcyon writes, as plain JSON. */
 function internal(type: keyof typeof INTERNAL_SCHEMAS): JsonObject {
@@ -119,7 +126,7 @@ function schemaOf(type: ResourceType, naming: Naming): JsonObject {
 
 function examplesOf(type: ResourceType, zooms: readonly string[], { baseUrl }: Naming): EventType['examples'] {
   const sample = sampleResource(type);
-  const frozen = { storeId: STORE_ID, type, id: JSON.stringify(sample['id']), baseUrl, body: JSON.stringify(sample) };
+  const frozen = { storeId: STORE_ID, type, id: sampleIdOf(type), baseUrl, body: JSON.stringify(sample) };
   const plain = { query: '', document: resourceDocument(frozen, { zoom: {}, fields: null }) };
   if (zooms.length === 0) return [plain];
   const document = resourceDocument(frozen, { zoom: relationsOf(type), fields: null });
@@ -137,6 +144,7 @@ export function eventTypes(naming: Naming): readonly EventType[] {
     const zooms = zoomsOf(relationsOf(type));
     const shared = {
       resource: { type, title: titleOf(type), about: descriptionOf(type).about },
+      version: declarationOf(type)?.version ?? null,
       publishedBy: publishersOf(type),
       zooms,
       schema: schemaOf(type, naming),

@@ -4,12 +4,10 @@ import type { Document } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { collectionOf, relationsOf, resourceTypes, type ResourceType } from './catalog.ts';
 import { resourceDocument } from './document.ts';
-import { sampleOf, sampleResource, lowerCaseTitle, descriptionOf } from './sample.ts';
+import { sampleIdOf, sampleOf, sampleResource, lowerCaseTitle, descriptionOf } from './sample.ts';
 
 const STORE_ID = 1001;
 const ITEM = '/stores/:store_id/:collection/:id';
-
-const idOf = (type: ResourceType): string => JSON.stringify(sampleResource(type)['id']);
 
 /** Marks what publishers choose: which members there are, except `id`, and whether an id is an integer or a text. */
 export function asPublished(document: Document): Document {
@@ -27,7 +25,13 @@ export function asPublished(document: Document): Document {
 const example =
   (type: ResourceType, zoom: Relations): Example =>
   ({ baseUrl }) => {
-    const frozen = { storeId: STORE_ID, type, id: idOf(type), baseUrl, body: JSON.stringify(sampleResource(type)) };
+    const frozen = {
+      storeId: STORE_ID,
+      type,
+      id: sampleIdOf(type),
+      baseUrl,
+      body: JSON.stringify(sampleResource(type)),
+    };
     return asPublished(resourceDocument(frozen, { zoom, fields: null }));
   };
 
@@ -74,7 +78,7 @@ function relationOf(rel: string, place: Place, places: Places): Relation {
   const item = foundAt(place);
   if (place.path !== rel) return { ...base, example: item };
   const collection = collectionOf(place.type);
-  const address = `/stores/${STORE_ID}/${collection}/${idOf(place.type)}/${rel}`;
+  const address = `/stores/${STORE_ID}/${collection}/${sampleIdOf(place.type)}/${rel}`;
   const single: Example = (naming) => ({
     ...item(naming),
     links: [{ rel: 'self', href: naming.baseUrl + address, title: lowerCaseTitle(rel) }],

@@ -8,8 +8,8 @@ import { DESCRIPTION_LENGTH_MAX, NAME_LENGTH_MAX } from '../rules.ts';
 /** As of a webhook that a store creates. */
 const WEBHOOK_URL_LENGTH_MAX = 1_000;
 
-export const describeClient = () =>
-  Type.Object(
+export function describeClient() {
+  return Type.Object(
     {
       name: Type.String({ maxLength: NAME_LENGTH_MAX, description: 'The name of the app.' }),
       company: clearableText({ maxLength: NAME_LENGTH_MAX, description: 'The company that provides the app.' }),
@@ -74,5 +74,6 @@ export const describeClient = () =>
     },
     { additionalProperties: false },
   );
+}
 
 export type NewClientBody = Static<ReturnType<typeof describeClient>>;
