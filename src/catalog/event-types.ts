@@ -50,13 +50,14 @@ const sampleProperties = (sample: Value): JsonObject =>
 const firstOf = (sample: Value): Value => (Array.isArray(sample) ? ((sample as readonly Value[])[0] ?? {}) : sample);
 
 /** Returns the schema of `_embedded`, which has a relation only if `zoom` names it and the publisher embedded it. */
-function embeddedSchema(relations: Relations, naming: Naming): JsonObject {
+function embeddedSchema(relations: Relations, naming: Naming, sample: Value | undefined): JsonObject {
   const entries = Object.entries(relations).map(([rel, nested]): [string, Value] => {
+    const { _embedded: below, ...properties } = firstOf((sample as JsonObject)[rel] ?? {}) as JsonObject;
     const copy: JsonObject = {
       type: 'object',
       properties: {
-        ...sampleProperties(firstOf(sampleOf(rel))),
-        ...(Object.keys(nested).length > 0 && { _embedded: embeddedSchema(nested, naming) }),
+        ...sampleProperties(properties),
+        ...(Object.keys(nested).length > 0 && { _embedded: embeddedSchema(nested, naming, below) }),
       },
     };
     const list: JsonObject = { type: 'array', items: copy };
@@ -117,7 +118,9 @@ function schemaOf(type: ResourceType, naming: Naming): JsonObject {
     required: ['_links', ...((own['required'] ?? []) as readonly Value[])],
     properties: {
       _links: linksSchema(type, naming),
-      ...(Object.keys(relations).length > 0 && { _embedded: embeddedSchema(relations, naming) }),
+      ...(Object.keys(relations).length > 0 && {
+        _embedded: embeddedSchema(relations, naming, sampleResource(type)['_embedded']),
+      }),
       ...(properties as JsonObject | undefined),
       is_sample: { description: 'true in test deliveries.' },
     },
