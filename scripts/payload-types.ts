@@ -1,19 +1,22 @@
 /**
- * Writes the types of webhook bodies for receivers from the event catalogue: `node scripts/payload-types.ts`. They have the
- * default prefix of relations.
+ * Writes the types of webhook bodies for receivers from the event catalogue: `node scripts/payload-types.ts`. With
+ * `--events-file <path>` it prints those of the file of an operator (`EVENTS_FILE`), too. They have the default prefix of relations.
  */
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { eventTypes } from '#catalog/event-types.ts';
+import { declareFile } from '#catalog/own/file.ts';
 
 export const PAYLOADS = join(import.meta.dirname, '../packages/receiver/src/payloads.ts');
 
 type Schema = {
   type?: string | readonly string[];
-  enum?: readonly string[];
+  enum?: readonly unknown[];
+  const?: unknown;
   anyOf?: readonly Schema[];
-  items?: Schema;
-  properties?: Readonly<Record<string, Schema>>;
+  items?: Schema | boolean;
+  properties?: Readonly<Record<string, Schema | boolean>>;
   required?: readonly string[];
   description?: string;
 };
@@ -26,11 +29,26 @@ const NAMES: Readonly<Record<string, string>> = {
 
 const isIdentifier = (name: string): boolean => /^[a-z_]\w*$/i.test(name);
 
+/** Returns a text that does not end the comment that contains it. */
+const commented = (text: string): string => text.replaceAll('*/', '* /');
+
 const indented = (text: string): string => text.replaceAll('\n', '\n  ');
 
-/** Returns the type of a schema. The platform chooses the types of the others; `anyOf` is one embedded copy or a list of them. */
-function typeOf(schema: Schema): string {
-  if (schema.enum !== undefined) return schema.enum.map((value) => `'${value}'`).join(' | ');
+/** Returns the type with one value; objects and arrays have no such type. */
+function literalOf(value: unknown): string {
+  if (typeof value === 'string')
+    return `'${value.replaceAll(/['\\]/g, String.raw`\$&`).replaceAll('\n', String.raw`\n`)}'`;
+  return typeof value === 'object' && value !== null ? 'unknown' : String(value);
+}
+
+/**
+ * Returns the type of a schema: `unknown` if it depends on keywords other than those of the built-in types, which operators may use.
+ * The platform chooses the types of the others; `anyOf` is one embedded copy or a list of them.
+ */
+function typeOf(schema: Schema | boolean): string {
+  if (typeof schema === 'boolean') return 'unknown';
+  if (schema.enum !== undefined) return schema.enum.map(literalOf).join(' | ');
+  if (schema.const !== undefined) return literalOf(schema.const);
   const copy = schema.anyOf?.find(({ properties }) => properties !== undefined);
   if (copy !== undefined) return `Embedded<${typeOf(copy)}>`;
   if (schema.properties !== undefined) return objectOf(schema);
@@ -39,9 +57,10 @@ function typeOf(schema: Schema): string {
   return types.map((type) => NAMES[type] ?? type).join(' | ');
 }
 
-function memberOf(name: string, schema: Schema, isRequired: boolean): string {
-  const key = isIdentifier(name) ? name : `'${name}'`;
-  const about = schema.description === undefined ? '' : `  /** ${schema.description} */\n`;
+function memberOf(name: string, schema: Schema | boolean, isRequired: boolean): string {
+  const key = isIdentifier(name) ? name : literalOf(name);
+  const description = typeof schema === 'boolean' ? undefined : schema.description;
+  const about = description === undefined ? '' : `  /** ${commented(description)} */\n`;
   return `${about}  readonly ${key}${isRequired ? '' : '?'}: ${indented(typeOf(schema))};\n`;
 }
 
@@ -53,7 +72,8 @@ function objectOf({ properties = {}, required = [] }: Schema): string {
 
 /** Returns the type of a body: the links by name, and the alternatives of `anyOf` with the members of all. */
 function bodyOf({ anyOf, properties = {}, ...schema }: Schema): string {
-  const names = properties['_links']?.required ?? [];
+  const { _links: described } = properties;
+  const names = typeof described === 'object' ? (described.required ?? []) : [];
   const links = names.map((name) => memberOf(name, name === 'curies' ? { type: 'array' } : { type: 'Link' }, true));
   const common: Schema = { ...schema, properties: { ...properties, _links: { type: `{\n${links.join('')}}` } } };
   return anyOf === undefined ? objectOf(common) : `${objectOf(common)} & (${anyOf.map(objectOf).join(' | ')})`;
@@ -67,9 +87,11 @@ export function payloadTypes(): string {
   const byType = Map.groupBy(all, ({ resource }) => resource.type);
   const bodies = [...byType].map(([type, [first]]) => {
     const body = bodyOf(first?.schema ?? {});
-    return `/** ${first?.resource.about} */\nexport type ${pascal(type)} = ${body};\n`;
+    return `/** ${commented(first?.resource.about ?? '')} */\nexport type ${pascal(type)} = ${body};\n`;
   });
-  const events = all.map(({ event, resource, when }) => `  /** ${when} */\n  '${event}': ${pascal(resource.type)};\n`);
+  const events = all.map(
+    ({ event, resource, when }) => `  /** ${commented(when)} */\n  '${event}': ${pascal(resource.type)};\n`,
+  );
   return `/** Types of the bodies of webhooks with the format json, made from the event catalogue by scripts/payload-types.ts. */
 
 type Link = { readonly href: string; readonly title?: string };
@@ -87,4 +109,12 @@ export type WebhookEvent = { [Event in keyof Payloads]: { event: Event; payload:
 `;
 }
 
-if (import.meta.main) await writeFile(PAYLOADS, payloadTypes());
+if (import.meta.main) {
+  const { values } = parseArgs({ options: { 'events-file': { type: 'string' } } });
+  const path = values['events-file'];
+  if (path === undefined) await writeFile(PAYLOADS, payloadTypes());
+  else {
+    declareFile({ path, text: await readFile(path, 'utf8') });
+    process.stdout.write(payloadTypes());
+  }
+}

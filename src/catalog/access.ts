@@ -8,14 +8,16 @@ import { isResourceId, resourceTypes, typeOfCollection, labelOf, readScopeOf, ty
 import type { AppChange } from './internal-types.ts';
 import type { ResourceKey } from './catalog-sql.ts';
 
-/** The limited scopes that suffice to read resources; at an address only that of its type, which includes what is embedded. */
-export const RESOURCE_SCOPES = {
-  scopes: ['store_read', ...resourceTypes.map(readScopeOf)],
-  scopesAt: ({ collection = '' }: Params): readonly Permission[] => {
-    const type = typeOfCollection(collection);
-    return type === undefined ? ['store_read'] : ['store_read', readScopeOf(type)];
-  },
-} as const;
+/** Returns the limited scopes that suffice to read resources; at an address only that of its type, which includes what is embedded. */
+export function resourceScopes() {
+  return {
+    scopes: ['store_read', ...resourceTypes().map(readScopeOf)],
+    scopesAt: ({ collection = '' }: Params): readonly Permission[] => {
+      const type = typeOfCollection(collection);
+      return type === undefined ? ['store_read'] : ['store_read', readScopeOf(type)];
+    },
+  } as const;
+}
 
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 

@@ -1,16 +1,21 @@
-/** The catalog: resource types, their events, and their zoomable relations. */
+/**
+ * The catalog: resource types, their events, and their zoomable relations. The operator may declare more in a file (`own/file.ts`),
+ * which a process adds at its start, before routes and schemas are made.
+ */
+import type { Fault } from '#core/problem.ts';
+import type { Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import relations from './relations.json' with { type: 'json' };
 
-type Occurrence = {
+export type Occurrence = {
   /** When the event happens, in one sentence. */
   when: string;
-  /** The first version of Halcyon with the event. */
+  /** The first version of Halcyon with the event; of an event that the operator declares, what the file says. */
   since: string;
 };
 
-/** The events of each resource type that webhooks can subscribe to, by action. */
-const events = {
+/** The events of each built-in resource type that webhooks can subscribe to, by action. */
+const builtIn = {
   transaction: {
     created: {
       when: 'A transaction is created, such as by a checkout or by the billing of a subscription.',
@@ -70,27 +75,108 @@ const events = {
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Occurrence>>>>;
 
-export type ResourceType = keyof typeof events;
+type BuiltInType = keyof typeof builtIn;
 
-export const resourceTypes = Object.keys(events) as readonly ResourceType[];
+declare const declared: unique symbol;
+/** A resource type that only the operator's file declares. */
+type OwnType = string & { readonly [declared]: true };
 
-const isResourceType = (name: string): name is ResourceType => Object.hasOwn(events, name);
+export type ResourceType = BuiltInType | OwnType;
 
-/** Returns the events of a resource type that webhooks can subscribe to, as `<resource>/<action>`. */
+type Json = { readonly [name: string]: Value };
+
+/** What the operator's file declares for a resource type. Events and relations of a built-in type are additional ones. */
+export type Declaration = {
+  type: string;
+  events: ReadonlyMap<string, Occurrence>;
+  relations: Relations;
+  /** Null if the file gives none. */
+  version: number | null;
+  /** Absent for built-in types, which have their own. */
+  description?: { title: string; about: string };
+  example?: Json;
+  /** What publishes must match. */
+  check?: { schema: Json; faultsOf: (body: string) => readonly Fault[] };
+};
+
+type Entry = {
+  events: ReadonlyMap<string, Occurrence>;
+  relations: Relations;
+  declaration?: Declaration;
+};
+
+const builtInEntries: ReadonlyMap<string, Entry> = new Map(
+  Object.entries(builtIn).map(([type, occurrences]): [string, Entry] => [
+    type,
+    {
+      events: new Map(Object.entries<Occurrence>(occurrences)),
+      relations: relations[type as BuiltInType],
+    },
+  ]),
+);
+
+export const builtInTypes = Object.keys(builtIn) as readonly BuiltInType[];
+
+/** Returns the built-in events and relations of a type, without those of the operator; undefined for other names. */
+export function builtInEntryOf(name: string): Omit<Entry, 'declaration'> | undefined {
+  return builtInEntries.get(name);
+}
+
+let entries = builtInEntries;
+const isResourceType = (name: string): name is ResourceType => entries.has(name);
+let types: readonly ResourceType[] = [...entries.keys()].filter(isResourceType);
+
+/** Replaces what the operator declares, for this process. */
+export function declareResources(declarations: readonly Declaration[]): void {
+  const all = new Map(builtInEntries);
+  for (const declaration of declarations) {
+    const { events, relations: own } = all.get(declaration.type) ?? {
+      events: new Map<string, Occurrence>(),
+      relations: {},
+    };
+    all.set(declaration.type, {
+      events: new Map([...events, ...declaration.events]),
+      relations: { ...own, ...declaration.relations },
+      declaration,
+    });
+  }
+  entries = all;
+  types = [...entries.keys()].filter(isResourceType);
+}
+
+/** Returns what the operator's file declares for a resource type, or for a name that is no type. */
+export function declarationOf(name: string): Declaration | undefined {
+  return entries.get(name)?.declaration;
+}
+
+/** Returns all resource types, the built-in ones first. */
+export function resourceTypes(): readonly ResourceType[] {
+  return types;
+}
+
+/**
+ * Returns the events of a resource type that webhooks can subscribe to, as `<resource>/<action>`. None for a type that the
+ * operator no longer declares, which old rows may have.
+ */
 export function eventsOf(type: ResourceType): readonly string[] {
-  return Object.keys(events[type]).map((action) => `${type}/${action}`);
+  return [...(entries.get(type)?.events.keys() ?? [])].map((action) => `${type}/${action}`);
+}
+
+/** Returns the events of all resource types. */
+export function allEvents(): readonly string[] {
+  return types.flatMap(eventsOf);
 }
 
 /** Returns the resource type of an event; undefined if the catalog does not contain the event. */
 export function resourceOfEvent(event: string): ResourceType | undefined {
   const [type = '', action = ''] = event.split('/', 2);
   if (!isResourceType(type) || event !== `${type}/${action}`) return undefined;
-  return Object.hasOwn(events[type], action) ? type : undefined;
+  return entries.get(type)?.events.has(action) === true ? type : undefined;
 }
 
 /** Returns when each event of a resource type happens, by event. */
 export function occurrencesOf(type: ResourceType): ReadonlyMap<string, Occurrence> {
-  return new Map(Object.entries<Occurrence>(events[type]).map(([action, one]) => [`${type}/${action}`, one]));
+  return new Map([...(entries.get(type)?.events ?? [])].map(([action, one]) => [`${type}/${action}`, one]));
 }
 
 /**
@@ -109,8 +195,10 @@ export function isInternal(type: ResourceType): boolean {
   return type === 'changelog' || type === 'app' || type === 'subscription_mrr_snapshot';
 }
 
-/** Events that the platform may publish. */
-export const publishableEvents: readonly string[] = resourceTypes.filter((type) => !isInternal(type)).flatMap(eventsOf);
+/** Returns the events that the platform may publish. */
+export function publishableEvents(): readonly string[] {
+  return types.filter((type) => !isInternal(type)).flatMap(eventsOf);
+}
 
 /** Returns the name of a resource type or relation in words: `subscription MRR snapshot`. */
 export function labelOf(name: string): string {
@@ -132,11 +220,10 @@ export function collectionOf(type: ResourceType): string {
   return `${type}s`;
 }
 
-/** All collections, with their names in words. */
-export const collections: readonly { name: string; words: string }[] = resourceTypes.map((type) => ({
-  name: collectionOf(type),
-  words: labelOf(collectionOf(type)),
-}));
+/** Returns all collections, with their names in words. */
+export function collections(): readonly { name: string; words: string }[] {
+  return types.map((type) => ({ name: collectionOf(type), words: labelOf(collectionOf(type)) }));
+}
 
 /** Returns the resource type of the collection with this path segment. */
 export function typeOfCollection(name: string): ResourceType | undefined {
@@ -144,10 +231,12 @@ export function typeOfCollection(name: string): ResourceType | undefined {
   return name.endsWith('s') && isResourceType(type) ? type : undefined;
 }
 
-/** Returns the relations of a resource type that `zoom` accepts, as a tree. */
+/** Returns the relations of a resource type that `zoom` accepts, as a tree; none for a type that is no longer declared. */
 export function relationsOf(type: ResourceType): Relations {
-  return relations[type];
+  return entries.get(type)?.relations ?? NO_RELATIONS;
 }
+
+const NO_RELATIONS: Relations = {};
 
 /**
  * Returns whether a relation has many targets, which is when its name is a plural (`items`; not `customer`, not

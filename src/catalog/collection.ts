@@ -5,7 +5,7 @@ import { listing } from '#http/listing.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
 import { invalid, notFound } from '#core/problem.ts';
-import { collectionKeyOf, RESOURCE_SCOPES, visibleAppOf } from './access.ts';
+import { collectionKeyOf, resourceScopes, visibleAppOf } from './access.ts';
 import { collectionOf, relationsOf, typeOfCollection, labelOf, type ResourceType } from './catalog.ts';
 import { resourceDocument } from './document.ts';
 import { internalProperties } from './internal-types.ts';
@@ -40,7 +40,7 @@ function visibleListing(
 export function createResourceList({ search, baseUrl }: CommerceDeps): Operation {
   return listing({
     summary: 'The resources of one type, in their latest versions, in pages; filters accept any property',
-    ...RESOURCE_SCOPES,
+    ...resourceScopes(),
     title: 'Resources of one type',
     rel: 'resources',
     properties: PROPERTIES,

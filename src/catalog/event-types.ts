@@ -6,6 +6,7 @@ import type { EventType } from '#http/relation.ts';
 import { nameOf, type Naming, type Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import {
+  declarationOf,
   isInternal,
   isMany,
   occurrencesOf,
@@ -16,7 +17,8 @@ import {
 } from './catalog.ts';
 import { isObject, resourceDocument, resourceHead, type JsonObject } from './document.ts';
 import { INTERNAL_SCHEMAS } from './internal-types.ts';
-import { descriptionOf, sampleOf, sampleResource } from './sample.ts';
+import { openedSchema } from './own/schema.ts';
+import { descriptionOf, sampleIdOf, sampleOf, sampleResource } from './sample.ts';
 
 /** The store of the examples. */
 const STORE_ID = 1001;
@@ -48,13 +50,14 @@ const sampleProperties = (sample: Value): JsonObject =>
 const firstOf = (sample: Value): Value => (Array.isArray(sample) ? ((sample as readonly Value[])[0] ?? {}) : sample);
 
 /** Returns the schema of `_embedded`, which has a relation only if `zoom` names it and the publisher embedded it. */
-function embeddedSchema(relations: Relations, naming: Naming): JsonObject {
+function embeddedSchema(relations: Relations, naming: Naming, sample: Value | undefined): JsonObject {
   const entries = Object.entries(relations).map(([rel, nested]): [string, Value] => {
+    const { _embedded: below, ...properties } = firstOf((sample as JsonObject)[rel] ?? {}) as JsonObject;
     const copy: JsonObject = {
       type: 'object',
       properties: {
-        ...sampleProperties(firstOf(sampleOf(rel))),
-        ...(Object.keys(nested).length > 0 && { _embedded: embeddedSchema(nested, naming) }),
+        ...sampleProperties(properties),
+        ...(Object.keys(nested).length > 0 && { _embedded: embeddedSchema(nested, naming, below) }),
       },
     };
     const list: JsonObject = { type: 'array', items: copy };
@@ -65,14 +68,19 @@ function embeddedSchema(relations: Relations, naming: Naming): JsonObject {
   return { type: 'object', properties: Object.fromEntries(entries) };
 }
 
-/** The members that the platform must publish; all others are its own. */
-const published = (type: ResourceType): JsonObject => ({
-  properties: {
-    ...sampleProperties(sampleOf(type)),
-    id: { type: ['integer', 'string'], description: 'The id that the platform uses.' },
-  },
-  required: ['id'],
-});
+/** The members that the platform must publish; all others are its own, unless the operator's file has a schema. */
+function published(type: ResourceType): JsonObject {
+  const { properties, required, ...own } = openedSchema(declarationOf(type)?.check?.schema ?? {});
+  return {
+    ...own,
+    properties: {
+      ...sampleProperties(sampleOf(type)),
+      id: { type: ['integer', 'string'], description: 'The id that the platform uses.' },
+      ...properties,
+    },
+    required: ['id', ...required.filter((name) => name !== 'id')],
+  };
+}
 
 /** The members that Halcyon writes, as plain JSON. */
 function internal(type: keyof typeof INTERNAL_SCHEMAS): JsonObject {
@@ -110,7 +118,9 @@ function schemaOf(type: ResourceType, naming: Naming): JsonObject {
     required: ['_links', ...((own['required'] ?? []) as readonly Value[])],
     properties: {
       _links: linksSchema(type, naming),
-      ...(Object.keys(relations).length > 0 && { _embedded: embeddedSchema(relations, naming) }),
+      ...(Object.keys(relations).length > 0 && {
+        _embedded: embeddedSchema(relations, naming, sampleResource(type)['_embedded']),
+      }),
       ...(properties as JsonObject | undefined),
       is_sample: { description: 'true in test deliveries.' },
     },
@@ -119,7 +129,7 @@ function schemaOf(type: ResourceType, naming: Naming): JsonObject {
 
 function examplesOf(type: ResourceType, zooms: readonly string[], { baseUrl }: Naming): EventType['examples'] {
   const sample = sampleResource(type);
-  const frozen = { storeId: STORE_ID, type, id: JSON.stringify(sample['id']), baseUrl, body: JSON.stringify(sample) };
+  const frozen = { storeId: STORE_ID, type, id: sampleIdOf(type), baseUrl, body: JSON.stringify(sample) };
   const plain = { query: '', document: resourceDocument(frozen, { zoom: {}, fields: null }) };
   if (zooms.length === 0) return [plain];
   const document = resourceDocument(frozen, { zoom: relationsOf(type), fields: null });
@@ -133,10 +143,11 @@ function publishersOf(type: ResourceType): EventType['publishedBy'] {
 
 /** Returns all events of the catalog, in its order, with the names and addresses of this server. */
 export function eventTypes(naming: Naming): readonly EventType[] {
-  return resourceTypes.flatMap((type) => {
+  return resourceTypes().flatMap((type) => {
     const zooms = zoomsOf(relationsOf(type));
     const shared = {
       resource: { type, title: titleOf(type), about: descriptionOf(type).about },
+      version: declarationOf(type)?.version ?? null,
       publishedBy: publishersOf(type),
       zooms,
       schema: schemaOf(type, naming),

@@ -1,6 +1,6 @@
 /** API operations on commerce resources: read the latest version, list a type, read an embedded relation. */
 import { guarded, type Charted, type Operation } from '#http/operation.ts';
-import { isVisible, resourceNotFound, resourceKeyOf, RESOURCE_SCOPES } from './access.ts';
+import { isVisible, resourceNotFound, resourceKeyOf, resourceScopes } from './access.ts';
 import { relationsOf } from './catalog.ts';
 import { createResourceList, type CommerceDeps } from './collection.ts';
 import { resourceDocument } from './document.ts';
@@ -20,7 +20,7 @@ export function createCommerceOperations(deps: CommerceDeps): Record<'list' | 'r
     list: createResourceList(deps),
     read: guarded({
       summary: 'The latest version of this resource; zoom and fields shape it',
-      ...RESOURCE_SCOPES,
+      ...resourceScopes(),
       modifiers: ['zoom', 'fields'],
       handle: async (request) => {
         const key = resourceKeyOf(request);

@@ -5,7 +5,7 @@ import type { Document, Link } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { parseExact } from '#core/exact-number.ts';
 import { notFound } from '#core/problem.ts';
-import { resourceNotFound, resourceKeyOf, RESOURCE_SCOPES } from './access.ts';
+import { resourceNotFound, resourceKeyOf, resourceScopes } from './access.ts';
 import { isMany, relationsOf, titleOf, typeOfCollection, labelOf } from './catalog.ts';
 import type { CommerceDeps } from './collection.ts';
 import { addressOf, embeddedDocument, nameOf, type JsonObject } from './document.ts';
@@ -50,7 +50,7 @@ const createMany = ({ search, relationPrefix, baseUrl }: CommerceDeps): Operatio
   listing({
     summary:
       'The targets of one relation of this resource, in pages, filtered by any property; a relation with a single target accepts only fields and zoom',
-    ...RESOURCE_SCOPES,
+    ...resourceScopes(),
     title: 'Embedded resources',
     rel: 'embedded',
     properties: {},
@@ -83,7 +83,7 @@ const FIRST = { offset: 0, limit: 1, order: [], filters: [] };
 const createOne = ({ sql, relationPrefix }: CommerceDeps): Operation =>
   guarded({
     summary: 'The single target of this relation; without properties if there is none',
-    ...RESOURCE_SCOPES,
+    ...resourceScopes(),
     modifiers: ['zoom', 'fields'],
     handle: async (request) => {
       const key = keyOf(request);

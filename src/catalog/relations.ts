@@ -4,12 +4,10 @@ import type { Document } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { collectionOf, relationsOf, resourceTypes, type ResourceType } from './catalog.ts';
 import { resourceDocument } from './document.ts';
-import { sampleOf, sampleResource, lowerCaseTitle, descriptionOf } from './sample.ts';
+import { sampleIdOf, sampleOf, sampleResource, lowerCaseTitle, descriptionOf } from './sample.ts';
 
 const STORE_ID = 1001;
 const ITEM = '/stores/:store_id/:collection/:id';
-
-const idOf = (type: ResourceType): string => JSON.stringify(sampleResource(type)['id']);
 
 /** Marks what publishers choose: which members there are, except `id`, and whether an id is an integer or a text. */
 export function asPublished(document: Document): Document {
@@ -27,7 +25,13 @@ export function asPublished(document: Document): Document {
 const example =
   (type: ResourceType, zoom: Relations): Example =>
   ({ baseUrl }) => {
-    const frozen = { storeId: STORE_ID, type, id: idOf(type), baseUrl, body: JSON.stringify(sampleResource(type)) };
+    const frozen = {
+      storeId: STORE_ID,
+      type,
+      id: sampleIdOf(type),
+      baseUrl,
+      body: JSON.stringify(sampleResource(type)),
+    };
     return asPublished(resourceDocument(frozen, { zoom, fields: null }));
   };
 
@@ -40,13 +44,16 @@ const placesIn = (type: ResourceType, relations: Relations, before = ''): Place[
     return [{ rel, type, path }, placesIn(type, nested, `${path}:`)].flat();
   });
 
-const places: ReadonlyMap<string, readonly Place[]> = Map.groupBy(
-  resourceTypes.flatMap((type) => placesIn(type, relationsOf(type))),
-  ({ rel }) => rel,
-);
+type Places = ReadonlyMap<string, readonly Place[]>;
+
+const allPlaces = (): Places =>
+  Map.groupBy(
+    resourceTypes().flatMap((type) => placesIn(type, relationsOf(type))),
+    ({ rel }) => rel,
+  );
 
 /** Returns the description of a relation and the `zoom` values that embed it. */
-function aboutOf(rel: string): string {
+function aboutOf(rel: string, places: Places): string {
   const zooms = (places.get(rel) ?? []).map(({ type, path }) => `zoom=${path} of a ${lowerCaseTitle(type)}`);
   const { about } = descriptionOf(rel);
   return zooms.length === 0 ? about : `${about} It is embedded by ${zooms.join(', or by ')}.`;
@@ -65,13 +72,13 @@ const foundAt =
   };
 
 /** Returns the documentation of a relation that is not a collection. Only direct relations of a resource have an address. */
-function relationOf(rel: string, place: Place): Relation {
+function relationOf(rel: string, place: Place, places: Places): Relation {
   const { title } = descriptionOf(rel);
-  const base = { rel, title, about: aboutOf(rel) };
+  const base = { rel, title, about: aboutOf(rel, places) };
   const item = foundAt(place);
   if (place.path !== rel) return { ...base, example: item };
   const collection = collectionOf(place.type);
-  const address = `/stores/${STORE_ID}/${collection}/${idOf(place.type)}/${rel}`;
+  const address = `/stores/${STORE_ID}/${collection}/${sampleIdOf(place.type)}/${rel}`;
   const single: Example = (naming) => ({
     ...item(naming),
     links: [{ rel: 'self', href: naming.baseUrl + address, title: lowerCaseTitle(rel) }],
@@ -84,14 +91,14 @@ function relationOf(rel: string, place: Place): Relation {
   };
 }
 
-function resourceRelations(type: ResourceType): Relation[] {
+function resourceRelations(type: ResourceType, places: Places): Relation[] {
   const collection = collectionOf(type);
   const item = example(type, {});
   return [
     {
       rel: collection,
       title: descriptionOf(collection).title,
-      about: aboutOf(collection),
+      about: aboutOf(collection, places),
       paths: ['/stores/:store_id/:collection'],
       given: { collection },
       example: listExample(collection, lowerCaseTitle(collection), `/stores/${STORE_ID}/${collection}`, item),
@@ -99,7 +106,7 @@ function resourceRelations(type: ResourceType): Relation[] {
     {
       rel: type,
       title: descriptionOf(type).title,
-      about: aboutOf(type),
+      about: aboutOf(type, places),
       paths: [ITEM],
       given: { collection },
       example: item,
@@ -108,17 +115,20 @@ function resourceRelations(type: ResourceType): Relation[] {
   ];
 }
 
-const resources = resourceTypes.flatMap(resourceRelations);
-const documented = new Set(resources.map(({ rel }) => rel));
-
-export const commerceChapter: Chapter = {
-  title: 'Commerce',
-  about:
-    'The transactions, subscriptions and customers of the store, as published by the platform. GET and webhooks return the same representation, selected by zoom and fields.',
-  relations: [
-    ...resources,
-    ...[...places].flatMap(([rel, [place]]) =>
-      place === undefined || documented.has(rel) ? [] : [relationOf(rel, place)],
-    ),
-  ],
-};
+/** Returns the documentation of all resources, also of those that the operator declares. */
+export function commerceChapter(): Chapter {
+  const places = allPlaces();
+  const resources = resourceTypes().flatMap((type) => resourceRelations(type, places));
+  const documented = new Set(resources.map(({ rel }) => rel));
+  return {
+    title: 'Commerce',
+    about:
+      'The transactions, subscriptions and customers of the store, as published by the platform. GET and webhooks return the same representation, selected by zoom and fields.',
+    relations: [
+      ...resources,
+      ...[...places].flatMap(([rel, [place]]) =>
+        place === undefined || documented.has(rel) ? [] : [relationOf(rel, place, places)],
+      ),
+    ],
+  };
+}

@@ -1,8 +1,19 @@
-/** Makes a sample resource of each type with all relations embedded, from explained.json. It contains no customer data. */
+/**
+ * Makes a sample resource of each type with all relations embedded, from explained.json and the examples of the operator. It contains
+ * no customer data.
+ */
 import type { Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
-import { relationsOf, titleOf, typeOfCollection, type ResourceType } from './catalog.ts';
-import type { JsonObject } from './document.ts';
+import {
+  declarationOf,
+  isMany,
+  labelOf,
+  relationsOf,
+  titleOf,
+  typeOfCollection,
+  type ResourceType,
+} from './catalog.ts';
+import { embeddedUnder, isObject, type JsonObject } from './document.ts';
 import explained from './explained.json' with { type: 'json' };
 
 /** Action of sample events, to which webhooks cannot subscribe. */
@@ -33,38 +44,63 @@ export function lowerCaseTitle(name: string): string {
   return titleOf(name).replace(/^./, (first) => first.toLowerCase());
 }
 
-/** Returns the description of a relation; a generic one for relations that an operator added to relations.json. */
-export function descriptionOf(rel: string): Description {
-  const descriptions = explained as Readonly<Record<string, Description>>;
-  const description = Object.hasOwn(descriptions, rel) ? descriptions[rel] : undefined;
-  return (
-    description ?? {
-      title: titleOf(rel),
-      about: `The resources that the platform embedded under ${lowerCaseTitle(rel)}.`,
-      sample: [{ id: 1 }],
-    }
-  );
+/** Returns the description of a type, collection or relation of the operator; a generic one for relations, of which files have none. */
+function ownDescriptionOf(rel: string): Description {
+  const { description } = declarationOf(rel) ?? {};
+  if (description !== undefined) return description;
+  if (typeOfCollection(rel) !== undefined)
+    return { title: titleOf(rel), about: `The ${labelOf(rel)} of a store, in their latest versions.` };
+  return {
+    title: titleOf(rel),
+    about: `The resources that the platform embedded under ${lowerCaseTitle(rel)}.`,
+    sample: isMany(rel) ? [{ id: 1 }] : { id: 1 },
+  };
 }
 
-/** Returns one sample, or a list if the relation has many targets. */
+export function descriptionOf(rel: string): Description {
+  const descriptions = explained as Readonly<Record<string, Description>>;
+  return (Object.hasOwn(descriptions, rel) ? descriptions[rel] : undefined) ?? ownDescriptionOf(rel);
+}
+
+/** Returns one sample, or a list if the relation has many targets, without what is embedded. */
 export function sampleOf(rel: string): Value {
+  const example = declarationOf(rel)?.example;
+  if (example !== undefined) {
+    const { _links: _l, _embedded: _e, ...properties } = example;
+    return properties;
+  }
   const type = typeOfCollection(rel);
   return descriptionOf(rel).sample ?? (type === undefined ? {} : [sampleOf(type)]);
 }
 
-const embedded = (relations: Relations): JsonObject =>
+const isSample = (value: Value | undefined): value is JsonObject | readonly JsonObject[] =>
+  isObject(value) || (Array.isArray(value) && value.length > 0 && value.every(isObject));
+
+/** Returns what a sample embeds: what the example contains, else samples of the relations. */
+const embedded = (relations: Relations, example: JsonObject): JsonObject =>
   Object.fromEntries(
     Object.entries(relations).map(([rel, nested]): [string, Value] => {
-      const withEmbedded = (item: Value): Value => ({ ...(item as JsonObject), _embedded: embedded(nested) });
-      const sample = sampleOf(rel);
+      const withEmbedded = (item: Value): Value => ({
+        ...(item as JsonObject),
+        _embedded: embedded(nested, item as JsonObject),
+      });
+      const given = embeddedUnder(example, rel);
+      const sample = isSample(given) ? given : sampleOf(rel);
       return [rel, Array.isArray(sample) ? (sample as Value[]).map(withEmbedded) : withEmbedded(sample)];
     }),
   );
 
+/** Returns the id of the sample of a resource type, as in addresses. */
+export function sampleIdOf(type: ResourceType): string {
+  const { id } = sampleOf(type) as JsonObject;
+  return typeof id === 'string' ? id : JSON.stringify(id);
+}
+
 /** Returns a sample resource in the form that a platform publishes. */
 export function sampleResource(type: ResourceType): JsonObject {
+  const example = declarationOf(type)?.example ?? {};
   return {
     ...(sampleOf(type) as JsonObject),
-    _embedded: embedded(relationsOf(type)),
+    _embedded: embedded(relationsOf(type), example),
   };
 }

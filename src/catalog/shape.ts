@@ -45,20 +45,34 @@ export function isEncoded(query: string): boolean {
   }
 }
 
+/** Returns the shape for the first type with which it has no faults; null stands for all types. */
+function findShape(query: string, type: ResourceType | null): { shape: Shape; faults: readonly Fault[] } {
+  let found: { shape: Shape; faults: readonly Fault[] } = { shape: FULL_SHAPE, faults: [] };
+  if (query === '') return found;
+  const parameters = new URLSearchParams(query);
+  for (const candidate of type === null ? resourceTypes() : [type]) {
+    const faults: Fault[] = isEncoded(query) ? [] : [NOT_ENCODED];
+    found = { shape: readModifiers(parameters, relationsOf(candidate), faults, 'query'), faults };
+    if (faults.length === 0) break;
+  }
+  return found;
+}
+
 /**
  * Returns the shape of a webhook's query for a resource type. If the webhook has no type yet (`null`), the query must be valid
  * for at least one type and is validated again when the type is set. Throws a 400 with one fault for each unknown modifier or
  * relation, under `query`.
  */
 export function readShape(query: string, type: ResourceType | null): Shape {
-  if (query === '') return FULL_SHAPE;
-  const parameters = new URLSearchParams(query);
-  let rejected: Fault[] = [];
-  for (const candidate of type === null ? resourceTypes : [type]) {
-    const faults: Fault[] = isEncoded(query) ? [] : [NOT_ENCODED];
-    const shape = readModifiers(parameters, relationsOf(candidate), faults, 'query');
-    if (faults.length === 0) return shape;
-    rejected = faults;
-  }
-  throw invalid(...rejected);
+  const { shape, faults } = findShape(query, type);
+  if (faults.length > 0) throw invalid(...faults);
+  return shape;
+}
+
+/**
+ * Returns the shape of the query that a webhook has, for a delivery. It omits relations that the operator has removed from the
+ * catalog since the query was validated.
+ */
+export function storedShape(query: string, type: ResourceType | null): Shape {
+  return findShape(query, type).shape;
 }

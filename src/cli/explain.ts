@@ -3,6 +3,7 @@ import { CommanderError } from 'commander';
 import { DatabaseError, UnusableError } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { Problem } from '#core/problem.ts';
+import { DeclarationError } from '#catalog/own/file.ts';
 import { ConfigError } from '#config/env.ts';
 
 /** Exit codes of commands that did not complete. */
@@ -75,6 +76,8 @@ function failureOf(error: unknown): Failure & { isInternal?: true } {
   if (error instanceof UserError)
     return { exitCode: error.exitCode, code: CODES[error.exitCode] ?? 'failed', message: error.message };
   if (error instanceof CommanderError) return { exitCode: EXIT.usage, code: 'usage', message: error.message };
+  if (error instanceof DeclarationError)
+    return { exitCode: EXIT.failed, code: 'configuration', message: error.message };
   if (error instanceof ConfigError) return { exitCode: EXIT.failed, code: 'configuration', message: error.message };
   if (error instanceof DatabaseError) {
     const advice = error instanceof UnusableError ? undefined : remedyOf(error.cause);

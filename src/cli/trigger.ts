@@ -1,7 +1,7 @@
 /** `halcyon trigger`: sends a sample event to running listeners, or to one webhook, and reports the response. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Command } from 'commander';
-import { eventsOf, resourceOfEvent, resourceTypes } from '#catalog/catalog.ts';
+import { resourceOfEvent } from '#catalog/catalog.ts';
 import { systemClock } from '#core/clock.ts';
 import { printResult, examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
@@ -28,10 +28,14 @@ const POLL_MS = 250;
 /** The maximum of webhooks per store. */
 const WEBHOOKS_MAX = 300;
 
-function requireEvent(event: string): void {
+/** Throws a `UsageError` for an event that is not in the catalogue of the server, whose operator may have declared more. */
+async function requireEvent(api: Api, event: string): Promise<void> {
   if (resourceOfEvent(event) !== undefined) return;
-  const all = resourceTypes.flatMap(eventsOf).map((each) => `  ${each}`);
-  throw new UsageError(`There is no event ${event}. There are:\n${all.join('\n')}`);
+  const webhooks = await api.read(follow(await api.store(), 'webhooks', api.server));
+  const catalogue = await api.read(follow(webhooks, 'event_types', api.server));
+  const all = embeddedIn(catalogue, 'event_types').map(({ event: name }) => String(name));
+  if (all.includes(event)) return;
+  throw new UsageError(`There is no event ${event}. There are:\n${all.map((each) => `  ${each}`).join('\n')}`);
 }
 
 async function findWebhook(api: Api, id: string): Promise<Json[]> {
@@ -91,8 +95,8 @@ function sentenceOf({ webhook_id: id, name, status, response_code: code, reason 
 }
 
 async function run(event: string, options: Options, terminal: Terminal): Promise<void> {
-  requireEvent(event);
   const api = await openApi(options, terminal);
+  await requireEvent(api, event);
   const webhooks =
     options.webhook === undefined ? await findPullWebhooks(api, event) : await findWebhook(api, options.webhook);
   const outcomes = await Promise.all(webhooks.map((webhook) => trigger(api, webhook, event)));

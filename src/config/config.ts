@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { ConfigError, mailServer, secretKeys, type Env } from './env.ts';
 import { readLogo } from './brand.ts';
+import { readEventsFile } from './events-file.ts';
 import { deliverySettings, stoppingSettings } from './delivery.ts';
 import { readSettings, type Settings } from './settings/settings.ts';
 
@@ -102,6 +103,20 @@ const webhookSettings = (set: Settings, baseUrl: string) =>
     keyOverlapHours: 24,
   });
 
+const eventSettings = (set: Settings, cwd: string) =>
+  Object.freeze({
+    /** Declares resources and events of the operator; undefined if there are only the built-in ones. */
+    file: readEventsFile(set.EVENTS_FILE, cwd),
+    eventsPerRequest: 1_000,
+    eventLimitBytes: 256 * 1024,
+    eventDepth: 8,
+    batchRows: 500,
+    batchBytes: 4 * 1024 * 1024,
+    /** Leaves connections to the other statements. */
+    batchesAtOnce: Math.max(2, Math.floor(set.DATABASE_CONNECTIONS / 2)),
+    waitingBytes: 64 * 1024 * 1024,
+  });
+
 export type Config = ReturnType<typeof readConfig>;
 
 function statementSettings({ SEARCH_LIMIT_MS: searchLimitMs, DATABASE_CONNECTIONS: connections }: Settings) {
@@ -178,16 +193,7 @@ export function readConfig(env: Env, cwd: string) {
     stopping: Object.freeze(stoppingSettings(set)),
     stores: storeSettings(set),
     webhooks: webhookSettings(set, baseUrl),
-    events: Object.freeze({
-      eventsPerRequest: 1_000,
-      eventLimitBytes: 256 * 1024,
-      eventDepth: 8,
-      batchRows: 500,
-      batchBytes: 4 * 1024 * 1024,
-      /** Leaves connections to the other statements. */
-      batchesAtOnce: Math.max(2, Math.floor(set.DATABASE_CONNECTIONS / 2)),
-      waitingBytes: 64 * 1024 * 1024,
-    }),
+    events: eventSettings(set, cwd),
     snapshots: snapshotSettings(set),
     recoveries: recoverySettings,
     pull: pullSettings,

@@ -1,6 +1,6 @@
 /** API operations on events: publish (scope `platform` only), list, read, and read the payload. */
 import { isVisible } from '#catalog/access.ts';
-import { eventsOf, relationsOf, resourceTypes } from '#catalog/catalog.ts';
+import { allEvents, relationsOf, resourceTypes } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/document.ts';
 import { shapeOf } from '#catalog/shape.ts';
 import type { Sql } from '#db/pool.ts';
@@ -76,8 +76,8 @@ const createList = ({ search, baseUrl }: Deps): Operation =>
     rel: 'events',
     properties: EVENT_PROPERTIES,
     searchedBy: {
-      event: resourceTypes.flatMap(eventsOf),
-      resource_type: resourceTypes,
+      event: allEvents(),
+      resource_type: resourceTypes(),
       resource_id: null,
       date_created: null,
     },

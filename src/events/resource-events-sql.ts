@@ -36,7 +36,7 @@ export async function findEventsOfResource(
   if (id === undefined || id === String(SAMPLE_ID) || Number(id) >= FIRST_ALLOCATED_ID) return undefined;
   const type = valueOf(filters, 'resource_type');
   if (type === undefined && filters.some(({ property }) => property === 'resource_type')) return undefined;
-  const types = type === undefined ? resourceTypes : [type];
+  const types = type === undefined ? resourceTypes() : [type];
   const [row] = await sql<{ exists: boolean; wasErased: boolean; ids: number[] }[]>`
     with recursive head as materialized (
       select coalesce(head_event_id, event_id) as id from resource

@@ -33,8 +33,10 @@ export type EventType = {
   resource: { type: string; title: string; about: string };
   /** When it happens, in one sentence. */
   when: string;
-  /** The first version of Halcyon with the event. */
+  /** The first version of Halcyon with the event, or what the operator declares. */
   since: string;
+  /** The version of the resource that the operator declares; null if there is none. */
+  version: number | null;
   publishedBy: readonly ('platform' | 'halcyon')[];
   /** The relations that `zoom` embeds, outer ones first. */
   zooms: readonly string[];

@@ -1,7 +1,16 @@
 /** The event catalogue as Documents: all event types, and one with its schema and examples. */
 import { defaultRepresentation } from '#http/negotiate.ts';
 import type { EventType } from '#http/relation.ts';
-import { json, text, type Document, type Link, type Naming, type Property, type Value } from '#hypermedia/document.ts';
+import {
+  json,
+  number,
+  text,
+  type Document,
+  type Link,
+  type Naming,
+  type Property,
+  type Value,
+} from '#hypermedia/document.ts';
 
 /** Returns the body of a delivery as text. */
 export function bodyOf({ document }: EventType['examples'][number], naming: Naming): string {
@@ -18,7 +27,7 @@ const listLink = ({ baseUrl }: Naming): Link => ({
 
 /** Returns the Document of an event type without its schema and examples, as in the list of all. */
 export function eventTypeSummary(eventType: EventType, naming: Naming): Document {
-  const { event, resource, when, publishedBy, since, zooms } = eventType;
+  const { event, resource, when, publishedBy, since, version, zooms } = eventType;
   return {
     name: 'event_type',
     title: event,
@@ -34,6 +43,7 @@ export function eventTypeSummary(eventType: EventType, naming: Naming): Document
       json('published_by', publishedBy),
       json('zoom', zooms),
       text('since', since),
+      number.orNull('version', version),
     ],
   };
 }

@@ -6,6 +6,7 @@ import { keepPartitions } from '#db/partition-keeper.ts';
 import type { Sql } from '#db/pool.ts';
 import { whyUnavailable } from '#db/why-unavailable.ts';
 import { createSealer, type Sealer } from '#db/seal.ts';
+import { declareFile } from '#catalog/own/file.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { createIdAllocator } from '#events/publish/batch.ts';
@@ -199,6 +200,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
  */
 export async function startApp(deps: AppDeps): Promise<Running> {
   const running: Running[] = [];
+  declareFile(deps.config.events.file);
   try {
     const { health, registry } = await startParts(deps, running);
     health.started();

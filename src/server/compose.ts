@@ -155,7 +155,7 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       sql,
       changelog: publishing.changelog,
       baseUrl,
-      collections,
+      collections: collections(),
       chartsOf: createStoreCharts({ sql, webhooksPerStore: webhooks.webhooksPerStore }),
       onDomainChanged: webhooksOfStore.renew,
       rescheduleSnapshot,
@@ -167,7 +167,7 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       changelog: publishing.changelog,
       memberAccess: memberAccessOf(publishing),
       baseUrl,
-      collections,
+      collections: collections(),
     }),
     members: createMemberOperations({
       ...publishing,

@@ -31,10 +31,10 @@ type Settings = {
 
 export function chaptersOf({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'authUrl'>): readonly Chapter[] {
   return [
-    storeChapter({ authUrl, collections }),
+    storeChapter({ authUrl, collections: collections() }),
     webhookChapter,
     eventChapter,
-    commerceChapter,
+    commerceChapter(),
     userChapter,
     oauthChapter({ baseUrl, authUrl }),
   ];
@@ -60,7 +60,7 @@ export function settingOf(settings: Settings): Setting {
     naming,
     authUrl,
     rate,
-    scopes: scopeDescriptions,
+    scopes: scopeDescriptions(),
     deliveries: deliveriesOf(settings),
     sentRequests: deliveryDoc(names.webhookHeaderPrefix, { isOriginSent: handshakeOrigin !== undefined }),
     handshakeOrigin,

@@ -1,6 +1,6 @@
 /** The schemas of a webhook's body: POST and PUT (`whole`) and PATCH (`part`). */
 import { Type, type Static } from 'typebox';
-import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
+import { allEvents, resourceTypes } from '#catalog/catalog.ts';
 import { clearableChoice, clearableText, flag, readOnly } from '#http/inputs.ts';
 import { defaults } from './webhook.ts';
 
@@ -75,11 +75,11 @@ const optional = (versions: readonly string[], initial: Initial) => ({
     kind: 'url',
     description: 'The http or https address that receives the events. Without it nothing is sent.',
   }),
-  event_resource: clearableChoice(resourceTypes, {
+  event_resource: clearableChoice(resourceTypes(), {
     description: 'The resource whose events are sent. Without events, all events of that resource.',
   }),
   events: Type.Optional(
-    Type.Array(Type.String({ maxLength: EVENT_LENGTH_MAX, choices: resourceTypes.flatMap(eventsOf) }), {
+    Type.Array(Type.String({ maxLength: EVENT_LENGTH_MAX, choices: allEvents() }), {
       maxItems: EVENTS_MAX,
       description: 'The events that are sent, all of one resource.',
     }),

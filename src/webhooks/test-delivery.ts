@@ -1,6 +1,6 @@
 /** Test delivery: sends a sample event to a webhook and returns the response of its endpoint. */
 import { Type, type Static } from 'typebox';
-import { eventsOf, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
+import { allEvents, eventsOf, type ResourceType } from '#catalog/catalog.ts';
 import { clearableText } from '#http/inputs.ts';
 import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { transaction } from '#db/pool.ts';
@@ -13,18 +13,19 @@ import { lockWebhook, type WebhookRow } from './webhook-sql.ts';
 
 const EVENT_LENGTH_MAX = 100;
 
-const testSchema = Type.Object(
-  {
-    event: clearableText({
-      maxLength: EVENT_LENGTH_MAX,
-      choices: resourceTypes.flatMap(eventsOf),
-      description: 'The event name of the sample, such as transaction/created. Default: <resource>/test.',
-    }),
-  },
-  { additionalProperties: false },
-);
+const createSchema = () =>
+  Type.Object(
+    {
+      event: clearableText({
+        maxLength: EVENT_LENGTH_MAX,
+        choices: allEvents(),
+        description: 'The event name of the sample, such as transaction/created. Default: <resource>/test.',
+      }),
+    },
+    { additionalProperties: false },
+  );
 
-type TestBody = Static<typeof testSchema>;
+type TestBody = Static<ReturnType<typeof createSchema>>;
 
 /** A delivery of a sample that waits for a listener. */
 type QueuedSample = Pick<DeliveryRow, 'id' | 'eventId' | 'type' | 'resourceId' | 'action'>;
@@ -119,7 +120,7 @@ export function createTest(deps: WebhookDeps): Operation {
     summary:
       'Sends a sample event once, even if the webhook is disabled, and returns the response; it does not count as a failure. For a pull webhook the sample is queued (202)',
     scopes: CHANGE_SCOPES,
-    input: testSchema,
+    input: createSchema(),
     handle: async (request) => {
       const webhook = await webhookOf(deps.sql, request);
       const { storeId, eventResource: type, timeZone, isHeld } = webhook;

@@ -126,7 +126,7 @@ test('the state is the present one', () => {
 const none: Subscription = { eventResource: null, events: [] };
 const captured: Subscription = { eventResource: 'transaction', events: ['transaction/captured'] };
 
-for (const type of resourceTypes) {
+for (const type of resourceTypes()) {
   test(`event_resource ${type} alone means every event of it`, () => {
     const { faults, ...subscription } = resolveSubscription({ eventResource: type }, none);
     assert.deepEqual([subscription, faults], [{ eventResource: type, events: eventsOf(type) }, []]);

@@ -12,7 +12,7 @@ import type { Headers } from '#core/request-secrets.ts';
 import { addressFault, isEncrypted } from './address.ts';
 import type { FORMATS, ORDERINGS, RETRY_PROFILES, WebhookPart } from './schema.ts';
 import { keysAt, type Rotating } from '#core/rotation.ts';
-import { eventsOf, resourceOfEvent, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
+import { allEvents, eventsOf, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
 
 /**
  * The subscription of a webhook, which `event_resource` and `events` express in two ways. `events` is the effective list; it is
@@ -86,7 +86,7 @@ export function parseInput(body: WebhookPart): WebhookInput {
 
 const unknownEvent = (event: string): Fault => ({
   code: 'unknown_event',
-  message: `Unknown event "${event}"; possible: ${resourceTypes.flatMap(eventsOf).join(', ')}`,
+  message: `Unknown event "${event}"; possible: ${allEvents().join(', ')}`,
   field: 'events',
 });
 

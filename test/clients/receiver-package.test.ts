@@ -1,6 +1,6 @@
 /** packages/receiver as it is published, and its examples as processes that the engine delivers to. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener, type Server } from 'node:http';
@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { createAdaptorServer } from '@hono/node-server';
 import { eventTypes } from '#catalog/event-types.ts';
 import { renderHal } from '#hypermedia/hal.ts';
@@ -114,6 +115,42 @@ test('the types of bodies are current, accept every example of the event catalog
     await writeFile(join(folder, `wrong-body-${at}.ts`), head.replace(', WebhookEvent', '') + line);
     assert.match(await compile(folder, settings, [`wrong-body-${at}.ts`]), /TS2367|TS2322|TS2741/, line);
   }
+});
+
+test("the types of an operator's own bodies compile, and guarantee what the schema guarantees", async () => {
+  const invoice = {
+    title: 'An invoice',
+    description: 'A bill. */ It is paid later.',
+    events: { paid: { when: 'It is paid. */', since: '1' } },
+    relations: { customer: {}, lines: {} },
+    schema: {
+      required: ['state', 'total', 'lines'],
+      properties: {
+        state: { enum: ["it's", 'open', 3, null, true, { a: 1 }] },
+        kind: { const: 'bill\\' },
+        'odd name': true,
+        total: { type: ['number', 'null'], description: '*/' },
+        lines: { type: 'array', items: { type: 'object', properties: { sku: { $ref: '#/$defs/sku' } } } },
+        codes: { type: 'array', items: false },
+      },
+      anyOf: [{ required: ['kind'] }, true],
+      $defs: { sku: { type: 'string' } },
+    },
+    example: { id: 1, state: 'open', total: 5, lines: [], kind: 'bill\\', _embedded: { lines: [{ sku: 'A' }] } },
+  };
+  const path = join(folder, 'events.json');
+  await writeFile(path, JSON.stringify({ resources: { invoice } }));
+  const script = join(PACKAGE, '../../scripts/payload-types.ts');
+  const { stdout } = await promisify(execFile)(process.execPath, [script, '--events-file', path]);
+  await writeFile(join(folder, 'own-payloads.ts'), stdout);
+  const head = "import type { Payloads, WebhookEvent } from './own-payloads.ts';\nexport type Any = WebhookEvent;\n";
+  const settings = { module: 'nodenext', lib: ['es2022'], types: [], allowImportingTsExtensions: true, noEmit: true };
+  const right =
+    "export const total = (one: Payloads['invoice/paid']): number | null => one.state === 'open' ? one.total : 0;";
+  await writeFile(join(folder, 'own.ts'), head + right);
+  assert.equal(await compile(folder, settings, ['own.ts']), '');
+  await writeFile(join(folder, 'own-wrong.ts'), head + right.replace('number | null', 'number'));
+  assert.match(await compile(folder, settings, ['own-wrong.ts']), /TS2322/);
 });
 
 test('the first receiver of the documents accepts a genuine delivery, once, and reports what is wrong with others', async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { test } from 'node:test';
-import { eventsOf, relationsOf, resourceTypes } from '#catalog/catalog.ts';
+import { allEvents, eventsOf, relationsOf } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/document.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import { zoomsOf } from '../setup/any-resource.ts';
@@ -16,7 +16,7 @@ const SEED = randomInt(2 ** 31);
 
 const catalogue = await openCatalogue();
 const { baseUrl, api, store, schemas } = catalogue;
-const all = resourceTypes.flatMap(eventsOf);
+const all = allEvents();
 
 async function read(path: string): Promise<Json> {
   const response = await fetch(baseUrl + path, { headers: { Accept: 'application/hal+json' } });

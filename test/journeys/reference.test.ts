@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type Document, isRegistered } from '#hypermedia/document.ts';
-import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
+import { allEvents } from '#catalog/catalog.ts';
 import { formats } from '#hypermedia/render.ts';
 import { referenceChapter } from '#reference/relations.ts';
 import { readConfig } from '../../src/config/config.ts';
@@ -287,7 +287,7 @@ test('If-Match and 412 are documented for each operation that asks for a version
 
 test('each event is described with the headers and the body of its request', () => {
   const { webhooks, components } = described;
-  assert.deepEqual(Object.keys(webhooks), resourceTypes.flatMap(eventsOf));
+  assert.deepEqual(Object.keys(webhooks), allEvents());
   for (const [event, { post }] of Object.entries(webhooks)) {
     const headers = new Set(
       post.parameters.map(({ $ref }) => components.parameters[$ref.split('/').at(-1) ?? '']?.name),

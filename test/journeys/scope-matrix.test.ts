@@ -9,7 +9,7 @@ import { startFurnishedApp } from '../setup/app-with-resources.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { fillIn, operationTable, type Described } from '../security/route-table.ts';
 
-const limited = userScopes.filter((scope) => !scope.endsWith('_full_access'));
+const limited = userScopes().filter((scope) => !scope.endsWith('_full_access'));
 
 /**
  * `open`: no scope is needed. `hidden`: a 404 for every token of a store. `other`: only another scope or a signed-in owner may.

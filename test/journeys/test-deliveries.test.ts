@@ -151,7 +151,7 @@ test('a webhook that could be sent nothing is rejected with what is missing', as
 
 test('every resource has a sample, in every format, that has the form of a real one', async (t) => {
   const receiver = await startReceiver(t);
-  for (const type of resourceTypes) {
+  for (const type of resourceTypes()) {
     for (const format of ['json', 'partner_automation']) {
       // An app cannot subscribe to the events of apps.
       const token = type === 'app' ? app.platformToken : app.token;

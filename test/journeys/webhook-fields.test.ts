@@ -25,7 +25,7 @@ const accepted: [string, object, object][] = [
   ['filter ""', { filter: '' }, { filter: null }],
   ['filter by a pointer', { filter: '/_embedded/svc:items/0/code:in=a,b&total_order:greaterthan=100' }, {}],
   ['encryption_key of 1000 characters', { encryption_key: 'k'.repeat(1000) }, {}],
-  ...resourceTypes
+  ...resourceTypes()
     .filter((type) => type !== 'app')
     .map((type): [string, object, object] => [`event_resource ${type}`, { event_resource: type }, {}]),
   ['event_resource ""', { event_resource: '' }, { event_resource: null, events: [] }],
@@ -202,7 +202,7 @@ test('the messages name the allowed values, without alternative spellings', asyn
   assert.deepEqual(
     messages.map((message) => message.replace(/ .*:/, ':')).toSorted((x, y) => x.localeCompare(y)),
     [
-      `event_resource: ${resourceTypes.join(', ')}`,
+      `event_resource: ${resourceTypes().join(', ')}`,
       'format: json, partner_automation, partner_sitebuilder, cloudevents, cloudevents_binary',
       'is_active: 1, 0, true, false',
       'retry_profile: hour, long',

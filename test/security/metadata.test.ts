@@ -23,7 +23,7 @@ const described = (api: string, auth: string) => ({
     'client_credentials',
     'urn:ietf:params:oauth:grant-type:device_code',
   ],
-  scopes_supported: [...userScopes, 'platform'],
+  scopes_supported: [...userScopes(), 'platform'],
   code_challenge_methods_supported: ['S256'],
   token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],
   revocation_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],

@@ -29,8 +29,8 @@ export type TestApp = {
   /** Sends a request to the API, with `body` as JSON. */
   api: (method: string, path: string, options?: Asked) => Promise<Response>;
   stop: () => Promise<void>;
-  /** Stops the application and starts it again with the same settings. */
-  restart: () => Promise<void>;
+  /** Stops the application and starts it again with the same settings, or with changed ones. */
+  restart: (changes?: Record<string, string>) => Promise<void>;
 };
 
 async function populate(sql: Sql, baseUrl: string, now: Date) {
@@ -120,9 +120,11 @@ export async function startTestApp(
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       }),
     stop: () => running.stop(),
-    restart: async () => {
+    restart: async (changes) => {
       await running.stop();
-      running = await startApp(parts);
+      running = await startApp(
+        changes ? { ...parts, config: readConfig({ ...env, ...changes }, process.cwd()) } : parts,
+      );
     },
   };
 }

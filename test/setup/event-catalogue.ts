@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
-import { eventsOf, publishableEvents, relationsOf, resourceOfEvent, resourceTypes } from '#catalog/catalog.ts';
+import { allEvents, publishableEvents, relationsOf, resourceOfEvent, resourceTypes } from '#catalog/catalog.ts';
 import { embedding, zoomsOf } from './any-resource.ts';
 import { startTestApp } from './app.ts';
 import { startReceiver, type Got } from './receiver.ts';
@@ -45,7 +45,7 @@ const publishOf = (event: string): fc.Arbitrary<{ event: string; resource: Json 
 
 /** Returns generated events that the platform may publish while Halcyon derives subscription events, or while it does not. */
 export function publishes(count: number, { derived, seed }: { derived: boolean; seed: number }) {
-  const events = publishableEvents.filter((event) => !derived || !event.startsWith('subscription_event/'));
+  const events = publishableEvents().filter((event) => !derived || !event.startsWith('subscription_event/'));
   return fc.sample(fc.oneof(...events.map(publishOf)), { numRuns: count, seed });
 }
 
@@ -56,13 +56,13 @@ export async function openCatalogue() {
   const receiver = await startReceiver();
   const store = `/stores/${app.storeId}`;
   const schemas = new Map<string, Json>();
-  for (const event of resourceTypes.flatMap(eventsOf)) {
+  for (const event of allEvents()) {
     const answer = await fetch(`${app.baseUrl}/docs/events/${event}`, { headers: { Accept: 'application/json' } });
     schemas.set(event, ((await answer.json()) as { schema: Json }).schema);
   }
   /** Creates two webhooks per type: without a query, and with every relation. */
   const subscribe = async (): Promise<void> => {
-    for (const type of resourceTypes) {
+    for (const type of resourceTypes()) {
       for (const query of ['', `zoom=${zoomsOf(relationsOf(type)).join(',')}`]) {
         if (query === 'zoom=') continue;
         const body = {

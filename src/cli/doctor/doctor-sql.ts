@@ -135,6 +135,18 @@ export async function countWebhooks(sql: Queryable): Promise<WebhookCounts> {
   return row ?? { active: 0, inactive: 0, failing: 0 };
 }
 
+/** Returns the events other than `known` to which webhooks subscribe, with the number of webhooks of each. */
+export function countSubscribers(
+  sql: Queryable,
+  known: readonly string[],
+): Promise<readonly { event: string; webhooks: number }[]> {
+  return sql<{ event: string; webhooks: number }[]>`
+    select e.event, count(*) as webhooks
+    from webhook w cross join lateral unnest(w.events) as e (event)
+    where e.event <> all(${known}::text[])
+    group by e.event order by e.event`;
+}
+
 /** Returns the date of the oldest idempotency key of an event; reads one index entry. */
 export async function findOldestPublishKey(sql: Queryable): Promise<Date | undefined> {
   const [row] = await sql<{ at: Date | null }[]>`select min(date_created) as at from publish_key`;

@@ -1,6 +1,7 @@
 /** Runs all checks in order of their dependencies; a check that cannot run does not prevent the others. */
 import { findRunning } from '#db/embedded.ts';
 import { UnusableError, openPool, type DatabaseAddress } from '#db/pool.ts';
+import { declareFile } from '#catalog/own/file.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Config } from '#config/config.ts';
 import type { Env } from '#config/env.ts';
@@ -12,7 +13,7 @@ import { checkAddresses, checkMail, checkPorts, checkProxy } from './checks/netw
 import { checkMigrations, checkNumbers, checkPartitions } from './checks/schema.ts';
 import { checkDatabase, checkSessions } from './checks/server.ts';
 import { checkSettings } from './checks/settings.ts';
-import { checkBacklog, checkRetention, checkWebhooks, checkWorkers, watchMs } from './checks/work.ts';
+import { checkBacklog, checkEvents, checkRetention, checkWebhooks, checkWorkers, watchMs } from './checks/work.ts';
 import { fail, warn, type Finding } from './finding.ts';
 import type { DoctorContext } from './context.ts';
 
@@ -62,6 +63,7 @@ export const TABLE_CHECKS: readonly TableCheck[] = [
   { name: 'workers', check: checkWorkers, waitsMs: watchMs },
   { name: 'backlog', check: checkBacklog },
   { name: 'webhooks', check: checkWebhooks },
+  { name: 'events', check: checkEvents },
   { name: 'housekeeping', check: checkRetention },
 ];
 
@@ -122,6 +124,7 @@ export async function examine(deps: {
   const { config, findings } = checkSettings(env, cwd);
   report(findings);
   if (config === undefined) return all;
+  declareFile(config.events.file);
   const { database, dataDir } = config;
   if (database.url === undefined) report(await runCheck('disk', () => checkDisk(dataDir)));
   const address =

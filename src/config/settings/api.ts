@@ -1,5 +1,5 @@
 /** Limits of the API, and configurable names for existing clients. */
-import { whole, word, words } from './kind.ts';
+import { unvalidatedText, whole, word, words } from './kind.ts';
 
 export const API = {
   API_RATE_PER_SECOND: whole(
@@ -15,5 +15,10 @@ export const API = {
   RELATION_PREFIX: word('svc', 'prefix of link relations, for compatibility with existing clients'),
   VERSION_HEADER: word('SERVICE-API-VERSION', 'header with the version of the API'),
   WEBHOOK_HEADER_PREFIX: word('Service', 'prefix of the headers of a delivery: `Service-Webhook-Event`'),
+  EVENTS_FILE: unvalidatedText(
+    '–',
+    'a path',
+    'a JSON file of at most 1 MiB that declares [resources and events of your own](events-of-your-own.md). Every process needs the same file, and reads it when it starts',
+  ),
   WEBHOOK_VERSIONS: words("values of a webhook's `version` that are accepted in addition to `2`"),
 };

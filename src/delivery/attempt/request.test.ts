@@ -48,7 +48,7 @@ const eventWith = (resource: object, given: Partial<EventRow> = {}): EventRow =>
 const events = fc
   .tuple(
     fc.dictionary(memberNames, values, { maxKeys: 5 }).filter((resource) => !Object.hasOwn(resource, '__proto__')),
-    fc.constantFrom(...resourceTypes),
+    fc.constantFrom(...resourceTypes()),
     fc.string({ unit: 'binary', minLength: 1, maxLength: 8 }).filter((id) => id.isWellFormed()),
     fc.constantFrom('https://api.example.com', 'http://[::1]:8080'),
     fc.nat(),

@@ -3,7 +3,7 @@
  * webhook changes.
  */
 import type { ResourceType } from '#catalog/catalog.ts';
-import { readShape, type Shape } from '#catalog/shape.ts';
+import { storedShape, type Shape } from '#catalog/shape.ts';
 import type { Sealer } from '#db/seal.ts';
 import { withSecrets, type Headers } from '#core/request-secrets.ts';
 import type { Rotating } from '#core/rotation.ts';
@@ -104,7 +104,7 @@ export function activeTarget(row: TargetRow, sealer: Sealer, baseUrl = ''): Acti
     url,
     origin: url.origin,
     query: row.query ?? '',
-    shape: readShape(row.query ?? '', row.eventResource),
+    shape: storedShape(row.query ?? '', row.eventResource),
     encryptionKey:
       row.appOfKey === null ? open(row.encryptionKey) : openAppKey(row.encryptionKey, row.appOfKey, sealer),
     nextEncryptionKey: open(row.nextEncryptionKey),

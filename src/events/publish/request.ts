@@ -1,7 +1,7 @@
 /** Validates a publish request; each fault names the invalid member, with its index in an array. */
 import { isNumber, isScalar, type Value } from '#hypermedia/document.ts';
 import { parseDate } from '#hypermedia/date.ts';
-import { isInternal, isResourceId, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
+import { declarationOf, isInternal, isResourceId, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
 import { isObject, type JsonObject } from '#catalog/document.ts';
 import type { Keys } from '#core/keys.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
@@ -99,6 +99,13 @@ function validateRelations(resource: JsonObject, at: string, faults: Fault[]): v
   });
 }
 
+/** Compares a resource with the schema that the operator declares for its type, if any. */
+function validateSchema(type: ResourceType, body: string, at: string, faults: Fault[]): void {
+  const found = declarationOf(type)?.check?.faultsOf(body) ?? [];
+  for (const { code, message, field } of found.slice(0, REPORTED_MAX))
+    faults.push({ code, message: at + message, ...(field !== undefined && { field: at + field }) });
+}
+
 function readEvent(value: unknown, at: string, limits: EventLimits, faults: Fault[]): NewEvent | undefined {
   const before = faults.length;
   // Each message begins with the member, so its position before it identifies the event.
@@ -147,6 +154,8 @@ function readEvent(value: unknown, at: string, limits: EventLimits, faults: Faul
     fail('resource', 'invalid_value', 'resource: __proto__ cannot be the name of a member at any depth');
   }
   if (faults.length > before || type === undefined || resourceId === undefined) return undefined;
+  validateSchema(type, body, at, faults);
+  if (faults.length > before) return undefined;
   const action = name.slice(type.length + 1);
   return { type, action, resourceId, modifiedAt: readModifiedAt(resource['date_modified']), body };
 }

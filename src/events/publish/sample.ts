@@ -1,5 +1,5 @@
 /** Makes sample events for test deliveries: `<resource>/test`, with generated data that is marked as a sample. */
-import { isInternal, type ResourceType } from '#catalog/catalog.ts';
+import { declarationOf, isInternal, type ResourceType } from '#catalog/catalog.ts';
 import type { FrozenEvent } from '#catalog/document.ts';
 import { sampleResource, testAction } from '#catalog/sample.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
@@ -54,11 +54,13 @@ export function createSamples({
     make: async ({ storeId, type, action, timeZone, now }) => {
       const [day, shard] = [dayOf(now), shardOf(storeId)];
       const eventId = dailyIdOf(day, numberAt(await allocateIds(sql, { day, shards: [shard] }), 0), shard);
-      const { id: _, _embedded, ...properties } = sampleResource(type);
+      const { id: shownId, _embedded, ...properties } = sampleResource(type);
       const id = idOf(type, eventId);
+      // The schema of the operator may allow texts only as ids, and another format of dates.
+      const isOfOperator = declarationOf(type)?.example !== undefined;
       const dates = Object.fromEntries(
         ['date_created', 'date_modified']
-          .filter((name) => name in properties)
+          .filter((name) => name in properties && !isOfOperator)
           .map((name) => [name, formatDate(now, timeZone)]),
       );
       return {
@@ -71,7 +73,13 @@ export function createSamples({
         version: 0,
         nonce: nextNonce(),
         baseUrl,
-        body: JSON.stringify({ id, is_sample: true, ...properties, ...dates, _embedded }),
+        body: JSON.stringify({
+          id: typeof shownId === 'string' ? String(id) : id,
+          is_sample: true,
+          ...properties,
+          ...dates,
+          _embedded,
+        }),
         timeZone,
         dateCreated: now,
       };

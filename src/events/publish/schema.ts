@@ -7,10 +7,11 @@ import { clearableText } from '#http/inputs.ts';
 import type { InputDescription } from '#http/operation.ts';
 import type { EventLimits } from './request.ts';
 
-const event = Type.Unsafe<string>({
-  enum: publishableEvents,
-  description: 'The event type. subscription_event/created only if the store has subscription_events: published.',
-});
+const describeEvent = () =>
+  Type.Unsafe<string>({
+    enum: publishableEvents(),
+    description: 'The event type. subscription_event/created only if the store has subscription_events: published.',
+  });
 
 const id = Type.Unsafe<number | string>({
   anyOf: [
@@ -29,7 +30,7 @@ export function describePublishInput({ eventsPerRequest, eventLimitBytes, eventD
     itemsMax: eventsPerRequest,
     item: Type.Object(
       {
-        event,
+        event: describeEvent(),
         resource: Type.Object(
           { id, date_modified: dateModified },
           {

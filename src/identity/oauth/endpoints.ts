@@ -19,13 +19,15 @@ import {
 import { metadataOf } from './metadata.ts';
 import { permissionTexts } from './scope.ts';
 
-/** Descriptions of the scopes, for the reference and OpenAPI. */
-export const scopeDescriptions: Readonly<Record<string, string>> = {
-  store_full_access: 'One store chosen by the user: its webhooks, events and resources.',
-  user_full_access: "The user's account and all their stores, except sign-in settings.",
-  ...Object.fromEntries([...permissionTexts].map(([name, about]) => [name, `${about}.`])),
-  platform: 'Everything: for the platform that embeds Halcyon, with its own credentials and without a user.',
-};
+/** Returns the descriptions of the scopes, for the reference and OpenAPI. */
+export function scopeDescriptions(): Readonly<Record<string, string>> {
+  return {
+    store_full_access: 'One store chosen by the user: its webhooks, events and resources.',
+    user_full_access: "The user's account and all their stores, except sign-in settings.",
+    ...Object.fromEntries([...permissionTexts()].map(([name, about]) => [name, `${about}.`])),
+    platform: 'Everything: for the platform that embeds Halcyon, with its own credentials and without a user.',
+  };
+}
 
 const text = (description: string) => Type.String({ description });
 const optional = (description: string) => Type.Optional(text(description));

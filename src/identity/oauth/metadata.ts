@@ -25,7 +25,7 @@ export function createMetadata({ baseUrl, authUrl }: { baseUrl: string; authUrl:
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
     grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials', DEVICE_GRANT],
-    scopes_supported: [...userScopes, 'platform'],
+    scopes_supported: [...userScopes(), 'platform'],
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: ANY_CLIENT,
     revocation_endpoint_auth_methods_supported: ANY_CLIENT,

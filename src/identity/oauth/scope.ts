@@ -3,25 +3,31 @@ import { collectionOf, labelOf, readScopeOf, resourceTypes } from '#catalog/cata
 import { parseId } from '#core/ids.ts';
 import type { Permission, Scope } from '#core/principal.ts';
 
-/** What each limited scope permits, in words: on the consent page, the account page and in the reference. */
-export const permissionTexts: ReadonlyMap<Permission, string> = new Map<Permission, string>([
-  ['store_read', 'See everything in the store: customers, subscriptions, transactions and webhooks'],
-  ['webhooks', "See, create and change webhooks, and receive the store's events at its own URLs"],
-  ['events_read', "See the store's events with their contents"],
-  ...resourceTypes.map((type): [Permission, string] => [
-    readScopeOf(type),
-    `See the store's ${labelOf(collectionOf(type))}, with what is embedded in them`,
-  ]),
-]);
+/** Returns what each limited scope permits, in words: on the consent page, the account page and in the reference. */
+export function permissionTexts(): ReadonlyMap<Permission, string> {
+  return new Map<Permission, string>([
+    ['store_read', 'See everything in the store: customers, subscriptions, transactions and webhooks'],
+    ['webhooks', "See, create and change webhooks, and receive the store's events at its own URLs"],
+    ['events_read', "See the store's events with their contents"],
+    ...resourceTypes().map((type): [Permission, string] => [
+      readScopeOf(type),
+      `See the store's ${labelOf(collectionOf(type))}, with what is embedded in them`,
+    ]),
+  ]);
+}
 
-/** The scopes for parts of one store, in the order of every scope text. */
-export const permissions: readonly Permission[] = [...permissionTexts.keys()];
+/** Returns the scopes for parts of one store, in the order of every scope text. */
+export function allPermissions(): readonly Permission[] {
+  return [...permissionTexts().keys()];
+}
 
 /** The scopes with full access that a user can grant. A client without registered scopes may ask for these. */
 export const FULL_SCOPES = ['store_full_access', 'user_full_access'] as const;
 
-/** All scopes that a client may register and a user can grant. */
-export const userScopes: readonly string[] = [...FULL_SCOPES, ...permissions];
+/** Returns all scopes that a client may register and a user can grant. */
+export function userScopes(): readonly string[] {
+  return [...FULL_SCOPES, ...allPermissions()];
+}
 
 /** What a grant permits: `permissions` are the limited scopes of a grant with `store_limited`, and null for all others. */
 export type GrantedScope = { scope: Scope; permissions: readonly Permission[] | null };
@@ -38,7 +44,7 @@ export function scopeEntries(text: string): string[] {
 
 /** Returns the limited scopes among the entries, in the order of the list. */
 export function permissionsAmong(entries: readonly string[]): Permission[] {
-  return permissions.filter((permission) => entries.includes(permission));
+  return allPermissions().filter((permission) => entries.includes(permission));
 }
 
 /** Returns whether the scope is for one store, which the user chooses. */

@@ -21,10 +21,11 @@ const indented = (text: string): string => JSON.stringify(JSON.parse(text), null
 function resourceCard(types: readonly EventType[], { naming }: Setting): Markup {
   const [first] = types;
   if (first === undefined) return html``;
-  const { resource, zooms, schema, examples } = first;
+  const { resource, version, zooms, schema, examples } = first;
+  const versionNote = version === null ? '' : ` Version ${version}.`;
   return html`<section class="card" id="${resource.type}">
     <h2>${resource.title}</h2>
-    <p>${resource.about} See ${relationLink(resource.type, naming)}.</p>
+    <p>${resource.about} See ${relationLink(resource.type, naming)}.${versionNote}</p>
     ${namedTable(
       `Events of ${resource.type}`,
       ['Event', 'When', 'Published by', 'Since'],

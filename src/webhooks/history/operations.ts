@@ -1,5 +1,5 @@
 /** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
-import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
+import { allEvents } from '#catalog/catalog.ts';
 import type { Tx } from '#db/pool.ts';
 import { listing, type SearchedBy } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
@@ -15,8 +15,6 @@ import type { Owner } from './history-sql.ts';
 import { OUTCOME_LABELS } from './reason.ts';
 import { createReadDelivery, ownerOf } from './delivery.ts';
 import { createResend } from './resend.ts';
-
-const EVENTS = resourceTypes.flatMap(eventsOf);
 
 type History = {
   rel: 'statuses' | 'logs';
@@ -56,7 +54,7 @@ export function createHistory(deps: WebhookDeps): Record<'statuses' | 'status' |
       properties: STATUS_PROPERTIES,
       searchedBy: {
         status: DELIVERY_STATES,
-        event: EVENTS,
+        event: allEvents(),
         resource_id: null,
         response_code: null,
         response_body: 'contains',
@@ -73,7 +71,7 @@ export function createHistory(deps: WebhookDeps): Record<'statuses' | 'status' |
       rel: 'logs',
       title: 'The attempts of this webhook',
       properties: LOG_PROPERTIES,
-      searchedBy: { outcome: OUTCOME_LABELS, response_code: null, event: EVENTS, date_created: null },
+      searchedBy: { outcome: OUTCOME_LABELS, response_code: null, event: allEvents(), date_created: null },
       read: async (tx, webhook, owner, query) => {
         const { rows, total } = await listAttempts(tx, owner, query);
         return { items: rows.map((row) => attemptDocument(row, webhook, baseUrl)), total };

@@ -1,5 +1,5 @@
 /** The deliveries of a store to all its webhooks: "what happened to this order?" without knowing the webhook. */
-import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
+import { allEvents } from '#catalog/catalog.ts';
 import type { Search } from '#db/search.ts';
 import type { Sql } from '#db/pool.ts';
 import { listing } from '#http/listing.ts';
@@ -29,7 +29,7 @@ export function createStoreStatuses({
     properties: STATUS_PROPERTIES,
     searchedBy: {
       status: DELIVERY_STATES,
-      event: resourceTypes.flatMap(eventsOf),
+      event: allEvents(),
       resource_id: null,
       webhook_id: null,
       response_code: null,

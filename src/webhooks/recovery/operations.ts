@@ -4,7 +4,7 @@ import { formatDate, parseDate } from '#hypermedia/date.ts';
 import { conflict, type Fault, invalid, notFound, Problem } from '#core/problem.ts';
 import type { Tx } from '#db/pool.ts';
 import { endRecovery, findOpen, insertRecovery, stopOlder, type RecoveredPart } from '#events/replay/recovery-sql.ts';
-import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
+import { allEvents } from '#catalog/catalog.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
 import { beginning } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
@@ -30,55 +30,57 @@ const RESOURCE_ID_LENGTH_MAX = 255;
 const RESPONSE_BODY_LENGTH_MAX = 1_000;
 const DAY_MS = 86_400_000;
 
-const recoverySchema = Type.Object(
-  {
-    since: Type.String({
-      minLength: 1,
-      maxLength: DATE_LENGTH_MAX,
-      kind: 'date',
-      description: 'The start of the period to recover, such as 2026-11-20 or 2026-11-20T16:05:03+0000.',
-    }),
-    until: clearableText({
-      maxLength: DATE_LENGTH_MAX,
-      kind: 'date',
-      isMinor: true,
-      description: 'The end of the period: events at this time or later are not sent. Default: now.',
-    }),
-    event: clearableText({
-      maxLength: EVENT_LENGTH_MAX,
-      choices: resourceTypes.flatMap(eventsOf),
-      isMinor: true,
-      description: 'Sends this event only, such as transaction/created. Default: all events of the webhook.',
-    }),
-    only_failed: flag({
-      isMinor: true,
-      description: 'Sends only events with a failed delivery, not those that occurred while the webhook was disabled.',
-    }),
-    resource_id: clearableText({
-      maxLength: RESOURCE_ID_LENGTH_MAX,
-      isMinor: true,
-      description: 'Sends events of the resource with this ID only. An asterisk (*) matches any text.',
-    }),
-    response_code: Type.Optional(
-      Type.Unsafe<number | null>({
-        type: ['integer', 'null'],
-        minimum: 100,
-        maximum: 999,
-        isMinor: true,
-        description: 'Sends only events with a failed delivery whose last response had this status.',
+const createSchema = () =>
+  Type.Object(
+    {
+      since: Type.String({
+        minLength: 1,
+        maxLength: DATE_LENGTH_MAX,
+        kind: 'date',
+        description: 'The start of the period to recover, such as 2026-11-20 or 2026-11-20T16:05:03+0000.',
       }),
-    ),
-    response_body: clearableText({
-      maxLength: RESPONSE_BODY_LENGTH_MAX,
-      isMinor: true,
-      description:
-        'Sends only events with a failed delivery whose last response is this text. An asterisk (*) matches any text.',
-    }),
-  },
-  { additionalProperties: false },
-);
+      until: clearableText({
+        maxLength: DATE_LENGTH_MAX,
+        kind: 'date',
+        isMinor: true,
+        description: 'The end of the period: events at this time or later are not sent. Default: now.',
+      }),
+      event: clearableText({
+        maxLength: EVENT_LENGTH_MAX,
+        choices: allEvents(),
+        isMinor: true,
+        description: 'Sends this event only, such as transaction/created. Default: all events of the webhook.',
+      }),
+      only_failed: flag({
+        isMinor: true,
+        description:
+          'Sends only events with a failed delivery, not those that occurred while the webhook was disabled.',
+      }),
+      resource_id: clearableText({
+        maxLength: RESOURCE_ID_LENGTH_MAX,
+        isMinor: true,
+        description: 'Sends events of the resource with this ID only. An asterisk (*) matches any text.',
+      }),
+      response_code: Type.Optional(
+        Type.Unsafe<number | null>({
+          type: ['integer', 'null'],
+          minimum: 100,
+          maximum: 999,
+          isMinor: true,
+          description: 'Sends only events with a failed delivery whose last response had this status.',
+        }),
+      ),
+      response_body: clearableText({
+        maxLength: RESPONSE_BODY_LENGTH_MAX,
+        isMinor: true,
+        description:
+          'Sends only events with a failed delivery whose last response is this text. An asterisk (*) matches any text.',
+      }),
+    },
+    { additionalProperties: false },
+  );
 
-type RecoveryBody = Partial<Static<typeof recoverySchema>>;
+type RecoveryBody = Partial<Static<ReturnType<typeof createSchema>>>;
 
 const invalidField = (field: 'since' | 'until' | 'event', message: string): Fault => ({
   code: 'invalid_value',
@@ -199,7 +201,7 @@ const createRecover = (deps: RecoveryDeps): Operation =>
     summary:
       'Sends the events since a date that this webhook missed: those with neither a successful nor a pending delivery',
     scopes: CHANGE_SCOPES,
-    input: recoverySchema,
+    input: createSchema(),
     admit: async (request) => void (await webhookOf(deps.sql, request)),
     prepare: async ({ body, now }) => readPart(body, { now, retentionDays: deps.retentionDays }),
     make: async (tx, request, part) => {

@@ -1,4 +1,5 @@
 /** Checks the environment: reports every invalid setting at once, and unknown names that look like settings. */
+import { DeclarationError, readDeclarations } from '#catalog/own/file.ts';
 import { readConfig, type Config } from '#config/config.ts';
 import { ConfigError, type Env } from '#config/env.ts';
 import { SETTING_GROUPS } from '#config/settings/settings.ts';
@@ -41,15 +42,20 @@ const unknownNames = (env: Env): Finding[] =>
 
 const ADVICE = 'All settings are described in docs/operating.md, "Settings"';
 
-/** Returns a `ConfigError` that `read` throws as a finding. */
+/** Returns an error of the settings that `read` throws as a finding. */
 function faultOf(read: () => unknown): Finding[] {
   try {
     read();
     return [];
   } catch (error) {
-    if (error instanceof ConfigError) return [fail('settings', error.message, ADVICE)];
+    if (error instanceof ConfigError || error instanceof DeclarationError)
+      return [fail('settings', error.message, ADVICE)];
     throw error;
   }
+}
+
+function checkFile({ events }: Config): void {
+  if (events.file !== undefined) readDeclarations(events.file);
 }
 
 /** Returns the configuration and findings. If settings are invalid, `config` is undefined and there is a finding for each. */
@@ -57,7 +63,7 @@ export function checkSettings(env: Env, cwd: string): { config: Config | undefin
   const unknown = unknownNames(env);
   const each = [...SETTINGS].flatMap(([name, { read }]) => faultOf(() => read(env, name)));
   // Combinations are checked only if each setting is valid.
-  const faults = each.length > 0 ? each : faultOf(() => readConfig(env, cwd));
+  const faults = each.length > 0 ? each : faultOf(() => checkFile(readConfig(env, cwd)));
   if (faults.length > 0) return { config: undefined, findings: [...unknown, ...faults] };
   const set = [...SETTINGS.keys()].filter((name) => env[name]).toSorted();
   const message = set.length === 0 ? 'none is set' : `set: ${set.join(', ')}`;

@@ -1,11 +1,12 @@
 /** Checks of the running processes: workers, backlog, failing webhooks and retention. */
 import { setTimeout as delay } from 'node:timers/promises';
+import { allEvents } from '#catalog/catalog.ts';
 import { look, type WorkerRow } from '#delivery/leases/leases-sql.ts';
 import { SHARDS } from '#core/ids.ts';
 import type { Config } from '#config/config.ts';
 import { countOf, fail, ok, spanOf, warn, type Finding } from '../finding.ts';
 import type { DoctorContext } from '../context.ts';
-import { withTimeouts, countWebhooks, findOldestPublishKey, readBacklog } from '../doctor-sql.ts';
+import { withTimeouts, countSubscribers, countWebhooks, findOldestPublishKey, readBacklog } from '../doctor-sql.ts';
 import { listOldestExpired } from '../oldest-sql.ts';
 
 /** A worker is alive if its heartbeat counter rises between two reads; clocks are not compared. */
@@ -85,6 +86,21 @@ export async function checkWebhooks({ direct }: DoctorContext): Promise<Finding[
       ),
     ];
   return [ok('webhooks', message)];
+}
+
+const NAMED_EVENTS_MAX = 5;
+
+/** Checks whether webhooks subscribe to events that `EVENTS_FILE` no longer declares. */
+export async function checkEvents({ direct }: DoctorContext): Promise<Finding[]> {
+  const events = allEvents();
+  const removed = await withTimeouts(direct, (tx) => countSubscribers(tx, events));
+  if (removed.length === 0) return [ok('events', `${countOf(events.length, 'event')} can be subscribed to`)];
+  const named = removed
+    .slice(0, NAMED_EVENTS_MAX)
+    .map(({ event, webhooks }) => `${event} (${countOf(webhooks, 'webhook')})`);
+  const more = removed.length > named.length ? ` and ${removed.length - named.length} more` : '';
+  const advice = 'Declare them in EVENTS_FILE again, or ask the stores to change these webhooks';
+  return [warn('events', `webhooks subscribe to events that do not exist: ${named.join(', ')}${more}`, advice)];
 }
 
 /** Retention runs every minute and deletes rows a day after they expire. */

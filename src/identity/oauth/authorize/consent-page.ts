@@ -117,7 +117,7 @@ function powersOf({
 }: ConsentRequest['scope']): [can: readonly string[], cannot: readonly string[]] {
   if (scope !== 'store_limited') return [abilities[scope], limits[scope]];
   const [only, ...others] = permissions ?? [];
-  const can = only === undefined || others.length > 0 ? 'Do what you choose below' : permissionTexts.get(only);
+  const can = only === undefined || others.length > 0 ? 'Do what you choose below' : permissionTexts().get(only);
   const change = permissions?.includes('webhooks') === true ? 'Change anything but webhooks' : 'Change anything';
   return [
     [can ?? '', KEEP],
@@ -141,6 +141,7 @@ function powers({ request }: ConsentView): Markup {
 function permissionChoice({ request, checked }: ConsentView): Markup | null {
   const { permissions } = request.scope;
   if (permissions === null || permissions.length === 1) return null;
+  const texts = permissionTexts();
   return html`<fieldset>
     <legend>What may it do in the store?</legend>
     <p class="soft">Clear what you do not want to allow. Parts of the app may then not work.</p>
@@ -154,7 +155,7 @@ function permissionChoice({ request, checked }: ConsentView): Markup | null {
               value="${name}"
               ${checked?.includes(name) !== false && html`checked`}
             />
-            <span>${permissionTexts.get(name) ?? name}</span>
+            <span>${texts.get(name) ?? name}</span>
           </label>`,
       )}
     </div>

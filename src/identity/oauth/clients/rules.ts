@@ -66,9 +66,10 @@ function redirectUriFaults(uris: readonly string[], { trusted }: ClientKind, lab
 }
 
 function scopeFaults(scopes: readonly string[] | null, label: string): Fault[] {
-  const unknown = scopes?.filter((scope) => !userScopes.includes(scope)) ?? [];
+  const known = userScopes();
+  const unknown = scopes?.filter((scope) => !known.includes(scope)) ?? [];
   if (unknown.length === 0 && scopes?.length !== 0) return [];
-  const message = `${label} must be at least one of ${userScopes.join(', ')}`;
+  const message = `${label} must be at least one of ${known.join(', ')}`;
   return [{ code: 'invalid_value', message, field: 'scopes' }];
 }
 

@@ -2,7 +2,7 @@
 import type { Queryable } from '#db/pool.ts';
 import type { Permission } from '#core/principal.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
-import { permissions } from '../scope.ts';
+import { allPermissions } from '../scope.ts';
 import { countCreated } from '../webhooks-of-apps-sql.ts';
 
 export type ConnectedRow = {
@@ -54,7 +54,7 @@ export function limitedScopes(sql: Queryable) {
 /** The scope of a group of grants, as `scopeOfGrants`: in the order of the list, without repetition. */
 export function scopeText(sql: Queryable) {
   return sql`case when g.store_id is null then 'user_full_access' when g.limited is null then 'store_full_access'
-    else array_to_string(array(select p from unnest(${permissions}::text[]) p where p = any(string_to_array(g.limited, ' '))),
+    else array_to_string(array(select p from unnest(${allPermissions()}::text[]) p where p = any(string_to_array(g.limited, ' '))),
       ' ') end`;
 }
 

@@ -28,7 +28,8 @@ const MAY_ACCOUNT = 'See your account and do everything you can in all your stor
 function permissionsOf({ storeId, permissions }: ConnectedApp): readonly string[] {
   const { permissions: limited } = scopeOfGrants(storeId, permissions);
   if (limited === null) return [storeId === null ? MAY_ACCOUNT : MAY_STORE];
-  return limited.map((name) => permissionTexts.get(name) ?? name);
+  const texts = permissionTexts();
+  return limited.map((name) => texts.get(name) ?? name);
 }
 
 const counted = (count: number): string => (count === 1 ? '1 webhook' : `${count} webhooks`);

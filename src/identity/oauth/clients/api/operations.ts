@@ -23,7 +23,7 @@ import { addressOfClient, CLIENT_PROPERTIES, clientDocument } from './document.t
 import { countClients, listClients } from './clients-page-sql.ts';
 import { addressOfInstalls, INSTALL_PROPERTIES, installDocument } from './install.ts';
 import { countInstalls, listInstalls } from './installs-sql.ts';
-import { newClient, type NewClientBody } from './schema.ts';
+import { describeClient, type NewClientBody } from './schema.ts';
 
 type Deps = RevocationEffects & {
   appWebhooks: AppWebhooks;
@@ -92,7 +92,7 @@ const creation = (deps: Deps): Operation =>
     title: 'Create a client',
     summary: 'Creates a client; only this response contains its client_secret and webhook_key',
     access: 'platform',
-    input: newClient,
+    input: describeClient(),
     review: (request) => creationFaults(deps, request),
     prepare: async (request) => {
       const faults = await creationFaults(deps, request);

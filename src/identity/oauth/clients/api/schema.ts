@@ -8,67 +8,72 @@ import { DESCRIPTION_LENGTH_MAX, NAME_LENGTH_MAX } from '../rules.ts';
 /** As of a webhook that a store creates. */
 const WEBHOOK_URL_LENGTH_MAX = 1_000;
 
-export const newClient = Type.Object(
-  {
-    name: Type.String({ maxLength: NAME_LENGTH_MAX, description: 'The name of the app.' }),
-    company: clearableText({ maxLength: NAME_LENGTH_MAX, description: 'The company that provides the app.' }),
-    description: clearableText({ maxLength: DESCRIPTION_LENGTH_MAX, description: 'What the app does for its users.' }),
-    contact: clearableText({
-      maxLength: EMAIL_LENGTH_MAX,
-      description: 'The e-mail address for questions about the app.',
-    }),
-    redirect_uris: Type.Optional(
-      Type.Array(Type.String(), {
+export function describeClient() {
+  return Type.Object(
+    {
+      name: Type.String({ maxLength: NAME_LENGTH_MAX, description: 'The name of the app.' }),
+      company: clearableText({ maxLength: NAME_LENGTH_MAX, description: 'The company that provides the app.' }),
+      description: clearableText({
+        maxLength: DESCRIPTION_LENGTH_MAX,
+        description: 'What the app does for its users.',
+      }),
+      contact: clearableText({
+        maxLength: EMAIL_LENGTH_MAX,
+        description: 'The e-mail address for questions about the app.',
+      }),
+      redirect_uris: Type.Optional(
+        Type.Array(Type.String(), {
+          kind: 'url',
+          description: 'The redirect addresses, exactly as the app sends them.',
+        }),
+      ),
+      scopes: Type.Optional(
+        Type.Unsafe<readonly string[] | null>({
+          type: ['array', 'null'],
+          items: { type: 'string', choices: userScopes() },
+          description: 'The scopes that the app may request; by default store_full_access and user_full_access.',
+        }),
+      ),
+      webhook_url: clearableText({
+        maxLength: WEBHOOK_URL_LENGTH_MAX,
         kind: 'url',
-        description: 'The redirect addresses, exactly as the app sends them.',
+        description:
+          'The http or https address that receives the events of the app from every store: installed, uninstalled, scopes changed. Without a query.',
       }),
-    ),
-    scopes: Type.Optional(
-      Type.Unsafe<readonly string[] | null>({
-        type: ['array', 'null'],
-        items: { type: 'string', choices: userScopes },
-        description: 'The scopes that the app may request; by default store_full_access and user_full_access.',
+      owner: Type.Optional(
+        Type.Unsafe<number | null>({
+          type: ['integer', 'null'],
+          minimum: 1,
+          maximum: Number.MAX_SAFE_INTEGER,
+          description: 'The id of the user who owns the app; without one, the operator owns it.',
+        }),
+      ),
+      is_public: flag({ description: 'The app cannot keep a secret, for example in a browser or on a phone.' }),
+      is_verified: flag({
+        description: 'The app has been verified, so that users see no warning. Default: true.',
       }),
-    ),
-    webhook_url: clearableText({
-      maxLength: WEBHOOK_URL_LENGTH_MAX,
-      kind: 'url',
-      description:
-        'The http or https address that receives the events of the app from every store: installed, uninstalled, scopes changed. Without a query.',
-    }),
-    owner: Type.Optional(
-      Type.Unsafe<number | null>({
-        type: ['integer', 'null'],
-        minimum: 1,
-        maximum: Number.MAX_SAFE_INTEGER,
-        description: 'The id of the user who owns the app; without one, the operator owns it.',
+      is_legacy: flag({
+        description: 'The app may omit redirect_uri at the token endpoint; requires exactly one address.',
       }),
-    ),
-    is_public: flag({ description: 'The app cannot keep a secret, for example in a browser or on a phone.' }),
-    is_verified: flag({
-      description: 'The app has been verified, so that users see no warning. Default: true.',
-    }),
-    is_legacy: flag({
-      description: 'The app may omit redirect_uri at the token endpoint; requires exactly one address.',
-    }),
-    rotates_refresh_tokens: flag({
-      description: 'Each refresh returns a new refresh token; always true for a public client.',
-    }),
-    requires_pkce: flag({
-      description: 'The app must use PKCE (RFC 7636). Default: only a public client must.',
-    }),
-    client_id: readOnly(),
-    client_secret: readOnly(),
-    webhook_key: readOnly(),
-    /**
-     * Only set on the command line: a platform token, valid for two hours, must not create a permanently trusted client.
-     */
-    is_trusted: readOnly(),
-    logo: readOnly(),
-    date_created: readOnly(),
-    date_modified: readOnly(),
-  },
-  { additionalProperties: false },
-);
+      rotates_refresh_tokens: flag({
+        description: 'Each refresh returns a new refresh token; always true for a public client.',
+      }),
+      requires_pkce: flag({
+        description: 'The app must use PKCE (RFC 7636). Default: only a public client must.',
+      }),
+      client_id: readOnly(),
+      client_secret: readOnly(),
+      webhook_key: readOnly(),
+      /**
+       * Only set on the command line: a platform token, valid for two hours, must not create a permanently trusted client.
+       */
+      is_trusted: readOnly(),
+      logo: readOnly(),
+      date_created: readOnly(),
+      date_modified: readOnly(),
+    },
+    { additionalProperties: false },
+  );
+}
 
-export type NewClientBody = Static<typeof newClient>;
+export type NewClientBody = Static<ReturnType<typeof describeClient>>;

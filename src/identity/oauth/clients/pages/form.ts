@@ -157,11 +157,11 @@ export function pkceField(values: FormValues): Markup {
   </label>`;
 }
 
-const scopeTexts: ReadonlyMap<string, string> = new Map([
+const scopeTexts = (): readonly (readonly [scope: string, about: string])[] => [
   ['store_full_access', 'See and change everything in one store'],
   ['user_full_access', 'See and change everything in the account and all its stores'],
-  ...permissionTexts,
-]);
+  ...permissionTexts(),
+];
 
 /** Renders the choice of the scopes that the app may ask for. */
 export function scopeFields(values: FormValues, faults: readonly Fault[]): Markup {
@@ -170,7 +170,7 @@ export function scopeFields(values: FormValues, faults: readonly Fault[]): Marku
     <legend>Scopes that it may ask for</legend>
     <p class="soft">If none is checked, it may ask for the first two.</p>
     <div class="choices">
-      ${[...scopeTexts].map(
+      ${scopeTexts().map(
         ([scope, about]) =>
           html`<label class="choice">
             <input type="checkbox" name="scope" value="${scope}" ${values.scopes.includes(scope) && html`checked`} />

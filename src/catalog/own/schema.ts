@@ -1,0 +1,154 @@
+/** JSON Schemas (2020-12) of the operator: checked at start, and compiled to checks of published resources. */
+import { Format } from 'typebox/format';
+import { Compile, Meta } from 'typebox/schema';
+import type { Fault } from '#core/problem.ts';
+import type { Value } from '#hypermedia/document.ts';
+import { isObject, type JsonObject } from '../document.ts';
+
+type SchemaError = ReturnType<ReturnType<typeof Compile>['Errors']>[1][number];
+
+/** `at`: the names and indexes that lead to the value. */
+type Place = { at: readonly string[]; code: string; message: string };
+
+/** Returns the parts of a JSON Pointer (RFC 6901). */
+const partsOf = (pointer: string): string[] =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+
+const pointerOf = (parts: readonly string[]): string =>
+  parts.map((part) => `/${part.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+
+const notAllowed = (at: readonly string[]): Place => ({
+  at,
+  code: 'unknown_property',
+  message: 'is not in the schema',
+});
+
+function placesOf(error: SchemaError): Place[] {
+  const at = partsOf(error.instancePath);
+  if (error.keyword === 'required') {
+    const missing = error.params.requiredProperties;
+    return missing.map((name) => ({ at: at.concat(name), code: 'required', message: 'is required' }));
+  }
+  if (error.keyword === 'additionalProperties')
+    return error.params.additionalProperties.map((name) => notAllowed(at.concat(name)));
+  if (error.keyword === 'unevaluatedProperties')
+    return error.params.unevaluatedProperties.map((name) => notAllowed(at.concat(String(name))));
+  if (error.keyword === 'boolean') return [notAllowed(at)];
+  return [{ at, code: 'invalid_value', message: error.message }];
+}
+
+/** Returns one fault for each error; a member that does not match `additionalProperties` has errors of its own. */
+function faultsIn(errors: readonly SchemaError[]): Place[] {
+  const found = errors.map((error) => ({ keyword: error.keyword, places: placesOf(error) }));
+  const own = found.flatMap(({ keyword, places }) =>
+    keyword.endsWith('Properties') ? [] : places.map(({ at }) => `${pointerOf(at)}/`),
+  );
+  return found.flatMap(({ keyword, places }) => {
+    if (!keyword.endsWith('Properties')) return places;
+    return places.filter(({ at }) => !own.some((path) => path.startsWith(`${pointerOf(at)}/`)));
+  });
+}
+
+/**
+ * Compiles a schema to the check of a resource's JSON text, whose faults have fields below `resource`. Numbers are compared as
+ * doubles.
+ */
+export function compileCheck(schema: JsonObject): (body: string) => readonly Fault[] {
+  const compiled = Compile(schema);
+  return (body) => {
+    const resource: unknown = JSON.parse(body);
+    if (compiled.Check(resource)) return [];
+    return faultsIn(compiled.Errors(resource)[1]).map(({ at, code, message }) => {
+      const field = ['resource', ...at].join('.');
+      return { code, message: `${field} ${message}`, field };
+    });
+  };
+}
+
+/** Returns faults of a value as sentences that begin with a JSON Pointer, below `at`. */
+export function faultsAgainst(
+  schema: { Errors: ReturnType<typeof Compile>['Errors'] },
+  value: unknown,
+  at = '',
+): string[] {
+  return faultsIn(schema.Errors(value)[1]).map((fault) => `${at}${pointerOf(fault.at)} ${fault.message}`);
+}
+
+/** Compiled on use: most processes have no file. */
+const checkAgainstMeta = (schema: JsonObject, at: string): string[] =>
+  faultsAgainst(Compile(Meta['https://json-schema.org/draft/2020-12/schema']), schema, at);
+
+const wordsOf = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
+
+/** Keywords whose value is a schema, a list of schemas, schemas by name, or something else. */
+const ONE = wordsOf(`
+  not if then else items contains unevaluatedItems propertyNames additionalProperties unevaluatedProperties`);
+const LIST = wordsOf('allOf anyOf oneOf prefixItems');
+const BY_NAME = wordsOf('$defs properties patternProperties dependentSchemas');
+const OTHER = wordsOf(`
+  $schema $comment $ref title description default examples deprecated readOnly writeOnly type enum const required
+  dependentRequired minProperties maxProperties minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength
+  pattern format minItems maxItems uniqueItems minContains maxContains contentEncoding contentMediaType`);
+const DEFINITION = '#/$defs/';
+
+const isTrueOrFalse = (value: Value): boolean => typeof value === 'boolean';
+
+/** Returns the schemas below a keyword, with their pointers. */
+function schemasIn(keyword: string, value: Value): readonly (readonly [path: string, schema: Value])[] {
+  if (ONE.has(keyword)) return [['', value]];
+  const below = LIST.has(keyword) || BY_NAME.has(keyword) ? Object.entries(value as JsonObject) : [];
+  return below.map(([name, schema]) => [pointerOf([name]), schema]);
+}
+
+/** Returns what the meta-schema permits, but would not be checked: misspelt keywords, unknown formats, missing definitions. */
+function ineffective(schema: Value, at: string, definitions: ReadonlySet<string>): string[] {
+  if (isTrueOrFalse(schema)) return [];
+  return Object.entries(schema as JsonObject).flatMap(([keyword, value]) => {
+    const path = `${at}${pointerOf([keyword])}`;
+    const below = schemasIn(keyword, value);
+    if (below.length > 0 || BY_NAME.has(keyword))
+      return below.flatMap(([name, one]) => ineffective(one, path + name, definitions));
+    if (!OTHER.has(keyword)) return [`${path}: correct or remove ${keyword}, which is not checked`];
+    const text = typeof value === 'string' ? value : '';
+    if (keyword === 'format' && !Format.Has(text))
+      return [
+        `${path}: "${text}" is not checked; formats are ${[...Format.Entries()].map(([name]) => name).join(', ')}`,
+      ];
+    if (keyword === '$ref' && !definitions.has(text))
+      return [`${path}: refer to one of the schema's own definitions, such as ${DEFINITION}amount`];
+    return [];
+  });
+}
+
+/** Members of every representation, and keywords that further members would contradict. */
+const CLOSING = ['additionalProperties', 'unevaluatedProperties', 'propertyNames', 'minProperties', 'maxProperties'];
+const NOT_PUBLISHED = new Set(['_links', '_embedded']);
+const ABOUT_ITSELF = ['$schema', 'title', 'description', 'type'];
+
+/**
+ * Returns the schema of delivered resources, which has no restriction of further members, such as links, and does not describe
+ * those that Halcyon makes.
+ */
+export function openedSchema(schema: JsonObject): JsonObject & { properties: JsonObject; required: readonly string[] } {
+  const { properties = {}, required = [], ...others } = schema;
+  const omitted = new Set([...CLOSING, ...ABOUT_ITSELF]);
+  return {
+    ...Object.fromEntries(Object.entries(others).filter(([keyword]) => !omitted.has(keyword))),
+    properties: Object.fromEntries(
+      Object.entries(properties as JsonObject).filter(([name]) => !NOT_PUBLISHED.has(name)),
+    ),
+    required: (required as readonly string[]).filter((name) => !NOT_PUBLISHED.has(name)),
+  };
+}
+
+/** Returns what to change in a schema, as sentences that begin with a JSON Pointer below `at`. */
+export function schemaFaults(schema: JsonObject, at: string): string[] {
+  const faults = checkAgainstMeta(schema, at);
+  if (faults.length > 0) return faults;
+  const definitions = schema['$defs'];
+  const names = isObject(definitions) ? Object.keys(definitions) : [];
+  return ineffective(schema, at, new Set(names.map((name) => DEFINITION + name)));
+}
