@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Worker } from '#delivery/worker.ts';
 import { shardOf } from '#core/ids.ts';
-import { findNotifiedWebhook } from '#webhooks/notices/notices-sql.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startMailServer } from '../setup/mail-server.ts';
@@ -128,19 +127,4 @@ test('the operator is mailed about a webhook that 410 disabled, in a text of its
   assert.deepEqual([from, to, subject], ['halcyon@example.com', ['owner@example.com'], OFF]);
   assert.match(text, /"hook" .*test\.example\.com .*127\.0\.0\.1:\d+ .*410/);
   assert.ok(!text.includes('/secret'));
-});
-
-test('mails about a sandbox store go to its developer, and to no one if the address is not verified', async () => {
-  const app = await startTestApp();
-  const { sql, storeId, userId } = app;
-  await sql`update store set sandbox_of = ${userId} where id = ${storeId}`;
-  const hook = { name: 'hook', format: 'json', url: 'https://hooks.example.com/', encryption_key: 'a key' };
-  const { id } = (await (await app.api('POST', `/stores/${storeId}/webhooks`, { body: hook })).json()) as {
-    id: number;
-  };
-  const emailOf = async () => (await findNotifiedWebhook(sql, { shard: shardOf(id), webhookId: id, epoch: 0 }))?.email;
-  await sql`update users set is_email_verified = false where id = ${userId}`;
-  assert.equal(await emailOf(), '');
-  await sql`update users set is_email_verified = true, email = 'dev@example.com' where id = ${userId}`;
-  assert.equal(await emailOf(), 'dev@example.com');
 });

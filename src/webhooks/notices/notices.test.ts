@@ -61,6 +61,21 @@ test('no notice is mailed about a deleted webhook or to a store without an addre
   for (const { mailsAfter } of [deleted, silent]) assert.equal(await mailsAfter('gone'), 0);
 });
 
+test('mails about a sandbox store go to its developer, and to no one if the address is not verified', async () => {
+  const { storeId, mails, mailsAfter } = await start();
+  await sql`insert into users (id, email, password_hash, date_created, is_email_verified)
+    values (7001, 'sandbox@example.com', '', now(), false)`;
+  await sql`update store set sandbox_of = 7001 where id = ${storeId}`;
+  assert.equal(await mailsAfter('gone'), 0);
+  const verified = await start();
+  await sql`update store set sandbox_of = null where id = ${storeId}`;
+  await sql`update store set sandbox_of = 7001 where id = ${verified.storeId}`;
+  await sql`update users set is_email_verified = true where id = 7001`;
+  assert.equal(await verified.mailsAfter('gone'), 1);
+  assert.equal(verified.mails[0]?.to, 'sandbox@example.com');
+  assert.deepEqual(mails, []);
+});
+
 test('a repeated notice within the hour is not mailed again', async () => {
   const { mailsAfter, webhookId, notify } = await start();
   for (let epoch = 0; epoch < 3; epoch += 1) notify({ shard: shardOf(webhookId), webhookId, epoch, about: 'gone' });
