@@ -109,7 +109,7 @@ const webhookRoutes = ({ webhooks, recoveries }: Pick<Handlers, 'webhooks' | 're
 ];
 
 const clientRoutes = (
-  { clients, grants, ownClients, logo, revokeConnected, register, registration }: Apps,
+  { clients, grants, ownClients, logo, listing, revokeConnected, register, registration }: Apps,
   api: string,
   auth: string,
 ): Route[] => [
@@ -126,6 +126,8 @@ const clientRoutes = (
     { cors: false, answerProblem: protocolProblem },
   ),
   page(`${auth}/clients/:client_id/logo`, { GET: logo }),
+  page(`${auth}/apps/:client_id`, { GET: listing.show }),
+  page(`${auth}/apps/:client_id/install`, { GET: listing.install }),
   page(`${auth}/account/connected/:grant_id/revoke`, { POST: revokeConnected }),
   page(`${auth}/account/clients`, { GET: ownClients.list, POST: ownClients.create }),
   page(`${auth}/account/sandbox-store`, { POST: ownClients.sandbox }),

@@ -204,7 +204,6 @@ test('the name of a client must be fully visible', async () => {
 
 test('unknown metadata are ignored, and nothing is fetched', async () => {
   const unknown = {
-    client_uri: 'https://new.example.com',
     logo_uri: 'https://new.example.com/logo.svg',
     tos_uri: 7,
     software_id: 'x',

@@ -14,6 +14,7 @@ import type { AppWebhooks } from './clients/app-webhook.ts';
 import { createClientOperations, type ClientOperations } from './clients/api/operations.ts';
 import { createLogo } from './clients/logo/logo.ts';
 import { ownClientsSection } from './clients/pages/list-page.ts';
+import { createListing } from './clients/pages/listing.ts';
 import { createOwnClients, type OwnClients } from './clients/pages/own-clients.ts';
 import { createGrantOperations } from './connected/api/operations.ts';
 import { createRevokeButton, memberAccessOf } from './connected/connected.ts';
@@ -26,6 +27,7 @@ export type Apps = {
   grants: Record<'list' | 'read' | 'remove', Operation>;
   ownClients: OwnClients;
   logo: RawHandler;
+  listing: Record<'show' | 'install', RawHandler>;
   revokeConnected: RawHandler;
   register: RawHandler;
   registration: Record<'read' | 'replace' | 'remove', RawHandler>;
@@ -57,6 +59,7 @@ export function createApps(deps: AppsDeps): Apps {
     grants: createGrantOperations(all),
     ownClients: createOwnClients(all),
     logo: createLogo(all),
+    listing: createListing(all),
     revokeConnected: createRevokeButton(all),
     register: createRegister(all),
     registration: createManagement(all),

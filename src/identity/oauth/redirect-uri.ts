@@ -1,6 +1,6 @@
 /** Redirect addresses: validates, compares and displays them, and appends parameters. */
 
-const LENGTH_MAX = 2_000;
+export const ADDRESS_LENGTH_MAX = 2_000;
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 /** The characters of RFC 3986 without `#` (RFC 6749 §3.1.2: no fragment) and `*` (no wildcards). */
 const CHARACTERS = /^[A-Za-z0-9\-._~:/?[\]@!$&'()+,;=%]+$/;
@@ -12,7 +12,7 @@ const APP_SCHEME = /^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+:$/;
 
 /** Returns why an address cannot be registered, as the end of a sentence; undefined if it can. */
 export function whyNotRegistrable(uri: string): string | undefined {
-  if (uri.length > LENGTH_MAX) return `must be at most ${LENGTH_MAX} characters`;
+  if (uri.length > ADDRESS_LENGTH_MAX) return `must be at most ${ADDRESS_LENGTH_MAX} characters`;
   if (uri.includes('#')) return 'must not have a fragment';
   if (uri.includes('*')) return 'must not have a wildcard: register each address';
   if (!CHARACTERS.test(uri) || !URL.canParse(uri)) return 'must be an absolute address of plain URL characters';
@@ -25,6 +25,26 @@ export function whyNotRegistrable(uri: string): string | undefined {
   if (!NAME.test(hostname) && !IPV6.test(hostname)) return 'must have a host name of letters, digits, hyphens and dots';
   if (protocol === 'http:' && !LOOPBACK.has(hostname)) return 'must be https: (http: only for this computer itself)';
   return undefined;
+}
+
+/** The parameters that the server adds to the address that starts an installation. */
+const INSTALL_PARAMETERS = ['iss', 'store_id'] as const;
+
+/** Returns why an address cannot be a link on the page of an app, as the end of a sentence; undefined if it can. */
+export function whyNotLinkable(uri: string): string | undefined {
+  return /^https:/i.test(uri) ? whyNotRegistrable(uri) : 'must begin with https:';
+}
+
+/**
+ * Returns why an address cannot start an installation (OpenID Connect Core 1.0 §4), as the end of a sentence; undefined if it can.
+ */
+export function whyNotInitiating(uri: string): string | undefined {
+  if (!/^https?:/i.test(uri)) return 'must begin with https:';
+  const reason = whyNotRegistrable(uri);
+  if (reason !== undefined) return reason;
+  const { searchParams } = new URL(uri);
+  const taken = INSTALL_PARAMETERS.find((name) => searchParams.has(name));
+  return taken === undefined ? undefined : `must not have the parameter ${taken}, which is added to it`;
 }
 
 /**

@@ -32,6 +32,11 @@ const client: Client = {
   dateCreated: new Date('2026-03-01T10:00:00Z'),
   dateModified: new Date('2026-11-20T16:05:03Z'),
   webhookUrl: 'https://studio.example.com/app-events',
+  clientUri: 'https://studio.example.com/',
+  policyUri: 'https://studio.example.com/privacy',
+  tosUri: null,
+  initiateLoginUri: 'https://studio.example.com/install',
+  isListed: true,
   logoDate: null,
 };
 
@@ -157,6 +162,12 @@ export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): C
         about: 'An app: the details shown on the consent page, and its redirect addresses.',
         paths: ['/clients/:client_id'],
         example: clientExample,
+      },
+      {
+        rel: 'listing',
+        title: 'The public page of an app',
+        about:
+          'What the app does, what it may ask for, and how it is installed, for people. A client links to it if its developer has switched it on.',
       },
       ...accessRelations,
     ],

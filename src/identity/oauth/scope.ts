@@ -29,6 +29,15 @@ export function userScopes(): readonly string[] {
   return [...FULL_SCOPES, ...allPermissions()];
 }
 
+/** Returns what each scope of an app permits, in words: where a developer chooses the scopes, and on the page of the app. */
+export function scopeTexts(): ReadonlyMap<string, string> {
+  return new Map<string, string>([
+    ['store_full_access', 'See and change everything in one store'],
+    ['user_full_access', 'See and change everything in the account and all its stores'],
+    ...permissionTexts(),
+  ]);
+}
+
 /** What a grant permits: `permissions` are the limited scopes of a grant with `store_limited`, and null for all others. */
 export type GrantedScope = { scope: Scope; permissions: readonly Permission[] | null };
 

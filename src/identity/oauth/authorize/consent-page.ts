@@ -2,6 +2,7 @@
 import { shortened } from '#hypermedia/html/harmless.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
+import { listingPath } from '../clients/listing-path.ts';
 import { logoImage } from '../clients/logo/logo.ts';
 import { shownHost } from '../redirect-uri.ts';
 import { isForStore, permissionTexts } from '../scope.ts';
@@ -188,9 +189,9 @@ const destination = (redirectUri: string): Markup =>
   html`<dt>Sends you to</dt>
     <dd><strong>${shownHost(redirectUri)}</strong></dd>`;
 
-function facts({ request, email, switchUser }: ConsentView): Markup {
+function facts({ request, email, switchUser, root }: ConsentView): Markup {
   const { redirectUri } = request;
-  const { company } = request.client;
+  const { company, clientId, isListed } = request.client;
   return html`<dl>
     ${
       company !== null &&
@@ -198,6 +199,11 @@ function facts({ request, email, switchUser }: ConsentView): Markup {
         <dd>${isolated(company)}</dd>`
     }
     ${redirectUri !== null && destination(redirectUri)}
+    ${
+      isListed &&
+      html`<dt>About the app</dt>
+        <dd><a href="${listingPath(root, clientId)}">Its page</a></dd>`
+    }
     <dt>Signed in as</dt>
     <dd>${email} (<a href="${switchUser}">switch account</a>)</dd>
   </dl>`;

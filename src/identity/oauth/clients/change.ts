@@ -15,7 +15,7 @@ import {
   type Client,
   type ClientIdentity,
 } from './clients-sql.ts';
-import { clientFaults, type ClientDetails, type DetailLabels } from './rules.ts';
+import { ADDRESSES, clientFaults, type ClientDetails, type DetailLabels } from './rules.ts';
 
 const CHANGED =
   'The settings have changed since you opened this page, and nothing was saved. Your input is shown below: save it again ' +
@@ -52,8 +52,10 @@ export async function changeFaults(
 export function settingsHash(client: ClientChange): string {
   const { name, company, description, contact, redirectUris, rotatesRefreshTokens, requiresPkce, scopes, webhookUrl } =
     client;
-  const switches = [rotatesRefreshTokens, requiresPkce];
-  const settings = JSON.stringify([name, company, description, contact, redirectUris, switches, scopes, webhookUrl]);
+  const switches = [rotatesRefreshTokens, requiresPkce, client.isListed];
+  const addresses = Object.values(ADDRESSES).map((property) => client[property]);
+  const texts = [name, company, description, contact, redirectUris];
+  const settings = JSON.stringify([texts, switches, scopes, webhookUrl, addresses]);
   return createHash('sha256').update(settings).digest('base64url');
 }
 
@@ -70,6 +72,11 @@ function changesOf(before: Client, after: Required<ClientChange>): string[] {
     scopes: [before.scopes?.join(' '), after.scopes?.join(' ')],
     allows_device_grant: [before.allowsDeviceGrant, after.allowsDeviceGrant],
     webhook_url: [before.webhookUrl, after.webhookUrl],
+    client_uri: [before.clientUri, after.clientUri],
+    policy_uri: [before.policyUri, after.policyUri],
+    tos_uri: [before.tosUri, after.tosUri],
+    initiate_login_uri: [before.initiateLoginUri, after.initiateLoginUri],
+    is_listed: [before.isListed, after.isListed],
   };
   return Object.entries(pairs).flatMap(([name, [old, now]]) => (old === now ? [] : [name]));
 }

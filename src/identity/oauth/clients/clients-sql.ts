@@ -29,6 +29,14 @@ export type Client = {
   dateModified: Date;
   /** The url of the webhook that it declares for all stores; null without one. */
   webhookUrl: string | null;
+  /** Links on the page of the app; null if absent. */
+  clientUri: string | null;
+  policyUri: string | null;
+  tosUri: string | null;
+  /** Where an installation starts; null if it has no install link. */
+  initiateLoginUri: string | null;
+  /** Anyone may read the page of the app. */
+  isListed: boolean;
   /** When its logo was uploaded, for the address of the picture; null without one. */
   logoDate: Date | null;
 };
@@ -69,11 +77,12 @@ export async function insertClient(
     with made as (
       insert into client (id, client_id, name, company, description, contact, redirect_uris, trusted, is_public,
         is_legacy, owner, is_verified, unused_until, rotates_refresh_tokens, requires_pkce, scopes, allows_device_grant,
-        management_token_hash, date_created, date_modified)
+        client_uri, policy_uri, tos_uri, initiate_login_uri, is_listed, management_token_hash, date_created, date_modified)
       values (nextval('id_n'), ${client.clientId}, ${client.name}, ${client.company}, ${client.description},
         ${client.contact}, ${client.redirectUris}::text[], ${client.trusted}, ${client.isPublic}, ${client.isLegacy},
         ${client.ownerId}, ${client.isVerified}, ${client.unusedUntil}, ${client.rotatesRefreshTokens},
         ${client.requiresPkce}, ${client.scopes}::text[], ${client.allowsDeviceGrant},
+        ${client.clientUri}, ${client.policyUri}, ${client.tosUri}, ${client.initiateLoginUri}, ${client.isListed},
         ${client.managementTokenHash}::bytea, ${client.now}, ${client.now})
       on conflict (client_id) do nothing
       returning id
@@ -92,6 +101,8 @@ export function clients(sql: Queryable) {
     c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.trusted, c.is_legacy as "isLegacy",
     c.rotates_refresh_tokens as "rotatesRefreshTokens", c.requires_pkce as "requiresPkce", c.scopes,
     c.allows_device_grant as "allowsDeviceGrant", c.is_verified as "isVerified", c.owner as "ownerId",
+    c.client_uri as "clientUri", c.policy_uri as "policyUri", c.tos_uri as "tosUri",
+    c.initiate_login_uri as "initiateLoginUri", c.is_listed as "isListed",
     c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate", a.url as "webhookUrl"
   from client c left join client_logo l on l.client = c.id left join app_webhook a on a.client = c.id`;
 }
@@ -143,7 +154,7 @@ export function listClientsOf(sql: Queryable, userId: number): Promise<Client[]>
 
 /**
  * Updates a client and returns its previous state; undefined if there is no such client. If its owner (`userId`) or the client itself
- * changes name, company or redirect addresses, the client becomes unverified.
+ * changes name, company, scopes or an address, the client becomes unverified.
  */
 export async function updateClient(
   sql: Queryable,
@@ -164,11 +175,15 @@ export async function updateClient(
         contact = ${change.contact}, redirect_uris = ${change.redirectUris}::text[],
         rotates_refresh_tokens = ${change.rotatesRefreshTokens}, requires_pkce = ${change.requiresPkce},
         scopes = ${change.scopes}::text[], allows_device_grant = ${change.allowsDeviceGrant},
+        client_uri = ${change.clientUri}, policy_uri = ${change.policyUri}, tos_uri = ${change.tosUri},
+        initiate_login_uri = ${change.initiateLoginUri}, is_listed = ${change.isListed},
         is_verified = client.is_verified and not (
           (${change.isByItself} or coalesce(client.owner = ${change.userId}, false))
-          and (client.name, coalesce(client.company, ''), client.redirect_uris, client.scopes, client.allows_device_grant)
+          and (client.name, coalesce(client.company, ''), client.redirect_uris, client.scopes, client.allows_device_grant,
+              client.client_uri, client.policy_uri, client.tos_uri, client.initiate_login_uri)
             is distinct from (${change.name}, ${change.company ?? ''}, ${change.redirectUris}::text[],
-              ${change.scopes}::text[], ${change.allowsDeviceGrant})
+              ${change.scopes}::text[], ${change.allowsDeviceGrant},
+              ${change.clientUri}::text, ${change.policyUri}::text, ${change.tosUri}::text, ${change.initiateLoginUri}::text)
         ),
         date_modified = ${change.now}
       from before where client.id = before.id

@@ -18,6 +18,11 @@ export type NewClient = {
   redirectUris: readonly string[];
   /** The scopes that the client may ask for; absent or null for the two with full access. */
   scopes?: readonly string[] | null | undefined;
+  clientUri?: string | null | undefined;
+  policyUri?: string | null | undefined;
+  tosUri?: string | null | undefined;
+  initiateLoginUri?: string | null | undefined;
+  isListed?: boolean | undefined;
   /** Must use PKCE; a public client always must. */
   requiresPkce?: boolean | undefined;
   /** May use client_credentials with the scope platform; needs no redirect address, and has no owner. */
@@ -65,6 +70,11 @@ const detailsOf = (client: NewClient): ClientDetails => ({
   contact: client.contact || null,
   redirectUris: [...new Set(client.redirectUris)],
   scopes: client.scopes ? [...new Set(client.scopes)] : null,
+  clientUri: client.clientUri || null,
+  policyUri: client.policyUri || null,
+  tosUri: client.tosUri || null,
+  initiateLoginUri: client.initiateLoginUri || null,
+  isListed: client.isListed === true,
 });
 
 const kindOf = ({ trusted, isLegacy, owner }: NewClient, isPublic: boolean): ClientKind => ({

@@ -2,7 +2,7 @@
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
 import type { Fault } from '#core/problem.ts';
 import { isLegible, isName } from './legible.ts';
-import { whyNotRegistrable } from '../redirect-uri.ts';
+import { whyNotInitiating, whyNotLinkable, whyNotRegistrable } from '../redirect-uri.ts';
 import { userScopes } from '../scope.ts';
 
 /** The details that the owner may change; null if absent. */
@@ -14,6 +14,14 @@ export type ClientDetails = {
   redirectUris: readonly string[];
   /** The scopes that the client may ask for; null for the two with full access. */
   scopes: readonly string[] | null;
+  /** Links on the page of the app: its homepage, privacy policy and terms (RFC 7591 §2). */
+  clientUri: string | null;
+  policyUri: string | null;
+  tosUri: string | null;
+  /** Where an installation starts (OpenID Connect Core 1.0 §4). */
+  initiateLoginUri: string | null;
+  /** Anyone may read the page of the app. */
+  isListed: boolean;
 };
 
 /** The properties that never change. */
@@ -28,7 +36,24 @@ export type ClientKind = {
   ownerId: number | null;
 };
 
-export type DetailName = 'name' | 'company' | 'description' | 'contact' | 'redirect_uris' | 'scopes' | 'webhook_url';
+/** The addresses among the details, with the property of each. */
+export const ADDRESSES = {
+  client_uri: 'clientUri',
+  policy_uri: 'policyUri',
+  tos_uri: 'tosUri',
+  initiate_login_uri: 'initiateLoginUri',
+} as const;
+type AddressName = keyof typeof ADDRESSES;
+
+export type DetailName =
+  | 'name'
+  | 'company'
+  | 'description'
+  | 'contact'
+  | 'redirect_uris'
+  | 'scopes'
+  | 'webhook_url'
+  | AddressName;
 
 export const NAME_LENGTH_MAX = 255;
 export const DESCRIPTION_LENGTH_MAX = 1_000;
@@ -45,6 +70,10 @@ const API_LABELS: DetailLabels = {
   redirect_uris: 'redirect_uris',
   scopes: 'scopes',
   webhook_url: 'webhook_url',
+  client_uri: 'client_uri',
+  policy_uri: 'policy_uri',
+  tos_uri: 'tos_uri',
+  initiate_login_uri: 'initiate_login_uri',
 };
 
 const readable = (maximum: number): string => `${maximum} characters, without control or invisible ones`;
@@ -62,6 +91,15 @@ function redirectUriFaults(uris: readonly string[], { trusted }: ClientKind, lab
     const reason = whyNotRegistrable(uri);
     const which = uris.length === 1 ? 'the address' : `address ${index + 1}`;
     return reason === undefined ? [] : [redirectUriFault('invalid_redirect_uri', `${label}: ${which} ${reason}`)];
+  });
+}
+
+function addressFaults(details: ClientDetails, labels: DetailLabels): Fault[] {
+  return (Object.keys(ADDRESSES) as AddressName[]).flatMap((field) => {
+    const uri = details[ADDRESSES[field]];
+    const whyNot = field === 'initiate_login_uri' ? whyNotInitiating : whyNotLinkable;
+    const reason = uri === null ? undefined : whyNot(uri);
+    return reason === undefined ? [] : [{ code: 'invalid_value', message: `${labels[field]} ${reason}`, field }];
   });
 }
 
@@ -107,6 +145,7 @@ export function clientFaults(details: ClientDetails, kind: ClientKind, labels = 
   return [
     ...faults,
     ...redirectUriFaults(redirectUris, kind, labels.redirect_uris),
+    ...addressFaults(details, labels),
     ...scopeFaults(details.scopes, labels.scopes),
     ...kindFaults(kind, redirectUris),
   ];

@@ -100,9 +100,9 @@ async function replace(deps: Deps, request: RawRequest): Promise<RawResponse> {
     ...(await identityFaults(deps, client, { input, metadata, now: request.now })),
   ];
   if (all.length > 0) return refused(all);
-  const { name, redirectUris, contact, scopes, webhookUrl, allowsDeviceGrant } = metadata;
+  const { authMethod: _, ...changed } = metadata;
   const next = createToken('managementToken');
-  const change = { ...client, name, redirectUris, contact, scopes, webhookUrl, allowsDeviceGrant };
+  const change = { ...client, ...changed };
   await transaction(deps.sql, async (tx) => {
     const isReplaced = await replaceManagementToken(tx, { id: client.id, from: hashToken(token), to: next.hash });
     if (!isReplaced) throw unauthorized();

@@ -3,7 +3,8 @@ import type { Fault } from '#core/problem.ts';
 import type { Client } from '../clients/clients-sql.ts';
 import { newClientFaults } from '../clients/clients.ts';
 import { DEVICE_GRANT } from '../grants/device-code.ts';
-import type { DetailLabels } from '../clients/rules.ts';
+import { ADDRESSES, type DetailLabels } from '../clients/rules.ts';
+import { whyNotLinkable } from '../redirect-uri.ts';
 import { FULL_SCOPES, scopeEntries } from '../scope.ts';
 
 const AUTH_METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const;
@@ -22,6 +23,10 @@ const LABELS: DetailLabels = {
   redirect_uris: 'redirect_uris',
   scopes: 'scope',
   webhook_url: 'webhook_url',
+  client_uri: 'client_uri',
+  policy_uri: 'policy_uri',
+  tos_uri: 'tos_uri',
+  initiate_login_uri: 'initiate_login_uri',
 };
 
 export type Metadata = {
@@ -32,6 +37,10 @@ export type Metadata = {
   scopes: readonly string[] | null;
   /** The url of the webhook that the client declares for all stores, an extension; null for none. */
   webhookUrl: string | null;
+  clientUri: string | null;
+  policyUri: string | null;
+  tosUri: string | null;
+  initiateLoginUri: string | null;
   authMethod: (typeof AUTH_METHODS)[number];
   allowsDeviceGrant: boolean;
 };
@@ -59,6 +68,12 @@ function readTexts(input: MetadataInput, name: string, faults: Fault[]): string[
   if (value === undefined || isTexts(value)) return value;
   faults.push(fault(name, 'must be an array of strings'));
   return undefined;
+}
+
+/** Returns a link of the page of the app; null for one that is not https, which is left out (RFC 7591 §3.2.1). */
+function readLink(input: MetadataInput, name: string): string | null {
+  const uri = input[name];
+  return typeof uri === 'string' && whyNotLinkable(uri) === undefined ? uri : null;
 }
 
 /** Returns a fault if an entry is not supported, or if `required` is missing. */
@@ -99,6 +114,10 @@ export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
     contact: readTexts(input, 'contacts', faults)?.[0] ?? null,
     scopes: scopes.length === 0 ? null : scopes,
     webhookUrl: readText(input, 'webhook_url', faults) || null,
+    clientUri: readLink(input, 'client_uri'),
+    policyUri: readLink(input, 'policy_uri'),
+    tosUri: readLink(input, 'tos_uri'),
+    initiateLoginUri: readText(input, 'initiate_login_uri', faults) || null,
     authMethod,
     allowsDeviceGrant: grantTypes.includes(DEVICE_GRANT),
   };
@@ -111,17 +130,19 @@ export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
 
 /** Returns the metadata of a client. Both methods with a secret are accepted, so the method of registration is not stored. */
 export function metadataOfClient(client: Client): Metadata {
-  const { name, redirectUris, contact, scopes, webhookUrl, isPublic, allowsDeviceGrant } = client;
-  const authMethod = isPublic ? 'none' : 'client_secret_basic';
-  return { name, redirectUris, contact, scopes, webhookUrl, authMethod, allowsDeviceGrant };
+  return { ...client, authMethod: client.isPublic ? 'none' : 'client_secret_basic' };
 }
 
 /** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials of the client. */
 export function registered(
-  { name, redirectUris, contact, scopes, webhookUrl, authMethod, allowsDeviceGrant }: Metadata,
+  { name, redirectUris, contact, scopes, webhookUrl, authMethod, allowsDeviceGrant, ...addresses }: Metadata,
   webhookKey: string | null,
 ) {
+  const registeredAddresses = Object.entries(ADDRESSES).flatMap(([member, property]) =>
+    addresses[property] === null ? [] : [[member, addresses[property]] as const],
+  );
   return {
+    ...Object.fromEntries(registeredAddresses),
     client_name: name,
     redirect_uris: redirectUris,
     ...(contact === null ? {} : { contacts: [contact] }),

@@ -51,16 +51,12 @@ export function readBody({ bytes, contentType, now }: RawRequest): ReadMetadata 
 const clientOf = (
   { clientsPerUser, appWebhooks: { declare } }: RegisterDeps,
   registrar: Registrar,
-  { name, redirectUris, contact, scopes, webhookUrl, allowsDeviceGrant }: Metadata,
+  { webhookUrl, authMethod: _, ...details }: Metadata,
   request: RawRequest,
   managementTokenHash: Buffer,
 ): NewClient => ({
+  ...details,
   managementTokenHash,
-  name,
-  redirectUris,
-  contact,
-  scopes,
-  allowsDeviceGrant,
   webhook: webhookUrl === null ? null : { url: webhookUrl, declare },
   trusted: false,
   // The platform is trusted to verify its clients; all others state unverified details.

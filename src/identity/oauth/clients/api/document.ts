@@ -3,6 +3,7 @@ import { formatDate } from '#hypermedia/date.ts';
 import { boolean, date, json, number, secret, text, url, type Document, type Link } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
 import { versionOf } from '../change.ts';
+import { listingPath } from '../listing-path.ts';
 import { logoPath } from '../logo/logo.ts';
 import { FULL_SCOPES } from '../../scope.ts';
 import type { Client } from '../clients-sql.ts';
@@ -18,6 +19,10 @@ export const CLIENT_PROPERTIES = {
   redirect_uris: 'none',
   scopes: 'none',
   logo: 'none',
+  client_uri: 'text',
+  policy_uri: 'text',
+  tos_uri: 'text',
+  initiate_login_uri: 'text',
   webhook_url: 'text',
   webhook_key: 'none',
   owner: 'number',
@@ -25,6 +30,7 @@ export const CLIENT_PROPERTIES = {
   is_trusted: 'boolean',
   is_verified: 'boolean',
   is_legacy: 'boolean',
+  is_listed: 'boolean',
   rotates_refresh_tokens: 'boolean',
   requires_pkce: 'boolean',
   date_created: 'date',
@@ -36,14 +42,26 @@ export function addressOfClient(clientId: string, baseUrl: string): string {
 }
 
 /** Returns the links of a client. A client without an owner is visible only to the platform, which may list all clients. */
-function linksOf({ clientId, ownerId }: Client, baseUrl: string): Link[] {
+function linksOf(
+  { clientId, ownerId, isListed }: Client,
+  { baseUrl, authUrl }: { baseUrl: string; authUrl: string },
+): Link[] {
   const self: Link = { rel: 'self', href: addressOfClient(clientId, baseUrl), title: 'This client' };
-  const installs: Link = { rel: 'installs', href: `${self.href}/installs`, title: 'Where the app is installed' };
-  if (ownerId === null) return [self, installs, { rel: 'clients', href: `${baseUrl}/clients`, title: 'All clients' }];
+  const listing: Link = {
+    rel: 'listing',
+    href: listingPath(authUrl, clientId),
+    title: 'The public page of the app',
+    type: 'text/html',
+  };
+  const always: Link[] = [
+    self,
+    { rel: 'installs', href: `${self.href}/installs`, title: 'Where the app is installed' },
+    ...(isListed ? [listing] : []),
+  ];
+  if (ownerId === null) return [...always, { rel: 'clients', href: `${baseUrl}/clients`, title: 'All clients' }];
   const owner = `${baseUrl}/users/${ownerId}`;
   return [
-    self,
-    installs,
+    ...always,
     { rel: 'user', href: owner, title: 'The owner of the app' },
     { rel: 'clients', href: `${owner}/clients`, title: 'All apps of the owner' },
   ];
@@ -59,7 +77,7 @@ export function clientDocument(
     name: 'client',
     title: client.name,
     version: versionOf(client),
-    links: linksOf(client, shown.baseUrl),
+    links: linksOf(client, shown),
     embedded: [],
     properties: [
       text('client_id', clientId),
@@ -71,6 +89,10 @@ export function clientDocument(
       json('redirect_uris', client.redirectUris),
       json('scopes', client.scopes ?? FULL_SCOPES),
       url.orNull('logo', logoDate === null ? null : logoPath(shown.authUrl, clientId, logoDate)),
+      url.orNull('client_uri', client.clientUri),
+      url.orNull('policy_uri', client.policyUri),
+      url.orNull('tos_uri', client.tosUri),
+      url.orNull('initiate_login_uri', client.initiateLoginUri),
       url.orNull('webhook_url', client.webhookUrl),
       secret.orNull('webhook_key', shown.webhookKey),
       number.orNull('owner', client.ownerId),
@@ -78,6 +100,7 @@ export function clientDocument(
       boolean('is_trusted', client.trusted),
       boolean('is_verified', client.isVerified),
       boolean('is_legacy', client.isLegacy),
+      boolean('is_listed', client.isListed),
       boolean('rotates_refresh_tokens', client.rotatesRefreshTokens),
       boolean('requires_pkce', client.requiresPkce || client.isPublic),
       date('date_created', formatDate(client.dateCreated, 'UTC')),

@@ -2,11 +2,14 @@
 import { Type, type Static } from 'typebox';
 import { clearableText, flag, readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
+import { ADDRESS_LENGTH_MAX } from '../../redirect-uri.ts';
 import { userScopes } from '../../scope.ts';
 import { DESCRIPTION_LENGTH_MAX, NAME_LENGTH_MAX } from '../rules.ts';
 
 /** As of a webhook that a store creates. */
 const WEBHOOK_URL_LENGTH_MAX = 1_000;
+
+const address = (description: string) => clearableText({ maxLength: ADDRESS_LENGTH_MAX, kind: 'url', description });
 
 export function describeClient() {
   return Type.Object(
@@ -34,6 +37,12 @@ export function describeClient() {
           description: 'The scopes that the app may request; by default store_full_access and user_full_access.',
         }),
       ),
+      client_uri: address('The homepage of the app, with https:.'),
+      policy_uri: address('The privacy policy of the app, with https:.'),
+      tos_uri: address('The terms of the app, with https:.'),
+      initiate_login_uri: address(
+        'The address at which the app starts its installation in a store (OpenID Connect Core 1.0 §4): https, or http on loopback.',
+      ),
       webhook_url: clearableText({
         maxLength: WEBHOOK_URL_LENGTH_MAX,
         kind: 'url',
@@ -55,6 +64,7 @@ export function describeClient() {
       is_legacy: flag({
         description: 'The app may omit redirect_uri at the token endpoint; requires exactly one address.',
       }),
+      is_listed: flag({ description: 'Anyone may read the page of the app.' }),
       rotates_refresh_tokens: flag({
         description: 'Each refresh returns a new refresh token; always true for a public client.',
       }),

@@ -2,11 +2,20 @@
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Fault } from '#core/problem.ts';
+import { listingPath } from '../listing-path.ts';
 import { LOGO_BYTES_MAX, logoImage } from '../logo/logo.ts';
 import { settingsHash } from '../change.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from '../clients-sql.ts';
 import type { Secret } from '../secrets/secrets.ts';
-import { detailFields, pkceField, refusedAlert, rotationField, scopeFields, type FormValues } from './form.ts';
+import {
+  detailFields,
+  listedField,
+  pkceField,
+  refusedAlert,
+  rotationField,
+  scopeFields,
+  type FormValues,
+} from './form.ts';
 import { appsPage, nonceField, pathOf } from './page-context.ts';
 
 export type ClientView = {
@@ -38,7 +47,7 @@ const settings = ({ root, client, values, baseHash, faults, nonce }: ClientView)
       ${nonceField(nonce('change client'))}
       <input type="hidden" name="saw" value="${baseHash ?? settingsHash(client)}" />
       ${detailFields(values, faults)} ${scopeFields(values, faults)}
-      ${!client.isPublic && html`${rotationField(values)} ${pkceField(values)}`}
+      ${!client.isPublic && html`${rotationField(values)} ${pkceField(values)}`} ${listedField(values)}
       <div class="buttons"><button type="submit">Save</button></div>
     </form>
   </div>`;
@@ -168,6 +177,8 @@ const heading = ({ root, client, usage, alert, good, installsAddress }: ClientVi
       <dd><code>${client.clientId}</code></dd>
       <dt>Kind</dt>
       <dd>${client.isPublic ? 'Public (without a secret)' : 'Confidential (with a secret)'}</dd>
+      <dt>${client.isListed ? 'Public page' : 'Preview'}</dt>
+      <dd><a href="${listingPath(root, client.clientId)}">${listingPath(root, client.clientId)}</a></dd>
       <dt>Created</dt>
       <dd>${shownDate(client.dateCreated)}</dd>
       <dt>Used by</dt>

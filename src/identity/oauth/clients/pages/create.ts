@@ -10,6 +10,7 @@ import {
   changeOf,
   detailFields,
   EMPTY_FORM,
+  listedField,
   readFormValues,
   refusedAlert,
   rotationField,
@@ -49,7 +50,7 @@ const newPage = (root: string, { clientId, nonce, values, faults, alert }: View)
       <form method="post" action="${root}/account/clients">
         ${nonceField(nonce)}<input type="hidden" name="client_id" value="${clientId}" />
         ${detailFields(values, faults)} ${scopeFields(values, faults)} ${kindFields(values)} ${rotationField(values)}
-        ${pkceField(values)}
+        ${pkceField(values)} ${listedField(values)}
         <div class="buttons">
           <button type="submit">Create the app</button>
           <a class="button quiet" href="${root}/account/clients">Cancel</a>

@@ -4,7 +4,7 @@ import type { Fault } from '#core/problem.ts';
 import type { ClientChange } from '../change.ts';
 import type { Client } from '../clients-sql.ts';
 import type { DetailName, DetailLabels } from '../rules.ts';
-import { FULL_SCOPES, permissionTexts } from '../../scope.ts';
+import { FULL_SCOPES, scopeTexts } from '../../scope.ts';
 
 type TextName = Exclude<DetailName, 'scopes'>;
 
@@ -14,6 +14,7 @@ export type FormValues = Readonly<Record<TextName, string>> & {
   isPublic: boolean;
   rotates: boolean;
   requiresPkce: boolean;
+  isListed: boolean;
 };
 
 export const LABELS: DetailLabels = {
@@ -24,6 +25,10 @@ export const LABELS: DetailLabels = {
   redirect_uris: 'Redirect addresses',
   scopes: 'The scopes',
   webhook_url: 'The address for app events',
+  client_uri: 'The homepage',
+  policy_uri: 'The privacy policy',
+  tos_uri: 'The terms',
+  initiate_login_uri: 'The install address',
 };
 
 /** A new app uses PKCE unless its owner decides otherwise, because most libraries do it anyway (RFC 9700 §2.1.1). */
@@ -34,6 +39,11 @@ export const EMPTY_FORM: FormValues = {
   contact: '',
   redirect_uris: '',
   webhook_url: '',
+  client_uri: '',
+  policy_uri: '',
+  tos_uri: '',
+  initiate_login_uri: '',
+  isListed: false,
   scopes: FULL_SCOPES,
   isPublic: false,
   rotates: false,
@@ -48,6 +58,11 @@ export function readFormValues(form: URLSearchParams): FormValues {
     contact: form.get('contact') ?? '',
     redirect_uris: form.get('redirect_uris') ?? '',
     webhook_url: form.get('webhook_url') ?? '',
+    client_uri: form.get('client_uri') ?? '',
+    policy_uri: form.get('policy_uri') ?? '',
+    tos_uri: form.get('tos_uri') ?? '',
+    initiate_login_uri: form.get('initiate_login_uri') ?? '',
+    isListed: form.get('listed') !== null,
     isPublic: form.get('kind') === 'public',
     scopes: form.has('scope') ? form.getAll('scope') : FULL_SCOPES,
     rotates: form.get('rotates') !== null,
@@ -63,6 +78,11 @@ export function formValuesOf(client: Client): FormValues {
     contact: client.contact ?? '',
     redirect_uris: client.redirectUris.join('\n'),
     webhook_url: client.webhookUrl ?? '',
+    client_uri: client.clientUri ?? '',
+    policy_uri: client.policyUri ?? '',
+    tos_uri: client.tosUri ?? '',
+    initiate_login_uri: client.initiateLoginUri ?? '',
+    isListed: client.isListed,
     isPublic: client.isPublic,
     scopes: client.scopes ?? FULL_SCOPES,
     rotates: client.rotatesRefreshTokens,
@@ -81,6 +101,11 @@ export function changeOf(values: FormValues): ClientChange {
     description: values.description.trim().replaceAll(/\s+/g, ' ') || null,
     contact: values.contact.trim() || null,
     webhookUrl: values.webhook_url.trim() || null,
+    clientUri: values.client_uri.trim() || null,
+    policyUri: values.policy_uri.trim() || null,
+    tosUri: values.tos_uri.trim() || null,
+    initiateLoginUri: values.initiate_login_uri.trim() || null,
+    isListed: values.isListed,
     redirectUris: values.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
     scopes: isDefault(values.scopes) ? null : [...new Set(values.scopes)],
     rotatesRefreshTokens: values.rotates,
@@ -107,6 +132,14 @@ const FIELDS: readonly Field[] = [
     label: 'Address for app events',
     hint: 'Receives app/installed, app/uninstalled and app/scopes_changed from every store. Without a query. Optional.',
   },
+  {
+    name: 'initiate_login_uri',
+    label: 'Install address',
+    hint: 'Where your app begins to ask a store for access. The install link leads here, with iss and store_id. Optional.',
+  },
+  { name: 'client_uri', label: 'Homepage', hint: 'Begins with https:, like the two below. Optional.' },
+  { name: 'policy_uri', label: 'Privacy policy', hint: 'Optional.' },
+  { name: 'tos_uri', label: 'Terms', hint: 'Optional.' },
 ];
 
 function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup {
@@ -157,11 +190,16 @@ export function pkceField(values: FormValues): Markup {
   </label>`;
 }
 
-const scopeTexts = (): readonly (readonly [scope: string, about: string])[] => [
-  ['store_full_access', 'See and change everything in one store'],
-  ['user_full_access', 'See and change everything in the account and all its stores'],
-  ...permissionTexts(),
-];
+/** Renders the choice to publish the page of the app. */
+export function listedField(values: FormValues): Markup {
+  return html`<label class="choice">
+    <input type="checkbox" name="listed" value="1" ${values.isListed && html`checked`} />
+    <span>
+      Listed
+      <span class="soft">Anyone may read the page of the app, with its description, links and scopes.</span>
+    </span>
+  </label>`;
+}
 
 /** Renders the choice of the scopes that the app may ask for. */
 export function scopeFields(values: FormValues, faults: readonly Fault[]): Markup {
@@ -170,7 +208,7 @@ export function scopeFields(values: FormValues, faults: readonly Fault[]): Marku
     <legend>Scopes that it may ask for</legend>
     <p class="soft">If none is checked, it may ask for the first two.</p>
     <div class="choices">
-      ${scopeTexts().map(
+      ${[...scopeTexts()].map(
         ([scope, about]) =>
           html`<label class="choice">
             <input type="checkbox" name="scope" value="${scope}" ${values.scopes.includes(scope) && html`checked`} />
