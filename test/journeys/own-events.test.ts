@@ -479,8 +479,8 @@ test('all processes of a supervisor have the file, and deliver its events', asyn
 
 test('commands know the scopes of own types', async (t) => {
   await write(ALL);
-  const { address } = await testDatabase(t);
-  const env = { ...databaseOf(address), HALCYON_SECRET_KEY: '0'.repeat(64), EVENTS_FILE: file };
+  const { address: database } = await testDatabase(t);
+  const env = { ...databaseOf(database), HALCYON_SECRET_KEY: '0'.repeat(64), EVENTS_FILE: file };
   const bills = ['--name', 'Bills', '--redirect-uri', 'https://app.example.com/cb', '--scope', 'invoice:read'];
   const created = await runCommand(['client', 'create', ...bills], env);
   assert.equal(created.code, 0, created.err);
