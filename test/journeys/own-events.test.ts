@@ -8,9 +8,19 @@ import { after, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
 import { isReserved } from '#catalog/own/reserved.ts';
+import { readConfig } from '#config/config.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
+import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
+import { checkEvents } from '../../src/cli/doctor/checks/work.ts';
 import { readPages } from '../docs/page.ts';
 import { startTestApp } from '../setup/app.ts';
 import { runCommand } from '../setup/command.ts';
+import { testDatabase } from '../setup/database.ts';
+import { databaseOf } from '../setup/server-process.ts';
+import { assertFinding } from '../setup/findings.ts';
+import { placeForFixture, startFixture } from '../setup/fixture.ts';
+import { personAtTerminal } from '../setup/person-at-terminal.ts';
+import { REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { chaptersOf } from '../../src/server/reference.ts';
@@ -243,6 +253,7 @@ test('the documentation has own types, events and relations like built-in ones',
   const check = new Ajv2020({ strict: false, validateFormats: false }).compile(schema);
   for (const { body } of examples) assert.ok(check(body), JSON.stringify(check.errors));
   assert.equal(check({ ...examples[0]?.body, number: 7 }), false);
+  assert.ok(check({ ...examples[0]?.body, later: 7 }), 'receivers accept further members');
 });
 
 test('forms offer own events', async () => {
@@ -263,6 +274,38 @@ async function limitedToken(scope: string): Promise<string> {
   await sql`update access_grant set permissions = array[${scope}], scope = 'store_limited' where id = (select max(id) from access_grant)`;
   return token;
 }
+
+test('the consent page names the resources of an own type, and the scope is granted', async () => {
+  const server = await startAuthorizationServer({ EVENTS_FILE: file });
+  const scope = 'customer:read invoice:read';
+  const client = {
+    name: 'Bills',
+    redirectUris: [REDIRECT],
+    scopes: scope.split(' '),
+    trusted: false,
+    now: server.now(),
+  };
+  const { client_id: clientId, client_secret: secret } = await createClient(server.sql, client);
+  const request = server.asking({ client_id: clientId, scope });
+  const { text } = await server.browser.open(`/authorize?${new URLSearchParams(request).toString()}`);
+  assert.match(text, /See the store&#39;s invoices, with what is embedded in them/);
+  const { location } = await server.browser.consent(request, {}, ['invoice:read']);
+  const code = new URL(location ?? '').searchParams.get('code') ?? '';
+  const { body } = await server.redeem(code, { client_id: clientId, client_secret: secret });
+  assert.equal(body['scope'], `invoice:read store_id_${server.alpha}`);
+});
+
+test('halcyon trigger knows the events of the server', async (t) => {
+  await provideCommandLineClient(sql, app.clock.now());
+  const person = await personAtTerminal(baseUrl, { email: 'owner@example.com', password: 'a long password' }, t);
+  assert.equal((await person.login()).code, 0);
+  const webhook = await createWebhook({ event_resource: 'invoice' });
+  const sent = await person.run('trigger', 'invoice/paid', '--webhook', webhook.split('/').at(-1) ?? '');
+  assert.equal(sent.code, 0, sent.err);
+  const unknown = await person.run('trigger', 'invoice/exploded');
+  assert.deepEqual([unknown.code, /^ {2}invoice\/paid$/m.test(unknown.err)], [2, true], unknown.err);
+  assert.equal((await api('DELETE', webhook)).status, 204);
+});
 
 test('the limited scope of an own type reads its resources and no others', async () => {
   const token = await limitedToken('invoice:read');
@@ -372,7 +415,7 @@ test('a type that is no longer declared is a 404, and its webhooks, events and g
     ['invoice/paid', []],
     ['transaction/flagged', ['svc:customer']],
   ]);
-  const path = `${store}/invoices/7`;
+  const path = `${store}/invoices/70`;
   assert.deepEqual(
     await Promise.all(
       [`${store}/invoices`, path, `${path}/customer`, '/rels/invoice', '/docs/events/invoice/paid'].map(
@@ -396,6 +439,51 @@ test('a type that is no longer declared is a 404, and its webhooks, events and g
   assert.equal((await api('POST', `${webhook}/test`)).status, 200);
   assert.equal((await read(`/users/${app.userId}/grants`, {}, platformToken)).status, 200);
   assert.equal((await read(store, {}, token)).status, 200);
+  const { config, clock } = { config: readConfig({}, folder), clock: app.clock };
+  assertFinding(await checkEvents({ config, clock, sql, direct: sql }), /^warn .*invoice\/created \(1 webhook\)/);
+  await restart(ALL);
+  assertFinding(await checkEvents({ config, clock, sql, direct: sql }), /^ok /);
+  assert.equal((await read(path)).status, 200);
+});
+
+test('all processes of a supervisor have the file, and deliver its events', async (t) => {
+  await write(ALL);
+  const place = await placeForFixture({ EVENTS_FILE: file, PROCESSES: '2' });
+  t.after(() => place.remove());
+  const { demo, end } = await startFixture(place);
+  t.after(() => end('SIGTERM'));
+  const { base_url: url, store_id: own, platform } = demo;
+  const headers = { 'SERVICE-API-VERSION': '1', 'Content-Type': 'application/json', Connection: 'close' };
+  const credentials = { grant_type: 'client_credentials', scope: 'platform', ...platform };
+  const answer = await fetch(`${url}/token`, { method: 'POST', body: new URLSearchParams(credentials) });
+  const { access_token: token } = (await answer.json()) as { access_token: string };
+  const post = async (path: string, body: Json) => {
+    const request = {
+      method: 'POST',
+      headers: { ...headers, Authorization: `Bearer ${token}` },
+      body: JSON.stringify(body),
+    };
+    const response = await fetch(url + path, request);
+    return response.status;
+  };
+  const mine = await startReceiver(t);
+  const webhook = { name: 'Own', format: 'json', encryption_key: 'k', url: mine.url, event_resource: 'invoice' };
+  assert.equal(await post(`/stores/${own}/webhooks`, { ...webhook, query: 'zoom=invoice_lines' }), 201);
+  const statuses = Array.from({ length: 20 }, (_, index) =>
+    post(`/stores/${own}/events`, { event: 'invoice/paid', resource: { ...invoice, id: index + 1 } }),
+  );
+  assert.deepEqual(new Set(await Promise.all(statuses)), new Set([201]));
+  await mine.until(20);
+  for (const { body } of mine.got) assert.match(body.toString(), /"svc:invoice_lines"/);
+});
+
+test('commands know the scopes of own types', async (t) => {
+  await write(ALL);
+  const { address: database } = await testDatabase(t);
+  const env = { ...databaseOf(database), HALCYON_SECRET_KEY: '0'.repeat(64), EVENTS_FILE: file };
+  const bills = ['--name', 'Bills', '--redirect-uri', 'https://app.example.com/cb', '--scope', 'invoice:read'];
+  const created = await runCommand(['client', 'create', ...bills], env);
+  assert.equal(created.code, 0, created.err);
 });
 
 test('doctor reports a bad file', async () => {
