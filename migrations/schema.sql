@@ -53,7 +53,10 @@ create table app_webhook (
   url text not null,
   key bytea not null,
   date_modified timestamp with time zone not null,
+  next_key bytea,
+  rotation_ends_at timestamp with time zone,
   constraint app_webhook_pkey PRIMARY KEY (client),
+  constraint app_webhook_rotation_check CHECK (((next_key IS NULL) = (rotation_ends_at IS NULL))),
   constraint app_webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
 );
 

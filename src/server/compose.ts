@@ -230,7 +230,13 @@ function openOAuth(
     nonceKeys: derive('authorize nonce'),
   };
   const userCodeKeys = derive('device user code');
-  const appWebhooks = createAppWebhooks({ ...publishing, sealer, announce: announceChanges, checkUrl: guard.checkUrl });
+  const appWebhooks = createAppWebhooks({
+    ...publishing,
+    ...config.webhooks,
+    sealer,
+    announce: announceChanges,
+    checkUrl: guard.checkUrl,
+  });
   return {
     authorize: createAuthorize(authorizing),
     device: createDevicePage({ ...authorizing, throttle, userCodeKeys }),

@@ -135,6 +135,7 @@ const clientRoutes = (
   page(`${auth}/account/clients/:client_id`, { GET: ownClients.show, POST: ownClients.change }),
   page(`${auth}/account/clients/:client_id/secret`, { POST: ownClients.rotate }),
   page(`${auth}/account/clients/:client_id/end-older-secret`, { POST: ownClients.endOlder }),
+  page(`${auth}/account/clients/:client_id/webhook-key`, { POST: ownClients.replaceKey }),
   page(`${auth}/account/clients/:client_id/logo`, { POST: ownClients.setLogo }),
   page(`${auth}/account/clients/:client_id/remove-logo`, { POST: ownClients.removeLogo }),
   page(`${auth}/account/clients/:client_id/delete`, { GET: ownClients.remove.show, POST: ownClients.remove.submit }),

@@ -1,12 +1,13 @@
 /** The keys of webhooks after their rotation, and the webhooks of apps that are no longer installed. */
 import type { Queryable, Sql } from '#db/pool.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
-import { deleteDeclarations, listWithoutApp } from './app-access/declarations-sql.ts';
+import { deleteDeclarations, listWithoutApp, moveAppKeys } from './app-access/declarations-sql.ts';
 
 /** Removes keys whose rotation has ended. They are already invalid, and are removed so that no later backup contains them. */
 export function createWebhookPurges({ sql }: { sql: Sql }): readonly Purge[] {
   return purgesOf(sql, [
     { name: 'rotated_keys', by: moveKeys },
+    { name: 'rotated_app_keys', by: moveAppKeys },
     { name: 'webhooks_of_apps', by: deleteUninstalled, keptMs: UNINSTALLED_KEPT_DAYS * DAY_MS },
     { name: 'app_webhooks', by: deleteUndeclared },
   ]);

@@ -67,6 +67,21 @@ async function register(developer: Browser, home: Json, settings: Json): Promise
   return send(linkOf(home, 'svc:register'), JSON.stringify(metadata), headers);
 }
 
+const pageOf = (gadget: Json): string => `/account/clients/${String(gadget['client_id'])}`;
+
+/** Replaces the key of the app's webhook with the form of its page. */
+async function changeKey(developer: Browser, gadget: Json, change: 'begin' | 'finish'): Promise<void> {
+  const action = `${pageOf(gadget)}/webhook-key`;
+  const fields = hiddenIn(await developer.open(pageOf(gadget)), action);
+  assert.equal(fields['change'], change);
+  assert.equal((await developer.post(action, fields)).status, 303);
+}
+
+async function keyOnPage(developer: Browser, gadget: Json, summary: string): Promise<string> {
+  const { text } = await developer.open(pageOf(gadget));
+  return new RegExp(`${summary}</summary>\\s*<p><code>([^<]+)</code>`).exec(text)?.[1] ?? '';
+}
+
 /** Lets the app into the person's store or account on the consent page, and redeems the code. */
 async function letIn(owner: Browser, home: Json, credentials: Json, scope: string): Promise<Json> {
   const asked = {
@@ -102,18 +117,18 @@ test('an app is registered, let in, asked for more, and removed, and is sent eac
   const home = await read(baseUrl, {});
   const declaring = (name: string): Json => ({
     client_name: name,
-    scope: 'webhooks store_read',
+    scope: 'webhooks store_read events_read',
     webhook_url: `${receiver.url}/${name}`,
   });
   const gadget = await register(developer, home, declaring('gadget'));
   const other = await register(developer, home, declaring('other'));
+  const keys = [String(gadget['webhook_key'])];
   const next = async (count: number): Promise<{ event: string; payload: Json }> => {
     await receiver.until(count);
     const got = receiver.got[count - 1];
     assert.ok(got !== undefined);
     assert.equal(got.path, '/gadget');
     const { headers, body } = got;
-    const keys = [String(gadget['webhook_key'])];
     const delivery = await verifyDelivery({ headers, body, keys, now: () => clock.now() });
     return { event: delivery.event, payload: delivery.json() as Json };
   };
@@ -150,19 +165,39 @@ test('an app is registered, let in, asked for more, and removed, and is sent eac
   assert.equal(changed.event, 'app/scopes_changed');
   assert.deepEqual([changed.payload['scope'], changed.payload['previous_scope']], ['store_read webhooks', 'webhooks']);
 
+  const older = keys[0] ?? '';
+  await changeKey(developer, gadget, 'begin');
+  const newer = await keyOnPage(developer, gadget, 'Show the new key');
+  await letIn(owner, home, gadget, 'webhooks events_read');
+  keys[0] = older;
+  assert.equal((await next(3)).event, 'app/scopes_changed');
+  keys[0] = newer;
+  assert.equal((await next(3)).event, 'app/scopes_changed', 'the delivery is signed with both keys');
+  await changeKey(developer, gadget, 'finish');
+  assert.equal(await keyOnPage(developer, gadget, 'Show the key'), newer);
+  const shown = await read(linkOf(delivery, 'self'), bearing(first['access_token']));
+  await send(linkOf(shown, 'svc:resend'), '', bearing(first['access_token']));
+  assert.equal((await next(4)).event, 'app/installed');
+  keys[0] = older;
+  await assert.rejects(next(4), { code: 'invalid_signature' }, 'the older key signs nothing any more');
+  keys[0] = newer;
+
   const page = await owner.open('/account');
   const [, revoke = ''] = /gadget.*?action="(\/account\/connected\/\d+\/revoke)"/s.exec(page.text) ?? [];
   assert.equal((await owner.post(revoke, hiddenIn(page, revoke))).status, 303);
-  const removed = await next(3);
+  const removed = await next(5);
   assert.deepEqual([removed.event, removed.payload['scope']], ['app/uninstalled', null]);
-  assert.deepEqual([removed.payload['previous_scope'], removed.payload['store_id']], ['store_read webhooks', storeId]);
+  assert.deepEqual(
+    [removed.payload['previous_scope'], removed.payload['store_id']],
+    ['events_read store_read webhooks', storeId],
+  );
   const headers = { ...bearing(first['access_token']), 'SERVICE-API-VERSION': '1' };
   assert.equal((await fetch(linkOf(store, 'self'), { headers })).status, 401);
 
   await letIn(owner, home, other, 'webhooks');
-  await receiver.until(4);
+  await receiver.until(6);
   assert.deepEqual(
     receiver.got.map(({ path }) => path),
-    ['/gadget', '/gadget', '/gadget', '/other'],
+    ['/gadget', '/gadget', '/gadget', '/gadget', '/gadget', '/other'],
   );
 });

@@ -103,13 +103,19 @@ test('the command seals everything with the new key, which is then the one that 
 
 test('the keys of the webhooks that apps declare are sealed again', async (t) => {
   const { sql, old, fresh } = await openSealed(t, 1);
-  const sealed = createSealer(old).seal('whsec_of_an_app', 'app_webhook:7');
+  const boundTo = 'app_webhook:7';
+  const [current, next] = [
+    createSealer(old).seal('whsec_of_an_app', boundTo),
+    createSealer(old).seal('the next', boundTo),
+  ];
   await sql`
-    insert into app_webhook (client, url, key, date_modified) values (7, 'https://app.example.com/', ${sealed}, now())`;
+    insert into app_webhook (client, url, key, next_key, rotation_ends_at, date_modified)
+    values (7, 'https://app.example.com/', ${current}, ${next}, now(), now())`;
   const done = await renew(sql, [fresh, old]);
   assert.deepEqual([done.end, done.counts.get('webhooks of apps')], ['done', 1]);
-  const [row] = await sql<{ key: Buffer }[]>`select key from app_webhook`;
-  assert.equal(createSealer(fresh).open(row?.key ?? Buffer.alloc(0), 'app_webhook:7'), 'whsec_of_an_app');
+  const [row] = await sql<{ key: Buffer; next: Buffer }[]>`select key, next_key as next from app_webhook`;
+  const opened = [row?.key, row?.next].map((key) => createSealer(fresh).open(key ?? Buffer.alloc(0), boundTo));
+  assert.deepEqual(opened, ['whsec_of_an_app', 'the next']);
 });
 
 test('the secrets of the request of a webhook without a key are sealed again', async (t) => {

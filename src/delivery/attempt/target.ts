@@ -16,7 +16,7 @@ export type RetryProfile = 'hour' | 'long';
 /** A row of `webhook` with its store's domain and its `webhook_state`. */
 export type TargetRow = Rotating<Buffer> & {
   id: number;
-  /** The app whose key this is, of a webhook that an app declares; null for other webhooks, which have their own key. */
+  /** The app whose keys these are, of a webhook that an app declares; null for other webhooks, which have their own key. */
   appOfKey: number | null;
   storeId: number;
   storeDomain: string;
@@ -87,12 +87,12 @@ export function targetOf(row: TargetRow | undefined, sealer: Sealer): Target {
   return activeTarget(row, sealer);
 }
 
-const openAppKey = (sealed: Buffer | null, client: number, sealer: Sealer): string | null =>
-  sealed === null ? null : sealer.open(sealed, `app_webhook:${client}`);
-
 /** Returns the target; a pull webhook's destination is `baseUrl`. Throws if the key or the secrets of the request cannot be decrypted. */
 export function activeTarget(row: TargetRow, sealer: Sealer, baseUrl = ''): ActiveTarget {
-  const open = (sealed: Buffer | null) => (sealed === null ? null : sealer.open(sealed, `webhook:${row.id}`));
+  const openBound = (sealed: Buffer | null, boundTo: string) => (sealed === null ? null : sealer.open(sealed, boundTo));
+  const open = (sealed: Buffer | null) => openBound(sealed, `webhook:${row.id}`);
+  const openKey = (sealed: Buffer | null) =>
+    row.appOfKey === null ? open(sealed) : openBound(sealed, `app_webhook:${row.appOfKey}`);
   const request = withSecrets(row, open(row.requestSecrets));
   const url = new URL(row.isHeld ? baseUrl : (request.url ?? ''));
   return {
@@ -105,9 +105,8 @@ export function activeTarget(row: TargetRow, sealer: Sealer, baseUrl = ''): Acti
     origin: url.origin,
     query: row.query ?? '',
     shape: storedShape(row.query ?? '', row.eventResource),
-    encryptionKey:
-      row.appOfKey === null ? open(row.encryptionKey) : openAppKey(row.encryptionKey, row.appOfKey, sealer),
-    nextEncryptionKey: open(row.nextEncryptionKey),
+    encryptionKey: openKey(row.encryptionKey),
+    nextEncryptionKey: openKey(row.nextEncryptionKey),
     rotationEndsAt: row.rotationEndsAt,
     isEncrypted: formats[row.format].isEncrypted && isReadable(url),
     headers: request.headers,

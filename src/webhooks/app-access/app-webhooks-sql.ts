@@ -139,6 +139,13 @@ export function updateUrls(sql: Queryable, client: number, url: string, now: Dat
   returning shard, id, store_id as "storeId"`;
 }
 
+/** Makes workers find that the webhooks of an app have changed, and returns them. What stores see of a webhook stays. */
+export function raiseRevisions(sql: Queryable, client: number): Promise<WebhookRef[]> {
+  return sql<WebhookRef[]>`
+  update webhook set revision = revision + 1 where client = ${client} and is_for_app
+  returning shard, id, store_id as "storeId"`;
+}
+
 /** Deletes the webhooks of an app that declares one in all stores, and returns them. */
 export function deleteForApp(sql: Queryable, client: number): Promise<WebhookRef[]> {
   return sql<WebhookRef[]>`

@@ -2,23 +2,29 @@
 import { randomBytes } from 'node:crypto';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Vault } from '#db/reseal.ts';
+import type { Sealer } from '#db/seal.ts';
 import type { InternalEventWriter } from '#events/publish/internal-event.ts';
-import type { Fault } from '#core/problem.ts';
+import { conflict, notFound, type Fault } from '#core/problem.ts';
+import { keysAt } from '#core/rotation.ts';
 import type { WebhookDeps } from '../access.ts';
 import { addressFault } from '../address.ts';
 import { URL_LENGTH_MAX } from '../schema.ts';
 import { announceAccess, announceWebhooks } from './announce-access.ts';
-import { deleteForApp, updateUrls } from './app-webhooks-sql.ts';
+import { deleteForApp, raiseRevisions, updateUrls } from './app-webhooks-sql.ts';
 import {
   countDeclarationsOfOtherKey,
   deleteDeclarations,
-  findDeclaration,
+  findKeys,
   listDeclarationsOfOtherKey,
+  lockKeys,
   replaceDeclarationKeys,
+  updateKeys,
   upsertDeclaration,
+  type SealedKeys,
 } from './declarations-sql.ts';
 
 const KEY_BYTES = 32;
+const HOUR_MS = 3_600_000;
 
 /** Returns the associated data of an app's sealed key, which deliveries of its webhooks are signed with. */
 const appKeyBinding = (client: number): string => `app_webhook:${client}`;
@@ -31,11 +37,22 @@ export type AppWebhooks = {
    * webhook without an event. Call it in the transaction that changes the app, whose row is locked.
    */
   declare: (tx: Queryable, client: number, url: string | null, now: Date) => Promise<void>;
-  /** Returns the key of an app's webhook; null if it declares none, or if the key cannot be decrypted. */
-  keyOf: (sql: Queryable, client: number) => Promise<string | null>;
+  /** Returns the keys of an app's webhook; null if it declares none. `current` is null if it cannot be decrypted. */
+  keysOf: (
+    sql: Queryable,
+    client: number,
+    now: Date,
+  ) => Promise<{ current: string | null; next: string | null; rotationEndsAt: Date | null } | null>;
+  /** Replaces the key, and makes workers reload the webhooks of the app when the transaction commits. */
+  replaceKey: (tx: Queryable, client: number, change: KeyChange, now: Date) => Promise<void>;
+  keyOverlapHours: number;
 };
 
-type Deps = Pick<WebhookDeps, 'sealer' | 'announce' | 'checkUrl'> & { writeInternalEvents: InternalEventWriter };
+type KeyChange = 'begin' | 'finish' | 'at_once';
+
+type Deps = Pick<WebhookDeps, 'sealer' | 'announce' | 'checkUrl' | 'keyOverlapHours'> & {
+  writeInternalEvents: InternalEventWriter;
+};
 
 const invalidUrl = (label: string, reason: string): Fault => ({
   code: 'invalid_value',
@@ -50,8 +67,41 @@ function syntaxFault(url: string): string | undefined {
   return addressFault(url);
 }
 
-export function createAppWebhooks({ sealer, announce, checkUrl, writeInternalEvents }: Deps): AppWebhooks {
+const newKey = (sealer: Sealer, client: number): Buffer =>
+  sealer.seal(`whsec_${randomBytes(KEY_BYTES).toString('base64')}`, appKeyBinding(client));
+
+const alone = (encryptionKey: Buffer | null): SealedKeys => ({
+  encryptionKey,
+  nextEncryptionKey: null,
+  rotationEndsAt: null,
+});
+
+/** Returns the keys after the change. Throws a 409 for a rotation that is under way, or for none. */
+function keysAfter(stored: SealedKeys, change: KeyChange, { create, endsAt, now }: NewKey): SealedKeys {
+  const { current, next } = keysAt(stored, now);
+  if (change === 'at_once') return alone(create());
+  if (change === 'finish') {
+    if (next !== null) return alone(next);
+    throw conflict('no_rotation', 'No new key replaces the current one at the moment');
+  }
+  if (next !== null) throw conflict('rotation_under_way', 'A new key replaces the current one already');
+  return { encryptionKey: current, nextEncryptionKey: create(), rotationEndsAt: endsAt };
+}
+
+type NewKey = { create: () => Buffer; endsAt: Date; now: Date };
+
+export function createAppWebhooks(deps: Deps): AppWebhooks {
+  const { sealer, announce, checkUrl, keyOverlapHours } = deps;
+  const open = (sealed: Buffer | null, client: number): string | null => {
+    try {
+      return sealed === null ? null : sealer.open(sealed, appKeyBinding(client));
+    } catch {
+      // Sealed under another HALCYON_SECRET_KEY: the key must be replaced.
+      return null;
+    }
+  };
   return {
+    keyOverlapHours,
     faultsOf: async (url, label = 'webhook_url') => {
       if (url === null) return [];
       const reason = syntaxFault(url);
@@ -65,19 +115,25 @@ export function createAppWebhooks({ sealer, announce, checkUrl, writeInternalEve
         await announceWebhooks(tx, announce, await deleteForApp(tx, client));
         return;
       }
-      const key = sealer.seal(`whsec_${randomBytes(KEY_BYTES).toString('base64')}`, appKeyBinding(client));
+      const key = newKey(sealer, client);
       await upsertDeclaration(tx, { client, url, key, now });
       await announceWebhooks(tx, announce, await updateUrls(tx, client, url, now));
-      await announceAccess(tx, { writeInternalEvents, announce }, { client, isSilent: true }, now);
+      await announceAccess(tx, deps, { client, isSilent: true }, now);
     },
-    keyOf: async (sql, client) => {
-      const declared = await findDeclaration(sql, client);
-      try {
-        return declared === undefined ? null : sealer.open(declared.key, appKeyBinding(client));
-      } catch {
-        // Sealed under another HALCYON_SECRET_KEY: the webhook must be declared again.
-        return null;
-      }
+    keysOf: async (sql, client, now) => {
+      const keys = await findKeys(sql, client);
+      if (keys === undefined) return null;
+      const { current, next } = keysAt(keys, now);
+      const rotationEndsAt = next === null ? null : keys.rotationEndsAt;
+      return { current: open(current, client), next: open(next, client), rotationEndsAt };
+    },
+    replaceKey: async (tx, client, change, now) => {
+      const stored = await lockKeys(tx, client);
+      if (stored === undefined) throw notFound('webhook of the app');
+      const endsAt = new Date(now.getTime() + keyOverlapHours * HOUR_MS);
+      const keys = keysAfter(stored, change, { create: () => newKey(sealer, client), endsAt, now });
+      await updateKeys(tx, client, keys, now);
+      await announceWebhooks(tx, announce, await raiseRevisions(tx, client));
     },
   };
 }
@@ -89,16 +145,17 @@ export function createAppKeyVault(sql: Sql): Vault {
     count: (keyId) => countDeclarationsOfOtherKey(sql, keyId),
     page: async ({ keyId, after = '0', limitRows }) => {
       const rows = await listDeclarationsOfOtherKey(sql, { keyId, after: Number(after), limitRows });
-      return rows.map(({ client, key }) => ({
+      return rows.map(({ client, key, next }) => ({
         id: String(client),
         boundTo: appKeyBinding(client),
-        envelopes: [key],
+        envelopes: [key, next],
       }));
     },
     replace: async (rows) => {
-      const replaced = rows.flatMap(({ id, envelopes: [before = null], renewed: [after = null] }) =>
-        before === null || after === null ? [] : [{ client: Number(id), before, after }],
-      );
+      const replaced = rows.map(({ id, envelopes: [key = null, next = null], renewed }) => {
+        const [keyAfter = null, nextAfter = null] = renewed;
+        return { client: Number(id), key, next, keyAfter, nextAfter };
+      });
       return (await replaceDeclarationKeys(sql, replaced)).map(String);
     },
   };

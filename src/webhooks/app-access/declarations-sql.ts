@@ -1,12 +1,39 @@
 /** The statements of the webhooks that apps declare, once for all stores. */
 import type { Queryable } from '#db/pool.ts';
+import type { Rotating } from '#core/rotation.ts';
 
-/** The declaration of an app. `key` is sealed. */
-export type Declaration = { url: string; key: Buffer };
+/** The sealed keys of an app's webhook. */
+export type SealedKeys = Rotating<Buffer>;
 
-export async function findDeclaration(sql: Queryable, client: number): Promise<Declaration | undefined> {
-  const [row] = await sql<Declaration[]>`select url, key from app_webhook where client = ${client}`;
+const keyColumns = (sql: Queryable) =>
+  sql`key as "encryptionKey", next_key as "nextEncryptionKey", rotation_ends_at as "rotationEndsAt"`;
+
+export async function findKeys(sql: Queryable, client: number): Promise<SealedKeys | undefined> {
+  const [row] = await sql<SealedKeys[]>`select ${keyColumns(sql)} from app_webhook where client = ${client}`;
   return row;
+}
+
+export async function lockKeys(sql: Queryable, client: number): Promise<SealedKeys | undefined> {
+  const [row] = await sql<SealedKeys[]>`
+    select ${keyColumns(sql)} from app_webhook where client = ${client} for no key update`;
+  return row;
+}
+
+export async function updateKeys(sql: Queryable, client: number, keys: SealedKeys, now: Date): Promise<void> {
+  await sql`
+    update app_webhook set key = ${keys.encryptionKey}, next_key = ${keys.nextEncryptionKey},
+      rotation_ends_at = ${keys.rotationEndsAt}, date_modified = ${now}
+    where client = ${client}`;
+}
+
+/** Moves next keys into the place of the current ones after their rotation, and returns the number of declarations. */
+export async function moveAppKeys(sql: Queryable, before: Date, limit: number): Promise<number> {
+  const { count } = await sql`
+    update app_webhook set key = next_key, next_key = null, rotation_ends_at = null
+    where client = any(array(
+      select client from app_webhook where rotation_ends_at <= ${before} limit ${limit} for update skip locked
+    ))`;
+  return count;
 }
 
 /** Inserts or changes the declaration of an app; the key stays. */
@@ -36,34 +63,43 @@ export async function listWithoutApp(
   return rows.map(({ client }) => client);
 }
 
-/** Returns the sealed keys of declarations that were not sealed with the key, by client. */
+const hasOtherKey = (sql: Queryable, keyId: Buffer) =>
+  sql`(substring(key from 2 for 4) <> ${keyId} or substring(next_key from 2 for 4) <> ${keyId})`;
+
+/** Returns the sealed keys of declarations that were not all sealed with the key, by client. */
 export function listDeclarationsOfOtherKey(
   sql: Queryable,
   page: { keyId: Buffer; after: number; limitRows: number },
-): Promise<{ client: number; key: Buffer }[]> {
-  return sql<{ client: number; key: Buffer }[]>`
-  select client, key from app_webhook where client > ${page.after} and substring(key from 2 for 4) <> ${page.keyId}
+): Promise<{ client: number; key: Buffer; next: Buffer | null }[]> {
+  return sql<{ client: number; key: Buffer; next: Buffer | null }[]>`
+  select client, key, next_key as next from app_webhook where client > ${page.after} and ${hasOtherKey(sql, page.keyId)}
   order by client limit ${page.limitRows}`;
 }
 
 export async function countDeclarationsOfOtherKey(sql: Queryable, keyId: Buffer): Promise<number> {
-  const [row] = await sql<{ n: number }[]>`
-    select count(*) as n from app_webhook where substring(key from 2 for 4) <> ${keyId}`;
+  const [row] = await sql<{ n: number }[]>`select count(*) as n from app_webhook where ${hasOtherKey(sql, keyId)}`;
   return row?.n ?? 0;
 }
 
+/** The sealed keys of a declaration as read, and what replaces them. */
+export type Resealing = {
+  client: number;
+  key: Buffer | null;
+  next: Buffer | null;
+  keyAfter: Buffer | null;
+  nextAfter: Buffer | null;
+};
+
 /** Replaces sealed keys that are still the ones that were read, and returns their clients. */
-export async function replaceDeclarationKeys(
-  sql: Queryable,
-  rows: readonly { client: number; before: Buffer; after: Buffer }[],
-): Promise<number[]> {
+export async function replaceDeclarationKeys(sql: Queryable, rows: readonly Resealing[]): Promise<number[]> {
   const written = await sql<{ client: number }[]>`
-    update app_webhook a set key = r.after
+    update app_webhook a set key = r.key_after, next_key = r.next_after
     from unnest(
-      ${rows.map(({ client }) => client)}::bigint[], ${rows.map(({ before }) => before)}::bytea[],
-      ${rows.map(({ after }) => after)}::bytea[]
-    ) as r (client, before, after)
-    where a.client = r.client and a.key = r.before
+      ${rows.map(({ client }) => client)}::bigint[], ${rows.map(({ key }) => key)}::bytea[],
+      ${rows.map(({ next }) => next)}::bytea[], ${rows.map(({ keyAfter }) => keyAfter)}::bytea[],
+      ${rows.map(({ nextAfter }) => nextAfter)}::bytea[]
+    ) as r (client, key, next, key_after, next_after)
+    where a.client = r.client and a.key = r.key and a.next_key is not distinct from r.next
     returning a.client`;
   return written.map(({ client }) => client);
 }

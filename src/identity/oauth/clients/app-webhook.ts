@@ -10,6 +10,19 @@ export type AppWebhooks = {
    * locked the client.
    */
   declare: (tx: Queryable, client: number, url: string | null, now: Date) => Promise<void>;
-  /** Returns the key that signs the deliveries; null if the client declares no webhook, or if the key cannot be decrypted. */
-  keyOf: (sql: Queryable, client: number) => Promise<string | null>;
+  /** Returns the keys that sign the deliveries; null if the client declares no webhook. */
+  keysOf: (sql: Queryable, client: number, now: Date) => Promise<AppKeys | null>;
+  /**
+   * Replaces the key. Throws a 404 if the client declares no webhook, a 409 `rotation_under_way` for `begin` during a rotation, and a 409
+   * `no_rotation` for `finish` without one.
+   */
+  replaceKey: (tx: Queryable, client: number, change: KeyChange, now: Date) => Promise<void>;
+  /** How long the old key stays valid beside the new one during a rotation. */
+  keyOverlapHours: number;
 };
+
+/** `current` is null if it cannot be decrypted. During a rotation there is a next key, and the time at which it becomes the current one. */
+export type AppKeys = { current: string | null; next: string | null; rotationEndsAt: Date | null };
+
+/** `begin` adds a key, `finish` ends the rotation early, and `at_once` replaces all keys with a new one. */
+export type KeyChange = 'begin' | 'finish' | 'at_once';

@@ -59,14 +59,13 @@ const actorOf = ({ clientId }: Client, request: RawRequest): ClientActor => ({
 async function describe(
   { sql, appWebhooks, authUrl }: Deps,
   { id, clientId, dateCreated }: Client,
-  token: string,
-  metadata: Metadata,
+  { token, metadata, now }: { token: string; metadata: Metadata; now: Date },
 ): Promise<RawResponse> {
   return jsonAnswer(200, {
     client_id: clientId,
     client_id_issued_at: Math.floor(dateCreated.getTime() / 1_000),
     ...management(authUrl, clientId, token),
-    ...registered(metadata, await appWebhooks.keyOf(sql, id)),
+    ...registered(metadata, await appWebhooks.keysOf(sql, id, now)),
   });
 }
 
@@ -109,14 +108,14 @@ async function replace(deps: Deps, request: RawRequest): Promise<RawResponse> {
     const actor = { ...actorOf(client, request), baseHash: settingsHash(client) };
     await changeClient({ ...deps, sql: tx }, client, change, actor);
   });
-  return describe(deps, client, next.value, metadata);
+  return describe(deps, client, { token: next.value, metadata, now: request.now });
 }
 
 export function createManagement(deps: Deps): Record<'read' | 'replace' | 'remove', RawHandler> {
   return {
     read: async (request) => {
       const { client, token } = await managedBy(deps, request);
-      return describe(deps, client, token, metadataOfClient(client));
+      return describe(deps, client, { token, metadata: metadataOfClient(client), now: request.now });
     },
     replace: (request) => replace(deps, request),
     remove: async (request) => {

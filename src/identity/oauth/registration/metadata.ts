@@ -1,5 +1,6 @@
 /** Parses and validates client metadata (RFC 7591 §2), with all faults at once. Unknown members are ignored (§2). */
 import type { Fault } from '#core/problem.ts';
+import type { AppKeys } from '../clients/app-webhook.ts';
 import type { Client } from '../clients/clients-sql.ts';
 import { newClientFaults } from '../clients/clients.ts';
 import { DEVICE_GRANT } from '../grants/device-code.ts';
@@ -136,7 +137,7 @@ export function metadataOfClient(client: Client): Metadata {
 /** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials of the client. */
 export function registered(
   { name, redirectUris, contact, scopes, webhookUrl, authMethod, allowsDeviceGrant, ...addresses }: Metadata,
-  webhookKey: string | null,
+  webhookKeys: AppKeys | null,
 ) {
   const registeredAddresses = Object.entries(ADDRESSES).flatMap(([member, property]) =>
     addresses[property] === null ? [] : [[member, addresses[property]] as const],
@@ -150,6 +151,7 @@ export function registered(
     grant_types: GRANT_TYPES.filter((type) => type !== DEVICE_GRANT || allowsDeviceGrant),
     response_types: RESPONSE_TYPES,
     scope: (scopes ?? FULL_SCOPES).join(' '),
-    ...(webhookUrl !== null && { webhook_url: webhookUrl, webhook_key: webhookKey }),
+    ...(webhookUrl !== null && { webhook_url: webhookUrl, webhook_key: webhookKeys?.current ?? null }),
+    ...(webhookKeys !== null && webhookKeys.next !== null && { next_webhook_key: webhookKeys.next }),
   };
 }

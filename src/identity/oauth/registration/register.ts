@@ -4,7 +4,7 @@ import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import { Problem, type Fault } from '#core/problem.ts';
-import type { AppWebhooks } from '../clients/app-webhook.ts';
+import type { AppKeys, AppWebhooks } from '../clients/app-webhook.ts';
 import { createClient, createPublicClient, type NewClient } from '../clients/clients.ts';
 import { findClient } from '../clients/clients-sql.ts';
 import { toErrorDescription } from '../errors.ts';
@@ -68,14 +68,15 @@ const clientOf = (
   now: request.now,
 });
 
-/** Returns the key of the webhook that was registered; null without one. */
-async function registeredKey(
+/** Returns the keys of the webhook that was registered; null without one. */
+async function registeredKeys(
   { sql, appWebhooks }: RegisterDeps,
   clientId: string,
   { webhookUrl }: Metadata,
-): Promise<string | null> {
+  now: Date,
+): Promise<AppKeys | null> {
   const client = webhookUrl === null ? undefined : await findClient(sql, clientId);
-  return client === undefined ? null : appWebhooks.keyOf(sql, client.id);
+  return client === undefined ? null : appWebhooks.keysOf(sql, client.id, now);
 }
 
 /**
@@ -99,7 +100,7 @@ export function createRegister(deps: RegisterDeps): RawHandler {
       : { ...(await createClient(deps.sql, client)), client_secret_expires_at: 0 };
     const issued = { client_id_issued_at: Math.floor(request.now.getTime() / 1_000) };
     const managed = management(deps.authUrl, credentials.client_id, token.value);
-    const webhookKey = await registeredKey(deps, credentials.client_id, metadata);
-    return jsonAnswer(201, { ...credentials, ...issued, ...managed, ...registered(metadata, webhookKey) });
+    const webhookKeys = await registeredKeys(deps, credentials.client_id, metadata, request.now);
+    return jsonAnswer(201, { ...credentials, ...issued, ...managed, ...registered(metadata, webhookKeys) });
   };
 }

@@ -111,7 +111,8 @@ const creation = (deps: Deps): Operation =>
         : await createClient(tx, client);
       const row = await findClient(tx, made.client_id);
       if (row === undefined) throw new Error('The inserted client was not found');
-      const webhookKey = await deps.appWebhooks.keyOf(tx, row.id);
+      const keys = await deps.appWebhooks.keysOf(tx, row.id, now);
+      const webhookKey = keys?.current ?? null;
       const document = clientDocument(row, { ...deps, clientSecret: made.client_secret ?? null, webhookKey });
       return { document, location: addressOfClient(made.client_id, deps.baseUrl), isSecret: true };
     },

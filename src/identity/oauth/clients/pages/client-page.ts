@@ -6,6 +6,7 @@ import { listingPath } from '../listing-path.ts';
 import { LOGO_BYTES_MAX, logoImage } from '../logo/logo.ts';
 import { settingsHash } from '../change.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from '../clients-sql.ts';
+import type { AppKeys } from '../app-webhook.ts';
 import type { Secret } from '../secrets/secrets.ts';
 import {
   detailFields,
@@ -17,12 +18,14 @@ import {
   type FormValues,
 } from './form.ts';
 import { appsPage, nonceField, pathOf } from './page-context.ts';
+import { webhookKeyCard } from './webhook-key-card.ts';
 
 export type ClientView = {
   root: string;
   client: Client;
-  /** The key of the webhook that the app declares; null without one. */
-  webhookKey: string | null;
+  /** The keys of the webhook that the app declares; null without one. */
+  webhookKeys: AppKeys | null;
+  keyOverlapHours: number;
   secrets: readonly Secret[];
   usage: ClientUsage;
   overlapHours: number;
@@ -50,26 +53,6 @@ const settings = ({ root, client, values, baseHash, faults, nonce }: ClientView)
       ${!client.isPublic && html`${rotationField(values)} ${pkceField(values)}`} ${listedField(values)}
       <div class="buttons"><button type="submit">Save</button></div>
     </form>
-  </div>`;
-
-/** The key is valid in all stores, and only this page shows it after the app was created. */
-const webhookKeyCard = ({ client, webhookKey }: ClientView): Markup =>
-  html`<div class="card">
-    <h2>App events</h2>
-    <p>
-      Events of the app from all stores are sent to <code>${client.webhookUrl}</code>, signed with this key. Each store
-      that lets the app in has a webhook for them.
-    </p>
-    ${
-      webhookKey === null
-        ? html`<p class="alert">
-            The key cannot be decrypted: remove the address, and enter it again to get a new key.
-          </p>`
-        : html`<details>
-            <summary>Show the key</summary>
-            <p><code>${webhookKey}</code></p>
-          </details>`
-    }
   </div>`;
 
 const secretEntry = ({ dateCreated, dateExpires }: Secret): Markup =>
@@ -193,7 +176,7 @@ export function clientPage(view: ClientView): string {
   return appsPage(
     root,
     client.name,
-    html`${heading(view)} ${view.shownWebhooks} ${settings(view)} ${client.webhookUrl !== null && webhookKeyCard(view)}
+    html`${heading(view)} ${view.shownWebhooks} ${settings(view)} ${webhookKeyCard(view)}
       ${!client.isPublic && secrets(view)} ${logo(view)}
       <div class="card">
         <h2>Delete</h2>

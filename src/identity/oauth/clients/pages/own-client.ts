@@ -23,13 +23,20 @@ type Shown = { status: number; values?: FormValues; baseHash?: string; faults?: 
 const done = new Map([
   ['saved', 'Saved.'],
   ['ended', 'Older secrets expired.'],
+  ['key-added', 'Key created. Deliveries are signed with both keys until the older one expires.'],
+  ['key-replaced', 'Deliveries are signed only with the new key.'],
   // After a double click the browser shows only the second response, but the secret was in the first.
   ['made', 'App created. If you have not seen its secret, create a new one below.'],
   ['made-public', 'App created.'],
 ]);
 
 /** The forms that show a new secret, decide where codes are sent, or delete the app. */
-const SENSITIVE: ReadonlySet<string> = new Set(['change client', 'rotate secret', 'delete client']);
+const SENSITIVE: ReadonlySet<string> = new Set([
+  'change client',
+  'rotate secret',
+  'replace webhook key',
+  'delete client',
+]);
 
 /** Returns the webhooks that the app created. After the end of its access to a store the developer no longer sees them. */
 async function webhooksOf(sql: Sql, client: number, now: Date): Promise<AppWebhook[]> {
@@ -55,8 +62,8 @@ export function createOwnClient(deps: PagesDeps) {
     respond: async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
       const { status, values = formValuesOf(client), baseHash, faults = [], alert } = shown;
       const search = request.query.get('store')?.slice(0, SEARCH_LENGTH_MAX) ?? '';
-      const [webhookKey, secrets, usage, webhooks] = await Promise.all([
-        appWebhooks.keyOf(sql, client.id),
+      const [webhookKeys, secrets, usage, webhooks] = await Promise.all([
+        appWebhooks.keysOf(sql, client.id, request.now),
         secretsOf(sql, client.id, request.now),
         usageOf(sql, client.id),
         webhooksOf(sql, client.id, request.now),
@@ -69,7 +76,8 @@ export function createOwnClient(deps: PagesDeps) {
       const view = {
         root,
         client,
-        webhookKey,
+        webhookKeys,
+        keyOverlapHours: appWebhooks.keyOverlapHours,
         secrets,
         usage,
         overlapHours,
@@ -85,7 +93,7 @@ export function createOwnClient(deps: PagesDeps) {
       return htmlAnswer(status, clientPage(view));
     },
 
-    redirectTo: (client: Client, what: 'saved' | 'ended'): RawResponse =>
+    redirectTo: (client: Client, what: 'saved' | 'ended' | 'key-added' | 'key-replaced'): RawResponse =>
       redirectAnswer(`${pathOf(root, client.clientId)}?done=${what}`),
   };
 }

@@ -2,10 +2,12 @@
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import { Problem } from '#core/problem.ts';
+import type { KeyChange } from '../app-webhook.ts';
 import { changeClient, changeFaults, removeClient } from '../change.ts';
 import { removeLogo, setLogo } from '../logo/logo.ts';
 import { listClientsOf } from '../clients-sql.ts';
 import { endOlderSecret, rotateSecret } from '../secrets/secrets.ts';
+import { replaceWebhookKey } from '../webhook-key.ts';
 import { deletePage } from './client-page.ts';
 import { createNewClient } from './create.ts';
 import { changeOf, readFormValues, LABELS } from './form.ts';
@@ -19,7 +21,17 @@ import { clientActorOf, type PagesDeps } from './page-context.ts';
 const HOUR_MS = 3_600_000;
 
 export type OwnClients = Record<
-  'list' | 'create' | 'blank' | 'show' | 'change' | 'rotate' | 'endOlder' | 'setLogo' | 'removeLogo' | 'sandbox',
+  | 'list'
+  | 'create'
+  | 'blank'
+  | 'show'
+  | 'change'
+  | 'rotate'
+  | 'endOlder'
+  | 'replaceKey'
+  | 'setLogo'
+  | 'removeLogo'
+  | 'sandbox',
   RawHandler
 > & { remove: Record<'show' | 'submit', RawHandler> };
 
@@ -37,6 +49,21 @@ const createChange =
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
       return respond(request, session, client, { status: 409, values, alert: error.message });
+    }
+  };
+
+/** Replaces the key of the webhook that the app declares. */
+const createReplaceKey =
+  (deps: PagesDeps, { respond, redirectTo }: ReturnType<typeof createOwnClient>): Handle =>
+  async (request, session, client) => {
+    const start: KeyChange = request.form.get('at_once') === null ? 'begin' : 'at_once';
+    const change = request.form.get('change') === 'finish' ? 'finish' : start;
+    try {
+      await replaceWebhookKey(deps, client, change, clientActorOf(request, session));
+      return redirectTo(client, change === 'begin' ? 'key-added' : 'key-replaced');
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 409) throw error;
+      return respond(request, session, client, { status: 409, alert: error.message });
     }
   };
 
@@ -91,6 +118,7 @@ export function createOwnClients(deps: PagesDeps): OwnClients {
       await endOlderSecret(sql, client.clientId, clientActorOf(request, session));
       return redirectTo(client, 'ended');
     }),
+    replaceKey: form('replace webhook key', createReplaceKey(deps, own)),
     // The nonce is in the same body as the file, so the body is parsed before the nonce is checked, but only for the owner.
     setLogo: page(async (request) => {
       const { fields, file } = await readMultipart(request, 'logo');

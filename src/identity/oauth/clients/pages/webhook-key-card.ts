@@ -1,0 +1,66 @@
+/** The section of an app's page about the key that signs its app events. */
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { shownDate } from '#hypermedia/shown-date.ts';
+import type { AppKeys, KeyChange } from '../app-webhook.ts';
+import type { ClientView } from './client-page.ts';
+import { nonceField, pathOf } from './page-context.ts';
+
+const shownKey = (summary: string, key: string | null): Markup =>
+  key === null
+    ? html`<p class="alert">The key cannot be decrypted. Replace it.</p>`
+    : html`<details>
+        <summary>${summary}</summary>
+        <p><code>${key}</code></p>
+      </details>`;
+
+const replaceForm = ({ root, client, nonce }: ClientView, change: KeyChange, content: Markup): Markup =>
+  html`<form method="post" action="${pathOf(root, client.clientId)}/webhook-key">
+    ${nonceField(nonce('replace webhook key'))}<input type="hidden" name="change" value="${change}" />${content}
+  </form>`;
+
+const beginForm = (view: ClientView): Markup =>
+  replaceForm(
+    view,
+    'begin',
+    html`<label class="choice">
+        <input type="checkbox" name="at_once" value="1" />
+        <span>
+          Replace the key immediately
+          <span class="soft">
+            Choose this if the key has leaked. Otherwise deliveries are signed with both keys for
+            ${view.keyOverlapHours} hours.
+          </span>
+        </span>
+      </label>
+      <div class="buttons"><button type="submit">Create a new key</button></div>`,
+  );
+
+const rotation = (view: ClientView, { current, next, rotationEndsAt }: AppKeys & { rotationEndsAt: Date }): Markup =>
+  html`<p>Deliveries are signed with both keys until ${shownDate(rotationEndsAt)}, then only with the new one.</p>
+    ${shownKey('Show the new key', next)} ${shownKey('Show the older key', current)}
+    ${replaceForm(
+      view,
+      'finish',
+      html`<div class="buttons">
+        <button type="submit" class="quiet danger">Use only the new key now</button>
+      </div>`,
+    )}`;
+
+/** The keys are valid in all stores, and only this page and the registration of the app show them after the app was created. */
+export function webhookKeyCard(view: ClientView): Markup | false {
+  const { client, webhookKeys: keys } = view;
+  if (keys === null) return false;
+  const { rotationEndsAt } = keys;
+  return html`<div class="card">
+    <h2>App events</h2>
+    <p>
+      Events of the app from all stores are sent to <code>${client.webhookUrl}</code>, signed with this key. Each store
+      that lets the app in has a webhook for them.
+    </p>
+    ${
+      rotationEndsAt === null
+        ? html`${shownKey('Show the key', keys.current)} ${beginForm(view)}`
+        : rotation(view, { ...keys, rotationEndsAt })
+    }
+  </div>`;
+}
