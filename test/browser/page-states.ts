@@ -49,6 +49,10 @@ async function addClients({ sql, adaId }: Server) {
     company: 'Example Mail GmbH',
     description: 'Writes to your customers when something they like is on sale again.',
     redirectUris: ['https://studio.example.com/oauth/callback'],
+    clientUri: 'https://studio.example.com/',
+    policyUri: 'https://studio.example.com/privacy',
+    initiateLoginUri: 'https://studio.example.com/install',
+    isListed: true,
     owner: { userId: adaId, clientsPerUser: 50 },
   });
   await sql`
@@ -59,6 +63,8 @@ async function addClients({ sql, adaId }: Server) {
     ...details,
     name: 'An app with quite a long name that a person registered themselves',
     redirectUris: ['https://a-rather-long-name-of-a-host.accounts.internal.example.com:8443/cb'],
+    initiateLoginUri: 'https://a-rather-long-name-of-a-host.accounts.internal.example.com:8443/install',
+    owner: { userId: adaId, clientsPerUser: 50 },
     isVerified: false,
   });
   return { full: full.client_id, stranger: stranger.client_id };
@@ -232,6 +238,11 @@ export const views: readonly View[] = [
   ['app, made',                'many',   () => '/account/clients/new', makeApp],
   ['app',                      'ada',    ({ clients }) => `/account/clients/${clients.full}`],
   ['app, to be deleted',       'ada',    ({ clients }) => `/account/clients/${clients.full}/delete`],
+  ['app page',                 'public', ({ clients }) => `/apps/${clients.full}`],
+  ['app page, signed in',      'solo',   ({ clients }) => `/apps/${clients.full}`],
+  ['app page, preview',        'ada',    ({ clients }) => `/apps/${clients.stranger}`],
+  ['install link, unverified', 'public', ({ clients }) => `/apps/${clients.stranger}/install`],
+  ['install link, none',       'public', ({ client }) => `/apps/${client.client_id}/install`],
   ['reference, how to begin',  'public', () => '/docs'],
   ['reference, events',        'public', () => '/docs/events'],
   ['reference, one event',     'ada',    () => '/docs/events/transaction/created'],

@@ -11,6 +11,16 @@ const WEBHOOK_URL_LENGTH_MAX = 1_000;
 
 const address = (description: string) => clearableText({ maxLength: ADDRESS_LENGTH_MAX, kind: 'url', description });
 
+/** Links on the page of the app, and the address that starts its installation. */
+const addresses = {
+  client_uri: address('The homepage of the app, with https:.'),
+  policy_uri: address('The privacy policy of the app, with https:.'),
+  tos_uri: address('The terms of the app, with https:.'),
+  initiate_login_uri: address(
+    'The address at which the app starts its installation in a store (OpenID Connect Core 1.0 §4): https, or http on loopback.',
+  ),
+};
+
 export function describeClient() {
   return Type.Object(
     {
@@ -37,12 +47,7 @@ export function describeClient() {
           description: 'The scopes that the app may request; by default store_full_access and user_full_access.',
         }),
       ),
-      client_uri: address('The homepage of the app, with https:.'),
-      policy_uri: address('The privacy policy of the app, with https:.'),
-      tos_uri: address('The terms of the app, with https:.'),
-      initiate_login_uri: address(
-        'The address at which the app starts its installation in a store (OpenID Connect Core 1.0 §4): https, or http on loopback.',
-      ),
+      ...addresses,
       webhook_url: clearableText({
         maxLength: WEBHOOK_URL_LENGTH_MAX,
         kind: 'url',

@@ -7,6 +7,7 @@ import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
+import { shortened } from '#hypermedia/html/harmless.ts';
 import { badge } from '#hypermedia/html/values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
@@ -21,6 +22,9 @@ import { logoImage } from '../logo/logo.ts';
 import { clientIdOf, pathOf } from './page-context.ts';
 
 type Deps = { sql: Sql; sessions: Pick<Sessions, 'find'>; root: string; authUrl: string };
+
+/** Of the name of an app in the title of the page: a browser's tab shows about as many. */
+const TITLE_CHARACTERS = 30;
 
 /** Search engines keep only the pages that the developer has published, of apps that the operator has verified. */
 const NOT_INDEXED = { headers: { 'X-Robots-Tag': 'noindex' } };
@@ -77,7 +81,7 @@ const installButton = (root: string, { clientId, initiateLoginUri }: Client): Ma
 function listingPage(root: string, client: Client, session: Session | null): string {
   const texts = scopeTexts();
   return shell({
-    title: client.name,
+    title: shortened(client.name, TITLE_CHARACTERS),
     ...(session !== null && { nav: accountNav(root) }),
     main: html`<div class="card">
       ${!client.isListed && preview(root, client)} ${heading(root, client)}
