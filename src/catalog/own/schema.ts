@@ -23,7 +23,7 @@ const pointerOf = (parts: readonly string[]): string =>
 const notAllowed = (at: readonly string[]): Place => ({
   at,
   code: 'unknown_property',
-  message: 'is not in the schema',
+  message: 'is not allowed: remove it',
 });
 
 function placesOf(error: SchemaError): Place[] {
@@ -40,16 +40,21 @@ function placesOf(error: SchemaError): Place[] {
   return [{ at, code: 'invalid_value', message: error.message }];
 }
 
-/** Returns one fault for each error; a member that does not match `additionalProperties` has errors of its own. */
-function faultsIn(errors: readonly SchemaError[]): Place[] {
-  const found = errors.map((error) => ({ keyword: error.keyword, places: placesOf(error) }));
-  const own = found.flatMap(({ keyword, places }) =>
-    keyword.endsWith('Properties') ? [] : places.map(({ at }) => `${pointerOf(at)}/`),
+/** Keywords whose error repeats those of the members that it names. */
+const REPEATING: ReadonlySet<string> = new Set(['additionalProperties', 'unevaluatedProperties']);
+const NO_MATCH: Place = { at: [], code: 'invalid_value', message: 'does not match its schema' };
+
+/** Returns the faults of a value that does not match, at least one. */
+function faultsIn(errors: readonly SchemaError[]): readonly Place[] {
+  const found = errors.map((error) => ({ isRepeating: REPEATING.has(error.keyword), places: placesOf(error) }));
+  const others = found.flatMap(({ isRepeating, places }) =>
+    isRepeating ? [] : places.map(({ at }) => `${pointerOf(at)}/`),
   );
-  return found.flatMap(({ keyword, places }) => {
-    if (!keyword.endsWith('Properties')) return places;
-    return places.filter(({ at }) => !own.some((path) => path.startsWith(`${pointerOf(at)}/`)));
-  });
+  const isReported = ({ at }: Place): boolean => others.some((path) => path.startsWith(`${pointerOf(at)}/`));
+  const faults = found.flatMap(({ isRepeating, places }) =>
+    isRepeating ? places.filter((place) => !isReported(place)) : places,
+  );
+  return faults.length > 0 ? faults : [NO_MATCH];
 }
 
 /**
@@ -68,13 +73,15 @@ export function compileCheck(schema: JsonObject): (body: string) => readonly Fau
   };
 }
 
-/** Returns faults of a value as sentences that begin with a JSON Pointer, below `at`. */
+/** Returns faults of a value as sentences that begin with a JSON Pointer, below `at`; none if it matches. */
 export function faultsAgainst(
   schema: { Errors: ReturnType<typeof Compile>['Errors'] },
   value: unknown,
   at = '',
 ): string[] {
-  return faultsIn(schema.Errors(value)[1]).map((fault) => `${at}${pointerOf(fault.at)} ${fault.message}`);
+  const [isMatch, errors] = schema.Errors(value);
+  if (isMatch) return [];
+  return faultsIn(errors).map((fault) => `${at}${pointerOf(fault.at)} ${fault.message}`);
 }
 
 /** Compiled on use: most processes have no file. */
