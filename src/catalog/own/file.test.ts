@@ -85,6 +85,7 @@ const FAULTS: readonly (readonly [place: string, resources: Json, advice: RegExp
   ['/resources/invoice/schema/properties/total/minimum ', withSchema(total({ minimum: '3' })), /must be number/],
   ['/resources/invoice/schema/properties/total/pattern ', withSchema(total({ pattern: '[' })), /regex/],
   ['/resources/invoice/schema/requird:', withSchema({ requird: ['id'] }), /correct or remove/],
+  ['/resources/invoice/schema/unevaluatedProperties:', withSchema({ unevaluatedProperties: false }), /not checked/],
   ['/resources/invoice/schema/$id:', withSchema({ $id: 'https://example.com/invoice' }), /correct or remove/],
   [
     '/resources/invoice/schema/allOf/0/properties/a~1b/x:',
