@@ -66,7 +66,7 @@ const parcel: Json = {
       "else": { "not": { "required": ["stops"] } }
     }`) as Json),
     anyOf: [{ required: ['name'] }, { required: ['address'] }, { properties: { kind: { const: 3 } } }],
-    unevaluatedProperties: false,
+    additionalProperties: false,
     $defs: {
       address: {
         type: 'object',
@@ -83,7 +83,16 @@ const folder = await mkdtemp(join(tmpdir(), 'halcyon-events-'));
 after(() => rm(folder, { recursive: true }));
 const file = join(folder, 'events.json');
 const write = (declared: Json) => writeFile(file, JSON.stringify({ resources: declared }));
-const ALL = { ...resources, parcel };
+/** Has more required members than faults are reported. */
+const QUESTIONS = Array.from({ length: 15 }, (_, index) => `q${index}`);
+const survey: Json = {
+  title: 'A survey',
+  description: 'Answers of a customer.',
+  events: { sent: { when: 'It is sent.', since: '1' } },
+  schema: { required: QUESTIONS },
+  example: { id: 1, ...Object.fromEntries(QUESTIONS.map((name) => [name, 1])) },
+};
+const ALL = { ...resources, parcel, survey };
 await write(ALL);
 
 const app = await startTestApp({ env: { EVENTS_FILE: file } });
@@ -198,18 +207,8 @@ test('a resource that contradicts its schema is refused with a fault for each me
 });
 
 test('ten of many errors are reported', async () => {
-  const others = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`p${index}`, index]));
-  const { faults } = await publish({
-    event: 'parcel/sent',
-    resource: { id: 1, kind: 'letter', name: 'abc', ...others },
-  });
-  assert.deepEqual(
-    faults
-      .map(({ field }) => field)
-      .toSorted()
-      .slice(0, 2),
-    ['resource.p0', 'resource.p1'],
-  );
+  const { faults } = await publish({ event: 'survey/sent', resource: { id: 1 } });
+  assert.deepEqual(faults[0], { ...faults[0], code: 'required', field: 'resource.q0' });
   assert.equal(faults.length, 10);
 });
 

@@ -65,7 +65,7 @@ const FAULTS: readonly (readonly [place: string, resources: Json, advice: RegExp
   ['/resources/transaction/events/created:', { transaction: { events: EVENTS } }, /another name/],
   ['/resources/transaction/relations/items:', { transaction: { relations: { items: {} } } }, /remove it/],
   ['/resources/invoice:', { invoice: { title: 'An invoice' } }, /add description, events, example/],
-  ['/resources/invoice/colour ', changed({ colour: 'red' }), /not in the schema/],
+  ['/resources/invoice/colour ', changed({ colour: 'red' }), /remove it/],
   ['/resources/invoice/title ', changed({ title: '' }), /must not have fewer/],
   ['/resources/invoice/version ', changed({ version: 1.5 }), /must be integer/],
   ['/resources/invoice/events:', changed({ events: {} }), /add an event/],
@@ -85,6 +85,7 @@ const FAULTS: readonly (readonly [place: string, resources: Json, advice: RegExp
   ['/resources/invoice/schema/properties/total/minimum ', withSchema(total({ minimum: '3' })), /must be number/],
   ['/resources/invoice/schema/properties/total/pattern ', withSchema(total({ pattern: '[' })), /regex/],
   ['/resources/invoice/schema/requird:', withSchema({ requird: ['id'] }), /correct or remove/],
+  ['/resources/invoice/schema/unevaluatedProperties:', withSchema({ unevaluatedProperties: false }), /not checked/],
   ['/resources/invoice/schema/$id:', withSchema({ $id: 'https://example.com/invoice' }), /correct or remove/],
   [
     '/resources/invoice/schema/allOf/0/properties/a~1b/x:',

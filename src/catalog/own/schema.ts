@@ -23,7 +23,7 @@ const pointerOf = (parts: readonly string[]): string =>
 const notAllowed = (at: readonly string[]): Place => ({
   at,
   code: 'unknown_property',
-  message: 'is not in the schema',
+  message: 'is not allowed: remove it',
 });
 
 function placesOf(error: SchemaError): Place[] {
@@ -34,22 +34,27 @@ function placesOf(error: SchemaError): Place[] {
   }
   if (error.keyword === 'additionalProperties')
     return error.params.additionalProperties.map((name) => notAllowed(at.concat(name)));
-  if (error.keyword === 'unevaluatedProperties')
-    return error.params.unevaluatedProperties.map((name) => notAllowed(at.concat(String(name))));
   if (error.keyword === 'boolean') return [notAllowed(at)];
   return [{ at, code: 'invalid_value', message: error.message }];
 }
 
-/** Returns one fault for each error; a member that does not match `additionalProperties` has errors of its own. */
-function faultsIn(errors: readonly SchemaError[]): Place[] {
-  const found = errors.map((error) => ({ keyword: error.keyword, places: placesOf(error) }));
-  const own = found.flatMap(({ keyword, places }) =>
-    keyword.endsWith('Properties') ? [] : places.map(({ at }) => `${pointerOf(at)}/`),
+const NO_MATCH: Place = { at: [], code: 'invalid_value', message: 'does not match its schema' };
+
+/** Returns the faults of a value that does not match, at least one. */
+function faultsIn(errors: readonly SchemaError[]): readonly Place[] {
+  // This error repeats those of the members that it names.
+  const found = errors.map((error) => ({
+    isRepeating: error.keyword === 'additionalProperties',
+    places: placesOf(error),
+  }));
+  const others = found.flatMap(({ isRepeating, places }) =>
+    isRepeating ? [] : places.map(({ at }) => `${pointerOf(at)}/`),
   );
-  return found.flatMap(({ keyword, places }) => {
-    if (!keyword.endsWith('Properties')) return places;
-    return places.filter(({ at }) => !own.some((path) => path.startsWith(`${pointerOf(at)}/`)));
-  });
+  const isReported = ({ at }: Place): boolean => others.some((path) => path.startsWith(`${pointerOf(at)}/`));
+  const faults = found.flatMap(({ isRepeating, places }) =>
+    isRepeating ? places.filter((place) => !isReported(place)) : places,
+  );
+  return faults.length > 0 ? faults : [NO_MATCH];
 }
 
 /**
@@ -68,13 +73,15 @@ export function compileCheck(schema: JsonObject): (body: string) => readonly Fau
   };
 }
 
-/** Returns faults of a value as sentences that begin with a JSON Pointer, below `at`. */
+/** Returns faults of a value as sentences that begin with a JSON Pointer, below `at`; none if it matches. */
 export function faultsAgainst(
   schema: { Errors: ReturnType<typeof Compile>['Errors'] },
   value: unknown,
   at = '',
 ): string[] {
-  return faultsIn(schema.Errors(value)[1]).map((fault) => `${at}${pointerOf(fault.at)} ${fault.message}`);
+  const [isMatch, errors] = schema.Errors(value);
+  if (isMatch) return [];
+  return faultsIn(errors).map((fault) => `${at}${pointerOf(fault.at)} ${fault.message}`);
 }
 
 /** Compiled on use: most processes have no file. */
@@ -83,9 +90,12 @@ const checkAgainstMeta = (schema: JsonObject, at: string): string[] =>
 
 const wordsOf = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
 
-/** Keywords whose value is a schema, a list of schemas, schemas by name, or something else. */
-const ONE = wordsOf(`
-  not if then else items contains unevaluatedItems propertyNames additionalProperties unevaluatedProperties`);
+/**
+ * Keywords whose value is a schema, a list of schemas, schemas by name, or something else. `unevaluatedProperties` and
+ * `unevaluatedItems` are missing: typebox 1.4.3 forgets properties that were evaluated before an `if` that does not match. Without
+ * the two, 240,000 comparisons with ajv differed only where ajv accepts an empty array without what it must contain.
+ */
+const ONE = wordsOf('not if then else items contains propertyNames additionalProperties');
 const LIST = wordsOf('allOf anyOf oneOf prefixItems');
 const BY_NAME = wordsOf('$defs properties patternProperties dependentSchemas');
 const OTHER = wordsOf(`
@@ -124,7 +134,7 @@ function ineffective(schema: Value, at: string, definitions: ReadonlySet<string>
 }
 
 /** Members of every representation, and keywords that further members would contradict. */
-const CLOSING = ['additionalProperties', 'unevaluatedProperties', 'propertyNames', 'minProperties', 'maxProperties'];
+const CLOSING = ['additionalProperties', 'propertyNames', 'minProperties', 'maxProperties'];
 const NOT_PUBLISHED = new Set(['_links', '_embedded']);
 const ABOUT_ITSELF = ['$schema', 'title', 'description', 'type'];
 
