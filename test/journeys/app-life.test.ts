@@ -201,3 +201,36 @@ test('an app is registered, let in, asked for more, and removed, and is sent eac
     ['/gadget', '/gadget', '/gadget', '/gadget', '/gadget', '/other'],
   );
 });
+
+test('a developer tries an app in a sandbox store, by links only: sample events arrive at its webhook, signed', async () => {
+  const developer = await newPerson('sandbox@example.com');
+  const home = await read(baseUrl, {});
+  const tool = await register(developer, home, { client_name: 'The tool of the developer' });
+  const ofTool = await letIn(developer, home, tool, 'user_full_access');
+  const whole = { ...bearing(ofTool['access_token']), 'SERVICE-API-VERSION': '1', 'Content-Type': 'application/json' };
+  const account = await read(linkOf(await read(baseUrl, whole), 'svc:user'), whole);
+  const sandbox = await send(linkOf(account, 'svc:sandbox_store'), '', whole);
+  const tried = await register(developer, home, { client_name: 'tried', scope: 'webhooks' });
+  const ofTried = await letIn(developer, home, tried, 'webhooks');
+  const limited = { ...whole, ...bearing(ofTried['access_token']) };
+  const store = await read(linkOf(await read(baseUrl, limited), 'svc:store'), limited);
+  assert.deepEqual([store['id'], store['is_sandbox']], [sandbox['id'], true]);
+  const key = 'k'.repeat(32);
+  const hook = { name: 'tried', format: 'json', url: `${receiver.url}/tried`, encryption_key: key };
+  const all = JSON.stringify({ ...hook, event_resource: 'transaction' });
+  await send(linkOf(store, 'svc:webhooks'), all, limited);
+
+  const before = receiver.got.length;
+  await send(linkOf(sandbox, 'svc:sample_events'), JSON.stringify({ scenario: 'refund' }), whole);
+  await receiver.until(before + 3);
+  const events = [];
+  for (const { headers, body } of receiver.got.slice(before)) {
+    const delivery = await verifyDelivery({ headers, body, keys: [key], now: () => clock.now() });
+    events.push([delivery.event, (delivery.json() as Json)['status']]);
+  }
+  assert.deepEqual(events.toSorted(), [
+    ['transaction/captured', 'captured'],
+    ['transaction/created', 'authorized'],
+    ['transaction/refunded', 'refunded'],
+  ]);
+});
