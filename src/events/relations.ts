@@ -57,7 +57,7 @@ export const eventChapter: Chapter = {
       rel: 'sample_events',
       title: 'Sample events in a sandbox store',
       about:
-        'A POST publishes realistic events of customers, orders and subscriptions that do not exist, as a platform would: they are delivered, listed and kept like all others. scenario selects the events, count how many customers there are. Only a sandbox store links here; in other stores the request is a 409. A store may make such requests 30 times in a row, then once in two minutes.',
+        'A POST publishes realistic events of customers, orders and subscriptions that do not exist, as a platform would: they are delivered, listed and kept like all others. scenario selects the events, count how many customers there are. Only a sandbox store links here; in other stores the request is a 409. A store may make such requests 20 times in a row, then once in five minutes.',
       paths: ['/stores/:store_id/sample_events'],
       makes: 'event',
     },

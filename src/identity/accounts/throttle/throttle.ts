@@ -43,8 +43,8 @@ const limits = {
   'invitation from address': { tries: 20, refillSeconds: 30 },
   /** Accounts that exist already, found by a valid link: more would show which addresses have an account. */
   'taken address by invitation': { tries: 5, refillSeconds: 600 },
-  /** Requests for sample events in one sandbox store: at most 43,200 events a day. */
-  'sample events of store': { tries: 30, refillSeconds: 120 },
+  /** Requests for sample events in one sandbox store: 17,280 events a day, which up to 100 webhooks of the store receive. */
+  'sample events of store': { tries: 20, refillSeconds: 300 },
   /** Failed authentications of one client from one address prefix. */
   'client from address': { tries: 20, refillSeconds: 30 },
   /** Device codes for public clients at one address prefix. */
