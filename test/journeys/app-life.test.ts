@@ -226,11 +226,8 @@ test('a developer tries an app in a sandbox store, by links only: sample events 
   const events = [];
   for (const { headers, body } of receiver.got.slice(before)) {
     const delivery = await verifyDelivery({ headers, body, keys: [key], now: () => clock.now() });
-    events.push([delivery.event, (delivery.json() as Json)['status']]);
+    events.push(`${delivery.event} ${String((delivery.json() as Json)['status'])}`);
   }
-  assert.deepEqual(events.toSorted(), [
-    ['transaction/captured', 'captured'],
-    ['transaction/created', 'authorized'],
-    ['transaction/refunded', 'refunded'],
-  ]);
+  const expected = ['created authorized', 'captured captured', 'refunded refunded'];
+  assert.deepEqual(new Set(events), new Set(expected.map((one) => `transaction/${one}`)));
 });
