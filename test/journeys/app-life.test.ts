@@ -176,10 +176,10 @@ test('an app is registered, let in, asked for more, and removed, and is sent eac
   await changeKey(developer, gadget, 'finish');
   assert.equal(await keyOnPage(developer, gadget, 'Show the key'), newer);
   const shown = await read(linkOf(delivery, 'self'), bearing(first['access_token']));
-  await send(linkOf(shown, 'svc:resend'), '', bearing(first['access_token']));
+  await send(linkOf(shown, 'svc:resend'), '', { ...bearing(first['access_token']), 'SERVICE-API-VERSION': '1' });
   assert.equal((await next(4)).event, 'app/installed');
   keys[0] = older;
-  await assert.rejects(next(4), { code: 'invalid_signature' }, 'the older key signs nothing any more');
+  await assert.rejects(next(4), { code: 'bad_signature' }, 'the older key signs nothing any more');
   keys[0] = newer;
 
   const page = await owner.open('/account');
