@@ -85,14 +85,14 @@ const file = join(folder, 'events.json');
 const write = (declared: Json) => writeFile(file, JSON.stringify({ resources: declared }));
 /** Has more required members than faults are reported. */
 const QUESTIONS = Array.from({ length: 15 }, (_, index) => `q${index}`);
-const survey: Json = {
-  title: 'A survey',
+const questionnaire: Json = {
+  title: 'A questionnaire',
   description: 'Answers of a customer.',
   events: { sent: { when: 'It is sent.', since: '1' } },
   schema: { required: QUESTIONS },
   example: { id: 1, ...Object.fromEntries(QUESTIONS.map((name) => [name, 1])) },
 };
-const ALL = { ...resources, parcel, survey };
+const ALL = { ...resources, parcel, questionnaire };
 await write(ALL);
 
 const app = await startTestApp({ env: { EVENTS_FILE: file } });
@@ -207,7 +207,7 @@ test('a resource that contradicts its schema is refused with a fault for each me
 });
 
 test('ten of many errors are reported', async () => {
-  const { faults } = await publish({ event: 'survey/sent', resource: { id: 1 } });
+  const { faults } = await publish({ event: 'questionnaire/sent', resource: { id: 1 } });
   assert.deepEqual(faults[0], { ...faults[0], code: 'required', field: 'resource.q0' });
   assert.equal(faults.length, 10);
 });
@@ -448,9 +448,11 @@ test('a type that is no longer declared is a 404, and its webhooks, events and g
 test('all processes of a supervisor have the file, and deliver its events', async (t) => {
   await write(ALL);
   const place = await placeForFixture({ EVENTS_FILE: file, PROCESSES: '2' });
-  t.after(() => place.remove());
   const { demo, end } = await startFixture(place);
-  t.after(() => end('SIGTERM'));
+  t.after(async () => {
+    await end('SIGTERM');
+    await place.remove();
+  });
   const { base_url: url, store_id: own, platform } = demo;
   const headers = { 'SERVICE-API-VERSION': '1', 'Content-Type': 'application/json', Connection: 'close' };
   const credentials = { grant_type: 'client_credentials', scope: 'platform', ...platform };
