@@ -93,7 +93,7 @@ test('the app reads both keys with its management token, and the audit records t
   assert.doesNotMatch(JSON.stringify(entry), /whsec_/);
 });
 
-test('nobody but the developer replaces the key, and an app without a webhook has none', async () => {
+test('only the developer replaces the key, and an app without a webhook has none', async () => {
   const { path, replace } = await declaring();
   const hidden = hiddenIn(await browser.open(path), `${path}/webhook-key`);
   const stranger = createBrowser(server.origin);
