@@ -1,4 +1,4 @@
-/** P3: SQL statements an event, from publish to recorded, with one match, under load; and its bytes of WAL. */
+/** P3: SQL statements an event, from publish to recorded, with one match, under load; and its bytes of WAL and on disk. */
 import type { Child } from './setup/child.ts';
 import type { EngineProcess } from './setup/engine-process.ts';
 import { bench, heading, print } from './setup/run.ts';
@@ -13,7 +13,7 @@ const PUBLISHED_RIVAL = 31.7;
 
 const numbers = { rounds: 5, count: 20_000, endpoints: 500, clients: 64, array: 100 };
 
-type Round = { statements: StatementCounts; walBytes: number; perSecond: number };
+type Round = { statements: StatementCounts; walBytes: number; diskBytes: number; perSecond: number };
 
 const total = (counts: StatementCounts): number => Object.values(counts).reduce((sum, count) => sum + count, 0);
 
@@ -23,6 +23,13 @@ await bench({ numbers }, async ({ rounds, count, endpoints, clients, array }, de
   const walAt = async (): Promise<number> => {
     const [row] = await sql<{ at: number }[]>`select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::float8 as at`;
     return row?.at ?? 0;
+  };
+  /** Returns the size of all tables with their indexes, in bytes. */
+  const sizeNow = async (): Promise<number> => {
+    const [row] = await sql<{ bytes: number }[]>`
+      select sum(pg_total_relation_size(oid))::float8 as bytes from pg_class
+      where relkind = 'r' and relnamespace = 'public'::regnamespace`;
+    return row?.bytes ?? 0;
   };
   heading(`P3: ${endpoints} stores, one webhook each, representations of ${REPRESENTATION_BYTES} bytes`);
   print(`rival  ${PUBLISHED_RIVAL} statements an event (published, not run here); goal of P3: under ${GOAL}`);
@@ -38,7 +45,7 @@ await bench({ numbers }, async ({ rounds, count, endpoints, clients, array }, de
     if (publisher === undefined) throw new Error('No publisher');
     const counted = () => Promise.all(engines.map((engine) => engine.ask('counts', null)));
     const before = await counted();
-    const walBefore = await walAt();
+    const [walBefore, sizeBefore] = [await walAt(), await sizeNow()];
     const { ms } = await publishAndRecord(scene, publisher, { ...load, storeIds: scene.storeIds, from });
     const events = load.requests * load.arrayOf;
     from += events;
@@ -48,7 +55,13 @@ await bench({ numbers }, async ({ rounds, count, endpoints, clients, array }, de
         statements[kind] = (statements[kind] ?? 0) + (now - (before[index]?.[kind] ?? 0)) / events;
       }
     }
-    return { statements, walBytes: ((await walAt()) - walBefore) / events, perSecond: (events / ms) * 1_000 };
+    const [walBytes, diskBytes] = [(await walAt()) - walBefore, (await sizeNow()) - sizeBefore];
+    return {
+      statements,
+      walBytes: walBytes / events,
+      diskBytes: diskBytes / events,
+      perSecond: (events / ms) * 1_000,
+    };
   };
 
   /** One layout of processes: each load once to warm up, then in turn. */
@@ -60,14 +73,17 @@ await bench({ numbers }, async ({ rounds, count, endpoints, clients, array }, de
     }
     heading(`${layout}: ${rounds} rounds of ${count} events, median (lowest–highest)`);
     table(
-      ['', 'statements an event', 'WAL bytes an event', 'recorded a second'],
+      ['', 'statements an event', 'WAL bytes an event', 'bytes on disk an event', 'recorded a second'],
       loads.map(({ name }, index) => {
         const all = results[index] ?? [];
         const statements = spread(
           all.map((round) => total(round.statements)),
           3,
         );
-        return [name, statements, spread(all.map((one) => one.walBytes)), spread(all.map((one) => one.perSecond))];
+        const others = (['walBytes', 'diskBytes', 'perSecond'] as const).map((key) =>
+          spread(all.map((one) => one[key])),
+        );
+        return [name, statements, ...others];
       }),
     );
     for (const [index, { name }] of loads.entries()) {
