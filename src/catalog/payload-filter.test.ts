@@ -186,6 +186,8 @@ test('a JSON Pointer leads to members at any depth, and `in` compares with sever
     ['/_embedded/svc:items/2/code=', true],
     ['/_embedded/svc:items/1/code:not=z', false],
     ['/_embedded/svc:items/length=2', false],
+    ['/_embedded/items/0/code=x,y', true],
+    ['/_embedded/others/0/code=x,y', false],
     ['/a~1b/~0c:greaterthan=6', true],
     ['/constructor=', true],
     ['currency_code:in=USD,EUR', true],
@@ -197,6 +199,8 @@ test('a JSON Pointer leads to members at any depth, and `in` compares with sever
     ['id:in=2,1', true],
   ];
   for (const [filter, isPassed] of cases) assert.equal(passes(filter, body), isPassed, filter);
+  const plain = '{"id":1,"_embedded":{"items":[{"code":"z"}]}}';
+  for (const name of ['svc:items', 'items']) assert.equal(passes(`/_embedded/${name}/0/code=z`, plain), true, name);
 });
 
 test('a filter that cannot be evaluated has a fault per condition', () => {

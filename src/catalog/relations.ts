@@ -52,9 +52,11 @@ const allPlaces = (): Places =>
     ({ rel }) => rel,
   );
 
+const withArticle = (noun: string): string => `${/^[aeiou]/i.test(noun) ? 'an' : 'a'} ${noun}`;
+
 /** Returns the description of a relation and the `zoom` values that embed it. */
 function aboutOf(rel: string, places: Places): string {
-  const zooms = (places.get(rel) ?? []).map(({ type, path }) => `zoom=${path} of a ${lowerCaseTitle(type)}`);
+  const zooms = (places.get(rel) ?? []).map(({ type, path }) => `zoom=${path} of ${withArticle(lowerCaseTitle(type))}`);
   const { about } = descriptionOf(rel);
   return zooms.length === 0 ? about : `${about} It is embedded by ${zooms.join(', or by ')}.`;
 }

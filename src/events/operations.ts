@@ -54,7 +54,7 @@ const createPublish = ({ publish, baseUrl, limits, fingerprintKeys, bodyLimitByt
     takesKey: true,
     bodyLimitBytes,
     handle: async (request) => {
-      const header = request.headers['idempotency-key'];
+      const header = request.key;
       const { events, keys, isArray } = readPublish(request.body, { limits, header, fingerprintKeys });
       const storeId = storeOfAddress(request).storeId;
       const published = await publish({ storeId, events, keys, isArray, now: request.now });

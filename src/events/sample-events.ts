@@ -103,7 +103,7 @@ export function createSampleEvents({ sql, publish, throttle, baseUrl, limits, fi
       const { scenario = 'checkout', count = 1 } = body;
       const made = Array.from({ length: count }, () => scenarioEvents(scenario, newIds(), now)).flat();
       const { events } = readPublish(made, { limits, header: undefined, fingerprintKeys });
-      const keys = keysOf(request.headers['idempotency-key'], body, events.length, fingerprintKeys);
+      const keys = keysOf(request.key, body, events.length, fingerprintKeys);
       const taken = await throttle.take([{ limit: 'sample events of store', subject: String(storeId) }], now);
       if (!taken.allowed) throw tooMany(taken.retryAfterSeconds);
       const published = await publish({ storeId, events, keys, isArray: true, now });

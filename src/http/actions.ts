@@ -163,9 +163,9 @@ export function createActions({ operations }: Resource, actionRoutes: readonly A
     // Generated keys are for people only; without them a repeated response keeps its entity tag.
     const isForPerson = visitor !== null;
     const linked = new Set(document.links.map(({ rel }) => rel));
-    const allowed = templates.filter(
-      (template) => isAllowed(template, principal, storeId) && (!template.isActionRoute || linked.has(template.name)),
-    );
+    const isOfDocument = ({ name, isActionRoute }: ActionTemplate): boolean =>
+      isActionRoute ? linked.has(name) : document.isUnchangeable !== true;
+    const allowed = templates.filter((template) => isAllowed(template, principal, storeId) && isOfDocument(template));
     if (allowed.length === 0) return document;
     const isPlatform = principal?.scope === 'platform';
     const isOffered = ({ isOfPlatform, isForPrograms }: Field): boolean =>

@@ -24,6 +24,8 @@ export type ApiRequest<Body = unknown, Identity = Principal> = {
   body: Body;
   /** Headers that were sent once; names in lower case. */
   headers: Readonly<Record<string, string | undefined>>;
+  /** The `Idempotency-Key`, or the key of the form. */
+  key?: string | undefined;
   /** The peer's address; `X-Forwarded-For` counts only behind a trusted proxy. */
   address: string;
   now: Date;

@@ -78,7 +78,7 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
   // Bodies whose schema lists no members (events) have limits of their own.
   const membersMax = input !== undefined && Object.keys(propertiesOf(input)).length > 0 ? MEMBERS_MAX : Infinity;
   /** A key has no effect on operations that store no response. */
-  const keyOf = (key: string | undefined) => (operation.storesResponse ? key : undefined);
+  const storedKey = (key: string | undefined) => (operation.storesResponse ? key : undefined);
   return async (request, caller, form) => {
     const { principal } = caller;
     if (operation.takesKey) refuseTwoKeys(request);
@@ -86,10 +86,12 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
     const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
     const query = readQuery(rawQueryOf(request));
     if (caller.isBrowser) for (const parameter of [DONE, REFRESH]) query.delete(parameter);
+    const key = form === undefined ? headers['idempotency-key'] : form.key;
     const base: Omit<ApiRequest, 'body' | 'principal'> = {
       params: request.params as Params,
       query,
       headers,
+      key,
       address: request.ip,
       now: services.clock.now(),
       unmodified: operation.isConditional
@@ -98,7 +100,7 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
     };
     const handle = (body: unknown) => {
       const execution = services.idempotency({
-        key: keyOf(form === undefined ? headers['idempotency-key'] : form.key),
+        key: storedKey(key),
         principal,
         method,
         path: pathOf(request),

@@ -146,6 +146,8 @@ export type Document = {
   embedded: readonly Embedded[];
   /** Actions that the caller may use. Embedded documents have theirs at their own address. */
   actions?: readonly Action[];
+  /** A request to change or delete it is refused for every caller, so it has no such actions. */
+  isUnchangeable?: true;
   /** The document is about to change: its page reloads after this time. */
   refreshSeconds?: number;
   /** For collections: the search form of the page. */

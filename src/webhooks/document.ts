@@ -164,6 +164,7 @@ export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
     name: 'webhook',
     title: webhook.name,
     version: versionOf(webhook),
+    ...(webhook.isForApp && { isUnchangeable: true as const }),
     links: linksOf(webhook, shown),
     embedded: [],
     properties: [

@@ -323,7 +323,10 @@ test('a store sees the webhook of an app without its key, and changes nothing of
   const [row] = await sql<{ id: number }[]>`select id from webhook where client = ${app.id}`;
   const path = `/webhooks/${row?.id}`;
   const page = await fetch(origin + path, { headers: { Accept: 'text/html', Cookie: owner.browser.cookie() ?? '' } });
-  assert.deepEqual([page.status, (await page.text()).includes('whsec_')], [200, false]);
+  const shown = await page.text();
+  assert.deepEqual([page.status, shown.includes('whsec_')], [200, false]);
+  assert.deepEqual([...shown.matchAll(/name="_method" value="(PATCH|PUT|DELETE)"/g)], []);
+  assert.match(shown, /Send test|\/test"/);
   for (const token of [platform, access]) {
     const { body } = await call('GET', path, { token });
     assert.deepEqual([body['url'], body['encryption_key']], [URL_OF_APP, null]);

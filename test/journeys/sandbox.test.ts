@@ -190,6 +190,8 @@ test('the page of the apps creates the sandbox store, whose page makes events an
   const form = await filler.formFor(path, 'POST');
   const answer = await filler.send(action, filled(form, { scenario: 'checkout', count: '2' }));
   assert.deepEqual([answer.status, answer.headers.get('location')], [303, `${path}/events?done=created`]);
+  const again = await filler.send(action, filled(form, { scenario: 'checkout', count: '2' }));
+  assert.equal(again.status, answer.status, 'a double click');
   const { body } = await call('GET', `${path}/events?event=customer/created`, { token: platform });
   assert.equal(Number(body['total_items']), 2);
 });

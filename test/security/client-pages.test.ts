@@ -259,6 +259,18 @@ test('the name of an app is shown as text on every page', async () => {
   }
 });
 
+test('a scope that the operator no longer declares stays, and is not replaced by full access', async () => {
+  const { clientId, path } = await newApp(browser);
+  await sql`update client set scopes = '{gone:read}' where client_id = ${clientId}`;
+  const save = (fields: Record<string, string>) => saveApp(browser, clientId, { name: 'Renamed', ...fields });
+  assert.equal((await save({})).status, 303);
+  assert.deepEqual((await rowOf(clientId))?.['scopes'], ['gone:read']);
+  assert.equal((await save({ scope: 'store_read' })).status, 303);
+  assert.deepEqual((await rowOf(clientId))?.['scopes'], ['store_read', 'gone:read']);
+  assert.equal((await save({ scope: 'other:read' })).status, 422);
+  assert.equal((await browser.open(path)).status, 200);
+});
+
 test('the page of an app shows the number of its users and its scopes, but not the users', async () => {
   const { clientId, path } = await newApp(browser);
   assert.match((await browser.open(path)).text, /No users yet/);

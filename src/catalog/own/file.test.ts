@@ -81,7 +81,7 @@ const FAULTS: readonly (readonly [place: string, resources: Json, advice: RegExp
   ['/resources/invoice/relations/a/b/c/d:', changed({ relations: { a: { b: { c: { d: { e: {} } } } } } }), /4 levels/],
   ['/resources/invoice/relations:', changed({ relations: relationsOf(51) }), /at most 50/],
   ['/resources ', typesOf(51), /must not have more/],
-  ['/resources/invoice/schema/type ', withSchema({ type: 'thing' }), /allowed values/],
+  ['/resources/invoice/schema/type ', withSchema({ type: 'thing' }), /type must be one of array, boolean[a-z, ]*$/],
   ['/resources/invoice/schema/properties/total/minimum ', withSchema(total({ minimum: '3' })), /must be number/],
   ['/resources/invoice/schema/properties/total/pattern ', withSchema(total({ pattern: '[' })), /regex/],
   ['/resources/invoice/schema/requird:', withSchema({ requird: ['id'] }), /correct or remove/],
@@ -112,7 +112,7 @@ const FAULTS: readonly (readonly [place: string, resources: Json, advice: RegExp
   ['/resources/invoice/example/number ', withSchema({ required: ['number'] }), /is required/],
   ['/resources/invoice/example:', changed({ example: { total: 5 } }), /add an id/],
   ['/resources/invoice/example:', changed({ example: { id: 1, text: 'x'.repeat(65_536) } }), /shorten/],
-  ['/resources/transaction/example/flag ', { transaction: { schema: { required: ['flag'] } } }, /change the example/],
+  ['/resources/transaction:', { transaction: { schema: { required: ['flag'] } } }, /add an example/],
 ];
 
 for (const [place, resources, advice] of FAULTS)
@@ -126,7 +126,9 @@ for (const [place, resources, advice] of FAULTS)
 test('what is no JSON, or has another form, is an error', () => {
   for (const [text, expected] of [
     ['{"resources": {', /not JSON/],
-    ['[]', /must be object/],
+    ['[]', /write an object with the member resources/],
+    ['{"resources": {"a": {}, "b": {"events": {}, "events": {}}}}', /: \/resources\/b\/events: remove one of the two/],
+    ['{"resources": {}, "resources": {}}', /: \/resources: remove one of the two/],
     ['{}', /\/resources is required/],
     ['{"resources": {"invoice": 7}}', /\/resources\/invoice must be object/],
   ] as const)

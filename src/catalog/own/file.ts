@@ -2,6 +2,7 @@
  * The operator's file (`EVENTS_FILE`) of further resource types, events and relations, and of schemas that publishes must match:
  * docs/events-of-your-own.md.
  */
+import { visit } from 'jsonc-parser';
 import { Type, type Static } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { Relations } from '#hypermedia/zoom.ts';
@@ -17,7 +18,7 @@ import {
 import { isObject, type JsonObject } from '../document.ts';
 import { sampleOf } from '../sample.ts';
 import { isReserved } from './reserved.ts';
-import { compileCheck, faultsAgainst, openedSchema, schemaFaults } from './schema.ts';
+import { compileCheck, faultsAgainst, openedSchema, pointerOf, schemaFaults } from './schema.ts';
 
 /** The setting of a process: the path of the file, as the operator wrote it, and what is in the file. */
 export type DeclarationFile = { path: string; text: string };
@@ -163,6 +164,8 @@ function exampleFaults(type: string, { schema, example }: Resource, at: string):
   if (schema === undefined) return [];
   try {
     const faults = faultsAgainst(Compile(schema), shown, `${at}/example`);
+    if (faults.length > 0 && example === undefined)
+      return [`${at}: add an example that matches the schema, because the built-in one does not`];
     if (faults.length > 0) return faults.map((fault) => `${fault}: change the example or the schema`);
     const { _embedded, ...properties } = shown as JsonObject;
     const isOpen = Compile(openedSchema(schema)).Check({ ...properties, _links: {} });
@@ -198,6 +201,25 @@ function declarationIn([type, resource]: [string, Resource]): Declaration {
   };
 }
 
+/** Returns the members that an object has twice: of those, `JSON.parse` would drop the first. */
+function repeatedMembers(text: string): string[] {
+  const objects: Set<string>[] = [];
+  const faults: string[] = [];
+  visit(text, {
+    onObjectBegin: () => void objects.push(new Set()),
+    onObjectEnd: () => void objects.pop(),
+    onObjectProperty: (name, _offset, _length, _line, _character, pathOfObject) => {
+      const names = objects.at(-1);
+      if (names?.has(name) === true) {
+        const path = pointerOf([...pathOfObject().map(String), name]);
+        faults.push(`${path}: remove one of the two members of this name`);
+      }
+      names?.add(name);
+    },
+  });
+  return faults;
+}
+
 /** Returns what the file declares. Throws a `DeclarationError` with its faults, at most ten. */
 export function readDeclarations({ path, text }: DeclarationFile): readonly Declaration[] {
   const refuse = (faults: readonly string[]): never => {
@@ -209,6 +231,9 @@ export function readDeclarations({ path, text }: DeclarationFile): readonly Decl
   } catch (error) {
     return refuse([`it is not JSON (${(error as Error).message}): correct it there`]);
   }
+  if (!isObject(file)) return refuse(['write an object with the member resources']);
+  const repeated = repeatedMembers(text);
+  if (repeated.length > 0) return refuse(repeated);
   const compiled = Compile(File);
   if (!compiled.Check(file)) return refuse(faultsAgainst(compiled, file));
   const { resources } = file;

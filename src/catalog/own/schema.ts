@@ -17,8 +17,10 @@ const partsOf = (pointer: string): string[] =>
     .slice(1)
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
 
-const pointerOf = (parts: readonly string[]): string =>
-  parts.map((part) => `/${part.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+/** Returns the JSON Pointer (RFC 6901) of these names. */
+export function pointerOf(parts: readonly string[]): string {
+  return parts.map((part) => `/${part.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+}
 
 const notAllowed = (at: readonly string[]): Place => ({
   at,
@@ -35,6 +37,8 @@ function placesOf(error: SchemaError): Place[] {
   if (error.keyword === 'additionalProperties')
     return error.params.additionalProperties.map((name) => notAllowed(at.concat(name)));
   if (error.keyword === 'boolean') return [notAllowed(at)];
+  if (error.keyword === 'enum')
+    return [{ at, code: 'invalid_value', message: `must be one of ${error.params.allowedValues.join(', ')}` }];
   return [{ at, code: 'invalid_value', message: error.message }];
 }
 
@@ -84,9 +88,13 @@ export function faultsAgainst(
   return faultsIn(errors).map((fault) => `${at}${pointerOf(fault.at)} ${fault.message}`);
 }
 
-/** Compiled on use: most processes have no file. */
-const checkAgainstMeta = (schema: JsonObject, at: string): string[] =>
-  faultsAgainst(Compile(Meta['https://json-schema.org/draft/2020-12/schema']), schema, at);
+/** Returns the first fault of each place. Compiled on use: most processes have no file. */
+function checkAgainstMeta(schema: JsonObject, at: string): string[] {
+  const [isMatch, errors] = Compile(Meta['https://json-schema.org/draft/2020-12/schema']).Errors(schema);
+  if (isMatch) return [];
+  const byPlace = Map.groupBy(faultsIn(errors), (fault) => pointerOf(fault.at));
+  return [...byPlace].map(([place, [first]]) => `${at}${place} ${first?.message ?? ''}`);
+}
 
 const wordsOf = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
 

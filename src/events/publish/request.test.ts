@@ -41,6 +41,19 @@ test('date_modified is read with its offset, with or without a colon', () => {
   assert.equal(at('+010000-01-01T00:00:00Z'), undefined);
 });
 
+test('an unknown event of a known resource gets the events of the resource', () => {
+  const messageOf = (event: string) => {
+    try {
+      readPublish({ ...good, event }, asked);
+    } catch (error) {
+      return error instanceof Error ? error.message : '';
+    }
+    return '';
+  };
+  assert.match(messageOf('customer/exploded'), /must be one of customer\/created, customer\/modified$/);
+  assert.match(messageOf('thing/created'), /of the catalogue/);
+});
+
 const refused: readonly (readonly [name: string, body: unknown, faults: string[]])[] = [
   ['no object', 5, ['400 body invalid_value']],
   ['an unknown event', { ...good, event: 'transaction/exploded' }, ['400 event unknown_event']],

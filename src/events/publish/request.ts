@@ -1,7 +1,15 @@
 /** Validates a publish request; each fault names the invalid member, with its index in an array. */
 import { isNumber, isScalar, type Value } from '#hypermedia/document.ts';
 import { parseDate } from '#hypermedia/date.ts';
-import { declarationOf, isInternal, isResourceId, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
+import {
+  declarationOf,
+  isInternal,
+  isResourceId,
+  resourceOfEvent,
+  type ResourceType,
+  eventsOf,
+  resourceTypes,
+} from '#catalog/catalog.ts';
 import { isObject, type JsonObject } from '#catalog/document.ts';
 import type { Keys } from '#core/keys.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
@@ -88,6 +96,12 @@ const members = new Set(['event', 'resource', 'idempotency_key']);
 /** Limits the faults of one kind that are reported for an event. */
 const REPORTED_MAX = 10;
 
+/** Returns the events of the resource type that the name begins with, or where to find all. */
+function choicesOf(name: string): string {
+  const type = resourceTypes().find((one) => name.startsWith(`${one}/`));
+  return type === undefined ? 'the catalogue, such as transaction/created' : eventsOf(type).join(', ');
+}
+
 const INTERNAL = 'native_event';
 
 /** `at` is the position of the event in an array, with a dot: `3.`. */
@@ -121,8 +135,7 @@ function readEvent(value: unknown, at: string, limits: EventLimits, faults: Faul
   const { event, resource } = value;
   const name = typeof event === 'string' ? event : '';
   const type = resourceOfEvent(name);
-  if (type === undefined)
-    fail('event', 'unknown_event', 'event must be one of the catalogue, such as transaction/created');
+  if (type === undefined) fail('event', 'unknown_event', `event must be one of ${choicesOf(name)}`);
   else if (isInternal(type))
     fail('event', INTERNAL, `event: ${name} is written by Halcyon itself and cannot be published`);
   if (!isObject(resource)) {

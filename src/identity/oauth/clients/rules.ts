@@ -34,6 +34,8 @@ export type ClientKind = {
   isLegacy: boolean;
   /** The owner of the app; null if the operator created it. */
   ownerId: number | null;
+  /** The scopes that it has already. */
+  scopes?: readonly string[] | null;
 };
 
 /** The addresses among the details, with the property of each. */
@@ -103,9 +105,10 @@ function addressFaults(details: ClientDetails, labels: DetailLabels): Fault[] {
   });
 }
 
-function scopeFaults(scopes: readonly string[] | null, label: string): Fault[] {
+/** `registered`: the scopes that the client has already, among which may be those of a type that the operator no longer declares. */
+function scopeFaults(scopes: readonly string[] | null, registered: readonly string[], label: string): Fault[] {
   const known = userScopes();
-  const unknown = scopes?.filter((scope) => !known.includes(scope)) ?? [];
+  const unknown = scopes?.filter((scope) => !known.includes(scope) && !registered.includes(scope)) ?? [];
   if (unknown.length === 0 && scopes?.length !== 0) return [];
   const message = `${label} must be at least one of ${known.join(', ')}`;
   return [{ code: 'invalid_value', message, field: 'scopes' }];
@@ -146,7 +149,7 @@ export function clientFaults(details: ClientDetails, kind: ClientKind, labels = 
     ...faults,
     ...redirectUriFaults(redirectUris, kind, labels.redirect_uris),
     ...addressFaults(details, labels),
-    ...scopeFaults(details.scopes, labels.scopes),
+    ...scopeFaults(details.scopes, kind.scopes ?? [], labels.scopes),
     ...kindFaults(kind, redirectUris),
   ];
 }

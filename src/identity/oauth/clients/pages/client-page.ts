@@ -2,7 +2,7 @@
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Fault } from '#core/problem.ts';
-import { listingPath } from '../listing-path.ts';
+import { installPath, listingPath } from '../listing-path.ts';
 import { LOGO_BYTES_MAX, logoImage } from '../logo/logo.ts';
 import { settingsHash } from '../change.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from '../clients-sql.ts';
@@ -162,6 +162,11 @@ const heading = ({ root, client, usage, alert, good, installsAddress }: ClientVi
       <dd>${client.isPublic ? 'Public (without a secret)' : 'Confidential (with a secret)'}</dd>
       <dt>${client.isListed ? 'Public page' : 'Preview'}</dt>
       <dd><a href="${listingPath(root, client.clientId)}">${listingPath(root, client.clientId)}</a></dd>
+      ${
+        client.initiateLoginUri !== null &&
+        html`<dt>Install link</dt>
+          <dd><a href="${installPath(root, client.clientId)}">${installPath(root, client.clientId)}</a></dd>`
+      }
       <dt>Created</dt>
       <dd>${shownDate(client.dateCreated)}</dd>
       <dt>Used by</dt>

@@ -4,7 +4,7 @@ import type { Fault } from '#core/problem.ts';
 import type { ClientChange } from '../change.ts';
 import type { Client } from '../clients-sql.ts';
 import type { DetailName, DetailLabels } from '../rules.ts';
-import { FULL_SCOPES, scopeTexts } from '../../scope.ts';
+import { FULL_SCOPES, scopeTexts, userScopes } from '../../scope.ts';
 
 type TextName = Exclude<DetailName, 'scopes'>;
 
@@ -93,6 +93,17 @@ export function formValuesOf(client: Client): FormValues {
 const isDefault = (scopes: readonly string[]): boolean =>
   scopes.length === FULL_SCOPES.length && FULL_SCOPES.every((scope) => scopes.includes(scope));
 
+/**
+ * Returns the values of a form for an existing app. Scopes that the operator no longer declares have no box, and stay: without them the
+ * app would have no scope, and so both with full access.
+ */
+export function readChangedValues(form: URLSearchParams, client: Client): FormValues {
+  const known = userScopes();
+  const kept = client.scopes?.filter((scope) => !known.includes(scope)) ?? [];
+  const values = { ...readFormValues(form), isPublic: client.isPublic };
+  return kept.length === 0 ? values : { ...values, scopes: [...form.getAll('scope'), ...kept] };
+}
+
 /** Converts form values to a change: trims them, and joins the lines of the description. */
 export function changeOf(values: FormValues): ClientChange {
   return {
@@ -130,7 +141,7 @@ const FIELDS: readonly Field[] = [
   {
     name: 'webhook_url',
     label: 'Address for app events',
-    hint: 'Receives app/installed, app/uninstalled and app/scopes_changed from every store. Without a query. Optional.',
+    hint: 'Receives app/installed, app/uninstalled and app/scopes_changed from every store. Without a query. If you remove it, the webhooks of the app in all stores and their key are deleted. Optional.',
   },
   {
     name: 'initiate_login_uri',

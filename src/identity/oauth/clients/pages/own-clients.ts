@@ -10,7 +10,7 @@ import { endOlderSecret, rotateSecret } from '../secrets/secrets.ts';
 import { replaceWebhookKey } from '../webhook-key.ts';
 import { deletePage } from './client-page.ts';
 import { createNewClient } from './create.ts';
-import { changeOf, readFormValues, LABELS } from './form.ts';
+import { changeOf, readChangedValues, LABELS } from './form.ts';
 import { listPage } from './list-page.ts';
 import { readMultipart } from './multipart.ts';
 import { createOwnClient, type Handle } from './own-client.ts';
@@ -39,7 +39,7 @@ export type OwnClients = Record<
 const createChange =
   (deps: PagesDeps, { respond, redirectTo }: ReturnType<typeof createOwnClient>): Handle =>
   async (request, session, client) => {
-    const values = { ...readFormValues(request.form), isPublic: client.isPublic };
+    const values = readChangedValues(request.form, client);
     const baseHash = request.form.get('saw') ?? '';
     const faults = await changeFaults(deps.appWebhooks, client, changeOf(values), LABELS);
     if (faults.length > 0) return respond(request, session, client, { status: 422, values, baseHash, faults });
