@@ -2,11 +2,14 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
 import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
 import type { Queryable } from '#db/pool.ts';
+import { addMember } from '#stores/store.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
-import { createBrowser, readForm, startAuthorizationServer, type Page } from './oauth-server.ts';
+import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Page } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
 const { asking, browser, sql, alpha, adaId } = server;
@@ -178,6 +181,22 @@ test('a client that the platform has not checked is called unverified, and no ot
   const unverified = await browser.open(addressOf({ client_id: stranger.client_id, redirect_uri: LOOPBACK }));
   assert.match(unverified.text, /Unverified/);
   assert.doesNotMatch((await browser.open(addressOf())).text, /Unverified/);
+});
+
+test('a store of other people that the client names is not replaced by one of the user without a word', async () => {
+  const page = await browser.open(addressOf({ scope: 'store_full_access store_id_999936' }));
+  assert.match(page.text, /asks for another store than yours/);
+  assert.ok(readForm(page).stores.every(({ isChosen }) => !isChosen));
+  assert.doesNotMatch((await browser.open(addressOf())).text, /another store/);
+  const single = createBrowser(server.origin);
+  const passwords = createPasswords({ hashesAtOnce: 1 });
+  const email = 'one-store@example.com';
+  const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
+  await addMember(sql, { storeId: alpha, userId: id, role: 'owner', now: server.now() });
+  await single.signIn(email);
+  const chosen = async (scope: string) => readForm(await single.open(addressOf({ scope }))).stores;
+  assert.deepEqual(await chosen('store_full_access'), [{ id: alpha, isChosen: true }]);
+  assert.deepEqual(await chosen('store_full_access store_id_999936'), [{ id: alpha, isChosen: false }]);
 });
 
 test('the store that the client names is first and selected', async () => {

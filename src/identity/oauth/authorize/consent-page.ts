@@ -67,15 +67,25 @@ const choice = (store: PickableStore, isChosen: boolean): Markup =>
     <span>${isolated(store.name)} <span class="soft">${store.domain}</span></span>
   </label>`;
 
+const otherStore = ({ request, switchUser }: ConsentView): Markup =>
+  html`<p class="alert" role="alert">
+    ${isolated(request.client.name)} asks for another store than yours. Choose one of your stores only if you want to
+    connect it instead, or <a href="${switchUser}">sign in with another account</a>.
+  </p>`;
+
 /**
  * Renders the choice of a store. A single store is preselected; of several, the one that the client requested, which is also
- * listed first, because a long list scrolls.
+ * listed first, because a long list scrolls. If the user has no access to the requested one, none is preselected.
  */
-function picker({ request, stores }: ConsentView): Markup {
-  const preselected = stores.length === 1 ? stores[0]?.id : request.scope.storeId;
+function picker(view: ConsentView): Markup {
+  const { request, stores } = view;
+  const { storeId } = request.scope;
+  const isOther = storeId !== undefined && !stores.some(({ id }) => id === storeId);
+  const preselected = storeId === undefined && stores.length === 1 ? stores[0]?.id : storeId;
   const [first, rest] = [stores.filter(({ id }) => id === preselected), stores.filter(({ id }) => id !== preselected)];
   return html`<fieldset>
     <legend>Which store?</legend>
+    ${isOther && otherStore(view)}
     ${stores.length > UNSCROLLED_STORES && html`<p class="soft">${stores.length} stores; scroll to see all.</p>`}
     <div class="choices">${first.map((store) => choice(store, true))} ${rest.map((store) => choice(store, false))}</div>
   </fieldset>`;
