@@ -78,13 +78,17 @@ test('each new row was answered with its address, and each answered one exists',
     .filter(([table = '']) => ['users', 'store', 'client', 'webhook', 'event'].includes(table))
     .filter((row) => !isInternal(row));
   const unanswered = top.filter((row) => !row.some((name) => made.has(name)));
+  // The first request for the sandbox store of a user creates the store, and is answered with it like the ones that follow.
+  const sandboxes = successes.filter(({ target }) => target.split('?', 1)[0]?.endsWith('/sandbox_store'));
+  const isSandbox = ([table]: string[]) => table === 'store' && sandboxes.length > 0;
   // A test delivery is answered with its response, not with the address of its sample event.
   const samples = successes.filter(({ target }) => target.split('?', 1)[0]?.endsWith('/test'));
   assert.deepEqual(
-    unanswered.filter(([table]) => table !== 'event'),
+    unanswered.filter((row) => row[0] !== 'event' && !isSandbox(row)),
     [],
   );
-  assert.equal(unanswered.length, samples.length);
+  assert.ok(unanswered.filter(isSandbox).length <= sandboxes.length);
+  assert.equal(unanswered.filter((row) => !isSandbox(row)).length, samples.length);
   const there = new Set(names.flat());
   assert.deepEqual(
     [...made].filter((name) => !there.has(name)),
