@@ -31,6 +31,11 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !isNumber(value);
 }
 
+/** Returns a relation without its prefix: `svc:items` and `items` are the same relation. */
+export function withoutPrefix(relation: string): string {
+  return relation.slice(relation.lastIndexOf(':') + 1);
+}
+
 /** Returns the value embedded under a relation, with or without a prefix in its name. */
 export function embeddedUnder(resource: JsonObject, relation: string): Value | undefined {
   const all = resource['_embedded'];

@@ -13,7 +13,7 @@ import { parseDate } from '#hypermedia/date.ts';
 import { readConditions } from '#hypermedia/filter.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { ResourceType } from './catalog.ts';
-import { embeddedUnder, isObject, type JsonObject } from './document.ts';
+import { embeddedUnder, isObject, withoutPrefix, type JsonObject } from './document.ts';
 import { internalProperties } from './internal-types.ts';
 import { plus, readDecimal, ZERO } from './revenue/decimal.ts';
 import { isEncoded } from './shape.ts';
@@ -197,9 +197,6 @@ function numberTest(wanted: number): (value: Value | undefined) => boolean {
   };
 }
 
-/** Returns the relation without its prefix: `svc:items` and `items` are the same relation. */
-const relationOf = (name: string): string => name.slice(name.lastIndexOf(':') + 1);
-
 type Member = (payload: Payload) => Value | undefined;
 
 /** Returns the value that a JSON Pointer (RFC 6901) leads to. Below `_embedded` a relation has its name with or without a prefix. */
@@ -216,7 +213,7 @@ function pointedBy(pointer: string): Member {
     let value: Value | undefined = resource;
     for (const { name, index, isRelation } of steps) {
       if (Array.isArray(value)) value = (value as Value[])[index];
-      else if (isRelation && isObject(value)) value = embeddedUnder({ _embedded: value }, relationOf(name));
+      else if (isRelation && isObject(value)) value = embeddedUnder({ _embedded: value }, withoutPrefix(name));
       else value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
     }
     return value;

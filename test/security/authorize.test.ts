@@ -183,7 +183,7 @@ test('a client that the platform has not checked is called unverified, and no ot
   assert.doesNotMatch((await browser.open(addressOf())).text, /Unverified/);
 });
 
-test('a store of other people that the client names is not replaced by one of the user without a word', async () => {
+test('if the client names a store that the user cannot open, the page says so and preselects none', async () => {
   const page = await browser.open(addressOf({ scope: 'store_full_access store_id_999936' }));
   assert.match(page.text, /asks for another store than yours/);
   assert.ok(readForm(page).stores.every(({ isChosen }) => !isChosen));

@@ -3,14 +3,14 @@ import { isNumber, isScalar, type Value } from '#hypermedia/document.ts';
 import { parseDate } from '#hypermedia/date.ts';
 import {
   declarationOf,
+  eventsOf,
   isInternal,
   isResourceId,
   resourceOfEvent,
-  type ResourceType,
-  eventsOf,
   resourceTypes,
+  type ResourceType,
 } from '#catalog/catalog.ts';
-import { isObject, type JsonObject } from '#catalog/document.ts';
+import { isObject, withoutPrefix, type JsonObject } from '#catalog/document.ts';
 import type { Keys } from '#core/keys.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { validateKeys, keysOf, readKeyOfEvent, type Key } from './key.ts';
@@ -18,9 +18,6 @@ import { validateKeys, keysOf, readKeyOfEvent, type Key } from './key.ts';
 /** Serializers write "nothing embedded" in several forms: some languages encode an empty map as an empty list. */
 const isAbsent = (value: Value | undefined): boolean =>
   value === undefined || value === null || (Array.isArray(value) && value.length === 0);
-
-/** Returns the relation without its prefix: `svc:items` and `items` are the same relation. */
-const relationOf = (key: string): string => key.slice(key.lastIndexOf(':') + 1);
 
 /** Called with the path and the message of each fault. */
 type Report = (field: string, message: string) => void;
@@ -40,7 +37,7 @@ function validateEmbedded(copy: JsonObject, at: string, report: Report): void {
   }
   const seen = new Set<string>();
   for (const [key, value] of Object.entries(all)) {
-    const [relation, field] = [relationOf(key), `${place}.${key}`];
+    const [relation, field] = [withoutPrefix(key), `${place}.${key}`];
     if (seen.has(relation)) report(field, `${field}: ${relation} is embedded twice, with and without a prefix`);
     seen.add(relation);
     const copies = Array.isArray(value) ? (value as readonly Value[]) : [value];

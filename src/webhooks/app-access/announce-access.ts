@@ -101,7 +101,9 @@ async function storesOf(tx: Queryable, { userId, storeId }: Scope): Promise<read
 async function changesOf(tx: Queryable, locked: readonly LockedForApp[]): Promise<ScopeChange[]> {
   const scopes = await listScopes(tx, locked);
   return locked.flatMap(({ scope: before, ...webhook }, index) => {
-    const after = scopes[index] ?? null;
+    const after = scopes[index];
+    // As null, a missing scope would be sent as the end of the access.
+    if (after === undefined) throw new Error(`No scope was read for webhook ${webhook.id}`);
     return before === after ? [] : [{ ...webhook, before, after }];
   });
 }
@@ -119,6 +121,11 @@ export async function announceAccess(
   const apps = await findDeclaring(tx, scope);
   if (apps.length === 0) return;
   const clientIds = new Map(apps.map(({ client, clientId }) => [client, clientId]));
+  const clientIdOf = (client: number): string => {
+    const clientId = clientIds.get(client);
+    if (clientId === undefined) throw new Error(`App ${client} declares no webhook`);
+    return clientId;
+  };
   await insertMissingWebhooks(tx, apps, scope, now);
   const stores = await storesOf(tx, scope);
   const lock = (page: Page) => lockForApps(tx, apps, stores, page);
@@ -130,7 +137,7 @@ export async function announceAccess(
     if (scope.isSilent !== true)
       await writeInternalEvents(
         tx,
-        changes.map((one) => eventOf(one, clientIds.get(one.client) ?? '', scope.userId ?? null, now)),
+        changes.map((one) => eventOf(one, clientIdOf(one.client), scope.userId ?? null, now)),
         now,
       );
   }

@@ -25,8 +25,10 @@ const RETRY_DELAYS_MS: readonly number[] = [1_000, 10_000];
 const fieldsOf = ({ webhookId, about }: Notice) => ({ webhook: webhookId, about });
 
 /** Returns whether the notice still applies: a warning does not after a success or a disable, the others always do. */
-const isStillTrue = ({ isActive, epoch, isWarned }: NotifiedWebhook, notice: Notice): boolean =>
-  notice.about !== 'warning' || (isActive && epoch === notice.epoch && isWarned === true);
+const isStillTrue = (
+  { isActive, epoch, isWarned }: Pick<NotifiedWebhook, 'isActive' | 'epoch' | 'isWarned'>,
+  notice: Notice,
+): boolean => notice.about !== 'warning' || (isActive && epoch === notice.epoch && isWarned === true);
 
 /**
  * Creates the queue of notices. They are handled one by one, so that many failing webhooks use one database connection. The queue
@@ -43,10 +45,9 @@ export function createNotices(
 
   const send = async (notice: Notice): Promise<void> => {
     const found = await findNotifiedWebhook(sql, notice);
-    if (found === undefined) return;
+    if (found === undefined || !isStillTrue(found, notice)) return;
     const email = found.sandboxOf === null ? found.email : await findAddress(sql, found.sandboxOf);
     const webhook = { ...found, email, app: await findApp(sql, found) };
-    if (!isStillTrue(webhook, notice)) return;
     const [nowMs, context] = [clock.monotonicMs(), { ...deps, now: clock.now() }];
     const { about } = notice;
     if (about === 'key') {

@@ -1,8 +1,8 @@
 /**
  * Rate limit of notices, against a webhook that is enabled or created again and again for an endpoint that answers 410: one mail
  * per hour, webhook and kind, and 100 per hour and store; to the developer of an app, whose webhooks in all stores may fail at once, one
- * per hour, app and kind, except that each new key of a webhook is mailed, at most 100 per hour and app. Suppressed notices are still visible on the page of the webhook and in
- * the changelog. Each process counts separately.
+ * per hour, app and kind. Each new key of a webhook is mailed, at most 100 per hour and app. Suppressed notices are still visible
+ * on the page of the webhook and in the changelog. Each process counts separately.
  */
 import { LRUCache } from 'lru-cache';
 import type { Notice } from './notices.ts';

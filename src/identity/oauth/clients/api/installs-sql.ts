@@ -73,7 +73,7 @@ export async function countInstalls(sql: Queryable, client: number, { filters }:
  * Returns which of these pairs have access by the app, by index: the user is a member of the store and has given the app access to it
  * or to the account.
  */
-export async function listAccess(
+export async function listAccessible(
   sql: Queryable,
   client: number,
   pairs: readonly { userId: number | null; storeId: number }[],

@@ -7,7 +7,7 @@ import type { Fault } from '#core/problem.ts';
 import { addressOfInstalls } from '../api/install.ts';
 import { usageOf, type Client } from '../clients-sql.ts';
 import { readAppWebhooks, readErrors, type AppWebhook } from '../../webhooks-of-apps-sql.ts';
-import { listAccess } from '../api/installs-sql.ts';
+import { listAccessible } from '../api/installs-sql.ts';
 import { secretsOf } from '../secrets/secrets.ts';
 import { appWebhooksCard } from './app-webhooks.ts';
 import { clientPage } from './client-page.ts';
@@ -41,7 +41,7 @@ const SENSITIVE: ReadonlySet<string> = new Set([
 /** Returns the webhooks that the app created. After the end of its access to a store the developer no longer sees them. */
 async function webhooksOf(sql: Sql, client: number, now: Date): Promise<AppWebhook[]> {
   const webhooks = await readAppWebhooks(sql, client, now);
-  const hasAccess = await listAccess(sql, client, webhooks);
+  const hasAccess = await listAccessible(sql, client, webhooks);
   return webhooks.filter((_, index) => hasAccess.has(index));
 }
 
