@@ -322,10 +322,10 @@ const seed = randomInt(2 ** 31);
 
 const junk = fc.constantFrom<unknown>(null, true, 0, -1, 3.5, '', 'abc', 'x', [], {}, ['x'], { city: 'B' });
 const mostly = (good: fc.Arbitrary<unknown>) =>
-  fc.oneof({ weight: 20, arbitrary: good }, { weight: 1, arbitrary: junk });
+  fc.oneof({ weight: 60, arbitrary: good }, { weight: 1, arbitrary: junk });
 /** Members with the value undefined are not in the JSON. */
 const sometimes = (good: fc.Arbitrary<unknown>) =>
-  fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 2, arbitrary: mostly(good) });
+  fc.oneof({ weight: 2, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: mostly(good) });
 const address = fc.letrec((tie) => ({
   one: fc.record({ city: mostly(fc.constantFrom('Berlin', 'Bern')), via: sometimes(tie('one')) }),
 })).one;
@@ -345,13 +345,13 @@ const anyParcel = fc.record({
 });
 
 test('random resources are accepted exactly if another validator accepts them', async (t) => {
-  t.diagnostic(`seed ${seed}`);
   const check = new Ajv2020({ strict: false }).compile(parcel['schema'] as Json);
   const found = fc.sample(anyParcel, { numRuns: RESOURCES, seed });
   const events = found.map((resource, id) => ({ event: 'parcel/sent', resource: { ...resource, id: id + 1 } }));
   // A JSON text has no -0, and no members that are undefined.
   const expected = events.map(({ resource }) => check(JSON.parse(JSON.stringify(resource))));
   const accepted = events.filter((_, index) => expected[index]);
+  t.diagnostic(`seed ${seed}: ${accepted.length} of ${RESOURCES} resources match`);
   assert.ok(accepted.length > RESOURCES / 20 && accepted.length < RESOURCES * 0.95, String(accepted.length));
   const { status, faults } = await publish(events);
   assert.equal(status, 400);
