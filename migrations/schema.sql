@@ -7,6 +7,8 @@ create sequence event_n as bigint increment by 1024 minvalue 0 maxvalue 10737418
 
 create sequence id_n as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
 
+create sequence outbox_id_seq as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
+
 create sequence session_id_seq as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
 
 create table access_grant (
@@ -198,6 +200,14 @@ create table client_secret (
 );
 CREATE INDEX client_secret_client ON public.client_secret USING btree (client);
 CREATE INDEX client_secret_expires ON public.client_secret USING btree (date_expires) WHERE (date_expires IS NOT NULL);
+
+create table database_identity (
+  is_only boolean default true not null,
+  identity uuid not null,
+  home uuid,
+  constraint database_identity_is_only_check CHECK (is_only),
+  constraint database_identity_pkey PRIMARY KEY (is_only)
+);
 
 create table day_count (
   shard smallint not null,
@@ -465,6 +475,25 @@ create table membership (
 );
 CREATE INDEX membership_user ON public.membership USING btree (user_id);
 
+create table outbox (
+  id bigint generated always as identity not null,
+  database smallint not null,
+  shard smallint,
+  kind text not null,
+  body jsonb not null,
+  date_created timestamp with time zone default now() not null,
+  constraint outbox_database_fkey FOREIGN KEY (database) REFERENCES shard_database(id),
+  constraint outbox_kind_check CHECK ((kind = ANY (ARRAY['store'::text, 'changelog'::text, 'access'::text, 'resume'::text, 'app'::text]))),
+  constraint outbox_pkey PRIMARY KEY (id),
+  constraint outbox_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
+);
+CREATE INDEX outbox_by_database ON public.outbox USING btree (database, id);
+
+create table outbox_applied (
+  id bigint not null,
+  constraint outbox_applied_pkey PRIMARY KEY (id)
+);
+
 create table passkey (
   id bigint not null,
   user_id bigint not null,
@@ -668,6 +697,18 @@ CREATE INDEX session_expires ON public.session USING btree (date_expires);
 CREATE UNIQUE INDEX session_id ON public.session USING btree (id);
 CREATE INDEX session_user_id ON public.session USING btree (user_id);
 
+create table shard_database (
+  id smallint not null,
+  name text not null,
+  identity uuid not null,
+  address bytea,
+  constraint shard_database_check CHECK (((address IS NULL) = (id = 0))),
+  constraint shard_database_id_check CHECK ((id >= 0)),
+  constraint shard_database_identity_key UNIQUE (identity),
+  constraint shard_database_name_key UNIQUE (name),
+  constraint shard_database_pkey PRIMARY KEY (id)
+);
+
 create table shard_lease (
   shard smallint not null,
   owner bigint,
@@ -676,6 +717,22 @@ create table shard_lease (
   constraint shard_lease_deaths_check CHECK ((deaths >= 0)),
   constraint shard_lease_pkey PRIMARY KEY (shard),
   constraint shard_lease_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
+);
+
+create table shard_map (
+  is_only boolean default true not null,
+  version bigint not null,
+  constraint shard_map_is_only_check CHECK (is_only),
+  constraint shard_map_pkey PRIMARY KEY (is_only),
+  constraint shard_map_version_check CHECK ((version > 0))
+);
+
+create table shard_owner (
+  shard smallint not null,
+  database smallint not null,
+  constraint shard_owner_database_fkey FOREIGN KEY (database) REFERENCES shard_database(id),
+  constraint shard_owner_pkey PRIMARY KEY (shard),
+  constraint shard_owner_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
 );
 
 create table sign_up (
@@ -708,7 +765,6 @@ create table store (
   constraint store_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
   constraint store_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint store_pkey PRIMARY KEY (shard, id),
-  constraint store_sandbox_of_fkey FOREIGN KEY (sandbox_of) REFERENCES users(id),
   constraint store_second_factor_check CHECK ((second_factor = ANY (ARRAY['optional'::text, 'required'::text]))),
   constraint store_shard_check CHECK (((shard >= 0) AND (shard <= 255))),
   constraint store_subscription_events_check CHECK ((subscription_events = ANY (ARRAY['derived'::text, 'published'::text])))
@@ -893,6 +949,29 @@ UNION ALL
     delivery_done.response_body
    FROM delivery_done;
 
+CREATE OR REPLACE FUNCTION public.enqueue_app_webhook()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into outbox (database, kind, body)
+  select id, 'app', jsonb_build_object('client', coalesce(new.client, old.client)) from shard_database where id <> 0 order by id;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.enqueue_store()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into outbox (database, shard, kind, body)
+  select database, shard, 'store', jsonb_build_object('store_id', coalesce(new.id, old.id))
+  from shard_owner where shard = coalesce(new.shard, old.shard) and database <> 0;
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.moment_of(written text)
  RETURNS timestamp with time zone
  LANGUAGE plpgsql
@@ -973,3 +1052,7 @@ begin
 end
 $function$
 ;
+
+CREATE TRIGGER enqueue_app_webhook AFTER INSERT OR DELETE OR UPDATE ON public.app_webhook FOR EACH ROW EXECUTE FUNCTION enqueue_app_webhook();
+
+CREATE TRIGGER enqueue_store AFTER INSERT OR DELETE OR UPDATE ON public.store FOR EACH ROW EXECUTE FUNCTION enqueue_store();

@@ -1,0 +1,94 @@
+/** The statements of the map of shards. */
+import type { Queryable } from '#db/pool.ts';
+import { HOME, undivided, type MapDatabase, type ShardMap } from './map.ts';
+
+/** `home`: the identity of the home database that has this database in its map; null if none has. */
+export type Identity = { identity: string; home: string | null };
+
+export async function readIdentity(sql: Queryable): Promise<Identity> {
+  const [row] = await sql<Identity[]>`select identity::text, home::text from database_identity`;
+  if (row === undefined) throw new Error('The database has no row in database_identity');
+  return row;
+}
+
+/** Writes which home database has this database in its map. */
+export async function writeHome(sql: Queryable, home: string | null): Promise<void> {
+  await sql`update database_identity set home = ${home}::uuid`;
+}
+
+/** Returns the version of the map; 0 if there is none. */
+export async function readVersion(home: Queryable): Promise<number> {
+  const [row] = await home<{ version: number }[]>`select version from shard_map`;
+  return row?.version ?? 0;
+}
+
+type MapRow = {
+  version: number | null;
+  owners: number[];
+  ids: number[];
+  names: string[];
+  identities: string[];
+  addresses: (string | null)[];
+};
+
+/** Returns the map of the home database. One statement, so that all parts have the same version. */
+export async function readMap(home: Queryable): Promise<ShardMap> {
+  const [row] = await home<MapRow[]>`
+    select (select version from shard_map) as version,
+      array(select database from shard_owner order by shard) as owners,
+      array(select id from shard_database order by id) as ids,
+      array(select name from shard_database order by id) as names,
+      array(select identity::text from shard_database order by id) as identities,
+      array(select encode(address, 'hex') from shard_database order by id) as addresses`;
+  if (row === undefined || row.version === null) return undivided((await readIdentity(home)).identity);
+  const databases = row.ids.map((id, index): MapDatabase => {
+    const address = row.addresses[index] ?? null;
+    return {
+      id,
+      name: row.names[index] ?? '',
+      identity: row.identities[index] ?? '',
+      address: address === null ? null : Buffer.from(address, 'hex'),
+    };
+  });
+  return { version: row.version, owners: row.owners, databases };
+}
+
+/** Locks the map against other changes until the transaction ends. */
+export async function lockMap(tx: Queryable): Promise<void> {
+  await tx`lock table shard_map in exclusive mode`;
+}
+
+/** Inserts a database into the map, or changes its name and address. */
+export async function upsertDatabase(tx: Queryable, database: MapDatabase): Promise<void> {
+  await tx`
+    insert into shard_database (id, name, identity, address)
+    values (${database.id}, ${database.name}, ${database.identity}::uuid, ${database.address})
+    on conflict (id) do update set name = excluded.name, address = excluded.address`;
+}
+
+export async function deleteDatabase(tx: Queryable, id: number): Promise<void> {
+  await tx`delete from shard_database where id = ${id} and id <> ${HOME}`;
+}
+
+/** Assigns shards to a database, and returns the new version of the map. */
+export async function assignShards(tx: Queryable, shards: readonly number[], database: number): Promise<number> {
+  await tx`
+    insert into shard_owner (shard, database) select shard, ${database} from unnest(${shards}::smallint[]) as s (shard)
+    on conflict (shard) do update set database = excluded.database`;
+  const [row] = await tx<{ version: number }[]>`
+    insert into shard_map (version) values (1) on conflict (is_only) do update set version = shard_map.version + 1
+    returning version`;
+  return row?.version ?? 0;
+}
+
+/** Returns the shards that a database has leases of: only these are delivered from it. */
+export async function listLeasedShards(sql: Queryable): Promise<number[]> {
+  const rows = await sql<{ shard: number }[]>`select shard from shard_lease order by shard`;
+  return rows.map(({ shard }) => shard);
+}
+
+/** Returns the shards that have stores. */
+export async function listShardsWithStores(sql: Queryable): Promise<number[]> {
+  const rows = await sql<{ shard: number }[]>`select distinct shard from store order by shard`;
+  return rows.map(({ shard }) => shard);
+}

@@ -1,0 +1,56 @@
+/** The map of shards: which database owns which of the 256 shards. The home database has the map. */
+import { SHARDS } from '#core/ids.ts';
+
+/** The id of the home database in the map. */
+export const HOME = 0;
+const HOME_NAME = 'home';
+
+/** `name`: host, port and database, for people. `address`: the sealed url; null for the home database. */
+export type MapDatabase = { id: number; name: string; identity: string; address: Buffer | null };
+
+export type ShardMap = {
+  /** Rises with each change; 0 if the home database owns all shards and has no map. */
+  version: number;
+  databases: readonly MapDatabase[];
+  /** The id of the database that owns each shard. */
+  owners: readonly number[];
+};
+
+export type Range = { first: number; last: number };
+
+/** Returns the map of an installation with one database. */
+export function undivided(identity: string): ShardMap {
+  return {
+    version: 0,
+    databases: [{ id: HOME, name: HOME_NAME, identity, address: null }],
+    owners: Array.from({ length: SHARDS }, () => HOME),
+  };
+}
+
+/** Returns the shards of a database. */
+export function shardsOf({ owners }: Pick<ShardMap, 'owners'>, database: number): number[] {
+  return owners.flatMap((owner, shard) => (owner === database ? [shard] : []));
+}
+
+/** Returns ranges of consecutive shards, in ascending order. */
+export function rangesOf(shards: readonly number[]): Range[] {
+  const ranges: Range[] = [];
+  for (const shard of shards.toSorted((a, b) => a - b)) {
+    const last = ranges.at(-1);
+    if (last !== undefined && last.last === shard - 1) last.last = shard;
+    else ranges.push({ first: shard, last: shard });
+  }
+  return ranges;
+}
+
+/** Formats shards as ranges, such as `0-63, 128`. */
+export function formatShards(shards: readonly number[]): string {
+  return rangesOf(shards)
+    .map(({ first, last }) => (first === last ? String(first) : `${first}-${last}`))
+    .join(', ');
+}
+
+/** Returns the shards of a range. */
+export function shardsIn({ first, last }: Range): number[] {
+  return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+}
