@@ -6,6 +6,7 @@ import { checkSealingKey } from '#db/sealing-key.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Config } from '#config/config.ts';
+import type { StorePools } from '#server/app.ts';
 import { openKeyFile } from './key-file.ts';
 
 /** One for partition maintenance, one for retention: each occupies its connection with an advisory lock while it runs. */
@@ -81,6 +82,29 @@ export function openPools(
 export async function closePools({ sql, direct }: Pools, { databaseMs }: Config['stopping']): Promise<void> {
   const timeout = databaseMs / 1_000;
   await Promise.all([sql.end({ timeout }), direct.end({ timeout })]);
+}
+
+/**
+ * Returns a function that opens the pools of another database of the map of shards; it is migrated before it is used. `opened`: the keys
+ * of the installation, and the worker of the process.
+ */
+export function createPoolOpener(
+  config: Pick<Config, 'database' | 'stopping'>,
+  { secretKeys, worker }: { secretKeys: Keys; worker?: number },
+): (url: string) => StorePools {
+  const { silenceMs, directUrl: _ofHome, ...database } = config.database;
+  return (url) => {
+    const own = { database: { ...database, silenceMs, directUrl: undefined } };
+    const pools = openPools(own, { kind: 'url', url }, { silenceMs, ...(worker === undefined ? {} : { worker }) });
+    return {
+      ...pools,
+      prepare: async () => {
+        await migrate(pools.direct, MIGRATIONS);
+        await checkSealingKey(pools.direct, { keys: secretKeys, from: 'HALCYON_SECRET_KEY' });
+      },
+      close: async () => closePools(pools, config.stopping),
+    };
+  };
 }
 
 /** Opens the database (and starts the embedded one without `DATABASE_URL`) and migrates it. */

@@ -14,6 +14,7 @@ import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
+import { openPools } from '../setup/store-pools.ts';
 
 export const ISSUER = 'http://auth.example.test';
 export const REDIRECT = 'https://app.example.com/cb?keep=1';
@@ -145,6 +146,7 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
       direct: sql,
       secretKeys: keys,
       clock: { now: () => clock.time, monotonicMs: () => performance.now() },
+      openPools,
       random: Math.random,
       log,
       roles,

@@ -13,6 +13,7 @@ import { testDatabase } from './database.ts';
 import { cleanups } from './cleanups.ts';
 import { freePort } from './free-port.ts';
 import { letAppIn } from './grant-access.ts';
+import { openPools } from './store-pools.ts';
 
 type Asked = { token?: string; body?: unknown; headers?: Record<string, string> };
 
@@ -94,6 +95,7 @@ export async function startTestApp(
     direct: sql,
     secretKeys: [options.secretKey ?? randomBytes(32)],
     clock,
+    openPools,
     random: Math.random,
     log: createLog(config.logLevel),
     roles: options.roles ?? ['serve', 'deliver'],
