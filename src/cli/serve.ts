@@ -140,8 +140,8 @@ const startParts = (
   clock: Clock = systemClock,
 ) => {
   const { secretKeys } = opened;
-  const openPools = createPoolOpener(config, { secretKeys, ...workerOf(config, roles) });
-  return startApp({ ...opened, config, log, roles, siblings, clock, openPools, random: Math.random });
+  const opener = createPoolOpener(config, { secretKeys, ...workerOf(config, roles) });
+  return startApp({ ...opened, config, log, roles, siblings, clock, openPools: opener, random: Math.random });
 };
 
 /** Runs one process of a supervisor. The supervisor reports an error of its start. */

@@ -80,7 +80,7 @@ export async function applyChange(tx: Tx, { kind, body: stored }: OutboxChange, 
   if ('client' in body) return copyDeclaration(tx, body.client, deps, now);
   if ('changes' in body) return deps.changelog.record(tx, body.changes, now);
   if ('target' in body) return deps.resumeWebhooks(tx, body.target, now);
-  if (kind !== 'access') throw new Error(`The outbox has a change of the unknown kind ${String(kind)}`);
+  if (kind !== 'access') throw new Error(`The outbox has a change of the unknown kind ${kind}`);
   await lockForAccess(tx, 'alone');
   await deps.accessChanged(tx, body.scope, now);
 }
