@@ -14,6 +14,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   hypermedia: ['core'],
   mail: ['core'],
   metrics: ['core', 'db'],
+  shards: ['core', 'db'],
   http: ['core', 'db', 'hypermedia'],
   reference: ['core', 'hypermedia', 'http'],
   catalog: BASE,

@@ -4,7 +4,10 @@ import { moduleOf, type Fault, type File } from './tree.ts';
 type Writing = 'insert' | 'update' | 'delete';
 type Writer = string | Readonly<Record<Writing, string>>;
 
-/** Each table has one module that writes it. `delivery` and `delivery_order` have two: publish inserts, the worker updates and deletes. */
+/**
+ * Each table has one module that writes it. `delivery` and `delivery_order` have two: publish inserts, the worker updates and
+ * deletes. So has `shard_lease`: the map of shards says which rows there are, and workers update them.
+ */
 export const WRITERS: Readonly<Record<string, Writer>> = {
   users: 'identity/accounts',
   session: 'identity/accounts',
@@ -52,7 +55,13 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   webhook_hour: 'delivery',
   delivery_suspect: 'delivery',
   delivery_order: { insert: 'events', update: 'delivery', delete: 'delivery' },
-  shard_lease: 'delivery',
+  shard_lease: { insert: 'shards', update: 'delivery', delete: 'shards' },
+  shard_database: 'shards',
+  shard_map: 'shards',
+  shard_owner: 'shards',
+  database_identity: 'shards',
+  outbox: 'shards',
+  outbox_applied: 'shards',
   worker: 'delivery',
   schema_migration: 'db',
   day_count: 'db',
