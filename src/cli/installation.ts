@@ -1,4 +1,4 @@
-/** Opens what every command needs: a migrated database and the keys for secrets at rest. */
+/** Opens what every command needs: migrated databases and the keys for secrets at rest. */
 import { findRunning, startEmbedded } from '#db/embedded.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
@@ -7,6 +7,7 @@ import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Config } from '#config/config.ts';
 import { openKeyFile } from './key-file.ts';
+import { openOtherDatabases, type MigratedDatabase, type OtherDatabase } from './other-databases.ts';
 
 /** One for partition maintenance, one for retention: each occupies its connection with an advisory lock while it runs. */
 const DIRECT_CONNECTIONS = 2;
@@ -21,14 +22,18 @@ type Pools = {
 };
 
 export type Installation = Pools & {
-  /** The database of `sql`. */
+  /** The database of `sql`, the home database. */
   address: DatabaseAddress;
+  /** The other databases of the map of shards. */
+  databases: readonly OtherDatabase[];
   /** The first key seals; all of them open. */
   secretKeys: Keys;
-  /** Whether the database is sealed with the first key; otherwise `halcyon rekey` is due. */
+  /** Whether all databases are sealed with the first key; otherwise `halcyon rekey` is due. */
   isKeyAdopted: boolean;
-  /** The migrations that were applied at this opening. */
+  /** The migrations that were applied to the home database at this opening. */
   applied: readonly string[];
+  /** The migrations that were applied to each of the others. */
+  migrated: readonly MigratedDatabase[];
   /** Resolves when the embedded server ends by itself; never without one. */
   databaseEnded: Promise<string>;
   close: () => Promise<void>;
@@ -83,32 +88,60 @@ export async function closePools({ sql, direct }: Pools, { databaseMs }: Config[
   await Promise.all([sql.end({ timeout }), direct.end({ timeout })]);
 }
 
-/** Opens the database (and starts the embedded one without `DATABASE_URL`) and migrates it. */
-export async function openInstallation(
-  config: Config,
-  log: Log,
-  options: { usesRunningServer: boolean; worker?: number; onMigration?: (name: string) => void },
-): Promise<Installation> {
-  const { usesRunningServer, worker, onMigration } = options;
+type OpenOptions = {
+  usesRunningServer: boolean;
+  worker?: number;
+  /** Whether every database of the map must be available; otherwise a missing one is logged. */
+  requiresAll?: boolean;
+  /** `database`: the name of a database other than the home database. */
+  onMigration?: (name: string, database?: string) => void;
+};
+
+/** Opens the databases (and starts the embedded one without `DATABASE_URL`) and migrates them, one after another. */
+export async function openInstallation(config: Config, log: Log, options: OpenOptions): Promise<Installation> {
+  const { usesRunningServer, worker, requiresAll = false, onMigration } = options;
   const database = await openDatabase(config, log, usesRunningServer);
   const { address } = database;
   // Commands have no time limit for statements.
-  const pools = openPools(config, address, {
+  const use = {
     ...(worker === undefined ? {} : { worker }),
     ...(usesRunningServer ? {} : { silenceMs: config.database.silenceMs }),
-  });
+  };
+  const pools = openPools(config, address, use);
   const { sql, direct } = pools;
+  const others: OtherDatabase[] = [];
   const close = async () => {
-    await closePools(pools, config.stopping);
+    await Promise.all([pools, ...others].map((one) => closePools(one, config.stopping)));
     await database.stop();
   };
   try {
     await checkServer(direct);
     if (config.database.directUrl !== undefined) await checkServer(sql);
     const { keys: secretKeys, from } = await openSecretKeys(config);
-    const { applied } = await migrate(direct, MIGRATIONS, onMigration);
+    const { applied } = await migrate(direct, MIGRATIONS, (name) => onMigration?.(name));
     const isKeyAdopted = await checkSealingKey(direct, { keys: secretKeys, from });
-    return { ...pools, address, secretKeys, isKeyAdopted, applied, databaseEnded: database.ended, close };
+    const opening = {
+      config: config.database,
+      log,
+      home: direct,
+      keys: secretKeys,
+      keysFrom: from,
+      requiresAll,
+      openPools: (other: DatabaseAddress) =>
+        openPools({ database: { ...config.database, directUrl: undefined } }, other, use),
+      ...(onMigration && { onMigration }),
+    };
+    const opened = await openOtherDatabases(opening, others);
+    return {
+      ...pools,
+      ...opened,
+      address,
+      secretKeys,
+      isKeyAdopted: isKeyAdopted && opened.isKeyAdopted,
+      applied,
+      databaseEnded: database.ended,
+      close,
+    };
   } catch (error) {
     await close();
     throw error;

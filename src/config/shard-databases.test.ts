@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { tmpdir } from 'node:os';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { readConfig } from './config.ts';
 import { ConfigError } from './env.ts';
 import { shardDatabases } from './shard-databases.ts';
