@@ -8,6 +8,12 @@ export async function findIdentity(sql: Queryable): Promise<Identity | undefined
   return table?.isThere === true ? readIdentity(sql) : undefined;
 }
 
+/** Returns the identity of a database, and locks it until the transaction ends. */
+export async function lockIdentity(tx: Queryable): Promise<Identity> {
+  await tx`select from database_identity for update`;
+  return readIdentity(tx);
+}
+
 /** Lets no other transaction change a store until this one ends. */
 export async function lockStores(tx: Queryable): Promise<void> {
   await tx`lock table store in share row exclusive mode`;

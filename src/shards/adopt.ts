@@ -8,7 +8,7 @@ import { nameOf } from '#db/servers.ts';
 import { DatabaseError, limitWaits, transaction, type Sql, type Tx } from '#db/pool.ts';
 import { isLockTimeout } from '#db/unavailable.ts';
 import type { Sealer } from '#db/seal.ts';
-import { lockStores, setLeases } from './adopt-sql.ts';
+import { lockIdentity, lockStores, setLeases } from './adopt-sql.ts';
 import {
   assignShards,
   listShardsWithStores,
@@ -72,7 +72,7 @@ async function requireEmpty({ sql, name }: Candidate): Promise<void> {
 /** Writes into an empty database that it belongs to this home database, and which shards it delivers. */
 async function claim({ sql, shards, name }: Candidate, home: string): Promise<void> {
   await transaction(sql, async (tx) => {
-    const { home: other } = await readIdentity(tx);
+    const { home: other } = await lockIdentity(tx);
     if (other !== null && other !== home)
       throw new DatabaseError(`${name} belongs to the map of another home database: use a new database`);
     await writeHome(tx, home);

@@ -12,7 +12,7 @@ import { idOf, shardOf } from '#core/ids.ts';
 import { readConfig } from '#config/config.ts';
 import { openInstallation, type Installation } from '../../src/cli/installation.ts';
 import { runCommand } from '../setup/command.ts';
-import { emptyDatabase } from '../setup/database.ts';
+import { emptyDatabase, testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
 import { settingsOf, severalDatabases, withUrl } from '../setup/several-databases.ts';
 
@@ -114,7 +114,20 @@ test('two processes that start together make one map', async (t) => {
   assert.deepEqual(new Set(opened.map(({ databases }) => databases.length)), new Set([1]));
   const map = await readMap(home.sql);
   assert.equal(map.databases.length, 2);
+  assert.equal(map.version, map.databases.length, 'it was written once');
   assert.equal(await leasesOf(b.sql), '128-255');
+});
+
+test('of two home databases that take the same database at once, one gets it', async (t) => {
+  const [one, two, b] = await severalDatabases(t, 3);
+  assert.ok(two && b);
+  const secretKey = randomBytes(32);
+  const ends = await Promise.allSettled(
+    [one, two].map((home) => open(t, settingsOf(home, { '0-127': home, '128-255': b }, secretKey))),
+  );
+  assert.deepEqual(ends.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
+  const versions = await Promise.all([one, two].map(({ sql }) => readVersion(sql)));
+  assert.deepEqual(versions.toSorted(), [0, 2]);
 });
 
 test('databases that cannot get shards are refused before anything changes', async (t) => {
@@ -141,7 +154,7 @@ test('databases that cannot get shards are refused before anything changes', asy
   await writeHome(c.sql, '00000000-0000-4000-8000-000000000000');
   assert.match(
     await refusal(t, settingsOf(home, { '0-127': home, '128-255': c }, secretKey)),
-    /belongs to the map of another home database/,
+    new RegExp(`^${c.name}: it belongs to the map of another home database`),
   );
   assert.equal(await readVersion(home.sql), 0);
   assert.equal(await leasesOf(c.sql), '0-255');
@@ -233,10 +246,16 @@ test('an address that leads to another database than that of the map is refused'
   const [home, b, c] = await severalDatabases(t, 3);
   assert.ok(b && c);
   const secretKey = randomBytes(32);
-  await open(t, settingsOf(home, { '0-127': home, '128-255': b }, secretKey));
-  const address = createSealer(secretKey).seal(c.url, 'shard_database:1');
-  await home.sql`update shard_database set address = ${address} where id = 1`;
-  assert.match(await refusal(t, settingsOf(home, {}, secretKey)), /is another database than that of the map/);
+  const stranger = withUrl(await testDatabase(t));
+  await open(t, settingsOf(home, { '0-99': home, '100-199': b, '200-255': c }, secretKey));
+  for (const other of [c, stranger]) {
+    const address = createSealer(secretKey).seal(other.url, 'shard_database:1');
+    await home.sql`update shard_database set address = ${address} where id = 1`;
+    assert.match(
+      await refusal(t, settingsOf(home, {}, secretKey)),
+      new RegExp(`^${b.name} is another database than that of the map`),
+    );
+  }
 });
 
 test('migrate creates the tables in every database, and continues after a failure', async (t) => {
