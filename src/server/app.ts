@@ -16,7 +16,7 @@ import type { Log } from '#core/log.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createBearer } from '#identity/oauth/bearer.ts';
 import type { Config } from '#config/config.ts';
-import { openAddress } from '#shards/address.ts';
+import { addressBinding } from '#shards/adopt.ts';
 import { HOME, type MapDatabase } from '#shards/map.ts';
 import { readMap } from '#shards/map-sql.ts';
 import { Outbox } from '#shards/outbox.ts';
@@ -37,8 +37,8 @@ export type StorePools = { sql: Sql; direct: Sql; prepare: () => Promise<void>; 
 export type AppDeps = {
   config: Config;
   sql: Sql;
-  /** Opens the pools of another database with stores. */
-  openPools: (url: string) => StorePools;
+  /** Opens the pools of another database with stores. `home`: the identity of the home database. */
+  openPools: (database: { name: string; url: string; home: string }) => StorePools;
   /** Direct connection to PostgreSQL for session features: locks that outlive a transaction, LISTEN. */
   direct: Sql;
   /** 32 bytes each: they seal secrets at rest and derive other keys. */
@@ -107,9 +107,10 @@ async function openDatabases(
   const { observing, guard, sealer } = shared;
   const map = await readMap(home);
   const isDivided = map.version > 0;
-  const poolsOf = ({ id, address }: MapDatabase): StorePools => {
+  const identity = map.databases.find(({ id }) => id === HOME)?.identity ?? '';
+  const poolsOf = ({ id, name, address }: MapDatabase): StorePools => {
     if (address === null) return { sql: home, direct, prepare: async () => {}, close: async () => {} };
-    const pools = deps.openPools(openAddress(sealer, { id, address }));
+    const pools = deps.openPools({ name, url: sealer.open(address, addressBinding(id)), home: identity });
     guard.protect(pools.sql);
     guard.protect(pools.direct);
     return pools;

@@ -4,7 +4,10 @@ import { moduleOf, type Fault, type File } from './tree.ts';
 type Writing = 'insert' | 'update' | 'delete';
 type Writer = string | Readonly<Record<Writing, string>>;
 
-/** Each table has one module that writes it. `delivery` and `delivery_order` have two: publish inserts, the worker updates and deletes. */
+/**
+ * Each table has one module that writes it. `delivery` and `delivery_order` have two: publish inserts, the worker updates and
+ * deletes. So has `shard_lease`: the map of shards says which rows there are, and workers update them.
+ */
 export const WRITERS: Readonly<Record<string, Writer>> = {
   users: 'identity/accounts',
   session: 'identity/accounts',

@@ -179,7 +179,7 @@ test('the outbox is empty after each response', async () => {
 test("an app's webhook is sent the beginning and the end of its access to stores of each database", async () => {
   const client = await call('POST', '/clients', {
     ...platform,
-    body: { name: 'Told', redirect_uris: ['https://app.example.com/cb'], webhook_url: `${receiver.url}/told` },
+    body: { name: 'Declaring', redirect_uris: ['https://app.example.com/cb'], webhook_url: `${receiver.url}/app` },
   });
   assert.equal(client.status, 201, JSON.stringify(client.body));
   const clientId = String(client.body['client_id']);
@@ -191,15 +191,15 @@ test("an app's webhook is sent the beginning and the end of its access to stores
       { clientId, userId: app.userId, storeId: id, now: app.clock.now() },
     );
   }
-  const told = async (action: string): Promise<number[]> =>
+  const storesWith = async (action: string): Promise<number[]> =>
     receiver.got
-      .filter(({ path, headers }) => path === '/told' && headers['service-webhook-event'] === `app/${action}`)
+      .filter(({ path, headers }) => path === '/app' && headers['service-webhook-event'] === `app/${action}`)
       .map(({ headers }) => Number(headers['service-store-id']))
       .toSorted((a, b) => a - b);
   const all = ids.toSorted((a, b) => a - b);
   assert.deepEqual(
     await until(
-      () => told('installed'),
+      () => storesWith('installed'),
       (got) => got.length === all.length,
     ),
     all,
@@ -207,7 +207,7 @@ test("an app's webhook is sent the beginning and the end of its access to stores
   assert.equal((await call('DELETE', `/clients/${clientId}`)).status, 204);
   assert.deepEqual(
     await until(
-      () => told('uninstalled'),
+      () => storesWith('uninstalled'),
       (got) => got.length === all.length,
     ),
     all,

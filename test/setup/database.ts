@@ -9,6 +9,7 @@ import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 export type TestDatabase = { sql: Sql; address: DatabaseAddress; drop: () => Promise<void> };
 type Context = { after: (fn: () => Promise<void>) => void };
 
+const TEMPLATE = 'halcyon_template';
 const OBJECT_IN_USE = '55006';
 const RETRY_MS = 50;
 const ATTEMPTS = 40;
@@ -34,6 +35,11 @@ async function copy(admin: Sql, template: string, name: string): Promise<void> {
   }
 }
 
+/** A copy of a database has its identity, by which Halcyon recognizes a database under another address. */
+async function renewIdentity(sql: Sql): Promise<void> {
+  await sql`update database_identity set identity = gen_random_uuid()`;
+}
+
 async function make(template: string, t: Context | undefined): Promise<TestDatabase> {
   const server = serverAddress();
   const address = { ...server, database: `test_${randomBytes(8).toString('hex')}` };
@@ -50,6 +56,7 @@ async function make(template: string, t: Context | undefined): Promise<TestDatab
   if (t) t.after(drop);
   else after(drop);
   await copy(admin, template, address.database);
+  if (template === TEMPLATE) await renewIdentity(sql);
   return { sql, address, drop };
 }
 
@@ -59,7 +66,7 @@ async function make(template: string, t: Context | undefined): Promise<TestDatab
  * its end.
  */
 export function testDatabase(t?: Context): Promise<TestDatabase> {
-  return make('halcyon_template', t);
+  return make(TEMPLATE, t);
 }
 
 /** Creates an empty database, for tests of migrations and restores. */

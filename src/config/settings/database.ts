@@ -1,5 +1,5 @@
 /** The database, the retention of its data, and the keys that encrypt secrets in it. */
-import { anyText, database, NONE, secretKey, whole } from './kind.ts';
+import { anyText, database, databasesOfShards, NONE, secretKey, whole } from './kind.ts';
 
 export const KEEPING = {
   DATABASE_URL: database(
@@ -14,6 +14,9 @@ export const KEEPING = {
     10,
     [2, 500],
     'size of the connection pool of one process; with [several](#processes) at most three quarters of the connections that PostgreSQL allows are used. A process opens up to five more, for its heartbeat, for LISTEN, and for jobs that hold a session lock',
+  ),
+  SHARD_DATABASES: databasesOfShards(
+    'which database owns which of the 256 shards: [several databases](#several-databases). Needs `DATABASE_URL`, the home database; a range with the same URL belongs to it. Unset: the home database owns all shards, or those of the map that it has',
   ),
   HALCYON_SECRET_KEY: secretKey(
     'generated with the embedded database',
