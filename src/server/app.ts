@@ -158,7 +158,8 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   outbox.start();
   keep(outbox);
   if (deps.roles.includes('serve')) {
-    const bearer = createBearer({ sql, baseUrl: config.baseUrl });
+    const { homeOutageMs: outageMs } = config.database;
+    const bearer = createBearer({ sql, baseUrl: config.baseUrl, outageMs });
     const { health } = observing;
     const { handlers, ...services } = compose({ ...deps, databases, outbox, health, bearer, mailer, sealer, guard });
     const beforeReply = async (): Promise<void> => outbox.flush();

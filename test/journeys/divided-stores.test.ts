@@ -2,82 +2,14 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { shardOf } from '#core/ids.ts';
-import type { Sql } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
-import { startTestApp } from '../setup/app.ts';
-import { cleanups } from '../setup/cleanups.ts';
-import { testDatabase } from '../setup/database.ts';
+import { startDividedApp } from '../setup/divided-app.ts';
 import { letAppIn } from '../setup/grant-access.ts';
-import { divide } from '../setup/divided.ts';
-import { startReceiver, type Got } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-const RANGES = [
-  { first: 0, last: 84 },
-  { first: 85, last: 169 },
-  { first: 170, last: 255 },
-] as const;
-const secretKey = randomBytes(32);
-const ends = cleanups();
-const { sql: home } = await testDatabase(ends);
-const databases = await divide(home, { shards: RANGES, secretKey }, ends);
-const app = await startTestApp({ sql: home, secretKey });
-ends.after(app.stop);
-const receiver = await startReceiver();
-const platform = { token: app.platformToken };
-
-const indexOf = (storeId: number): number =>
-  RANGES.findIndex(({ first, last }) => shardOf(storeId) >= first && shardOf(storeId) <= last);
-const databaseOf = (storeId: number): Sql => databases[indexOf(storeId)] ?? assert.fail();
-
-async function call(method: string, path: string, options: Parameters<typeof app.api>[2] = platform) {
-  const response = await app.api(method, path, options);
-  const text = await response.text();
-  return { status: response.status, body: (text === '' ? {} : JSON.parse(text)) as Record<string, unknown> };
-}
-
-let stores = 0;
-/** Creates stores until each database has a new one, and returns these, by database. */
-async function createStores(): Promise<number[]> {
-  const found = new Map<number, number>();
-  while (found.size < RANGES.length) {
-    stores += 1;
-    const body = {
-      name: `Store ${stores}`,
-      domain: `store${stores}.example.com`,
-      email: 'shop@example.com',
-      time_zone: 'UTC',
-    };
-    const made = await call('POST', '/stores', { ...platform, body });
-    assert.equal(made.status, 201, JSON.stringify(made.body));
-    const id = Number(made.body['id']);
-    found.set(indexOf(id), found.get(indexOf(id)) ?? id);
-  }
-  return RANGES.map((_, index) => found.get(index) ?? assert.fail());
-}
-
-const publish = (storeId: number, id: number) =>
-  call('POST', `/stores/${storeId}/events`, { ...platform, body: { event: 'transaction/created', resource: { id } } });
-
-async function createWebhook(storeId: number, options: object = {}) {
-  const body = {
-    name: 'Hook',
-    url: `${receiver.url}/${storeId}`,
-    format: 'json',
-    encryption_key: 'key',
-    events: ['transaction/created'],
-  };
-  const made = await call('POST', `/stores/${storeId}/webhooks`, { ...platform, body, ...options });
-  assert.equal(made.status, 201, JSON.stringify(made.body));
-  return Number(made.body['id']);
-}
-
-const receivedBy = async (storeId: number): Promise<Got> =>
-  (await until(
-    async () => receiver.got.find(({ path }) => path === `/${storeId}`),
-    (got) => got !== undefined,
-  )) ?? assert.fail();
+const divided = await startDividedApp();
+const { app, home, databases, receiver, platform, call, createStores, publish, createWebhook, receivedBy } = divided;
+const { indexOf, databaseOf } = divided.stores;
 
 async function changelogOf(storeId: number): Promise<string[]> {
   const { body } = await call('GET', `/stores/${storeId}/changelogs?limit=100&order=id`);
@@ -106,7 +38,7 @@ test('the list of stores and each store come from the home database', async () =
   const ids = await createStores();
   const { body } = await call('GET', '/stores?limit=100');
   const { total_items: total } = body;
-  assert.equal(Number(total), stores + 1, JSON.stringify(body).slice(0, 300));
+  assert.equal(Number(total), divided.stores.count() + 1, JSON.stringify(body).slice(0, 300));
   for (const id of ids) assert.equal((await call('GET', `/stores/${id}`)).status, 200);
 });
 
