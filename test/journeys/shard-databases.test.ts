@@ -127,7 +127,10 @@ test('of two home databases that take the same database at once, one gets it', a
   );
   assert.deepEqual(ends.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
   const versions = await Promise.all([one, two].map(({ sql }) => readVersion(sql)));
-  assert.deepEqual(versions.toSorted(), [0, 2]);
+  assert.deepEqual(
+    versions.toSorted((x, y) => x - y),
+    [0, 2],
+  );
 });
 
 test('databases that cannot get shards are refused before anything changes', async (t) => {
