@@ -19,6 +19,7 @@ import type { Config } from '#config/config.ts';
 import { addressBinding } from '#shards/adopt.ts';
 import { HOME, type MapDatabase } from '#shards/map.ts';
 import { readMap } from '#shards/map-sql.ts';
+import { observeOutbox } from '#shards/metrics.ts';
 import { Outbox } from '#shards/outbox.ts';
 import { openGuard } from './delivery.ts';
 import { Databases } from './databases.ts';
@@ -135,6 +136,7 @@ async function openDatabases(
       });
     },
   });
+  observeOutbox(observing.registryOf(undefined), { home, clock, map: () => databases.map });
   return { databases, outbox };
 }
 

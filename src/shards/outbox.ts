@@ -42,6 +42,16 @@ export async function enqueue(tx: Queryable, change: { shard: number; kind: Chan
   if (!(await enqueueForShard(tx, change))) throw new MapChanged(`Shard ${change.shard} has moved: try again`);
 }
 
+/** Waits until running processes have applied all changes; returns false if some are left after two seconds. */
+export async function areChangesApplied(home: Sql): Promise<boolean> {
+  const endMs = performance.now() + FLUSH_MS;
+  for (;;) {
+    if ((await listWaiting(home)).length === 0) return true;
+    if (performance.now() > endMs) return false;
+    await delay(POLL_MS / 20);
+  }
+}
+
 type Deps = {
   home: Sql;
   clock: Clock;
