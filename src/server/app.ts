@@ -116,7 +116,13 @@ async function openDatabases(
     guard.protect(pools.direct);
     return pools;
   };
-  const outbox = new Outbox({ home, clock, log, targetOf: (id) => databases.find(id) });
+  const outbox = new Outbox({
+    home,
+    clock,
+    log,
+    hasOthers: () => databases.map.version > 0,
+    targetOf: (id) => databases.find(id),
+  });
   const databases: Databases = new Databases(map, {
     home,
     log,
