@@ -104,8 +104,14 @@ class Opener {
     );
   }
 
+  /** Returns the url of a database; undefined for the home database, and an empty text if no key opens it. */
   #urlOf({ id, address }: MapDatabase): string | undefined {
-    return address === null ? undefined : this.#sealer.open(address, addressBinding(id));
+    if (address === null) return undefined;
+    try {
+      return this.#sealer.open(address, addressBinding(id));
+    } catch {
+      return '';
+    }
   }
 
   /** Returns the database of the map that an address leads to, and asks the database itself if the address is new. */
@@ -168,6 +174,10 @@ class Opener {
       const url = this.#urlOf(database);
       if (url === undefined) continue;
       const { id, name } = database;
+      if (url === '')
+        throw new DatabaseError(
+          `The address of ${name} in the map of shards cannot be decrypted with HALCYON_SECRET_KEY: start with SHARD_DATABASES, which writes the address again`,
+        );
       const address: DatabaseAddress = { kind: 'url', url };
       const one = { id, name, address, ...this.#opening.openPools(address), isPrepared: false };
       opened.push(one);

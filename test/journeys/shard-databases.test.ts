@@ -215,6 +215,18 @@ test('a new address of a database replaces the one in the map, and raises its ve
   assert.deepEqual(mapped.databases[0]?.address, { kind: 'url', url: moved.url });
 });
 
+test('an address that no key opens is written again by the setting', async (t) => {
+  const [home, b] = await severalDatabases(t, 2);
+  assert.ok(b);
+  const secretKey = randomBytes(32);
+  const env = settingsOf(home, { '0-127': home, '128-255': b }, secretKey);
+  await open(t, env);
+  await home.sql`update shard_database set address = ${randomBytes(80) as Buffer} where id = 1`;
+  assert.match(await refusal(t, settingsOf(home, {}, secretKey)), /cannot be decrypted.*SHARD_DATABASES/);
+  await open(t, env);
+  await open(t, settingsOf(home, {}, secretKey));
+});
+
 test('a database of the map that is down stops neither serve nor deliver, but migrate; its name is logged', async (t) => {
   const [home, b, c] = await severalDatabases(t, 3);
   assert.ok(b && c);

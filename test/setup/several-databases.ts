@@ -34,7 +34,7 @@ export async function severalDatabases(t: TestContext, count: number): Promise<[
 export function settingsOf(
   home: OneOfSeveral,
   ranges: Readonly<Record<string, Pick<OneOfSeveral, 'url'>>> = {},
-  secretKey = randomBytes(32),
+  secretKey: Buffer = randomBytes(32),
 ): Record<string, string> {
   const shards = Object.entries(ranges).map(([range, { url }]) => `${range}=${url}`);
   return {
