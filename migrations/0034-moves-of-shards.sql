@@ -28,7 +28,7 @@ declare
   moving smallint := coalesce(new.shard, old.shard);
   moved  moved_shard;
 begin
-  perform pg_advisory_xact_lock_shared(7209003, tg_argv[0]::int);
+  perform pg_advisory_xact_lock_shared(7209005, tg_argv[0]::int);
   select * into moved from moved_shard where shard = moving;
   if not found or (tg_op = 'DELETE' and moved.date_switched is not null) then
     return coalesce(new, old);

@@ -80,7 +80,7 @@ export async function refuseChanges(tx: Queryable, { id, shards }: Pick<Move, 'i
     )
     insert into moved_shard (shard, fence)
     select s.shard, coalesce(l.fence, 0) from unnest(${shards}::smallint[]) as s (shard) left join leases l on l.shard = s.shard`;
-  await tx`select pg_advisory_xact_lock(7209003, ${id})`;
+  await tx`select pg_advisory_xact_lock(7209005, ${id})`;
 }
 
 /** Allows changes again, and gives the source its leases back, under new fencing tokens. */

@@ -17,7 +17,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { dayOf } from '#core/ids.ts';
 import { BLOCK_AGE_MS } from '#db/numbers.ts';
 import { createMissing, partitionsOf } from '#db/partitions.ts';
-import { transaction, type Sql } from '#db/pool.ts';
+import { DatabaseError, transaction, type Sql } from '#db/pool.ts';
 import {
   createGuards,
   dropReplication,
@@ -229,6 +229,16 @@ class Mover {
     return false;
   }
 
+  async #subscribe(): Promise<void> {
+    const { source, target } = this.#between;
+    await subscribe(this.#replication, source.url).catch((error: unknown) => {
+      const message = error instanceof Error ? error.message : String(error);
+      throw new DatabaseError(
+        `The server of ${target.name} cannot subscribe to ${source.name} (${message}): the address of ${source.name} must lead there from that server too, with a user whose login pg_hba.conf allows`,
+      );
+    });
+  }
+
   async #untilSwitched(): Promise<void> {
     const { source, move } = this.#between;
     const ranges = rangesOf(move.shards);
@@ -237,7 +247,7 @@ class Mover {
     await this.#step('publish', async () => publishRows(this.#replication, await this.#tables(), ranges));
     await this.#step('copy', async () => {
       await this.#createDays();
-      await subscribe(this.#replication, source.url);
+      await this.#subscribe();
       await this.#untilCopied();
     });
     await this.#step('guard', async () =>
@@ -258,6 +268,17 @@ class Mover {
     });
     return { steps: this.#steps, refusedMs: this.#refusedMs };
   }
+}
+
+/** Describes how far a move is that has not ended. */
+export async function readMoveState(move: Move, replication: Replication): Promise<string> {
+  const again = 'run its command again';
+  if (move.dateSwitched !== null) return `switched; ${again} to finish it`;
+  if ((await readFences(replication.source, move.shards)).length > 0)
+    return `changes are refused; if no command is running, ${again}, or with --abort`;
+  const state = await readCopyState(replication).catch(() => undefined);
+  if (state === undefined) return `started; ${again} to continue`;
+  return `${state.ready} of ${state.tables} tables copied, ${state.lagBytes} bytes behind`;
 }
 
 /** Moves the shards, or continues to. Rejects with a `StoppedError` if it was stopped; the source is the owner then. */
