@@ -10,6 +10,7 @@ import { readConfig } from '../../src/config/config.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';
 import { startRetention } from '../../src/server/retention.ts';
 import { answer } from './child.ts';
+import { openPools } from '../../test/setup/store-pools.ts';
 
 /** Later than any bench ends. */
 const NEVER_MS = 2 ** 31 - 1;
@@ -42,6 +43,7 @@ const handlers = {
       direct: sql,
       secretKeys: [Buffer.from(given.secretKey)],
       clock: systemClock,
+      openPools,
       random: Math.random,
       log,
       roles: ['serve'],

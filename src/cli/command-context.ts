@@ -3,6 +3,9 @@ import { declareFile } from '#catalog/own/file.ts';
 import { createLog } from '#core/log.ts';
 import { readConfig } from '#config/config.ts';
 import type { openInternalEvents } from '#server/publishing.ts';
+import { readMap } from '#shards/map-sql.ts';
+import { enqueue } from '#shards/outbox.ts';
+import { enqueueForAll } from '#shards/outbox-sql.ts';
 import { openInstallation, type Installation } from './installation.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -12,10 +15,16 @@ export type CommandContext = Installation & ReturnType<typeof openInternalEvents
 export async function withContext(terminal: Terminal, run: (context: CommandContext) => Promise<void>): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   declareFile(config.events.file);
-  const { openInternalEvents } = await import('#server/publishing.ts');
+  const [{ openInternalEvents }, { withOutbox }] = await Promise.all([
+    import('#server/publishing.ts'),
+    import('#server/home-changes.ts'),
+  ]);
   const installation = await openInstallation(config, createLog(config.logLevel), { usesRunningServer: true });
   try {
-    await run({ ...installation, ...openInternalEvents(config) });
+    const map = await readMap(installation.sql);
+    // A process of `serve` or `deliver` applies the changes to other databases.
+    const elsewhere = { map: () => map, outbox: { enqueue, enqueueForAll }, each: () => [installation.sql] };
+    await run({ ...installation, ...withOutbox(openInternalEvents(config), elsewhere) });
   } finally {
     await installation.close();
   }

@@ -6,6 +6,8 @@ import { checkSealingKey } from '#db/sealing-key.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Config } from '#config/config.ts';
+import type { AppDeps } from '#server/app.ts';
+import { prepareDatabase } from '#shards/prepare.ts';
 import { openKeyFile } from './key-file.ts';
 import { openOtherDatabases, type MigratedDatabase, type OtherDatabase } from './other-databases.ts';
 
@@ -86,6 +88,24 @@ export function openPools(
 export async function closePools({ sql, direct }: Pools, { databaseMs }: Config['stopping']): Promise<void> {
   const timeout = databaseMs / 1_000;
   await Promise.all([sql.end({ timeout }), direct.end({ timeout })]);
+}
+
+/** Returns a function that opens the pools of another database of the map of shards, and prepares it before it is used. */
+export function createPoolOpener(
+  config: Pick<Config, 'database' | 'stopping'>,
+  { secretKeys: keys, worker }: { secretKeys: Keys; worker?: number },
+): AppDeps['openPools'] {
+  const { silenceMs, ...database } = config.database;
+  const use = { silenceMs, ...(worker === undefined ? {} : { worker }) };
+  return ({ name, url, home }) => {
+    const pools = openPools({ database: { ...database, silenceMs, directUrl: undefined } }, { kind: 'url', url }, use);
+    return {
+      ...pools,
+      prepare: async () =>
+        void (await prepareDatabase(pools.direct, { name, home, keys, keysFrom: 'HALCYON_SECRET_KEY' })),
+      close: async () => closePools(pools, config.stopping),
+    };
+  };
 }
 
 type OpenOptions = {

@@ -15,7 +15,14 @@ import { openDemo, type Demo } from './demo.ts';
 import { checkSettings } from './doctor/checks/settings.ts';
 import type { Finding } from './doctor/finding.ts';
 import { exitCodeOf, explain, UserError } from './explain.ts';
-import { closePools, openInstallation, openPools, OTHER_CONNECTIONS, type Installation } from './installation.ts';
+import {
+  closePools,
+  createPoolOpener,
+  openInstallation,
+  openPools,
+  OTHER_CONNECTIONS,
+  type Installation,
+} from './installation.ts';
 import { adviceOnPort } from './port.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -131,7 +138,11 @@ const startParts = (
   opened: Opened & Pick<Installation, 'sql' | 'direct'>,
   siblings?: Siblings,
   clock: Clock = systemClock,
-) => startApp({ ...opened, config, log, roles, siblings, clock, random: Math.random });
+) => {
+  const { secretKeys } = opened;
+  const opener = createPoolOpener(config, { secretKeys, ...workerOf(config, roles) });
+  return startApp({ ...opened, config, log, roles, siblings, clock, openPools: opener, random: Math.random });
+};
 
 /** Runs one process of a supervisor. The supervisor reports an error of its start. */
 async function serveSupervised(terminal: Terminal, start: Start, siblings: Siblings): Promise<void> {

@@ -162,6 +162,8 @@ export function readConfig(env: Env, cwd: string) {
       shards: set.SHARD_DATABASES,
       connections: set.DATABASE_CONNECTIONS,
       retentionDays: set.RETENTION_DAYS,
+      /** How long known tokens are accepted while the home database is not available. */
+      homeOutageMs: set.HOME_OUTAGE_SECONDS * 1_000,
       ...statementSettings(set),
     }),
     naming: Object.freeze({

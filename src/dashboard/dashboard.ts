@@ -1,5 +1,5 @@
 /** The pages that are designed for people, by the names of their documents. All other documents have a generic page. */
-import type { Sql } from '#db/pool.ts';
+import type { Queryable } from '#db/pool.ts';
 import type { DesignedPage, DesignedPages } from '#http/services.ts';
 import { dayOf, parseId, shardOf } from '#core/ids.ts';
 import { linkTo } from '#hypermedia/html/links.ts';
@@ -28,10 +28,13 @@ function storeOf(document: Document): { shard: number; storeId: number } {
 /** The pages that show a rejected form. The form of another document is shown on its generic page. */
 const WITH_FORMS: ReadonlySet<string> = new Set(['webhook']);
 
-function createLiveLists(sql: Sql, root: string) {
+/** Returns the connection to the database of a shard. */
+type SqlOf = (shard: number) => Queryable;
+
+function createLiveLists(sqlOf: SqlOf, root: string) {
   /** Returns the address of the stream that says when something has happened in the store. */
   const liveAddressOf = async (store: { shard: number; storeId: number }, now: Date): Promise<string> => {
-    const seen = await readActivity(sql, store, dayOf(now));
+    const seen = await readActivity(sqlOf(store.shard), store, dayOf(now));
     return `${root}/stores/${store.storeId}/live?${new URLSearchParams({ seen }).toString()}`;
   };
   /** The generic page of a list that grows at its beginning; later pages would move under the reader's eyes. */
@@ -43,17 +46,19 @@ function createLiveLists(sql: Sql, root: string) {
   return { liveAddressOf, liveList };
 }
 
-/** `root`: the path prefix of pages. `retentionDays`: how long events are kept. */
+/** `accounts`: the home database. `root`: the path prefix of pages. `retentionDays`: how long events are kept. */
 export function createDashboard({
-  sql,
+  sqlOf,
+  accounts,
   root,
   retentionDays,
 }: {
-  sql: Sql;
+  sqlOf: SqlOf;
+  accounts: Queryable;
   root: string;
   retentionDays: number;
 }): DesignedPages {
-  const { liveAddressOf, liveList } = createLiveLists(sql, root);
+  const { liveAddressOf, liveList } = createLiveLists(sqlOf, root);
   const pages: [name: string, page: DesignedPage][] = [
     ['events', liveList],
     ['logs', liveList],
@@ -62,7 +67,8 @@ export function createDashboard({
       async (shown) => {
         const entries = entriesOf(shown.document, shown.naming);
         if (entries === undefined) return undefined;
-        const names = await findNames(sql, storeOf(shown.document), {
+        const store = storeOf(shown.document);
+        const names = await findNames({ sql: sqlOf(store.shard), accounts }, store, {
           webhookIds: entries.flatMap(({ resource, resourceId }) => (resource === 'webhook' ? [resourceId] : [])),
           // The platform's client is not an app of the store.
           clientIds: entries.flatMap(({ actor, client }) => (actor === 'app' ? (client ?? []) : [])),
@@ -77,6 +83,7 @@ export function createDashboard({
         const listed = deliveriesOf(shown.document, shown.naming);
         if (listed === undefined) return undefined;
         const store = storeOf(shown.document);
+        const sql = sqlOf(store.shard);
         const { webhookId } = listed;
         const [counts, webhooks, liveAddress] = await Promise.all([
           isWholeList(shown) ? countTabs(sql, { ...store, webhookId }) : undefined,

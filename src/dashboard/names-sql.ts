@@ -8,15 +8,15 @@ const APPS_MAX = 200;
 
 /** Returns the members of the store, the apps with access to it or with one of these ids, and those of its webhooks. */
 export async function findNames(
-  sql: Queryable,
+  { sql, accounts }: { sql: Queryable; accounts: Queryable },
   { shard, storeId }: Store,
   { webhookIds, clientIds }: { webhookIds: readonly number[]; clientIds: readonly string[] },
 ): Promise<Names> {
   const [members, apps, webhooks] = await Promise.all([
-    sql<{ id: number; email: string }[]>`
+    accounts<{ id: number; email: string }[]>`
       select u.id, u.email from membership m join users u on u.id = m.user_id
       where m.shard = ${shard} and m.store_id = ${storeId} order by lower(u.email)`,
-    sql<{ clientId: string; name: string }[]>`
+    accounts<{ clientId: string; name: string }[]>`
       with connected as materialized (
         select distinct client from access_grant where store_id = ${storeId} and date_revoked is null limit ${APPS_MAX}
       )

@@ -51,6 +51,14 @@ export function isUnavailable(error: unknown): boolean {
   return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');
 }
 
+/** The SQLSTATE of our own triggers that refuse changes of shards that move to another database. */
+export const SHARD_MOVES = 'HS001';
+
+/** Returns whether a change was refused because its shard moves to another database, or has moved. */
+export function isMoving(error: unknown): boolean {
+  return error instanceof Error && (error as NodeJS.ErrnoException).code === SHARD_MOVES;
+}
+
 /** Returns whether PostgreSQL refused a statement because its disk is full. */
 export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && (error as NodeJS.ErrnoException).code === '53100';

@@ -5,7 +5,7 @@
  */
 import type { Readable } from 'node:stream';
 import type { Static, TSchema } from 'typebox';
-import type { Tx } from '#db/pool.ts';
+import type { Sql, Tx } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
@@ -80,6 +80,8 @@ export type IdempotentExecution = {
   findPrevious: () => Promise<CreatedResult | undefined>;
   /** Runs `make` in one transaction that also stores its response. */
   run: (make: (tx: Tx) => Promise<CreatedResult>) => Promise<CreatedResult>;
+  /** Returns the same execution in another database. */
+  in: (sql: Sql) => IdempotentExecution;
 };
 
 type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal | null>) => Promise<readonly Fault[]>;

@@ -144,6 +144,9 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     if (request.routeOptions.config.cors === true) reply.headers(corsHeaders);
     refuseRepeated(request);
   });
+  app.addHook('onSend', async ({ method }) => {
+    if (method !== 'GET' && method !== 'HEAD') await services.beforeReply();
+  });
   // Handlers receive bytes; bodies/body.ts parses them and describes faults.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));

@@ -55,6 +55,8 @@ export type Services = {
   idempotency: ReturnType<typeof createIdempotency>;
   /** Returns the principal of a bearer token; throws a 401 Problem. */
   authenticate: (token: string, now: Date) => Promise<Principal>;
+  /** Called before the response to a request that may have changed something. */
+  beforeReply: () => Promise<void>;
   /** Returns why the database is unavailable, if the error says so. */
   whyUnavailable: (error: unknown) => string | undefined;
 };

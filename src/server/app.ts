@@ -1,15 +1,10 @@
 /** Starts and stops the parts of a process. compose.ts wires the request handlers. */
 import { platform } from 'node:os';
 import type { FastifyInstance } from 'fastify';
-import type { Registry } from 'prom-client';
-import { keepPartitions } from '#db/partition-keeper.ts';
 import type { Sql } from '#db/pool.ts';
 import { whyUnavailable } from '#db/why-unavailable.ts';
-import { createSealer, type Sealer } from '#db/seal.ts';
+import { createSealer } from '#db/seal.ts';
 import { declareFile } from '#catalog/own/file.ts';
-import { createAnnouncer } from '#delivery/announce.ts';
-import type { Worker } from '#delivery/worker.ts';
-import { createIdAllocator } from '#events/publish/batch.ts';
 import { createRateLimit, type TakenChannel } from '#http/rate-limit.ts';
 import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
@@ -21,27 +16,29 @@ import type { Log } from '#core/log.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createBearer } from '#identity/oauth/bearer.ts';
 import type { Config } from '#config/config.ts';
-import {
-  createWorker,
-  createOnDemandDelivery,
-  openGuard,
-  openNotices,
-  recoverEvents,
-  publishSnapshots,
-} from './delivery.ts';
-import { createPurges } from './purges.ts';
-import { startRetention } from './retention.ts';
+import { addressBinding } from '#shards/adopt.ts';
+import { HOME, type MapDatabase } from '#shards/map.ts';
+import { readMap } from '#shards/map-sql.ts';
+import { Outbox } from '#shards/outbox.ts';
+import { openGuard } from './delivery.ts';
+import { Databases } from './databases.ts';
+import { withOutbox } from './home-changes.ts';
+import { openStoreDatabase, type DatabaseDeps } from './store-database.ts';
 import { openObserving, type Observing } from './telemetry.ts';
-import { eventCachesOf, openInternalEvents, openPublishing, type Publishing } from './publishing.ts';
 import { compose } from './compose.ts';
 import { routesOf } from './routes.ts';
 import type { Siblings } from './siblings.ts';
 
 export type Role = 'serve' | 'deliver';
 
+/** `prepare`: called before the database is used, and again after it was not available. */
+export type StorePools = { sql: Sql; direct: Sql; prepare: () => Promise<void>; close: () => Promise<void> };
+
 export type AppDeps = {
   config: Config;
   sql: Sql;
+  /** Opens the pools of another database with stores. `home`: the identity of the home database. */
+  openPools: (database: { name: string; url: string; home: string }) => StorePools;
   /** Direct connection to PostgreSQL for session features: locks that outlive a transaction, LISTEN. */
   direct: Sql;
   /** 32 bytes each: they seal secrets at rest and derive other keys. */
@@ -53,30 +50,6 @@ export type AppDeps = {
   /** The connection to the supervisor, if there is one. */
   siblings?: Siblings | undefined;
 };
-
-const keepRetention = (
-  { config, sql, direct, clock, log, siblings }: AppDeps,
-  registry: Registry,
-  sealer: Sealer,
-  worker: Worker | undefined,
-  { changelog, accessChanged }: Pick<Publishing, 'changelog' | 'accessChanged'>,
-): Running =>
-  startRetention({
-    direct,
-    clock,
-    log,
-    registry,
-    settings: config.housekeeping,
-    purges: createPurges({
-      config,
-      sql,
-      log,
-      sealer,
-      caches: eventCachesOf(worker, siblings),
-      changelog,
-      accessChanged,
-    }),
-  });
 
 /**
  * Each process listens by itself, and the kernel distributes connections. node:cluster's own distribution, which remains where the
@@ -95,7 +68,9 @@ function openServer(
   {
     bearer,
     ...parts
-  }: Pick<Services, 'pages' | 'designedPages' | 'idempotency' | 'metrics'> & { bearer: Services['authenticate'] },
+  }: Pick<Services, 'pages' | 'designedPages' | 'idempotency' | 'metrics' | 'beforeReply'> & {
+    bearer: Services['authenticate'];
+  },
 ): FastifyInstance {
   const services: Services = {
     settings: {
@@ -123,9 +98,49 @@ async function closeServer(server: FastifyInstance, timeoutMs: number): Promise<
   clearTimeout(late);
 }
 
+/** Opens the databases of the map. With a map the metrics of each have a label, also those of the home database. */
+async function openDatabases(
+  deps: AppDeps,
+  shared: Pick<DatabaseDeps, 'sealer' | 'mailer'> & { guard: ReturnType<typeof openGuard>; observing: Observing },
+): Promise<{ databases: Databases; outbox: Outbox }> {
+  const { sql: home, direct, clock, log, siblings } = deps;
+  const { observing, guard, sealer } = shared;
+  const map = await readMap(home);
+  const isDivided = map.version > 0;
+  const identity = map.databases.find(({ id }) => id === HOME)?.identity ?? '';
+  const poolsOf = ({ id, name, address }: MapDatabase): StorePools => {
+    if (address === null) return { sql: home, direct, prepare: async () => {}, close: async () => {} };
+    const pools = deps.openPools({ name, url: sealer.open(address, addressBinding(id)), home: identity });
+    guard.protect(pools.sql);
+    guard.protect(pools.direct);
+    return pools;
+  };
+  const outbox = new Outbox({ home, clock, log, targetOf: (id) => databases.find(id) });
+  const databases: Databases = new Databases(map, {
+    home,
+    log,
+    open: (database) => {
+      const { id, name } = database;
+      const pools = poolsOf(database);
+      return openStoreDatabase({
+        ...deps,
+        ...shared,
+        ...pools,
+        id,
+        home,
+        siblings: id === HOME ? siblings : siblings?.about(id),
+        registry: observing.registryOf(isDivided || id !== HOME ? name : undefined),
+        each: () => databases.each(),
+        withOutbox: (inHome) => withOutbox(inHome, { map: () => databases.map, outbox, each: () => databases.each() }),
+      });
+    },
+  });
+  return { databases, outbox };
+}
+
 /** Starts the parts in order and adds each to `running` before the next one, so that they can be stopped if one fails. */
 async function startParts(deps: AppDeps, running: Running[]): Promise<Observing> {
-  const { config, sql, direct, clock, log, secretKeys, siblings } = deps;
+  const { config, sql, log, secretKeys, siblings } = deps;
   const { exchangesMs, recordsMs, handBackMs, othersMs, mailsMs, requestsMs } = config.stopping;
   const keep = <Part extends Running | undefined>(part: Part, limitMs = othersMs): Part => {
     if (part !== undefined) running.push(within(limitMs, part));
@@ -133,61 +148,25 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   };
   const sealer = createSealer(...secretKeys);
   const guard = openGuard(deps);
-  // One allocator per process: ids rise in the order of events in this process.
-  const allocateIds = createIdAllocator(() => clock.monotonicMs());
   const observing = keep(await openObserving(deps));
-  const { registry, health, engine, publishing: metrics } = observing;
-  keep(await keepPartitions({ direct, clock, log, retentionDays: config.database.retentionDays }));
-  const announcer = keep(createAnnouncer({ sql, log }));
   const mailer = keep(config.mail === undefined ? undefined : createMailer({ ...config.mail, log }), mailsMs);
-  const notices = keep(openNotices(deps, mailer));
-  const worker = deps.roles.includes('deliver')
-    ? keep(createWorker(deps, sealer, guard, engine, allocateIds, notices), exchangesMs + recordsMs + handBackMs)
-    : undefined;
-  if (worker !== undefined) {
-    observing.check(() => (worker.leaseIsValid() ? undefined : 'lease'));
-    siblings?.receive('eventsErased', worker.eventsErased);
-    await worker.start();
-    keep(publishSnapshots(deps, worker, allocateIds));
-    keep(recoverEvents(deps, worker, observing.recoveries));
-  }
+  const { databases, outbox } = await openDatabases(deps, { sealer, guard, mailer, observing });
+  keep(databases, exchangesMs + recordsMs + handBackMs + othersMs);
+  await databases.start();
+  const { worker } = databases.home;
+  if (worker !== undefined) observing.check(() => (worker.leaseIsValid() ? undefined : 'lease'));
+  outbox.start();
+  keep(outbox);
   if (deps.roles.includes('serve')) {
-    keep(keepRetention(deps, registry, sealer, worker, openInternalEvents(config, allocateIds)));
-    const bearer = createBearer({ sql, baseUrl: config.baseUrl });
-    const { pullStreams, sending, onPullDeliveries, testDeliveries, handshakes } = createOnDemandDelivery(
-      deps,
-      sealer,
-      guard,
-      allocateIds,
-    );
-    const publishing = openPublishing({
-      config,
-      sql,
-      log,
-      worker,
-      announcer,
-      siblings,
-      allocateIds,
-      metrics,
-      onPullDeliveries,
-    });
-    const { handlers, liveStreams, ...services } = compose({
-      ...deps,
-      publishing,
-      pullStreams,
-      sending,
-      health,
-      bearer,
-      mailer,
-      notices,
-      sealer,
-      guard,
-      worker,
-    });
-    const server = openServer(deps, handlers, { ...services, bearer, metrics: observing.requests });
+    const { homeOutageMs: outageMs } = config.database;
+    const bearer = createBearer({ sql, baseUrl: config.baseUrl, outageMs });
+    const { health } = observing;
+    const { handlers, ...services } = compose({ ...deps, databases, outbox, health, bearer, mailer, sealer, guard });
+    const beforeReply = async (): Promise<void> => outbox.flush();
+    const server = openServer(deps, handlers, { ...services, bearer, beforeReply, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.
-    for (const streams of [testDeliveries, handshakes, pullStreams, liveStreams]) keep(streams);
+    running.push({ stop: () => databases.stopStreams() });
     await server.listen({ host: config.host, port: config.port, ...(siblings && SHARED_PORT) });
   }
   return observing;
@@ -202,10 +181,10 @@ export async function startApp(deps: AppDeps): Promise<Running> {
   const running: Running[] = [];
   declareFile(deps.config.events.file);
   try {
-    const { health, registry } = await startParts(deps, running);
+    const { health, metrics } = await startParts(deps, running);
     health.started();
     deps.siblings?.serving(deps.roles.includes('deliver') ? deps.config.delivery.workerId : undefined, {
-      metrics: () => registry.getMetricsAsJSON(),
+      metrics,
       readiness: health.readiness,
     });
     const stop = (): Promise<void> => {

@@ -9,24 +9,13 @@ import { createSignedIn } from '#identity/accounts/signed-in.ts';
 import { createThrottle, type Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { createPages, type TabsOf } from '#identity/accounts/visitor.ts';
 import { collections } from '#catalog/catalog.ts';
-import { createCommerceOperations } from '#catalog/item.ts';
 import { createDashboard } from '#dashboard/dashboard.ts';
-import { createLive, LiveStreams } from '#dashboard/live.ts';
 import { createFrontPage } from '#dashboard/front-page.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Sealer } from '#db/seal.ts';
-import { createSearch, type Search } from '#db/search.ts';
-import type { LaneKey } from '#delivery/announce.ts';
-import { retryNow } from '#delivery/retry.ts';
-import type { PullStreams } from '#delivery/pull/streams.ts';
 import type { Guard } from '#delivery/attempt/http/guard.ts';
-import type { Worker } from '#delivery/worker.ts';
 import { rescheduleSnapshot } from '#events/snapshots/zone.ts';
-import { createErasure } from '#events/erase/operation.ts';
-import { createRefeed } from '#events/replay/refeed.ts';
-import { createEventOperations } from '#events/operations.ts';
-import { createSampleEvents } from '#events/sample-events.ts';
 import type { Pages } from '#http/caller.ts';
 import type { DesignedPages } from '#http/services.ts';
 import { createAssets } from '#http/assets.ts';
@@ -63,68 +52,40 @@ import { deleteInvitationsTo } from '#stores/invitations/invitations-sql.ts';
 import { createInvitationOperations, pendingInvitations } from '#stores/invitations/operations.ts';
 import { createMemberOperations } from '#stores/members/operations.ts';
 import type { Eraser } from '#stores/erase.ts';
-import { createStoreOperations } from '#stores/operations.ts';
+import { createStoreOperations, type StoreDeps } from '#stores/operations.ts';
+import type { Outbox } from '#shards/outbox.ts';
 import { createSandbox, eraseSandboxOf, lockSandboxOf } from '#stores/sandbox.ts';
 import { exportedMemberships, membershipsOf } from '#stores/store.ts';
 import { startPageOf, storeTabs } from '#stores/tabs.ts';
-import type { WebhookDeps } from '#webhooks/access.ts';
-import type { Notices } from '#webhooks/notices/notices.ts';
 import { createAppWebhooks } from '#webhooks/app-access/declaration.ts';
-import { createWebhookOperations } from '#webhooks/collection.ts';
-import { createStoreCharts } from '#webhooks/health/operations.ts';
-import { createEventStatuses } from '#webhooks/history/event-statuses.ts';
-import { createStoreStatuses } from '#webhooks/history/store-statuses.ts';
-import { createRecoveries } from '#webhooks/recovery/operations.ts';
-import { createWebhooksOfStore } from '#webhooks/store-webhooks.ts';
-import { listTestable } from '#webhooks/store-webhooks-sql.ts';
 import { openReference } from './reference.ts';
 import type { Config } from '#config/config.ts';
-import { announceChanges, eventCachesOf, type Publishing } from './publishing.ts';
+import { openDatabaseHandlers, servingOf } from './compose-stores.ts';
+import type { Databases } from './databases.ts';
+import { announceChanges, type Publishing } from './publishing.ts';
 import { routesOf, type Handlers } from './routes.ts';
-import type { Siblings } from './siblings.ts';
+import type { Serving } from './store-database.ts';
 
 export type ComposeDeps = {
   config: Config;
+  /** The home database. */
   sql: Sql;
+  databases: Databases;
+  outbox: Outbox;
   /** 32 bytes each: other keys are derived from them, one per purpose. */
   secretKeys: Keys;
   log: Log;
   health: Health;
   /** Undefined if the operator has configured no mail. */
   mailer: Mailer | undefined;
-  notices: Notices | undefined;
   sealer: Sealer;
   guard: Guard;
-  sending: Pick<WebhookDeps, 'preview' | 'sendSample' | 'attemptsMaxOf' | 'handshake'>;
-  pullStreams: PullStreams;
   clock: Clock;
-  worker: Worker | undefined;
-  siblings?: Siblings | undefined;
   bearer: Bearer;
-  publishing: Publishing;
 };
 
-/** Creates the operations that publish and read events. */
-function openEvents(
-  { sql, publishing, config }: ComposeDeps,
-  { search, throttle, fingerprintKeys }: { search: Search; throttle: Throttle; fingerprintKeys: Keys },
-) {
-  const { publish } = publishing;
-  const { baseUrl, naming, events: limits, http } = config;
-  return {
-    events: createEventOperations({
-      sql,
-      publish,
-      baseUrl,
-      relationPrefix: naming.relationPrefix,
-      limits,
-      fingerprintKeys,
-      bodyLimitBytes: http.eventsBodyLimitBytes,
-      search,
-    }),
-    sampleEvents: createSampleEvents({ sql, publish, throttle, baseUrl, limits, fingerprintKeys }),
-  };
-}
+/** `serving`: that of the home database. */
+type HomeDeps = ComposeDeps & { serving: Serving; publishing: Publishing };
 
 /** Runs before the webhooks are erased: the end of a grant takes its locks in this order. */
 const eraseGrants: Eraser = async (tx, { storeId }, request) => {
@@ -133,19 +94,10 @@ const eraseGrants: Eraser = async (tx, { storeId }, request) => {
 };
 
 /** Wires the changes that follow a change or erasure of a store; stores do not import webhooks or OAuth. */
-function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; throttle: Throttle }) {
-  const { config, sql, sealer, guard, worker, pullStreams, publishing, siblings, mailer } = deps;
-  const { baseUrl, authUrl, naming, webhooks } = config;
-  const onLaneChanged = (lane: LaneKey): void => {
-    worker?.webhookChanged(lane);
-    pullStreams.changed(lane.webhookId);
-  };
-  siblings?.receive('webhookChanged', onLaneChanged);
-  const onChanged: WebhookDeps['onChanged'] = ({ shard, id }) => {
-    onLaneChanged({ shard, webhookId: id });
-    siblings?.broadcast('webhookChanged', { shard, webhookId: id });
-  };
-  const webhooksOfStore = createWebhooksOfStore({ announce: announceChanges, onChanged });
+function openStores(deps: HomeDeps, { throttle }: { throttle: Throttle }, chartsOf: StoreDeps['chartsOf']) {
+  const { config, sql, publishing, serving, mailer } = deps;
+  const { baseUrl, authUrl } = config;
+  const { webhooksOfStore } = serving;
   const erasers: readonly Eraser[] = [eraseGrants, webhooksOfStore.erase];
   const mails = mailer && createInvitationMails({ throttle, mailer, authUrl });
   const inviting = { sql, changelog: publishing.changelog, mails, baseUrl, authUrl, ...config.stores };
@@ -156,7 +108,7 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       changelog: publishing.changelog,
       baseUrl,
       collections: collections(),
-      chartsOf: createStoreCharts({ sql, webhooksPerStore: webhooks.webhooksPerStore }),
+      chartsOf,
       onDomainChanged: webhooksOfStore.renew,
       rescheduleSnapshot,
       erasers,
@@ -179,26 +131,6 @@ function openStores(deps: ComposeDeps, { search, throttle }: { search: Search; t
       pendingInvitations: (store) => pendingInvitations(inviting, store),
     }),
     invitations: createInvitationOperations(inviting),
-    webhooks: createWebhookOperations({
-      sql,
-      changelog: publishing.changelog,
-      search,
-      sealer,
-      baseUrl,
-      ...webhooks,
-      headerPrefix: naming.webhookHeaderPrefix,
-      checkUrl: guard.checkUrl,
-      ...deps.sending,
-      pull: pullStreams,
-      authenticate: deps.bearer,
-      onKeyReplaced: (webhook) => deps.notices?.notify({ ...webhook, about: 'key' }),
-      onResent: publishing.resent,
-      announce: announceChanges,
-      retryNow,
-      clock: deps.clock,
-      log: deps.log,
-      onChanged,
-    }),
   };
 }
 
@@ -213,7 +145,7 @@ type OAuthParts = {
 
 /** Creates the OAuth endpoints and the pages of apps. */
 function openOAuth(
-  { config, sql, sealer, guard, bearer, publishing }: ComposeDeps,
+  { config, sql, databases, outbox, sealer, guard, bearer, publishing }: HomeDeps,
   { derive, sessions, signedIn, throttle, factors, securityMails }: OAuthParts,
 ) {
   const { baseUrl, authUrl, oauth } = config;
@@ -236,6 +168,7 @@ function openOAuth(
     sealer,
     announce: announceChanges,
     checkUrl: guard.checkUrl,
+    onDeclared: () => outbox.noteEnqueued(),
   });
   return {
     authorize: createAuthorize(authorizing),
@@ -267,6 +200,7 @@ function openOAuth(
       ...config.stores,
       appWebhooks,
       sql,
+      eachDatabase: databases.each,
       sessions,
       signedIn,
       securityMails,
@@ -299,7 +233,7 @@ function eraseDataOf(publishing: Publishing, erasers: readonly Eraser[]): Accoun
 
 /** Wires the pages of accounts and of invitations. */
 function openPeople(
-  { config, sql, log, sealer, mailer, publishing }: ComposeDeps,
+  { config, sql, databases, log, sealer, mailer, publishing }: HomeDeps,
   shared: {
     securityMails: SecurityMails | undefined;
     passwords: ReturnType<typeof createPasswords>;
@@ -328,14 +262,14 @@ function openPeople(
       sealer,
       baseUrl,
       authUrl,
-      sections: appSections({ sql }),
+      sections: appSections({ sql, eachDatabase: databases.each }),
       formTargets: (returnTo) => targetsAfterSignIn({ sql, issuer: authUrl, baseUrl }, returnTo),
       startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
       eraseUserData: eraseDataOf(publishing, shared.erasers),
       exportParts: {
         memberships: async (userId) => exportedMemberships(await memberships(userId)),
-        grants: (userId) => exportedGrants(sql, userId),
+        grants: (userId) => exportedGrants(sql, databases.each, userId),
       },
       securityMails,
       passwordResetMinutes: accounts.passwordResetMinutes,
@@ -365,14 +299,15 @@ function openPeople(
 }
 
 /** Creates the handlers of all routes, and what the HTTP layer needs of them. */
-export function compose(deps: ComposeDeps): {
+export function compose(composeDeps: ComposeDeps): {
   handlers: Handlers;
   pages: Pages;
   designedPages: DesignedPages;
   idempotency: ReturnType<typeof createIdempotency>;
-  liveStreams: LiveStreams;
 } {
-  const { config, sql, secretKeys, log, sealer, publishing } = deps;
+  const { config, sql, databases, secretKeys, log, sealer, mailer } = composeDeps;
+  const serving = servingOf(databases.home);
+  const deps: HomeDeps = { ...composeDeps, serving, publishing: serving.publishing };
   const { baseUrl, authUrl, naming, accounts } = config;
   const { logo, ...brand } = config.brand;
   setBrand({ ...brand, logoPath: logo && `${rootOf(baseUrl)}/assets/${logo.file}` });
@@ -381,7 +316,6 @@ export function compose(deps: ComposeDeps): {
   const { requiresSecondFactor } = accounts;
   const sessions = createSessions({ sql, authUrl, ...accounts.sessions, requiresSecondFactor });
   const throttle = createThrottle({ sql });
-  const { mailer } = deps;
   const factors = createSecondFactors({ sql, sealer, passwords, throttle, mailer, derive, baseUrl, authUrl });
   const { devices, stepUp } = factors;
   const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce'), stepUp });
@@ -389,23 +323,15 @@ export function compose(deps: ComposeDeps): {
   const memberships = (userId: number) => membershipsOf(sql.reads, userId);
   const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
   const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, stepUp, authUrl });
-  const search = createSearch(sql, config.database);
   const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
   const signInPath = `${rootOf(authUrl)}/sign-in`;
   const frontPage = createFrontPage({ signInPath, versionHeader: naming.versionHeader });
-  const liveStreams = new LiveStreams({ sql, clock: deps.clock, log });
-  const { erasers, ...ofStores } = openStores(deps, { search, throttle });
+  const ofStores = openDatabaseHandlers(databases, { ...composeDeps, throttle, pages, derive });
+  const { erasers, ...stores } = openStores(deps, { throttle }, ofStores.chartsOf);
   const handlers: Handlers = {
     home: createHome({ baseUrl, authUrl }, (shown) => frontPage({ ...shown, naming: { baseUrl, ...naming } })),
-    ...ofStores,
-    ...openEvents(deps, { search, throttle, fingerprintKeys: derive('publish fingerprint') }),
-    recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
-    eventStatuses: createEventStatuses({ search, baseUrl }),
-    storeStatuses: createStoreStatuses({ sql, search, baseUrl }),
-    live: createLive(liveStreams, { ...pages, clock: deps.clock }),
-    refeed: createRefeed(publishing.refeeding),
-    erasure: createErasure({ sql, baseUrl, caches: eventCachesOf(deps.worker, deps.siblings) }),
-    commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
+    ...stores,
+    ...ofStores.handlers,
     ...openPeople(deps, {
       securityMails,
       passwords,
@@ -422,12 +348,10 @@ export function compose(deps: ComposeDeps): {
     resourceMetadata: createResourceMetadata({ baseUrl, authUrl }),
     assets: createAssets(logo),
     health: createHealthEndpoints(deps.health),
-    reference: openReference(config, {
-      testableOf: (stores, limit) => listTestable(sql, stores, limit),
-      routes: () => routesOf(handlers, config),
-    }),
+    reference: openReference(config, { testableOf: ofStores.testableOf, routes: () => routesOf(handlers, config) }),
   };
   const { retentionDays } = config.database;
-  const designedPages = createDashboard({ sql, root: rootOf(authUrl), retentionDays });
-  return { handlers, liveStreams, pages, designedPages, idempotency };
+  const sqlOf = (shard: number): Sql => databases.of(shard).sql;
+  const designedPages = createDashboard({ sqlOf, accounts: sql, root: rootOf(authUrl), retentionDays });
+  return { handlers, pages, designedPages, idempotency };
 }

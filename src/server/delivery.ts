@@ -1,5 +1,5 @@
 /** Creates the delivery worker of a process and the jobs that follow its shards. */
-import { serversOf, transaction } from '#db/pool.ts';
+import { serversOf, transaction, type Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { announceWork } from '#delivery/announce.ts';
 import { createGuard, type Guard } from '#delivery/attempt/http/guard.ts';
@@ -25,29 +25,36 @@ import type { SendSample } from '#webhooks/test-delivery.ts';
 import type { AppDeps } from './app.ts';
 import type { Config } from '#config/config.ts';
 import { VERSION } from './version.ts';
-import { openInternalEvents } from './publishing.ts';
+import type { InternalEvents } from './publishing.ts';
 
 /**
  * The destinations that deliveries may reach. A process that only delivers also protects the API's own ports: it may run
- * beside it.
+ * beside it. `protect`: protects a further database server.
  */
-export function openGuard({ config, sql, direct, clock }: Pick<AppDeps, 'config' | 'sql' | 'direct' | 'clock'>): Guard {
+export function openGuard({
+  config,
+  sql,
+  direct,
+  clock,
+}: Pick<AppDeps, 'config' | 'sql' | 'direct' | 'clock'>): Guard & { protect: (server: Sql) => void } {
   const { host, port, metricsPort } = config;
   const { outboundProxy } = config.delivery;
   const proxies = outboundProxy === undefined ? [] : [outboundProxy];
   const own = [{ host, port }, { host, port: metricsPort }, ...proxies, ...serversOf(sql), ...serversOf(direct)];
   const resolve = createResolver({ clock, settings: config.delivery });
-  return createGuard({ allowed: config.delivery.allowedNetworks, own }, resolve);
+  const guard = createGuard({ allowed: config.delivery.allowedNetworks, own }, resolve);
+  return { ...guard, protect: (server) => void own.push(...serversOf(server)) };
 }
 
 /** Creates the mail notices about webhooks; undefined if the operator has configured no mail. */
 export function openNotices(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  accounts: Sql,
   mailer: Mailer | undefined,
 ): Notices | undefined {
   const { baseUrl, authUrl, delivery } = config;
   const { deactivateAfterSeconds } = delivery;
-  return mailer && createNotices({ sql, clock, log, mailer, baseUrl, authUrl, deactivateAfterSeconds });
+  return mailer && createNotices({ sql, accounts, clock, log, mailer, baseUrl, authUrl, deactivateAfterSeconds });
 }
 
 const USER_AGENT = `Halcyon/${VERSION}`;
@@ -63,7 +70,7 @@ export function createWorker(
   sealer: Sealer,
   guard: Guard,
   metrics: EngineMetrics,
-  allocateIds: IdAllocator,
+  { changelog }: Pick<InternalEvents, 'changelog'>,
   notices: Notices | undefined,
 ): Worker {
   return new Worker({
@@ -76,7 +83,7 @@ export function createWorker(
     sealer,
     guard,
     metrics,
-    disableWebhook: createDisableWebhook(openInternalEvents(config, allocateIds).changelog),
+    disableWebhook: createDisableWebhook(changelog),
     notify: (notice) => notices?.notify(notice),
     settings: {
       ...config.delivery,
@@ -174,9 +181,8 @@ export function createOnDemandDelivery(
 export function publishSnapshots(
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   worker: Worker,
-  allocateIds: IdAllocator,
+  { writeInternalEvents }: Pick<InternalEvents, 'writeInternalEvents'>,
 ): Running {
-  const { writeInternalEvents } = openInternalEvents(config, allocateIds);
   return startSnapshots({
     sql,
     clock,

@@ -13,7 +13,8 @@ import type { Log } from '#core/log.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
-import type { Siblings } from './siblings.ts';
+import { ACCOUNTS_HERE, type Accounts } from '#shards/accounts.ts';
+import type { DatabaseSiblings } from './siblings.ts';
 
 const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }: Committed): CommittedDelivery => ({
   shard,
@@ -33,25 +34,32 @@ export const announceChanges: WebhookDeps['announce'] = (tx, shard, ids) =>
     ids.map((webhookId) => ({ shard, webhookId })),
   );
 
-/** Creates the writer of internal events. Commands have no worker; the shard owners are notified of the deliveries. */
+/**
+ * Creates the writer of internal events, and the changes of webhooks that depend on accounts. Commands have no worker; the shard owners
+ * are notified of the deliveries.
+ */
 export function openInternalEvents(
   { baseUrl }: Pick<Config, 'baseUrl'>,
   allocateIds: IdAllocator = createIdAllocator(),
+  accounts: Accounts = ACCOUNTS_HERE,
 ) {
   const writeInternalEvents = createInternalEventWriter({ allocateIds, baseUrl, announce: announceSent });
   const changelog = createChangelog(writeInternalEvents);
   return {
+    accounts,
     writeInternalEvents,
     changelog,
-    ...createAppAccess({ changelog, writeInternalEvents, announce: announceChanges }),
+    ...createAppAccess({ accounts, changelog, writeInternalEvents, announce: announceChanges }),
   };
 }
+
+export type InternalEvents = ReturnType<typeof openInternalEvents>;
 
 /**
  * Notifies caches of erased events: the worker of this process at once, all others by NOTIFY. Sibling processes get a message
  * too, which no delivery of a later event overtakes.
  */
-export function eventCachesOf(worker: Worker | undefined, siblings?: Siblings): EventCaches {
+export function eventCachesOf(worker: Worker | undefined, siblings?: DatabaseSiblings): EventCaches {
   return {
     announce: announceErased,
     forget: ({ ids }) => {
@@ -72,7 +80,7 @@ function createHandOver({
 }: {
   worker: Worker | undefined;
   announcer: Announcer;
-  siblings: Siblings | undefined;
+  siblings: DatabaseSiblings | undefined;
 }): (deliveries: readonly CommittedDelivery[]) => void {
   const announce = (deliveries: readonly CommittedDelivery[]): void => {
     for (const one of deliveries) announcer.work(workOf(one));
@@ -92,9 +100,10 @@ export function openPublishing(deps: {
   log: Log;
   worker: Worker | undefined;
   announcer: Announcer;
-  siblings: Siblings | undefined;
+  siblings: DatabaseSiblings | undefined;
   /** The allocator of the process. */
   allocateIds: IdAllocator;
+  internalEvents: InternalEvents;
   metrics: PublishMetrics;
   /** Called after the commit with the pull webhooks that have new deliveries. */
   onPullDeliveries: (webhookIds: readonly number[]) => void;
@@ -139,7 +148,7 @@ export function openPublishing(deps: {
     publish,
     resent,
     refeeding: { allocateIds, baseUrl, metrics, onCommitted },
-    ...openInternalEvents(config, allocateIds),
+    ...deps.internalEvents,
   };
 }
 

@@ -1,4 +1,7 @@
-/** Everything that expires, in the order of deletion. docs/operating.md has it as a table. */
+/**
+ * Everything that expires, in the order of deletion. docs/operating.md has it as a table. Each database deletes its own rows of stores,
+ * and the home database those of accounts.
+ */
 import { createAccountPurges } from '#identity/accounts/purges.ts';
 import type { Config } from '#config/config.ts';
 import type { Log } from '#core/log.ts';
@@ -13,13 +16,14 @@ import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#e
 import { createIdempotencyPurges } from '#http/idempotency/idempotency.ts';
 import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
 import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
-import { createStorePurges } from '#stores/purges-sql.ts';
+import type { EachDatabase } from '#shards/each.ts';
+import { createStorePurges, createInvitationPurges } from '#stores/purges-sql.ts';
 import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
-import { createWebhookPurges } from '#webhooks/purges-sql.ts';
+import { createDeclarationPurges, createWebhookPurges } from '#webhooks/purges-sql.ts';
 import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import { announceChanges } from './publishing.ts';
 
-type Deps = RevocationEffects & {
+type Deps = Pick<RevocationEffects, 'changelog'> & {
   config: Pick<Config, 'housekeeping' | 'database' | 'pull'>;
   sql: Sql;
   log: Log;
@@ -27,10 +31,9 @@ type Deps = RevocationEffects & {
   caches: EventCaches;
 };
 
-export function createPurges({ config, sql, log, sealer, caches, changelog, accessChanged }: Deps): readonly Purge[] {
+export function purgesOfStores({ config, sql, log, sealer, caches, changelog }: Deps): readonly Purge[] {
   const { housekeeping, database, pull } = config;
   return [
-    ...createOAuthPurges({ sql, kept: housekeeping, changelog, accessChanged }),
     ...createIdempotencyPurges({ sql }),
     ...createErasurePurges({ sql, log, caches, blankAnswers }),
     ...createEventPurges({ sql, retentionDays: database.retentionDays }),
@@ -41,6 +44,23 @@ export function createPurges({ config, sql, log, sealer, caches, changelog, acce
     ...createDeliveryPurges({ sql, hoursKeptDays: housekeeping.webhookHoursKeptDays }),
     // After the rows of erased stores.
     ...createStorePurges({ sql, tables: TABLES_OF_STORES }),
+  ];
+}
+
+/** `ofStores`: the purges of stores that are in the home database. */
+export function purgesOfHome({
+  config: { housekeeping },
+  sql,
+  each,
+  changelog,
+  accessChanged,
+  ofStores,
+}: Pick<Deps, 'config' | 'sql'> & RevocationEffects & { each: EachDatabase; ofStores: readonly Purge[] }): Purge[] {
+  return [
+    ...createOAuthPurges({ sql, kept: housekeeping, changelog, accessChanged }),
+    ...ofStores,
+    ...createDeclarationPurges({ sql, each }),
+    ...createInvitationPurges({ sql }),
     ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
   ];
 }

@@ -33,6 +33,9 @@ export type Messages = {
   requests: Taken;
 };
 
+/** The messages about one database: those about others have topics of their own. */
+export type DatabaseSiblings = Pick<Siblings, 'receive' | 'broadcast' | 'send'>;
+
 /** Bytes that wait for a process that does not read; further deliveries are announced by NOTIFY. */
 export const QUEUE_BYTES = 16 * 1024 * 1024;
 
@@ -78,6 +81,16 @@ export class Siblings {
   /** Sends a message to the process of a delivery worker; returns false if it is no sibling, or too much is waiting. */
   send<Topic extends keyof Messages>(workerId: number, topic: Topic, message: Messages[Topic]): boolean {
     return this.#workerIds.has(workerId) && this.#pass(workerId, topic, message);
+  }
+
+  /** Returns the messages about a database of the map of shards. */
+  about(database: number): DatabaseSiblings {
+    const topicOf = <Topic extends keyof Messages>(topic: Topic) => `${topic} ${database}` as Topic;
+    return {
+      receive: (topic, handler, onReturned) => this.receive(topicOf(topic), handler, onReturned),
+      broadcast: (topic, message) => this.broadcast(topicOf(topic), message),
+      send: (workerId, topic, message) => this.send(workerId, topicOf(topic), message),
+    };
   }
 
   /** Reports that this process serves, and answers questions of the supervisor from now on. */

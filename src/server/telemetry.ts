@@ -11,19 +11,40 @@ import type { Clock } from '#core/clock.ts';
 import { createHealth, type Check, type Health } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';
 import { observeDatabase } from '#metrics/database.ts';
+import { aggregate, type ProcessMetrics } from '#metrics/aggregate.ts';
 import { serveMetrics } from '#metrics/server.ts';
+import { HOME } from '#shards/map.ts';
 import type { AppDeps } from './app.ts';
+import type { DatabaseDeps } from './store-database.ts';
 
 export type Observing = Running & {
-  registry: Registry;
   health: Health;
   /** Registers a readiness check, evaluated together with the database's. */
   check: (check: Check) => void;
-  engine: EngineMetrics;
-  publishing: PublishMetrics;
-  recoveries: RecoveryMetrics;
   requests: RequestMetrics;
+  /** Returns the registry of a database. With a name its metrics get the label `database`. */
+  registryOf: (name: string | undefined) => Registry;
+  /** Returns the metrics of the process and of its databases. */
+  metrics: () => Promise<ProcessMetrics>;
 };
+
+/** The metrics of a database with stores. */
+export type StoreMetrics = { engine: EngineMetrics; publishing: PublishMetrics; recoveries: RecoveryMetrics };
+
+/** Registers the metrics of a database and of what a process does in it. */
+export function observeStores(
+  registry: Registry,
+  { id, config, sql, clock }: Pick<DatabaseDeps, 'id' | 'config' | 'sql' | 'clock'>,
+): StoreMetrics {
+  const { database, dataDir } = config;
+  const isEmbedded = id === HOME && database.url === undefined;
+  observeDatabase(registry, { sql, clock, dataDir: isEmbedded ? dataDir : undefined });
+  return {
+    engine: createEngineMetrics(registry),
+    publishing: createPublishMetrics(registry),
+    recoveries: createRecoveryMetrics(registry),
+  };
+}
 
 const databaseOf = ({ sql, clock }: { sql: Sql; clock: Clock }) =>
   createDatabaseCheck({ sql, clock, migrations: MIGRATIONS });
@@ -35,23 +56,36 @@ export async function openObserving({
   clock,
   siblings,
 }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'siblings'>): Promise<Observing> {
-  const { host, metricsPort: port, database, dataDir } = config;
+  const { host, metricsPort: port } = config;
   const registry = new Registry();
+  const registries = [registry];
+  const metrics = async (): Promise<ProcessMetrics> =>
+    (await Promise.all(registries.map((one) => one.getMetricsAsJSON()))).flat();
+  const combined = {
+    contentType: registry.contentType,
+    metrics: async () => (registries.length === 1 ? registry : aggregate([await metrics()])).metrics(),
+  };
   const checks: Check[] = [await databaseOf({ sql, clock })];
   const health = createHealth(checks);
-  observeDatabase(registry, { sql, clock, dataDir: database.url === undefined ? dataDir : undefined });
-  const metrics = {
-    engine: createEngineMetrics(registry),
-    publishing: createPublishMetrics(registry),
-    recoveries: createRecoveryMetrics(registry),
-    requests: createRequestMetrics(registry),
-  };
+  const requests = createRequestMetrics(registry);
   // Default metrics observe the event loop and garbage collection for as long as the process lives, so they are collected
   // only if metrics are served.
   if (port !== 0) collectDefaultMetrics({ register: registry });
   // A supervisor serves the metrics of all its processes.
   const server =
-    port === 0 || siblings !== undefined ? undefined : await serveMetrics({ registry, health, host, port });
-  const stop = async (): Promise<void> => server?.stop();
-  return { ...metrics, registry, health, check: (check) => void checks.push(check), stop };
+    port === 0 || siblings !== undefined ? undefined : await serveMetrics({ registry: combined, health, host, port });
+  return {
+    health,
+    check: (check) => void checks.push(check),
+    requests,
+    registryOf: (name) => {
+      if (name === undefined) return registry;
+      const ofDatabase = new Registry();
+      ofDatabase.setDefaultLabels({ database: name });
+      registries.push(ofDatabase);
+      return ofDatabase;
+    },
+    metrics,
+    stop: async () => server?.stop(),
+  };
 }

@@ -13,8 +13,11 @@ export function createStorePurges({ sql, tables }: { sql: Sql; tables: readonly 
       by: (_, before, limit) => deleteEmptied(sql, tables, before, limit),
       keptMs: REQUEST_MAX_MS,
     },
-    { name: 'invitations', deletes: 'invitation', key: 'ctid', expires: 'date_expires' },
   ]);
+}
+
+export function createInvitationPurges({ sql }: { sql: Sql }): readonly Purge[] {
+  return purgesOf(sql, [{ name: 'invitations', deletes: 'invitation', key: 'ctid', expires: 'date_expires' }]);
 }
 
 /** Deletes the records of stores that were erased at `before` or earlier and have no rows left. */

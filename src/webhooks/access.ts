@@ -10,6 +10,7 @@ import type { Search } from '#db/search.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import type { ApiRequest } from '#http/operation.ts';
+import type { Accounts } from '#shards/accounts.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Clock } from '#core/clock.ts';
 import { parseId, shardOf } from '#core/ids.ts';
@@ -47,6 +48,7 @@ type PullDeps = { open: OpenStream; answer: AnswerDelivery };
 
 export type WebhookDeps = {
   sql: Sql;
+  accounts: Accounts;
   clock: Clock;
   log: Log;
   changelog: Changelog;

@@ -97,11 +97,12 @@ async function insert(
   settings: Settings,
   encryptionKey: string | null,
 ) {
-  const { sealer, changelog, webhooksPerStore } = deps;
+  const { accounts, sealer, changelog, webhooksPerStore } = deps;
   const { clientId: client, userId: user } = request.principal;
   // The token was checked before this transaction; the app may have lost its access since.
   const access = { userId: user, storeId: store.storeId };
-  if (client !== null && !(await lockAccess(tx, { client, ...access }, { isSameUserOnly: true })))
+  const sameUser = { isSameUserOnly: true };
+  if (client !== null && !(await lockAccess(await accounts.locked(tx), { client, ...access }, sameUser)))
     throw notFound('store');
   await lockStore(tx, store);
   if (!(await hasStore(tx, store))) throw notFound('store');

@@ -163,7 +163,7 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
   const { before, after: changed } = await transaction(sql, async (tx) => {
     // Locks the grant before the webhook: the end of a grant takes its locks in this order.
     const willBeActive = parseInput(request.body).isActive ?? kind === 'whole';
-    const access = willBeActive ? await lockAccessOf(tx, unlocked) : undefined;
+    const access = willBeActive ? await lockAccessOf(tx, deps.accounts, unlocked) : undefined;
     const row = await lockWebhook(tx, key);
     if (row === undefined) throw notFound('webhook');
     const stored = openWebhook(deps, withCurrentKeys(row, request.now));

@@ -1,15 +1,22 @@
 /** The keys of webhooks after their rotation, and the webhooks of apps that are no longer installed. */
 import type { Queryable, Sql } from '#db/pool.ts';
 import { purgesOf, type Purge } from '#db/purges.ts';
+import { inEach, type EachDatabase } from '#shards/each.ts';
 import { deleteDeclarations, listWithoutApp, moveAppKeys } from './app-access/declarations-sql.ts';
 
 /** Removes keys whose rotation has ended. They are already invalid, and are removed so that no later backup contains them. */
 export function createWebhookPurges({ sql }: { sql: Sql }): readonly Purge[] {
   return purgesOf(sql, [
     { name: 'rotated_keys', by: moveKeys },
-    { name: 'rotated_app_keys', by: moveAppKeys },
     { name: 'webhooks_of_apps', by: deleteUninstalled, keptMs: UNINSTALLED_KEPT_DAYS * DAY_MS },
-    { name: 'app_webhooks', by: deleteUndeclared },
+  ]);
+}
+
+/** Removes the declarations of apps, which the home database has. `each`: all databases, which may have webhooks of an app. */
+export function createDeclarationPurges({ sql, each }: { sql: Sql; each: EachDatabase }): readonly Purge[] {
+  return purgesOf(sql, [
+    { name: 'rotated_app_keys', by: moveAppKeys },
+    { name: 'app_webhooks', by: (_sql, _before, limit) => deleteUndeclared(sql, each, limit) },
   ]);
 }
 
@@ -17,20 +24,21 @@ const DAY_MS = 86_400_000;
 /** Longer than the retries of the last event. */
 const UNINSTALLED_KEPT_DAYS = 30;
 
-/** Returns those of these apps that have no webhook. */
-async function listWithoutWebhook(sql: Queryable, clients: readonly number[]): Promise<number[]> {
+/** Returns those of these apps that have a webhook in the database. */
+async function listWithWebhook(sql: Queryable, clients: readonly number[]): Promise<number[]> {
   const rows = await sql<{ client: number }[]>`
     select c.id as client from unnest(${clients}::bigint[]) as c (id)
-    where not exists (select from webhook w where w.client = c.id and w.is_for_app)
+    where exists (select from webhook w where w.client = c.id and w.is_for_app)
   `;
   return rows.map(({ client }) => client);
 }
 
 /** Deletes the declarations of apps that were deleted, after their last webhook. */
-async function deleteUndeclared(sql: Queryable, _before: Date, limit: number): Promise<number> {
+async function deleteUndeclared(sql: Queryable, each: EachDatabase, limit: number): Promise<number> {
   for (let after = 0; ;) {
     const clients = await listWithoutApp(sql, { after, limit });
-    const unused = await listWithoutWebhook(sql, clients);
+    const used = new Set(await inEach(each, (database) => listWithWebhook(database, clients)));
+    const unused = clients.filter((client) => !used.has(client));
     const last = clients.at(-1);
     if (unused.length > 0 || last === undefined) return deleteDeclarations(sql, unused);
     after = last;

@@ -75,7 +75,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
  * Tables of identity, membership and OAuth. No statement reads them together with tables of stores, so that the stores can be in other
  * databases than the accounts.
  */
-const HOME_TABLES: ReadonlySet<string> = new Set([
+export const HOME_TABLES: ReadonlySet<string> = new Set([
   ...Object.entries(WRITERS).flatMap(([table, writer]) =>
     typeof writer === 'string' && writer.startsWith('identity/') ? [table] : [],
   ),
@@ -83,7 +83,7 @@ const HOME_TABLES: ReadonlySet<string> = new Set([
   'invitation',
 ]);
 /** Small tables that either side may read: the settings of stores and of apps, and those that every database has. */
-const SHARED_TABLES: ReadonlySet<string> = new Set([
+export const SHARED_TABLES: ReadonlySet<string> = new Set([
   'store',
   'erased_store',
   'app_webhook',

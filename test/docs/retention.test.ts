@@ -8,7 +8,7 @@ import { createLog } from '#core/log.ts';
 import { openPool } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { eventCachesOf, openInternalEvents } from '../../src/server/publishing.ts';
-import { createPurges } from '../../src/server/purges.ts';
+import { purgesOfHome, purgesOfStores } from '../../src/server/purges.ts';
 import { ROOT } from './page.ts';
 
 const UNITS = [
@@ -31,14 +31,14 @@ test('docs/operating.md has a line for each purge, in their order, with the rete
     { kind: 'url', url: 'postgres://localhost/halcyon' },
     { connections: 1, applicationName: 'test' },
   );
-  const purges = createPurges({
-    config,
-    sql,
+  const deps = { config, sql, ...openInternalEvents(config) };
+  const ofStores = purgesOfStores({
+    ...deps,
     log: createLog('silent'),
     sealer: createSealer(Buffer.alloc(32)),
     caches: eventCachesOf(undefined),
-    ...openInternalEvents(config),
   });
+  const purges = purgesOfHome({ ...deps, ofStores, each: () => [sql] });
   const page = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
   const [, table = ''] = /^\| `what` \| rows \| kept \|\n.*\n((?:\|.*\n)+)/m.exec(page) ?? [];
   const lines = [...table.matchAll(/^\| `(\w+)` \| [^|]+ \| ([^|(]+?)(?: \([^|]*)? \|$/gm)];

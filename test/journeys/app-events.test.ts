@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
-import { createWebhookPurges } from '#webhooks/purges-sql.ts';
+import { createDeclarationPurges, createWebhookPurges } from '#webhooks/purges-sql.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';
 import { ISSUER, REDIRECT } from '../security/oauth-server.ts';
 import { saveApp, submit } from '../security/page-forms.ts';
@@ -256,7 +256,7 @@ test('the webhook of an app is deleted 30 days after its last event, and the dec
   await letIn(owner, app);
   await letIn(other, app);
   await call('DELETE', `/grants/${await grantOf(owner)}`, { token: platform });
-  const purges = createWebhookPurges({ sql });
+  const purges = [...createWebhookPurges({ sql }), ...createDeclarationPurges({ sql, each: () => [sql] })];
   const purge = async (days: number): Promise<void> => {
     const now = new Date(owners.now().getTime() + days * 86_400_000);
     for (const { name, purge: run } of purges) if (name !== 'rotated_keys') await run(1_000, now);

@@ -12,6 +12,7 @@ import { activeResources, leftBehind } from '../runner/leaks.ts';
 import { testDatabase } from '../setup/database.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { freePort } from '../setup/free-port.ts';
+import { openPools } from '../setup/store-pools.ts';
 
 test('a server whose port is taken leaves nothing running', async () => {
   const ends = cleanups();
@@ -28,6 +29,7 @@ test('a server whose port is taken leaves nothing running', async () => {
     direct: sql,
     secretKeys: [randomBytes(32)],
     clock: systemClock,
+    openPools,
     random: Math.random,
     log: createLog('silent'),
     roles: ['serve', 'deliver'],

@@ -16,6 +16,7 @@ import { freePort } from '../setup/free-port.ts';
 import { startProxy } from '../setup/proxy.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
+import { openPools } from '../setup/store-pools.ts';
 
 async function ask(address: string, method = 'GET') {
   const response = await fetch(address, { method });
@@ -37,7 +38,7 @@ async function startDeliverer(sql: Sql, ends: Cleanups): Promise<string> {
   const roles: Role[] = ['deliver'];
   const secretKeys = [randomBytes(32)] as const;
   const log = createLog('silent');
-  const deps = { config, sql, direct: sql, secretKeys, clock: systemClock, random: Math.random, log, roles };
+  const deps = { config, sql, direct: sql, secretKeys, clock: systemClock, random: Math.random, log, roles, openPools };
   const running = await startApp(deps);
   ends.after(() => running.stop());
   return `http://127.0.0.1:${port}`;

@@ -1,7 +1,7 @@
 /** The key of the webhook that an app declares: replaced on the page of the app, with an overlap or without. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createWebhookPurges } from '#webhooks/purges-sql.ts';
+import { createDeclarationPurges } from '#webhooks/purges-sql.ts';
 import { createBrowser, startAuthorizationServer, type Page } from './oauth-server.ts';
 import { hiddenIn, newApp, submit } from './page-forms.ts';
 
@@ -27,7 +27,7 @@ test('a new key is shown beside the old one for 24 hours, and then alone, whethe
   assert.notEqual(next, key);
   server.wait(24 * HOUR_MS - 1_000);
   assert.deepEqual(keysIn(await browser.open(path)), [next, key]);
-  const move = createWebhookPurges({ sql }).find(({ name }) => name === 'rotated_app_keys');
+  const move = createDeclarationPurges({ sql, each: () => [sql] }).find(({ name }) => name === 'rotated_app_keys');
   assert.equal(await move?.purge(10, server.now()), 0);
   server.wait(1_000);
   assert.deepEqual(keysIn(await browser.open(path)), [next]);

@@ -1,7 +1,7 @@
 /** Invitations to a store: who can make, read and accept them, and what ends them. */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
-import { createStorePurges } from '#stores/purges-sql.ts';
+import { createInvitationPurges } from '#stores/purges-sql.ts';
 import { faultsOf, itemsOf } from '../setup/caller.ts';
 import { createFiller, filled } from '../setup/form-filler.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
@@ -151,7 +151,7 @@ test('an invitation ends after 72 hours', async () => {
 
 test('an expired invitation is deleted, and not a second before', async () => {
   await invite();
-  const invitations = createStorePurges({ sql, tables: [] }).find(({ name }) => name === 'invitations');
+  const [invitations] = createInvitationPurges({ sql });
   const expires = people.now().getTime() + 72 * HOUR_MS;
   assert.equal(await invitations?.purge(100, new Date(expires - 1_000)), 0);
   assert.equal(await invitations?.purge(100, new Date(expires)), 1);

@@ -7,7 +7,7 @@ import { createSealer } from '#db/seal.ts';
 import { createDeliveryPurges } from '#delivery/purges.ts';
 import { createIdempotencyPurges } from '#http/idempotency/idempotency.ts';
 import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
-import { createStorePurges } from '#stores/purges-sql.ts';
+import { createInvitationPurges } from '#stores/purges-sql.ts';
 import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';
@@ -26,7 +26,7 @@ const purges = [
   ...createDeliveryPurges({ sql, hoursKeptDays: housekeeping.webhookHoursKeptDays }).filter(
     ({ name }) => name === 'webhook_hours',
   ),
-  ...createStorePurges({ sql, tables: [] }).filter(({ name }) => name === 'invitations'),
+  ...createInvitationPurges({ sql }),
 ];
 
 const ROWS = 10_000;

@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { after } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
+import { suiteHandle } from './suite-map.ts';
 
 export type TestDatabase = { sql: Sql; address: DatabaseAddress; drop: () => Promise<void> };
 type Context = { after: (fn: () => Promise<void>) => void };
@@ -65,7 +66,13 @@ async function make(template: string, t: Context | undefined): Promise<TestDatab
  * without a context when the calling test ends, or the file if awaited at top level. Not for `before`: node:test runs `after` at
  * its end.
  */
-export function testDatabase(t?: Context): Promise<TestDatabase> {
+export async function testDatabase(t?: Context): Promise<TestDatabase> {
+  const made = await make(TEMPLATE, t);
+  return { ...made, sql: suiteHandle(made.sql) };
+}
+
+/** Clones the template, with a pool of this one database also if the suite runs with a map of three. */
+export function singleDatabase(t?: Context): Promise<TestDatabase> {
   return make(TEMPLATE, t);
 }
 

@@ -104,6 +104,7 @@ function noticesBy(smtpUrl: string, { sql, clock, log, ends }: { sql: Sql; clock
   const mailer = createMailer({ url: smtpUrl, from: { name: 'Halcyon', address: 'halcyon@example.com' }, log });
   const { deactivateAfterSeconds } = defaults;
   const notices = createNotices({
+    accounts: sql,
     sql,
     clock,
     log,

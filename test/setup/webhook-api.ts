@@ -2,6 +2,7 @@
  * The operations of stores and webhooks on a real socket and database. Only `authenticate` is replaced: it knows a few fixed
  * tokens.
  */
+import { ACCOUNTS_HERE } from '#shards/accounts.ts';
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
@@ -144,6 +145,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
   });
   const webhooks = createWebhookOperations({
     sql,
+    accounts: ACCOUNTS_HERE,
     changelog,
     search: createSearch(sql, { searchLimitMs: 2_000, searchesAtOnce: 3, searchesWaiting: 10 }),
     sealer,
@@ -183,6 +185,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
         anonymousNav: () => html``,
         signInAt: (path) => `/sign-in?return_to=${path}`,
       },
+      beforeReply: async () => {},
       designedPages: new Map(),
       rateLimit: () => ({}),
       metrics: createRequestMetrics(new Registry()),

@@ -31,6 +31,11 @@ export const KEEPING = {
     'a folder',
     'folder of the embedded database, the generated key and the demo credentials',
   ),
+  HOME_OUTAGE_SECONDS: whole(
+    0,
+    [0, 600],
+    'how long tokens are accepted that this process has checked before, while the home database is not available, so that [stores in other databases](#several-databases) can still be used. Off by default: a process that is cut off from a home database that works for others accepts a token that was revoked meanwhile. 60 bridges a promotion of a standby',
+  ),
   RETENTION_DAYS: whole(
     30,
     [2, 3_650],

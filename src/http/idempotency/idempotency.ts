@@ -61,9 +61,11 @@ function createSerialQueue() {
 
 export function createIdempotency({ sql, sealer, fingerprintKeys }: IdempotencyDeps) {
   const runSerially = createSerialQueue();
-  return (identity: RequestIdentity): IdempotentExecution => {
+  const execution = (database: Sql, identity: RequestIdentity): IdempotentExecution => {
     const { key, now, contentType, bytes } = identity;
-    if (key === undefined) return { findPrevious: async () => undefined, run: (make) => transaction(sql, make) };
+    const inOther = (other: Sql) => execution(other, identity);
+    if (key === undefined)
+      return { findPrevious: async () => undefined, run: (make) => transaction(database, make), in: inOther };
     const scope = scopeOf(readKey(key), identity);
     const boundTo = responseBoundTo(scope);
     const hashWith = (fingerprintKey: Buffer): Buffer =>
@@ -83,10 +85,11 @@ export function createIdempotency({ sql, sealer, fingerprintKeys }: IdempotencyD
     };
 
     return {
-      findPrevious: async () => replay(await findResponse(sql, scope, staleAt)),
+      in: inOther,
+      findPrevious: async () => replay(await findResponse(database, scope, staleAt)),
       run: (make) =>
         runSerially(boundTo, () =>
-          transaction(sql, async (tx) => {
+          transaction(database, async (tx) => {
             if (!(await claimKey(tx, { scope, bodyHash, now, staleAt }))) {
               const previous = replay(await findResponse(tx, scope, staleAt));
               if (previous !== undefined) return previous;
@@ -99,6 +102,7 @@ export function createIdempotency({ sql, sealer, fingerprintKeys }: IdempotencyD
         ),
     };
   };
+  return (identity: RequestIdentity): IdempotentExecution => execution(sql, identity);
 }
 
 export function createIdempotencyPurges({ sql }: { sql: Sql }): readonly Purge[] {

@@ -5,6 +5,7 @@ import type { SecurityMails } from '#identity/accounts/security-mails.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
 import type { Sql } from '#db/pool.ts';
+import type { EachDatabase } from '#shards/each.ts';
 import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
 import type { RawHandler } from '#http/route.ts';
@@ -36,6 +37,7 @@ export type Apps = {
 export type AppsDeps = RevocationEffects & {
   appWebhooks: AppWebhooks;
   sql: Sql;
+  eachDatabase: EachDatabase;
   sessions: Sessions;
   signedIn: SignedIn;
   securityMails: SecurityMails | undefined;
@@ -67,6 +69,6 @@ export function createApps(deps: AppsDeps): Apps {
 }
 
 /** Returns the account page's sections: the connected apps and the user's own apps. */
-export function appSections(deps: { sql: Sql }): AccountSection[] {
+export function appSections(deps: { sql: Sql; eachDatabase: EachDatabase }): AccountSection[] {
   return [connectedSection(deps), ownClientsSection(deps)];
 }

@@ -71,19 +71,21 @@ export function readAppWebhooks(sql: Queryable, client: number, now: Date): Prom
 /** Failed attempts by outcome, most frequent first. */
 export type Errors = readonly { outcome: string; attempts: number }[];
 
-/** Returns the failed attempts of these webhooks in the last 24 hours by outcome, together and of each. */
-export async function readErrors(
-  sql: Queryable,
-  webhooks: readonly AppWebhook[],
-  now: Date,
-): Promise<{ all: Errors; ofWebhook: ReadonlyMap<number, string> }> {
+type WebhookErrors = { id: number; outcome: string; attempts: number };
+
+/** Returns the failed attempts of each of these webhooks in the last 24 hours by outcome, most frequent first. */
+export async function listErrors(sql: Queryable, webhooks: readonly AppWebhook[], now: Date): Promise<WebhookErrors[]> {
   const ids = webhooks.filter(({ failed }) => failed > 0).map(({ id }) => id);
-  const rows = await sql<{ id: number; outcome: string; attempts: number }[]>`
+  return sql<WebhookErrors[]>`
     select h.webhook_id as id, h.outcome, sum(h.attempts)::float8 as attempts
     from unnest(${ids}::bigint[]) as w (id)
     join webhook_hour h on h.shard = w.id % 256 and h.webhook_id = w.id and h.hour > ${new Date(now.getTime() - DAY_MS)}
       and h.outcome <> 'delivered'
     group by 1, 2 order by 3 desc, 2`;
+}
+
+/** Adds up the errors of webhooks: together, and the most frequent outcome of each. */
+export function errorsOf(rows: readonly WebhookErrors[]): { all: Errors; ofWebhook: ReadonlyMap<number, string> } {
   const all = new Map<string, number>();
   for (const { outcome, attempts } of rows) all.set(outcome, (all.get(outcome) ?? 0) + attempts);
   const sorted = [...all].map(([outcome, attempts]) => ({ outcome, attempts }));

@@ -5,6 +5,7 @@
  */
 import type { Queryable } from '#db/pool.ts';
 import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
+import type { Accounts } from '#shards/accounts.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { WebhookDeps } from '../access.ts';
 import {
@@ -30,7 +31,7 @@ const STORES_PER_PAGE = 2_000;
 /** The scopes of an app in a store before and after a change; null if it was or is not installed. */
 type ScopeChange = WebhookRef & { client: number; before: string | null; after: string | null };
 
-type Deps = { writeInternalEvents: InternalEventWriter; announce: WebhookDeps['announce'] };
+type Deps = { accounts: Accounts; writeInternalEvents: InternalEventWriter; announce: WebhookDeps['announce'] };
 
 /** Yields the pages of webhooks that a statement locks, in the order of their keys. */
 export async function* pagesOf<Row extends Page['after']>(lock: (page: Page) => Promise<Row[]>): AsyncGenerator<Row[]> {
@@ -79,8 +80,14 @@ const eventOf = (change: ScopeChange, clientId: string, user: number | null, now
 });
 
 /** Inserts the webhooks of the apps that are missing in stores of the scope. */
-async function insertMissingWebhooks(tx: Queryable, apps: readonly DeclaringApp[], scope: Scope, now: Date) {
-  const installed = Map.groupBy(await listInstalled(tx, apps, scope), ({ client }) => client);
+async function insertMissingWebhooks(
+  tx: Queryable,
+  accounts: Queryable,
+  apps: readonly DeclaringApp[],
+  scope: Scope,
+  now: Date,
+) {
+  const installed = Map.groupBy(await listInstalled(accounts, apps, scope), ({ client }) => client);
   for (const app of apps) {
     const installs = installed.get(app.client) ?? [];
     for (let from = 0; from < installs.length; from += STORES_PER_PAGE)
@@ -89,17 +96,17 @@ async function insertMissingWebhooks(tx: Queryable, apps: readonly DeclaringApp[
 }
 
 /** Returns the stores of the scope; undefined for all. */
-async function storesOf(tx: Queryable, { userId, storeId }: Scope): Promise<readonly number[] | undefined> {
+async function storesOf(accounts: Queryable, { userId, storeId }: Scope): Promise<readonly number[] | undefined> {
   if (storeId != null) return [storeId];
-  return userId === undefined ? undefined : listStoresOf(tx, userId);
+  return userId === undefined ? undefined : listStoresOf(accounts, userId);
 }
 
 /**
  * Returns the changes of locked webhooks. The scopes are read after the webhooks are locked, so they include grants that other
  * transactions have committed under the lock.
  */
-async function changesOf(tx: Queryable, locked: readonly LockedForApp[]): Promise<ScopeChange[]> {
-  const scopes = await listScopes(tx, locked);
+async function changesOf(accounts: Queryable, locked: readonly LockedForApp[]): Promise<ScopeChange[]> {
+  const scopes = await listScopes(accounts, locked);
   return locked.flatMap(({ scope: before, ...webhook }, index) => {
     const after = scopes[index];
     // As null, a missing scope would be sent as the end of the access.
@@ -114,11 +121,12 @@ async function changesOf(tx: Queryable, locked: readonly LockedForApp[]): Promis
  */
 export async function announceAccess(
   tx: Queryable,
-  { writeInternalEvents, announce }: Deps,
+  { accounts: accountsOf, writeInternalEvents, announce }: Deps,
   scope: Scope & { isSilent?: boolean },
   now: Date,
 ): Promise<void> {
-  const apps = await findDeclaring(tx, scope);
+  const accounts = accountsOf.of(tx);
+  const apps = await findDeclaring(accounts, scope);
   if (apps.length === 0) return;
   const clientIds = new Map(apps.map(({ client, clientId }) => [client, clientId]));
   const clientIdOf = (client: number): string => {
@@ -126,11 +134,11 @@ export async function announceAccess(
     if (clientId === undefined) throw new Error(`App ${client} declares no webhook`);
     return clientId;
   };
-  await insertMissingWebhooks(tx, apps, scope, now);
-  const stores = await storesOf(tx, scope);
+  await insertMissingWebhooks(tx, accounts, apps, scope, now);
+  const stores = await storesOf(accounts, scope);
   const lock = (page: Page) => lockForApps(tx, apps, stores, page);
   for await (const locked of pagesOf(lock)) {
-    const changes = await changesOf(tx, locked);
+    const changes = await changesOf(accounts, locked);
     if (changes.length === 0) continue;
     await updateScopes(tx, changes, now);
     await announceWebhooks(tx, announce, changes);

@@ -6,6 +6,7 @@ import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/change
 import type { Queryable } from '#db/pool.ts';
 import { Problem } from '#core/problem.ts';
 import type { InternalEventWriter } from '#events/publish/internal-event.ts';
+import type { Accounts } from '#shards/accounts.ts';
 import type { WebhookDeps } from '../access.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook.ts';
@@ -25,9 +26,11 @@ type LockedAccess = { userId: number | null } | undefined;
  */
 export async function lockAccessOf(
   tx: Queryable,
+  accounts: Accounts,
   { client, user: userId, storeId, isHeld }: AppWebhook,
 ): Promise<LockedAccess> {
-  return client === null ? undefined : lockAccess(tx, { client, userId, storeId }, { isSameUserOnly: isHeld });
+  if (client === null) return undefined;
+  return lockAccess(await accounts.locked(tx), { client, userId, storeId }, { isSameUserOnly: isHeld });
 }
 
 /**
@@ -61,10 +64,10 @@ export type AppAccess = {
 };
 
 /** Disables the active webhooks in the scope whose app no longer has access to their store, and returns them. */
-async function disableWithoutAccess(tx: Queryable, scope: Scope, now: Date): Promise<WebhookRef[]> {
+async function disableWithoutAccess(tx: Queryable, accounts: Accounts, scope: Scope, now: Date): Promise<WebhookRef[]> {
   const disabled: WebhookRef[] = [];
   for await (const locked of pagesOf((page) => lockActive(tx, scope, page))) {
-    const withAccess = await listWithAccess(tx, locked);
+    const withAccess = await listWithAccess(accounts.of(tx), locked);
     const stopping = locked.filter((_, index) => !withAccess.has(index));
     await disable(tx, stopping, now);
     disabled.push(...stopping);
@@ -73,10 +76,12 @@ async function disableWithoutAccess(tx: Queryable, scope: Scope, now: Date): Pro
 }
 
 export function createAppAccess({
+  accounts,
   changelog,
   writeInternalEvents,
   announce,
 }: {
+  accounts: Accounts;
   changelog: Changelog;
   writeInternalEvents: InternalEventWriter;
   announce: WebhookDeps['announce'];
@@ -100,8 +105,8 @@ export function createAppAccess({
   };
   return {
     accessChanged: async (tx, scope, now) => {
-      await recordAndNotify(tx, await disableWithoutAccess(tx, scope, now), false, HALCYON, now);
-      await announceAccess(tx, { writeInternalEvents, announce }, scope, now);
+      await recordAndNotify(tx, await disableWithoutAccess(tx, accounts, scope, now), false, HALCYON, now);
+      await announceAccess(tx, { accounts, writeInternalEvents, announce }, scope, now);
     },
     countStopped,
     resumeWebhooks: async (tx, target, now) =>

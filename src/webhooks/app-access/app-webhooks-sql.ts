@@ -72,7 +72,7 @@ export function resumeStopped(
 
 const NAME_LENGTH_MAX = 255;
 
-/** Inserts the webhook of an app in those of these stores that have none, not yet as installed. */
+/** Inserts the webhook of an app in those of these stores that have none and are in this database, not yet as installed. */
 export async function insertMissing(
   sql: Queryable,
   { client, clientId, name, url }: DeclaringApp,
@@ -92,7 +92,7 @@ export async function insertMissing(
   ) as p (shard, store_id, user_id)
   where not exists (
     select from webhook w where w.shard = p.shard and w.store_id = p.store_id and w.client = ${client} and w.is_for_app
-  )
+  ) and exists (select from shard_lease l where l.shard = p.shard)
   on conflict (shard, store_id, client) where is_for_app do nothing`;
 }
 

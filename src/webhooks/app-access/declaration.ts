@@ -17,8 +17,10 @@ import {
   findKeys,
   listDeclarationsOfOtherKey,
   lockKeys,
+  readDeclarationRow,
   replaceDeclarationKeys,
   updateKeys,
+  upsertDeclarationCopy,
   upsertDeclaration,
   type SealedKeys,
 } from './declarations-sql.ts';
@@ -50,8 +52,10 @@ export type AppWebhooks = {
 
 type KeyChange = 'begin' | 'finish' | 'at_once';
 
-type Deps = Pick<WebhookDeps, 'sealer' | 'announce' | 'checkUrl' | 'keyOverlapHours'> & {
+type Deps = Pick<WebhookDeps, 'accounts' | 'sealer' | 'announce' | 'checkUrl' | 'keyOverlapHours'> & {
   writeInternalEvents: InternalEventWriter;
+  /** Called when a declaration was changed, before the commit. */
+  onDeclared?: () => void;
 };
 
 const invalidUrl = (label: string, reason: string): Fault => ({
@@ -110,6 +114,7 @@ export function createAppWebhooks(deps: Deps): AppWebhooks {
       return forbidden === null ? [] : [{ ...invalidUrl(`${label}:`, forbidden), code: 'forbidden_address' }];
     },
     declare: async (tx, client, url, now) => {
+      deps.onDeclared?.();
       if (url === null) {
         await deleteDeclarations(tx, [client]);
         await announceWebhooks(tx, announce, await deleteForApp(tx, client));
@@ -133,9 +138,32 @@ export function createAppWebhooks(deps: Deps): AppWebhooks {
       const endsAt = new Date(now.getTime() + keyOverlapHours * HOUR_MS);
       const keys = keysAfter(stored, change, { create: () => newKey(sealer, client), endsAt, now });
       await updateKeys(tx, client, keys, now);
+      deps.onDeclared?.();
       await announceWebhooks(tx, announce, await raiseRevisions(tx, client));
     },
   };
+}
+
+/**
+ * Copies the declaration of an app from the home database to another one, with what follows for the webhooks there. Its webhooks in
+ * stores that have the app already get no event.
+ */
+export async function copyDeclaration(
+  tx: Queryable,
+  client: number,
+  deps: Pick<Deps, 'accounts' | 'announce' | 'writeInternalEvents'>,
+  now: Date,
+): Promise<void> {
+  const { accounts, announce } = deps;
+  const row = await readDeclarationRow(accounts.of(tx), client);
+  if (row === undefined) {
+    await deleteDeclarations(tx, [client]);
+    return announceWebhooks(tx, announce, await deleteForApp(tx, client));
+  }
+  const url = await upsertDeclarationCopy(tx, row);
+  await updateUrls(tx, client, url, now);
+  await announceWebhooks(tx, announce, await raiseRevisions(tx, client));
+  await announceAccess(tx, deps, { client, isSilent: true }, now);
 }
 
 /** The keys of apps' webhooks, which are sealed again when HALCYON_SECRET_KEY changes. */

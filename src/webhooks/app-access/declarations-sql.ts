@@ -103,3 +103,24 @@ export async function replaceDeclarationKeys(sql: Queryable, rows: readonly Rese
     returning a.client`;
   return written.map(({ client }) => client);
 }
+
+/** Returns the declaration of an app in the home database as JSON; undefined if there is none. */
+export async function readDeclarationRow(
+  home: Queryable,
+  client: number,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const [found] = await home<{ row: Readonly<Record<string, unknown>> }[]>`
+    select to_jsonb(a) as row from app_webhook a where client = ${client}`;
+  return found?.row;
+}
+
+/** Inserts or replaces the copy of a declaration in another database, and returns its url. */
+export async function upsertDeclarationCopy(tx: Queryable, row: Readonly<Record<string, unknown>>): Promise<string> {
+  const [copy] = await tx<{ url: string }[]>`
+    insert into app_webhook select * from jsonb_populate_record(null::app_webhook, ${JSON.stringify(row)}::jsonb)
+    on conflict (client) do update set url = excluded.url, key = excluded.key, next_key = excluded.next_key,
+      rotation_ends_at = excluded.rotation_ends_at, date_modified = excluded.date_modified
+    returning url`;
+  if (copy === undefined) throw new Error('The copy of a declaration was not written');
+  return copy.url;
+}

@@ -19,6 +19,7 @@ async function start() {
     values (${shard}, ${webhookId}, 0, 6, now(), true)`;
   const mails: Mail[] = [];
   const notices = createNotices({
+    accounts: sql,
     sql,
     clock: systemClock,
     log: createLog('silent'),

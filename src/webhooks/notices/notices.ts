@@ -35,9 +35,9 @@ const isStillTrue = (
  * is in memory: notices beyond 1,000 are logged and dropped, and a crash loses the queue.
  */
 export function createNotices(
-  deps: { sql: Sql; clock: Clock; log: Log; mailer: Mailer } & Omit<MailContext, 'now'>,
+  deps: { sql: Sql; accounts: Sql; clock: Clock; log: Log; mailer: Mailer } & Omit<MailContext, 'now'>,
 ): Notices {
-  const { sql, clock, log, mailer } = deps;
+  const { sql, accounts, clock, log, mailer } = deps;
   const queue: Notice[] = [];
   const stopping = new AbortController();
   const limits = createNoticeLimits();
@@ -46,8 +46,8 @@ export function createNotices(
   const send = async (notice: Notice): Promise<void> => {
     const found = await findNotifiedWebhook(sql, notice);
     if (found === undefined || !isStillTrue(found, notice)) return;
-    const email = found.sandboxOf === null ? found.email : await findAddress(sql, found.sandboxOf);
-    const webhook = { ...found, email, app: await findApp(sql, found) };
+    const email = found.sandboxOf === null ? found.email : await findAddress(accounts, found.sandboxOf);
+    const webhook = { ...found, email, app: await findApp(accounts, found) };
     const [nowMs, context] = [clock.monotonicMs(), { ...deps, now: clock.now() }];
     const { about } = notice;
     if (about === 'key') {

@@ -3,6 +3,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { Permission } from '#core/principal.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
 import { allPermissions } from '../scope.ts';
+import { inEach, type EachDatabase } from '#shards/each.ts';
 import { countCreated } from '../webhooks-of-apps-sql.ts';
 
 export type ConnectedRow = {
@@ -100,11 +101,12 @@ const keyOf = ({ client, storeId }: Access): string => `${client} ${storeId ?? '
  */
 export async function withWebhooks(
   sql: Queryable,
+  each: EachDatabase,
   userId: number,
   rows: readonly ConnectedRow[],
 ): Promise<ConnectedApp[]> {
   const clients = [...new Set(rows.map(({ client }) => client))];
-  const created = clients.length === 0 ? [] : await countCreated(sql, userId, clients);
+  const created = clients.length === 0 ? [] : await inEach(each, (database) => countCreated(database, userId, clients));
   const creators = [...new Set(created.map(({ client }) => client))];
   const access = creators.length === 0 ? [] : await listAccess(sql, userId, creators);
   const granted = new Set(access.map(keyOf));
@@ -125,12 +127,12 @@ export async function withWebhooks(
 }
 
 /** Returns the connected apps of a user, by name. */
-export async function listConnected(sql: Queryable, userId: number): Promise<ConnectedApp[]> {
+export async function listConnected(sql: Queryable, each: EachDatabase, userId: number): Promise<ConnectedApp[]> {
   const rows = await sql<ConnectedRow[]>`
   select ${connectedColumns(sql)} ${connectedApps(sql, { userId })}
   order by c.name, s.name, g.grant_id
 `;
-  return withWebhooks(sql, userId, rows);
+  return withWebhooks(sql, each, userId, rows);
 }
 
 /** Returns the client and store of a user's grant, even if revoked; undefined if it is not the user's. */

@@ -7,6 +7,7 @@ import { redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
+import type { EachDatabase } from '#shards/each.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import type { MemberAccess } from '#stores/audited-changes.ts';
 import { findOwnGrant, listConnected, lockClientsOfMember, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
@@ -58,8 +59,8 @@ export async function revokeGrantsForStore(
 }
 
 /** Returns the connected apps of a user for the export of the account. */
-export async function exportedGrants(sql: Sql, userId: number) {
-  return (await listConnected(sql, userId)).map((row) => ({
+export async function exportedGrants(sql: Sql, each: EachDatabase, userId: number) {
+  return (await listConnected(sql, each, userId)).map((row) => ({
     id: row.grantId,
     client_id: row.clientId,
     name: row.name,

@@ -1,6 +1,7 @@
 /** Renders connected apps as a section of the account page, each with a button to disconnect it. */
 import type { AccountSection } from '#identity/accounts/account.ts';
 import type { Sql } from '#db/pool.ts';
+import type { EachDatabase } from '#shards/each.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import { logoImage } from '../clients/logo/logo.ts';
@@ -88,9 +89,9 @@ const entry = (root: string, row: ConnectedApp, nonce: string): Markup =>
     </details>
   </li>`;
 
-export function connectedSection({ sql }: { sql: Sql }): AccountSection {
+export function connectedSection({ sql, eachDatabase }: { sql: Sql; eachDatabase: EachDatabase }): AccountSection {
   return async ({ session, nonce, root, done }) => {
-    const rows = await listConnected(sql, session.userId);
+    const rows = await listConnected(sql, eachDatabase, session.userId);
     return html`<div class="card">
       <h2 id="connected">Connected apps</h2>
       ${done === 'revoked' && html`<p class="good" role="status">App disconnected. It no longer has access.</p>`}

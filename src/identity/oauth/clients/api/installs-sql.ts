@@ -3,6 +3,7 @@ import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import type { Permission } from '#core/principal.ts';
+import { inEach, type EachDatabase } from '#shards/each.ts';
 import { countInStores } from '../../webhooks-of-apps-sql.ts';
 import { limitedScopes, scopeText } from '../../connected/connected-sql.ts';
 import type { INSTALL_PROPERTIES } from './install.ts';
@@ -51,7 +52,12 @@ const columns = (sql: Queryable): Columns<typeof INSTALL_PROPERTIES> => ({
 });
 
 /** Returns a page of installs, ordered by id by default, with the webhooks of the page's stores. */
-export async function listInstalls(sql: Queryable, client: number, listing: Listing): Promise<Install[]> {
+export async function listInstalls(
+  sql: Queryable,
+  each: EachDatabase,
+  client: number,
+  listing: Listing,
+): Promise<Install[]> {
   const rows = await sql<Omit<Install, 'webhooks' | 'active' | 'failing'>[]>`
   select g.id, g.store_id as "storeId", s.name as "storeName", string_to_array(g.limited, ' ') as permissions, g.since,
     g.last_used as "lastUsed"
@@ -59,7 +65,8 @@ export async function listInstalls(sql: Queryable, client: number, listing: List
   where true${narrowed(sql, listing.filters, columns(sql))}
   order by ${ordered(sql, listing.order, columns(sql), [sql`g.id`])} ${paged(sql, listing)}`;
   const storeIds = rows.flatMap(({ storeId }) => storeId ?? []);
-  const counts = new Map((await countInStores(sql, client, storeIds)).map((one) => [one.storeId, one]));
+  const counted = await inEach(each, (database) => countInStores(database, client, storeIds));
+  const counts = new Map(counted.map((one) => [one.storeId, one]));
   return rows.map((row) => Object.assign(row, (row.storeId !== null && counts.get(row.storeId)) || NO_WEBHOOKS));
 }
 

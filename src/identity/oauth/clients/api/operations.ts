@@ -17,6 +17,7 @@ import type { RevocationEffects } from '../../grant-changes.ts';
 import { removeClient } from '../change.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from '../clients.ts';
 import type { AppWebhooks } from '../app-webhook.ts';
+import type { EachDatabase } from '#shards/each.ts';
 import { callerOf, type ClientActor } from '../action.ts';
 import { findClient, findOwnClient, type Client } from '../clients-sql.ts';
 import { addressOfClient, CLIENT_PROPERTIES, clientDocument } from './document.ts';
@@ -28,6 +29,7 @@ import { describeClient, type NewClientBody } from './schema.ts';
 type Deps = RevocationEffects & {
   appWebhooks: AppWebhooks;
   sql: Sql;
+  eachDatabase: EachDatabase;
   baseUrl: string;
   authUrl: string;
   clientsPerUser: number;
@@ -128,7 +130,7 @@ async function page(deps: Deps, owner: number | null, path: string, query: Listi
   };
 }
 
-const installsOf = ({ sql, baseUrl }: Deps): Operation =>
+const installsOf = ({ sql, eachDatabase, baseUrl }: Deps): Operation =>
   listing({
     summary: 'Lists the stores and accounts that an app has access to',
     rel: 'installs',
@@ -137,7 +139,10 @@ const installsOf = ({ sql, baseUrl }: Deps): Operation =>
     handle: async (request) => {
       const { id, clientId, name } = await clientFor(sql, request);
       const { listing: query, principal } = request;
-      const [rows, total] = await Promise.all([listInstalls(sql, id, query), countInstalls(sql, id, query)]);
+      const [rows, total] = await Promise.all([
+        listInstalls(sql, eachDatabase, id, query),
+        countInstalls(sql, id, query),
+      ]);
       const items = rows.map((row) => installDocument(row, { clientId, principal, baseUrl }));
       const links = [{ rel: 'client', href: addressOfClient(clientId, baseUrl), title: 'The app', crumb: name }];
       return { path: addressOfInstalls(clientId, baseUrl), items, total, links };

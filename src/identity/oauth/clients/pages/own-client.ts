@@ -1,12 +1,12 @@
 /** The shared frame of all handlers below /account/clients/<client_id>: finds the user's app and responds with its page. */
 import type { Session } from '#identity/accounts/sessions.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import type { Sql } from '#db/pool.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import type { Fault } from '#core/problem.ts';
 import { addressOfInstalls } from '../api/install.ts';
 import { usageOf, type Client } from '../clients-sql.ts';
-import { readAppWebhooks, readErrors, type AppWebhook } from '../../webhooks-of-apps-sql.ts';
+import { errorsOf, listErrors, readAppWebhooks, type AppWebhook } from '../../webhooks-of-apps-sql.ts';
+import { inEach } from '#shards/each.ts';
 import { listAccessible } from '../api/installs-sql.ts';
 import { secretsOf } from '../secrets/secrets.ts';
 import { appWebhooksCard } from './app-webhooks.ts';
@@ -39,8 +39,12 @@ const SENSITIVE: ReadonlySet<string> = new Set([
 ]);
 
 /** Returns the webhooks that the app created. After the end of its access to a store the developer no longer sees them. */
-async function webhooksOf(sql: Sql, client: number, now: Date): Promise<AppWebhook[]> {
-  const webhooks = await readAppWebhooks(sql, client, now);
+async function webhooksOf(
+  { sql, eachDatabase }: Pick<PagesDeps, 'sql' | 'eachDatabase'>,
+  client: number,
+  now: Date,
+): Promise<AppWebhook[]> {
+  const webhooks = await inEach(eachDatabase, (database) => readAppWebhooks(database, client, now));
   const hasAccess = await listAccessible(sql, client, webhooks);
   return webhooks.filter((_, index) => hasAccess.has(index));
 }
@@ -66,12 +70,14 @@ export function createOwnClient(deps: PagesDeps) {
         appWebhooks.keysOf(sql, client.id, request.now),
         secretsOf(sql, client.id, request.now),
         usageOf(sql, client.id),
-        webhooksOf(sql, client.id, request.now),
+        webhooksOf(deps, client.id, request.now),
       ]);
       const nonce = (form: string, ...rest: readonly string[]) =>
         signedIn.nonce(session, [form, client.clientId, ...rest]);
       const good = done.get(request.query.get('done') ?? '');
-      const errors = await readErrors(sql, webhooks, request.now);
+      const errors = errorsOf(
+        await inEach(deps.eachDatabase, (database) => listErrors(database, webhooks, request.now)),
+      );
       const shownWebhooks = appWebhooksCard({ root, client }, webhooks, errors, search);
       const view = {
         root,

@@ -9,6 +9,7 @@ import type { RawRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound } from '#core/problem.ts';
+import type { EachDatabase } from '#shards/each.ts';
 import type { SandboxDeps } from '#stores/sandbox.ts';
 import type { RevocationEffects } from '../../grant-changes.ts';
 import { isClientId } from '../clients.ts';
@@ -20,6 +21,7 @@ export type PagesDeps = RevocationEffects &
   Omit<SandboxDeps, 'sql'> & {
     appWebhooks: AppWebhooks;
     sql: Sql;
+    eachDatabase: EachDatabase;
     signedIn: SignedIn;
     /** The path prefix of the pages, without a trailing slash. */
     root: string;

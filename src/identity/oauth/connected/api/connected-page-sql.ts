@@ -1,4 +1,5 @@
 /** SQL that lists and finds grants for the API. */
+import type { EachDatabase } from '#shards/each.ts';
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
@@ -25,13 +26,18 @@ const columns = (sql: Queryable): Columns<typeof GRANT_PROPERTIES> => ({
   date_used: sql`g.last_used`,
 });
 
-export async function listGrants(sql: Queryable, filter: GrantFilter, listing: Listing): Promise<ConnectedApp[]> {
+export async function listGrants(
+  sql: Queryable,
+  each: EachDatabase,
+  filter: GrantFilter,
+  listing: Listing,
+): Promise<ConnectedApp[]> {
   const rows = await sql<ConnectedRow[]>`
     select ${connectedColumns(sql)} ${connectedApps(sql, filter)}
     where true${narrowed(sql, listing.filters, columns(sql))}
     order by ${ordered(sql, listing.order, columns(sql), [sql`g.grant_id`])} ${paged(sql, listing)}
   `;
-  return withWebhooks(sql, filter.userId, rows);
+  return withWebhooks(sql, each, filter.userId, rows);
 }
 
 export async function countGrants(sql: Queryable, filter: GrantFilter, { filters }: Listing): Promise<number> {
@@ -54,10 +60,14 @@ export async function findActiveGrant(sql: Queryable, id: number): Promise<Activ
 }
 
 /** Returns the connected app of a grant; undefined if its client is deleted. */
-export async function findGrant(sql: Queryable, { userId, ...of }: ActiveGrant): Promise<ConnectedApp | undefined> {
+export async function findGrant(
+  sql: Queryable,
+  each: EachDatabase,
+  { userId, ...of }: ActiveGrant,
+): Promise<ConnectedApp | undefined> {
   const rows = await sql<ConnectedRow[]>`
     select ${connectedColumns(sql)} ${connectedApps(sql, { userId, of })}
   `;
-  const [app] = await withWebhooks(sql, userId, rows);
+  const [app] = await withWebhooks(sql, each, userId, rows);
   return app;
 }

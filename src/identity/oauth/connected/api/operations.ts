@@ -11,13 +11,14 @@ import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { isInPerson, reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
+import type { EachDatabase } from '#shards/each.ts';
 import type { RevocationEffects } from '../../grant-changes.ts';
 import { revokeGrantsOf } from '../connected.ts';
 import type { GrantFilter } from '../connected-sql.ts';
 import { addressOfGrants, GRANT_PROPERTIES, grantDocument } from './document.ts';
 import { countGrants, findGrant, findActiveGrant, listGrants, type ActiveGrant } from './connected-page-sql.ts';
 
-type Deps = RevocationEffects & { sql: Sql; baseUrl: string };
+type Deps = RevocationEffects & { sql: Sql; eachDatabase: EachDatabase; baseUrl: string };
 
 /** Returns the filter of a user's grants that the caller may see; undefined if none. */
 function visibleGrants(principal: Principal, userId: number): GrantFilter | undefined {
@@ -49,7 +50,12 @@ function idOf({ params }: Pick<ApiRequest, 'params'>): number {
   return id;
 }
 
-export function createGrantOperations({ sql, baseUrl, ...after }: Deps): Record<'list' | 'read' | 'remove', Operation> {
+export function createGrantOperations({
+  sql,
+  eachDatabase: each,
+  baseUrl,
+  ...after
+}: Deps): Record<'list' | 'read' | 'remove', Operation> {
   return {
     list: listing({
       summary: 'Lists the apps connected to a user',
@@ -62,7 +68,10 @@ export function createGrantOperations({ sql, baseUrl, ...after }: Deps): Record<
         const filter = userId === undefined ? undefined : visibleGrants(principal, userId);
         if (userId === undefined || filter === undefined || (await findUser(sql, userId)) === undefined)
           throw notFound('user');
-        const [rows, total] = await Promise.all([listGrants(sql, filter, query), countGrants(sql, filter, query)]);
+        const [rows, total] = await Promise.all([
+          listGrants(sql, each, filter, query),
+          countGrants(sql, filter, query),
+        ]);
         const items = rows.map((row) => grantDocument(row, { id: row.grantId, userId, principal, baseUrl }));
         return { path: addressOfGrants(userId, baseUrl), items, total };
       },
@@ -74,7 +83,7 @@ export function createGrantOperations({ sql, baseUrl, ...after }: Deps): Record<
         const id = idOf(request);
         const { principal } = request;
         const grant = await findActiveGrant(sql, id);
-        const row = grant !== undefined && reaches(principal, grant) ? await findGrant(sql, grant) : undefined;
+        const row = grant !== undefined && reaches(principal, grant) ? await findGrant(sql, each, grant) : undefined;
         if (grant === undefined || row === undefined) throw notFound('grant');
         const { userId } = grant;
         return { status: 200, document: grantDocument(row, { id, userId, principal, baseUrl }) };

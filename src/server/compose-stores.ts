@@ -1,0 +1,194 @@
+/**
+ * The request handlers about data of stores. Each database has its own; a request goes to those of the database that has the store or
+ * the webhook in its address.
+ */
+import { createCommerceOperations } from '#catalog/item.ts';
+import { createLive } from '#dashboard/live.ts';
+import { createSearch } from '#db/search.ts';
+import { isMoving, isUnavailable } from '#db/unavailable.ts';
+import { retryNow } from '#delivery/retry.ts';
+import { createErasure } from '#events/erase/operation.ts';
+import { createRefeed } from '#events/replay/refeed.ts';
+import { createEventOperations } from '#events/operations.ts';
+import { createSampleEvents } from '#events/sample-events.ts';
+import type { Pages } from '#http/caller.ts';
+import type { Operation } from '#http/operation.ts';
+import type { RawHandler } from '#http/route.ts';
+import { shardOf } from '#core/ids.ts';
+import type { Keys } from '#core/keys.ts';
+import { Problem } from '#core/problem.ts';
+import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
+import { formatShards, HOME, shardsOf } from '#shards/map.ts';
+import { createWebhookOperations } from '#webhooks/collection.ts';
+import { createStoreCharts } from '#webhooks/health/operations.ts';
+import { createEventStatuses } from '#webhooks/history/event-statuses.ts';
+import { createStoreStatuses } from '#webhooks/history/store-statuses.ts';
+import { createRecoveries } from '#webhooks/recovery/operations.ts';
+import { listTestable, type Testable } from '#webhooks/store-webhooks-sql.ts';
+import type { ComposeDeps } from './compose.ts';
+import type { Databases } from './databases.ts';
+import { announceChanges } from './publishing.ts';
+import type { Handlers } from './routes.ts';
+import type { Serving, StoreDatabase } from './store-database.ts';
+
+type Deps = Pick<ComposeDeps, 'config' | 'sealer' | 'guard' | 'clock' | 'log' | 'bearer'> & {
+  throttle: Throttle;
+  pages: Pages;
+  derive: (purpose: string) => Keys;
+};
+
+type StoreHandlers = Pick<
+  Handlers,
+  | 'webhooks'
+  | 'events'
+  | 'sampleEvents'
+  | 'recoveries'
+  | 'eventStatuses'
+  | 'storeStatuses'
+  | 'live'
+  | 'refeed'
+  | 'erasure'
+  | 'commerce'
+>;
+
+/** Returns what serves requests. Throws in a process that only delivers, which has no server. */
+export function servingOf({ serving }: StoreDatabase): Serving {
+  if (serving === undefined) throw new TypeError('A process that only delivers got a request');
+  return serving;
+}
+
+function openWebhooks(deps: Deps, database: StoreDatabase, serving: Serving, search: ReturnType<typeof createSearch>) {
+  const { config, sealer, guard, clock, log, bearer } = deps;
+  const { publishing, pullStreams, sending, onChanged } = serving;
+  return createWebhookOperations({
+    sql: database.sql,
+    ...publishing,
+    search,
+    sealer,
+    baseUrl: config.baseUrl,
+    ...config.webhooks,
+    headerPrefix: config.naming.webhookHeaderPrefix,
+    checkUrl: guard.checkUrl,
+    ...sending,
+    pull: pullStreams,
+    authenticate: bearer,
+    onKeyReplaced: (webhook) => database.notices?.notify({ ...webhook, about: 'key' }),
+    onResent: publishing.resent,
+    announce: announceChanges,
+    retryNow,
+    clock,
+    log,
+    onChanged,
+  });
+}
+
+function createHandlers(deps: Deps, database: StoreDatabase): StoreHandlers & { chartsOf: ChartsOf } {
+  const { config, throttle, clock } = deps;
+  const { sql } = database;
+  const serving = servingOf(database);
+  const { publish } = serving.publishing;
+  const { baseUrl, naming, events: limits, http } = config;
+  const search = createSearch(sql, config.database);
+  const fingerprintKeys = deps.derive('publish fingerprint');
+  const { relationPrefix } = naming;
+  const { eventsBodyLimitBytes: bodyLimitBytes } = http;
+  return {
+    webhooks: openWebhooks(deps, database, serving, search),
+    events: createEventOperations({
+      sql,
+      publish,
+      baseUrl,
+      relationPrefix,
+      limits,
+      fingerprintKeys,
+      bodyLimitBytes,
+      search,
+    }),
+    sampleEvents: createSampleEvents({ sql, publish, throttle, baseUrl, limits, fingerprintKeys }),
+    recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
+    eventStatuses: createEventStatuses({ search, baseUrl }),
+    storeStatuses: createStoreStatuses({ sql, search, baseUrl }),
+    live: createLive(serving.liveStreams, { ...deps.pages, clock }),
+    refeed: createRefeed(serving.publishing.refeeding),
+    erasure: createErasure({ sql, baseUrl, caches: serving.caches }),
+    commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix }),
+    chartsOf: createStoreCharts({ sql, webhooksPerStore: config.webhooks.webhooksPerStore }),
+  };
+}
+
+type ChartsOf = ReturnType<typeof createStoreCharts>;
+type OfDatabase = ReturnType<typeof createHandlers>;
+
+/** Throws a 503 that names the shards if the database is not available; `error` otherwise. */
+function refuse(databases: Databases, { id }: StoreDatabase, error: unknown): never {
+  if (isMoving(error)) {
+    const message = 'This store is being moved to another database; try again in a second';
+    throw new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '1' }, cause: error });
+  }
+  if (id === HOME || !isUnavailable(error)) throw error;
+  const shards = formatShards(shardsOf(databases.map, id));
+  const message = `The database of this store (number ${id}, with the shards ${shards}) is not available; stores in other databases are not affected. Try again shortly`;
+  throw new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '5' }, cause: error });
+}
+
+/** Returns the handlers of the database in which the address of each request is. */
+export function openDatabaseHandlers(databases: Databases, deps: Deps) {
+  const created = new Map<StoreDatabase, OfDatabase>();
+  const handlersOf = (database: StoreDatabase): OfDatabase => {
+    const known = created.get(database) ?? createHandlers(deps, database);
+    created.set(database, known);
+    return known;
+  };
+  const run = async <T>(
+    params: Readonly<Record<string, string>>,
+    use: (handlers: OfDatabase, database: StoreDatabase) => T | Promise<T>,
+  ): Promise<T> => {
+    const database = databases.ofAddress(params);
+    try {
+      return await use(handlersOf(database), database);
+    } catch (error) {
+      return refuse(databases, database, error);
+    }
+  };
+  const inHome = handlersOf(databases.home);
+  const operation = (select: (handlers: OfDatabase) => Operation): Operation => {
+    const { admit, review, ...described } = select(inHome);
+    return {
+      ...described,
+      admit: admit && ((request) => run(request.params, (of) => select(of).admit?.(request))),
+      review: review && ((request) => run(request.params, (of) => select(of).review?.(request) ?? [])),
+      handle: (request, execution) =>
+        run(request.params, (of, { sql }) => select(of).handle(request, execution.in(sql))),
+    };
+  };
+  const operations = <Name extends string>(select: (handlers: OfDatabase) => Record<Name, Operation>) => {
+    const names = Object.keys(select(inHome)) as Name[];
+    return Object.fromEntries(names.map((name) => [name, operation((of) => select(of)[name])])) as Record<
+      Name,
+      Operation
+    >;
+  };
+  const live: RawHandler = (request) => run(request.params, (of) => of.live(request));
+  const handlers: StoreHandlers = {
+    webhooks: operations((of) => of.webhooks),
+    events: operations((of) => of.events),
+    sampleEvents: operation((of) => of.sampleEvents),
+    recoveries: operations((of) => of.recoveries),
+    eventStatuses: operation((of) => of.eventStatuses),
+    storeStatuses: operation((of) => of.storeStatuses),
+    live,
+    refeed: operation((of) => of.refeed),
+    erasure: operation((of) => of.erasure),
+    commerce: operations((of) => of.commerce),
+  };
+  const chartsOf: ChartsOf = (store, now) => handlersOf(databases.of(store.shard)).chartsOf(store, now);
+  const testableOf = async (stores: readonly number[], limit: number): Promise<Testable[]> => {
+    const byDatabase = [...Map.groupBy(stores, (id) => databases.of(shardOf(id)))];
+    const found = await Promise.all(byDatabase.map(([{ sql }, ids]) => listTestable(sql, ids, limit)));
+    return found
+      .flat()
+      .toSorted((a, b) => b.id - a.id)
+      .slice(0, limit);
+  };
+  return { handlers, chartsOf, testableOf };
+}

@@ -1,0 +1,143 @@
+/** The databases of a process, and which of them has a store. Follows the map of shards in the home database. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Queryable, Sql } from '#db/pool.ts';
+import { isUnavailable } from '#db/unavailable.ts';
+import { parseId, shardOf } from '#core/ids.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
+import { HOME, type MapDatabase, type ShardMap } from '#shards/map.ts';
+import { readMap, readVersion } from '#shards/map-sql.ts';
+import type { StoreDatabase } from './store-database.ts';
+
+const POLL_MS = 1_000;
+const RETRY_MS = 5_000;
+/** How long the start of a process waits for a database other than the home database. */
+const START_MS = 5_000;
+
+type Deps = {
+  home: Sql;
+  log: Log;
+  open: (database: MapDatabase) => StoreDatabase;
+};
+
+export class Databases implements Running {
+  readonly #deps: Deps;
+  readonly #databases = new Map<number, StoreDatabase>();
+  readonly #starting = new Map<number, Promise<void>>();
+  readonly #stopping = new AbortController();
+  #map: ShardMap;
+  #following: Promise<void> = Promise.resolve();
+
+  constructor(map: ShardMap, deps: Deps) {
+    this.#deps = deps;
+    this.#map = map;
+    this.#openAll(map);
+  }
+
+  get map(): ShardMap {
+    return this.#map;
+  }
+
+  get home(): StoreDatabase {
+    return this.at(HOME);
+  }
+
+  /** Returns the database with this id. Throws if the map does not have it. */
+  at(id: number): StoreDatabase {
+    const database = this.#databases.get(id);
+    if (database === undefined) throw new Error(`The map of shards has no database ${id}`);
+    return database;
+  }
+
+  /** Returns the database with this id; undefined if the map does not have it. */
+  find(id: number): StoreDatabase | undefined {
+    return this.#databases.get(id);
+  }
+
+  /** Returns the database of a shard. */
+  of(shard: number): StoreDatabase {
+    return this.at(this.#map.owners[shard] ?? HOME);
+  }
+
+  /** Returns the database of the store or webhook in an address. The home database responds with a 404 if there is none. */
+  ofAddress({ store_id: storeId, webhook_id: webhookId }: Readonly<Record<string, string>>): StoreDatabase {
+    const id = parseId(storeId ?? webhookId ?? '');
+    return id === undefined ? this.home : this.of(shardOf(id));
+  }
+
+  /** Returns all databases, the home database first. */
+  all(): StoreDatabase[] {
+    return [...this.#databases.values()];
+  }
+
+  readonly each = (): readonly Queryable[] => this.all().map(({ sql }) => sql);
+
+  /** Starts the home database, and then the others, which are tried again in the background if they are not available. */
+  async start(): Promise<void> {
+    await this.home.start();
+    await this.#startOthers();
+    this.#following = this.#follow();
+  }
+
+  async stopStreams(): Promise<void> {
+    await Promise.all(this.all().map((database) => database.stopStreams()));
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await Promise.all([this.#following, ...this.#starting.values()]);
+    await Promise.all(this.all().map((database) => database.stop()));
+  }
+
+  #openAll({ databases }: ShardMap): void {
+    for (const database of databases)
+      if (!this.#databases.has(database.id)) this.#databases.set(database.id, this.#deps.open(database));
+  }
+
+  async #startOthers(): Promise<void> {
+    const starting = this.all()
+      .filter(({ id }) => id !== HOME && !this.#starting.has(id))
+      .map((database) => {
+        const started = this.#startWhenAvailable(database);
+        this.#starting.set(database.id, started);
+        return started;
+      });
+    const limit = new AbortController();
+    const late = delay(START_MS, undefined, { signal: limit.signal }).catch(() => {});
+    await Promise.race([Promise.all(starting), late]);
+    limit.abort();
+  }
+
+  async #startWhenAvailable(database: StoreDatabase): Promise<void> {
+    const { signal } = this.#stopping;
+    const { log } = this.#deps;
+    while (!signal.aborted) {
+      try {
+        return await database.start();
+      } catch (error) {
+        const reason = isUnavailable(error) ? { reason: String(error) } : { err: error };
+        log.error({ database: database.id, ...reason }, 'a database of the map cannot be used; retrying');
+        await delay(RETRY_MS, undefined, { signal }).catch(() => {});
+      }
+    }
+  }
+
+  async #follow(): Promise<void> {
+    const { home, log } = this.#deps;
+    const { signal } = this.#stopping;
+    for (;;) {
+      await delay(POLL_MS, undefined, { signal }).catch(() => {});
+      if (signal.aborted) return;
+      try {
+        if ((await readVersion(home.reads)) === this.#map.version) continue;
+        const map = await readMap(home);
+        this.#openAll(map);
+        this.#map = map;
+        log.info({ version: map.version }, 'map of shards changed');
+        await this.#startOthers();
+      } catch (error) {
+        if (!isUnavailable(error)) log.error({ err: error }, 'reading the map of shards failed; retrying');
+      }
+    }
+  }
+}

@@ -1,0 +1,191 @@
+/** The parts of a process that use one database with stores. A process has one for each database of the map of shards. */
+import type { Registry } from 'prom-client';
+import { keepPartitions } from '#db/partition-keeper.ts';
+import type { Sql, Tx } from '#db/pool.ts';
+import type { Sealer } from '#db/seal.ts';
+import { LiveStreams } from '#dashboard/live.ts';
+import { createAnnouncer } from '#delivery/announce.ts';
+import type { Guard } from '#delivery/attempt/http/guard.ts';
+import { rescheduleSnapshot } from '#events/snapshots/zone.ts';
+import { createIdAllocator } from '#events/publish/batch.ts';
+import { stopAll, within, type Running } from '#core/lifecycle.ts';
+import type { Mailer } from '#mail/mail.ts';
+import { ACCOUNTS_HERE, accountsIn } from '#shards/accounts.ts';
+import type { EachDatabase } from '#shards/each.ts';
+import { HOME } from '#shards/map.ts';
+import type { OutboxChange } from '#shards/outbox-sql.ts';
+import { createWebhooksOfStore, type WebhooksOfStore } from '#webhooks/store-webhooks.ts';
+import type { WebhookDeps } from '#webhooks/access.ts';
+import type { Notices } from '#webhooks/notices/notices.ts';
+import { createOnDemandDelivery, createWorker, openNotices, publishSnapshots, recoverEvents } from './delivery.ts';
+import { applyChange } from './home-changes.ts';
+import {
+  announceChanges,
+  eventCachesOf,
+  openInternalEvents,
+  openPublishing,
+  type InternalEvents,
+} from './publishing.ts';
+import { purgesOfHome, purgesOfStores } from './purges.ts';
+import { startRetention } from './retention.ts';
+import { observeStores } from './telemetry.ts';
+import type { AppDeps, StorePools } from './app.ts';
+import type { DatabaseSiblings } from './siblings.ts';
+
+/** `sql`, `direct` and `siblings` are those of the database. */
+export type DatabaseDeps = Omit<AppDeps, 'siblings'> & {
+  id: number;
+  siblings: DatabaseSiblings | undefined;
+  home: Sql;
+  registry: Registry;
+  sealer: Sealer;
+  guard: Guard;
+  mailer: Mailer | undefined;
+  each: EachDatabase;
+  /** Returns the changes of the home database, which reach all databases. */
+  withOutbox: (inHome: InternalEvents) => InternalEvents;
+} & Pick<StorePools, 'prepare' | 'close'>;
+
+/** Creates the functions that handle changes of webhooks in this process and its siblings. */
+function openChanges(
+  { siblings }: DatabaseDeps,
+  { worker, pullStreams }: Pick<Delivering & Serving, 'worker' | 'pullStreams'>,
+): { onChanged: WebhookDeps['onChanged']; webhooksOfStore: WebhooksOfStore } {
+  const onLaneChanged = (lane: { shard: number; webhookId: number }): void => {
+    worker?.webhookChanged(lane);
+    pullStreams.changed(lane.webhookId);
+  };
+  siblings?.receive('webhookChanged', onLaneChanged);
+  const onChanged: WebhookDeps['onChanged'] = ({ shard, id }) => {
+    onLaneChanged({ shard, webhookId: id });
+    siblings?.broadcast('webhookChanged', { shard, webhookId: id });
+  };
+  return { onChanged, webhooksOfStore: createWebhooksOfStore({ announce: announceChanges, onChanged }) };
+}
+
+/** What delivers. None of it has a connection yet. */
+function createDelivering(deps: DatabaseDeps) {
+  const { id, config, sql, clock, log, roles, registry, sealer, guard, mailer, home, siblings } = deps;
+  // One allocator per process and database: ids rise in the order of events in this process.
+  const allocateIds = createIdAllocator(() => clock.monotonicMs());
+  const observing = observeStores(registry, deps);
+  const accounts = id === HOME ? ACCOUNTS_HERE : accountsIn(home);
+  const internalEvents = openInternalEvents(config, allocateIds, accounts);
+  const announcer = createAnnouncer({ sql, log });
+  const notices = openNotices(deps, home, mailer);
+  const worker = roles.includes('deliver')
+    ? createWorker(deps, sealer, guard, observing.engine, internalEvents, notices)
+    : undefined;
+  if (worker !== undefined) siblings?.receive('eventsErased', worker.eventsErased);
+  return { allocateIds, observing, internalEvents, announcer, notices, worker };
+}
+type Delivering = ReturnType<typeof createDelivering>;
+
+/** What serves requests about stores of the database. */
+function createServing(deps: DatabaseDeps, delivering: Delivering) {
+  const { id, config, sql, clock, log, sealer, guard, siblings, withOutbox } = deps;
+  const { allocateIds, observing, internalEvents, announcer, worker } = delivering;
+  const onDemand = createOnDemandDelivery(deps, sealer, guard, allocateIds);
+  const publishing = openPublishing({
+    config,
+    sql,
+    log,
+    worker,
+    announcer,
+    siblings,
+    allocateIds,
+    internalEvents: id === HOME ? withOutbox(internalEvents) : internalEvents,
+    metrics: observing.publishing,
+    onPullDeliveries: onDemand.onPullDeliveries,
+  });
+  const changes = openChanges(deps, { worker, pullStreams: onDemand.pullStreams });
+  const liveStreams = new LiveStreams({ sql, clock, log });
+  const caches = eventCachesOf(worker, siblings);
+  return { ...onDemand, ...changes, publishing, liveStreams, caches };
+}
+export type Serving = ReturnType<typeof createServing>;
+
+/** Starts what runs by itself, and adds each part to `running`. */
+async function startParts(
+  deps: DatabaseDeps,
+  { observing, internalEvents, worker }: Delivering,
+  serving: Serving | undefined,
+  running: Running[],
+): Promise<void> {
+  const { id, config, direct, clock, log, registry, each } = deps;
+  const { exchangesMs, recordsMs, handBackMs, othersMs } = config.stopping;
+  const keep = (part: Running, limitMs = othersMs): void => void running.push(within(limitMs, part));
+  await deps.prepare();
+  keep(await keepPartitions({ direct, clock, log, retentionDays: config.database.retentionDays }));
+  if (worker !== undefined) {
+    keep(worker, exchangesMs + recordsMs + handBackMs);
+    await worker.start();
+    keep(publishSnapshots(deps, worker, internalEvents));
+    keep(recoverEvents(deps, worker, observing.recoveries));
+  }
+  if (serving === undefined) return;
+  const { caches, publishing } = serving;
+  const ofStores = purgesOfStores({ ...deps, caches, changelog: publishing.changelog });
+  const purges = id === HOME ? purgesOfHome({ ...deps, ...publishing, each, ofStores }) : ofStores;
+  keep(startRetention({ direct, clock, log, registry, settings: config.housekeeping, purges }));
+}
+
+export type StoreDatabase = {
+  id: number;
+  sql: Sql;
+  worker: Worker | undefined;
+  notices: Notices | undefined;
+  /** Undefined in a process that only delivers. */
+  serving: Serving | undefined;
+  start: () => Promise<void>;
+  /** Applies a change of the home database. */
+  apply: (tx: Tx, change: OutboxChange) => Promise<void>;
+  /** Ends the streams and requests that would keep connections of the server open. */
+  stopStreams: () => Promise<void>;
+  stop: () => Promise<void>;
+};
+type Worker = NonNullable<Delivering['worker']>;
+
+/** Creates the parts of a database. They connect when they are used or started. */
+export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
+  const { id, config, sql, home, clock, log, roles } = deps;
+  const { othersMs } = config.stopping;
+  const delivering = createDelivering(deps);
+  const { announcer, notices, internalEvents, worker } = delivering;
+  const serving = roles.includes('serve') ? createServing(deps, delivering) : undefined;
+  // Stopped in reverse order.
+  const running: Running[] = [announcer, ...(notices === undefined ? [] : [notices])].map((part) =>
+    within(othersMs, part),
+  );
+  const webhooks =
+    serving?.webhooksOfStore ?? createWebhooksOfStore({ announce: announceChanges, onChanged: () => {} });
+  const copying = {
+    home,
+    onDomainChanged: webhooks.renew,
+    onTimeZoneChanged: rescheduleSnapshot,
+    onErased: webhooks.erase,
+  };
+  const applying = { ...internalEvents, announce: announceChanges, copying, now: () => clock.now() };
+  return {
+    id,
+    sql,
+    worker,
+    notices,
+    serving,
+    start: async () => startParts(deps, delivering, serving, running),
+    apply: async (tx, change) => applyChange(tx, change, applying),
+    stopStreams: async () => {
+      if (serving === undefined) return;
+      const { liveStreams, pullStreams, handshakes, testDeliveries } = serving;
+      const streams = [testDeliveries, handshakes, pullStreams, liveStreams].filter((part) => part !== undefined);
+      await stopAll(
+        streams.map((part) => within(othersMs, part)),
+        log,
+      );
+    },
+    stop: async () => {
+      await stopAll(running, log);
+      await deps.close();
+    },
+  };
+}

@@ -1,0 +1,162 @@
+/**
+ * Applies changes of the home database to the databases of the stores. The home database writes them in the transaction of the change,
+ * and any process applies them: in the order of their ids for each database, and each once, because the database marks them as applied
+ * in the transaction that applies them.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
+import { isUnavailable, SHARD_MOVES } from '#db/unavailable.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
+import {
+  deleteChanges,
+  enqueueForAll,
+  enqueueForShard,
+  listChanges,
+  listWaiting,
+  lockForApplying,
+  markApplied,
+  type ChangeKind,
+  type OutboxChange,
+} from './outbox-sql.ts';
+
+/** A database to which changes are applied. */
+export type Target = { id: number; sql: Sql; apply: (tx: Tx, change: OutboxChange) => Promise<void> };
+
+const POLL_MS = 1_000;
+const BATCH = 50;
+/** A response to a change waits this long until the change is applied. */
+const FLUSH_MS = 2_000;
+/** Changes are committed at most this long after they were enqueued; a response is sent later. */
+const RECENT_MS = 10_000;
+
+/** The shard was assigned to the home database since this process read the map. */
+export class MapChanged extends Error {
+  override readonly name = 'MapChanged';
+  readonly code = SHARD_MOVES;
+}
+
+/** Adds a change of one shard in the transaction of the change. Throws `MapChanged` if the home database owns the shard. */
+export async function enqueue(tx: Queryable, change: { shard: number; kind: ChangeKind; body: object }): Promise<void> {
+  if (!(await enqueueForShard(tx, change))) throw new MapChanged(`Shard ${change.shard} has moved: try again`);
+}
+
+type Deps = {
+  home: Sql;
+  clock: Clock;
+  log: Log;
+  /** Returns the database with this id; undefined if this process does not have it. */
+  targetOf: (id: number) => Target | undefined;
+};
+
+export class Outbox implements Running {
+  readonly #deps: Deps;
+  readonly #stopping = new AbortController();
+  readonly #applying = new Map<number, Promise<void>>();
+  #enqueuedAtMs = -Infinity;
+  #polling: Promise<void> = Promise.resolve();
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Starts to apply changes. */
+  start(): void {
+    this.#polling = this.#poll();
+  }
+
+  /** Adds a change of one shard, as `enqueue`. */
+  async enqueue(tx: Queryable, change: { shard: number; kind: ChangeKind; body: object }): Promise<void> {
+    this.noteEnqueued();
+    await enqueue(tx, change);
+  }
+
+  /** Adds a change for all other databases. */
+  async enqueueForAll(tx: Queryable, change: { kind: ChangeKind; body: object }): Promise<void> {
+    this.noteEnqueued();
+    await enqueueForAll(tx, change);
+  }
+
+  /** Notes that a trigger has added a change. */
+  noteEnqueued(): void {
+    this.#enqueuedAtMs = this.#deps.clock.monotonicMs();
+  }
+
+  /** Applies the changes of this process, so that its next response shows them; gives up after two seconds. */
+  async flush(): Promise<void> {
+    if (this.#deps.clock.monotonicMs() - this.#enqueuedAtMs > RECENT_MS) return;
+    const limit = new AbortController();
+    const late = delay(FLUSH_MS, undefined, { signal: limit.signal }).catch(() => {});
+    await Promise.race([this.#applyAll(), late]);
+    limit.abort();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#polling;
+    await Promise.all(this.#applying.values());
+  }
+
+  async #poll(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      await this.#applyAll();
+      await delay(POLL_MS, undefined, { signal, ref: false }).catch(() => {});
+    }
+  }
+
+  /** Applies what is waiting; never rejects. Databases do not wait for each other. */
+  async #applyAll(): Promise<void> {
+    try {
+      const waiting = await listWaiting(this.#deps.home);
+      await Promise.all(waiting.map((id) => this.#applyTo(id)));
+    } catch (error) {
+      if (!isUnavailable(error)) this.#deps.log.error({ err: error }, 'reading the outbox failed; retrying');
+    }
+  }
+
+  /** Applies the changes of a database, one call after another: the later one finds what was committed since. */
+  #applyTo(id: number): Promise<void> {
+    const target = this.#deps.targetOf(id);
+    if (target === undefined) return Promise.resolve();
+    const run = (this.#applying.get(id) ?? Promise.resolve()).then(() => this.#run(target));
+    this.#applying.set(id, run);
+    return run;
+  }
+
+  async #run(target: Target): Promise<void> {
+    const { log } = this.#deps;
+    // After a failure the changes are applied one by one, so that a change that cannot be applied is the only one that fails.
+    for (let limit = BATCH; !this.#stopping.signal.aborted;) {
+      try {
+        if ((await this.#applyBatch(target, limit)) < limit) return;
+        limit = BATCH;
+      } catch (error) {
+        if (isUnavailable(error))
+          return log.warn({ database: target.id, reason: String(error) }, 'outbox waits: database unavailable');
+        if (limit === 1)
+          return log.error({ database: target.id, err: error }, 'a change of the outbox cannot be applied; retrying');
+        limit = 1;
+      }
+    }
+  }
+
+  /** Returns the number of changes that were read. */
+  async #applyBatch({ id, sql, apply }: Target, limit: number): Promise<number> {
+    const { home } = this.#deps;
+    const ids = await transaction(sql, async (tx) => {
+      await lockForApplying(tx);
+      const changes = await listChanges(home, id, limit);
+      if (changes.length === 0) return [];
+      const fresh = await markApplied(
+        tx,
+        changes.map((change) => change.id),
+      );
+      for (const change of changes) if (fresh.has(change.id)) await apply(tx, change);
+      return changes.map((change) => change.id);
+    });
+    if (ids.length > 0) await deleteChanges(home, ids);
+    return ids.length;
+  }
+}

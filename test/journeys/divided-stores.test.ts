@@ -1,0 +1,147 @@
+/** Stores in three databases: what a caller sees does not depend on the database of a store. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { createClient } from '#identity/oauth/clients/clients.ts';
+import { startDividedApp } from '../setup/divided-app.ts';
+import { letAppIn } from '../setup/grant-access.ts';
+import { until } from '../setup/until.ts';
+
+const divided = await startDividedApp();
+const { app, home, databases, receiver, platform, call, createStores, publish, createWebhook, receivedBy } = divided;
+const { indexOf, databaseOf } = divided.stores;
+
+async function changelogOf(storeId: number): Promise<string[]> {
+  const { body } = await call('GET', `/stores/${storeId}/changelogs?limit=100&order=id`);
+  const [entries = []] = Object.values(body['_embedded'] as Record<string, { resource: string; action: string }[]>);
+  return entries.map(({ resource, action }) => `${resource} ${action}`);
+}
+
+test('a store is used at once in the database of its shard, and its rows are in no other', async () => {
+  const ids = await createStores();
+  for (const id of ids) {
+    await createWebhook(id);
+    assert.equal((await publish(id, 1)).status, 201);
+  }
+  for (const id of ids) await receivedBy(id);
+  for (const id of ids)
+    for (const [index, sql] of databases.entries()) {
+      const [row] = await sql<{ events: number; webhooks: number }[]>`
+        select (select count(*) from event where store_id = ${id} and resource_type = 'transaction') as events,
+          (select count(*) from webhook where store_id = ${id}) as webhooks`;
+      const expected = index === indexOf(id) ? 1 : 0;
+      assert.deepEqual(row, { events: expected, webhooks: expected }, `store ${id} in database ${index}`);
+    }
+});
+
+test('the list of stores and each store come from the home database', async () => {
+  const ids = await createStores();
+  const { body } = await call('GET', '/stores?limit=100');
+  const { total_items: total } = body;
+  assert.equal(Number(total), divided.stores.count() + 1, JSON.stringify(body).slice(0, 300));
+  for (const id of ids) assert.equal((await call('GET', `/stores/${id}`)).status, 200);
+});
+
+test('a change of a store is in the next delivery, and in its changelog', async () => {
+  for (const id of await createStores()) {
+    await createWebhook(id);
+    const domain = `renamed${id}.example.com`;
+    assert.equal(
+      (await call('PATCH', `/stores/${id}`, { ...platform, body: { domain, time_zone: 'Asia/Tokyo' } })).status,
+      200,
+    );
+    assert.equal((await publish(id, 2)).status, 201);
+    const got = await receivedBy(id);
+    assert.equal(got.headers['service-store-domain'], domain);
+    const [copy] = await databaseOf(id)`select domain, time_zone, revision from store where id = ${id}`;
+    const [original] = await home`select domain, time_zone, revision from store where id = ${id}`;
+    assert.deepEqual(copy, original);
+    assert.deepEqual(await changelogOf(id), ['store created', 'webhook created', 'store changed']);
+  }
+});
+
+test('a repeated request with an Idempotency-Key creates one webhook', async () => {
+  for (const id of await createStores()) {
+    const headers = { 'Idempotency-Key': randomBytes(16).toString('hex') };
+    assert.equal(await createWebhook(id, { headers }), await createWebhook(id, { headers }));
+  }
+});
+
+test("the end of a membership disables the webhooks of the member's app, at once", async () => {
+  for (const id of await createStores()) {
+    const added = await call('POST', `/stores/${id}/members`, {
+      ...platform,
+      body: { email: 'owner@example.com', role: 'owner' },
+    });
+    assert.equal(added.status, 201, JSON.stringify(added.body));
+    const client = await createClient(home, {
+      name: 'Gadget',
+      redirectUris: ['https://app.example.com/cb'],
+      trusted: false,
+      now: app.clock.now(),
+    });
+    const grant = { clientId: client.client_id, userId: app.userId, storeId: id, now: app.clock.now() };
+    const { access_token: token } = await letAppIn({ sql: home, baseUrl: app.baseUrl }, grant);
+    const webhook = await createWebhook(id, { token });
+    assert.equal((await call('DELETE', `/stores/${id}/members/${app.userId}`)).status, 204);
+    const { body } = await call('GET', `/webhooks/${webhook}`);
+    assert.deepEqual([body['is_active'], body['inactive_reason']], ['0', 'access_ended']);
+    const changelog = await changelogOf(id);
+    for (const entry of ['grant revoked', 'member deleted', 'webhook deactivated'])
+      assert.equal(changelog.filter((one) => one === entry).length, 1, `${entry} in ${changelog.join(', ')}`);
+  }
+});
+
+test('an erased store is erased in its database', async () => {
+  for (const id of await createStores()) {
+    const webhook = await createWebhook(id);
+    assert.equal((await call('DELETE', `/stores/${id}`)).status, 204);
+    assert.equal((await call('GET', `/webhooks/${webhook}`)).status, 404);
+    assert.equal((await publish(id, 3)).status, 404);
+    assert.equal((await call('GET', `/stores/${id}/webhooks`)).status, 404);
+  }
+});
+
+test('the outbox is empty after each response', async () => {
+  await createStores();
+  const [row] = await home`select count(*) as waiting from outbox`;
+  assert.deepEqual(row, { waiting: 0 });
+});
+
+test("an app's webhook is sent the beginning and the end of its access to stores of each database", async () => {
+  const client = await call('POST', '/clients', {
+    ...platform,
+    body: { name: 'Declaring', redirect_uris: ['https://app.example.com/cb'], webhook_url: `${receiver.url}/app` },
+  });
+  assert.equal(client.status, 201, JSON.stringify(client.body));
+  const clientId = String(client.body['client_id']);
+  const ids = await createStores();
+  for (const id of ids) {
+    await call('POST', `/stores/${id}/members`, { ...platform, body: { email: 'owner@example.com', role: 'owner' } });
+    await letAppIn(
+      { sql: home, baseUrl: app.baseUrl },
+      { clientId, userId: app.userId, storeId: id, now: app.clock.now() },
+    );
+  }
+  const storesWith = async (action: string): Promise<number[]> =>
+    receiver.got
+      .filter(({ path, headers }) => path === '/app' && headers['service-webhook-event'] === `app/${action}`)
+      .map(({ headers }) => Number(headers['service-store-id']))
+      .toSorted((a, b) => a - b);
+  const all = ids.toSorted((a, b) => a - b);
+  assert.deepEqual(
+    await until(
+      () => storesWith('installed'),
+      (got) => got.length === all.length,
+    ),
+    all,
+  );
+  assert.equal((await call('DELETE', `/clients/${clientId}`)).status, 204);
+  assert.deepEqual(
+    await until(
+      () => storesWith('uninstalled'),
+      (got) => got.length === all.length,
+    ),
+    all,
+  );
+});

@@ -1,0 +1,42 @@
+/** Divides the shards of a test database among it and further databases of the test server. */
+import { transaction, type DatabaseAddress, type Sql } from '#db/pool.ts';
+import { createSealer } from '#db/seal.ts';
+import { addressBinding } from '#shards/adopt.ts';
+import { HOME, shardsIn, type Range } from '#shards/map.ts';
+import { assignShards, readIdentity, upsertDatabase } from '#shards/map-sql.ts';
+import type { Cleanups } from './cleanups.ts';
+import { singleDatabase } from './database.ts';
+import { urlOf } from './several-databases.ts';
+
+/** `shards`: those of the home database first. `through` returns the url by which the application reaches another database. */
+export async function divide(
+  home: Sql,
+  {
+    shards: [ofHome, ...ofOthers],
+    secretKey,
+    through = async (address) => urlOf(address),
+  }: { shards: readonly Range[]; secretKey: Buffer; through?: (address: DatabaseAddress) => Promise<string> },
+  ends?: Cleanups,
+): Promise<Sql[]> {
+  const sealer = createSealer(secretKey);
+  const others: { sql: Sql; range: Range; url: string }[] = [];
+  for (const range of ofOthers) {
+    const { sql, address } = await singleDatabase(ends);
+    others.push({ sql, range, url: await through(address) });
+  }
+  const { identity } = await readIdentity(home);
+  await transaction(home, async (tx) => {
+    await upsertDatabase(tx, { id: HOME, name: 'home', identity, address: null });
+    if (ofHome !== undefined) await assignShards(tx, shardsIn(ofHome), HOME);
+    for (const [index, { sql, range, url }] of others.entries()) {
+      const id = index + 1;
+      const other = await readIdentity(sql);
+      await upsertDatabase(tx, { id, name: `database ${id}`, ...other, address: sealer.seal(url, addressBinding(id)) });
+      await assignShards(tx, shardsIn(range), id);
+    }
+  });
+  const all = [{ sql: home, range: ofHome }, ...others];
+  for (const { sql, range = { first: 256, last: 256 } } of all)
+    await sql`delete from shard_lease where shard not between ${range.first} and ${range.last}`;
+  return all.map(({ sql }) => sql);
+}
