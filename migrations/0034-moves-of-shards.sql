@@ -34,7 +34,7 @@ begin
     return coalesce(new, old);
   end if;
   -- The home database keeps the rows of all stores, and sends their changes to the owner of the shard.
-  if tg_table_name = 'store' and exists (select from shard_owner where shard = moving and database <> 0) then
+  if tg_table_name in ('store', 'erased_store') and exists (select from shard_owner where shard = moving and database <> 0) then
     return coalesce(new, old);
   end if;
   raise exception 'shard % moves to another database', moving using errcode = 'HS001';

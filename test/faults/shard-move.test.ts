@@ -7,6 +7,7 @@ import { shardsIn } from '#shards/map.ts';
 import { STEPS, type Step } from '#shards/move/move.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { addStore, countRows, createDatabase, Mover, publisherOn, startLogicalServer } from '../setup/shard-move.ts';
+import { until } from '../setup/until.ts';
 
 const SHARDS = shardsIn({ first: 64, last: 127 });
 const MOVING = [64, 70, 127];
@@ -102,11 +103,15 @@ for (const version of [18, 15] as const)
       t.diagnostic(`${from} to ${to}: refused for ${Math.round(refusedMs ?? 0)} ms`);
       assert.ok(refusedMs !== undefined && refusedMs < 2_500, String(refusedMs));
       const source = (await mover.place(from)).sql;
+      const moved = await countRows(source, SHARDS);
+      assert.deepEqual([moved['webhook'], moved['delivery']], [0, 0], 'nothing that is read for all shards is left');
+      assert.ok((moved['event'] ?? 0) > 0);
       await mover.dropMoved();
       const left = await countRows(source, SHARDS);
-      if (from === 'home') assert.equal(left['store'], MOVING.length, 'the home database keeps all stores');
+      const kept = from === 'home' ? MOVING.length : 0;
+      assert.deepEqual([left['store'], left['erased_store']], [kept, kept], 'the home database keeps all stores');
       assert.deepEqual(
-        { ...left, store: 0 },
+        { ...left, store: 0, erased_store: 0 },
         { ...before, ...Object.fromEntries(Object.keys(before).map((name) => [name, 0])) },
       );
     }
@@ -207,4 +212,92 @@ test('a move that fails or is stopped while changes are refused allows them agai
   await assert.rejects(mover.move(SHARDS, 'b', { onStep, isStopped: () => isStopped }), { name: 'StoppedError' });
   await publish(stores.get(MOVING[0] ?? 0) ?? 0, [99]);
   assert.ok((await mover.move(SHARDS, 'b')).refusedMs !== undefined);
+});
+
+const [SHARD = 0] = MOVING;
+const storeOf = (stores: ReadonlyMap<number, number>): number => stores.get(SHARD) ?? 0;
+const afterwards = (step: Step, run: () => Promise<void>) => async (done: Step) => {
+  if (done === step) await run();
+};
+
+test('the switch waits until the target has everything, and meanwhile the source accepts changes again', async () => {
+  const { mover, stores } = await open(18, 'late', { numbersMs: 0 });
+  const publish = publisherOn(mover.home);
+  const target = await (await mover.place('b')).sql.reserve();
+  let late = 0;
+  const release = async () => {
+    await target`rollback`;
+  };
+  await mover.move(SHARDS, 'b', {
+    // The target cannot apply the last event before its table is free.
+    afterStep: afterwards('guard', async () => {
+      await target`begin`;
+      await target`lock table resource in exclusive mode`;
+      await publish(storeOf(stores), [1]);
+    }),
+    onLate: () => {
+      late += 1;
+      if (late === 1) void publish(storeOf(stores), [2]).then(release);
+    },
+    onStep: (step) => void (step === 'hand over' && late === 0 && release()),
+  });
+  target.release();
+  assert.ok(late > 0);
+  assert.equal((await eventIds((await mover.place('b')).sql, storeOf(stores))).length, 2);
+});
+
+test('the switch waits for transactions that have changed rows of the shards', async () => {
+  const { mover, stores } = await open(18, 'running', { numbersMs: 0 });
+  const writer = await mover.home.reserve();
+  let committing: Promise<unknown> = Promise.resolve();
+  const waiting = () => mover.home`select from pg_locks where locktype = 'advisory' and not granted`;
+  const isOver = Promise.withResolvers<void>();
+  await mover.move(SHARDS, 'b', {
+    afterStep: afterwards('guard', async () => {
+      await writer`begin`;
+      await writer`update webhook set name = 'changed' where store_id = ${storeOf(stores)}`;
+    }),
+    onStep: (step) => {
+      if (step !== 'block') return;
+      const seen = until(waiting, (rows) => rows.length > 0).catch(() => {});
+      committing = Promise.race([seen, isOver.promise]).then(() => writer`commit`);
+    },
+  });
+  isOver.resolve();
+  await committing;
+  writer.release();
+  const [row] = await (
+    await mover.place('b')
+  ).sql<{ name: string }[]>`
+    select name from webhook where store_id = ${storeOf(stores)}`;
+  assert.equal(row?.name, 'changed');
+});
+
+test('after a move one database has each lease under a new fencing token, and its ids are above those of the source', async () => {
+  const { mover, stores } = await open(18, 'after', { numbersMs: 0 });
+  await mover.home`update shard_lease set fence = 7, owner = 1`;
+  const before = await publisherOn(mover.home)(storeOf(stores), [1, 2, 3]);
+  await mover.move(SHARDS, 'b');
+  const { sql } = await mover.place('b');
+  assert.deepEqual(await listLeasedShards(sql), SHARDS);
+  assert.deepEqual(
+    (await listLeasedShards(mover.home)).filter((shard) => SHARDS.includes(shard)),
+    [],
+  );
+  const [lease] = await sql<{ owner: number | null; fence: number }[]>`select owner, fence from shard_lease limit 1`;
+  assert.deepEqual(lease, { owner: null, fence: 8 });
+  const [event] = await publisherOn(sql)(storeOf(stores), [4]);
+  assert.ok((event?.id ?? 0) > Math.max(...before.map(({ id }) => id)));
+  const [webhook] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
+  const [here] = await mover.home<{ n: number }[]>`select nextval('id_n') as n`;
+  assert.ok((webhook?.n ?? 0) > (here?.n ?? 0));
+});
+
+test('rows of shards that the database has again are not deleted', async () => {
+  const { mover } = await open(18, 'again', { numbersMs: 0 });
+  await mover.move(SHARDS, 'b');
+  const before = await countRows(mover.home, SHARDS);
+  await mover.home`insert into shard_lease (shard) values (${SHARD})`;
+  await assert.rejects(mover.dropMoved(), /owns shard 64/);
+  assert.deepEqual(await countRows(mover.home, SHARDS), before);
 });

@@ -154,16 +154,34 @@ export async function insertApplied(target: Queryable, ids: readonly number[]): 
   await target`insert into outbox_applied (id) select id from unnest(${ids}::bigint[]) as a (id) on conflict do nothing`;
 }
 
+/** Returns whether changes wait that the home database cannot take over, because only the source can apply them. */
+async function isWaiting(tx: Queryable, { source, shards }: Move, applied: readonly number[]): Promise<boolean> {
+  const rows = await tx`
+    select from outbox
+    where database = ${source} and (shard is null or shard = any(${shards}::smallint[])) and kind <> 'app'
+      and id <> all(${applied}::bigint[])
+    limit 1`;
+  return rows.length > 0;
+}
+
 /**
- * Makes the target the owner. Changes that the source has not applied are applied by the target; those of all shards of the source by
- * both. The home database has the rows of all stores already.
+ * Makes the target the owner, and returns true. Changes that the source has not applied (`applied`: those that it has) are applied by the
+ * target; those of all shards of the source by both. Returns false if such a change waits and the target is the home database, which
+ * applies none. Waits for transactions that have read the old owner and add a change.
  */
-export async function switchOwner(tx: Queryable, { id, shards, source, target }: Move): Promise<number> {
-  if (target === HOME) await tx`delete from outbox where shard = any(${shards}::smallint[]) and kind = 'store'`;
-  await tx`update outbox set database = ${target} where database = ${source} and shard = any(${shards}::smallint[])`;
-  await tx`
-    insert into outbox (database, kind, body)
-    select ${target}, kind, body from outbox where database = ${source} and shard is null and kind <> 'app' order by id`;
+export async function switchOwner(tx: Queryable, move: Move, applied: readonly number[]): Promise<boolean> {
+  const { id, shards, source, target } = move;
+  await tx`lock table outbox in share row exclusive mode`;
+  if (target === HOME) {
+    if (await isWaiting(tx, move, applied)) return false;
+    await tx`delete from outbox where database = ${source} and shard = any(${shards}::smallint[])`;
+  } else {
+    await tx`update outbox set database = ${target} where database = ${source} and shard = any(${shards}::smallint[])`;
+    await tx`
+      insert into outbox (database, kind, body)
+      select ${target}, kind, body from outbox where database = ${source} and shard is null and kind <> 'app' order by id`;
+  }
   await tx`update shard_move set date_switched = now() where id = ${id}`;
-  return assignShards(tx, shards, target);
+  await assignShards(tx, shards, target);
+  return true;
 }

@@ -48,7 +48,7 @@ import {
   switchOwner,
   type Move,
 } from './move-sql.ts';
-import { listMovedTables } from './tables.ts';
+import { deleteSwept, listMovedTables } from './tables.ts';
 
 export const STEPS = [
   'publish',
@@ -185,16 +185,19 @@ class Mover {
     });
   }
 
-  async #switch(): Promise<void> {
+  /** Returns false if the source has to apply changes of the home database before. */
+  async #switch(): Promise<boolean> {
     const { home, move, source, target } = this.#between;
-    await this.#step('hand over', async () => {
+    const applied = await this.#step('hand over', async () => {
       await stopReplication(this.#replication);
-      await insertApplied(target.sql, await listApplied(source.sql));
+      const ids = await listApplied(source.sql);
+      await insertApplied(target.sql, ids);
+      return ids;
     });
-    await this.#step('switch', () =>
-      transaction(home, async (tx) => {
+    return this.#step('switch', () =>
+      withShortLocks(home, 'Changing the map of shards', async (tx) => {
         await lockMap(tx);
-        await switchOwner(tx, move);
+        return switchOwner(tx, move, applied);
       }),
     );
   }
@@ -215,8 +218,7 @@ class Mover {
           untilApplied(this.#replication, await readPosition(source.sql), REFUSED_MAX_MS),
       );
       if (progress.isStopped()) throw new StoppedError();
-      if (isCaughtUp) {
-        await this.#switch();
+      if (isCaughtUp && (await this.#switch())) {
         this.#refusedMs = performance.now() - since;
         return true;
       }
@@ -253,8 +255,11 @@ class Mover {
     await this.#step('guard', async () =>
       createGuards(source.sql, { move: move.id, tables: await this.#tables(), ranges }),
     );
-    do await this.#untilCopied();
-    while (!(await this.#trySwitch(await this.#raiseNumbers())));
+    do {
+      // A try that has failed after the target caught up has stopped it.
+      await this.#subscribe();
+      await this.#untilCopied();
+    } while (!(await this.#trySwitch(await this.#raiseNumbers())));
   }
 
   async run(): Promise<Moved> {
@@ -264,6 +269,7 @@ class Mover {
     await this.#step('finish', async () => {
       await dropReplication(this.#replication);
       await markSwitched(source.sql, move.shards);
+      await deleteSwept(source.sql, move.shards);
       await endMove(home, move.id);
     });
     return { steps: this.#steps, refusedMs: this.#refusedMs };

@@ -1,39 +1,16 @@
 /** Undoes a move before its switch, and deletes the rows that a move has left in its source. */
 import { transaction, type Sql } from '#db/pool.ts';
-import { dropGuards, dropReplication, listLeaves } from '#db/replication.ts';
+import { dropGuards, dropReplication } from '#db/replication.ts';
 import { setLeases } from '../adopt-sql.ts';
 import { assignShards, deleteDatabase, listLeasedShards, lockMap, readMap, writeHome } from '../map-sql.ts';
 import { HOME, shardsOf } from '../map.ts';
-import {
-  allowChanges,
-  deleteMove,
-  deleteMovedShards,
-  deleteOutboxOf,
-  deleteRows,
-  hasRows,
-  listMoves,
-  type Move,
-} from './move-sql.ts';
+import { allowChanges, deleteMove, deleteMovedShards, deleteOutboxOf, listMoves, type Move } from './move-sql.ts';
 import { replicationOf, type Place } from './move.ts';
-import { listMovedTables } from './tables.ts';
+import { deleteMoved } from './tables.ts';
 
-/** Rows of a transaction: about a tenth of a second. */
-const BATCH_ROWS = 5_000;
 const ALL_SHARDS = Array.from({ length: 256 }, (_, shard) => shard);
 
 type OnDeleted = (table: string, rows: number) => void;
-
-/** Deletes the rows of shards, some at a time. */
-async function deleteAll({ id, sql }: Place, shards: readonly number[], onDeleted: OnDeleted): Promise<void> {
-  const tables = await listMovedTables(sql, { withStores: id !== HOME });
-  for (const leaf of await listLeaves(sql, tables)) {
-    let rows = 0;
-    // Rows that another transaction has locked are left for the next round.
-    while (await hasRows(sql, leaf, shards))
-      for (const shard of shards) rows += await deleteRows(sql, leaf, shard, BATCH_ROWS);
-    if (rows > 0) onDeleted(leaf, rows);
-  }
-}
 
 /** Removes a database without shards from the installation; it can be used as a new one. */
 async function removeDatabase(home: Sql, target: Place): Promise<void> {
@@ -57,7 +34,7 @@ export async function abortMove(
   await transaction(source.sql, (tx) => allowChanges(tx, move.shards));
   await dropReplication(replicationOf(move, source, target));
   await dropGuards(source.sql, move.id);
-  await deleteAll(target, move.shards, onDeleted);
+  await deleteMoved(target, move.shards, onDeleted);
   await deleteMove(home, move.id);
   const [map, moves] = [await readMap(home), await listMoves(home)];
   const isUsed = shardsOf(map, target.id).length > 0 || moves.some(({ source: from }) => from === target.id);
@@ -73,7 +50,7 @@ export async function dropMoved(
   const kept = move.shards.find((shard) => owned.has(shard));
   if (move.dateEnded === null || kept !== undefined)
     throw new Error(`${source.name} owns shard ${kept}, so its rows are not deleted`);
-  await deleteAll(source, move.shards, onDeleted);
+  await deleteMoved(source, move.shards, onDeleted);
   await dropGuards(source.sql, move.id);
   await deleteMovedShards(source.sql, move.shards);
   await deleteMove(home, move.id);
