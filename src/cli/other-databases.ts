@@ -48,7 +48,7 @@ type Opening = {
 const CONNECTIONS = 2;
 
 /** Opens a pool to each address, and closes them after `use`. */
-async function withPools<T>(urls: readonly string[], use: (pools: readonly Sql[]) => Promise<T>): Promise<T> {
+async function withPools<T>(urls: readonly string[], use: (pools: readonly Sql[]) => T): Promise<Awaited<T>> {
   const pools = urls.map((url) =>
     openPool({ kind: 'url', url }, { connections: CONNECTIONS, applicationName: 'halcyon' }),
   );
@@ -104,8 +104,14 @@ class Opener {
     );
   }
 
+  /** Returns the url of a database; undefined for the home database, and an empty text if no key opens it. */
   #urlOf({ id, address }: MapDatabase): string | undefined {
-    return address === null ? undefined : this.#sealer.open(address, addressBinding(id));
+    if (address === null) return undefined;
+    try {
+      return this.#sealer.open(address, addressBinding(id));
+    } catch {
+      return '';
+    }
   }
 
   /** Returns the database of the map that an address leads to, and asks the database itself if the address is new. */
@@ -147,11 +153,11 @@ class Opener {
   }
 
   /** Returns whether a database of the map is prepared; false if it is unavailable and not required. */
-  async #isPrepared({ name, identity }: MapDatabase, direct: Sql): Promise<boolean> {
+  async #isPrepared({ name, identity }: MapDatabase, url: string): Promise<boolean> {
     const { log, requiresAll } = this.#opening;
     try {
-      const prepared = await this.#prepare(name, direct);
-      if (prepared.identity === identity && prepared.home === this.#identity) return true;
+      const prepared = await withPools([url], ([direct]) => direct && this.#prepare(name, direct));
+      if (prepared?.identity === identity && prepared.home === this.#identity) return true;
     } catch (error) {
       if (requiresAll || !isDown(error)) throw error;
       log.error({ database: name, err: error }, 'a database of the map is unavailable; starting without it');
@@ -168,10 +174,14 @@ class Opener {
       const url = this.#urlOf(database);
       if (url === undefined) continue;
       const { id, name } = database;
+      if (url === '')
+        throw new DatabaseError(
+          `The address of ${name} in the map of shards cannot be decrypted with HALCYON_SECRET_KEY: start with SHARD_DATABASES, which writes the address again`,
+        );
       const address: DatabaseAddress = { kind: 'url', url };
       const one = { id, name, address, ...this.#opening.openPools(address), isPrepared: false };
       opened.push(one);
-      one.isPrepared = await this.#isPrepared(database, one.direct);
+      one.isPrepared = await this.#isPrepared(database, url);
     }
     const migrated = [...this.#applied].map(([database, applied]) => ({ database, applied }));
     return { databases: opened, migrated, isKeyAdopted: this.#isKeyAdopted };

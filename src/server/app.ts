@@ -19,6 +19,7 @@ import type { Config } from '#config/config.ts';
 import { addressBinding } from '#shards/adopt.ts';
 import { HOME, type MapDatabase } from '#shards/map.ts';
 import { readMap } from '#shards/map-sql.ts';
+import { observeOutbox } from '#shards/metrics.ts';
 import { Outbox } from '#shards/outbox.ts';
 import { openGuard } from './delivery.ts';
 import { Databases } from './databases.ts';
@@ -115,7 +116,13 @@ async function openDatabases(
     guard.protect(pools.direct);
     return pools;
   };
-  const outbox = new Outbox({ home, clock, log, targetOf: (id) => databases.find(id) });
+  const outbox = new Outbox({
+    home,
+    clock,
+    log,
+    hasOthers: () => databases.map.version > 0,
+    targetOf: (id) => databases.find(id),
+  });
   const databases: Databases = new Databases(map, {
     home,
     log,
@@ -135,6 +142,7 @@ async function openDatabases(
       });
     },
   });
+  observeOutbox(observing.registryOf(undefined), { home, clock, map: () => databases.map });
   return { databases, outbox };
 }
 

@@ -26,7 +26,13 @@ const note: Applied = async (tx, { body }) => {
 
 function openOutbox(apply: Applied = note): Outbox {
   const target = { id: 1, sql: other, apply };
-  return new Outbox({ home, clock: systemClock, log: createLog('silent'), targetOf: () => target });
+  return new Outbox({
+    home,
+    clock: systemClock,
+    log: createLog('silent'),
+    hasOthers: () => true,
+    targetOf: () => target,
+  });
 }
 
 async function enqueue(outbox: Outbox, numbers: readonly number[], shard = 200): Promise<void> {

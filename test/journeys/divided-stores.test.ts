@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
+import { transaction } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
+import { accountsIn } from '#shards/accounts.ts';
 import { startDividedApp } from '../setup/divided-app.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { until } from '../setup/until.ts';
@@ -136,6 +138,14 @@ test("an app's webhook is sent the beginning and the end of its access to stores
     ),
     all,
   );
+  for (const [index, sql] of databases.entries()) {
+    const rows = await sql<{ id: number }[]>`select store_id as id from webhook where is_for_app`;
+    assert.deepEqual(
+      rows.map(({ id }) => indexOf(id)),
+      [index],
+      `database ${index} has the webhooks of its own stores`,
+    );
+  }
   assert.equal((await call('DELETE', `/clients/${clientId}`)).status, 204);
   assert.deepEqual(
     await until(
@@ -144,4 +154,29 @@ test("an app's webhook is sent the beginning and the end of its access to stores
     ),
     all,
   );
+});
+
+test('a webhook that an app creates while its access ends is disabled', async () => {
+  const [, id = assert.fail()] = await createStores();
+  await call('POST', `/stores/${id}/members`, { ...platform, body: { email: 'owner@example.com', role: 'owner' } });
+  const details = { name: 'Racer', redirectUris: ['https://app.example.com/cb'], trusted: false };
+  const client = await createClient(home, { ...details, now: app.clock.now() });
+  const [{ id: internal } = assert.fail()] = await home<{ id: number }[]>`
+    select id from client where client_id = ${client.client_id}`;
+  const grant = { clientId: client.client_id, userId: app.userId, storeId: id, now: app.clock.now() };
+  await letAppIn({ sql: home, baseUrl: app.baseUrl }, grant);
+  const webhook = await createWebhook(id);
+  // As the transaction that creates a webhook: it has read the access, and is not committed yet.
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+  const creating = transaction(databaseOf(id), async (tx) => {
+    await accountsIn(home).locked(tx);
+    await tx`update webhook set client = ${internal}, user_id = ${app.userId} where id = ${webhook}`;
+    await ended;
+  });
+  // The response is sent after the outbox has waited for two seconds.
+  assert.equal((await call('DELETE', `/stores/${id}/members/${app.userId}`)).status, 204);
+  end();
+  await creating;
+  const state = async () => (await call('GET', `/webhooks/${webhook}`)).body['inactive_reason'];
+  assert.equal(await until(state, (reason) => reason !== null), 'access_ended');
 });

@@ -4,7 +4,8 @@ import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { test, type TestContext } from 'node:test';
 import { DatabaseError, type Sql } from '#db/pool.ts';
-import { createSealer } from '#db/seal.ts';
+import { createSealer, keyIdOf } from '#db/seal.ts';
+import { readSealingKey } from '#db/sealing-key.ts';
 import { listLeasedShards, readIdentity, readMap, readVersion, writeHome } from '#shards/map-sql.ts';
 import { formatShards, shardsOf } from '#shards/map.ts';
 import { createLog } from '#core/log.ts';
@@ -14,6 +15,7 @@ import { openInstallation, type Installation } from '../../src/cli/installation.
 import { runCommand } from '../setup/command.ts';
 import { emptyDatabase, testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
+import { keyOf, sealWebhooks } from '../setup/sealed-webhooks.ts';
 import { settingsOf, severalDatabases, withUrl } from '../setup/several-databases.ts';
 
 /** Opens an installation as `serve` does; returns the log entries as well. */
@@ -127,7 +129,10 @@ test('of two home databases that take the same database at once, one gets it', a
   );
   assert.deepEqual(ends.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
   const versions = await Promise.all([one, two].map(({ sql }) => readVersion(sql)));
-  assert.deepEqual(versions.toSorted(), [0, 2]);
+  assert.deepEqual(
+    versions.toSorted((x, y) => x - y),
+    [0, 2],
+  );
 });
 
 test('databases that cannot get shards are refused before anything changes', async (t) => {
@@ -212,6 +217,18 @@ test('a new address of a database replaces the one in the map, and raises its ve
   assert.deepEqual(mapped.databases[0]?.address, { kind: 'url', url: moved.url });
 });
 
+test('an address that no key opens is written again by the setting', async (t) => {
+  const [home, b] = await severalDatabases(t, 2);
+  assert.ok(b);
+  const secretKey = randomBytes(32);
+  const env = settingsOf(home, { '0-127': home, '128-255': b }, secretKey);
+  await open(t, env);
+  await home.sql`update shard_database set address = ${randomBytes(80) as Buffer} where id = 1`;
+  assert.match(await refusal(t, settingsOf(home, {}, secretKey)), /cannot be decrypted.*SHARD_DATABASES/);
+  await open(t, env);
+  await open(t, settingsOf(home, {}, secretKey));
+});
+
 test('a database of the map that is down stops neither serve nor deliver, but migrate; its name is logged', async (t) => {
   const [home, b, c] = await severalDatabases(t, 3);
   assert.ok(b && c);
@@ -283,4 +300,43 @@ test('migrate creates the tables in every database, and continues after a failur
     ],
   });
   assert.equal(await leasesOf(b.sql), '100-199');
+});
+
+test('rekey seals the secrets of every database and the addresses in the map again', async (t) => {
+  const [home, b, c] = await severalDatabases(t, 3);
+  assert.ok(b && c);
+  const [old, fresh] = [randomBytes(32), randomBytes(32)];
+  const divided = { '0-99': home, '100-199': b, '200-255': c };
+  await open(t, settingsOf(home, divided, old));
+  const storeId = idOf(2, 150);
+  for (const { sql } of [home, b]) await createStore(sql, 150);
+  const [id] = await sealWebhooks(b.sql, createSealer(old), { storeId, first: 10, count: 1 });
+  const env = { ...settingsOf(home, {}, fresh), HALCYON_SECRET_KEY_OTHER: old.toString('hex') };
+  const { code, out, err } = await runCommand(['rekey', '--json'], env);
+  assert.equal(code, 0, err);
+  assert.equal((JSON.parse(out) as { webhooks: number }).webhooks, 1);
+  const [webhook] = await b.sql<{ key: Buffer }[]>`select encryption_key as key from webhook`;
+  assert.ok(id !== undefined && webhook !== undefined);
+  assert.equal(createSealer(fresh).open(webhook.key, `webhook:${id}`), keyOf(id));
+  const { databases } = await open(t, settingsOf(home, {}, fresh));
+  assert.deepEqual(
+    databases.map(({ address }) => address),
+    [b, c].map(({ url }) => ({ kind: 'url', url })),
+  );
+  for (const { sql } of [home, b, c]) assert.deepEqual(await readSealingKey(sql), keyIdOf(fresh));
+});
+
+test('rekey changes nothing while one of the databases is down', async (t) => {
+  const [home, b] = await severalDatabases(t, 2);
+  assert.ok(b);
+  const [old, fresh] = [randomBytes(32), randomBytes(32)];
+  await open(t, settingsOf(home, { '0-127': home, '128-255': b }, old));
+  const url = `postgres://halcyon@127.0.0.1:${await freePort()}/halcyon`;
+  const address = createSealer(old).seal(url, 'shard_database:1');
+  await home.sql`update shard_database set address = ${address} where id = 1`;
+  const env = { ...settingsOf(home, {}, fresh), HALCYON_SECRET_KEY_OTHER: old.toString('hex') };
+  const { code, err } = await runCommand(['rekey'], env);
+  assert.match(err, new RegExp(`^halcyon: ${b.name}: PostgreSQL cannot be used`, 'm'));
+  assert.equal(code, 3);
+  assert.deepEqual(await readSealingKey(home.sql), keyIdOf(old));
 });

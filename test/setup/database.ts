@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { after } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
-import { suiteHandle } from './suite-map.ts';
+import { suiteHandle } from './suite-handle.ts';
 
 export type TestDatabase = { sql: Sql; address: DatabaseAddress; drop: () => Promise<void> };
 type Context = { after: (fn: () => Promise<void>) => void };

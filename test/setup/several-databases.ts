@@ -32,9 +32,9 @@ export async function severalDatabases(t: TestContext, count: number): Promise<[
 
 /** Returns the settings of an installation with these ranges, such as `{ '0-127': home, '128-255': other }`. */
 export function settingsOf(
-  home: OneOfSeveral,
+  home: Pick<OneOfSeveral, 'url'>,
   ranges: Readonly<Record<string, Pick<OneOfSeveral, 'url'>>> = {},
-  secretKey = randomBytes(32),
+  secretKey: Buffer = randomBytes(32),
 ): Record<string, string> {
   const shards = Object.entries(ranges).map(([range, { url }]) => `${range}=${url}`);
   return {
