@@ -82,8 +82,12 @@ test('what cannot be moved is refused with what to change', async () => {
     (await run('shards move', ['9', '--to', urls.b])).failure,
     /has rows of these shards in the table erased_store/,
   );
-  await addStore(poolOn(urls.c), 7);
-  assert.match((await run('shards move', ['9', '--to', urls.c])).failure, /another installation/);
+});
+
+test('the database of another installation is refused', async () => {
+  const target = await createDatabase(server, 'other');
+  await addStore(poolOn(target), 7);
+  assert.match((await run('shards move', ['9', '--to', target])).failure, /another installation/);
 });
 
 test('the source needs wal_level=logical', async () => {
