@@ -299,3 +299,11 @@ test('of moved rows only large tables keep theirs, which are not deleted if the 
   await assert.rejects(mover.dropMoved(), /owns shard 64/);
   assert.deepEqual(await countRows(mover.home, SHARDS), before);
 });
+
+test('the database of another installation is refused', async () => {
+  const { mover } = await open(18, 'other', { numbersMs: 0 });
+  const { sql } = await mover.place('b');
+  await addStore(sql, STAYING[0] ?? 0);
+  await assert.rejects(mover.start(SHARDS, 'b'), /another installation/);
+  assert.equal((await listLeasedShards(sql)).length, 256);
+});

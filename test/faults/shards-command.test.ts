@@ -84,12 +84,6 @@ test('what cannot be moved is refused with what to change', async () => {
   );
 });
 
-test('the database of another installation is refused', async () => {
-  const target = await createDatabase(server, 'other');
-  await addStore(poolOn(target), 7);
-  assert.match((await run('shards move', ['9', '--to', target])).failure, /another installation/);
-});
-
 test('the source needs wal_level=logical', async () => {
   const { address } = await testDatabase(ends);
   assert.ok(address.kind === 'socket');

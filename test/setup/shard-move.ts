@@ -35,16 +35,29 @@ export async function startLogicalServer(ends: Cleanups, version: 15 | 18): Prom
 const urlOf = ({ directory, user, password }: Server, database: string): string =>
   `postgres://${user}:${password || 'none'}@localhost/${database}?host=${encodeURIComponent(directory)}`;
 
-/** Creates a database with the schema. */
-export async function createDatabase(server: Server, name: string): Promise<string> {
-  const admin = openPool({ kind: 'socket', ...server }, { connections: 1, applicationName: 'test' });
-  await admin`create database ${admin(name)}`;
-  await admin.end();
-  const url = urlOf(server, name);
+const TEMPLATE = 'migrated';
+
+async function withPool(url: string, use: (sql: Sql) => Promise<unknown>): Promise<void> {
   const sql = openPool({ kind: 'url', url }, { connections: 1, applicationName: 'test' });
-  await migrate(sql, MIGRATIONS);
-  await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 2 });
+  await use(sql);
   await sql.end();
+}
+
+/** Creates a database with the schema, and an identity of its own. */
+export async function createDatabase(server: Server, name: string): Promise<string> {
+  const url = urlOf(server, name);
+  await withPool(urlOf(server, 'postgres'), async (admin) => {
+    const found = await admin`select from pg_database where datname = ${TEMPLATE}`;
+    if (found.length === 0) {
+      await admin`create database ${admin(TEMPLATE)}`;
+      await withPool(urlOf(server, TEMPLATE), async (sql) => {
+        await migrate(sql, MIGRATIONS);
+        await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 2 });
+      });
+    }
+    await admin`create database ${admin(name)} template ${admin(TEMPLATE)}`;
+  });
+  await withPool(url, async (sql) => sql`update database_identity set identity = gen_random_uuid()`);
   return url;
 }
 
