@@ -3,7 +3,7 @@ import { transaction, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { addressBinding } from '#shards/adopt.ts';
 import { HOME, shardsIn, type Range } from '#shards/map.ts';
-import { assignShards, readIdentity, upsertDatabase } from '#shards/map-sql.ts';
+import { assignShards, readIdentity, upsertDatabase, writeHome } from '#shards/map-sql.ts';
 import type { Cleanups } from './cleanups.ts';
 import { singleDatabase } from './database.ts';
 import { urlOf } from './several-databases.ts';
@@ -25,6 +25,7 @@ export async function divide(
     others.push({ sql, range, url: await through(address) });
   }
   const { identity } = await readIdentity(home);
+  for (const { sql } of others) await writeHome(sql, identity);
   await transaction(home, async (tx) => {
     await upsertDatabase(tx, { id: HOME, name: 'home', identity, address: null });
     if (ofHome !== undefined) await assignShards(tx, shardsIn(ofHome), HOME);
