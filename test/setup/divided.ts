@@ -17,21 +17,13 @@ export function urlOf(address: DatabaseAddress): string {
   return url.href;
 }
 
-/** `shards`: those of the home database first. */
-export async function divide(
+/** Writes the map of shards into the home database, and the leases of each database. */
+export async function writeMap(
   home: Sql,
-  { shards: [ofHome, ...ofOthers], secretKey }: { shards: readonly Range[]; secretKey: Buffer },
-  ends?: Cleanups,
-): Promise<Sql[]> {
+  ofHome: Range | undefined,
+  { others, secretKey }: { others: readonly { sql: Sql; range: Range; url: string }[]; secretKey: Buffer },
+): Promise<void> {
   const sealer = createSealer(secretKey);
-  const others: { sql: Sql; range: Range; url: string }[] = [];
-  for (const range of ofOthers) {
-    const { sql, address } = await testDatabase(ends);
-    // A clone of the template has the identity of the template.
-    await sql`update database_identity set identity = gen_random_uuid()`;
-    others.push({ sql, range, url: urlOf(address) });
-  }
-  await home`update database_identity set identity = gen_random_uuid()`;
   const { identity } = await readIdentity(home);
   await transaction(home, async (tx) => {
     await upsertDatabase(tx, { id: HOME, name: 'home', identity, address: null });
@@ -43,8 +35,24 @@ export async function divide(
       await assignShards(tx, shardsIn(range), id);
     }
   });
-  const all = [{ sql: home, range: ofHome }, ...others];
-  for (const { sql, range = { first: 256, last: 256 } } of all)
+  for (const { sql, range = { first: 256, last: 256 } } of [{ sql: home, range: ofHome }, ...others])
     await sql`delete from shard_lease where shard not between ${range.first} and ${range.last}`;
-  return all.map(({ sql }) => sql);
+}
+
+/** `shards`: those of the home database first. */
+export async function divide(
+  home: Sql,
+  { shards: [ofHome, ...ofOthers], secretKey }: { shards: readonly Range[]; secretKey: Buffer },
+  ends?: Cleanups,
+): Promise<Sql[]> {
+  const others: { sql: Sql; range: Range; url: string }[] = [];
+  for (const range of ofOthers) {
+    const { sql, address } = await testDatabase(ends);
+    // A clone of the template has the identity of the template.
+    await sql`update database_identity set identity = gen_random_uuid()`;
+    others.push({ sql, range, url: urlOf(address) });
+  }
+  await home`update database_identity set identity = gen_random_uuid()`;
+  await writeMap(home, ofHome, { others, secretKey });
+  return [home, ...others.map(({ sql }) => sql)];
 }
