@@ -21,7 +21,7 @@ import { auditCounts, readLives, recordedAttempts, startAudit, strangeArrivals, 
 import { Ledger, suspensionsIn } from './ledger.ts';
 import { LOAD, startLoad, type Load, type Place } from './load.ts';
 import { startProgram, type Program, type Ready } from './program.ts';
-import { populate, type Populated } from './population.ts';
+import { populate, POPULATED, type Populated } from './population.ts';
 import { receiveInto } from './receiver.ts';
 import { openServer, type OwnServer, type SocketAddress } from './server.ts';
 
@@ -99,7 +99,7 @@ async function assertSettled(
   const accepted = loads.flatMap((load) => [...load.accepted]);
   const sum = (of: 'silent' | 'later') => loads.reduce((all, load) => all + load[of], 0);
   const inAll = async <T>(read: (sql: Sql) => Promise<Iterable<T>>): Promise<T[]> =>
-    (await Promise.all(databases.map(read))).flatMap((found) => [...found]);
+    (await Promise.all(databases.map(async (sql) => Array.from(await read(sql))))).flat();
   const missing = () => accepted.filter((delivery) => !ledger.wasDelivered(delivery));
   await until(
     async () => missing().length,
@@ -111,7 +111,8 @@ async function assertSettled(
   const recorded = { successful: 0, failed: 0, pending: 0 };
   const states = await inAll(
     (sql) => sql<{ state: keyof typeof recorded; n: number }[]>`
-      select state, count(*) as n from delivery_done group by state
+      select state, count(*) as n from delivery_done d
+      where exists (select from webhook w where w.id = d.webhook_id and w.name = ${POPULATED}) group by state
       union all select 'pending', count(*) from delivery`,
   );
   for (const { state, n } of states) recorded[state] += n;

@@ -10,6 +10,8 @@ import type { Place } from './load.ts';
 
 const STORES = 24;
 const WEBHOOKS_PER_STORE = 3;
+/** The name of the webhooks whose deliveries are in the ledger. */
+export const POPULATED = 'hook';
 
 export type Populated = { places: Place[]; platformToken: (origin: string) => Promise<string> };
 
@@ -43,7 +45,7 @@ export async function populate(
       await ofShard`
         insert into webhook (shard, id, store_id, name, format, version, url, query, encryption_key, event_resource, events,
           is_active, headers, retry_profile, date_created, date_modified)
-        values (${shard}, ${id}, ${storeId}, 'hook', 'json', '2', ${`${origins[webhooks % origins.length]}${path}`}, null,
+        values (${shard}, ${id}, ${storeId}, ${POPULATED}, 'json', '2', ${`${origins[webhooks % origins.length]}${path}`}, null,
           ${sealer.seal(KEY, `webhook:${id}`)}, 'transaction', array['transaction/created'], true, '{}', 'long',
           ${now}, ${now})`;
       paths.push(path);

@@ -30,7 +30,7 @@ export type WatchedServer = OwnServer & {
   freeze: () => Promise<void>;
   /** SIGCONT. */
   thaw: () => Promise<void>;
-  /** Returns how many connections the server has accepted since its log began. */
+  /** Returns how many connections of users the server has had since its log began. */
   accepted: () => Promise<number>;
 };
 
@@ -116,7 +116,7 @@ export async function openServer(
     url: urlOf(address),
     freeze: () => signal('SIGSTOP'),
     thaw: () => signal('SIGCONT'),
-    accepted: async () => (await readFile(logFile, 'utf8')).split('connection received').length - 1,
+    accepted: async () => (await readFile(logFile, 'utf8')).split('connection authorized').length - 1,
     start,
     stop: async (how) => {
       if (how === 'immediate') process.kill(postmaster?.pid ?? 0, 'SIGQUIT');
