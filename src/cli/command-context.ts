@@ -4,7 +4,7 @@ import { createLog } from '#core/log.ts';
 import { readConfig } from '#config/config.ts';
 import type { openInternalEvents } from '#server/publishing.ts';
 import { readMap } from '#shards/map-sql.ts';
-import { enqueue } from '#shards/outbox.ts';
+import { areChangesApplied, enqueue } from '#shards/outbox.ts';
 import { enqueueForAll } from '#shards/outbox-sql.ts';
 import { openInstallation, type Installation } from './installation.ts';
 import type { Terminal } from './terminal.ts';
@@ -25,6 +25,8 @@ export async function withContext(terminal: Terminal, run: (context: CommandCont
     // A process of `serve` or `deliver` applies the changes to other databases.
     const elsewhere = { map: () => map, outbox: { enqueue, enqueueForAll }, each: () => [installation.sql] };
     await run({ ...installation, ...withOutbox(openInternalEvents(config), elsewhere) });
+    if (map.version > 0 && !(await areChangesApplied(installation.sql)))
+      terminal.warn('halcyon: other databases get the change later, from a process of halcyon serve');
   } finally {
     await installation.close();
   }

@@ -1,4 +1,4 @@
-/** Opens what every command needs: a migrated database and the keys for secrets at rest. */
+/** Opens what every command needs: migrated databases and the keys for secrets at rest. */
 import { findRunning, startEmbedded } from '#db/embedded.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
@@ -6,8 +6,10 @@ import { checkSealingKey } from '#db/sealing-key.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Config } from '#config/config.ts';
-import type { StorePools } from '#server/app.ts';
+import type { AppDeps } from '#server/app.ts';
+import { prepareDatabase } from '#shards/prepare.ts';
 import { openKeyFile } from './key-file.ts';
+import { openOtherDatabases, type MigratedDatabase, type OtherDatabase } from './other-databases.ts';
 
 /** One for partition maintenance, one for retention: each occupies its connection with an advisory lock while it runs. */
 const DIRECT_CONNECTIONS = 2;
@@ -22,14 +24,18 @@ type Pools = {
 };
 
 export type Installation = Pools & {
-  /** The database of `sql`. */
+  /** The database of `sql`, the home database. */
   address: DatabaseAddress;
+  /** The other databases of the map of shards. */
+  databases: readonly OtherDatabase[];
   /** The first key seals; all of them open. */
   secretKeys: Keys;
-  /** Whether the database is sealed with the first key; otherwise `halcyon rekey` is due. */
+  /** Whether all databases are sealed with the first key; otherwise `halcyon rekey` is due. */
   isKeyAdopted: boolean;
-  /** The migrations that were applied at this opening. */
+  /** The migrations that were applied to the home database at this opening. */
   applied: readonly string[];
+  /** The migrations that were applied to each of the others. */
+  migrated: readonly MigratedDatabase[];
   /** Resolves when the embedded server ends by itself; never without one. */
   databaseEnded: Promise<string>;
   close: () => Promise<void>;
@@ -84,55 +90,78 @@ export async function closePools({ sql, direct }: Pools, { databaseMs }: Config[
   await Promise.all([sql.end({ timeout }), direct.end({ timeout })]);
 }
 
-/**
- * Returns a function that opens the pools of another database of the map of shards; it is migrated before it is used. `opened`: the keys
- * of the installation, and the worker of the process.
- */
+/** Returns a function that opens the pools of another database of the map of shards, and prepares it before it is used. */
 export function createPoolOpener(
   config: Pick<Config, 'database' | 'stopping'>,
-  { secretKeys, worker }: { secretKeys: Keys; worker?: number },
-): (url: string) => StorePools {
-  const { silenceMs, directUrl: _ofHome, ...database } = config.database;
-  return (url) => {
-    const own = { database: { ...database, silenceMs, directUrl: undefined } };
-    const pools = openPools(own, { kind: 'url', url }, { silenceMs, ...(worker === undefined ? {} : { worker }) });
+  { secretKeys: keys, worker }: { secretKeys: Keys; worker?: number },
+): AppDeps['openPools'] {
+  const { silenceMs, ...database } = config.database;
+  const use = { silenceMs, ...(worker === undefined ? {} : { worker }) };
+  return ({ name, url, home }) => {
+    const pools = openPools({ database: { ...database, silenceMs, directUrl: undefined } }, { kind: 'url', url }, use);
     return {
       ...pools,
-      prepare: async () => {
-        await migrate(pools.direct, MIGRATIONS);
-        await checkSealingKey(pools.direct, { keys: secretKeys, from: 'HALCYON_SECRET_KEY' });
-      },
+      prepare: async () =>
+        void (await prepareDatabase(pools.direct, { name, home, keys, keysFrom: 'HALCYON_SECRET_KEY' })),
       close: async () => closePools(pools, config.stopping),
     };
   };
 }
 
-/** Opens the database (and starts the embedded one without `DATABASE_URL`) and migrates it. */
-export async function openInstallation(
-  config: Config,
-  log: Log,
-  options: { usesRunningServer: boolean; worker?: number; onMigration?: (name: string) => void },
-): Promise<Installation> {
-  const { usesRunningServer, worker, onMigration } = options;
+type OpenOptions = {
+  usesRunningServer: boolean;
+  worker?: number;
+  /** Whether every database of the map must be available; otherwise a missing one is logged. */
+  requiresAll?: boolean;
+  /** `database`: the name of a database other than the home database. */
+  onMigration?: (name: string, database?: string) => void;
+};
+
+/** Opens the databases (and starts the embedded one without `DATABASE_URL`) and migrates them, one after another. */
+export async function openInstallation(config: Config, log: Log, options: OpenOptions): Promise<Installation> {
+  const { usesRunningServer, worker, requiresAll = false, onMigration } = options;
   const database = await openDatabase(config, log, usesRunningServer);
   const { address } = database;
   // Commands have no time limit for statements.
-  const pools = openPools(config, address, {
+  const use = {
     ...(worker === undefined ? {} : { worker }),
     ...(usesRunningServer ? {} : { silenceMs: config.database.silenceMs }),
-  });
+  };
+  const pools = openPools(config, address, use);
   const { sql, direct } = pools;
+  const others: OtherDatabase[] = [];
   const close = async () => {
-    await closePools(pools, config.stopping);
+    await Promise.all([pools, ...others].map((one) => closePools(one, config.stopping)));
     await database.stop();
   };
   try {
     await checkServer(direct);
     if (config.database.directUrl !== undefined) await checkServer(sql);
     const { keys: secretKeys, from } = await openSecretKeys(config);
-    const { applied } = await migrate(direct, MIGRATIONS, onMigration);
+    const { applied } = await migrate(direct, MIGRATIONS, (name) => onMigration?.(name));
     const isKeyAdopted = await checkSealingKey(direct, { keys: secretKeys, from });
-    return { ...pools, address, secretKeys, isKeyAdopted, applied, databaseEnded: database.ended, close };
+    const opening = {
+      config: config.database,
+      log,
+      home: direct,
+      keys: secretKeys,
+      keysFrom: from,
+      requiresAll,
+      openPools: (other: DatabaseAddress) =>
+        openPools({ database: { ...config.database, directUrl: undefined } }, other, use),
+      ...(onMigration && { onMigration }),
+    };
+    const opened = await openOtherDatabases(opening, others);
+    return {
+      ...pools,
+      ...opened,
+      address,
+      secretKeys,
+      isKeyAdopted: isKeyAdopted && opened.isKeyAdopted,
+      applied,
+      databaseEnded: database.ended,
+      close,
+    };
   } catch (error) {
     await close();
     throw error;

@@ -7,12 +7,16 @@ import type { Terminal } from './terminal.ts';
 
 export async function migrateOnly(terminal: Terminal): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
-  const onMigration = (name: string): void => terminal.warn(`Applying ${name}`);
+  const onMigration = (name: string, database?: string): void =>
+    terminal.warn(database === undefined ? `Applying ${name}` : `Applying ${name} to ${database}`);
   const installation = await openInstallation(config, createLog(config.logLevel), {
     usesRunningServer: true,
+    requiresAll: true,
     onMigration,
   });
   await installation.close();
-  if (terminal.isJson === true) printResult(terminal, { applied: installation.applied });
-  else terminal.print('The database has the schema of this version.');
+  const { applied, migrated } = installation;
+  if (terminal.isJson === true) printResult(terminal, { applied, ...(migrated.length > 0 && { databases: migrated }) });
+  else if (migrated.length === 0) terminal.print('The database has the schema of this version.');
+  else terminal.print(`The ${migrated.length + 1} databases have the schema of this version.`);
 }

@@ -40,7 +40,7 @@ async function rekey(terminal: Terminal, isJson: boolean): Promise<void> {
   const isFile = config.secretKeys === undefined;
   const installation = await (isFile
     ? openExclusively(config)
-    : openInstallation(config, createLog(config.logLevel), { usesRunningServer: true }));
+    : openInstallation(config, createLog(config.logLevel), { usesRunningServer: true, requiresAll: true }));
   const startedMs = performance.now();
   let signal: string | undefined;
   void terminal.untilStopSignal().then((name) => (signal = name));
@@ -49,6 +49,7 @@ async function rekey(terminal: Terminal, isJson: boolean): Promise<void> {
       ? [await openNextKey(config.dataDir), ...installation.secretKeys]
       : installation.secretKeys;
     const result = await resealAll(installation.sql, keys, {
+      others: installation.databases.map(({ sql }) => sql),
       pause: () => delay(PAUSE_MS),
       isStopped: () => signal !== undefined,
       onProgress: createProgress(terminal),

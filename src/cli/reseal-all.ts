@@ -1,4 +1,4 @@
-/** Reseals all secrets of the database with one key. */
+/** Reseals all secrets of an installation with one key. */
 import type { Sql } from '#db/pool.ts';
 import { reseal, type Resealed } from '#db/reseal.ts';
 import { createSealer, keyIdOf } from '#db/seal.ts';
@@ -8,11 +8,14 @@ import type { Keys } from '#core/keys.ts';
 import { createAppVault } from '#identity/accounts/factors/vault.ts';
 import { createAppKeyVault } from '#webhooks/app-access/declaration.ts';
 import { createKeyVault } from '#webhooks/vault.ts';
+import { createAddressVault } from '#shards/vault.ts';
 
-/** `isAdopted`: the key is now the database's key, so no process without it starts. */
+/** `isAdopted`: the key is now that of all databases, so no process without it starts. */
 export type Rekeyed = Resealed & { isAdopted: boolean };
 
 type ResealAllOptions = {
+  /** The other databases of the map of shards. */
+  others?: readonly Sql[];
   /** Awaited before rows that were locked or changed are looked for again. */
   pause: () => Promise<void>;
   isStopped: () => boolean;
@@ -29,12 +32,21 @@ const combine = (first: Resealed, second: Resealed): Resealed => ({
 });
 
 /**
- * Reseals with the first key all secrets under other keys. Then the first key becomes the database's key, and a second pass finds
+ * Reseals with the first key all secrets under other keys. Then the first key becomes the key of all databases, and a second pass finds
  * secrets that were sealed in between.
  */
-export async function resealAll(sql: Sql, keys: Keys, { onProgress, ...rest }: ResealAllOptions): Promise<Rekeyed> {
+export async function resealAll(
+  sql: Sql,
+  keys: Keys,
+  { onProgress, others = [], ...rest }: ResealAllOptions,
+): Promise<Rekeyed> {
   const [key] = keys;
-  const vaults = [createKeyVault(sql), createAppKeyVault(sql), createAnswerVault(sql), createAppVault(sql)];
+  const databases = [sql, ...others];
+  const vaults = [
+    ...databases.flatMap((one) => [createKeyVault(one), createAppKeyVault(one), createAnswerVault(one)]),
+    createAppVault(sql),
+    createAddressVault(sql),
+  ];
   const total = sum(await Promise.all(vaults.map((vault) => vault.count(keyIdOf(key)))));
   let done = 0;
   const onPage = (rows: number): void => {
@@ -44,6 +56,6 @@ export async function resealAll(sql: Sql, keys: Keys, { onProgress, ...rest }: R
   const options = { key, sealer: createSealer(...keys), onPage, ...rest };
   const first = await reseal(vaults, options);
   if (first.end !== 'done' || first.late > 0) return { ...first, isAdopted: false };
-  await adoptSealingKey(sql, key);
+  for (const one of databases) await adoptSealingKey(one, key);
   return { ...combine(first, await reseal(vaults, options)), isAdopted: true };
 }

@@ -136,6 +136,8 @@ export function readConfig(env: Env, cwd: string) {
   const url = set.DATABASE_URL;
   if (set.DATABASE_DIRECT_URL !== undefined && url === undefined)
     throw new ConfigError('Set DATABASE_URL beside DATABASE_DIRECT_URL');
+  if (set.SHARD_DATABASES !== undefined && url === undefined)
+    throw new ConfigError('Set DATABASE_URL beside SHARD_DATABASES: the home database, which has the map of shards');
   const baseUrl = set.BASE_URL ?? `http://localhost:${set.PORT}`;
   const requestsPerSecond = set.API_RATE_PER_SECOND;
   // The embedded PostgreSQL needs a core: on two, one process takes 35 % less CPU time per delivered event than two (docs/scaling.md).
@@ -156,8 +158,12 @@ export function readConfig(env: Env, cwd: string) {
       url,
       /** Direct connection to PostgreSQL if `url` leads to PgBouncer: session locks and LISTEN need it. */
       directUrl: set.DATABASE_DIRECT_URL,
+      /** The databases that own the shards; undefined: the map in the home database (`url`) says so. */
+      shards: set.SHARD_DATABASES,
       connections: set.DATABASE_CONNECTIONS,
       retentionDays: set.RETENTION_DAYS,
+      /** How long known tokens are accepted while the home database is not available. */
+      homeOutageMs: set.HOME_OUTAGE_SECONDS * 1_000,
       ...statementSettings(set),
     }),
     naming: Object.freeze({

@@ -16,9 +16,9 @@ function readRange(name: string, text: string): ShardRange {
     /^(\d{1,3})(?:-(\d{1,3}))?=(postgres(?:ql)?:\/\/\S+)$/.exec(text) ?? [];
   const range = { first: Number(first), last: Number(last), url };
   if (first !== '' && range.first <= range.last && range.last <= LAST_SHARD && URL.canParse(url)) return range;
-  const [start = ''] = text.split('=', 1);
+  const [start = ''] = /^[\d-]+=/.exec(text) ?? [];
   throw new ConfigError(
-    `${name} has the part "${start}=…", which is not <first>-<last>=postgres://… with shards from 0 to ${LAST_SHARD}: write it as in "${EXAMPLE}"`,
+    `${name} has the part "${start}…", which is not <first>-<last>=postgres://… with shards from 0 to ${LAST_SHARD}: write it as in "${EXAMPLE}"`,
   );
 }
 

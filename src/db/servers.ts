@@ -98,3 +98,11 @@ export function endpointsOf({ servers }: Servers): { host: string; port: number 
   const endpoints = servers.map((server) => new Client(server)).map(({ host, port }) => ({ host, port }));
   return endpoints.filter(({ host }) => !host.startsWith('/'));
 }
+
+/** Returns host, port and database of an address, without user and password. */
+export function nameOf(address: DatabaseAddress): string {
+  const { servers } = serversAt(address);
+  const clients = servers.map((server) => new Client(server));
+  const hosts = new Set(clients.map(({ host }) => host));
+  return `${[...hosts].join(',')}:${clients[0]?.port ?? PORT}/${clients[0]?.database ?? ''}`;
+}

@@ -1,5 +1,4 @@
 /** Metrics of the database connections of a process, and of open transactions. */
-import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Gauge, type Aggregator, type Registry } from 'prom-client';
 import { readTransactionAges } from '#db/activity.ts';
 import { readFreeSpace } from '#db/free-space.ts';
@@ -7,34 +6,7 @@ import { readUsedNumbers } from '#db/numbers.ts';
 import { useOf, type Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import { dayOf } from '#core/ids.ts';
-
-/** Scrapes within this time use the cached value. */
-const CACHE_MS = 5_000;
-/** A scrape must not wait for an unavailable database. */
-const TIMEOUT_MS = 1_000;
-
-/**
- * Returns a cached read: at most one statement at a time, and one every 5 s. The result is undefined if there is no
- * response in time.
- */
-function createCachedRead<T>(read: () => Promise<T>, clock: Clock): () => Promise<T | undefined> {
-  let cached: { value: T | undefined; untilMs: number } | undefined;
-  let running: Promise<T | undefined> | undefined;
-  const refresh = async (): Promise<T | undefined> => {
-    const value = await read().catch(() => undefined);
-    cached = { value, untilMs: clock.monotonicMs() + CACHE_MS };
-    running = undefined;
-    return value;
-  };
-  return async () => {
-    if (cached !== undefined && clock.monotonicMs() < cached.untilMs) return cached.value;
-    const timeout = new AbortController();
-    const timedOut = delay(TIMEOUT_MS, undefined, { signal: timeout.signal }).catch(() => undefined);
-    const value = await Promise.race([(running ??= refresh()), timedOut]);
-    timeout.abort();
-    return value;
-  };
-}
+import { createCachedRead } from './cached-read.ts';
 
 function observeDisk(registry: Registry, { sql, dataDir }: { sql: Sql; dataDir: string | undefined }): void {
   const registers = [registry];

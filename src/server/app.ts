@@ -16,9 +16,10 @@ import type { Log } from '#core/log.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createBearer } from '#identity/oauth/bearer.ts';
 import type { Config } from '#config/config.ts';
-import { openAddress } from '#shards/address.ts';
+import { addressBinding } from '#shards/adopt.ts';
 import { HOME, type MapDatabase } from '#shards/map.ts';
 import { readMap } from '#shards/map-sql.ts';
+import { observeOutbox } from '#shards/metrics.ts';
 import { Outbox } from '#shards/outbox.ts';
 import { openGuard } from './delivery.ts';
 import { Databases } from './databases.ts';
@@ -37,8 +38,8 @@ export type StorePools = { sql: Sql; direct: Sql; prepare: () => Promise<void>; 
 export type AppDeps = {
   config: Config;
   sql: Sql;
-  /** Opens the pools of another database with stores. */
-  openPools: (url: string) => StorePools;
+  /** Opens the pools of another database with stores. `home`: the identity of the home database. */
+  openPools: (database: { name: string; url: string; home: string }) => StorePools;
   /** Direct connection to PostgreSQL for session features: locks that outlive a transaction, LISTEN. */
   direct: Sql;
   /** 32 bytes each: they seal secrets at rest and derive other keys. */
@@ -107,14 +108,21 @@ async function openDatabases(
   const { observing, guard, sealer } = shared;
   const map = await readMap(home);
   const isDivided = map.version > 0;
-  const poolsOf = ({ id, address }: MapDatabase): StorePools => {
+  const identity = map.databases.find(({ id }) => id === HOME)?.identity ?? '';
+  const poolsOf = ({ id, name, address }: MapDatabase): StorePools => {
     if (address === null) return { sql: home, direct, prepare: async () => {}, close: async () => {} };
-    const pools = deps.openPools(openAddress(sealer, { id, address }));
+    const pools = deps.openPools({ name, url: sealer.open(address, addressBinding(id)), home: identity });
     guard.protect(pools.sql);
     guard.protect(pools.direct);
     return pools;
   };
-  const outbox = new Outbox({ home, clock, log, targetOf: (id) => databases.find(id) });
+  const outbox = new Outbox({
+    home,
+    clock,
+    log,
+    hasOthers: () => databases.map.version > 0,
+    targetOf: (id) => databases.find(id),
+  });
   const databases: Databases = new Databases(map, {
     home,
     log,
@@ -134,6 +142,7 @@ async function openDatabases(
       });
     },
   });
+  observeOutbox(observing.registryOf(undefined), { home, clock, map: () => databases.map });
   return { databases, outbox };
 }
 
@@ -157,7 +166,8 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   outbox.start();
   keep(outbox);
   if (deps.roles.includes('serve')) {
-    const bearer = createBearer({ sql, baseUrl: config.baseUrl });
+    const { homeOutageMs: outageMs } = config.database;
+    const bearer = createBearer({ sql, baseUrl: config.baseUrl, outageMs });
     const { health } = observing;
     const { handlers, ...services } = compose({ ...deps, databases, outbox, health, bearer, mailer, sealer, guard });
     const beforeReply = async (): Promise<void> => outbox.flush();

@@ -5,13 +5,13 @@ import { systemClock } from '#core/clock.ts';
 import { createLog } from '#core/log.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { cleanups } from '../../test/setup/cleanups.ts';
-import { testDatabase } from '../../test/setup/database.ts';
+import { singleDatabase } from '../../test/setup/database.ts';
 import { divide } from '../../test/setup/divided.ts';
 import { Outbox } from './outbox.ts';
 import { enqueueForShard, type OutboxChange } from './outbox-sql.ts';
 
 const ends = cleanups();
-const { sql: home } = await testDatabase(ends);
+const { sql: home } = await singleDatabase(ends);
 const halves = [
   { first: 0, last: 127 },
   { first: 128, last: 255 },
@@ -26,7 +26,13 @@ const note: Applied = async (tx, { body }) => {
 
 function openOutbox(apply: Applied = note): Outbox {
   const target = { id: 1, sql: other, apply };
-  return new Outbox({ home, clock: systemClock, log: createLog('silent'), targetOf: () => target });
+  return new Outbox({
+    home,
+    clock: systemClock,
+    log: createLog('silent'),
+    hasOthers: () => true,
+    targetOf: () => target,
+  });
 }
 
 async function enqueue(outbox: Outbox, numbers: readonly number[], shard = 200): Promise<void> {

@@ -42,18 +42,35 @@ export async function enqueue(tx: Queryable, change: { shard: number; kind: Chan
   if (!(await enqueueForShard(tx, change))) throw new MapChanged(`Shard ${change.shard} has moved: try again`);
 }
 
+/** Waits until running processes have applied all changes; returns false if some are left after two seconds. */
+export async function areChangesApplied(home: Sql): Promise<boolean> {
+  const endMs = performance.now() + FLUSH_MS;
+  for (;;) {
+    if ((await listWaiting(home)).length === 0) return true;
+    if (performance.now() > endMs) return false;
+    await delay(POLL_MS / 20);
+  }
+}
+
 type Deps = {
   home: Sql;
   clock: Clock;
   log: Log;
+  /** Returns whether the map has other databases. */
+  hasOthers: () => boolean;
   /** Returns the database with this id; undefined if this process does not have it. */
   targetOf: (id: number) => Target | undefined;
 };
 
+/** The changes that are being applied to a database, and a further run that was requested meanwhile. */
+type Run = { now: Promise<void>; next: Promise<void> | undefined };
+
 export class Outbox implements Running {
   readonly #deps: Deps;
   readonly #stopping = new AbortController();
-  readonly #applying = new Map<number, Promise<void>>();
+  readonly #runs = new Map<number, Run>();
+  /** Databases that are down or do not respond: responses do not wait for them. */
+  readonly #late = new Set<number>();
   #enqueuedAtMs = -Infinity;
   #polling: Promise<void> = Promise.resolve();
 
@@ -86,43 +103,56 @@ export class Outbox implements Running {
   /** Applies the changes of this process, so that its next response shows them; gives up after two seconds. */
   async flush(): Promise<void> {
     if (this.#deps.clock.monotonicMs() - this.#enqueuedAtMs > RECENT_MS) return;
+    const waiting = (await this.#listWaiting()).filter((id) => !this.#late.has(id));
     const limit = new AbortController();
-    const late = delay(FLUSH_MS, undefined, { signal: limit.signal }).catch(() => {});
-    await Promise.race([this.#applyAll(), late]);
+    const late = delay(FLUSH_MS, true, { signal: limit.signal }).catch(() => false);
+    const applied = Promise.all(waiting.map((id) => this.#applyTo(id))).then(() => false);
+    if (await Promise.race([applied, late])) for (const id of waiting) if (this.#runs.has(id)) this.#late.add(id);
     limit.abort();
   }
 
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#polling;
-    await Promise.all(this.#applying.values());
+    await Promise.all([...this.#runs.values()].map(({ now }) => now));
   }
 
   async #poll(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
-      await this.#applyAll();
+      // Not awaited: a database that does not respond does not delay the others.
+      for (const id of await this.#listWaiting()) void this.#applyTo(id);
       await delay(POLL_MS, undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
-  /** Applies what is waiting; never rejects. Databases do not wait for each other. */
-  async #applyAll(): Promise<void> {
+  /** Returns the databases that have changes to apply; none while the home database is down. */
+  async #listWaiting(): Promise<number[]> {
+    const { home, log, hasOthers } = this.#deps;
+    if (!hasOthers()) return [];
     try {
-      const waiting = await listWaiting(this.#deps.home);
-      await Promise.all(waiting.map((id) => this.#applyTo(id)));
+      return await listWaiting(home);
     } catch (error) {
-      if (!isUnavailable(error)) this.#deps.log.error({ err: error }, 'reading the outbox failed; retrying');
+      if (!isUnavailable(error)) log.error({ err: error }, 'reading the outbox failed; retrying');
+      return [];
     }
   }
 
-  /** Applies the changes of a database, one call after another: the later one finds what was committed since. */
-  #applyTo(id: number): Promise<void> {
+  /** Applies what is waiting for a database when this is called, after a run that has begun already. Never rejects. */
+  async #applyTo(id: number): Promise<void> {
     const target = this.#deps.targetOf(id);
-    if (target === undefined) return Promise.resolve();
-    const run = (this.#applying.get(id) ?? Promise.resolve()).then(() => this.#run(target));
-    this.#applying.set(id, run);
-    return run;
+    if (target === undefined) return;
+    const running = this.#runs.get(id);
+    if (running === undefined) return this.#begin(target);
+    running.next ??= running.now.then(() => this.#begin(target));
+    await running.next;
+  }
+
+  async #begin(target: Target): Promise<void> {
+    const run: Run = { now: this.#run(target), next: undefined };
+    this.#runs.set(target.id, run);
+    await run.now;
+    if (this.#runs.get(target.id) === run && run.next === undefined) this.#runs.delete(target.id);
   }
 
   async #run(target: Target): Promise<void> {
@@ -130,11 +160,15 @@ export class Outbox implements Running {
     // After a failure the changes are applied one by one, so that a change that cannot be applied is the only one that fails.
     for (let limit = BATCH; !this.#stopping.signal.aborted;) {
       try {
-        if ((await this.#applyBatch(target, limit)) < limit) return;
+        const count = await this.#applyBatch(target, limit);
+        this.#late.delete(target.id);
+        if (count < limit) return;
         limit = BATCH;
       } catch (error) {
-        if (isUnavailable(error))
+        if (isUnavailable(error)) {
+          this.#late.add(target.id);
           return log.warn({ database: target.id, reason: String(error) }, 'outbox waits: database unavailable');
+        }
         if (limit === 1)
           return log.error({ database: target.id, err: error }, 'a change of the outbox cannot be applied; retrying');
         limit = 1;

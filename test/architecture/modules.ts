@@ -11,7 +11,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   receiver: [],
   publisher: [],
   db: ['core'],
-  shards: ['core', 'db'],
+  shards: ['core', 'db', 'metrics'],
   hypermedia: ['core'],
   mail: ['core'],
   metrics: ['core', 'db'],

@@ -4,7 +4,10 @@ import { moduleOf, type Fault, type File } from './tree.ts';
 type Writing = 'insert' | 'update' | 'delete';
 type Writer = string | Readonly<Record<Writing, string>>;
 
-/** Each table has one module that writes it. `delivery` and `delivery_order` have two: publish inserts, the worker updates and deletes. */
+/**
+ * Each table has one module that writes it. `delivery` and `delivery_order` have two: publish inserts, the worker updates and
+ * deletes. So has `shard_lease`: the map of shards says which rows there are, and workers update them.
+ */
 export const WRITERS: Readonly<Record<string, Writer>> = {
   users: 'identity/accounts',
   session: 'identity/accounts',
@@ -70,7 +73,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
  * Tables of identity, membership and OAuth. No statement reads them together with tables of stores, so that the stores can be in other
  * databases than the accounts.
  */
-const HOME_TABLES: ReadonlySet<string> = new Set([
+export const HOME_TABLES: ReadonlySet<string> = new Set([
   ...Object.entries(WRITERS).flatMap(([table, writer]) =>
     typeof writer === 'string' && writer.startsWith('identity/') ? [table] : [],
   ),
@@ -78,7 +81,7 @@ const HOME_TABLES: ReadonlySet<string> = new Set([
   'invitation',
 ]);
 /** Small tables that either side may read: the settings of stores and of apps, and those that every database has. */
-const SHARED_TABLES: ReadonlySet<string> = new Set([
+export const SHARED_TABLES: ReadonlySet<string> = new Set([
   'store',
   'erased_store',
   'app_webhook',

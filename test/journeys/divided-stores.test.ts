@@ -2,82 +2,16 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { shardOf } from '#core/ids.ts';
-import type { Sql } from '#db/pool.ts';
+import { transaction } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
-import { startTestApp } from '../setup/app.ts';
-import { cleanups } from '../setup/cleanups.ts';
-import { testDatabase } from '../setup/database.ts';
+import { accountsIn } from '#shards/accounts.ts';
+import { startDividedApp } from '../setup/divided-app.ts';
 import { letAppIn } from '../setup/grant-access.ts';
-import { divide } from '../setup/divided.ts';
-import { startReceiver, type Got } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-const RANGES = [
-  { first: 0, last: 84 },
-  { first: 85, last: 169 },
-  { first: 170, last: 255 },
-] as const;
-const secretKey = randomBytes(32);
-const ends = cleanups();
-const { sql: home } = await testDatabase(ends);
-const databases = await divide(home, { shards: RANGES, secretKey }, ends);
-const app = await startTestApp({ sql: home, secretKey });
-ends.after(app.stop);
-const receiver = await startReceiver();
-const platform = { token: app.platformToken };
-
-const indexOf = (storeId: number): number =>
-  RANGES.findIndex(({ first, last }) => shardOf(storeId) >= first && shardOf(storeId) <= last);
-const databaseOf = (storeId: number): Sql => databases[indexOf(storeId)] ?? assert.fail();
-
-async function call(method: string, path: string, options: Parameters<typeof app.api>[2] = platform) {
-  const response = await app.api(method, path, options);
-  const text = await response.text();
-  return { status: response.status, body: (text === '' ? {} : JSON.parse(text)) as Record<string, unknown> };
-}
-
-let stores = 0;
-/** Creates stores until each database has a new one, and returns these, by database. */
-async function createStores(): Promise<number[]> {
-  const found = new Map<number, number>();
-  while (found.size < RANGES.length) {
-    stores += 1;
-    const body = {
-      name: `Store ${stores}`,
-      domain: `store${stores}.example.com`,
-      email: 'shop@example.com',
-      time_zone: 'UTC',
-    };
-    const made = await call('POST', '/stores', { ...platform, body });
-    assert.equal(made.status, 201, JSON.stringify(made.body));
-    const id = Number(made.body['id']);
-    found.set(indexOf(id), found.get(indexOf(id)) ?? id);
-  }
-  return RANGES.map((_, index) => found.get(index) ?? assert.fail());
-}
-
-const publish = (storeId: number, id: number) =>
-  call('POST', `/stores/${storeId}/events`, { ...platform, body: { event: 'transaction/created', resource: { id } } });
-
-async function createWebhook(storeId: number, options: object = {}) {
-  const body = {
-    name: 'Hook',
-    url: `${receiver.url}/${storeId}`,
-    format: 'json',
-    encryption_key: 'key',
-    events: ['transaction/created'],
-  };
-  const made = await call('POST', `/stores/${storeId}/webhooks`, { ...platform, body, ...options });
-  assert.equal(made.status, 201, JSON.stringify(made.body));
-  return Number(made.body['id']);
-}
-
-const receivedBy = async (storeId: number): Promise<Got> =>
-  (await until(
-    async () => receiver.got.find(({ path }) => path === `/${storeId}`),
-    (got) => got !== undefined,
-  )) ?? assert.fail();
+const divided = await startDividedApp();
+const { app, home, databases, receiver, platform, call, createStores, publish, createWebhook, receivedBy } = divided;
+const { indexOf, databaseOf } = divided.stores;
 
 async function changelogOf(storeId: number): Promise<string[]> {
   const { body } = await call('GET', `/stores/${storeId}/changelogs?limit=100&order=id`);
@@ -106,7 +40,7 @@ test('the list of stores and each store come from the home database', async () =
   const ids = await createStores();
   const { body } = await call('GET', '/stores?limit=100');
   const { total_items: total } = body;
-  assert.equal(Number(total), stores + 1, JSON.stringify(body).slice(0, 300));
+  assert.equal(Number(total), divided.stores.count() + 1, JSON.stringify(body).slice(0, 300));
   for (const id of ids) assert.equal((await call('GET', `/stores/${id}`)).status, 200);
 });
 
@@ -179,7 +113,7 @@ test('the outbox is empty after each response', async () => {
 test("an app's webhook is sent the beginning and the end of its access to stores of each database", async () => {
   const client = await call('POST', '/clients', {
     ...platform,
-    body: { name: 'Told', redirect_uris: ['https://app.example.com/cb'], webhook_url: `${receiver.url}/told` },
+    body: { name: 'Declaring', redirect_uris: ['https://app.example.com/cb'], webhook_url: `${receiver.url}/app` },
   });
   assert.equal(client.status, 201, JSON.stringify(client.body));
   const clientId = String(client.body['client_id']);
@@ -191,25 +125,58 @@ test("an app's webhook is sent the beginning and the end of its access to stores
       { clientId, userId: app.userId, storeId: id, now: app.clock.now() },
     );
   }
-  const told = async (action: string): Promise<number[]> =>
+  const storesWith = async (action: string): Promise<number[]> =>
     receiver.got
-      .filter(({ path, headers }) => path === '/told' && headers['service-webhook-event'] === `app/${action}`)
+      .filter(({ path, headers }) => path === '/app' && headers['service-webhook-event'] === `app/${action}`)
       .map(({ headers }) => Number(headers['service-store-id']))
       .toSorted((a, b) => a - b);
   const all = ids.toSorted((a, b) => a - b);
   assert.deepEqual(
     await until(
-      () => told('installed'),
+      () => storesWith('installed'),
       (got) => got.length === all.length,
     ),
     all,
   );
+  for (const [index, sql] of databases.entries()) {
+    const rows = await sql<{ id: number }[]>`select store_id as id from webhook where is_for_app`;
+    assert.deepEqual(
+      rows.map(({ id }) => indexOf(id)),
+      [index],
+      `database ${index} has the webhooks of its own stores`,
+    );
+  }
   assert.equal((await call('DELETE', `/clients/${clientId}`)).status, 204);
   assert.deepEqual(
     await until(
-      () => told('uninstalled'),
+      () => storesWith('uninstalled'),
       (got) => got.length === all.length,
     ),
     all,
   );
+});
+
+test('a webhook that an app creates while its access ends is disabled', async () => {
+  const [, id = assert.fail()] = await createStores();
+  await call('POST', `/stores/${id}/members`, { ...platform, body: { email: 'owner@example.com', role: 'owner' } });
+  const details = { name: 'Racer', redirectUris: ['https://app.example.com/cb'], trusted: false };
+  const client = await createClient(home, { ...details, now: app.clock.now() });
+  const [{ id: internal } = assert.fail()] = await home<{ id: number }[]>`
+    select id from client where client_id = ${client.client_id}`;
+  const grant = { clientId: client.client_id, userId: app.userId, storeId: id, now: app.clock.now() };
+  await letAppIn({ sql: home, baseUrl: app.baseUrl }, grant);
+  const webhook = await createWebhook(id);
+  // As the transaction that creates a webhook: it has read the access, and is not committed yet.
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+  const creating = transaction(databaseOf(id), async (tx) => {
+    await accountsIn(home).locked(tx);
+    await tx`update webhook set client = ${internal}, user_id = ${app.userId} where id = ${webhook}`;
+    await ended;
+  });
+  // The response is sent after the outbox has waited for two seconds.
+  assert.equal((await call('DELETE', `/stores/${id}/members/${app.userId}`)).status, 204);
+  end();
+  await creating;
+  const state = async () => (await call('GET', `/webhooks/${webhook}`)).body['inactive_reason'];
+  assert.equal(await until(state, (reason) => reason !== null), 'access_ended');
 });

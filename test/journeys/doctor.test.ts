@@ -63,7 +63,7 @@ test('all is well beside a running Halcyon; a key that other users may read fail
   );
   assert.deepEqual(
     checked.map(({ check }) => check),
-    'node settings disk database connections sessions migrations partitions numbers key clocks transactions locks workers backlog webhooks events housekeeping ports addresses proxy mail'.split(
+    'node settings disk database connections sessions migrations partitions numbers key clocks transactions locks workers backlog webhooks events housekeeping slots ports addresses proxy mail'.split(
       ' ',
     ),
   );

@@ -14,6 +14,7 @@ import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
+import { divideSuite } from '../setup/suite-map.ts';
 import { openPools } from '../setup/store-pools.ts';
 
 export const ISSUER = 'http://auth.example.test';
@@ -120,7 +121,9 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
   after(async () => {
     for (const close of closers.toReversed()) await close();
   });
-  const { sql: admin, address } = await testDatabase({ after: (drop) => void closers.push(drop) });
+  const ends = { after: (drop: () => Promise<void>) => void closers.push(drop) };
+  const { sql: admin, address } = await testDatabase(ends);
+  await divideSuite(admin, secretKeys[0], ends);
   // The job that creates the partitions of future days does not see the hours that a test skips.
   await admin`create table event_some_day partition of event default`;
   const statements: string[] = [];

@@ -12,6 +12,7 @@ import { testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { cleanups } from './cleanups.ts';
 import { freePort } from './free-port.ts';
+import { divideSuite, homeOf } from './suite-map.ts';
 import { letAppIn } from './grant-access.ts';
 import { openPools } from './store-pools.ts';
 
@@ -79,6 +80,8 @@ export async function startTestApp(
 ): Promise<TestApp> {
   const ends = cleanups();
   const sql = options.sql ?? (await testDatabase(ends)).sql;
+  const secretKey = options.secretKey ?? randomBytes(32);
+  await divideSuite(sql, secretKey, ends);
   const clock = options.clock ?? testClock();
   const port = await freePort();
   const env = {
@@ -91,9 +94,9 @@ export async function startTestApp(
   const config = readConfig(env, process.cwd());
   const parts = {
     config,
-    sql,
-    direct: sql,
-    secretKeys: [options.secretKey ?? randomBytes(32)],
+    sql: homeOf(sql),
+    direct: homeOf(sql),
+    secretKeys: [secretKey],
     clock,
     openPools,
     random: Math.random,

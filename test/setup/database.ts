@@ -5,10 +5,12 @@ import { randomBytes } from 'node:crypto';
 import { after } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
+import { suiteHandle } from './suite-handle.ts';
 
 export type TestDatabase = { sql: Sql; address: DatabaseAddress; drop: () => Promise<void> };
 type Context = { after: (fn: () => Promise<void>) => void };
 
+const TEMPLATE = 'halcyon_template';
 const OBJECT_IN_USE = '55006';
 const RETRY_MS = 50;
 const ATTEMPTS = 40;
@@ -34,6 +36,11 @@ async function copy(admin: Sql, template: string, name: string): Promise<void> {
   }
 }
 
+/** A copy of a database has its identity, by which Halcyon recognizes a database under another address. */
+async function renewIdentity(sql: Sql): Promise<void> {
+  await sql`update database_identity set identity = gen_random_uuid()`;
+}
+
 async function make(template: string, t: Context | undefined): Promise<TestDatabase> {
   const server = serverAddress();
   const address = { ...server, database: `test_${randomBytes(8).toString('hex')}` };
@@ -50,6 +57,7 @@ async function make(template: string, t: Context | undefined): Promise<TestDatab
   if (t) t.after(drop);
   else after(drop);
   await copy(admin, template, address.database);
+  if (template === TEMPLATE) await renewIdentity(sql);
   return { sql, address, drop };
 }
 
@@ -58,8 +66,14 @@ async function make(template: string, t: Context | undefined): Promise<TestDatab
  * without a context when the calling test ends, or the file if awaited at top level. Not for `before`: node:test runs `after` at
  * its end.
  */
-export function testDatabase(t?: Context): Promise<TestDatabase> {
-  return make('halcyon_template', t);
+export async function testDatabase(t?: Context): Promise<TestDatabase> {
+  const made = await make(TEMPLATE, t);
+  return { ...made, sql: suiteHandle(made.sql) };
+}
+
+/** Clones the template, with a pool of this one database also if the suite runs with a map of three. */
+export function singleDatabase(t?: Context): Promise<TestDatabase> {
+  return make(TEMPLATE, t);
 }
 
 /** Creates an empty database, for tests of migrations and restores. */

@@ -1,21 +1,12 @@
 /** Divides the shards of a test database among it and further databases of the test server. */
-import type { DatabaseAddress, Sql } from '#db/pool.ts';
-import { transaction } from '#db/pool.ts';
+import { transaction, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import { sealAddress } from '#shards/address.ts';
+import { addressBinding } from '#shards/adopt.ts';
 import { HOME, shardsIn, type Range } from '#shards/map.ts';
 import { assignShards, readIdentity, upsertDatabase } from '#shards/map-sql.ts';
 import type { Cleanups } from './cleanups.ts';
-import { testDatabase } from './database.ts';
-
-export function urlOf(address: DatabaseAddress): string {
-  if (address.kind === 'url') return address.url;
-  const { directory, user, password, database } = address;
-  const url = new URL('postgres://localhost');
-  Object.assign(url, { username: user, password, pathname: `/${database}` });
-  url.searchParams.set('host', directory);
-  return url.href;
-}
+import { singleDatabase } from './database.ts';
+import { urlOf } from './several-databases.ts';
 
 /** Writes the map of shards into the home database, and the leases of each database. */
 export async function writeMap(
@@ -31,7 +22,7 @@ export async function writeMap(
     for (const [index, { sql, range, url }] of others.entries()) {
       const id = index + 1;
       const other = await readIdentity(sql);
-      await upsertDatabase(tx, { id, name: `database ${id}`, ...other, address: sealAddress(sealer, id, url) });
+      await upsertDatabase(tx, { id, name: `database ${id}`, ...other, address: sealer.seal(url, addressBinding(id)) });
       await assignShards(tx, shardsIn(range), id);
     }
   });
@@ -39,20 +30,21 @@ export async function writeMap(
     await sql`delete from shard_lease where shard not between ${range.first} and ${range.last}`;
 }
 
-/** `shards`: those of the home database first. */
+/** `shards`: those of the home database first. `through` returns the url by which the application reaches another database. */
 export async function divide(
   home: Sql,
-  { shards: [ofHome, ...ofOthers], secretKey }: { shards: readonly Range[]; secretKey: Buffer },
+  {
+    shards: [ofHome, ...ofOthers],
+    secretKey,
+    through = async (address) => urlOf(address),
+  }: { shards: readonly Range[]; secretKey: Buffer; through?: (address: DatabaseAddress) => Promise<string> },
   ends?: Cleanups,
 ): Promise<Sql[]> {
   const others: { sql: Sql; range: Range; url: string }[] = [];
   for (const range of ofOthers) {
-    const { sql, address } = await testDatabase(ends);
-    // A clone of the template has the identity of the template.
-    await sql`update database_identity set identity = gen_random_uuid()`;
-    others.push({ sql, range, url: urlOf(address) });
+    const { sql, address } = await singleDatabase(ends);
+    others.push({ sql, range, url: await through(address) });
   }
-  await home`update database_identity set identity = gen_random_uuid()`;
   await writeMap(home, ofHome, { others, secretKey });
   return [home, ...others.map(({ sql }) => sql)];
 }

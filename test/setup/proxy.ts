@@ -24,6 +24,9 @@ export type Proxy = {
   silence: () => void;
   /** The same for new connections until the reset, as if the machine were unreachable. */
   vanish: () => void;
+  /** Resets all connections, and refuses new ones until `open`, as if the server had stopped. */
+  close: () => void;
+  open: () => void;
 };
 
 /** The CommandComplete tag of a COMMIT. */
@@ -37,7 +40,9 @@ export async function startProxy(address: SocketAddress, ends: Cleanups): Promis
   /** Returns whether a response is forwarded. */
   let passes = (_answer: Buffer): boolean => true;
   let isGone = false;
+  let isClosed = false;
   const server = createServer((client) => {
+    if (isClosed) return void client.resetAndDestroy();
     const upstream = connect(path);
     const pair = [client, upstream] as const;
     pairs.add(pair);
@@ -101,6 +106,11 @@ export async function startProxy(address: SocketAddress, ends: Cleanups): Promis
       return commits;
     },
     silence,
+    close: () => {
+      isClosed = true;
+      cut();
+    },
+    open: () => void (isClosed = false),
     vanish: () => {
       isGone = true;
       silence();

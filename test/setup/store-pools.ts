@@ -3,7 +3,7 @@ import { openPool } from '#db/pool.ts';
 import type { StorePools } from '../../src/server/app.ts';
 
 /** Returns the pools of a migrated database. */
-export function openPools(url: string): StorePools {
+export function openPools({ url }: { url: string }): StorePools {
   const sql = openPool({ kind: 'url', url }, { connections: 10, applicationName: 'test' });
   return { sql, direct: sql, prepare: async () => {}, close: async () => sql.end({ timeout: 0 }) };
 }

@@ -1,4 +1,4 @@
-/** `halcyon backup`: writes the whole database to one file. */
+/** `halcyon backup`: writes the whole database to one file, or several databases to a folder. */
 import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
@@ -11,6 +11,7 @@ import type { Terminal } from '../terminal.ts';
 import { copyCluster } from './copy.ts';
 import { dump } from './dump.ts';
 import { writeAtomically } from './file.ts';
+import { backupSet, findMap, MANIFEST } from './set.ts';
 
 const MIB = 1024 ** 2;
 
@@ -42,9 +43,45 @@ const stampOf = (now: Date): string => now.toISOString().replace(/\..*/, '').rep
 const describeFormat = (source: Source): string =>
   source.kind === 'dump' ? 'a dump for pg_restore' : 'a copy of the stopped database, for tar';
 
+/** Backs up the databases of a map of shards. */
+async function backupAll(
+  terminal: Terminal,
+  to: string | undefined,
+  set: Omit<Parameters<typeof backupSet>[1], 'folder'>,
+) {
+  const folder = resolve(terminal.cwd, to ?? `halcyon-${stampOf(new Date())}`);
+  const startedMs = performance.now();
+  const { databases } = await backupSet(terminal, { ...set, folder });
+  const seconds = Number(((performance.now() - startedMs) / 1_000).toFixed(3));
+  const bytes = databases.reduce((sum, one) => sum + one.bytes, 0);
+  if (terminal.isJson === true) {
+    const manifest = join(folder, MANIFEST);
+    terminal.print(
+      JSON.stringify({ folder, manifest, kind: 'dumps', bytes, seconds, secret_key: 'HALCYON_SECRET_KEY' }),
+    );
+    return;
+  }
+  for (const { file, name, shards } of databases)
+    terminal.print(`${join(folder, file)}: ${name}, shards ${shards || 'none'}`);
+  terminal.print(
+    `${databases.length} databases, ${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s, and ${MANIFEST}, which lists them`,
+  );
+  printAdvice(terminal, 'HALCYON_SECRET_KEY');
+}
+
+function printAdvice(terminal: Terminal, key: string): void {
+  terminal.print(
+    `Store ${key} separately: the file does not contain it, and without it the secrets in the file cannot be decrypted.`,
+  );
+  terminal.print('How to restore it: docs/operating.md, "Back up and restore"');
+}
+
 async function backup(terminal: Terminal, to: string | undefined): Promise<void> {
   const config = readConfig(terminal.env, terminal.cwd);
   const source = await sourceOf(config);
+  const map = source.kind === 'dump' ? await findMap(source.address) : undefined;
+  if (map !== undefined && source.kind === 'dump')
+    return backupAll(terminal, to, { config, map, home: source.address });
   const ending = source.kind === 'dump' ? 'dump' : 'tar';
   const file = resolve(terminal.cwd, to ?? `halcyon-${stampOf(new Date())}.${ending}`);
   const startedMs = performance.now();
@@ -58,21 +95,21 @@ async function backup(terminal: Terminal, to: string | undefined): Promise<void>
     return;
   }
   terminal.print(`${file}: ${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s, ${describeFormat(source)}`);
-  terminal.print(
-    `Store ${key} separately: the file does not contain it, and without it the secrets in the file cannot be decrypted.`,
-  );
-  terminal.print('How to restore it: docs/operating.md, "Back up and restore"');
+  printAdvice(terminal, key);
 }
 
 const HELP = `
 With DATABASE_URL, or while Halcyon is running, it is a consistent dump by the pg_dump of this machine, which must be as new as
 the server. Of a stopped embedded database it is a copy of its folder. The file is readable only by you, appears only when it
-is complete, and never replaces an existing file.`;
+is complete, and never replaces an existing file.
+
+With several databases (SHARD_DATABASES) it is a folder: a dump of each database, of the same moment, and manifest.json, which
+lists them with their shards, sizes and SHA-256.`;
 
 export function createBackupCommand(terminal: Terminal): Command {
   return new Command('backup')
     .description('write the whole database to one file')
-    .option('--to <file>', 'the file; default: a name with the time, in the current folder')
+    .option('--to <file>', 'the file or folder; default: a name with the time, in the current folder')
     .addHelpText('after', HELP)
     .addHelpText('after', examples('halcyon backup', 'halcyon backup --to /var/backups/halcyon.dump --json'))
     .action((options: { to?: string }) => backup(terminal, options.to));

@@ -19,10 +19,10 @@ export function connectionOf(address: DatabaseAddress): { name: string; env: Env
   return { name: `${scheme}${user}${rest}`, env: { PGPASSWORD: decodeURIComponent(password) } };
 }
 
-/** Writes the dump; throws a `UserError` if there is no pg_dump as new as the server (`major`). */
+/** Writes the dump, of an exported snapshot if there is one; throws a `UserError` if there is no pg_dump as new as the server (`major`). */
 export async function dump(
   terminal: Terminal,
-  from: { address: DatabaseAddress; major: number },
+  from: { address: DatabaseAddress; major: number; snapshot?: string },
   file: string,
 ): Promise<void> {
   const dumps = await findPgDumps(terminal.env);
@@ -38,7 +38,13 @@ export async function dump(
   const { name, env } = connectionOf(from.address);
   await runProgram(terminal, {
     path: found.path,
-    args: ['--format=custom', '--no-password', `--file=${file}`, `--dbname=${name}`],
+    args: [
+      '--format=custom',
+      '--no-password',
+      `--file=${file}`,
+      `--dbname=${name}`,
+      ...(from.snapshot === undefined ? [] : [`--snapshot=${from.snapshot}`]),
+    ],
     env: { ...terminal.env, ...env },
     file,
   });

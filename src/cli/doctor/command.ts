@@ -9,7 +9,8 @@ import { countOf, type Finding } from './finding.ts';
 const STATE_WIDTH = 6;
 const CHECK_WIDTH = 14;
 
-function lineOf({ state, check, message, advice }: Finding): string {
+/** Returns the line of a finding, and a line with its advice. */
+export function lineOf({ state, check, message, advice }: Finding): string {
   const line = `${state.padEnd(STATE_WIDTH)}${check.padEnd(CHECK_WIDTH)}${message}`;
   return advice === undefined ? line : `${line}\n${' '.repeat(STATE_WIDTH + CHECK_WIDTH)}→ ${advice}`;
 }
@@ -31,7 +32,7 @@ async function doctor(terminal: Terminal): Promise<void> {
 }
 
 const HELP = `
-Checks settings, database, migrations, partitions, the secret key, clocks, workers, backlog, disk, name servers, ports,
+Checks settings, every database, the map of shards, migrations, partitions, the secret key, clocks, workers, backlog, disk, name servers, ports,
 addresses and the mail server, and changes nothing. Run it with the environment of your processes, on the same machine.
 
 "warn": works now, but may fail later. "fail": does not work. Exit code 1 if a check fails.`;

@@ -1,11 +1,22 @@
 /** Runs all checks in order of their dependencies; a check that cannot run does not prevent the others. */
 import { findRunning } from '#db/embedded.ts';
 import { UnusableError, openPool, type DatabaseAddress } from '#db/pool.ts';
+import { HOME } from '#shards/map.ts';
 import { declareFile } from '#catalog/own/file.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Config } from '#config/config.ts';
 import type { Env } from '#config/env.ts';
 import { checkClocks } from './checks/clocks.ts';
+import {
+  checkAllClocks,
+  checkIdentity,
+  checkLeases,
+  checkMap,
+  checkOutbox,
+  checkServers,
+  openMembers,
+  type Member,
+} from './checks/databases.ts';
 import { checkKey } from './checks/key.ts';
 import { checkLocks, checkTransactions } from './checks/locks.ts';
 import { checkDisk, checkFolder, checkNames, checkNode } from './checks/machine.ts';
@@ -13,6 +24,7 @@ import { checkAddresses, checkMail, checkPorts, checkProxy } from './checks/netw
 import { checkMigrations, checkNumbers, checkPartitions } from './checks/schema.ts';
 import { checkDatabase, checkSessions } from './checks/server.ts';
 import { checkSettings } from './checks/settings.ts';
+import { checkSlots } from './checks/slots.ts';
 import { checkBacklog, checkEvents, checkRetention, checkWebhooks, checkWorkers, watchMs } from './checks/work.ts';
 import { fail, warn, type Finding } from './finding.ts';
 import type { DoctorContext } from './context.ts';
@@ -45,6 +57,8 @@ function openContext(config: Config, clock: Clock, address: DatabaseAddress): Do
   return { config, clock, sql, direct: isShared ? openPool({ kind: 'url', url: directUrl }, options) : sql };
 }
 
+type Report = (found: readonly Finding[]) => void;
+
 type TableCheck = {
   name: string;
   check: (context: DoctorContext) => Promise<Finding[]>;
@@ -65,15 +79,79 @@ export const TABLE_CHECKS: readonly TableCheck[] = [
   { name: 'webhooks', check: checkWebhooks },
   { name: 'events', check: checkEvents },
   { name: 'housekeeping', check: checkRetention },
+  { name: 'slots', check: checkSlots },
 ];
+
+/** Checks of one database that are not made of each: the clocks are compared together, and the events are declared once. */
+const ONCE: ReadonlySet<string> = new Set(['clocks', 'events']);
 
 /** Returns the time limit of a check: that of all checks plus its own wait. */
 export function limitMsOf({ waitsMs }: TableCheck, config: Config): number {
   return CHECK_MS + (waitsMs?.(config) ?? 0);
 }
 
-/** Checks the database; calls `report` after each check. */
-async function examineDatabase(context: DoctorContext, report: (found: readonly Finding[]) => void): Promise<void> {
+/** Names the database in each finding, and the setting of its address. */
+function named(name: string, findings: readonly Finding[]): Finding[] {
+  return findings.map(({ message, advice, ...rest }) => {
+    const ofSetting = advice?.replaceAll('DATABASE_URL', 'SHARD_DATABASES');
+    return { ...rest, message: `${name}: ${message}`, ...(ofSetting !== undefined && { advice: ofSetting }) };
+  });
+}
+
+const hasFailed = (some: readonly Finding[]): boolean => some.some(({ state }) => state === 'fail');
+
+/** Checks a database beside the home database. `isReadable`: it has the tables of this version, and is the one of the map. */
+async function examineMember(
+  member: Member,
+  home: string,
+): Promise<{ member: Member; findings: Finding[]; isReadable: boolean }> {
+  const { context, name } = member;
+  const findings: Finding[] = [];
+  const run = async (check: string, found: () => Promise<Finding[]>, limitMs?: number): Promise<Finding[]> => {
+    const some = await runCheck(check, found, limitMs);
+    findings.push(...named(name, some));
+    return some;
+  };
+  const server = await run('database', () => checkDatabase(context));
+  const isReadable =
+    server.some(({ check }) => check === 'connections') &&
+    !hasFailed(await run('migrations', () => checkMigrations(context))) &&
+    !hasFailed(await run('map', () => checkIdentity(member, home)));
+  if (isReadable)
+    for (const one of TABLE_CHECKS)
+      if (!ONCE.has(one.name)) await run(one.name, () => one.check(context), limitMsOf(one, context.config));
+  return { member, findings, isReadable };
+}
+
+/** Checks the map of shards and its other databases; without a map only whether the database delivers all shards. */
+async function examineMap(home: DoctorContext, report: Report): Promise<void> {
+  const opened = await openMembers(home);
+  const { map, members } = opened;
+  const others = members.filter(({ id }) => id !== HOME);
+  try {
+    report(await runCheck('map', () => checkMap(opened, home)));
+    const identity = members[0]?.identity ?? '';
+    const examined = await Promise.all(others.map((member) => examineMember(member, identity)));
+    for (const { findings } of examined) report(findings);
+    const readable = members.filter(
+      ({ id }) => id === HOME || examined.some((one) => one.isReadable && one.member.id === id),
+    );
+    const leases = await runCheck('leases', () => checkLeases(opened, readable));
+    if (map.version === 0) {
+      report(leases.filter(({ state }) => state !== 'ok'));
+      return;
+    }
+    report(leases);
+    report(await runCheck('clocks', () => checkAllClocks(readable)));
+    report(await runCheck('servers', () => checkServers(readable)));
+    report(await runCheck('outbox', () => checkOutbox(opened, home)));
+  } finally {
+    await Promise.all(others.map(({ context }) => context.sql.end({ timeout: 1 })));
+  }
+}
+
+/** Checks the home database; calls `report` after each check. */
+async function examineDatabase(context: DoctorContext, report: Report): Promise<void> {
   try {
     const server = await runCheck('database', () => checkDatabase(context));
     report(server);
@@ -83,9 +161,10 @@ async function examineDatabase(context: DoctorContext, report: (found: readonly 
     report(await runCheck('sessions', () => checkSessions(context)));
     const schema = await runCheck('migrations', () => checkMigrations(context));
     report(schema);
-    if (schema.some(({ state }) => state === 'fail')) return;
+    if (hasFailed(schema)) return;
     for (const one of TABLE_CHECKS)
       report(await runCheck(one.name, () => one.check(context), limitMsOf(one, context.config)));
+    await examineMap(context, report);
   } finally {
     await Promise.all([context.sql.end({ timeout: 1 }), context.direct.end({ timeout: 1 })]);
   }

@@ -1,5 +1,5 @@
 /** The database, the retention of its data, and the keys that encrypt secrets in it. */
-import { anyText, database, NONE, secretKey, whole } from './kind.ts';
+import { anyText, database, databasesOfShards, NONE, secretKey, whole } from './kind.ts';
 
 export const KEEPING = {
   DATABASE_URL: database(
@@ -15,6 +15,9 @@ export const KEEPING = {
     [2, 500],
     'size of the connection pool of one process; with [several](#processes) at most three quarters of the connections that PostgreSQL allows are used. A process opens up to five more, for its heartbeat, for LISTEN, and for jobs that hold a session lock',
   ),
+  SHARD_DATABASES: databasesOfShards(
+    'which database owns which of the 256 shards: [several databases](#several-databases). Needs `DATABASE_URL`, the home database; a range with the same URL belongs to it. Unset: the home database owns all shards, or those of the map that it has',
+  ),
   HALCYON_SECRET_KEY: secretKey(
     'generated with the embedded database',
     'key that encrypts secrets in the database. Required with `DATABASE_URL`. Every process needs the same key: a process with another key than that of the database does not start',
@@ -27,6 +30,11 @@ export const KEEPING = {
     './.halcyon',
     'a folder',
     'folder of the embedded database, the generated key and the demo credentials',
+  ),
+  HOME_OUTAGE_SECONDS: whole(
+    0,
+    [0, 600],
+    'how long tokens are accepted that this process has checked before, while the home database is not available, so that [stores in other databases](#several-databases) can still be used. Off by default: a process that is cut off from a home database that works for others accepts a token that was revoked meanwhile. 60 bridges a promotion of a standby',
   ),
   RETENTION_DAYS: whole(
     30,

@@ -16,6 +16,7 @@ import {
   type Env,
   type ForwardProxy,
 } from '../env.ts';
+import { shardDatabases, type ShardRange } from '../shard-databases.ts';
 import { readOpenIdProviders, type OpenIdProvider } from '../openid-providers.ts';
 
 export type Setting<Value> = {
@@ -128,6 +129,15 @@ export function database(defaultText: string, meaning: string): Optional<string>
     allowed: '`postgres://…`',
     meaning,
     read: databaseUrl,
+  };
+}
+
+export function databasesOfShards(meaning: string): Optional<readonly ShardRange[]> {
+  return {
+    defaultText: NONE,
+    allowed: '`<first>-<last>=postgres://…`, separated by spaces',
+    meaning,
+    read: shardDatabases,
   };
 }
 

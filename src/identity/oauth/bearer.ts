@@ -1,6 +1,8 @@
 /** Authenticates requests by bearer token (RFC 6750); each is looked up after its request arrived. */
 import { bearerChallenge } from '#http/challenge.ts';
 import { createLookup } from '#db/lookup.ts';
+import { isUnavailable } from '#db/unavailable.ts';
+import { withKnownTokens } from './known-tokens.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
@@ -46,21 +48,34 @@ async function touch(sql: Sql, { grantId, used }: BearerRow, now: Date): Promise
  */
 export type Bearer = (token: string, now: Date) => Promise<Principal>;
 
+/** `outageMs`: how long tokens are accepted that cannot be read because the database is not available; 0: not at all. */
+type BearerDeps = { sql: Sql; baseUrl: string; outageMs?: number; monotonicMs?: () => number };
+
 /**
- * Concurrent requests share a statement, and there is no cache; once per hour and grant a second statement updates "last used".
+ * Concurrent requests share a statement, and there is no cache while the database is available; once per hour and grant a second
+ * statement updates "last used".
  */
-export function createBearer({ sql, baseUrl }: { sql: Sql; baseUrl: string }): Bearer {
-  const find = createLookup((hashes) =>
+export function createBearer({
+  sql,
+  baseUrl,
+  outageMs = 0,
+  monotonicMs = () => performance.now(),
+}: BearerDeps): Bearer {
+  const read = createLookup((hashes) =>
     findBearers(
       sql.reads,
       hashes.map((hash) => Buffer.from(hash, 'base64')),
     ),
   );
+  const find = withKnownTokens(read, { outageMs, monotonicMs });
   return async (token, now) => {
     const row = looksLike('accessToken', token) ? await find(hashToken(token).toString('base64')) : undefined;
     if (row === undefined || !isInEffect(row, now)) throw invalidToken(baseUrl, INVALID);
     if (now >= row.expires) throw invalidToken(baseUrl, EXPIRED);
-    await touch(sql, row, now);
+    // A known token of an outage is not written.
+    await touch(sql, row, now).catch((error: unknown) => {
+      if (outageMs === 0 || !isUnavailable(error)) throw error;
+    });
     const { userId, clientId, publicClientId, grantId, scope, permissions } = row;
     const stores = scope === 'platform' ? 'all' : row.stores;
     return { userId, clientId, publicClientId, grantId, scope, permissions, stores, owned: [] };

@@ -5,6 +5,7 @@ import { PARENTS, partitionsOf } from '#db/partitions.ts';
 import { dayOf } from '#core/ids.ts';
 import { countOf, fail, ok, warn, type Finding } from '../finding.ts';
 import type { DoctorContext } from '../context.ts';
+import { listSequences } from '../databases-sql.ts';
 import { withTimeouts, listMigrations } from '../doctor-sql.ts';
 
 const names = (some: readonly { name: string }[]): string => some.map(({ name }) => name).join(', ');
@@ -76,14 +77,26 @@ export async function checkPartitions({ direct, config, clock }: DoctorContext):
 const MANY_USED = 0.5;
 const NEARLY_ALL_USED = 0.9;
 
-/** Checks the used share of the 2³⁰ numbers of a day; when all are used, publishing is refused until midnight UTC. */
-export async function checkNumbers({ direct, clock }: DoctorContext): Promise<Finding[]> {
+/** Checks that no sequence is behind the ids of the tables, which would be given again. */
+async function findUsedAgain({ direct, clock }: DoctorContext): Promise<Finding[]> {
+  const sequences = await withTimeouts(direct, (tx) => listSequences(tx, dayOf(clock.now())));
+  return sequences.flatMap(({ name, used, newest }) => {
+    if (newest === null || newest <= (used ?? -1)) return [];
+    const message = `the sequence ${name} is at ${used ?? 'its start'}, but a row has the number ${newest}: new rows get ids that exist`;
+    return [fail('numbers', message, `In psql, while no process runs: select setval('${name}', ${newest})`)];
+  });
+}
+
+/** Checks the sequences of ids, and the used share of the 2³⁰ numbers of a day; when all are used, publishing is refused until midnight UTC. */
+export async function checkNumbers(context: DoctorContext): Promise<Finding[]> {
+  const { direct, clock } = context;
   const used = await withTimeouts(direct, (tx) => readUsedNumbers(tx, dayOf(clock.now())));
   const advice = 'At 100 % publishing is refused until midnight UTC; distribute the stores over two installations';
-  const found = [...used].flatMap(([of, share]): Finding[] => {
+  const shares = [...used].flatMap(([of, share]): Finding[] => {
     const message = `${Math.floor(share * 100)} % of today's ids of ${of === 'event' ? 'events' : 'deliveries'} are used`;
     if (share < MANY_USED) return [];
     return [share < NEARLY_ALL_USED ? warn('numbers', message, advice) : fail('numbers', message, advice)];
   });
+  const found = [...shares, ...(await findUsedAgain(context))];
   return found.length > 0 ? found : [ok('numbers', `less than ${MANY_USED * 100} % of today's ids are used`)];
 }

@@ -2,7 +2,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { allEvents } from '#catalog/catalog.ts';
 import { look, type WorkerRow } from '#delivery/leases/leases-sql.ts';
-import { SHARDS } from '#core/ids.ts';
 import type { Config } from '#config/config.ts';
 import { countOf, fail, ok, spanOf, warn, type Finding } from '../finding.ts';
 import type { DoctorContext } from '../context.ts';
@@ -31,6 +30,8 @@ export async function checkWorkers({ direct, config }: DoctorContext): Promise<F
   const silent = after.filter(({ id }) => !alive.has(id)).length;
   const owned = new Map([...alive].map((id) => [id, 0]));
   for (const { owner } of leases) if (owner !== null && owned.has(owner)) owned.set(owner, (owned.get(owner) ?? 0) + 1);
+  const shards = leases.length;
+  if (shards === 0) return [ok('workers', 'this database owns no shards')];
   const counts = [...owned.values()];
   const served = counts.reduce((sum, count) => sum + count, 0);
   if (alive.size === 0) {
@@ -39,13 +40,13 @@ export async function checkWorkers({ direct, config }: DoctorContext): Promise<F
     return [warn('workers', `no worker delivers${suffix}`, advice)];
   }
   const others = silent === 0 ? '' : `, and ${countOf(silent, 'other')} without a heartbeat`;
-  const message = `${countOf(alive.size, 'worker')} with ${served} of ${SHARDS} shards${others}`;
-  if (served < SHARDS) {
+  const message = `${countOf(alive.size, 'worker')} with ${served} of ${shards} shards${others}`;
+  if (served < shards) {
     const advice =
       'Run this again: shards of a stopped worker are taken within seconds. Otherwise see the log of a worker';
     return [warn('workers', message, advice)];
   }
-  const fair = SHARDS / alive.size;
+  const fair = shards / alive.size;
   if (counts.some((count) => count > UNEVEN * fair + 1 || count < fair / UNEVEN - 1))
     return [
       warn(

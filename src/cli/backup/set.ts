@@ -1,0 +1,157 @@
+/**
+ * Backs up the databases of a map of shards: one dump each, and a manifest. Each dump is consistent, and all have snapshots of the same
+ * moment up to milliseconds: the snapshots are exported before the first dump begins. That of the home database is the first, so that
+ * no change of the home database is missing in its outbox and in the database that applies it.
+ */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { checkServer, DatabaseError, openPool, type DatabaseAddress, type Queryable, type Sql } from '#db/pool.ts';
+import { createSealer } from '#db/seal.ts';
+import { addressBinding } from '#shards/adopt.ts';
+import { listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
+import { formatShards, HOME, shardsOf, type MapDatabase, type ShardMap } from '#shards/map.ts';
+import type { Config } from '#config/config.ts';
+import { UserError } from '../explain.ts';
+import type { Terminal } from '../terminal.ts';
+import { dump } from './dump.ts';
+import { writeAtomically } from './file.ts';
+import { endSnapshot, exportSnapshot, hasMapTables } from './set-sql.ts';
+
+export const MANIFEST = 'manifest.json';
+
+type DumpedDatabase = {
+  id: number;
+  name: string;
+  identity: string;
+  shards: string;
+  file: string;
+  bytes: number;
+  sha256: string;
+};
+/** `map_version`: the version of the map at the time of the snapshots. */
+export type Manifest = { date: string; map_version: number; databases: DumpedDatabase[] };
+
+type Source = MapDatabase & { from: DatabaseAddress };
+
+function openOne(address: DatabaseAddress): Sql {
+  return openPool(address, { connections: 1, applicationName: 'halcyon' });
+}
+
+/** Returns the map of the home database; undefined if it has none, and so all shards. */
+export async function findMap(address: DatabaseAddress): Promise<ShardMap | undefined> {
+  const sql = openOne(address);
+  try {
+    const map = (await hasMapTables(sql)) ? await readMap(sql) : undefined;
+    return map !== undefined && map.version > 0 ? map : undefined;
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+function sourcesOf(map: ShardMap, home: DatabaseAddress, { secretKeys }: Config): Source[] {
+  return map.databases.map((database) => {
+    if (database.id === HOME || database.address === null) return { ...database, from: home };
+    if (secretKeys === undefined)
+      throw new UserError('Set HALCYON_SECRET_KEY: it opens the addresses of the databases');
+    const url = createSealer(...secretKeys).open(database.address, addressBinding(database.id));
+    return { ...database, from: { kind: 'url', url } };
+  });
+}
+
+type Snapshot = Source & { major: number; snapshot: string };
+
+/** Exports a snapshot of each database, the home database first, and calls `use` while they exist. */
+async function withSnapshots<T>(
+  sources: readonly Source[],
+  use: (some: readonly Snapshot[]) => Promise<T>,
+): Promise<T> {
+  const pools = sources.map(({ from: address }) => openOne(address));
+  const ending: (() => Promise<void>)[] = [];
+  try {
+    const opened = await Promise.all(
+      pools.map(async (pool, index) => {
+        const number = await checkServer(pool).catch((error: unknown) => {
+          const message = error instanceof Error ? error.message.replaceAll('DATABASE_URL', 'SHARD_DATABASES') : '';
+          throw new DatabaseError(`${sources[index]?.name}: ${message}`, { cause: error });
+        });
+        const connection = await pool.reserve();
+        ending.push(async () => {
+          await endSnapshot(connection).catch(() => {});
+          connection.release();
+        });
+        return { connection, major: Math.floor(number / 10_000) };
+      }),
+    );
+    const snapshots: Snapshot[] = [];
+    for (const [index, source] of sources.entries()) {
+      const one = opened[index];
+      if (one !== undefined)
+        snapshots.push({ ...source, major: one.major, snapshot: await exportSnapshot(one.connection) });
+    }
+    await requireComplete(
+      sources,
+      opened.map(({ connection }) => connection),
+    );
+    return await use(snapshots);
+  } finally {
+    await Promise.all(ending.map((end) => end()));
+    await Promise.all(pools.map((pool) => pool.end({ timeout: 1 })));
+  }
+}
+
+/** Throws a `UserError` unless the snapshots have exactly one lease of each shard: while a shard moves, neither database has all of it. */
+async function requireComplete(sources: readonly Source[], connections: readonly Queryable[]): Promise<void> {
+  const [home] = connections;
+  if (home === undefined) return;
+  const map = await readMap(home);
+  for (const [index, { id, name, identity }] of sources.entries()) {
+    const connection = connections[index];
+    if (connection === undefined) continue;
+    if ((await readIdentity(connection)).identity !== identity)
+      throw new UserError(`${name} is another database than that of the map of shards: run halcyon doctor`);
+    const [leased, owned] = [formatShards(await listLeasedShards(connection)), formatShards(shardsOf(map, id))];
+    if (leased !== owned)
+      throw new UserError(
+        `${name} delivers the shards ${leased || 'none'}, but owns ${owned || 'none'}: run this again when halcyon shards move has ended, or run halcyon doctor`,
+      );
+  }
+}
+
+async function hashOf(file: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(file), hash);
+  return hash.digest('hex');
+}
+
+/** Writes the dumps and the manifest into a new folder, which is removed if one fails. */
+export async function backupSet(
+  terminal: Terminal,
+  { config, map, home, folder }: { config: Config; map: ShardMap; home: DatabaseAddress; folder: string },
+): Promise<Manifest> {
+  await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'EEXIST') throw new UserError(`${folder} already exists: choose another folder with --to`);
+    throw new UserError(`${folder} cannot be created (${error.code}): choose another folder with --to`);
+  });
+  try {
+    return await withSnapshots(sourcesOf(map, home, config), async (snapshots) => {
+      const manifest: Manifest = { date: new Date().toISOString(), map_version: map.version, databases: [] };
+      for (const { id, name, identity, from: address, major, snapshot } of snapshots) {
+        const file = id === HOME ? 'home.dump' : `database-${id}.dump`;
+        const path = join(folder, file);
+        const bytes = await writeAtomically(path, (part) => dump(terminal, { address, major, snapshot }, part));
+        const shards = formatShards(shardsOf(map, id));
+        manifest.databases.push({ id, name, identity, shards, file, bytes, sha256: await hashOf(path) });
+      }
+      await writeAtomically(join(folder, MANIFEST), (part) =>
+        writeFile(part, `${JSON.stringify(manifest, null, 2)}\n`),
+      );
+      return manifest;
+    });
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
+}

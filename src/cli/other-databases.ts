@@ -1,0 +1,202 @@
+/** Opens the databases beside the home database: those of `SHARD_DATABASES`, or of the map in the home database. */
+import type { Keys } from '#core/keys.ts';
+import type { Log } from '#core/log.ts';
+import { DatabaseError, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
+import { createSealer, type Sealer } from '#db/seal.ts';
+import {
+  addressBinding,
+  adopt,
+  assignedIn,
+  replaceAddresses,
+  requireDistinct,
+  requireSameOwners,
+  type Assigned,
+  type Candidate,
+} from '#shards/adopt.ts';
+import { readIdentity, readMap } from '#shards/map-sql.ts';
+import type { MapDatabase, ShardMap } from '#shards/map.ts';
+import { identify, isDown, prepareDatabase, type Prepared } from '#shards/prepare.ts';
+import type { Config } from '#config/config.ts';
+
+/** A database of the map. `isPrepared`: it was reachable, and has the schema and the key of this process. */
+export type OtherDatabase = Pools & { id: number; name: string; address: DatabaseAddress; isPrepared: boolean };
+type Pools = { sql: Sql; direct: Sql };
+
+export type MigratedDatabase = { database: string; applied: readonly string[] };
+
+export type OtherDatabases = {
+  databases: readonly OtherDatabase[];
+  /** The migrations that were applied, by the name of the database. */
+  migrated: readonly MigratedDatabase[];
+  /** Whether all that are prepared are sealed with the first key. */
+  isKeyAdopted: boolean;
+};
+
+type Opening = {
+  config: Config['database'];
+  log: Log;
+  home: Sql;
+  keys: Keys;
+  keysFrom: string;
+  /** Throws if a database of the map is unavailable; otherwise that is logged. */
+  requiresAll: boolean;
+  openPools: (address: DatabaseAddress) => Pools;
+  onMigration?: (migration: string, database: string) => void;
+};
+
+/** For the statements of adoption. */
+const CONNECTIONS = 2;
+
+/** Opens a pool to each address, and closes them after `use`. */
+async function withPools<T>(urls: readonly string[], use: (pools: readonly Sql[]) => T): Promise<Awaited<T>> {
+  const pools = urls.map((url) =>
+    openPool({ kind: 'url', url }, { connections: CONNECTIONS, applicationName: 'halcyon' }),
+  );
+  try {
+    return await use(pools);
+  } finally {
+    await Promise.all(pools.map((pool) => pool.end({ timeout: 1 })));
+  }
+}
+
+/** Opens databases of an installation; collects which migrations it applies to them. */
+class Opener {
+  readonly #opening: Opening;
+  readonly #identity: string;
+  readonly #sealer: Sealer;
+  readonly #applied = new Map<string, readonly string[]>();
+  #isKeyAdopted = true;
+
+  constructor(opening: Opening, identity: string) {
+    this.#opening = opening;
+    this.#identity = identity;
+    this.#sealer = createSealer(...opening.keys);
+  }
+
+  async #prepare(name: string, direct: Sql): Promise<Prepared> {
+    const { keys, keysFrom, onMigration } = this.#opening;
+    const prepared = await prepareDatabase(direct, {
+      name,
+      home: this.#identity,
+      keys,
+      keysFrom,
+      ...(onMigration && { onMigration }),
+    });
+    this.#applied.set(name, [...(this.#applied.get(name) ?? []), ...prepared.applied]);
+    this.#isKeyAdopted &&= prepared.isKeyAdopted;
+    return prepared;
+  }
+
+  /** Makes the first map. */
+  async #adopt([home, ...others]: ReturnType<typeof assignedIn>): Promise<void> {
+    await withPools(
+      others.map(({ url }) => url),
+      async (pools) => {
+        const candidates: Candidate[] = [];
+        for (const [index, sql] of pools.entries()) {
+          const other = others[index];
+          if (other === undefined) continue;
+          const { identity } = await this.#prepare(other.name, sql);
+          candidates.push({ ...other, sql, identity });
+        }
+        await adopt(this.#opening.home, { home, others: candidates, sealer: this.#sealer });
+      },
+    );
+  }
+
+  /** Returns the url of a database; undefined for the home database, and an empty text if no key opens it. */
+  #urlOf({ id, address }: MapDatabase): string | undefined {
+    if (address === null) return undefined;
+    try {
+      return this.#sealer.open(address, addressBinding(id));
+    } catch {
+      return '';
+    }
+  }
+
+  /** Returns the database of the map that an address leads to, and asks the database itself if the address is new. */
+  async #find({ url, name }: Assigned, map: ShardMap): Promise<MapDatabase | undefined> {
+    const known = map.databases.find((database) => this.#urlOf(database) === url);
+    if (known !== undefined || url === undefined) return known;
+    const identity = await withPools([url], async ([direct]) => direct && identify(direct, name));
+    return map.databases.find((database) => database.identity === identity);
+  }
+
+  /** Compares the setting with the map; a changed address of a database is written into the map. */
+  async #compare(assigned: readonly Assigned[], map: ShardMap): Promise<ShardMap> {
+    const { home } = this.#opening;
+    const found = [];
+    for (const one of assigned) found.push({ ...one, database: await this.#find(one, map) });
+    requireDistinct(found.flatMap(({ name, database }) => (database ? [{ name, identity: database.identity }] : [])));
+    requireSameOwners(
+      map,
+      found.map((one) => ({ ...one, id: one.database?.id })),
+    );
+    const changed = found.flatMap(({ database, url, name }) =>
+      database === undefined || url === undefined || this.#urlOf(database) === url ? [] : [{ ...database, name, url }],
+    );
+    if (changed.length === 0) return map;
+    await replaceAddresses(home, changed, this.#sealer);
+    return readMap(home);
+  }
+
+  /** Returns the map, after it was made from the setting or compared with it. */
+  async #readMap(): Promise<ShardMap> {
+    const { config, home } = this.#opening;
+    const map = await readMap(home);
+    if (config.shards === undefined || config.url === undefined) return map;
+    const assigned = assignedIn(config.shards, config.url);
+    if (map.version > 0) return this.#compare(assigned, map);
+    await this.#adopt(assigned);
+    // Another process may have made the map meanwhile, from another setting.
+    return this.#compare(assigned, await readMap(home));
+  }
+
+  /** Returns whether a database of the map is prepared; false if it is unavailable and not required. */
+  async #isPrepared({ name, identity }: MapDatabase, url: string): Promise<boolean> {
+    const { log, requiresAll } = this.#opening;
+    try {
+      const prepared = await withPools([url], ([direct]) => direct && this.#prepare(name, direct));
+      if (prepared?.identity === identity && prepared.home === this.#identity) return true;
+    } catch (error) {
+      if (requiresAll || !isDown(error)) throw error;
+      log.error({ database: name, err: error }, 'a database of the map is unavailable; starting without it');
+      return false;
+    }
+    throw new DatabaseError(
+      `${name} is another database than that of the map of shards: restore the database, or correct its address by SHARD_DATABASES`,
+    );
+  }
+
+  async open(opened: OtherDatabase[]): Promise<OtherDatabases> {
+    const map = await this.#readMap();
+    for (const database of map.databases) {
+      const url = this.#urlOf(database);
+      if (url === undefined) continue;
+      const { id, name } = database;
+      if (url === '')
+        throw new DatabaseError(
+          `The address of ${name} in the map of shards cannot be decrypted with HALCYON_SECRET_KEY: start with SHARD_DATABASES, which writes the address again`,
+        );
+      const address: DatabaseAddress = { kind: 'url', url };
+      const one = { id, name, address, ...this.#opening.openPools(address), isPrepared: false };
+      opened.push(one);
+      one.isPrepared = await this.#isPrepared(database, url);
+    }
+    const migrated = [...this.#applied].map(([database, applied]) => ({ database, applied }));
+    return { databases: opened, migrated, isKeyAdopted: this.#isKeyAdopted };
+  }
+}
+
+/**
+ * Opens the databases of the map. Adds them to `opened` one after another, so that the caller can close them after an error. Throws a
+ * `DatabaseError` if the home database is in the map of another one, or the map differs from the setting.
+ */
+export async function openOtherDatabases(opening: Opening, opened: OtherDatabase[]): Promise<OtherDatabases> {
+  const { identity, home } = await readIdentity(opening.home);
+  if (home !== null)
+    throw new DatabaseError(
+      'The database of DATABASE_URL is in the map of another database: set DATABASE_URL to the home database, and SHARD_DATABASES to all of them',
+    );
+  return new Opener(opening, identity).open(opened);
+}

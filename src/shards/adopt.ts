@@ -1,0 +1,155 @@
+/**
+ * Makes the map of shards from `SHARD_DATABASES` (adoption), and compares the setting with the map later.
+ *
+ * Adoption writes the other databases first, and the map last, in one transaction of the home database. So if a process dies in
+ * between, the next start repeats all of it.
+ */
+import { nameOf } from '#db/servers.ts';
+import { DatabaseError, limitWaits, transaction, type Sql, type Tx } from '#db/pool.ts';
+import { isLockTimeout } from '#db/unavailable.ts';
+import type { Sealer } from '#db/seal.ts';
+import { lockIdentity, lockStores, setLeases } from './adopt-sql.ts';
+import {
+  assignShards,
+  listShardsWithStores,
+  lockMap,
+  readIdentity,
+  readVersion,
+  upsertDatabase,
+  writeHome,
+} from './map-sql.ts';
+import { formatShards, HOME, shardsIn, shardsOf, type MapDatabase, type Range, type ShardMap } from './map.ts';
+
+/** How long adoption waits for a lock of the home database, while requests may wait behind it. */
+const LOCK_MS = 1_000;
+
+/** A database as the setting describes it. `url`: undefined for the home database. */
+export type Assigned = { url: string | undefined; name: string; shards: readonly number[] };
+type Others = (Assigned & { url: string })[];
+/** An assigned database that is open and prepared. */
+export type Candidate = Assigned & { url: string; sql: Sql; identity: string };
+
+/** Returns the name that the sealed address of a database is bound to. */
+export function addressBinding(id: number): string {
+  return `shard_database:${id}`;
+}
+
+/** Describes which database owns which shards, by names without passwords. */
+export function describeMap(map: Pick<ShardMap, 'databases' | 'owners'>): string {
+  return map.databases.map(({ id, name }) => `${name} has ${formatShards(shardsOf(map, id)) || 'none'}`).join('; ');
+}
+
+/** Groups the ranges of the setting by their database; the home database is first, and may have no shards. */
+export function assignedIn(ranges: readonly (Range & { url: string })[], homeUrl: string): [Assigned, ...Others] {
+  const shards = new Map<string, number[]>([[homeUrl, []]]);
+  for (const { url, ...range } of ranges) shards.set(url, [...(shards.get(url) ?? []), ...shardsIn(range)]);
+  const assigned = (url: string) => ({ name: nameOf({ kind: 'url', url }), shards: shards.get(url) ?? [], url });
+  const others = [...shards.keys()].filter((url) => url !== homeUrl);
+  return [{ ...assigned(homeUrl), url: undefined }, ...others.map(assigned)];
+}
+/** Throws a `DatabaseError` if two addresses lead to the same database, which would then own shards under two names. */
+export function requireDistinct(databases: readonly { name: string; identity: string }[]): void {
+  const names = new Map<string, string>();
+  for (const { name, identity } of databases) {
+    const other = names.get(identity);
+    if (other !== undefined)
+      throw new DatabaseError(
+        `SHARD_DATABASES has two addresses of one database, ${other} and ${name}: write the same URL in each of its ranges (that of DATABASE_URL for the home database)`,
+      );
+    names.set(identity, name);
+  }
+}
+
+/** Throws a `DatabaseError` if a database has stores: adoption moves none. */
+async function requireEmpty({ sql, name }: Candidate): Promise<void> {
+  const shards = await listShardsWithStores(sql);
+  if (shards.length > 0)
+    throw new DatabaseError(
+      `${name} already has stores (shards ${formatShards(shards)}): use a new database, stores are moved by halcyon shards move`,
+    );
+}
+
+/** Writes into an empty database that it belongs to this home database, and which shards it delivers. */
+async function claim({ sql, shards, name }: Candidate, home: string): Promise<void> {
+  await transaction(sql, async (tx) => {
+    const { home: other } = await lockIdentity(tx);
+    if (other !== null && other !== home)
+      throw new DatabaseError(`${name} belongs to the map of another home database: use a new database`);
+    await writeHome(tx, home);
+    await setLeases(tx, shards);
+  });
+}
+
+/** Writes the map; throws a `DatabaseError` if the home database has stores in shards that another database owns. */
+async function writeMap(
+  tx: Tx,
+  {
+    identity,
+    home,
+    others,
+    sealer,
+  }: { identity: string; home: Assigned; others: readonly Candidate[]; sealer: Sealer },
+): Promise<void> {
+  await limitWaits(tx, LOCK_MS);
+  await lockStores(tx);
+  const own = new Set(home.shards);
+  const elsewhere = (await listShardsWithStores(tx)).filter((shard) => !own.has(shard));
+  if (elsewhere.length > 0)
+    throw new DatabaseError(
+      `The home database has stores in the shards ${formatShards(elsewhere)}, which SHARD_DATABASES assigns to other databases: assign all shards to DATABASE_URL, or remove the setting, and move them by halcyon shards move`,
+    );
+  await setLeases(tx, home.shards);
+  await upsertDatabase(tx, { id: HOME, name: home.name, identity, address: null });
+  await assignShards(tx, home.shards, HOME);
+  for (const [index, { url, name, shards, identity: other }] of others.entries()) {
+    const id = HOME + 1 + index;
+    await upsertDatabase(tx, { id, name, identity: other, address: sealer.seal(url, addressBinding(id)) });
+    await assignShards(tx, shards, id);
+  }
+}
+
+/** Writes the first map; does nothing if another process has written one. */
+export async function adopt(
+  sql: Sql,
+  plan: { home: Assigned; others: readonly Candidate[]; sealer: Sealer },
+): Promise<void> {
+  const { identity } = await readIdentity(sql);
+  requireDistinct([{ name: plan.home.name, identity }, ...plan.others]);
+  try {
+    await transaction(sql, async (tx) => {
+      await lockMap(tx);
+      if ((await readVersion(tx)) > 0) return;
+      for (const other of plan.others) await requireEmpty(other);
+      for (const other of plan.others) await claim(other, identity);
+      await writeMap(tx, { ...plan, identity });
+    });
+  } catch (error) {
+    if (!isLockTimeout(error)) throw error;
+    const message = 'Another transaction has kept the stores of the home database locked for a second: start again';
+    throw new DatabaseError(message, { cause: error });
+  }
+}
+
+/** Throws a `DatabaseError` unless the setting assigns every shard to the database that owns it. `id`: undefined if it is not in the map. */
+export function requireSameOwners(map: ShardMap, assigned: readonly (Assigned & { id: number | undefined })[]): void {
+  const owners = new Map(assigned.flatMap(({ id, shards }) => shards.map((shard) => [shard, id] as const)));
+  const differing = map.owners.flatMap((owner, shard) => (owners.get(shard) === owner ? [] : [shard]));
+  if (differing.length > 0)
+    throw new DatabaseError(
+      `SHARD_DATABASES differs for the shards ${formatShards(differing)} from version ${map.version} of the map in the home database (${describeMap(map)}): correct the setting or remove it; halcyon shards move changes the map`,
+    );
+}
+
+/** Replaces the name and address of databases in the map; its version rises, so that running processes follow. */
+export async function replaceAddresses(
+  sql: Sql,
+  changed: readonly (MapDatabase & { url: string })[],
+  sealer: Sealer,
+): Promise<void> {
+  await transaction(sql, async (tx) => {
+    await lockMap(tx);
+    for (const { url, ...database } of changed)
+      await upsertDatabase(tx, { ...database, address: sealer.seal(url, addressBinding(database.id)) });
+    await assignShards(tx, [], HOME);
+  });
+}

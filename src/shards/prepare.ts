@@ -1,0 +1,67 @@
+/** Prepares a database beside the home database: checks its server, applies the migrations, and checks its key. */
+import type { Keys } from '#core/keys.ts';
+import { migrate, MIGRATIONS } from '#db/migrate.ts';
+import { checkServer, DatabaseError, UnusableError, type Sql } from '#db/pool.ts';
+import { checkSealingKey } from '#db/sealing-key.ts';
+import { isUnavailable } from '#db/unavailable.ts';
+import { findIdentity } from './adopt-sql.ts';
+import { readIdentity } from './map-sql.ts';
+
+export type Preparation = {
+  /** The name of the database, for messages. */
+  name: string;
+  /** The identity of the home database. */
+  home: string;
+  keys: Keys;
+  /** Describes the source of the keys. */
+  keysFrom: string;
+  onMigration?: (name: string, database: string) => void;
+};
+
+/** `home`: as in `Identity`. */
+export type Prepared = { identity: string; home: string | null; applied: readonly string[]; isKeyAdopted: boolean };
+
+/** Adds the name of the database to an error that an operator can fix. */
+function withName(name: string, error: unknown): unknown {
+  if (error instanceof UnusableError) {
+    const remedy = error.remedy.replaceAll('DATABASE_URL', 'SHARD_DATABASES');
+    return new UnusableError(`${name}: ${error.problem}`, remedy, error.cause);
+  }
+  return error instanceof DatabaseError
+    ? new DatabaseError(`${name}: ${error.message}`, { cause: error.cause })
+    : error;
+}
+
+/** Returns whether a database could not be prepared because it is unavailable; it can be prepared when it returns. */
+export function isDown(error: unknown): boolean {
+  return isUnavailable(error) || (error instanceof DatabaseError && isUnavailable(error.cause));
+}
+
+/** Returns the identity of a database that a setting names; undefined if Halcyon does not know it. */
+export async function identify(direct: Sql, name: string): Promise<string | undefined> {
+  try {
+    await checkServer(direct);
+    return (await findIdentity(direct))?.identity;
+  } catch (error) {
+    throw withName(name, error);
+  }
+}
+
+/**
+ * Throws a `DatabaseError` if the database cannot be used, or is in the map of another home database: it is not changed then. Can be
+ * repeated. `direct` leads to PostgreSQL itself.
+ */
+export async function prepareDatabase(direct: Sql, preparation: Preparation): Promise<Prepared> {
+  const { name, home, keys, keysFrom, onMigration } = preparation;
+  try {
+    await checkServer(direct);
+    const before = await findIdentity(direct);
+    if (before?.home !== undefined && before.home !== null && before.home !== home)
+      throw new DatabaseError('it belongs to the map of another home database: use a new database');
+    const { applied } = await migrate(direct, MIGRATIONS, (migration) => onMigration?.(migration, name));
+    const isKeyAdopted = await checkSealingKey(direct, { keys, from: keysFrom });
+    return { ...(await readIdentity(direct)), applied, isKeyAdopted };
+  } catch (error) {
+    throw withName(name, error);
+  }
+}

@@ -1,0 +1,93 @@
+/** One of three databases is down: stores in the others are not affected, and it is used again when it returns. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPool, type DatabaseAddress } from '#db/pool.ts';
+import type { Cleanups } from '../setup/cleanups.ts';
+import { startDividedApp } from '../setup/divided-app.ts';
+import { startProxy, type Proxy } from '../setup/proxy.ts';
+import { until } from '../setup/until.ts';
+
+const proxies: Proxy[] = [];
+async function throughProxy(address: DatabaseAddress, ends: Cleanups): Promise<string> {
+  if (address.kind !== 'socket') throw new TypeError('The test server listens on a socket');
+  const proxy = await startProxy(address, ends);
+  proxies.push(proxy);
+  return proxy.url;
+}
+const divided = await startDividedApp({
+  through: throughProxy,
+  home: async (address, ends) => {
+    const sql = openPool(
+      { kind: 'url', url: await throughProxy(address, ends) },
+      { connections: 10, applicationName: 'test' },
+    );
+    ends.after(async () => sql.end({ timeout: 0 }));
+    return sql;
+  },
+  env: { HOME_OUTAGE_SECONDS: '60' },
+});
+const { app, platform, call, createStores, publish, createWebhook, receivedBy } = divided;
+const [first = assert.fail(), second = assert.fail(), ofHome = assert.fail()] = proxies;
+const ids = await createStores();
+const [inHome = assert.fail(), inFirst = assert.fail(), inSecond = assert.fail()] = ids;
+for (const id of ids) {
+  await createWebhook(id);
+  assert.equal((await publish(id, 1)).status, 201);
+  await receivedBy(id);
+}
+
+const messageOf = ({ body }: { body: Record<string, unknown> }): string => JSON.stringify(body);
+let events = 1;
+const published = async (id: number, n: number): Promise<void> => {
+  assert.equal((await publish(id, (events += 1))).status, 201);
+  await receivedBy(id, n);
+};
+
+test('a database that is down fails only the requests of its stores, with a 503 that names it', async () => {
+  first.close();
+  const refused = await publish(inFirst, 1_000);
+  assert.equal(refused.status, 503);
+  assert.match(
+    messageOf(refused),
+    /number 1, with the shards 85-169\) is not available; stores in other databases are not affected/,
+  );
+  assert.equal((await call('GET', `/stores/${inFirst}/webhooks`)).status, 503);
+  await published(inHome, 2);
+  await published(inSecond, 2);
+  assert.equal((await call('GET', `/stores/${inSecond}/webhooks`)).status, 200);
+  const ready = await fetch(`${app.baseUrl}/health/ready`);
+  assert.equal(ready.status, 200);
+  first.open();
+  await published(inFirst, 2);
+});
+
+test('a change of the home database waits for a database that is down, and is applied when it returns', async () => {
+  first.close();
+  const domain = 'meanwhile.example.com';
+  const startedMs = performance.now();
+  for (const id of [inFirst, inSecond])
+    assert.equal((await call('PATCH', `/stores/${id}`, { ...platform, body: { domain } })).status, 200);
+  assert.ok(performance.now() - startedMs < 10_000, 'the response waits a few seconds at most');
+  await published(inSecond, 3);
+  assert.equal((await receivedBy(inSecond, 3)).headers['service-store-domain'], domain);
+  first.open();
+  await until(
+    async () => (await divided.home`select from outbox`).length,
+    (waiting) => waiting === 0,
+  );
+  await published(inFirst, 3);
+  assert.equal((await receivedBy(inFirst, 3)).headers['service-store-domain'], domain);
+});
+
+test('without the home database, stores in others are used with tokens that were checked before, and no new token', async () => {
+  ofHome.close();
+  await published(inSecond, 4);
+  const other = await publish(inSecond, 2_000, { token: `hal_at_${'a'.repeat(43)}` });
+  assert.equal(other.status, 503);
+  assert.equal((await publish(inHome, 2_001)).status, 503);
+  ofHome.open();
+  await published(inHome, 3);
+  second.close();
+  second.open();
+  await published(inSecond, 5);
+});
