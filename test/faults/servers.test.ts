@@ -48,6 +48,7 @@ const fleet = await openFleet({
     { server: two, range: RANGES[1] },
   ],
   slots: 24,
+  leaseMs: 4_000,
 });
 const { ledger, sql, places } = fleet;
 const publishers = [await fleet.startPublisher(), await fleet.startPublisher()];

@@ -3,7 +3,7 @@ import { transaction, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { addressBinding } from '#shards/adopt.ts';
 import { HOME, shardsIn, type Range } from '#shards/map.ts';
-import { assignShards, readIdentity, upsertDatabase } from '#shards/map-sql.ts';
+import { assignShards, readIdentity, upsertDatabase, writeHome } from '#shards/map-sql.ts';
 import type { Cleanups } from './cleanups.ts';
 import { singleDatabase } from './database.ts';
 import { urlOf } from './several-databases.ts';
@@ -22,6 +22,7 @@ export async function writeMap(
     for (const [index, { sql, range, url }] of others.entries()) {
       const id = index + 1;
       const other = await readIdentity(sql);
+      await writeHome(sql, identity);
       await upsertDatabase(tx, { id, name: `database ${id}`, ...other, address: sealer.seal(url, addressBinding(id)) });
       await assignShards(tx, shardsIn(range), id);
     }
