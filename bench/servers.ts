@@ -3,8 +3,7 @@
  * connections. The stores are divided evenly among the servers; the sum over the servers should be that of one.
  */
 import { createClient } from '#identity/oauth/clients/clients.ts';
-import { shardOf } from '#core/ids.ts';
-import { SHARDS } from '#core/ids.ts';
+import { shardOf, SHARDS } from '#core/ids.ts';
 import type { Sql } from '#db/pool.ts';
 import { createStore } from '#stores/store.ts';
 import { until } from '../test/setup/until.ts';
@@ -142,7 +141,8 @@ await bench({ numbers }, async (options, defer) => {
       ['servers', 'server µs', 'PostgreSQL µs', '× one server', 'goal', 'statements', 'connections', 'a second'],
       SERVERS.map((servers) => [
         String(servers),
-        ...(['server', 'postgres'] as const).map((key) => spread(of(servers).map((round) => round[key]))),
+        spread(of(servers).map(({ server }) => server)),
+        spread(of(servers).map(({ postgres }) => postgres)),
         (total(servers) / total(1)).toFixed(2),
         servers === 1 ? '' : `≤ ${GOAL}`,
         spread(

@@ -156,7 +156,9 @@ test('no event over three servers is lost while processes and servers are killed
   publishing.abort();
   await Promise.all(versions);
   await fleet.settle(t);
-  const lost = fleet.loads.map(({ accepted: all }) => [...all].filter((one) => !ledger.wasDelivered(one)).length);
+  const lost = fleet.loads.map(
+    ({ accepted: all }) => [...all].filter((delivery) => !ledger.wasDelivered(delivery)).length,
+  );
   t.diagnostic('database | stores | deliveries | lost | versions of the ordered webhook');
   for (const [index, load] of fleet.loads.entries())
     t.diagnostic(

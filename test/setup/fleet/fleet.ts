@@ -255,11 +255,11 @@ export async function openFleet(given: Given = {}): Promise<Fleet> {
     },
     origins: originsUp,
     startLoad: async (also = []) => {
-      const common = { token: await token(), origins: originsUp, also };
+      const toAll = { token: await token(), origins: originsUp, also };
       for (const [index, ofDatabase] of places.entries()) {
         const name = index === 0 ? LOAD : `${LOAD}${index}`;
         const full = (accepted: number) => accepted - ledger.deliveredOf(name) > UNDER_WAY / places.length;
-        loads.push(startLoad({ ...common, places: ofDatabase, full, name }));
+        loads.push(startLoad({ ...toAll, places: ofDatabase, full, name }));
       }
     },
     settle: async (t) => {
