@@ -11,6 +11,8 @@ create sequence outbox_id_seq as bigint increment by 1 minvalue 1 maxvalue 92233
 
 create sequence session_id_seq as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
 
+create sequence shard_move_id_seq as integer increment by 1 minvalue 1 maxvalue 2147483647 start 1 cache 1;
+
 create table access_grant (
   id bigint not null,
   client bigint not null,
@@ -475,6 +477,14 @@ create table membership (
 );
 CREATE INDEX membership_user ON public.membership USING btree (user_id);
 
+create table moved_shard (
+  shard smallint not null,
+  fence bigint not null,
+  date_switched timestamp with time zone,
+  constraint moved_shard_pkey PRIMARY KEY (shard),
+  constraint moved_shard_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
+);
+
 create table outbox (
   id bigint generated always as identity not null,
   database smallint not null,
@@ -726,6 +736,23 @@ create table shard_map (
   constraint shard_map_pkey PRIMARY KEY (is_only),
   constraint shard_map_version_check CHECK ((version > 0))
 );
+
+create table shard_move (
+  id integer generated always as identity not null,
+  shards smallint[] not null,
+  source smallint not null,
+  target smallint not null,
+  date_started timestamp with time zone default now() not null,
+  date_switched timestamp with time zone,
+  date_ended timestamp with time zone,
+  constraint shard_move_check CHECK ((target <> source)),
+  constraint shard_move_check1 CHECK ((date_ended >= date_switched)),
+  constraint shard_move_pkey PRIMARY KEY (id),
+  constraint shard_move_shards_check CHECK ((cardinality(shards) > 0)),
+  constraint shard_move_source_fkey FOREIGN KEY (source) REFERENCES shard_database(id),
+  constraint shard_move_target_fkey FOREIGN KEY (target) REFERENCES shard_database(id)
+);
+CREATE UNIQUE INDEX shard_move_open ON public.shard_move USING btree ((true)) WHERE (date_ended IS NULL);
 
 create table shard_owner (
   shard smallint not null,
@@ -1017,6 +1044,27 @@ begin
   raise exception 'a filter is not known to the publisher' using errcode = 'HL002';
 end
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.refuse_moved()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  moving smallint := coalesce(new.shard, old.shard);
+  moved  moved_shard;
+begin
+  perform pg_advisory_xact_lock_shared(7209005, tg_argv[0]::int);
+  select * into moved from moved_shard where shard = moving;
+  if not found or (tg_op = 'DELETE' and moved.date_switched is not null) then
+    return coalesce(new, old);
+  end if;
+  -- The home database keeps the rows of all stores, and sends their changes to the owner of the shard.
+  if tg_table_name in ('store', 'erased_store') and exists (select from shard_owner where shard = moving and database <> 0) then
+    return coalesce(new, old);
+  end if;
+  raise exception 'shard % moves to another database', moving using errcode = 'HS001';
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.unless_erased(shards smallint[], stores bigint[], types text[], ids text[], floors integer[])

@@ -11,6 +11,7 @@ import { createBackupCommand } from './backup/command.ts';
 import { createDoctorCommand } from './doctor/command.ts';
 import { createPublishCommand } from './publish/command.ts';
 import { createRekeyCommand } from './rekey.ts';
+import { createShardsCommand } from './shards/command.ts';
 import { createStoreCommand } from './store.ts';
 import type { Terminal } from './terminal.ts';
 import { createTriggerCommand } from './trigger.ts';
@@ -59,6 +60,7 @@ export function createProgram(terminal: Terminal): Command {
   program.addCommand(createStoreCommand(terminal));
   program.addCommand(createClientCommand(terminal));
   program.addCommand(createRekeyCommand(terminal));
+  program.addCommand(createShardsCommand(terminal));
   program.commandsGroup('For the publishing platform:');
   program.addCommand(createPublishCommand(terminal));
   program.commandsGroup('For app developers:');

@@ -59,6 +59,8 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   shard_database: 'shards',
   shard_map: 'shards',
   shard_owner: 'shards',
+  shard_move: 'shards',
+  moved_shard: 'shards',
   database_identity: 'shards',
   outbox: 'shards',
   outbox_applied: 'shards',

@@ -29,6 +29,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   verify: 'test/journeys/cli-verify.test.ts',
   doctor: 'test/journeys/doctor.test.ts',
   backup: 'test/faults/operating-manual.test.ts',
+  'shards move': 'test/faults/shards-command.test.ts',
 };
 
 const folder = await mkdtemp(join(tmpdir(), 'halcyon-commands-'));

@@ -1,6 +1,6 @@
 /** Debian's PostgreSQL with its client programs: the oldest supported version, and its pg_dump. */
 import { execFile } from 'node:child_process';
-import { chmod, chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { appendFile, chmod, chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -23,8 +23,14 @@ export type DebianServer = {
   ) => [string, string[], { env: NodeJS.ProcessEnv }];
 };
 
-/** Starts a new cluster in a temporary folder, removed with the test. Clusters of the machine are not touched. */
-export async function startDebianServer(ends: Cleanups, { durable = false } = {}): Promise<DebianServer> {
+/**
+ * Starts a new cluster in a temporary folder, removed with the test. Clusters of the machine are not touched. `settings`: lines for
+ * postgresql.conf.
+ */
+export async function startDebianServer(
+  ends: Cleanups,
+  { durable = false, settings = '' } = {},
+): Promise<DebianServer> {
   const account = process.getuid?.() === 0 ? UNPRIVILEGED : undefined;
   const home = await mkdtemp(join(tmpdir(), 'halcyon-debian-'));
   ends.after(() => rm(home, { recursive: true, force: true }));
@@ -38,6 +44,7 @@ export async function startDebianServer(ends: Cleanups, { durable = false } = {}
     cwd: home,
     env: { PATH: '/usr/bin:/bin' },
   });
+  await appendFile(join(data, 'postgresql.conf'), settings);
   const postmaster = await startPostmaster({
     binaries: FOLDER,
     account,

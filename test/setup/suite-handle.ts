@@ -11,6 +11,7 @@ type Databases = { home: Sql; stores: Sql | undefined };
 const known = new WeakMap<object, Databases>();
 
 const TABLE = /\b(?:from|join|into|update|using|of|table|analyze|truncate|on)\s+(?:only\s+)?"?(\w+)/gi;
+const TRANSACTION = /^\s*(?:begin|commit|rollback|set)\b/i;
 const WRITE = /^\s*(?:with\b[^]*\b)?(?:insert|update|delete)\b/i;
 
 /** Returns which database has the tables of a statement. */
@@ -87,7 +88,13 @@ export function suiteHandle(home: Sql): Sql {
     if (stores === undefined) return inHome;
     const inStores = await stores.reserve();
     const release = (): void => [inHome, inStores].forEach((one) => one.release());
-    return Object.assign(tagOf(databases, both(inHome, inStores), false), { release });
+    const tag = tagOf(databases, both(inHome, inStores), false);
+    // A transaction that is begun by hand is one in both.
+    const inBoth: Tag = async (first, ...values) => {
+      if (TRANSACTION.test(first.join(' '))) await (inHome as unknown as Tag)(first, ...values);
+      return TRANSACTION.test(first.join(' ')) ? (inStores as unknown as Tag)(first, ...values) : tag(first, ...values);
+    };
+    return Object.assign(inBoth, { release });
   };
   const handle = Object.assign(tagOf(databases, of, true), home, {
     begin,

@@ -2,7 +2,7 @@
  * Writes one batch of publish requests: repeated idempotency keys return the first result, new events are written in one
  * statement.
  */
-import { EVENT_BLOCK, nextEventBlock } from '#db/numbers.ts';
+import { BLOCK_AGE_MS, EVENT_BLOCK, nextEventBlock } from '#db/numbers.ts';
 import { createMissing } from '#db/partitions.ts';
 import { type Queryable, limitWaits, transaction, type Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -31,13 +31,6 @@ export type IdAllocator = (
 
 /** `used`: how many numbers of the block each shard has used. */
 type Block = { day: number; first: number; fetchedMs: number; used: Map<number, number> };
-
-/**
- * Older blocks are discarded: their ids would be far lower than others of the same time, and lists ordered by id would show
- * them too late. With this age, 242 processes that write an event now and then use up the numbers of a day (17,280 blocks of
- * 256 each).
- */
-const BLOCK_AGE_MS = 5_000;
 
 /**
  * Creates an allocator of the numbers in event ids. It takes them from blocks, in which each shard counts separately;

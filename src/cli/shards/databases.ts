@@ -1,0 +1,130 @@
+/** Opens the databases of the map for a command. */
+import { SHARDS } from '#core/ids.ts';
+import { createLog } from '#core/log.ts';
+import { openPool, type Sql } from '#db/pool.ts';
+import { createSealer, type Sealer } from '#db/seal.ts';
+import { nameOf } from '#db/servers.ts';
+import { withAdvisoryLock } from '#db/advisory-lock.ts';
+import { readIdentity, readMap } from '#shards/map-sql.ts';
+import { HOME, shardsIn, type ShardMap } from '#shards/map.ts';
+import type { Place } from '#shards/move/move.ts';
+import { newIdIn } from '#shards/move/start.ts';
+import { prepareDatabase } from '#shards/prepare.ts';
+import { readConfig } from '#config/config.ts';
+import { UsageError, UserError } from '../explain.ts';
+import { openInstallation, type Installation } from '../installation.ts';
+import type { Terminal } from '../terminal.ts';
+
+/** Differs from those of `db/` and `server/`. */
+const LOCK = 7_209_006;
+const CONNECTIONS = 2;
+
+export type Databases = {
+  home: Sql;
+  homeName: string;
+  map: ShardMap;
+  sealer: Sealer;
+  /** Throws a `UserError` if the database is not reachable. */
+  place: (id: number) => Place;
+  isReachable: (id: number) => boolean;
+  /** Returns the database of that name or address, which may be new. */
+  find: (nameOrUrl: string) => Promise<Place>;
+  /** Lets only one process change the map. */
+  alone: (work: () => Promise<void>) => Promise<void>;
+};
+
+type Opened = { installation: Installation; homeUrl: string; map: ShardMap; pools: Sql[] };
+
+function placesOf({ installation, homeUrl, map }: Opened): Pick<Databases, 'place' | 'isReachable'> {
+  const { databases, direct } = installation;
+  const nameIn = (id: number): string => map.databases.find((one) => one.id === id)?.name ?? String(id);
+  const isReachable = (id: number): boolean => id === HOME || databases.some((one) => one.id === id && one.isPrepared);
+  const place = (id: number): Place => {
+    if (id === HOME) return { id, name: nameIn(id), sql: direct, url: homeUrl };
+    const found = databases.find((one) => one.id === id);
+    if (found?.address.kind !== 'url' || !found.isPrepared)
+      throw new UserError(`${nameIn(id)} is not reachable: start its PostgreSQL, then run this again`);
+    return { id, name: found.name, sql: found.direct, url: found.address.url };
+  };
+  return { place, isReachable };
+}
+
+/** Opens and migrates a database by its address; it may be one of the map. */
+async function openByUrl(url: string, { installation, map, pools }: Opened, terminal: Terminal): Promise<Place> {
+  const name = nameOf({ kind: 'url', url });
+  const sql = openPool({ kind: 'url', url }, { connections: CONNECTIONS, applicationName: 'halcyon' });
+  pools.push(sql);
+  const { identity: home } = await readIdentity(installation.direct);
+  const { identity } = await prepareDatabase(sql, {
+    name,
+    home,
+    keys: installation.secretKeys,
+    keysFrom: 'HALCYON_SECRET_KEY',
+    onMigration: (migration) => terminal.warn(`Applying ${migration} to ${name}`),
+  });
+  const known = map.databases.find((one) => one.identity === identity);
+  return { id: known?.id ?? newIdIn(map), name: known?.name ?? name, sql, url };
+}
+
+const isUrl = (text: string): boolean => /^postgres(?:ql)?:\/\//.test(text) && URL.canParse(text);
+
+async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Promise<Place> {
+  if (isUrl(nameOrUrl)) return openByUrl(nameOrUrl, opened, terminal);
+  const { databases } = opened.map;
+  const found = nameOrUrl === 'home' ? databases[0] : databases.find(({ name }) => name === nameOrUrl);
+  if (found !== undefined) return placesOf(opened).place(found.id);
+  const names = databases.map(({ name }) => name).join(', ');
+  throw new UsageError(`--to ${nameOrUrl} is no database of the map: use ${names}, home, or a postgres:// address`);
+}
+
+async function openAll(terminal: Terminal): Promise<Opened> {
+  const config = readConfig(terminal.env, terminal.cwd);
+  const { url, directUrl, shards } = config.database;
+  if (url === undefined) throw new UserError('Shards are moved between databases of servers: set DATABASE_URL');
+  // A move changes the map, so the setting differs from it until it is corrected.
+  const own = { ...config, database: { ...config.database, shards: undefined } };
+  const installation = await openInstallation(own, createLog(config.logLevel), { usesRunningServer: true });
+  const map = await readMap(installation.direct);
+  const opened = { installation, homeUrl: directUrl ?? url, map, pools: [] };
+  if (shards === undefined || map.version > 0) return opened;
+  await installation.close();
+  throw new UserError(
+    'SHARD_DATABASES is set, and there is no map yet: start Halcyon once, which makes it, or remove the setting',
+  );
+}
+
+export async function withDatabases(terminal: Terminal, run: (databases: Databases) => Promise<void>): Promise<void> {
+  const opened = await openAll(terminal);
+  const { installation, homeUrl, map, pools } = opened;
+  const { direct: home, secretKeys, isKeyAdopted } = installation;
+  try {
+    await run({
+      home,
+      homeName: nameOf({ kind: 'url', url: homeUrl }),
+      map,
+      sealer: createSealer(...secretKeys),
+      ...placesOf(opened),
+      find: (nameOrUrl) => findIn(opened, terminal, nameOrUrl),
+      alone: async (work) => {
+        if (!isKeyAdopted) throw new UserError('The databases are sealed with several keys: run halcyon rekey first');
+        if (!(await withAdvisoryLock(home, LOCK, work)))
+          throw new UserError('Another halcyon shards command is running: wait until it has ended');
+      },
+    });
+  } finally {
+    await Promise.all(pools.map((pool) => pool.end({ timeout: 1 })));
+    await installation.close();
+  }
+}
+
+/** Parses shards such as `64-127,200`. */
+export function parseShards(text: string): number[] {
+  const shards = text.split(/[,\s]+/).flatMap((part) => {
+    const [, first = '', last = first] = /^(\d{1,3})(?:-(\d{1,3}))?$/.exec(part) ?? [];
+    const range = { first: Number(first), last: Number(last) };
+    if (first === '' || range.first > range.last || range.last >= SHARDS)
+      throw new UsageError(`"${part}" is no range of shards: write numbers from 0 to ${SHARDS - 1}, as in 64-127,200`);
+    return shardsIn(range);
+  });
+  return [...new Set(shards)].toSorted((a, b) => a - b);
+}

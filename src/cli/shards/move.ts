@@ -1,0 +1,133 @@
+/** `halcyon shards move` and `drop-moved`. */
+import { formatShards } from '#shards/map.ts';
+import { listMoves, type Move } from '#shards/move/move-sql.ts';
+import { runMove, StoppedError, type Moved, type Place, type Progress } from '#shards/move/move.ts';
+import { ownerOf, startMove } from '#shards/move/start.ts';
+import { abortMove, dropMoved } from '#shards/move/undo.ts';
+import { printResult } from '../command.ts';
+import { EXIT, UserError } from '../explain.ts';
+import type { Terminal } from '../terminal.ts';
+import { parseShards, withDatabases, type Databases } from './databases.ts';
+
+const MIB = 1024 ** 2;
+/** A process with an old map reads it within seconds; an operator notices what is missing within an hour. */
+const KEPT_MS = 3_600_000;
+
+const mib = (bytes: number): string => `${(bytes / MIB).toFixed(1)} MiB`;
+
+/** Prints each step, and the state of copying whenever a table is ready. */
+function progressOf(terminal: Terminal): Progress {
+  let [shown, isStopped] = ['', false];
+  void terminal.untilStopSignal().then(() => (isStopped = true));
+  return {
+    onStep: (step) => terminal.warn(step),
+    onCopy: ({ tables, ready, rows, bytes, lagBytes, failures }) => {
+      const state = `  ${ready} of ${tables} tables copied`;
+      const failed = failures === 0 ? '' : `; failed ${failures} times, see the log of the target's PostgreSQL`;
+      const details = `${state}; copying ${rows} rows, ${mib(bytes)}; ${mib(lagBytes)} behind${failed}`;
+      if (terminal.showProgress !== undefined) terminal.showProgress(details);
+      else if (state + failed !== shown) terminal.warn(details);
+      shown = state + failed;
+    },
+    onLate: (refusedMs) =>
+      terminal.warn(
+        `  the target did not catch up in ${Math.round(refusedMs)} ms: the source accepts changes again; trying again`,
+      ),
+    isStopped: () => isStopped,
+  };
+}
+
+/** Returns the move that is under way between these databases; throws a `UserError` if another one is. */
+async function findOpen({ home, map }: Databases, shards: readonly number[], target: Place): Promise<Move | undefined> {
+  const open = (await listMoves(home)).find(({ dateEnded }) => dateEnded === null);
+  if (open === undefined) return undefined;
+  if (open.target === target.id && formatShards(open.shards) === formatShards(shards)) return open;
+  const name = map.databases.find(({ id }) => id === open.target)?.name ?? '';
+  const command = `halcyon shards move ${formatShards(open.shards).replaceAll(' ', '')} --to ${name}`;
+  throw new UserError(`Another move is under way: finish it by ${command}, or undo it with --abort`);
+}
+
+function report(
+  terminal: Terminal,
+  { steps, refusedMs }: Moved,
+  about: { shards: string; from: string; to: string },
+): void {
+  terminal.showProgress?.('');
+  const refused = refusedMs === undefined ? undefined : Math.round(refusedMs);
+  const rounded = steps.map(({ step, ms }) => ({ step, ms: Math.round(ms) }));
+  if (terminal.isJson === true) return printResult(terminal, { ...about, refused_ms: refused ?? null, steps: rounded });
+  terminal.print(`Shards ${about.shards} are in ${about.to}.`);
+  for (const { step, ms } of rounded) terminal.print(`  ${step.padEnd(10)}${String(ms).padStart(9)} ms`);
+  if (refused !== undefined) terminal.print(`Publishing to these shards was refused for ${refused} ms.`);
+  terminal.print(
+    `Remove or correct SHARD_DATABASES. The rows in ${about.from} are kept until halcyon shards drop-moved.`,
+  );
+}
+
+export async function move(
+  terminal: Terminal,
+  ranges: string,
+  { to, abort }: { to: string; abort?: true },
+): Promise<void> {
+  const shards = parseShards(ranges);
+  await withDatabases(terminal, async (databases) => {
+    await databases.alone(async () => {
+      const { home, map, homeName, sealer } = databases;
+      const target = await databases.find(to);
+      const open = await findOpen(databases, shards, target);
+      if (abort === true) return undo(terminal, databases, { open, target });
+      const source = databases.place(open?.source ?? ownerOf(map, shards, target));
+      const started = open ?? (await startMove(home, { shards, source, target, homeName, sealer }));
+      const progress = progressOf(terminal);
+      const moved = await runMove({ home, move: started, source, target, progress }).catch((error: unknown) => {
+        if (!(error instanceof StoppedError)) throw error;
+        throw new UserError(`Interrupted; run the same command again to continue, or with --abort`, EXIT.interrupted);
+      });
+      report(terminal, moved, { shards: formatShards(shards), from: source.name, to: target.name });
+    });
+  });
+}
+
+async function undo(
+  terminal: Terminal,
+  { home, place }: Databases,
+  { open, target }: { open: Move | undefined; target: Place },
+): Promise<void> {
+  if (open === undefined) throw new UserError(`No move of these shards to ${target.name} is under way`);
+  if (open.dateSwitched !== null)
+    throw new UserError(
+      `${target.name} owns these shards already: run the command without --abort, then move the shards back`,
+    );
+  const onDeleted = (table: string, rows: number): void => terminal.warn(`  ${rows} rows of ${table} deleted`);
+  await abortMove(home, { move: open, source: place(open.source), target, onDeleted });
+  if (terminal.isJson === true) printResult(terminal, { aborted: true });
+  else terminal.print('The move is undone.');
+}
+
+export async function drop(terminal: Terminal, { now }: { now?: true }): Promise<void> {
+  await withDatabases(terminal, async ({ home, place, alone }) => {
+    await alone(async () => {
+      const ended = (await listMoves(home)).filter(({ dateEnded }) => dateEnded !== null);
+      const due = ended.filter(
+        ({ dateSwitched }) => now === true || Date.now() - (dateSwitched?.getTime() ?? 0) >= KEPT_MS,
+      );
+      if (due.length === 0 && ended.length > 0)
+        throw new UserError('The shards were moved less than an hour ago: run this later, or with --now');
+      let deleted = 0;
+      for (const one of due) {
+        const source = place(one.source);
+        terminal.warn(`Deleting ${formatShards(one.shards)} in ${source.name}`);
+        await dropMoved(home, {
+          move: one,
+          source,
+          onDeleted: (table, rows) => {
+            deleted += rows;
+            terminal.warn(`  ${rows} rows of ${table}`);
+          },
+        });
+      }
+      if (terminal.isJson === true) printResult(terminal, { moves: due.length, rows: deleted });
+      else terminal.print(due.length === 0 ? 'No rows of moved shards are left.' : `${deleted} rows deleted.`);
+    });
+  });
+}
