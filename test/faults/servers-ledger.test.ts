@@ -1,14 +1,10 @@
 /**
- * The ledger of events over three PostgreSQL servers, while processes and servers are killed, a standby is promoted, and shards are moved both ways: no event is lost,
+ * The ledger of events over three PostgreSQL servers, while processes and servers are killed and a standby is promoted: no event is lost,
  * each duplicate has a fault that explains it, and the order of a webhook that asks for one is kept. `LEDGER_EVENTS=100000` for the whole
  * amount.
  */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { promisify } from 'node:util';
 import { cleanups } from '../setup/cleanups.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import type { Place } from '../setup/fleet/load.ts';
@@ -17,8 +13,6 @@ import { openPair } from '../setup/fleet/standby.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-const run = promisify(execFile);
-const MAIN = join(import.meta.dirname, '../../src/main.ts');
 const EVENTS = Number(process.env['LEDGER_EVENTS'] ?? 5_000);
 const ROUNDS = 8;
 /** Events of one resource are published until each has this many versions. */
@@ -28,9 +22,8 @@ const PATIENCE_MS = 300_000;
 const PAUSE_MS = 2_000;
 
 const ends = cleanups();
-const LOGICAL = { settings: { wal_level: 'logical' } };
-const home = await openServer(ends, LOGICAL);
-const one = await openServer(ends, LOGICAL);
+const home = await openServer(ends);
+const one = await openServer(ends);
 const two = await openPair(ends);
 const fleet = await openFleet({
   ends,
@@ -41,7 +34,6 @@ const fleet = await openFleet({
   ],
   slots: 32,
   leaseMs: 4_000,
-  databaseEnv: { DATABASE_URL: home.url },
 });
 const { ledger, places, databases } = fleet;
 const publishers = [await fleet.startPublisher(), await fleet.startPublisher()];
@@ -137,31 +129,11 @@ async function restart({ kill, start }: Pick<typeof one, 'kill' | 'start'>, what
   fault(what);
 }
 
-const refusals: string[] = [];
-
-/** Moves shards with `halcyon shards move`, and notes for how long it refused to publish. */
-async function move(shards: string, to: string): Promise<void> {
-  fault(`shards moved to ${to}`);
-  const result = await run(process.execPath, [MAIN, 'shards', 'move', shards, '--to', to], {
-    env: {
-      PATH: process.env['PATH'] ?? '',
-      DATABASE_URL: home.url,
-      HALCYON_SECRET_KEY: fleet.secretKey.toString('hex'),
-      HALCYON_DATA: tmpdir(),
-    },
-  });
-  fault(`shards moved to ${to}`);
-  const [last = ''] = result.stdout.trim().split('\n').slice(-1);
-  refusals.push(`${shards} to ${to}: ${last}`);
-}
-
 /** By round; in the others, processes are killed. */
 const SERVERS: Readonly<Record<number, () => Promise<void>>> = {
   1: () => restart(one, 'server killed'),
-  2: () => move('40-84', 'database 1'),
   3: () => restart(two, 'standby promoted'),
   5: () => restart(home, 'home killed'),
-  6: () => move('85-120', 'home'),
 };
 
 test('no event over three servers is lost while processes and servers are killed', async (t) => {
@@ -187,7 +159,6 @@ test('no event over three servers is lost while processes and servers are killed
   const lost = fleet.loads.map(
     ({ accepted: all }) => [...all].filter((delivery) => !ledger.wasDelivered(delivery)).length,
   );
-  for (const line of refusals) t.diagnostic(line);
   t.diagnostic('database | stores | deliveries | lost | versions of the ordered webhook');
   for (const [index, load] of fleet.loads.entries())
     t.diagnostic(
