@@ -86,7 +86,7 @@ export class Connections {
   }
 
   #refusal(reason: string): ConnectionError {
-    return new ConnectionError('CONNECTION_CLOSED', `the database does not respond: ${reason}`);
+    return new ConnectionError('CONNECTION_SUSPENDED', `the database does not respond: ${reason}`);
   }
 
   /** Hands the connection to the next caller. */

@@ -14,6 +14,7 @@ const CONNECTION: readonly string[] = [
   'CONNECTION_DESTROYED',
   'CONNECTION_ENDED',
   'CONNECT_TIMEOUT',
+  'CONNECTION_SUSPENDED',
 ];
 
 /**
@@ -49,6 +50,13 @@ export function isUnavailable(error: unknown): boolean {
   if (code === READ_ONLY.code) return READ_ONLY.message.test(error.message);
   // SQLSTATE class 08 is "connection exception"; ENOENT is a missing socket file.
   return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');
+}
+
+/** Returns whether there was no connection, so that nothing was executed: the result of a COMMIT is known. */
+export function hadNoConnection(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  return code === 'CONNECTION_SUSPENDED' || syscall === 'connect';
 }
 
 /** The SQLSTATE of our own triggers that refuse changes of shards that move to another database. */

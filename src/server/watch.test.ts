@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createLog } from '#core/log.ts';
 import { openPool } from '#db/pool.ts';
-import { isUnavailable } from '#db/unavailable.ts';
+import { hadNoConnection, isUnavailable } from '#db/unavailable.ts';
 import { cleanups } from '../../test/setup/cleanups.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
@@ -42,6 +42,7 @@ test('statements for a database that does not respond are refused at once, those
   const waiting = [sql`select 1`, sql`select 1`, sql`select 1`].at(-1) ?? assert.fail();
   await assert.rejects(waiting, isUnavailable);
   assert.equal(await ask(), 'refused');
+  await assert.rejects(sql`select 1`, hadNoConnection);
   proxy.cut();
   await until(ask, (said) => said === 'a response');
 });

@@ -31,9 +31,9 @@ const RETURN_MS = 5_000;
 const PROCESSES = 4;
 /** The pool of each process, and its other connections. */
 const CONNECTIONS = 8 + 5;
-const REFUSED = /request/;
+const REFUSED = /request|is not available|cannot reach its database/;
 /** Beside one for each refused request. */
-const LOG_LINES_PER_SECOND = 4;
+const LOG_LINES_PER_SECOND = 8;
 
 const ends = cleanups();
 const log = { settings: { log_connections: 'on' } };
