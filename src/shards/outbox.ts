@@ -32,7 +32,7 @@ const FLUSH_MS = 2_000;
 const RECENT_MS = 10_000;
 
 /** The shard was assigned to the home database since this process read the map. */
-export class MapChanged extends Error {
+class MapChanged extends Error {
   override readonly name = 'MapChanged';
   readonly code = SHARD_MOVES;
 }

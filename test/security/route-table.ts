@@ -3,26 +3,33 @@ import type { Operation } from '#http/operation.ts';
 import type { Method, Resource, Route } from '#http/route.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { compose, type ComposeDeps } from '../../src/server/compose.ts';
-import { routesOf, type Handlers } from '../../src/server/routes.ts';
+import { routesOf } from '../../src/server/routes.ts';
 
-const stub: unknown = new Proxy({}, { get: () => stub });
+const stub: never = new Proxy({}, { get: () => stub }) as never;
 
 /** `baseUrl` is where both the API and the pages are. */
 export function routeTable(baseUrl: string): readonly Route[] {
-  return routesOf(stub as Handlers, { baseUrl, authUrl: baseUrl });
+  return routesOf(stub, { baseUrl, authUrl: baseUrl });
 }
 
 /** The resources with the operations as the handlers describe them: permissions and input. They cannot be called. */
 export function resourceTable(baseUrl: string): readonly Resource[] {
-  const known = {
-    config: readConfig({ BASE_URL: baseUrl }, '/'),
-    secretKeys: [Buffer.alloc(32)] as const,
-    siblings: undefined,
+  const config = readConfig({ BASE_URL: baseUrl }, '/');
+  const deps: ComposeDeps = {
+    config,
+    secretKeys: [Buffer.alloc(32)],
+    sql: stub,
+    databases: stub,
+    outbox: stub,
+    log: stub,
+    health: stub,
+    mailer: stub,
+    sealer: stub,
+    guard: stub,
+    clock: stub,
+    bearer: stub,
   };
-  const deps: unknown = new Proxy(known, {
-    get: (at, name) => (Reflect.has(at, name) ? Reflect.get(at, name) : stub),
-  });
-  return routesOf(compose(deps as ComposeDeps).handlers, known.config).filter((route) => route.kind === 'resource');
+  return routesOf(compose(deps).handlers, config).filter((route) => route.kind === 'resource');
 }
 
 export type Described = { path: string; method: Method; operation: Operation };
