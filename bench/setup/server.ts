@@ -4,12 +4,14 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { findRunning, findServer } from '#db/embedded.ts';
-import { openPool, type Sql } from '#db/pool.ts';
+import { SHARDS } from '#core/ids.ts';
+import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { placeForFixture } from '../../test/setup/fixture.ts';
 import { freePort } from '../../test/setup/free-port.ts';
 import { processorMsOf } from '../../test/setup/processor-time.ts';
 import { databaseOf } from '../../test/setup/server-process.ts';
-import { startDatabase } from './database.ts';
+import { urlOf } from '../../test/setup/several-databases.ts';
+import { startDatabase, type Database } from './database.ts';
 import type { Defer } from './run.ts';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
@@ -27,7 +29,10 @@ export type Layout = 'embedded' | 'external' | 'apart';
 
 export type RunningServer = {
   origin: string;
+  /** The home database. */
   sql: Sql;
+  /** All databases, the home database first. */
+  databases: readonly Sql[];
   secretKey: Buffer;
   programs: readonly Program[];
   cpuMs: () => Promise<{ server: number; postgres: number }>;
@@ -81,11 +86,22 @@ async function total(values: readonly Promise<number>[]): Promise<number> {
   return (await Promise.all(values)).reduce((sum, value) => sum + value, 0);
 }
 
-/** Starts Halcyon without a rate limit, on ports of its own. `observed`: with pg_stat_statements, if PostgreSQL is external. */
+/** Divides the shards evenly among these databases, the home database first. */
+function divided(addresses: readonly DatabaseAddress[]): Record<string, string> {
+  const [home = ''] = addresses.map(urlOf);
+  const first = (at: number): number => Math.round((SHARDS * at) / addresses.length);
+  const ranges = addresses.map((address, at) => `${first(at)}-${first(at + 1) - 1}=${urlOf(address)}`);
+  return { DATABASE_URL: home, SHARD_DATABASES: ranges.join(' ') };
+}
+
+/**
+ * Starts Halcyon without a rate limit, on ports of its own. If PostgreSQL is external: `observed`: with pg_stat_statements;
+ * `servers`: the number of PostgreSQL servers, over which the stores are divided.
+ */
 export async function startServer(
   defer: Defer,
   layout: Layout,
-  given: { env?: Record<string, string>; execArgv?: readonly string[]; observed?: boolean } = {},
+  given: { env?: Record<string, string>; execArgv?: readonly string[]; observed?: boolean; servers?: number } = {},
 ): Promise<RunningServer> {
   const secretKey = randomBytes(32);
   const place = await placeForFixture();
@@ -99,27 +115,35 @@ export async function startServer(
   };
   const start = (args: readonly string[], env: Record<string, string> = {}) =>
     startProgram(args, { ...common, ...env }, given.execArgv ?? [], defer);
-  const open = async (): Promise<{ sql: Sql; programs: Program[]; postgresMs: () => Promise<number> }> => {
+  const open = async (): Promise<{ databases: Sql[]; programs: Program[]; postgresMs: () => Promise<number> }> => {
     if (layout === 'embedded') {
       const programs = [await start(['serve'])];
       const [address, pid] = [await findRunning(place.dataDir), await findServer(place.dataDir)];
       if (address === undefined || pid === undefined) throw new Error('No embedded PostgreSQL');
       const sql = openPool(address, { connections: 4, applicationName: 'bench' });
       defer(() => sql.end({ timeout: 0 }));
-      return { sql, programs, postgresMs: () => processorMsOf(String(pid)) };
+      return { databases: [sql], programs, postgresMs: () => processorMsOf(String(pid)) };
     }
-    const { sql, address, cpuMs } = await startDatabase(defer, given.observed);
-    const env = databaseOf(address);
+    const started = [await startDatabase(defer, given.observed)];
+    while (started.length < (given.servers ?? 1)) started.push(await startDatabase(defer, given.observed));
+    const [{ address }] = started as [Database];
+    const env = started.length === 1 ? databaseOf(address) : divided(started.map((database) => database.address));
     const programs =
       layout === 'apart'
         ? [await start(['deliver'], env), await start(['serve', '--no-deliver'], env)]
         : [await start(['serve'], env)];
-    return { sql, programs, postgresMs: cpuMs };
+    return {
+      databases: started.map(({ sql }) => sql),
+      programs,
+      postgresMs: () => total(started.map(({ cpuMs }) => cpuMs())),
+    };
   };
-  const { sql, programs, postgresMs } = await open();
+  const { databases, programs, postgresMs } = await open();
+  const [sql] = databases as [Sql];
   return {
     origin: `http://127.0.0.1:${place.env['PORT']}`,
     sql,
+    databases,
     secretKey,
     programs,
     cpuMs: async () => ({ server: await total(programs.map(({ cpuMs }) => cpuMs())), postgres: await postgresMs() }),

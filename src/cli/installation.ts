@@ -97,12 +97,12 @@ export function createPoolOpener(
 ): AppDeps['openPools'] {
   const { silenceMs, ...database } = config.database;
   const use = { silenceMs, ...(worker === undefined ? {} : { worker }) };
-  return ({ name, url, home }) => {
+  return ({ name, url, home, identity }) => {
     const pools = openPools({ database: { ...database, silenceMs, directUrl: undefined } }, { kind: 'url', url }, use);
     return {
       ...pools,
       prepare: async () =>
-        void (await prepareDatabase(pools.direct, { name, home, keys, keysFrom: 'HALCYON_SECRET_KEY' })),
+        void (await prepareDatabase(pools.direct, { name, home, identity, keys, keysFrom: 'HALCYON_SECRET_KEY' })),
       close: async () => closePools(pools, config.stopping),
     };
   };

@@ -73,13 +73,14 @@ class Opener {
     this.#sealer = createSealer(...opening.keys);
   }
 
-  async #prepare(name: string, direct: Sql): Promise<Prepared> {
+  async #prepare(direct: Sql, { name, identity }: { name: string; identity?: string }): Promise<Prepared> {
     const { keys, keysFrom, onMigration } = this.#opening;
     const prepared = await prepareDatabase(direct, {
       name,
       home: this.#identity,
       keys,
       keysFrom,
+      ...(identity !== undefined && { identity }),
       ...(onMigration && { onMigration }),
     });
     this.#applied.set(name, [...(this.#applied.get(name) ?? []), ...prepared.applied]);
@@ -96,7 +97,7 @@ class Opener {
         for (const [index, sql] of pools.entries()) {
           const other = others[index];
           if (other === undefined) continue;
-          const { identity } = await this.#prepare(other.name, sql);
+          const { identity } = await this.#prepare(sql, { name: other.name });
           candidates.push({ ...other, sql, identity });
         }
         await adopt(this.#opening.home, { home, others: candidates, sealer: this.#sealer });
@@ -156,16 +157,13 @@ class Opener {
   async #isPrepared({ name, identity }: MapDatabase, url: string): Promise<boolean> {
     const { log, requiresAll } = this.#opening;
     try {
-      const prepared = await withPools([url], ([direct]) => direct && this.#prepare(name, direct));
-      if (prepared?.identity === identity && prepared.home === this.#identity) return true;
+      await withPools([url], ([direct]) => direct && this.#prepare(direct, { name, identity }));
+      return true;
     } catch (error) {
       if (requiresAll || !isDown(error)) throw error;
       log.error({ database: name, err: error }, 'a database of the map is unavailable; starting without it');
       return false;
     }
-    throw new DatabaseError(
-      `${name} is another database than that of the map of shards: restore the database, or correct its address by SHARD_DATABASES`,
-    );
   }
 
   async open(opened: OtherDatabase[]): Promise<OtherDatabases> {

@@ -28,6 +28,8 @@ export class Connections {
   readonly #waiting: Caller[] = [];
   #opening = 0;
   #refusedForSpace = 0;
+  /** Why no connection is given to callers, while the server is known not to respond. */
+  #suspended: string | undefined;
   #ending: Promise<void> | undefined;
   readonly #abort = new AbortController();
   readonly #allClosed = Promise.withResolvers<void>();
@@ -63,12 +65,28 @@ export class Connections {
   /** Returns an idle connection, a new one, or the next that is released; rejects if none can be opened. */
   acquire(): Promise<Connection> | Connection {
     if (this.#ending !== undefined) throw new ConnectionError('CONNECTION_ENDED', 'the pool is closed');
+    if (this.#suspended !== undefined) throw this.#refusal(this.#suspended);
     const idle = this.#idle.pop();
     if (idle !== undefined) return idle;
     const { promise, ...caller } = Promise.withResolvers<Connection>();
     this.#waiting.push(caller);
     this.#grow();
     return promise;
+  }
+
+  /** Rejects all callers until `resume`, those that wait as well. Statements that run continue. */
+  suspend(reason: string): void {
+    this.#suspended = reason;
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#refusal(reason));
+    if (this.#ending !== undefined) this.#settle();
+  }
+
+  resume(): void {
+    this.#suspended = undefined;
+  }
+
+  #refusal(reason: string): ConnectionError {
+    return new ConnectionError('CONNECTION_CLOSED', `the database does not respond: ${reason}`);
   }
 
   /** Hands the connection to the next caller. */

@@ -234,6 +234,18 @@ export function serversOf(sql: Sql): { host: string; port: number }[] {
   return endpointsOf(sql[POOL].settings);
 }
 
+/**
+ * Rejects statements at once with an error for which `isUnavailable` returns true, until `resume`. Separate pools and connections are
+ * not suspended.
+ */
+export function suspend(sql: Sql, reason: string): void {
+  sql[POOL].suspend(reason);
+}
+
+export function resume(sql: Sql): void {
+  sql[POOL].resume();
+}
+
 /** Returns the current use of a pool. */
 export function useOf(sql: Sql): PoolUse {
   return sql[POOL].use;

@@ -39,7 +39,7 @@ export type AppDeps = {
   config: Config;
   sql: Sql;
   /** Opens the pools of another database with stores. `home`: the identity of the home database. */
-  openPools: (database: { name: string; url: string; home: string }) => StorePools;
+  openPools: (database: { name: string; identity: string; url: string; home: string }) => StorePools;
   /** Direct connection to PostgreSQL for session features: locks that outlive a transaction, LISTEN. */
   direct: Sql;
   /** 32 bytes each: they seal secrets at rest and derive other keys. */
@@ -108,10 +108,10 @@ async function openDatabases(
   const { observing, guard, sealer } = shared;
   const map = await readMap(home);
   const isDivided = map.version > 0;
-  const identity = map.databases.find(({ id }) => id === HOME)?.identity ?? '';
-  const poolsOf = ({ id, name, address }: MapDatabase): StorePools => {
+  const ofHome = map.databases.find(({ id }) => id === HOME)?.identity ?? '';
+  const poolsOf = ({ id, name, identity, address }: MapDatabase): StorePools => {
     if (address === null) return { sql: home, direct, prepare: async () => {}, close: async () => {} };
-    const pools = deps.openPools({ name, url: sealer.open(address, addressBinding(id)), home: identity });
+    const pools = deps.openPools({ name, identity, url: sealer.open(address, addressBinding(id)), home: ofHome });
     guard.protect(pools.sql);
     guard.protect(pools.direct);
     return pools;

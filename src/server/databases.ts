@@ -89,9 +89,18 @@ export class Databases implements Running {
     await Promise.all(this.all().map((database) => database.stop()));
   }
 
+  /** Opens the databases that are new, and those that have a new address. */
   #openAll({ databases }: ShardMap): void {
-    for (const database of databases)
-      if (!this.#databases.has(database.id)) this.#databases.set(database.id, this.#deps.open(database));
+    const known = new Map(this.#map.databases.map((database) => [database.id, database]));
+    for (const database of databases) {
+      const { id, address } = database;
+      const current = this.#databases.get(id);
+      const isSame = address === null || known.get(id)?.address?.equals(address) === true;
+      if (current !== undefined && isSame) continue;
+      this.#databases.set(id, this.#deps.open(database));
+      this.#starting.delete(id);
+      void current?.stop();
+    }
   }
 
   async #startOthers(): Promise<void> {
@@ -111,7 +120,8 @@ export class Databases implements Running {
   async #startWhenAvailable(database: StoreDatabase): Promise<void> {
     const { signal } = this.#stopping;
     const { log } = this.#deps;
-    while (!signal.aborted) {
+    // It may be replaced by one with a new address.
+    while (!signal.aborted && this.#databases.get(database.id) === database) {
       try {
         return await database.start();
       } catch (error) {

@@ -4,9 +4,8 @@
  */
 import type { Change } from '#changelog/changelog.ts';
 import type { Queryable, Tx } from '#db/pool.ts';
-import { isUnavailable } from '#db/unavailable.ts';
 import { shardOf } from '#core/ids.ts';
-import { inEach, type EachDatabase } from '#shards/each.ts';
+import { inAvailable, type EachDatabase } from '#shards/each.ts';
 import { HOME, type ShardMap } from '#shards/map.ts';
 import type { Outbox } from '#shards/outbox.ts';
 import { lockForAccess, type OutboxChange } from '#shards/outbox-sql.ts';
@@ -54,13 +53,8 @@ export function withOutbox(
       else if (!isHere(scope.storeId)) await enqueue(tx, scope.storeId, 'access', body);
     },
     countStopped: async (_home, client, storeIds) =>
-      inEach(each, (sql) =>
-        // An approval does not wait for a database that is down: its webhooks are not offered to be enabled again.
-        inHome.countStopped(sql, client, storeIds).catch((error: unknown) => {
-          if (isUnavailable(error)) return [];
-          throw error;
-        }),
-      ),
+      // An approval does not wait for a database that is down: its webhooks are not offered to be enabled again.
+      inAvailable(each, (sql) => inHome.countStopped(sql, client, storeIds)),
     resumeWebhooks: async (tx, target, now) => {
       await inHome.resumeWebhooks(tx, { ...target, storeIds: target.storeIds.filter(isHere) }, now);
       for (const storeId of target.storeIds.filter((id) => !isHere(id)))

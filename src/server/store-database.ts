@@ -29,6 +29,7 @@ import {
 import { purgesOfHome, purgesOfStores } from './purges.ts';
 import { startRetention } from './retention.ts';
 import { observeStores } from './telemetry.ts';
+import { DatabaseWatch } from './watch.ts';
 import type { AppDeps, StorePools } from './app.ts';
 import type { DatabaseSiblings } from './siblings.ts';
 
@@ -148,15 +149,17 @@ type Worker = NonNullable<Delivering['worker']>;
 
 /** Creates the parts of a database. They connect when they are used or started. */
 export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
-  const { id, config, sql, home, clock, log, roles } = deps;
+  const { id, config, sql, direct, home, clock, log, roles } = deps;
   const { othersMs } = config.stopping;
+  // Without the home database nothing is served, and its time-outs concern no other database.
+  const watch = id === HOME ? undefined : new DatabaseWatch({ id, sql, direct, log });
   const delivering = createDelivering(deps);
   const { announcer, notices, internalEvents, worker } = delivering;
   const serving = roles.includes('serve') ? createServing(deps, delivering) : undefined;
   // Stopped in reverse order.
-  const running: Running[] = [announcer, ...(notices === undefined ? [] : [notices])].map((part) =>
-    within(othersMs, part),
-  );
+  const running: Running[] = [watch, announcer, notices]
+    .filter((part) => part !== undefined)
+    .map((part) => within(othersMs, part));
   const webhooks =
     serving?.webhooksOfStore ?? createWebhooksOfStore({ announce: announceChanges, onChanged: () => {} });
   const copying = {
@@ -172,7 +175,10 @@ export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
     worker,
     notices,
     serving,
-    start: async () => startParts(deps, delivering, serving, running),
+    start: async () => {
+      watch?.start();
+      await startParts(deps, delivering, serving, running);
+    },
     apply: async (tx, change) => applyChange(tx, change, applying),
     stopStreams: async () => {
       if (serving === undefined) return;

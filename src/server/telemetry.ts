@@ -22,7 +22,7 @@ export type Observing = Running & {
   /** Registers a readiness check, evaluated together with the database's. */
   check: (check: Check) => void;
   requests: RequestMetrics;
-  /** Returns the registry of a database. With a name its metrics get the label `database`. */
+  /** Returns a new registry of a database. With a name its metrics get the label `database`; it replaces one with the same name. */
   registryOf: (name: string | undefined) => Registry;
   /** Returns the metrics of the process and of its databases. */
   metrics: () => Promise<ProcessMetrics>;
@@ -58,12 +58,13 @@ export async function openObserving({
 }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'siblings'>): Promise<Observing> {
   const { host, metricsPort: port } = config;
   const registry = new Registry();
-  const registries = [registry];
+  const ofDatabases = new Map<string, Registry>();
+  const registries = (): Registry[] => [registry, ...ofDatabases.values()];
   const metrics = async (): Promise<ProcessMetrics> =>
-    (await Promise.all(registries.map((one) => one.getMetricsAsJSON()))).flat();
+    (await Promise.all(registries().map((one) => one.getMetricsAsJSON()))).flat();
   const combined = {
     contentType: registry.contentType,
-    metrics: async () => (registries.length === 1 ? registry : aggregate([await metrics()])).metrics(),
+    metrics: async () => (ofDatabases.size === 0 ? registry : aggregate([await metrics()])).metrics(),
   };
   const checks: Check[] = [await databaseOf({ sql, clock })];
   const health = createHealth(checks);
@@ -82,7 +83,7 @@ export async function openObserving({
       if (name === undefined) return registry;
       const ofDatabase = new Registry();
       ofDatabase.setDefaultLabels({ database: name });
-      registries.push(ofDatabase);
+      ofDatabases.set(name, ofDatabase);
       return ofDatabase;
     },
     metrics,

@@ -10,7 +10,8 @@ import { HOME } from './map.ts';
 export type ChangeKind = 'store' | 'changelog' | 'access' | 'resume' | 'app';
 export type OutboxChange = { id: number; kind: ChangeKind; body: Readonly<Record<string, unknown>> };
 
-/** An arbitrary number of an advisory lock, different from those in src/db. */
+/** Arbitrary numbers of advisory locks, different from those in src/db. */
+const APPLYING_LOCK = 7_209_011;
 const ACCESS_LOCK = 7_209_012;
 
 /** Adds a change of a shard; returns false if the home database owns the shard. */
@@ -60,6 +61,14 @@ export async function readWaiting(home: Queryable): Promise<Waiting[]> {
 }
 
 /**
+ * Waits until no other process applies changes to this database; the lock ends with the transaction. Changes are listed under the lock: a
+ * list from before could contain changes that another process has applied, and whose marks it has deleted.
+ */
+export async function lockForApplying(tx: Queryable): Promise<void> {
+  await tx`select pg_advisory_xact_lock(${APPLYING_LOCK})`;
+}
+
+/**
  * Locks the access of apps in this database until the transaction ends: `shared` by transactions that enable webhooks of apps,
  * `alone` by one that applies a change of the access.
  */
@@ -68,10 +77,7 @@ export async function lockForAccess(tx: Queryable, mode: 'shared' | 'alone'): Pr
   else await tx`select pg_advisory_xact_lock(${ACCESS_LOCK})`;
 }
 
-/**
- * Marks changes as applied, and returns those that were not. Waits for another process that applies the same changes. Forgets changes
- * that are no longer in the outbox.
- */
+/** Marks changes as applied, and returns those that were not. Forgets changes that are no longer in the outbox. */
 export async function markApplied(tx: Queryable, ids: readonly number[]): Promise<ReadonlySet<number>> {
   await tx`delete from outbox_applied where id < ${Math.min(...ids)}`;
   const rows = await tx<{ id: number }[]>`

@@ -7,6 +7,7 @@ import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { cleanups } from '../../test/setup/cleanups.ts';
 import { singleDatabase } from '../../test/setup/database.ts';
 import { divide } from '../../test/setup/divided.ts';
+import { until } from '../../test/setup/until.ts';
 import { Outbox } from './outbox.ts';
 import { enqueueForShard, type OutboxChange } from './outbox-sql.ts';
 
@@ -70,12 +71,16 @@ test('a change whose transaction is rolled back is not applied', async () => {
 });
 
 test('several processes apply each change once, in order', async () => {
-  const outboxes = [openOutbox(), openOutbox(), openOutbox()];
-  for (const outbox of outboxes) await enqueue(outbox, []);
-  await enqueue(openOutbox(), numbers);
+  const outboxes = Array.from({ length: 6 }, () => openOutbox());
+  const many = Array.from({ length: 600 }, (_, n) => n);
+  await enqueue(openOutbox(), many);
   for (const outbox of outboxes) outbox.noteEnqueued();
   await Promise.all(outboxes.map((outbox) => outbox.flush()));
-  assert.deepEqual(await taken(), numbers);
+  await until(
+    () => waiting(home),
+    (count) => count === 0,
+  );
+  assert.deepEqual(await taken(), many);
 });
 
 test('a change that was applied before a crash is not applied again', async () => {

@@ -15,6 +15,7 @@ import {
   enqueueForShard,
   listChanges,
   listWaiting,
+  lockForApplying,
   markApplied,
   type ChangeKind,
   type OutboxChange,
@@ -179,6 +180,7 @@ export class Outbox implements Running {
   async #applyBatch({ id, sql, apply }: Target, limit: number): Promise<number> {
     const { home } = this.#deps;
     const ids = await transaction(sql, async (tx) => {
+      await lockForApplying(tx);
       const changes = await listChanges(home, id, limit);
       if (changes.length === 0) return [];
       const fresh = await markApplied(

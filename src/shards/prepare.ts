@@ -5,21 +5,22 @@ import { checkServer, DatabaseError, UnusableError, type Sql } from '#db/pool.ts
 import { checkSealingKey } from '#db/sealing-key.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { findIdentity } from './adopt-sql.ts';
-import { readIdentity } from './map-sql.ts';
+import { readIdentity, type Identity } from './map-sql.ts';
 
 export type Preparation = {
   /** The name of the database, for messages. */
   name: string;
   /** The identity of the home database. */
   home: string;
+  /** The identity of the database in the map; absent if it is not in the map yet. */
+  identity?: string;
   keys: Keys;
   /** Describes the source of the keys. */
   keysFrom: string;
   onMigration?: (name: string, database: string) => void;
 };
 
-/** `home`: as in `Identity`. */
-export type Prepared = { identity: string; home: string | null; applied: readonly string[]; isKeyAdopted: boolean };
+export type Prepared = { identity: string; applied: readonly string[]; isKeyAdopted: boolean };
 
 /** Adds the name of the database to an error that an operator can fix. */
 function withName(name: string, error: unknown): unknown {
@@ -47,20 +48,31 @@ export async function identify(direct: Sql, name: string): Promise<string | unde
   }
 }
 
+/** Throws a `DatabaseError` if the database is in the map of another home database, or is not the one of the map. */
+function requireMember(found: Identity | undefined, { home, identity }: Preparation): void {
+  const isFree = found === undefined || found.home === null;
+  if (!isFree && found.home !== home)
+    throw new DatabaseError('it belongs to the map of another home database: use a new database');
+  if (identity !== undefined && (isFree || found.identity !== identity))
+    throw new DatabaseError(
+      'it is another database than that of the map of shards: restore the database, or correct its address by SHARD_DATABASES',
+    );
+}
+
 /**
- * Throws a `DatabaseError` if the database cannot be used, or is in the map of another home database: it is not changed then. Can be
- * repeated. `direct` leads to PostgreSQL itself.
+ * Throws a `DatabaseError` if the database cannot be used. One of another home database, and one that is not the database of the map,
+ * is not changed: an empty database in the place of a lost one must not be taken for it. Can be repeated. `direct` leads to PostgreSQL
+ * itself.
  */
 export async function prepareDatabase(direct: Sql, preparation: Preparation): Promise<Prepared> {
-  const { name, home, keys, keysFrom, onMigration } = preparation;
+  const { name, keys, keysFrom, onMigration } = preparation;
   try {
     await checkServer(direct);
-    const before = await findIdentity(direct);
-    if (before?.home !== undefined && before.home !== null && before.home !== home)
-      throw new DatabaseError('it belongs to the map of another home database: use a new database');
+    requireMember(await findIdentity(direct), preparation);
     const { applied } = await migrate(direct, MIGRATIONS, (migration) => onMigration?.(migration, name));
     const isKeyAdopted = await checkSealingKey(direct, { keys, from: keysFrom });
-    return { ...(await readIdentity(direct)), applied, isKeyAdopted };
+    const { identity } = await readIdentity(direct);
+    return { identity, applied, isKeyAdopted };
   } catch (error) {
     throw withName(name, error);
   }

@@ -1,17 +1,23 @@
 /** One of three databases is down: stores in the others are not affected, and it is used again when it returns. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createSealer } from '#db/seal.ts';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
+import { replaceAddresses } from '#shards/adopt.ts';
+import { readMap } from '#shards/map-sql.ts';
 import type { Cleanups } from '../setup/cleanups.ts';
 import { startDividedApp } from '../setup/divided-app.ts';
+import { urlOf } from '../setup/several-databases.ts';
 import { startProxy, type Proxy } from '../setup/proxy.ts';
 import { until } from '../setup/until.ts';
 
 const proxies: Proxy[] = [];
+const addresses: DatabaseAddress[] = [];
 async function throughProxy(address: DatabaseAddress, ends: Cleanups): Promise<string> {
   if (address.kind !== 'socket') throw new TypeError('The test server listens on a socket');
   const proxy = await startProxy(address, ends);
   proxies.push(proxy);
+  addresses.push(address);
   return proxy.url;
 }
 const divided = await startDividedApp({
@@ -90,4 +96,15 @@ test('without the home database, stores in others are used with tokens that were
   second.close();
   second.open();
   await published(inSecond, 5);
+});
+
+test('a database that has a new address in the map is used there by a running process', async () => {
+  first.close();
+  const { databases } = await readMap(divided.home);
+  const database = databases.find(({ id }) => id === 1) ?? assert.fail();
+  const url = urlOf(addresses[0] ?? assert.fail());
+  await replaceAddresses(divided.home, [{ ...database, url }], createSealer(divided.secretKey));
+  const status = async () => (await publish(inFirst, (events += 1))).status;
+  assert.equal(await until(status, (one) => one !== 503), 201);
+  await receivedBy(inFirst, 4);
 });

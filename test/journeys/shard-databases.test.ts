@@ -6,12 +6,13 @@ import { test, type TestContext } from 'node:test';
 import { DatabaseError, type Sql } from '#db/pool.ts';
 import { createSealer, keyIdOf } from '#db/seal.ts';
 import { readSealingKey } from '#db/sealing-key.ts';
+import { findIdentity } from '#shards/adopt-sql.ts';
 import { listLeasedShards, readIdentity, readMap, readVersion, writeHome } from '#shards/map-sql.ts';
 import { formatShards, shardsOf } from '#shards/map.ts';
 import { createLog } from '#core/log.ts';
 import { idOf, shardOf } from '#core/ids.ts';
 import { readConfig } from '#config/config.ts';
-import { openInstallation, type Installation } from '../../src/cli/installation.ts';
+import { createPoolOpener, openInstallation, type Installation } from '../../src/cli/installation.ts';
 import { runCommand } from '../setup/command.ts';
 import { emptyDatabase, testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
@@ -259,20 +260,26 @@ test('a database of the map that is down stops neither serve nor deliver, but mi
   assert.equal(code, 3);
 });
 
-test('an address that leads to another database than that of the map is refused', async (t) => {
+test('an address that leads to another database than that of the map is refused, and that database is not changed', async (t) => {
   const [home, b, c] = await severalDatabases(t, 3);
   assert.ok(b && c);
   const secretKey = randomBytes(32);
-  const stranger = withUrl(await testDatabase(t));
+  const [stranger, empty] = [withUrl(await testDatabase(t)), withUrl(await emptyDatabase(t))];
+  const env = settingsOf(home, {}, secretKey);
   await open(t, settingsOf(home, { '0-99': home, '100-199': b, '200-255': c }, secretKey));
-  for (const other of [c, stranger]) {
+  const [ofHome, ofB] = await Promise.all([home, b].map(({ sql }) => readIdentity(sql)));
+  assert.ok(ofHome && ofB);
+  const openPools = createPoolOpener(readConfig(env, tmpdir()), { secretKeys: [secretKey] });
+  for (const other of [c, stranger, empty]) {
     const address = createSealer(secretKey).seal(other.url, 'shard_database:1');
     await home.sql`update shard_database set address = ${address} where id = 1`;
-    assert.match(
-      await refusal(t, settingsOf(home, {}, secretKey)),
-      new RegExp(`^${b.name} is another database than that of the map`),
-    );
+    assert.match(await refusal(t, env), new RegExp(`^${b.name}: it is another database than that of the map`));
+    // A running process that has waited for the database.
+    const pools = openPools({ name: b.name, identity: ofB.identity, url: other.url, home: ofHome.identity });
+    await assert.rejects(pools.prepare(), /another database than that of the map/);
+    await pools.close();
   }
+  assert.equal(await findIdentity(empty.sql), undefined, 'an empty database in the place of a lost one stays empty');
 });
 
 test('migrate creates the tables in every database, and continues after a failure', async (t) => {

@@ -68,7 +68,7 @@ export function createBrowser(origin: string, { confirms = true } = {}) {
     const location = response.headers.get('location');
     return { status: response.status, headers: response.headers, text: await response.text(), location };
   };
-  const open = (path: string) => send('GET', path);
+  const open = (path: string, headers = {}) => send('GET', path, undefined, headers);
   const post = async (path: string, form: Form, headers = {}): Promise<Page> => {
     const response = await send('POST', path, form, headers);
     const isAsked = response.status === 403 && response.text.includes('name="verification_password"');

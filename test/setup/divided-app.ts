@@ -85,5 +85,18 @@ export async function startDividedApp({ env, through, home: openHome }: Options 
   };
 
   const stores = { count: () => count, indexOf, databaseOf };
-  return { app, home, databases, receiver, platform, stores, call, createStores, publish, createWebhook, receivedBy };
+  return {
+    app,
+    secretKey,
+    home,
+    databases,
+    receiver,
+    platform,
+    stores,
+    call,
+    createStores,
+    publish,
+    createWebhook,
+    receivedBy,
+  };
 }

@@ -8,6 +8,29 @@ import type { Cleanups } from './cleanups.ts';
 import { singleDatabase } from './database.ts';
 import { urlOf } from './several-databases.ts';
 
+/** Writes the map of shards into the home database, and the leases of each database. */
+export async function writeMap(
+  home: Sql,
+  ofHome: Range | undefined,
+  { others, secretKey }: { others: readonly { sql: Sql; range: Range; url: string }[]; secretKey: Buffer },
+): Promise<void> {
+  const sealer = createSealer(secretKey);
+  const { identity } = await readIdentity(home);
+  await transaction(home, async (tx) => {
+    await upsertDatabase(tx, { id: HOME, name: 'home', identity, address: null });
+    if (ofHome !== undefined) await assignShards(tx, shardsIn(ofHome), HOME);
+    for (const [index, { sql, range, url }] of others.entries()) {
+      const id = index + 1;
+      const other = await readIdentity(sql);
+      await writeHome(sql, identity);
+      await upsertDatabase(tx, { id, name: `database ${id}`, ...other, address: sealer.seal(url, addressBinding(id)) });
+      await assignShards(tx, shardsIn(range), id);
+    }
+  });
+  for (const { sql, range = { first: 256, last: 256 } } of [{ sql: home, range: ofHome }, ...others])
+    await sql`delete from shard_lease where shard not between ${range.first} and ${range.last}`;
+}
+
 /** `shards`: those of the home database first. `through` returns the url by which the application reaches another database. */
 export async function divide(
   home: Sql,
@@ -18,26 +41,11 @@ export async function divide(
   }: { shards: readonly Range[]; secretKey: Buffer; through?: (address: DatabaseAddress) => Promise<string> },
   ends?: Cleanups,
 ): Promise<Sql[]> {
-  const sealer = createSealer(secretKey);
   const others: { sql: Sql; range: Range; url: string }[] = [];
   for (const range of ofOthers) {
     const { sql, address } = await singleDatabase(ends);
     others.push({ sql, range, url: await through(address) });
   }
-  const { identity } = await readIdentity(home);
-  for (const { sql } of others) await writeHome(sql, identity);
-  await transaction(home, async (tx) => {
-    await upsertDatabase(tx, { id: HOME, name: 'home', identity, address: null });
-    if (ofHome !== undefined) await assignShards(tx, shardsIn(ofHome), HOME);
-    for (const [index, { sql, range, url }] of others.entries()) {
-      const id = index + 1;
-      const other = await readIdentity(sql);
-      await upsertDatabase(tx, { id, name: `database ${id}`, ...other, address: sealer.seal(url, addressBinding(id)) });
-      await assignShards(tx, shardsIn(range), id);
-    }
-  });
-  const all = [{ sql: home, range: ofHome }, ...others];
-  for (const { sql, range = { first: 256, last: 256 } } of all)
-    await sql`delete from shard_lease where shard not between ${range.first} and ${range.last}`;
-  return all.map(({ sql }) => sql);
+  await writeMap(home, ofHome, { others, secretKey });
+  return [home, ...others.map(({ sql }) => sql)];
 }

@@ -113,6 +113,17 @@ export async function strangeWrites(sql: Sql): Promise<StrangeWrite[]> {
   return [...rows];
 }
 
+/** The lives by the ids of their workers: only the sessions in the home database are named after the life. */
+type Lives = ReadonlyMap<string, string>;
+
+export async function readLives(home: Sql): Promise<Lives> {
+  const rows = await home<{ worker: number; session: string }[]>`
+    select distinct owner as worker, session from audit_lease where owner is not null`;
+  return new Map(rows.map(({ worker, session }) => [String(worker), session]));
+}
+
+const lifeOf = (lives: Lives, session: string | null | undefined): string => lives.get(session ?? '') ?? session ?? '';
+
 /** An arrival from a worker that did not own the shard, the last changes of its lease before, and the faults of the worker. */
 export type StrangeArrival = { arrival: Arrival; owners: string[]; faults: string[] };
 
@@ -121,16 +132,26 @@ export type StrangeArrival = { arrival: Arrival; owners: string[]; faults: strin
  * after its take-over is committed and before it hands back; one that has a fault may finish the attempts that it had started, and
  * starts none.
  */
-export async function strangeArrivals(sql: Sql, ledger: Ledger): Promise<StrangeArrival[]> {
-  const changes = await sql<{ shard: number; session: string | null; at: Date }[]>`
-    select shard, case when owner is not null then session end as session, at from audit_lease order by n`;
-  const byShard = Map.groupBy(changes, ({ shard }) => shard);
+export async function strangeArrivals(
+  databases: readonly Sql[],
+  { ledger, lives }: { ledger: Ledger; lives: Lives },
+): Promise<StrangeArrival[]> {
+  const changes = await Promise.all(
+    databases.map(
+      (sql) => sql<{ shard: number; session: string | null; at: Date }[]>`
+        select shard, case when owner is not null then session end as session, at from audit_lease order by n`,
+    ),
+  );
+  const byShard = Map.groupBy(
+    changes.flat().toSorted((a, b) => a.at.getTime() - b.at.getTime()),
+    ({ shard }) => shard,
+  );
   const faults = ledger.faultsByLife();
   return ledger.arrivals.flatMap((arrival) => {
     const { life, delivery, arrivedMs } = arrival;
     const history = byShard.get(shardOf(Number(/^\/(\d+)\//.exec(delivery)?.[1]))) ?? [];
     const isOwnerAt = (atMs: number) =>
-      history.findLast(({ at }) => at.getTime() <= performance.timeOrigin + atMs)?.session === life;
+      lifeOf(lives, history.findLast(({ at }) => at.getTime() <= performance.timeOrigin + atMs)?.session) === life;
     if (isOwnerAt(ledger.faultBefore(arrival, faults)?.atMs ?? arrivedMs) || isOwnerAt(arrivedMs)) return [];
     const since = (atMs: number) => `${Math.round(atMs - arrivedMs)} ms`;
     return {
@@ -144,12 +165,14 @@ export async function strangeArrivals(sql: Sql, ledger: Ledger): Promise<Strange
 }
 
 /** The attempts that each life has recorded, named as the ledger names its arrivals; without attempts that already existed. */
-export async function recordedAttempts(sql: Sql): Promise<ReadonlySet<string>> {
+export async function recordedAttempts(sql: Sql, lives: Lives): Promise<ReadonlySet<string>> {
   const rows = await sql<{ session: string; path: string; id: string; n: number }[]>`
     select a.session, substring(w.url from '//[^/]+(/.*)') as path, e.resource_id as id, a.n
     from audit_attempt a join webhook w on w.id = a.webhook_id join event e on e.id = a.event_id`;
   return new Set(
-    rows.map(({ session, path, id, n }) => nameOf({ life: session, delivery: `${path} ${id}`, attempt: n })),
+    rows.map(({ session, path, id, n }) =>
+      nameOf({ life: lifeOf(lives, session), delivery: `${path} ${id}`, attempt: n }),
+    ),
   );
 }
 

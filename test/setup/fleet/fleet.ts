@@ -1,5 +1,5 @@
 /**
- * Workers and publishers as processes, on their own PostgreSQL, under load: the target of the fault tests. Whatever
+ * Workers and publishers as processes, on their own PostgreSQL or several, under load: the target of the fault tests. Whatever
  * they do to it, `settle` asserts what always holds: every accepted delivery arrived and is recorded, every duplicate is
  * explained by a fault, and no worker wrote for a shard that it did not own.
  */
@@ -11,14 +11,17 @@ import type { TestContext } from 'node:test';
 import { migrate } from '#db/migrate.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { openPool, type Sql } from '#db/pool.ts';
+import { shardOf } from '#core/ids.ts';
+import type { Range } from '#shards/map.ts';
 import { cleanups, type Cleanups } from '../cleanups.ts';
+import { writeMap } from '../divided.ts';
 import { freePort } from '../free-port.ts';
 import { until } from '../until.ts';
-import { auditCounts, recordedAttempts, startAudit, strangeArrivals, strangeWrites } from './audit.ts';
+import { auditCounts, readLives, recordedAttempts, startAudit, strangeArrivals, strangeWrites } from './audit.ts';
 import { Ledger, suspensionsIn } from './ledger.ts';
-import { LOAD, startLoad, type Load } from './load.ts';
+import { LOAD, startLoad, type Load, type Place } from './load.ts';
 import { startProgram, type Program, type Ready } from './program.ts';
-import { populate, type Populated } from './population.ts';
+import { populate, POPULATED, type Populated } from './population.ts';
 import { receiveInto } from './receiver.ts';
 import { openServer, type OwnServer, type SocketAddress } from './server.ts';
 
@@ -35,10 +38,19 @@ export type Settings = Readonly<Record<string, string>>;
 export type Fleet = {
   ends: Cleanups;
   server: OwnServer;
-  /** The test's own connections, whose writes are no worker's. */
+  /** The test's own connections, whose writes are no worker's; to the home database, if there are several. */
   sql: Sql;
+  /** Those to each database, the home database first. */
+  databases: readonly Sql[];
+  /** The stores of each database. */
+  places: readonly (readonly Place[])[];
   ledger: Ledger;
+  /** The first of `loads`. */
   load: Load;
+  /** One for the stores of each database. */
+  loads: readonly Load[];
+  /** Returns the token of the platform. */
+  token: () => Promise<string>;
   /** The key that encrypts the keys of the webhooks; every process has it unless it is given another. */
   secretKey: Buffer;
   /** Starts a worker, from the tree at `root` if given. */
@@ -58,6 +70,8 @@ type Given = {
   ends?: Cleanups;
   /** Another server instead of its own. */
   server?: OwnServer;
+  /** Further servers with these shards; the home database has the shards before them. */
+  others?: readonly { server: OwnServer & { url: string }; range: Range }[];
   /** The database address of the processes: the server itself, or a proxy before it. */
   databaseEnv?: Settings;
   /** The tree whose migrations the fleet starts with. */
@@ -79,33 +93,45 @@ export function databaseEnvOf({ directory, user, password, database }: SocketAdd
 
 async function assertSettled(
   t: TestContext,
-  { sql, ledger, load }: Pick<Fleet, 'sql' | 'ledger' | 'load'>,
+  { databases, ledger, loads }: Pick<Fleet, 'databases' | 'ledger' | 'loads'>,
   isClockTrue: boolean,
 ): Promise<void> {
-  const missing = () => [...load.accepted].filter((delivery) => !ledger.wasDelivered(delivery));
+  const accepted = loads.flatMap((load) => [...load.accepted]);
+  const sum = (of: 'silent' | 'later') => loads.reduce((all, load) => all + load[of], 0);
+  const inAll = async <T>(read: (sql: Sql) => Promise<Iterable<T>>): Promise<T[]> =>
+    (await Promise.all(databases.map(async (sql) => Array.from(await read(sql))))).flat();
+  const missing = () => accepted.filter((delivery) => !ledger.wasDelivered(delivery));
   await until(
     async () => missing().length,
     (count) => count === 0,
     PATIENCE_MS,
   ).catch(() => {});
-  const pending = () => sql<{ n: number }[]>`select count(*) as n from delivery`;
-  await until(pending, ([row]) => row?.n === 0, PATIENCE_MS).catch(() => {});
-  const [recorded] = await sql<{ successful: number; failed: number; pending: number }[]>`
-    select count(*) filter (where state = 'successful') as successful, count(*) filter (where state = 'failed') as failed,
-      (select count(*) from delivery) as pending
-    from delivery_done`;
-  const counts = await auditCounts(sql);
+  const pending = () => inAll((sql) => sql`select from delivery limit 1`);
+  await until(pending, ({ length }) => length === 0, PATIENCE_MS).catch(() => {});
+  const recorded = { successful: 0, failed: 0, pending: 0 };
+  const states = await inAll(
+    (sql) => sql<{ state: keyof typeof recorded; n: number }[]>`
+      select state, count(*) as n from delivery_done d
+      where exists (select from webhook w where w.id = d.webhook_id and w.name = ${POPULATED}) group by state
+      union all select 'pending', count(*) from delivery`,
+  );
+  for (const { state, n } of states) recorded[state] += n;
+  const counts = await Promise.all(databases.map(auditCounts));
+  const writes = counts.reduce((all, one) => all + one.writes, 0);
+  const takeOvers = counts.reduce((all, one) => all + one.takeOvers, 0);
+  const lives = await readLives(databases[0] ?? assert.fail());
   const duplicates = ledger.duplicates();
-  const unexplained = ledger.unexplained(await recordedAttempts(sql));
+  const unexplained = ledger.unexplained(new Set(await inAll((sql) => recordedAttempts(sql, lives))));
   t.diagnostic(
-    `accepted ${load.accepted.size} deliveries (${load.silent} without a response, ${load.later} refused for now)`,
+    `accepted ${accepted.length} deliveries (${sum('silent')} without a response, ${sum('later')} refused for now)`,
   );
   t.diagnostic(
     `arrived ${ledger.arrivals.length}, twice ${duplicates.length}, ${unexplained.length} of them unexplained`,
   );
   t.diagnostic(`${ledger.faults.length} faults, ${ledger.suspensions().length} workers suspended themselves`);
-  t.diagnostic(`${counts.writes} writes of workers audited, ${counts.takeOvers} take-overs`);
-  assert.deepEqual(load.unexpected, [], 'every publish succeeds or gets a request to retry');
+  t.diagnostic(`${writes} writes of workers audited, ${takeOvers} take-overs`);
+  const unexpected = loads.flatMap((load) => load.unexpected);
+  assert.deepEqual(unexpected, [], 'every publish succeeds or gets a request to retry');
   assert.deepEqual(missing(), [], 'every accepted delivery arrives');
   const all = ledger.delivered;
   assert.deepEqual(recorded, { successful: all, failed: 0, pending: 0 }, 'every arrived delivery is recorded once');
@@ -120,11 +146,11 @@ async function assertSettled(
     [],
     'only attempts that were running or unrecorded at a fault are repeated',
   );
-  assert.deepEqual((await strangeWrites(sql)).slice(0, 5), [], 'no worker writes for a shard that it does not own');
-  assert.ok(counts.writes > 0);
+  assert.deepEqual((await inAll(strangeWrites)).slice(0, 5), [], 'no worker writes for a shard that it does not own');
+  assert.ok(writes > 0);
   if (isClockTrue)
     assert.deepEqual(
-      (await strangeArrivals(sql, ledger)).slice(0, 5),
+      (await strangeArrivals(databases, { ledger, lives })).slice(0, 5),
       [],
       'no worker sends for a shard that it does not own',
     );
@@ -138,20 +164,38 @@ function named(life: string, env: Settings): Record<string, string> {
   );
 }
 
+/** Opens connections to a migrated database with a day's partitions. */
+async function openDatabase({ address }: OwnServer, ends: Cleanups, root: string | undefined): Promise<Sql> {
+  const sql = openPool(address, { connections: 4, applicationName: 'test' });
+  ends.after(() => sql.end({ timeout: 0 }));
+  await migrate(sql, join(root ?? ROOT, 'migrations'));
+  // An older version creates its own partitions: the sequences of this version would conflict with its migration.
+  if (root === undefined) await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 3 });
+  return sql;
+}
+
 /** Opens the fleet without workers and publishers, over a migrated database with stores on many shards. */
 export async function openFleet(given: Given = {}): Promise<Fleet> {
   const ends = given.ends ?? cleanups();
   const server = given.server ?? (await openServer(ends));
-  const sql = openPool(server.address, { connections: 4, applicationName: 'test' });
-  ends.after(() => sql.end({ timeout: 0 }));
-  await migrate(sql, join(given.root ?? ROOT, 'migrations'));
-  // An older version creates its own partitions: the sequences of this version would conflict with its migration.
-  if (given.root === undefined) await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 3 });
+  const sql = await openDatabase(server, ends, given.root);
+  const others: { sql: Sql; range: Range; url: string }[] = [];
+  for (const { server: other, range } of given.others ?? [])
+    others.push({ sql: await openDatabase(other, ends, given.root), range, url: other.url });
+  const databases = [sql, ...others.map((other) => other.sql)];
+  /** The index of the database that has a shard. */
+  const indexOf = (shard: number) => 1 + others.findIndex(({ range }) => range.first <= shard && shard <= range.last);
   const ledger = new Ledger();
   const origins = await receiveInto(ledger, ends);
   const secretKey = randomBytes(32);
-  const population: Populated = await populate(sql, { origins, secretKey });
-  await startAudit(sql);
+  const sqlOf = (shard: number): Sql => databases[indexOf(shard)] ?? sql;
+  const population: Populated = await populate(sql, { origins, secretKey, sqlOf });
+  const places = databases.map((_, index) =>
+    population.places.filter(({ storeId }) => indexOf(shardOf(storeId)) === index),
+  );
+  for (const database of databases) await startAudit(database);
+  const [next] = others;
+  if (next !== undefined) await writeMap(sql, { first: 0, last: next.range.first - 1 }, { others, secretKey });
   const database = given.databaseEnv ?? databaseEnvOf(server.address);
   const common = {
     ...database,
@@ -165,9 +209,9 @@ export async function openFleet(given: Given = {}): Promise<Fleet> {
     DELIVERY_SLOTS: String(given.slots ?? 48),
   };
   const running = new Set<Program>();
-  let load: Load | undefined;
+  const loads: Load[] = [];
   ends.after(async () => {
-    load?.abandon();
+    for (const load of loads) load.abandon();
     await Promise.all([...running].map((program) => program.end('SIGKILL')));
   });
   const start = async (ready: Ready, args: readonly string[], root = ROOT, env: Settings = {}): Promise<Program> => {
@@ -179,12 +223,17 @@ export async function openFleet(given: Given = {}): Promise<Fleet> {
   const originsUp = () => [...publishers].filter(([program]) => !program.isOver()).map(([, origin]) => origin);
   let lives = 0;
   const workers: Life[] = [];
-  const loadOf = (): Load => load ?? assert.fail('publishing has not started');
+  const loadOf = (): Load => loads[0] ?? assert.fail('publishing has not started');
+  const token = () => population.platformToken(originsUp()[0] ?? '');
   return {
     ends,
     server,
     sql,
+    databases,
+    places,
     ledger,
+    loads,
+    token,
     secretKey,
     get load() {
       return loadOf();
@@ -206,18 +255,20 @@ export async function openFleet(given: Given = {}): Promise<Fleet> {
     },
     origins: originsUp,
     startLoad: async (also = []) => {
-      const { places } = population;
-      const token = await population.platformToken(originsUp()[0] ?? '');
-      const full = (accepted: number) => accepted - ledger.deliveredOf(LOAD) > UNDER_WAY;
-      load = startLoad({ places, token, origins: originsUp, full, also });
+      const toAll = { token: await token(), origins: originsUp, also };
+      for (const [index, ofDatabase] of places.entries()) {
+        const name = index === 0 ? LOAD : `${LOAD}${index}`;
+        const full = (accepted: number) => accepted - ledger.deliveredOf(name) > UNDER_WAY / places.length;
+        loads.push(startLoad({ ...toAll, places: ofDatabase, full, name }));
+      }
     },
     settle: async (t) => {
-      await loadOf().stop();
-      if (loadOf().unexpected.length > 0) {
+      await Promise.all(loads.map((load) => load.stop()));
+      if (loads.some(({ unexpected }) => unexpected.length > 0)) {
         for (const [program, origin] of publishers) t.diagnostic(`${origin} logged: ${program.said()}`);
       }
       ledger.readSuspensions(() => workers.flatMap(({ life, said }) => suspensionsIn(life, said())));
-      await assertSettled(t, { sql, ledger, load: loadOf() }, given.isClockTrue ?? true);
+      await assertSettled(t, { databases, ledger, loads }, given.isClockTrue ?? true);
     },
   };
 }

@@ -10,17 +10,21 @@ import type { Place } from './load.ts';
 
 const STORES = 24;
 const WEBHOOKS_PER_STORE = 3;
+/** The name of the webhooks whose deliveries are in the ledger. */
+export const POPULATED = 'hook';
 
 export type Populated = { places: Place[]; platformToken: (origin: string) => Promise<string> };
 
 /**
+ * Writes accounts and stores into the home database, and webhooks into that of their shard, with a copy of the store.
  * Writes only columns that the oldest version under test has. The profile `long` retries after five seconds, `hour` after a
  * minute, which is too long for a test.
  */
 export async function populate(
   sql: Sql,
-  { origins, secretKey }: { origins: readonly string[]; secretKey: Buffer },
+  given: { origins: readonly string[]; secretKey: Buffer; sqlOf?: (shard: number) => Sql },
 ): Promise<Populated> {
+  const { origins, secretKey, sqlOf = () => sql } = given;
   const sealer = createSealer(secretKey);
   const now = new Date();
   const places: Place[] = [];
@@ -29,17 +33,19 @@ export async function populate(
     const number = await nextNumber(sql);
     const shard = shardOfNumber(number);
     const storeId = idOf(number, shard);
-    await sql`
-      insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
-      values (${shard}, ${storeId}, ${`Store ${n}`}, ${`s${n}.example.com`}, 'a@example.com', 'UTC', ${now}, ${now})`;
+    const ofShard = sqlOf(shard);
+    for (const database of new Set([sql, ofShard]))
+      await database`
+        insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+        values (${shard}, ${storeId}, ${`Store ${n}`}, ${`s${n}.example.com`}, 'a@example.com', 'UTC', ${now}, ${now})`;
     const paths: string[] = [];
     for (let w = 0; w < WEBHOOKS_PER_STORE; w += 1) {
       const id = idOf((webhooks += 1), shard);
       const path = `/${storeId}/${w}`;
-      await sql`
+      await ofShard`
         insert into webhook (shard, id, store_id, name, format, version, url, query, encryption_key, event_resource, events,
           is_active, headers, retry_profile, date_created, date_modified)
-        values (${shard}, ${id}, ${storeId}, 'hook', 'json', '2', ${`${origins[webhooks % origins.length]}${path}`}, null,
+        values (${shard}, ${id}, ${storeId}, ${POPULATED}, 'json', '2', ${`${origins[webhooks % origins.length]}${path}`}, null,
           ${sealer.seal(KEY, `webhook:${id}`)}, 'transaction', array['transaction/created'], true, '{}', 'long',
           ${now}, ${now})`;
       paths.push(path);

@@ -7,6 +7,7 @@ import { openCluster, OWNER } from '#db/cluster.ts';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { startPostmaster, type Postmaster } from '#db/postmaster.ts';
 import type { Cleanups } from '../cleanups.ts';
+import { urlOf } from '../several-databases.ts';
 import { ended, isRoot, UNPRIVILEGED } from '../embedded-process.ts';
 
 export type SocketAddress = Extract<DatabaseAddress, { kind: 'socket' }>;
@@ -21,17 +22,33 @@ export type OwnServer = {
   kill: () => Promise<void>;
 };
 
+/** A server that can also hang, with a log of its connections. */
+export type WatchedServer = OwnServer & {
+  /** The address of the database as a url. */
+  url: string;
+  /** SIGSTOP of the server and all its processes: connections stay open, and nothing responds. */
+  freeze: () => Promise<void>;
+  /** SIGCONT. */
+  thaw: () => Promise<void>;
+  /** Returns how many connections of users the server has had since its log began. */
+  accepted: () => Promise<number>;
+};
+
 const CACHE = '/var/cache/halcyon';
 const PASSWORD = 'fleet';
 
 const childrenOf = async (pid: number): Promise<number[]> =>
-  (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim().split(' ').filter(Boolean).map(Number);
+  (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => ''))
+    .trim()
+    .split(' ')
+    .filter(Boolean)
+    .map(Number);
 
-function killQuietly(pid: number): void {
+function signalQuietly(pid: number, signal: NodeJS.Signals): void {
   try {
-    process.kill(pid, 'SIGKILL');
+    process.kill(pid, signal);
   } catch {
-    // It ended between the check and the kill.
+    // It ended between the check and the signal.
   }
 }
 
@@ -42,10 +59,16 @@ type ServerOptions = {
   prepare?: (data: string) => Promise<void>;
 };
 
+/** Sends a signal to a server and all its processes, and returns their ids. */
+async function signalWhole({ pid }: Postmaster, signal: NodeJS.Signals): Promise<number[]> {
+  const pids = [pid, ...(await childrenOf(pid))];
+  for (const one of pids) signalQuietly(one, signal);
+  return pids;
+}
+
 /** `kill -9` of a server and all its processes. */
 export async function killWhole(postmaster: Postmaster): Promise<void> {
-  const pids = [postmaster.pid, ...(await childrenOf(postmaster.pid))];
-  pids.forEach(killQuietly);
+  const pids = await signalWhole(postmaster, 'SIGKILL');
   await postmaster.exited;
   await Promise.all(pids.map(ended));
 }
@@ -58,7 +81,7 @@ export async function killWhole(postmaster: Postmaster): Promise<void> {
 export async function openServer(
   ends: Cleanups,
   { settings = {}, binaries, prepare }: ServerOptions = {},
-): Promise<OwnServer> {
+): Promise<WatchedServer> {
   const account = isRoot ? UNPRIVILEGED : undefined;
   const home = await mkdtemp(join(tmpdir(), 'halcyon-fleet-'));
   ends.after(() => rm(home, { recursive: true, force: true, maxRetries: 3 }));
@@ -71,12 +94,18 @@ export async function openServer(
   await prepare?.(data);
 
   let postmaster: Postmaster | undefined;
+  const logFile = join(home, 'server.log');
+  const signal = async (name: NodeJS.Signals): Promise<void> => {
+    if (postmaster !== undefined) await signalWhole(postmaster, name);
+  };
   const start = async (): Promise<void> => {
-    const logFile = join(home, 'server.log');
     const where = { account, data, socketDirectory: home, logFile, durable: true };
     postmaster = await startPostmaster({ binaries: binaries ?? found, ...where });
   };
-  ends.after(async () => postmaster?.stop());
+  ends.after(async () => {
+    await signal('SIGCONT');
+    await postmaster?.stop();
+  });
   await start();
   const address = { kind: 'socket', directory: home, user: OWNER, password: PASSWORD, database: OWNER } as const;
   const admin = openPool({ ...address, database: 'postgres' }, { connections: 1, applicationName: 'test-admin' });
@@ -84,6 +113,10 @@ export async function openServer(
   await admin.end();
   return {
     address,
+    url: urlOf(address),
+    freeze: () => signal('SIGSTOP'),
+    thaw: () => signal('SIGCONT'),
+    accepted: async () => (await readFile(logFile, 'utf8')).split('connection authorized').length - 1,
     start,
     stop: async (how) => {
       if (how === 'immediate') process.kill(postmaster?.pid ?? 0, 'SIGQUIT');

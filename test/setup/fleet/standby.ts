@@ -23,8 +23,8 @@ async function lead(link: string, home: string): Promise<void> {
   await rename(`${link}.next`, link);
 }
 
-/** The server; its start after a kill is the promotion of its standby. */
-export async function openPair(ends: Cleanups): Promise<OwnServer> {
+/** The server; its start after a kill is the promotion of its standby. The url names both, the address follows a link to one. */
+export async function openPair(ends: Cleanups): Promise<OwnServer & { url: string }> {
   const primary = await startDebianServer(ends, { durable: true });
   const home = await mkdtemp(join(tmpdir(), 'halcyon-standby-'));
   ends.after(() => rm(home, { recursive: true, force: true, maxRetries: 3 }));
@@ -53,7 +53,9 @@ export async function openPair(ends: Cleanups): Promise<OwnServer> {
   await sql.end();
   const link = join(home, 'primary');
   await lead(link, directory);
+  const hosts = encodeURIComponent(`${directory},${home}`);
   return {
+    url: `postgres://${user}@localhost/${database}?host=${hosts}&target_session_attrs=read-write`,
     address: { kind: 'socket', directory: link, user, password: '', database },
     kill: () => killWhole(primary.postmaster),
     stop: () => primary.postmaster.stop(),

@@ -3,7 +3,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { Permission } from '#core/principal.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
 import { allPermissions } from '../scope.ts';
-import { inEach, type EachDatabase } from '#shards/each.ts';
+import { inAvailable, type EachDatabase } from '#shards/each.ts';
 import { countCreated } from '../webhooks-of-apps-sql.ts';
 
 export type ConnectedRow = {
@@ -106,7 +106,8 @@ export async function withWebhooks(
   rows: readonly ConnectedRow[],
 ): Promise<ConnectedApp[]> {
   const clients = [...new Set(rows.map(({ client }) => client))];
-  const created = clients.length === 0 ? [] : await inEach(each, (database) => countCreated(database, userId, clients));
+  const created =
+    clients.length === 0 ? [] : await inAvailable(each, (database) => countCreated(database, userId, clients));
   const creators = [...new Set(created.map(({ client }) => client))];
   const access = creators.length === 0 ? [] : await listAccess(sql, userId, creators);
   const granted = new Set(access.map(keyOf));

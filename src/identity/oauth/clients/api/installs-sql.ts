@@ -3,7 +3,7 @@ import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import type { Permission } from '#core/principal.ts';
-import { inEach, type EachDatabase } from '#shards/each.ts';
+import { inAvailable, type EachDatabase } from '#shards/each.ts';
 import { countInStores } from '../../webhooks-of-apps-sql.ts';
 import { limitedScopes, scopeText } from '../../connected/connected-sql.ts';
 import type { INSTALL_PROPERTIES } from './install.ts';
@@ -65,7 +65,7 @@ export async function listInstalls(
   where true${narrowed(sql, listing.filters, columns(sql))}
   order by ${ordered(sql, listing.order, columns(sql), [sql`g.id`])} ${paged(sql, listing)}`;
   const storeIds = rows.flatMap(({ storeId }) => storeId ?? []);
-  const counted = await inEach(each, (database) => countInStores(database, client, storeIds));
+  const counted = await inAvailable(each, (database) => countInStores(database, client, storeIds));
   const counts = new Map(counted.map((one) => [one.storeId, one]));
   return rows.map((row) => Object.assign(row, (row.storeId !== null && counts.get(row.storeId)) || NO_WEBHOOKS));
 }

@@ -6,7 +6,7 @@ import type { Fault } from '#core/problem.ts';
 import { addressOfInstalls } from '../api/install.ts';
 import { usageOf, type Client } from '../clients-sql.ts';
 import { errorsOf, listErrors, readAppWebhooks, type AppWebhook } from '../../webhooks-of-apps-sql.ts';
-import { inEach } from '#shards/each.ts';
+import { inAvailable } from '#shards/each.ts';
 import { listAccessible } from '../api/installs-sql.ts';
 import { secretsOf } from '../secrets/secrets.ts';
 import { appWebhooksCard } from './app-webhooks.ts';
@@ -44,7 +44,7 @@ async function webhooksOf(
   client: number,
   now: Date,
 ): Promise<AppWebhook[]> {
-  const webhooks = await inEach(eachDatabase, (database) => readAppWebhooks(database, client, now));
+  const webhooks = await inAvailable(eachDatabase, (database) => readAppWebhooks(database, client, now));
   const hasAccess = await listAccessible(sql, client, webhooks);
   return webhooks.filter((_, index) => hasAccess.has(index));
 }
@@ -76,7 +76,7 @@ export function createOwnClient(deps: PagesDeps) {
         signedIn.nonce(session, [form, client.clientId, ...rest]);
       const good = done.get(request.query.get('done') ?? '');
       const errors = errorsOf(
-        await inEach(deps.eachDatabase, (database) => listErrors(database, webhooks, request.now)),
+        await inAvailable(deps.eachDatabase, (database) => listErrors(database, webhooks, request.now)),
       );
       const shownWebhooks = appWebhooksCard({ root, client }, webhooks, errors, search);
       const view = {

@@ -1,0 +1,47 @@
+/** A database that does not respond refuses statements at once, and accepts them when it responds again. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { createLog } from '#core/log.ts';
+import { openPool } from '#db/pool.ts';
+import { isUnavailable } from '#db/unavailable.ts';
+import { cleanups } from '../../test/setup/cleanups.ts';
+import { testDatabase } from '../../test/setup/database.ts';
+import { startProxy } from '../../test/setup/proxy.ts';
+import { until } from '../../test/setup/until.ts';
+import { DatabaseWatch } from './watch.ts';
+
+const AT_ONCE_MS = 200;
+
+const ends = cleanups();
+const { address } = await testDatabase(ends);
+assert.ok(address.kind === 'socket');
+const proxy = await startProxy(address, ends);
+const open = () => {
+  const pool = openPool({ kind: 'url', url: proxy.url }, { connections: 2, applicationName: 'test-watch' });
+  ends.after(() => pool.end({ timeout: 0 }));
+  return pool;
+};
+const [sql, direct] = [open(), open()];
+const watch = new DatabaseWatch({ id: 1, sql, direct, log: createLog('silent') });
+ends.after(() => watch.stop());
+watch.start();
+
+const ask = (): Promise<string> => {
+  const result = sql`select 1`.then(
+    () => 'a response',
+    (error: unknown) => (isUnavailable(error) ? 'refused' : assert.fail(String(error))),
+  );
+  return Promise.race([result, delay(AT_ONCE_MS, 'no response', { ref: false })]);
+};
+
+test('statements for a database that does not respond are refused at once, those that wait as well', async () => {
+  assert.equal(await ask(), 'a response');
+  proxy.vanish();
+  assert.equal(await ask(), 'no response');
+  const waiting = [sql`select 1`, sql`select 1`, sql`select 1`].at(-1) ?? assert.fail();
+  await assert.rejects(waiting, isUnavailable);
+  assert.equal(await ask(), 'refused');
+  proxy.cut();
+  await until(ask, (said) => said === 'a response');
+});
