@@ -204,7 +204,10 @@ export async function countDays(
   const rows = await sql<{ shard: number; through: number }[]>`
     select shard, max(day) as through from day_kind_count where owner_id = 0 and list = 'delivery' group by shard`;
   const counted = new Map(rows.map(({ shard, through }) => [shard, through]));
-  for (const shard of shards) {
+  // The rows of others are in another database, which counts them.
+  const leases = await sql<{ shard: number }[]>`select shard from shard_lease`;
+  const own = new Set(leases.map(({ shard }) => shard));
+  for (const shard of shards.filter((one) => own.has(one))) {
     const next = (counted.get(shard) ?? -1) + 1;
     for (let day = Math.max(first, next); day <= last; day += 1) {
       if (!mayContinue()) return;

@@ -128,11 +128,11 @@ export class Mover {
     await abortMove(this.home, { ...(await this.start(shards, to)), onDeleted: () => {} });
   }
 
-  async dropMoved(): Promise<void> {
+  async dropMoved(followedMs = 0): Promise<void> {
     const { databases } = await readMap(this.home);
     for (const move of await listMoves(this.home)) {
       const name = move.source === HOME ? 'home' : (databases.find(({ id }) => id === move.source)?.name ?? '');
-      await dropMoved(this.home, { move, source: await this.place(name), onDeleted: () => {} });
+      await dropMoved(this.home, { move, source: await this.place(name), followedMs, onDeleted: () => {} });
     }
   }
 }

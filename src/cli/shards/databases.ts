@@ -22,6 +22,8 @@ const CONNECTIONS = 2;
 export type Databases = {
   home: Sql;
   homeName: string;
+  /** How long processes serve without the home database. */
+  homeOutageMs: number;
   map: ShardMap;
   sealer: Sealer;
   /** Throws a `UserError` if the database is not reachable. */
@@ -33,7 +35,7 @@ export type Databases = {
   alone: (work: () => Promise<void>) => Promise<void>;
 };
 
-type Opened = { installation: Installation; homeUrl: string; map: ShardMap; pools: Sql[] };
+type Opened = { installation: Installation; homeUrl: string; homeOutageMs: number; map: ShardMap; pools: Sql[] };
 
 function placesOf({ installation, homeUrl, map }: Opened): Pick<Databases, 'place' | 'isReachable'> {
   const { databases, direct } = installation;
@@ -79,13 +81,13 @@ async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Pr
 
 async function openAll(terminal: Terminal): Promise<Opened> {
   const config = readConfig(terminal.env, terminal.cwd);
-  const { url, directUrl, shards } = config.database;
+  const { url, directUrl, shards, homeOutageMs } = config.database;
   if (url === undefined) throw new UserError('Shards are moved between databases of servers: set DATABASE_URL');
   // A move changes the map, so the setting differs from it until it is corrected.
   const own = { ...config, database: { ...config.database, shards: undefined } };
   const installation = await openInstallation(own, createLog(config.logLevel), { usesRunningServer: true });
   const map = await readMap(installation.direct);
-  const opened = { installation, homeUrl: directUrl ?? url, map, pools: [] };
+  const opened = { installation, homeUrl: directUrl ?? url, homeOutageMs, map, pools: [] };
   if (shards === undefined || map.version > 0) return opened;
   await installation.close();
   throw new UserError(
@@ -95,12 +97,13 @@ async function openAll(terminal: Terminal): Promise<Opened> {
 
 export async function withDatabases(terminal: Terminal, run: (databases: Databases) => Promise<void>): Promise<void> {
   const opened = await openAll(terminal);
-  const { installation, homeUrl, map, pools } = opened;
+  const { installation, homeUrl, homeOutageMs, map, pools } = opened;
   const { direct: home, secretKeys, isKeyAdopted } = installation;
   try {
     await run({
       home,
       homeName: nameOf({ kind: 'url', url: homeUrl }),
+      homeOutageMs,
       map,
       sealer: createSealer(...secretKeys),
       ...placesOf(opened),

@@ -10,8 +10,10 @@ import type { Terminal } from '../terminal.ts';
 import { parseShards, withDatabases, type Databases } from './databases.ts';
 
 const MIB = 1024 ** 2;
-/** A process with an old map reads it within seconds; an operator notices what is missing within an hour. */
+/** An operator notices what is missing within an hour. */
 const KEPT_MS = 3_600_000;
+/** Beside the time for which a process may serve without the home database, which has the map. */
+const FOLLOWED_MS = 10_000;
 
 const mib = (bytes: number): string => `${(bytes / MIB).toFixed(1)} MiB`;
 
@@ -94,7 +96,7 @@ async function undo(
   { open, target }: { open: Move | undefined; target: Place },
 ): Promise<void> {
   if (open === undefined) throw new UserError(`No move of these shards to ${target.name} is under way`);
-  if (open.dateSwitched !== null)
+  if (open.switchedForMs !== null)
     throw new UserError(
       `${target.name} owns these shards already: run the command without --abort, then move the shards back`,
     );
@@ -105,11 +107,11 @@ async function undo(
 }
 
 export async function drop(terminal: Terminal, { now }: { now?: true }): Promise<void> {
-  await withDatabases(terminal, async ({ home, place, alone }) => {
+  await withDatabases(terminal, async ({ home, homeOutageMs, place, alone }) => {
     await alone(async () => {
       const ended = (await listMoves(home)).filter(({ dateEnded }) => dateEnded !== null);
       const due = ended.filter(
-        ({ dateSwitched }) => now === true || Date.now() - (dateSwitched?.getTime() ?? 0) >= KEPT_MS,
+        ({ switchedForMs }) => switchedForMs !== null && (now === true || switchedForMs >= KEPT_MS),
       );
       if (due.length === 0 && ended.length > 0)
         throw new UserError('The shards were moved less than an hour ago: run this later, or with --now');
@@ -120,6 +122,7 @@ export async function drop(terminal: Terminal, { now }: { now?: true }): Promise
         await dropMoved(home, {
           move: one,
           source,
+          followedMs: homeOutageMs + FOLLOWED_MS,
           onDeleted: (table, rows) => {
             deleted += rows;
             terminal.warn(`  ${rows} rows of ${table}`);

@@ -12,7 +12,7 @@ export type HourColumns = {
 };
 
 /**
- * Adds to existing rows. In key order, so that two workers that write the same shard after a take-over do not deadlock.
+ * Adds to existing rows, except of shards that have moved to another database meanwhile. In key order, so that two workers that write the same shard after a take-over do not deadlock.
  */
 export async function addHours(sql: Queryable, rows: HourColumns): Promise<void> {
   await sql`
@@ -22,6 +22,7 @@ export async function addHours(sql: Queryable, rows: HourColumns): Promise<void>
       ${rows.shard}::smallint[], ${rows.webhookId}::bigint[], ${rows.hour}::timestamptz[], ${rows.outcome}::text[],
       ${rows.attempts}::bigint[], ${rows.durations}::text[]
     ) as n (shard, webhook_id, hour, outcome, attempts, durations)
+    where exists (select from shard_lease l where l.shard = n.shard)
     order by n.shard, n.webhook_id, n.hour, n.outcome
     on conflict (shard, webhook_id, hour, outcome) do update set
       attempts = t.attempts + excluded.attempts,

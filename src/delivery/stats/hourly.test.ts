@@ -174,3 +174,16 @@ test('hours are deleted after their retention, in batches', async () => {
   assert.deepEqual([await purge(), await purge(), await purge()], [2, 1, 0]);
   assert.equal((await hoursOf([id])).length, 2);
 });
+
+test('counts of a shard that has moved to another database are dropped, and those of others are written', async () => {
+  const moved = 9_000 * 256 + 6;
+  const stats = statsWith();
+  await sql`delete from shard_lease where shard = 6`;
+  const entry = entryOf(moved, at(5));
+  stats.add({ ...entry, shard: 6 });
+  stats.add(entryOf(idOf(9_000), at(5)));
+  await stats.flush();
+  await sql`insert into shard_lease (shard) values (6)`;
+  assert.equal((await hoursOf([idOf(9_000)])).length, 1);
+  assert.equal((await sql`select from webhook_hour where shard = 6`).length, 0);
+});

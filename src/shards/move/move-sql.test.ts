@@ -57,7 +57,7 @@ test('changes of the shards go to the target, those of all shards to both', asyn
   assert.deepEqual(await outbox(), ['2 64 store', '1 66 store', '1 all access', '1 all app', '2 all access']);
   const { owners } = await readMap(sql);
   assert.deepEqual([owners[64], owners[65], owners[66]], [2, 2, 1]);
-  assert.notEqual((await listMoves(sql))[0]?.dateSwitched, null);
+  assert.notEqual((await listMoves(sql))[0]?.switchedForMs, null);
 });
 
 for (const [shard, kind] of [

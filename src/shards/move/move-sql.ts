@@ -10,8 +10,8 @@ export type Move = {
   shards: number[];
   source: number;
   target: number;
-  /** The target is the owner. */
-  dateSwitched: Date | null;
+  /** How long the target has been the owner, by the clock of the home database; null before. */
+  switchedForMs: number | null;
   /** Only the rows in the source are left. */
   dateEnded: Date | null;
 };
@@ -19,7 +19,9 @@ export type Move = {
 /** Returns all moves whose rows in the source are not deleted. */
 export async function listMoves(home: Queryable): Promise<Move[]> {
   return home<Move[]>`
-    select id, shards, source, target, date_switched as "dateSwitched", date_ended as "dateEnded" from shard_move order by id`;
+    select id, shards, source, target, 
+      (extract(epoch from clock_timestamp() - date_switched) * 1000)::float8 as "switchedForMs", date_ended as "dateEnded"
+    from shard_move order by id`;
 }
 
 export async function insertMove(

@@ -181,7 +181,7 @@ class Mover {
     const { home, move } = this.#between;
     return transaction(home, async (tx) => {
       await lockMap(tx);
-      return (await listMoves(tx)).some(({ id, dateSwitched }) => id === move.id && dateSwitched === null);
+      return (await listMoves(tx)).some(({ id, switchedForMs }) => id === move.id && switchedForMs === null);
     });
   }
 
@@ -264,7 +264,7 @@ class Mover {
 
   async run(): Promise<Moved> {
     const { home, move, source, target } = this.#between;
-    if (move.dateSwitched === null) await this.#untilSwitched();
+    if (move.switchedForMs === null) await this.#untilSwitched();
     await this.#step('deliver', async () => insertLeases(target.sql, await readFences(source.sql, move.shards)));
     await this.#step('finish', async () => {
       await dropReplication(this.#replication);
@@ -279,7 +279,7 @@ class Mover {
 /** Describes how far a move is that has not ended. */
 export async function readMoveState(move: Move, replication: Replication): Promise<string> {
   const again = 'run its command again';
-  if (move.dateSwitched !== null) return `switched; ${again} to finish it`;
+  if (move.switchedForMs !== null) return `switched; ${again} to finish it`;
   if ((await readFences(replication.source, move.shards)).length > 0)
     return `changes are refused; if no command is running, ${again}, or with --abort`;
   const state = await readCopyState(replication).catch(() => undefined);

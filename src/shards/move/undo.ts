@@ -1,4 +1,5 @@
 /** Undoes a move before its switch, and deletes the rows that a move has left in its source. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { transaction, type Sql } from '#db/pool.ts';
 import { dropGuards, dropReplication } from '#db/replication.ts';
 import { setLeases } from '../adopt-sql.ts';
@@ -41,15 +42,19 @@ export async function abortMove(
   if (!isUsed && target.id !== HOME) await removeDatabase(home, target);
 }
 
-/** Deletes the rows that an ended move has left in its source. Can be repeated. Throws if the source has the shards. */
+/**
+ * Deletes the rows that an ended move has left in its source. Can be repeated. Throws if the source has the shards. `followedMs`: how
+ * long after the switch a process may have the old map; until then changes are refused.
+ */
 export async function dropMoved(
   home: Sql,
-  { move, source, onDeleted }: { move: Move; source: Place; onDeleted: OnDeleted },
+  { move, source, followedMs, onDeleted }: { move: Move; source: Place; followedMs: number; onDeleted: OnDeleted },
 ): Promise<void> {
   const owned = new Set([...shardsOf(await readMap(home), source.id), ...(await listLeasedShards(source.sql))]);
   const kept = move.shards.find((shard) => owned.has(shard));
   if (move.dateEnded === null || kept !== undefined)
     throw new Error(`${source.name} owns shard ${kept}, so its rows are not deleted`);
+  await delay(Math.max(0, followedMs - (move.switchedForMs ?? 0)));
   await deleteMoved(source, move.shards, onDeleted);
   await dropGuards(source.sql, move.id);
   await deleteMovedShards(source.sql, move.shards);
