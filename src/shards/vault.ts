@@ -14,7 +14,11 @@ export function createAddressVault(home: Sql): Vault {
     },
     replace: async (rows) => {
       const written: string[] = [];
-      for (const { id, envelopes: [before = null], renewed: [after = null] } of rows)
+      for (const {
+        id,
+        envelopes: [before = null],
+        renewed: [after = null],
+      } of rows)
         if (await replaceAddress(home, { id: Number(id), before, after })) written.push(id);
       return written;
     },
