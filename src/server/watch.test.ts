@@ -39,10 +39,8 @@ test('statements for a database that does not respond are refused at once, those
   assert.equal(await ask(), 'a response');
   proxy.vanish();
   assert.equal(await ask(), 'no response');
-  const waiting = [sql`select 1`, sql`select 1`, sql`select 1`].at(-1) ?? assert.fail();
-  await assert.rejects(waiting, isUnavailable);
+  await assert.rejects(async () => sql`select 1`, hadNoConnection);
   assert.equal(await ask(), 'refused');
-  await assert.rejects(sql`select 1`, hadNoConnection);
   proxy.cut();
   await until(ask, (said) => said === 'a response');
 });
