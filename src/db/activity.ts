@@ -1,6 +1,11 @@
 /** Reads the open transactions of this database from PostgreSQL's activity views. */
 import type { Queryable } from './pool.ts';
 
+/** Rejects unless the server responds. */
+export async function ping(sql: Queryable): Promise<void> {
+  await sql`select 1`;
+}
+
 /** Ages in seconds, 0 without an open transaction. `halcyonSeconds` covers sessions whose application name begins with `halcyon`. */
 export type TransactionAges = { oldestSeconds: number; halcyonSeconds: number };
 

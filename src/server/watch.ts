@@ -3,6 +3,7 @@
  * instead of after a time-out, and a server that returns is not met by the requests of all processes.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { ping } from '#db/activity.ts';
 import { DedicatedConnection } from '#db/dedicated-connection.ts';
 import { resume, suspend, type Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -47,7 +48,7 @@ export class DatabaseWatch implements Running {
   async #check(): Promise<void> {
     const { id, sql, log } = this.#deps;
     try {
-      await this.#connection.query((connection) => connection`select 1`);
+      await this.#connection.query(ping);
       if (this.#isSuspended) log.warn({ database: id }, 'database responds again');
       this.#isSuspended = false;
       resume(sql);
