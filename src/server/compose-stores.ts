@@ -123,7 +123,7 @@ type OfDatabase = ReturnType<typeof createHandlers>;
 function refuse(databases: Databases, { id }: StoreDatabase, error: unknown): never {
   if (isMoving(error)) {
     const message = 'This store is being moved to another database; try again in a second';
-    throw new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '1' }, cause: error });
+    throw new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '1' } });
   }
   if (id === HOME || !isUnavailable(error)) throw error;
   const shards = formatShards(shardsOf(databases.map, id));

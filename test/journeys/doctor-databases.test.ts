@@ -64,7 +64,7 @@ test('a map without faults: every database is checked, by its name', async (t) =
   }
   assert.match(out, /^ok +leases +256 shards of 3 databases have one lease each$/m);
   assert.match(out, /^ok +outbox /m);
-  assert.match(out, /servers .* 3 databases × 7\)/);
+  assert.match(out, /servers .* 3 databases × 8\)/);
   const without = { ...env, SHARD_DATABASES: '' };
   assert.equal(said(await problems(t, without)), '', 'the map is checked without the setting as well');
 });
