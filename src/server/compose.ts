@@ -95,10 +95,15 @@ const eraseGrants: Eraser = async (tx, { storeId }, request) => {
 
 /** Wires the changes that follow a change or erasure of a store; stores do not import webhooks or OAuth. */
 function openStores(deps: HomeDeps, { throttle }: { throttle: Throttle }, chartsOf: StoreDeps['chartsOf']) {
-  const { config, sql, publishing, serving, mailer } = deps;
+  const { config, sql, outbox, publishing, serving, mailer } = deps;
   const { baseUrl, authUrl } = config;
   const { webhooksOfStore } = serving;
-  const erasers: readonly Eraser[] = [eraseGrants, webhooksOfStore.erase];
+  // A trigger adds the erasure to the outbox.
+  const noteErasure: Eraser = async () => {
+    outbox.noteEnqueued();
+    return undefined;
+  };
+  const erasers: readonly Eraser[] = [eraseGrants, webhooksOfStore.erase, noteErasure];
   const mails = mailer && createInvitationMails({ throttle, mailer, authUrl });
   const inviting = { sql, changelog: publishing.changelog, mails, baseUrl, authUrl, ...config.stores };
   return {

@@ -48,7 +48,12 @@ export function withOutbox(
     },
     accessChanged: async (tx, scope, now) => {
       await inHome.accessChanged(tx, scope, now);
-      const body: Bodies['access'] = { scope, now: now.toISOString() };
+      if (map().version === 0) return;
+      // The grants and memberships may be deleted when the change is applied.
+      const body: Bodies['access'] = {
+        scope: { ...scope, reach: await inHome.readReach(tx, scope) },
+        now: now.toISOString(),
+      };
       if (scope.storeId == null) await outbox.enqueueForAll(tx, { kind: 'access', body });
       else if (!isHere(scope.storeId)) await enqueue(tx, scope.storeId, 'access', body);
     },

@@ -103,11 +103,16 @@ export class Outbox implements Running {
   /** Applies the changes of this process, so that its next response shows them; gives up after two seconds. */
   async flush(): Promise<void> {
     if (this.#deps.clock.monotonicMs() - this.#enqueuedAtMs > RECENT_MS) return;
-    const waiting = (await this.#listWaiting()).filter((id) => !this.#late.has(id));
     const limit = new AbortController();
     const late = delay(FLUSH_MS, true, { signal: limit.signal }).catch(() => false);
-    const applied = Promise.all(waiting.map((id) => this.#applyTo(id))).then(() => false);
-    if (await Promise.race([applied, late])) for (const id of waiting) if (this.#runs.has(id)) this.#late.add(id);
+    let waiting: readonly number[] = [];
+    // The home database may not respond either.
+    const apply = async (): Promise<boolean> => {
+      waiting = (await this.#listWaiting()).filter((id) => !this.#late.has(id));
+      await Promise.all(waiting.map((id) => this.#applyTo(id)));
+      return false;
+    };
+    if (await Promise.race([apply(), late])) for (const id of waiting) if (this.#runs.has(id)) this.#late.add(id);
     limit.abort();
   }
 

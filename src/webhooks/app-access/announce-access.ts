@@ -10,10 +10,12 @@ import { formatDate } from '#hypermedia/date.ts';
 import type { WebhookDeps } from '../access.ts';
 import {
   findDeclaring,
+  listAppsOf,
   listInstalled,
   listScopes,
   listStoresOf,
   type DeclaringApp,
+  type Reach,
   type Scope,
 } from './app-access-sql.ts';
 import {
@@ -101,6 +103,11 @@ async function storesOf(accounts: Queryable, { userId, storeId }: Scope): Promis
   return userId === undefined ? undefined : listStoresOf(accounts, userId);
 }
 
+/** Returns the apps and stores of a scope. Call it before the grants and memberships that it names are deleted. */
+export async function readReach(accounts: Queryable, scope: Scope): Promise<Reach> {
+  return { apps: await listAppsOf(accounts, scope), stores: await storesOf(accounts, scope) };
+}
+
 /**
  * Returns the changes of locked webhooks. The scopes are read after the webhooks are locked, so they include grants that other
  * transactions have committed under the lock.
@@ -122,11 +129,11 @@ async function changesOf(accounts: Queryable, locked: readonly LockedForApp[]): 
 export async function announceAccess(
   tx: Queryable,
   { accounts: accountsOf, writeInternalEvents, announce }: Deps,
-  scope: Scope & { isSilent?: boolean },
+  scope: Scope & { isSilent?: boolean; reach?: Reach | undefined },
   now: Date,
 ): Promise<void> {
   const accounts = accountsOf.of(tx);
-  const apps = await findDeclaring(accounts, scope);
+  const apps = await findDeclaring(accounts, scope, scope.reach?.apps);
   if (apps.length === 0) return;
   const clientIds = new Map(apps.map(({ client, clientId }) => [client, clientId]));
   const clientIdOf = (client: number): string => {
@@ -135,7 +142,7 @@ export async function announceAccess(
     return clientId;
   };
   await insertMissingWebhooks(tx, accounts, apps, scope, now);
-  const stores = await storesOf(accounts, scope);
+  const stores = scope.reach === undefined ? await storesOf(accounts, scope) : scope.reach.stores;
   const lock = (page: Page) => lockForApps(tx, apps, stores, page);
   for await (const locked of pagesOf(lock)) {
     const changes = await changesOf(accounts, locked);

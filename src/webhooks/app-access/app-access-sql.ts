@@ -8,6 +8,9 @@ export type Access = { client: number; userId: number | null; storeId: number };
 /** Limits a statement to webhooks of an app, a user, a store. */
 export type Scope = { client?: number | undefined; userId?: number | undefined; storeId?: number | null | undefined };
 
+/** The apps that a scope concerns by their grants, and its stores (undefined: all), as they were when the access changed. */
+export type Reach = { apps: readonly number[]; stores: readonly number[] | undefined };
+
 /**
  * The grants under which webhooks may send: those that the bearer check accepts, with full access or with the scope `webhooks`.
  */
@@ -63,12 +66,25 @@ export async function lockAccess(
 /** An app that declares a webhook. `client` is its internal id. */
 export type DeclaringApp = { client: number; clientId: string; name: string; url: string };
 
-/** Returns the apps in the scope that declare a webhook. The grants of a user name its apps even after they have ended. */
-export function findDeclaring(sql: Queryable, { client, userId }: Scope): Promise<DeclaringApp[]> {
+/** Returns the ids of the apps in the scope. The grants of a user name its apps even after they have ended. */
+export async function listAppsOf(sql: Queryable, { client, userId }: Scope): Promise<number[]> {
+  if (client !== undefined) return [client];
+  const rows = await sql<{ client: number }[]>`
+    select distinct client from access_grant where user_id = ${userId ?? null} order by client`;
+  return rows.map((row) => row.client);
+}
+
+/** Returns the apps in the scope that declare a webhook, or those among `apps`. The grants of a user name its apps even after they have ended. */
+export function findDeclaring(
+  sql: Queryable,
+  { client, userId }: Scope,
+  apps?: readonly number[],
+): Promise<DeclaringApp[]> {
   const ofUser = sql`a.client in (select g.client from access_grant g where g.user_id = ${userId ?? null})`;
+  const inScope = client === undefined ? ofUser : sql`a.client = ${client}`;
   return sql<DeclaringApp[]>`
   select a.client, c.client_id as "clientId", c.name, a.url from app_webhook a join client c on c.id = a.client
-  where ${client === undefined ? ofUser : sql`a.client = ${client}`}
+  where ${apps === undefined ? inScope : sql`a.client = any(${apps}::bigint[])`}
   order by a.client for share of c`;
 }
 

@@ -10,9 +10,9 @@ import type { Accounts } from '#shards/accounts.ts';
 import type { WebhookDeps } from '../access.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook.ts';
-import { listWithAccess, lockAccess, type Scope } from './app-access-sql.ts';
+import { listWithAccess, lockAccess, type Reach, type Scope } from './app-access-sql.ts';
 import { countStopped, disable, lockActive, resumeStopped, type WebhookRef } from './app-webhooks-sql.ts';
-import { announceAccess, announceWebhooks, pagesOf } from './announce-access.ts';
+import { announceAccess, announceWebhooks, pagesOf, readReach } from './announce-access.ts';
 
 const ENDED =
   'The app that created this webhook no longer has access to the store: connect the app again, then enable the webhook';
@@ -52,7 +52,9 @@ export type AppAccess = {
    * Applies the beginning or end of grants in the scope: disables the webhooks whose apps no longer have access, records each in the
    * changelog, and writes the events of apps that declare a webhook. `userId` is the user of the grants.
    */
-  accessChanged: (tx: Queryable, scope: Scope, now: Date) => Promise<void>;
+  accessChanged: (tx: Queryable, scope: Scope & { reach?: Reach | undefined }, now: Date) => Promise<void>;
+  /** Returns the apps and stores of the scope, for a call of `accessChanged` after the transaction. */
+  readReach: (accounts: Queryable, scope: Scope) => Promise<Reach>;
   /** Returns, for each store, how many webhooks of the app are disabled because its access ended. */
   countStopped: typeof countStopped;
   /** Enables those webhooks again for the user who granted access again. */
@@ -108,6 +110,7 @@ export function createAppAccess({
       await recordAndNotify(tx, await disableWithoutAccess(tx, accounts, scope, now), false, HALCYON, now);
       await announceAccess(tx, { accounts, writeInternalEvents, announce }, scope, now);
     },
+    readReach,
     countStopped,
     resumeWebhooks: async (tx, target, now) =>
       recordAndNotify(tx, await resumeStopped(tx, target, now), true, inPerson(target.userId), now),
