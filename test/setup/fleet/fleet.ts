@@ -62,7 +62,7 @@ export type Fleet = {
   /** Starts publishing; needs a publisher. `also`: events published with each array, without a subscriber. */
   startLoad: (also?: readonly object[]) => Promise<void>;
   /** Ends the load and asserts what always holds. */
-  settle: (t: TestContext, tolerated?: Tolerated) => Promise<void>;
+  settle: (t: TestContext) => Promise<void>;
 };
 
 type Given = {
@@ -91,13 +91,10 @@ export function databaseEnvOf({ directory, user, password, database }: SocketAdd
   };
 }
 
-/** `repeatsMax`: repeated attempts that no fault explains. */
-type Tolerated = { repeatsMax?: number };
-
 async function assertSettled(
   t: TestContext,
   { databases, ledger, loads }: Pick<Fleet, 'databases' | 'ledger' | 'loads'>,
-  { isClockTrue, repeatsMax = 0 }: Tolerated & { isClockTrue: boolean },
+  isClockTrue: boolean,
 ): Promise<void> {
   const accepted = loads.flatMap((load) => [...load.accepted]);
   const sum = (of: 'silent' | 'later') => loads.reduce((all, load) => all + load[of], 0);
@@ -144,9 +141,10 @@ async function assertSettled(
     [],
     'a worker disconnects only after a fault or with a log line',
   );
-  assert.ok(
-    unexplained.length <= repeatsMax,
-    `only attempts that were running or unrecorded at a fault are repeated: ${JSON.stringify(unexplained.slice(0, 5))}`,
+  assert.deepEqual(
+    unexplained.slice(0, 5),
+    [],
+    'only attempts that were running or unrecorded at a fault are repeated',
   );
   assert.deepEqual((await inAll(strangeWrites)).slice(0, 5), [], 'no worker writes for a shard that it does not own');
   assert.ok(writes > 0);
@@ -264,13 +262,13 @@ export async function openFleet(given: Given = {}): Promise<Fleet> {
         loads.push(startLoad({ ...toAll, places: ofDatabase, full, name }));
       }
     },
-    settle: async (t, tolerated) => {
+    settle: async (t) => {
       await Promise.all(loads.map((load) => load.stop()));
       if (loads.some(({ unexpected }) => unexpected.length > 0)) {
         for (const [program, origin] of publishers) t.diagnostic(`${origin} logged: ${program.said()}`);
       }
       ledger.readSuspensions(() => workers.flatMap(({ life, said }) => suspensionsIn(life, said())));
-      await assertSettled(t, { databases, ledger, loads }, { isClockTrue: given.isClockTrue ?? true, ...tolerated });
+      await assertSettled(t, { databases, ledger, loads }, given.isClockTrue ?? true);
     },
   };
 }
