@@ -18,7 +18,7 @@ const WRITE = /^\s*(?:with\b[^]*\b)?(?:insert|update|delete)\b/i;
 function sideOf(text: string): 'home' | 'stores' {
   const tables = [...text.matchAll(TABLE)].map(([, name = '']) => name.toLowerCase());
   if (tables.some((name) => HOME_TABLES.has(name) || name === 'store' || name === 'app_webhook')) return 'home';
-  return tables.some((name) => name in WRITERS && !SHARED_TABLES.has(name)) ? 'stores' : 'home';
+  return tables.some((name) => name === 'attempt_log' || (name in WRITERS && !SHARED_TABLES.has(name))) ? 'stores' : 'home';
 }
 
 const isDaySequence = (value: unknown): boolean =>
