@@ -104,42 +104,56 @@ test('an erased store is erased in its database', async () => {
   }
 });
 
+test('the response to an erasure waits for the database of the store', async () => {
+  const [, id = assert.fail()] = await createStores();
+  const webhook = await createWebhook(id);
+  // The erasure is then the only change that the process has made.
+  await app.restart();
+  assert.equal((await call('DELETE', `/stores/${id}`)).status, 204);
+  const [row] = await databaseOf(id)`select count(*) as webhooks from webhook where id = ${webhook}`;
+  assert.deepEqual(row, { webhooks: 0 });
+});
+
 test('the outbox is empty after each response', async () => {
   await createStores();
   const [row] = await home`select count(*) as waiting from outbox`;
   assert.deepEqual(row, { waiting: 0 });
 });
 
-test("an app's webhook is sent the beginning and the end of its access to stores of each database", async () => {
-  const client = await call('POST', '/clients', {
-    ...platform,
-    body: { name: 'Declaring', redirect_uris: ['https://app.example.com/cb'], webhook_url: `${receiver.url}/app` },
-  });
+/** Makes an app with a webhook and gives it access, by a new person, to a new store of each database. */
+async function installEverywhere(name: string) {
+  const body = { name, redirect_uris: ['https://app.example.com/cb'], webhook_url: `${receiver.url}/${name}` };
+  const client = await call('POST', '/clients', { ...platform, body });
   assert.equal(client.status, 201, JSON.stringify(client.body));
   const clientId = String(client.body['client_id']);
-  const ids = await createStores();
-  for (const id of ids) {
-    await call('POST', `/stores/${id}/members`, { ...platform, body: { email: 'owner@example.com', role: 'owner' } });
-    await letAppIn(
-      { sql: home, baseUrl: app.baseUrl },
-      { clientId, userId: app.userId, storeId: id, now: app.clock.now() },
-    );
+  const person = { email: `${name}@example.com`, password: 'a long password of a person' };
+  const made = await call('POST', '/users', { ...platform, body: person });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const userId = Number(made.body['id']);
+  const stores = (await createStores()).toSorted((a, b) => a - b);
+  for (const storeId of stores) {
+    const member = { email: person.email, role: 'owner' };
+    assert.equal((await call('POST', `/stores/${storeId}/members`, { ...platform, body: member })).status, 201);
+    await letAppIn({ sql: home, baseUrl: app.baseUrl }, { clientId, userId, storeId, now: app.clock.now() });
   }
-  const storesWith = async (action: string): Promise<number[]> =>
-    receiver.got
-      .filter(({ path, headers }) => path === '/app' && headers['service-webhook-event'] === `app/${action}`)
-      .map(({ headers }) => Number(headers['service-store-id']))
-      .toSorted((a, b) => a - b);
-  const all = ids.toSorted((a, b) => a - b);
-  assert.deepEqual(
-    await until(
-      () => storesWith('installed'),
-      (got) => got.length === all.length,
-    ),
-    all,
-  );
+  /** Returns the stores of the events with this action, in order, when there are as many as stores. */
+  const storesWith = async (action: string): Promise<number[]> => {
+    const received = async () =>
+      receiver.got.filter(
+        ({ path, headers }) => path === `/${name}` && headers['service-webhook-event'] === `app/${action}`,
+      );
+    const got = await until(received, ({ length }) => length >= stores.length);
+    return got.map(({ headers }) => Number(headers['service-store-id'])).toSorted((a, b) => a - b);
+  };
+  return { clientId, userId, stores, storesWith };
+}
+
+test("an app's webhook is sent the beginning and the end of its access to stores of each database", async () => {
+  const { clientId, stores, storesWith } = await installEverywhere('declaring');
+  assert.deepEqual(await storesWith('installed'), stores);
   for (const [index, sql] of databases.entries()) {
-    const rows = await sql<{ id: number }[]>`select store_id as id from webhook where is_for_app`;
+    const rows = await sql<{ id: number }[]>`
+      select store_id as id from webhook where is_for_app and store_id = any(${stores})`;
     assert.deepEqual(
       rows.map(({ id }) => indexOf(id)),
       [index],
@@ -147,13 +161,14 @@ test("an app's webhook is sent the beginning and the end of its access to stores
     );
   }
   assert.equal((await call('DELETE', `/clients/${clientId}`)).status, 204);
-  assert.deepEqual(
-    await until(
-      () => storesWith('uninstalled'),
-      (got) => got.length === all.length,
-    ),
-    all,
-  );
+  assert.deepEqual(await storesWith('uninstalled'), stores);
+});
+
+test("an app's webhook is sent the end of its access in each database when the person is erased who gave it", async () => {
+  const { userId, stores, storesWith } = await installEverywhere('orphaned');
+  assert.deepEqual(await storesWith('installed'), stores);
+  assert.equal((await call('DELETE', `/users/${userId}`)).status, 204);
+  assert.deepEqual(await storesWith('uninstalled'), stores);
 });
 
 test('a webhook that an app creates while its access ends is disabled', async () => {

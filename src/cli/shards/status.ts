@@ -24,7 +24,7 @@ async function linesOf({ map, place, isReachable }: Databases): Promise<Database
   return lines;
 }
 
-/** Describes what a move has done and what is left. */
+/** Returns what a move has done and what is left. */
 async function describeMove(
   databases: Databases,
   move: Move,
