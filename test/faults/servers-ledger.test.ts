@@ -1,10 +1,14 @@
 /**
- * The ledger of events over three PostgreSQL servers, while processes and servers are killed and a standby is promoted: no event is lost,
- * each duplicate has a fault that explains it, and the order of a webhook that asks for one is kept. `LEDGER_EVENTS=100000` for the whole
- * amount.
+ * The ledger of events over three PostgreSQL servers, while processes and servers are killed, a standby is promoted, and shards are moved
+ * both ways: no event is lost, each duplicate has a fault that explains it, and the order of a webhook that asks for one is kept.
+ * `LEDGER_EVENTS=100000` for the whole amount.
  */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import { cleanups } from '../setup/cleanups.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import type { Place } from '../setup/fleet/load.ts';
@@ -13,6 +17,8 @@ import { openPair } from '../setup/fleet/standby.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
+const run = promisify(execFile);
+const MAIN = join(import.meta.dirname, '../../src/main.ts');
 const EVENTS = Number(process.env['LEDGER_EVENTS'] ?? 5_000);
 const ROUNDS = 8;
 /** Events of one resource are published until each has this many versions. */
@@ -22,8 +28,9 @@ const PATIENCE_MS = 300_000;
 const PAUSE_MS = 2_000;
 
 const ends = cleanups();
-const home = await openServer(ends);
-const one = await openServer(ends);
+const LOGICAL = { settings: { wal_level: 'logical' } };
+const home = await openServer(ends, LOGICAL);
+const one = await openServer(ends, LOGICAL);
 const two = await openPair(ends);
 const fleet = await openFleet({
   ends,
@@ -34,6 +41,7 @@ const fleet = await openFleet({
   ],
   slots: 32,
   leaseMs: 4_000,
+  databaseEnv: { DATABASE_URL: home.url },
 });
 const { ledger, places, databases } = fleet;
 const publishers = [await fleet.startPublisher(), await fleet.startPublisher()];
@@ -129,14 +137,34 @@ async function restart({ kill, start }: Pick<typeof one, 'kill' | 'start'>, what
   fault(what);
 }
 
+const moves: string[] = [];
+
+/** Moves shards with `halcyon shards move`; a worker that had them may repeat what it was sending when it lost them. */
+async function move(shards: string, to: string): Promise<void> {
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    DATABASE_URL: home.url,
+    HALCYON_SECRET_KEY: fleet.secretKey.toString('hex'),
+    HALCYON_DATA: tmpdir(),
+  };
+  const moving = run(process.execPath, [MAIN, 'shards', 'move', shards, '--to', to], { env });
+  moving.child.stderr?.on('data', (text: Buffer) => {
+    if (/^(?:block|deliver)$/m.test(String(text))) fault(`shards ${shards} moved`);
+  });
+  const { stdout } = await moving;
+  moves.push(`${shards} to ${to}: ${/[^\n]* was refused for [^\n]*/.exec(stdout)?.[0]}`);
+}
+
 /** By round; in the others, processes are killed. */
 const SERVERS: Readonly<Record<number, () => Promise<void>>> = {
   1: () => restart(one, 'server killed'),
+  2: () => move('40-84', 'database 1'),
   3: () => restart(two, 'standby promoted'),
   5: () => restart(home, 'home killed'),
+  6: () => move('85-120', 'home'),
 };
 
-test('no event over three servers is lost while processes and servers are killed', async (t) => {
+test('no event over three servers is lost while processes and servers are killed and shards are moved', async (t) => {
   await fleet.startLoad();
   const versions = ordered.map(publishVersions);
   const events = (): number => fleet.loads.reduce((sum, { accepted: all }) => sum + all.size / 3, 0);
@@ -159,6 +187,7 @@ test('no event over three servers is lost while processes and servers are killed
   const lost = fleet.loads.map(
     ({ accepted: all }) => [...all].filter((delivery) => !ledger.wasDelivered(delivery)).length,
   );
+  for (const line of moves) t.diagnostic(line);
   t.diagnostic('database | stores | deliveries | lost | versions of the ordered webhook');
   for (const [index, load] of fleet.loads.entries())
     t.diagnostic(

@@ -9,6 +9,8 @@ import { openInternalEvents } from '../../src/server/publishing.ts';
 import { ISSUER, REDIRECT } from '../security/oauth-server.ts';
 import { saveApp, submit } from '../security/page-forms.ts';
 import { grantEndings, type GrantEnding } from '../setup/grant-revocations.ts';
+import { openEffects } from '../setup/grant-access.ts';
+import { changeHome, homeOf, storesOf } from '../setup/suite-map.ts';
 import { startWithOwners, type App, type Owner } from '../setup/owners.ts';
 
 const owners = await startWithOwners();
@@ -183,9 +185,11 @@ test('access to a whole account begins and ends in a store with the membership',
 
 test('a grant whose code is never redeemed, and one that is never refreshed, end the installation when they lapse', async () => {
   const kept = { codeKeptMinutes: 1, accessTokenKeptHours: 1, revokedGrantKeptDays: 1 };
-  const purges = createOAuthPurges({ sql, kept, ...effects });
-  const purge = async (name: string, now: Date): Promise<void> =>
-    void (await purges.find((one) => one.name === name)?.purge(1_000, now));
+  const purge = (name: string, now: Date): Promise<unknown> =>
+    changeHome(sql, async (home) => {
+      const purges = createOAuthPurges({ sql: home, kept, ...(await openEffects(home, ISSUER)) });
+      return purges.find((one) => one.name === name)?.purge(1_000, now);
+    });
   const DAY_MS = 86_400_000;
   const later = new Date(owners.now().getTime() + 1_000 * DAY_MS);
   const [unredeemed, idle] = [await newOwner(), await newOwner()];
@@ -256,16 +260,19 @@ test('the webhook of an app is deleted 30 days after its last event, and the dec
   await letIn(owner, app);
   await letIn(other, app);
   await call('DELETE', `/grants/${await grantOf(owner)}`, { token: platform });
-  const purges = [...createWebhookPurges({ sql }), ...createDeclarationPurges({ sql, each: () => [sql] })];
+  const purges = [
+    ...createWebhookPurges({ sql: storesOf(sql) }),
+    ...createDeclarationPurges({ sql: homeOf(sql), each: () => [storesOf(sql)] }),
+  ];
   const purge = async (days: number): Promise<void> => {
     const now = new Date(owners.now().getTime() + days * 86_400_000);
     for (const { name, purge: run } of purges) if (name !== 'rotated_keys') await run(1_000, now);
   };
   const left = async () => {
-    const [row] = await sql<{ stores: number[]; declared: boolean }[]>`
-      select array(select store_id from webhook where client = ${app.id} order by store_id) as stores,
-        exists (select from app_webhook where client = ${app.id}) as declared`;
-    return row;
+    const stores = await sql<{ id: number }[]>`
+      select store_id as id from webhook where client = ${app.id} order by store_id`;
+    const declared = await sql`select from app_webhook where client = ${app.id}`;
+    return { stores: stores.map(({ id }) => id), declared: declared.length === 1 };
   };
   await purge(29);
   assert.deepEqual(await left(), { stores: [owner.storeId, other.storeId].toSorted((a, b) => a - b), declared: true });

@@ -138,7 +138,7 @@ test('every example works', async () => {
     assert.equal(code, 0, err);
     return JSON.parse(out) as Record<string, string>;
   };
-  const app = await startTestApp({ sql });
+  const app = await startTestApp({ sql, secretKey: Buffer.from(key, 'hex') });
   const platform = await made('client', 'create', '--name', 'Platform', '--trusted');
   const { client_id: platformId = '' } = platform;
   await writeFile(join(folder, 'orders.jsonl'), ORDER);

@@ -10,6 +10,7 @@ import { createLog } from '#core/log.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';
 import { until } from '../setup/until.ts';
+import { storesOf } from '../setup/suite-map.ts';
 
 const app = await startTestApp();
 const { api, sql, clock, storeId, platformToken: token } = app;
@@ -42,7 +43,7 @@ const eventsWith = (text: string) =>
 const caches: EventCaches = { announce: announceErased, forget: () => {} };
 const keyOf = (id: string) => ({ shard, storeId, type: 'transaction' as const, id });
 const eraseHere = (id: string, by: EventCaches = caches) =>
-  eraseResource({ sql, caches: by }, keyOf(id), { unmodified: () => {}, now: clock.now() });
+  eraseResource({ sql: storesOf(sql), caches: by }, keyOf(id), { unmodified: () => {}, now: clock.now() });
 
 test('the steps of an erased subscription are erased with it, and those of another stay', async () => {
   await publish(version('s1', '1m'), version('s2', '1m'), version('s1', '2m'));
@@ -106,7 +107,7 @@ test('the rest of an erasure whose process ended is erased by retention', async 
   const ends = () => ((batches += 1) === 2 ? Promise.reject(new Error('the process ends here')) : Promise.resolve());
   await assert.rejects(eraseHere('left', { ...caches, announce: ends }), /ends here/);
   assert.equal(await full('left'), 150);
-  const [rest] = createErasurePurges({ sql, log: createLog('silent'), caches, blankAnswers });
+  const [rest] = createErasurePurges({ sql: storesOf(sql), log: createLog('silent'), caches, blankAnswers });
   assert.equal(await rest?.purge(100, clock.now()), 100);
   assert.equal(await rest?.purge(100, clock.now()), 50);
   assert.equal(await full('left'), 0);

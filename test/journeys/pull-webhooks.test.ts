@@ -11,6 +11,7 @@ import { startTestApp } from '../setup/app.ts';
 import { listen, type StreamEvent } from '../setup/pull-listener.ts';
 import { until } from '../setup/until.ts';
 import type { Representation } from '../setup/webhook-api.ts';
+import { storesOf } from '../setup/suite-map.ts';
 
 const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';
 const app = await startTestApp();
@@ -233,7 +234,12 @@ test('a pull webhook without a listener for a day is deleted, and its deliveries
   await publish();
   const [message] = await listener.deliveries(1);
   const { changelog } = openInternalEvents({ baseUrl: app.baseUrl });
-  const { purge } = createUnattendedPurge({ sql: app.sql, changelog, announce: announceChanges, unattendedHours: 24 });
+  const { purge } = createUnattendedPurge({
+    sql: storesOf(app.sql),
+    changelog,
+    announce: announceChanges,
+    unattendedHours: 24,
+  });
   const now = app.clock.now();
   assert.equal(await purge(100, now), 0);
   const id = Number(unattended.split('/')[2]);
@@ -245,9 +251,15 @@ test('a pull webhook without a listener for a day is deleted, and its deliveries
   assert.deepEqual([entry?.['action'], entry?.['actor']], ['deleted', 'halcyon']);
   const gone = async () =>
     (await app.sql`select state from delivery_done where webhook_id = ${id}`).map(({ state }) => state);
-  const { sql, clock } = app;
+  const { clock } = app;
   const settings = { unfetchedDays: 30 };
-  const unfetched = new Unfetched({ sql, clock, log: createLog('error'), owns: () => true, settings });
+  const unfetched = new Unfetched({
+    sql: storesOf(app.sql),
+    clock,
+    log: createLog('error'),
+    owns: () => true,
+    settings,
+  });
   unfetched.end(shardOf(id), Number(used.split('/')[2]));
   unfetched.end(shardOf(id), id);
   assert.deepEqual(await until(gone, ({ length }) => length > 0), ['failed']);
@@ -259,8 +271,9 @@ test('a listener whose webhook is deleted or whose token is revoked receives goo
   const [one, two] = [await listen(app, path), await listen(app, revoked)];
   await call('DELETE', path);
   assert.equal(await one.ended, 'deleted');
-  const [grant] = await app.sql<{ id: number }[]>`
-    select id from access_grant where client = (select client from webhook where id = ${Number(revoked.split('/')[2])})`;
+  const [webhook] = await app.sql<{ client: number }[]>`
+    select client from webhook where id = ${Number(revoked.split('/')[2])}`;
+  const [grant] = await app.sql<{ id: number }[]>`select id from access_grant where client = ${webhook?.client ?? 0}`;
   const { status } = await call('DELETE', `/grants/${grant?.id}`, undefined, app.platformToken);
   assert.equal(status, 204);
   assert.equal(await two.ended, 'unauthorized');

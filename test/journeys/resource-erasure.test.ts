@@ -7,6 +7,7 @@ import { startTestApp } from '../setup/app.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
+import { storesOf } from '../setup/suite-map.ts';
 
 const app = await startTestApp();
 const receiver = await startReceiver();
@@ -125,7 +126,7 @@ test('a delivery that waits for its next attempt ends as failed and is not sent'
 });
 
 test('a worker of another process does not send what it has in memory', async (t) => {
-  const engine = await startEngine({ sql, ends: t });
+  const engine = await startEngine({ sql: storesOf(sql), ends: t });
   await engine.addWebhook(`${receiver.url}/memory`);
   let answers = 0;
   // The first answer asks for a pause, so that the later delivery waits in memory.
@@ -148,7 +149,7 @@ test('a worker of another process does not send what it has in memory', async (t
   const waiting = first === 1 ? '2' : '1';
   const caches = { announce: announceErased, forget: () => {} };
   const key = { shard: engine.storeId % 256, storeId: engine.storeId, type: 'transaction' as const, id: waiting };
-  await eraseResource({ sql, caches }, key, { unmodified: () => {}, now: engine.clock.now() });
+  await eraseResource({ sql: storesOf(sql), caches }, key, { unmodified: () => {}, now: engine.clock.now() });
   // The connection that announces this delivery has announced the erasure before.
   const otherStoreId = await engine.addStore();
   await engine.addWebhook(`${receiver.url}/later`, { storeId: otherStoreId });

@@ -11,6 +11,7 @@ import { startTestApp } from '../setup/app.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
+import { storesOf } from '../setup/suite-map.ts';
 
 const app = await startTestApp();
 const receiver = await startReceiver();
@@ -133,7 +134,7 @@ test('workers are notified of every webhook of an erased store', async (t) => {
 });
 
 test('the rows of an erased store are deleted in steps, none of another, and its name last', async () => {
-  for (const { purge } of createErasedStorePurges({ sql })) await purge(100, clock.now());
+  for (const { purge } of createErasedStorePurges({ sql: storesOf(sql) })) await purge(100, clock.now());
   const [store, other] = [await newStore(), await newStore()];
   for (const id of [1, 2, 3]) {
     await publish(store, id);
@@ -147,10 +148,10 @@ test('the rows of an erased store are deleted in steps, none of another, and its
         (select count(*) from event where shard = ${shard} and store_id = ${storeId}) as events`;
     return [row?.resources, row?.events];
   };
-  const [resources, events] = createErasedStorePurges({ sql });
-  const [names] = createStorePurges({ sql, tables: TABLES_OF_STORES });
+  const [resources, events] = createErasedStorePurges({ sql: storesOf(sql) });
+  const [names] = createStorePurges({ sql: storesOf(sql), tables: TABLES_OF_STORES });
   const later = new Date(clock.now().getTime() + HOUR_MS);
-  const isNamed = async () => (await sql`select from erased_store where id = ${store.storeId}`).length === 1;
+  const isNamed = async () => (await storesOf(sql)`select from erased_store where id = ${store.storeId}`).length === 1;
   const counts = [await resources?.purge(2, later), await resources?.purge(2, later), await events?.purge(100, later)];
   // One of each is the entry of the changelog that names the app with access.
   assert.deepEqual(counts, [2, 2, 4]);
@@ -168,8 +169,8 @@ test('the rows of an erased store are deleted in steps, none of another, and its
 });
 
 test('the name of an erased store stays while any row of it is left', async () => {
-  const [names] = createStorePurges({ sql, tables: TABLES_OF_STORES });
-  const ofErased = createErasedStorePurges({ sql });
+  const [names] = createStorePurges({ sql: storesOf(sql), tables: TABLES_OF_STORES });
+  const ofErased = createErasedStorePurges({ sql: storesOf(sql) });
   for (const one of ofErased) await one.purge(1_000, clock.now());
   // All tables but the last: each in turn is the only one that still has rows.
   for (const kept of ofErased) {
@@ -179,7 +180,7 @@ test('the name of an erased store stays while any row of it is left', async () =
     for (const one of ofErased) if (one !== kept) assert.ok((await one.purge(1_000, clock.now())) > 0, one.name);
     const later = new Date(clock.now().getTime() + HOUR_MS);
     await names?.purge(100, later);
-    const named = () => sql`select from erased_store where id = ${store.storeId}`;
+    const named = () => storesOf(sql)`select from erased_store where id = ${store.storeId}`;
     assert.equal((await named()).length, 1, `while ${kept.name} are left`);
     assert.ok((await kept.purge(1_000, clock.now())) > 0, kept.name);
     await names?.purge(100, later);

@@ -9,6 +9,7 @@ import { openPublishFixture } from '../setup/publish-fixture.ts';
 import { listen } from '../setup/pull-listener.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
+import { storesOf } from '../setup/suite-map.ts';
 
 const fixture = await openPublishFixture(['serve', 'deliver']);
 const { app, sql, storeId, ask, publish } = fixture;
@@ -169,7 +170,7 @@ test('an internal event is not written if a filter is set at the same time, and 
   } as const;
   const resource = ({ id }: { id: number }) => ({ ...entry, id, before: null, after: null, date_created: '' });
   const attempt = () =>
-    transaction(sql, (tx) => write(tx, [{ storeId, type: 'changelog', resource }], app.clock.now()));
+    transaction(storesOf(sql), (tx) => write(tx, [{ storeId, type: 'changelog', resource }], app.clock.now()));
   await assert.rejects(
     attempt,
     (error) => error instanceof Problem && error.status === 503 && error.faults[0]?.code === 'busy',

@@ -7,6 +7,7 @@ import { testDatabase } from '../setup/database.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
+import { storesOf } from '../setup/suite-map.ts';
 
 type Resource = Record<string, unknown> & {
   _links: Record<string, { href: string }>;
@@ -20,7 +21,7 @@ const [DELIVERED, FAILED] = [7, 3];
 test('after a stop the health of a webhook shows exactly what was delivered and what failed, and why', async () => {
   const { sql } = await testDatabase();
   const app = await startTestApp({ roles: ['serve'], sql });
-  const engine = await startEngine({ sql });
+  const engine = await startEngine({ sql: storesOf(sql) });
   const receiver = await startReceiver();
   receiver.answer(({ path }, response) => void response.writeHead(path === '/fails' ? 503 : 204).end());
   const worker = await engine.startWorker();

@@ -123,7 +123,7 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
   });
   const ends = { after: (drop: () => Promise<void>) => void closers.push(drop) };
   const { sql: admin, address } = await testDatabase(ends);
-  await divideSuite(admin, secretKeys[0], ends);
+  await divideSuite(admin, secretKeys[0]);
   // The job that creates the partitions of future days does not see the hours that a test skips.
   await admin`create table event_some_day partition of event default`;
   const statements: string[] = [];

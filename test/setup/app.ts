@@ -81,7 +81,7 @@ export async function startTestApp(
   const ends = cleanups();
   const sql = options.sql ?? (await testDatabase(ends)).sql;
   const secretKey = options.secretKey ?? randomBytes(32);
-  await divideSuite(sql, secretKey, ends);
+  await divideSuite(sql, secretKey);
   const clock = options.clock ?? testClock();
   const port = await freePort();
   const env = {

@@ -67,8 +67,14 @@ async function make(template: string, t: Context | undefined): Promise<TestDatab
  * its end.
  */
 export async function testDatabase(t?: Context): Promise<TestDatabase> {
+  const drops: (() => Promise<void>)[] = [];
+  const dropOthers = async (): Promise<void> => {
+    for (const drop of drops) await drop();
+  };
+  if (t) t.after(dropOthers);
+  else after(dropOthers);
   const made = await make(TEMPLATE, t);
-  return { ...made, sql: suiteHandle(made.sql) };
+  return { ...made, sql: suiteHandle(made.sql, { after: (drop) => void drops.push(drop) }) };
 }
 
 /** Clones the template, with a pool of this one database also if the suite runs with a map of three. */

@@ -5,16 +5,24 @@ import { readMap } from '#shards/map-sql.ts';
 import { enqueue } from '#shards/outbox.ts';
 import { enqueueForAll } from '#shards/outbox-sql.ts';
 import { withOutbox } from '../../src/server/home-changes.ts';
-import { openInternalEvents } from '../../src/server/publishing.ts';
+import { openInternalEvents, type InternalEvents } from '../../src/server/publishing.ts';
+import { changeHome } from './suite-map.ts';
 
 const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365, refreshTokenMaxDays: 730 };
+
+/** Returns the changes of stores that follow a change of accounts, as a command makes them in the home database. */
+export async function openEffects(home: Sql, baseUrl: string): Promise<InternalEvents> {
+  const map = await readMap(home);
+  const elsewhere = { map: () => map, outbox: { enqueue, enqueueForAll }, each: () => [home] };
+  return withOutbox(openInternalEvents({ baseUrl }), elsewhere);
+}
 
 export async function letAppIn(
   { sql, baseUrl }: { sql: Sql; baseUrl: string },
   grant: { clientId: string; userId: number; storeId: number; now: Date },
 ): Promise<TokenAnswer> {
-  const map = await readMap(sql);
-  const elsewhere = { map: () => map, outbox: { enqueue, enqueueForAll }, each: () => [sql] };
-  const effects = withOutbox(openInternalEvents({ baseUrl }), elsewhere);
-  return transaction(sql, (tx) => grantStoreAccess(tx, { ...grant, ...effects, ...LIFETIMES }));
+  return changeHome(sql, async (home) => {
+    const effects = await openEffects(home, baseUrl);
+    return transaction(home, (tx) => grantStoreAccess(tx, { ...grant, ...effects, ...LIFETIMES }));
+  });
 }

@@ -1,8 +1,9 @@
 /** All ways to end a grant, with the actor that the changelog names. */
 import { removeClient } from '#identity/oauth/clients/change.ts';
-import { openInternalEvents } from '../../src/server/publishing.ts';
 import { ISSUER, PASSWORD } from '../security/oauth-server.ts';
 import { hiddenIn, submit } from '../security/page-forms.ts';
+import { openEffects } from './grant-access.ts';
+import { changeHome } from './suite-map.ts';
 import type { App, Owner, Owners, Tokens } from './owners.ts';
 
 type Ending = (owner: Owner, app: App, tokens: Tokens) => Promise<unknown>;
@@ -79,7 +80,9 @@ export function grantEndings(owners: Owners): Readonly<Record<string, GrantEndin
     'with its app, which the operator deletes': {
       end: (_owner, { credentials }) => {
         const operator = { userId: null, origin: null, now: owners.now() };
-        return removeClient({ sql, ...openInternalEvents({ baseUrl: ISSUER }) }, credentials.client_id, operator);
+        return changeHome(sql, async (home) =>
+          removeClient({ sql: home, ...(await openEffects(home, ISSUER)) }, credentials.client_id, operator),
+        );
       },
       ended: ['operator', none, none],
     },

@@ -1,4 +1,5 @@
 /** Several server processes that publish to one store and database, without delivery unless requested. */
+import { randomBytes } from 'node:crypto';
 import type { DatabaseAddress, Sql } from '#db/pool.ts';
 import type { Role } from '../../src/server/app.ts';
 import { startTestApp, type TestApp } from './app.ts';
@@ -41,11 +42,18 @@ function eventsOf(status: number, text: string): Published['events'] {
 export async function openPublishFixture(roles: Role[] = ['serve']): Promise<PublishFixture & { app: TestApp }> {
   const ends = cleanups();
   const { sql, address } = await testDatabase(ends);
-  const app = await startTestApp({ sql, roles });
+  const secretKey = randomBytes(32);
+  const app = await startTestApp({ sql, roles, secretKey });
   // Its own cleanup runs after the database is dropped.
   ends.after(() => app.stop());
   const { baseUrl, storeId, platformToken } = app;
-  const env = { BASE_URL: baseUrl, API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8', DATABASE_CONNECTIONS: '4' };
+  const env = {
+    HALCYON_SECRET_KEY: secretKey.toString('hex'),
+    BASE_URL: baseUrl,
+    API_RATE_PER_SECOND: '0',
+    OUTBOUND_ALLOW: '127.0.0.0/8',
+    DATABASE_CONNECTIONS: '4',
+  };
   const startOn = serversOver(address, ends, env);
   const ask: PublishFixture['ask'] = (origin, method, path, { token = app.token, body, headers = {} } = {}) =>
     fetch(origin + path, {

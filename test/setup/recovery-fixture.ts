@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { Registry } from 'prom-client';
 import { nextEventBlock } from '#db/numbers.ts';
-import { openPool, type Sql } from '#db/pool.ts';
 import { announceWork } from '#delivery/announce.ts';
 import { toColumns } from '#events/publish/columns.ts';
 import { publishBatch } from '#events/publish/batch-sql.ts';
@@ -14,6 +13,7 @@ import { dayOf, shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { startTestApp } from './app.ts';
 import { testDatabase } from './database.ts';
+import { openStores, storesOf } from './suite-map.ts';
 
 type Answer = { status: number; location: string; body: Record<string, unknown> };
 
@@ -58,7 +58,7 @@ export async function startRecoveryFixture() {
 
   /** Opens a publish transaction under this name and keeps it uncommitted. */
   const holdPublish = async (applicationName: string) => {
-    const publisher: Sql = openPool(address, { connections: 1, applicationName });
+    const publisher = openStores(sql, address, { connections: 1, applicationName });
     after(() => publisher.end({ timeout: 0 }));
     const written = Promise.withResolvers<number>();
     const released = Promise.withResolvers<void>();
@@ -100,7 +100,7 @@ export async function startRecoveryFixture() {
     },
     ownerOf: (given: Partial<RecoveriesDeps> = {}): Recoveries =>
       new Recoveries({
-        sql,
+        sql: storesOf(sql),
         clock,
         log: createLog('silent'),
         metrics: createRecoveryMetrics(new Registry()),

@@ -6,6 +6,8 @@
  * lock the lease `for share` may read it a moment before it changes hands, and commit a moment after. So a write is placed
  * into the history of its shard by the order of commits, not by clocks:
  *
+ * The columns are not named `shard`, because `halcyon shards move` takes the tables with such a column.
+ *
  * - Changes of one lease are serial: each locks the row until it commits, so their `n` rises in that order.
  * - The trigger of a change takes a snapshot *under that lock*. A transaction that locked the row `for share` has committed by then
  *   (PostgreSQL removes a transaction from the list of running ones before it releases its locks), so its writes are
@@ -33,11 +35,11 @@ export async function startAudit(sql: Sql): Promise<void> {
     create function audit_session() returns text language sql as
       $$ select regexp_replace(current_setting('application_name'), '^halcyon ', '') $$;
     create table audit_lease (
-      n bigserial primary key, shard smallint, owner bigint, fence bigint, was bigint, seen pg_snapshot, at timestamptz,
+      n bigserial primary key, of_shard smallint, owner bigint, fence bigint, was bigint, seen pg_snapshot, at timestamptz,
       session text
     );
     create table audit_write (
-      n bigserial primary key, xid xid8, session text, wrote text, shard smallint, rows int, owner bigint, fence bigint,
+      n bigserial primary key, xid xid8, session text, wrote text, of_shard smallint, rows int, owner bigint, fence bigint,
       at timestamptz
     );
     create table audit_attempt (session text, webhook_id bigint, event_id bigint, n smallint);
@@ -57,13 +59,13 @@ export async function startAudit(sql: Sql): Promise<void> {
     create trigger audit_last after insert on delivery_done referencing new table as written
       for each statement execute function audit_last_attempt();
     create function audit_lease() returns trigger language plpgsql as $$ begin
-      insert into audit_lease (shard, owner, fence, was, seen, at, session)
+      insert into audit_lease (of_shard, owner, fence, was, seen, at, session)
       values (new.shard, new.owner, new.fence, old.owner, pg_current_snapshot(), clock_timestamp(),
         audit_session());
       return null;
     end $$;
     create function audit_write() returns trigger language plpgsql as $$ begin
-      insert into audit_write (xid, session, wrote, shard, rows, owner, fence, at)
+      insert into audit_write (xid, session, wrote, of_shard, rows, owner, fence, at)
       select pg_current_xact_id(), audit_session(), tg_table_name || ' ' || lower(tg_op), w.shard,
         count(*), l.owner, l.fence, clock_timestamp()
       from written w join shard_lease l on l.shard = w.shard group by w.shard, l.owner, l.fence;
@@ -96,13 +98,13 @@ export type StrangeWrite = {
 export async function strangeWrites(sql: Sql): Promise<StrangeWrite[]> {
   const rows = await sql<StrangeWrite[]>`
     with named as (select distinct session, owner as worker from audit_lease where owner is not null)
-    select w.session, w.wrote, w.shard, w.rows, w.at,
+    select w.session, w.wrote, w.of_shard as shard, w.rows, w.at,
       format('owner %s, fence %s', w.owner, w.fence) as read,
       format('owner %s, fence %s', r.owner, r.fence) as ruled
     from audit_write w
     left join lateral (
       select c.owner, c.fence from audit_lease c
-      where c.shard = w.shard and not pg_visible_in_snapshot(w.xid, c.seen)
+      where c.of_shard = w.of_shard and not pg_visible_in_snapshot(w.xid, c.seen)
       order by c.n desc limit 1
     ) r on true
     where w.session not like 'test%' and not exists (
@@ -139,7 +141,7 @@ export async function strangeArrivals(
   const changes = await Promise.all(
     databases.map(
       (sql) => sql<{ shard: number; session: string | null; at: Date }[]>`
-        select shard, case when owner is not null then session end as session, at from audit_lease order by n`,
+        select of_shard as shard, case when owner is not null then session end as session, at from audit_lease order by n`,
     ),
   );
   const byShard = Map.groupBy(
@@ -164,14 +166,25 @@ export async function strangeArrivals(
   });
 }
 
-/** The attempts that each life has recorded, named as the ledger names its arrivals; without attempts that already existed. */
-export async function recordedAttempts(sql: Sql, lives: Lives): Promise<ReadonlySet<string>> {
-  const rows = await sql<{ session: string; path: string; id: string; n: number }[]>`
-    select a.session, substring(w.url from '//[^/]+(/.*)') as path, e.resource_id as id, a.n
-    from audit_attempt a join webhook w on w.id = a.webhook_id join event e on e.id = a.event_id`;
+/**
+ * The attempts that each life has recorded in any of the databases, named as the ledger names its arrivals; without attempts that already
+ * existed. A database has attempts, and no webhooks, of shards that have moved away.
+ */
+export async function recordedAttempts(databases: readonly Sql[], lives: Lives): Promise<ReadonlySet<string>> {
+  const inEach = async <T>(read: (sql: Sql) => PromiseLike<readonly T[]>) =>
+    (await Promise.all(databases.map(read))).flat();
+  const webhooks = await inEach(
+    (sql) => sql<{ id: number; path: string }[]>`select id, substring(url from '//[^/]+(/.*)') as path from webhook`,
+  );
+  const paths = new Map(webhooks.map(({ id, path }) => [id, path]));
+  const attempts = await inEach(
+    (sql) => sql<{ session: string; webhook: number; id: string; n: number }[]>`
+      select a.session, a.webhook_id as webhook, e.resource_id as id, a.n
+      from audit_attempt a join event e on e.id = a.event_id`,
+  );
   return new Set(
-    rows.map(({ session, path, id, n }) =>
-      nameOf({ life: lifeOf(lives, session), delivery: `${path} ${id}`, attempt: n }),
+    attempts.map(({ session, webhook, id, n }) =>
+      nameOf({ life: lifeOf(lives, session), delivery: `${paths.get(webhook)} ${id}`, attempt: n }),
     ),
   );
 }
