@@ -4,9 +4,9 @@ import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
 import { addMemberWithEntry } from '#stores/audited-changes.ts';
-import { readConfig } from '../../src/config/config.ts';
 import { memberAccessOf } from '#identity/oauth/connected/connected.ts';
-import { openInternalEvents } from '../../src/server/publishing.ts';
+import { openEffects } from '../setup/grant-access.ts';
+import { changeHome } from '../setup/suite-map.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver } from '../setup/receiver.ts';
 
@@ -54,11 +54,17 @@ test('it receives changes by others, also those of a command beside the server',
   const had = receiver.got.length;
   const { id } = await watch('/others');
   await receiver.until(had + 1);
-  const effects = openInternalEvents(readConfig({ BASE_URL: baseUrl }, process.cwd()));
-  const { changelog } = effects;
-  const by = { changelog, access: memberAccessOf(effects), actor: OPERATOR, now: app.clock.now() };
   const before = receiver.got.length;
-  await transaction(sql, (tx) => addMemberWithEntry(tx, { storeId, userId: app.userId, role: 'member' }, by));
+  await changeHome(sql, async (home) => {
+    const effects = await openEffects(home, baseUrl);
+    const by = {
+      changelog: effects.changelog,
+      access: memberAccessOf(effects),
+      actor: OPERATOR,
+      now: app.clock.now(),
+    };
+    return transaction(home, (tx) => addMemberWithEntry(tx, { storeId, userId: app.userId, role: 'member' }, by));
+  });
   await receiver.until(before + 1);
   const last = bodyOf(receivedAt('/others').at(-1));
   assert.deepEqual([last['actor'], last['resource'], last['after']], ['operator', 'member', { role: 'member' }]);
