@@ -31,7 +31,8 @@ create table outbox (
   -- Null: the change concerns all shards of the database.
   shard        smallint check (shard between 0 and 255),
   kind         text not null check (kind in ('store', 'changelog', 'access', 'resume', 'app')),
-  body         jsonb not null,
+  -- Keeps the order of members, which entries of the changelog show.
+  body         json not null,
   date_created timestamptz not null default now()
 );
 create index outbox_by_database on outbox (database, id);
@@ -45,7 +46,7 @@ alter table store drop constraint store_sandbox_of_fkey;
 create function enqueue_store() returns trigger language plpgsql as $$
 begin
   insert into outbox (database, shard, kind, body)
-  select database, shard, 'store', jsonb_build_object('store_id', coalesce(new.id, old.id))
+  select database, shard, 'store', json_build_object('store_id', coalesce(new.id, old.id))
   from shard_owner where shard = coalesce(new.shard, old.shard) and database <> 0;
   return null;
 end $$;
@@ -54,7 +55,7 @@ create trigger enqueue_store after insert or update or delete on store for each 
 create function enqueue_app_webhook() returns trigger language plpgsql as $$
 begin
   insert into outbox (database, kind, body)
-  select id, 'app', jsonb_build_object('client', coalesce(new.client, old.client)) from shard_database where id <> 0 order by id;
+  select id, 'app', json_build_object('client', coalesce(new.client, old.client)) from shard_database where id <> 0 order by id;
   return null;
 end $$;
 create trigger enqueue_app_webhook after insert or update or delete on app_webhook

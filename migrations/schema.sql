@@ -490,7 +490,7 @@ create table outbox (
   database smallint not null,
   shard smallint,
   kind text not null,
-  body jsonb not null,
+  body json not null,
   date_created timestamp with time zone default now() not null,
   constraint outbox_database_fkey FOREIGN KEY (database) REFERENCES shard_database(id),
   constraint outbox_kind_check CHECK ((kind = ANY (ARRAY['store'::text, 'changelog'::text, 'access'::text, 'resume'::text, 'app'::text]))),
@@ -982,7 +982,7 @@ CREATE OR REPLACE FUNCTION public.enqueue_app_webhook()
 AS $function$
 begin
   insert into outbox (database, kind, body)
-  select id, 'app', jsonb_build_object('client', coalesce(new.client, old.client)) from shard_database where id <> 0 order by id;
+  select id, 'app', json_build_object('client', coalesce(new.client, old.client)) from shard_database where id <> 0 order by id;
   return null;
 end $function$
 ;
@@ -993,7 +993,7 @@ CREATE OR REPLACE FUNCTION public.enqueue_store()
 AS $function$
 begin
   insert into outbox (database, shard, kind, body)
-  select database, shard, 'store', jsonb_build_object('store_id', coalesce(new.id, old.id))
+  select database, shard, 'store', json_build_object('store_id', coalesce(new.id, old.id))
   from shard_owner where shard = coalesce(new.shard, old.shard) and database <> 0;
   return null;
 end $function$

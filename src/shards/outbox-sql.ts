@@ -21,7 +21,7 @@ export async function enqueueForShard(
 ): Promise<boolean> {
   const { count } = await tx`
     insert into outbox (database, shard, kind, body)
-    select database, shard, ${change.kind}, ${JSON.stringify(change.body)}::jsonb from shard_owner
+    select database, shard, ${change.kind}, ${JSON.stringify(change.body)}::json from shard_owner
     where shard = ${change.shard} and database <> ${HOME}`;
   return count > 0;
 }
@@ -30,7 +30,7 @@ export async function enqueueForShard(
 export async function enqueueForAll(tx: Queryable, change: { kind: ChangeKind; body: object }): Promise<void> {
   await tx`
     insert into outbox (database, kind, body)
-    select id, ${change.kind}, ${JSON.stringify(change.body)}::jsonb from shard_database where id <> ${HOME} order by id`;
+    select id, ${change.kind}, ${JSON.stringify(change.body)}::json from shard_database where id <> ${HOME} order by id`;
 }
 
 /** Returns the databases that have changes to apply. */

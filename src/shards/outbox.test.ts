@@ -91,7 +91,7 @@ test('a change that was applied before a crash is not applied again', async () =
   // As if the process had ended before it deleted them.
   for (const { id, body } of before)
     await home`
-      insert into outbox (id, database, shard, kind, body) overriding system value values (${id}, 1, 200, 'changelog', ${body}::jsonb)`;
+      insert into outbox (id, database, shard, kind, body) overriding system value values (${id}, 1, 200, 'changelog', ${body}::json)`;
   await enqueue(outbox, [3]);
   await outbox.flush();
   assert.deepEqual(await taken(), [1, 2, 3]);

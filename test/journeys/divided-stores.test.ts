@@ -62,6 +62,18 @@ test('a change of a store is in the next delivery, and in its changelog', async 
   }
 });
 
+test('the entry of a change is the same text in each database', async () => {
+  const texts: string[] = [];
+  for (const id of await createStores()) {
+    const member = { email: 'owner@example.com', role: 'owner' };
+    assert.equal((await call('POST', `/stores/${id}/members`, { ...platform, body: member })).status, 201);
+    const [row] = await databaseOf(id)<{ body: string }[]>`
+      select body from resource where type = 'changelog' and store_id = ${id} and body like '%"member"%'`;
+    texts.push(String(row?.body).replaceAll(/\d/g, ''));
+  }
+  assert.equal(new Set(texts).size, 1, texts.join('\n'));
+});
+
 test('a repeated request with an Idempotency-Key creates one webhook', async () => {
   for (const id of await createStores()) {
     const headers = { 'Idempotency-Key': randomBytes(16).toString('hex') };

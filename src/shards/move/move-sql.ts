@@ -43,7 +43,7 @@ export async function deleteMove(home: Queryable, id: number): Promise<void> {
 export async function enqueueApps(home: Queryable, database: number): Promise<void> {
   await home`
     insert into outbox (database, kind, body)
-    select ${database}, 'app', jsonb_build_object('client', client) from app_webhook order by client`;
+    select ${database}, 'app', json_build_object('client', client) from app_webhook order by client`;
 }
 
 export async function deleteOutboxOf(home: Queryable, database: number): Promise<void> {
