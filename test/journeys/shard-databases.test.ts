@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { test, type TestContext } from 'node:test';
 import { DatabaseError, type Sql } from '#db/pool.ts';
+import { isMoving } from '#db/unavailable.ts';
 import { createSealer, keyIdOf } from '#db/seal.ts';
 import { readSealingKey } from '#db/sealing-key.ts';
 import { findIdentity } from '#shards/adopt-sql.ts';
@@ -106,6 +107,16 @@ test('an adoption that was interrupted is repeated, also with another division',
   await open(t, settingsOf(home, { '0-99': b, '100-255': home }, secretKey));
   assert.equal(await leasesOf(home.sql), '100-255');
   assert.equal(await leasesOf(b.sql), '0-99');
+});
+
+test('no store is made for another database until all processes know the first map', async (t) => {
+  const [home, b] = await severalDatabases(t, 2);
+  assert.ok(b);
+  await open(t, settingsOf(home, { '0-127': home, '128-255': b }));
+  await createStore(home.sql, 100);
+  await assert.rejects(createStore(home.sql, 200), isMoving);
+  await home.sql`update shard_map set date_created = date_created - interval '3 seconds'`;
+  await createStore(home.sql, 200);
 });
 
 test('two processes that start together make one map', async (t) => {
@@ -315,6 +326,7 @@ test('rekey seals the secrets of every database and the addresses in the map aga
   const [old, fresh] = [randomBytes(32), randomBytes(32)];
   const divided = { '0-99': home, '100-199': b, '200-255': c };
   await open(t, settingsOf(home, divided, old));
+  await home.sql`update shard_map set date_created = '-infinity'`;
   const storeId = idOf(2, 150);
   for (const { sql } of [home, b]) await createStore(sql, 150);
   const [id] = await sealWebhooks(b.sql, createSealer(old), { storeId, first: 10, count: 1 });

@@ -26,6 +26,8 @@ export async function writeMap(
       await upsertDatabase(tx, { id, name: `database ${id}`, ...other, address: sealer.seal(url, addressBinding(id)) });
       await assignShards(tx, shardsIn(range), id);
     }
+    // All processes know it.
+    await tx`update shard_map set date_created = '-infinity'`;
   });
   for (const { sql, range = { first: 256, last: 256 } } of [{ sql: home, range: ofHome }, ...others])
     await sql`delete from shard_lease where shard not between ${range.first} and ${range.last}`;

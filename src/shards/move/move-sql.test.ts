@@ -27,6 +27,7 @@ beforeEach(async () => {
 
 async function newMove(source: number, target: number): Promise<Move> {
   await assignShards(sql, ALL, source);
+  await sql`update shard_map set date_created = '-infinity'`;
   await insertMove(sql, { shards: SHARDS, source, target });
   const [move = assert.fail()] = await listMoves(sql);
   return move;
