@@ -1,6 +1,7 @@
 /**
  * What more PostgreSQL servers cost: publish and deliver over 1, 2 and 3 servers on this machine, as processor time, statements and
- * connections. The stores are divided evenly among the servers; the sum over the servers should be that of one.
+ * connections. The stores are divided evenly among the servers. With the same load for each server an event should cost what it costs
+ * with one; a load that is divided makes smaller batches.
  */
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { shardOf, SHARDS } from '#core/ids.ts';
@@ -65,7 +66,8 @@ const connectionsOf = (databases: readonly Sql[]) =>
       select count(*) as n from pg_stat_activity where application_name like 'halcyon%'`,
   );
 
-type Load = { name: string; arrayOf: number };
+/** `isPerServer`: as many connections to each server; otherwise all servers share those of one. */
+type Load = { name: string; arrayOf: number; isPerServer: boolean };
 type Scene = { load: Child<HttpLoadProcess>; receiver: Child<ReceiverProcess>; urls: readonly string[] };
 
 /** Measures all loads over this many servers. */
@@ -81,7 +83,7 @@ async function measureServers(
   const storeIds = await seed(running, urls);
   const path = storeIds.map((id) => `/stores/${id}/events`);
   const makers = storeIds.map(eventMaker);
-  const measure = async ({ name, arrayOf }: Load): Promise<Round> => {
+  const measure = async ({ name, arrayOf, isPerServer }: Load): Promise<Round> => {
     const requests = Math.ceil(options.count / arrayOf);
     const events = requests * arrayOf;
     const bodies = publishBodies(arrayOf, makers)(requests);
@@ -89,7 +91,8 @@ async function measureServers(
     const startedMs = performance.now();
     const arrived = receiver.ask('until', events);
     const target = { origin, path, authorization, headers: json };
-    const loaded = await load.ask('burst', { target, bodies, connections: options.connections, keeps: false });
+    const connections = options.connections * (isPerServer ? servers : 1);
+    const loaded = await load.ask('burst', { target, bodies, connections, keeps: false });
     const [failure] = loaded.failures;
     if (failure !== undefined) throw new Error(`${name}: ${failure}`);
     await arrived;
@@ -121,10 +124,13 @@ await bench({ numbers }, async (options, defer) => {
   const load = await startChild<HttpLoadProcess>(defer, import.meta.resolve('./setup/http-load-process.ts'));
   const receiver = await startChild<ReceiverProcess>(defer, import.meta.resolve('./setup/receiver-process.ts'));
   const urls = await receiver.ask('listen', { ports: options.stores, pair: undefined });
-  const loads: Load[] = [
+  const loads = [
     { name: 'one event a request', arrayOf: 1 },
     { name: `arrays of ${options.array}`, arrayOf: options.array },
-  ];
+  ].flatMap((load): Load[] => [
+    { ...load, isPerServer: true, name: `${load.name}, the same load for each server` },
+    { ...load, isPerServer: false, name: `${load.name}, the same load in all` },
+  ]);
   const results = new Map<number, Round[][]>();
   for (const servers of SERVERS) {
     // One set of servers at a time.

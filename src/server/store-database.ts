@@ -151,8 +151,9 @@ type Worker = NonNullable<Delivering['worker']>;
 export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
   const { id, config, sql, direct, home, clock, log, roles } = deps;
   const { othersMs } = config.stopping;
-  // Without the home database nothing is served, and its time-outs concern no other database.
-  const watch = id === HOME ? undefined : new DatabaseWatch({ id, sql, direct, log });
+  // Requests wait for the home database in vain only if they can do without it.
+  const isWatched = id !== HOME || config.database.homeOutageMs > 0;
+  const watch = isWatched ? new DatabaseWatch({ id, sql, direct, log }) : undefined;
   const delivering = createDelivering(deps);
   const { announcer, notices, internalEvents, worker } = delivering;
   const serving = roles.includes('serve') ? createServing(deps, delivering) : undefined;

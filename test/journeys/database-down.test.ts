@@ -1,6 +1,7 @@
 /** One of three databases is down: stores in the others are not affected, and it is used again when it returns. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { createSealer } from '#db/seal.ts';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { replaceAddresses } from '#shards/adopt.ts';
@@ -43,6 +44,7 @@ for (const id of ids) {
   await receivedBy(id);
 }
 
+const SOON_MS = 1_000;
 const messageOf = ({ body }: { body: Record<string, unknown> }): string => JSON.stringify(body);
 let events = 1;
 /** Publishes an event and returns its delivery. */
@@ -50,6 +52,14 @@ const published = async (id: number): Promise<Got> => {
   const before = divided.receiver.got.filter(({ path }) => path === `/${id}`).length;
   assert.equal((await publish(id, (events += 1))).status, 201);
   return receivedBy(id, before + 1);
+};
+
+/** Waits until the store is published to again: a process notices within a second that its database responds. */
+const untilBack = async (id: number): Promise<void> => {
+  await until(
+    () => publish(id, (events += 1)),
+    ({ status }) => status === 201,
+  );
 };
 
 test('a database that is down fails only the requests of its stores, with a 503 that names it', async () => {
@@ -67,7 +77,7 @@ test('a database that is down fails only the requests of its stores, with a 503 
   const ready = await fetch(`${app.baseUrl}/health/ready`);
   assert.equal(ready.status, 200);
   first.open();
-  await published(inFirst);
+  await untilBack(inFirst);
 });
 
 test('a change of the home database waits for a database that is down, and is applied when it returns', async () => {
@@ -83,6 +93,7 @@ test('a change of the home database waits for a database that is down, and is ap
     async () => (await divided.home`select from outbox`).length,
     (waiting) => waiting === 0,
   );
+  await untilBack(inFirst);
   assert.equal((await published(inFirst)).headers['service-store-domain'], domain);
 });
 
@@ -93,10 +104,23 @@ test('without the home database, stores in others are used with tokens that were
   assert.equal(other.status, 503);
   assert.equal((await publish(inHome, 2_001)).status, 503);
   ofHome.open();
-  await published(inHome);
+  await untilBack(inHome);
   second.close();
   second.open();
+  await untilBack(inSecond);
+});
+
+test('a home database that does not respond delays requests with known tokens for a few seconds only', async () => {
   await published(inSecond);
+  ofHome.vanish();
+  // The first requests wait for its response.
+  const soon = () => Promise.race([publish(inSecond, (events += 1)), delay(SOON_MS, { status: 0 }, { ref: false })]);
+  const startedMs = performance.now();
+  await until(soon, ({ status }) => status === 201);
+  assert.ok(performance.now() - startedMs < 10_000);
+  await published(inSecond);
+  ofHome.cut();
+  await untilBack(inHome);
 });
 
 test('a database that has a new address in the map is used there by a running process', async () => {
