@@ -14,6 +14,7 @@ import { captureLogs } from './at-rest/capture.ts';
 import { dump, findSecrets } from './at-rest/search.ts';
 import { createBrowser, PASSWORD, readForm, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 import { newApp, REGISTERED, saveApp, submit, credentialsIn } from './page-forms.ts';
+import { bothOf, storesOf } from '../setup/suite-map.ts';
 
 const NEW_KEY = randomBytes(32);
 /** The server has both keys and seals with the first. */
@@ -168,7 +169,7 @@ async function rotation(hook: object, access: string): Promise<void> {
   assert.equal((await ask(at, { encryption_key: chosen }, 'chosen')).status, 200);
   assert.equal((await ask(at, { finish: '1' }, 'finished')).status, 200);
   keep('the generated next key', (await ask(at, {}, 'made up')).body['next_encryption_key']);
-  const rekeyed = await resealAll(sql, [NEW_KEY, SECRET_KEYS[0]], {
+  const rekeyed = await resealAll(storesOf(sql), [NEW_KEY, SECRET_KEYS[0]], {
     pause: async () => {},
     isStopped: () => false,
     onProgress: () => {},
@@ -244,7 +245,7 @@ test('no secret is in the database, in the log or in the output of the process',
     String(statuses),
   );
 
-  const [tables, said] = [await dump(sql), logs.text()];
+  const [tables, said] = [(await Promise.all(bothOf(sql).map(dump))).join('\n'), logs.text()];
   for (const [what, text] of Object.entries({ tables, said })) assert.ok(text.length > 1_000, what);
   const seen = new Map([
     ['a domain', 'alpha.example.com'],

@@ -5,6 +5,7 @@ import { deleteMember } from '#stores/stores-sql.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
+import { storesOf } from '../setup/suite-map.ts';
 
 type Ask = { key?: string; body?: unknown; token?: string; path?: string; origin?: string; accept?: string };
 
@@ -114,7 +115,7 @@ test('a stored answer is not repeated for an erased store', async () => {
 
 test('waiting repeats leave connections to other requests', async () => {
   const [holder, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const held = server.sql.begin(async (tx) => {
+  const held = storesOf(server.sql).begin(async (tx) => {
     await tx`select from store where id = ${server.alpha} for update`;
     holder.resolve();
     await release.promise;

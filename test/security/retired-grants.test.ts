@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
 import { readConfig } from '../../src/config/config.ts';
-import { openInternalEvents } from '../../src/server/publishing.ts';
+import { openEffects } from '../setup/grant-access.ts';
+import { changeHome } from '../setup/suite-map.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
 const MINUTE_MS = 60_000;
@@ -12,9 +13,11 @@ const DAY_MS = 86_400_000;
 const server = await startAuthorizationServer();
 const { alpha, client, newCode, origin, read, redeem, sql, token, wait } = server;
 const { housekeeping: kept } = readConfig({}, process.cwd());
-const purges = createOAuthPurges({ sql, kept, ...openInternalEvents({ baseUrl: ISSUER }) });
-
-const purge = (name: string) => purges.find((one) => one.name === name)?.purge(100, server.now());
+const purge = (name: string) =>
+  changeHome(sql, async (home) => {
+    const purges = createOAuthPurges({ sql: home, kept, ...(await openEffects(home, ISSUER)) });
+    return purges.find((one) => one.name === name)?.purge(100, server.now());
+  });
 
 const refresh = (refreshToken: unknown) =>
   token({ grant_type: 'refresh_token', refresh_token: String(refreshToken), ...client });

@@ -5,6 +5,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createDevices } from '#identity/accounts/device.ts';
+import { resealAll } from '../../src/cli/reseal-all.ts';
+import { homeOf } from '../setup/suite-map.ts';
 import { createBrowser, startAuthorizationServer, type Browser } from './oauth-server.ts';
 import { hiddenIn } from './page-forms.ts';
 
@@ -13,6 +15,8 @@ const server = await startAuthorizationServer({}, { secretKeys: [old, fresh] });
 const { sql, client, platform, alpha, ada, browser, newCode, redeem, asking } = server;
 const here = server.origin;
 const there = await server.startSecond([fresh, old]);
+const silent = { pause: async () => {}, isStopped: () => false, onProgress: () => {} };
+await resealAll(homeOf(sql), [fresh, old], silent);
 const afterwards = await server.startSecond([fresh]);
 
 const token = String((await redeem(await newCode())).body['access_token']);

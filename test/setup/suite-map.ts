@@ -13,9 +13,6 @@ const SHARDS = [
   { first: 255, last: 255 },
 ];
 
-/** A request within ten seconds of a change of accounts reads the outbox. */
-export const READS_OF_OUTBOX = IS_DIVIDED ? 1 : 0;
-
 /** The options of a test that cannot hold with several databases, for this reason. */
 export const inOneDatabase = (reason: string): { skip: string | false } => ({ skip: IS_DIVIDED && reason });
 
@@ -24,6 +21,9 @@ export const homeOf = (handle: Sql): Sql => databasesOf(handle)?.home ?? handle;
 
 /** Returns the pool of the database that has the stores; it is another one once the application has started. */
 export const storesOf = (handle: Sql): Sql => databasesOf(handle)?.stores ?? handle;
+
+/** Returns the pools of both, or of the one database that there is. */
+export const bothOf = (handle: Sql): Sql[] => [...new Set([homeOf(handle), storesOf(handle)])];
 
 /** Returns a pool of the home database for a change of accounts as a command makes it, and the result once it is applied elsewhere. */
 export async function changeHome<T>(handle: Sql, change: (home: Sql) => Promise<T>): Promise<T> {
