@@ -127,9 +127,9 @@ await bench({ numbers }, async (options, defer) => {
   const loads = [
     { name: 'one event a request', arrayOf: 1 },
     { name: `arrays of ${options.array}`, arrayOf: options.array },
-  ].flatMap((load): Load[] => [
-    { ...load, isPerServer: true, name: `${load.name}, the same load for each server` },
-    { ...load, isPerServer: false, name: `${load.name}, the same load in all` },
+  ].flatMap((one): Load[] => [
+    { ...one, isPerServer: true, name: `${one.name}, the same load for each server` },
+    { ...one, isPerServer: false, name: `${one.name}, the same load in all` },
   ]);
   const results = new Map<number, Round[][]>();
   for (const servers of SERVERS) {
