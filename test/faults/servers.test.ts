@@ -144,12 +144,13 @@ function watchLog(t: TestContext): () => number {
 
 const fault = (what: string): void => workers.forEach(({ life }) => ledger.fault(life, what));
 
-/** Waits for a 503 of a store in the database, and returns its message and the time of the last request. */
+/** Waits until each process refuses requests of a store in the database, and returns the slowest of the last responses. */
 async function untilRefused(database: number): Promise<Response> {
-  return until(
-    () => publish(database),
-    ({ status }) => status === 503,
+  const responses = await until(
+    () => Promise.all(fleet.origins().map(() => publish(database))),
+    (all) => all.every(({ status }) => status === 503),
   );
+  return responses.toSorted((a, b) => b.ms - a.ms)[0] ?? assert.fail();
 }
 
 type Failure = {
@@ -217,6 +218,19 @@ async function connectionsAfter(server: typeof one, heal: () => Promise<void>): 
   return (await server.accepted()) - before;
 }
 
+/** While server 1 is down, processes stop in time and others start without it. */
+async function replaceProcesses(): Promise<void> {
+  assert.equal(await publishers.shift()?.end('SIGTERM'), 0);
+  const worker = workers.shift();
+  assert.equal(await worker?.end('SIGTERM'), 0, worker?.said() ?? '');
+  publishers.push(await fleet.startPublisher());
+  workers.push(await fleet.startWorker());
+  everyProcess.push(...publishers.slice(-1), ...workers.slice(-1));
+  await untilDelivered([0, 2]);
+  for (const { status } of await publishFor(MEASURED_MS, [0, 2])) assert.equal(status, 201);
+  assert.equal((await publish(1)).status, 503);
+}
+
 test('a server that is killed takes only its stores with it', async (t) => {
   await fleet.startLoad();
   await untilDelivered([0, 1, 2]);
@@ -226,18 +240,7 @@ test('a server that is killed takes only its stores with it', async (t) => {
     down: 1,
     fail: one.kill,
     heal: async () => void (connections = await connectionsAfter(one, one.start)),
-    meanwhile: async () => {
-      // Processes stop in time and start without it.
-      assert.equal(await publishers.shift()?.end('SIGTERM'), 0);
-      const worker = workers.shift();
-      assert.equal(await worker?.end('SIGTERM'), 0, worker?.said() ?? '');
-      publishers.push(await fleet.startPublisher());
-      workers.push(await fleet.startWorker());
-      everyProcess.push(...publishers.slice(-1), ...workers.slice(-1));
-      await untilDelivered([0, 2]);
-      for (const { status } of await publishFor(MEASURED_MS, [0, 2])) assert.equal(status, 201);
-      assert.equal((await publish(1)).status, 503);
-    },
+    meanwhile: replaceProcesses,
   });
   t.diagnostic(`${connections} connections in ${RETURN_MS / 1_000} s after its return`);
   assert.ok(connections <= 2 * PROCESSES * CONNECTIONS, `${connections} connections after the return`);
@@ -250,6 +253,7 @@ test('a server that hangs takes only its stores with it', async (t) => {
     down: 1,
     fail: one.freeze,
     heal: async () => void (connections = await connectionsAfter(one, one.thaw)),
+    meanwhile: replaceProcesses,
   });
   t.diagnostic(`${connections} connections in ${RETURN_MS / 1_000} s after its return`);
   assert.ok(connections <= 2 * PROCESSES * CONNECTIONS, `${connections} connections after the return`);
