@@ -39,3 +39,8 @@ begin
   end if;
   raise exception 'shard % moves to another database', moving using errcode = 'HS001';
 end $$;
+
+-- The shard of the store that a request concerned, if its response is stored with the store: it moves with it. The key stays the hash
+-- alone, so replication names a row by all of its columns.
+alter table idempotency_key add column shard smallint check (shard between 0 and 255);
+alter table idempotency_key replica identity full;

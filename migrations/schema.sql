@@ -431,9 +431,11 @@ create table idempotency_key (
   body_hash bytea not null,
   answer bytea,
   date_created timestamp with time zone not null,
+  shard smallint,
   constraint idempotency_key_body_hash_check CHECK ((length(body_hash) = 32)),
   constraint idempotency_key_pkey PRIMARY KEY (scope),
-  constraint idempotency_key_scope_check CHECK ((length(scope) = 32))
+  constraint idempotency_key_scope_check CHECK ((length(scope) = 32)),
+  constraint idempotency_key_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
 );
 CREATE INDEX idempotency_key_created ON public.idempotency_key USING btree (date_created);
 

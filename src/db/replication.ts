@@ -43,10 +43,13 @@ export async function withShortLocks<T>(sql: Sql, what: string, body: (tx: Tx) =
   }
 }
 
-/** Returns the tables with a column `shard`, without partitions. `isKey`: it is in the primary key, which replicated changes need. */
+/**
+ * Returns the tables with a column `shard`, without partitions. `isKey`: it is in the primary key, or all columns are replicated, which
+ * changes of rows need.
+ */
 export async function listShardedTables(sql: Queryable): Promise<{ name: string; isKey: boolean }[]> {
   return sql<{ name: string; isKey: boolean }[]>`
-    select c.relname::text as name, exists (
+    select c.relname::text as name, c.relreplident = 'f' or exists (
       select from pg_index i where i.indrelid = c.oid and i.indisprimary and a.attnum = any (i.indkey)
     ) as "isKey"
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'shard' and not a.attisdropped

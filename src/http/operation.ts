@@ -80,8 +80,8 @@ export type IdempotentExecution = {
   findPrevious: () => Promise<CreatedResult | undefined>;
   /** Runs `make` in one transaction that also stores its response. */
   run: (make: (tx: Tx) => Promise<CreatedResult>) => Promise<CreatedResult>;
-  /** Returns the same execution in another database. */
-  in: (sql: Sql) => IdempotentExecution;
+  /** Returns the same execution in the database of a store. The response moves with the shard, if there is one. */
+  in: (sql: Sql, shard: number | null) => IdempotentExecution;
 };
 
 type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal | null>) => Promise<readonly Fault[]>;

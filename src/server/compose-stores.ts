@@ -26,7 +26,7 @@ import { createStoreStatuses } from '#webhooks/history/store-statuses.ts';
 import { createRecoveries } from '#webhooks/recovery/operations.ts';
 import { listTestable, type Testable } from '#webhooks/store-webhooks-sql.ts';
 import type { ComposeDeps } from './compose.ts';
-import type { Databases } from './databases.ts';
+import { shardOfAddress, type Databases } from './databases.ts';
 import { announceChanges } from './publishing.ts';
 import type { Handlers } from './routes.ts';
 import type { Serving, StoreDatabase } from './store-database.ts';
@@ -158,7 +158,9 @@ export function openDatabaseHandlers(databases: Databases, deps: Deps) {
       admit: admit && ((request) => run(request.params, (of) => select(of).admit?.(request))),
       review: review && ((request) => run(request.params, (of) => select(of).review?.(request) ?? [])),
       handle: (request, execution) =>
-        run(request.params, (of, { sql }) => select(of).handle(request, execution.in(sql))),
+        run(request.params, (of, { sql }) =>
+          select(of).handle(request, execution.in(sql, shardOfAddress(request.params))),
+        ),
     };
   };
   const operations = <Name extends string>(select: (handlers: OfDatabase) => Record<Name, Operation>) => {

@@ -20,6 +20,12 @@ type Deps = {
   open: (database: MapDatabase) => StoreDatabase;
 };
 
+/** Returns the shard of the store or webhook in an address; null if it has none. */
+export function shardOfAddress(params: Readonly<Record<string, string>>): number | null {
+  const id = parseId(params['store_id'] ?? params['webhook_id'] ?? '');
+  return id === undefined ? null : shardOf(id);
+}
+
 export class Databases implements Running {
   readonly #deps: Deps;
   readonly #databases = new Map<number, StoreDatabase>();
@@ -60,9 +66,9 @@ export class Databases implements Running {
   }
 
   /** Returns the database of the store or webhook in an address. The home database responds with a 404 if there is none. */
-  ofAddress({ store_id: storeId, webhook_id: webhookId }: Readonly<Record<string, string>>): StoreDatabase {
-    const id = parseId(storeId ?? webhookId ?? '');
-    return id === undefined ? this.home : this.of(shardOf(id));
+  ofAddress(params: Readonly<Record<string, string>>): StoreDatabase {
+    const shard = shardOfAddress(params);
+    return shard === null ? this.home : this.of(shard);
   }
 
   /** Returns all databases, the home database first. */

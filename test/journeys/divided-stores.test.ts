@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
+import { shardOf } from '#core/ids.ts';
 import { transaction } from '#db/pool.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { accountsIn } from '#shards/accounts.ts';
@@ -78,6 +79,8 @@ test('a repeated request with an Idempotency-Key creates one webhook', async () 
   for (const id of await createStores()) {
     const headers = { 'Idempotency-Key': randomBytes(16).toString('hex') };
     assert.equal(await createWebhook(id, { headers }), await createWebhook(id, { headers }));
+    const rows = await databaseOf(id)`select from idempotency_key where shard = ${shardOf(id)}`;
+    assert.equal(rows.length, 1, 'it moves with the store');
   }
 });
 

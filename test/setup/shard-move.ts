@@ -195,6 +195,9 @@ export async function addStore(home: Sql, shard: number): Promise<number> {
   await home`insert into erased_event (shard, id, store_id, date_erased) values (${shard}, ${id}, ${store}, now())`;
   await home`
     insert into erased_resource (shard, store_id, type, id, version) values (${shard}, ${store}, 'customer', 'c', 1)`;
+  await home`
+    insert into idempotency_key (scope, shard, body_hash, answer, date_created)
+    values (${Buffer.alloc(32, shard)}, ${shard}, ${Buffer.alloc(32)}, ${Buffer.from('sealed')}, now())`;
   await home`insert into erased_store (shard, id, date_erased) values (${shard}, ${idOf(12, shard)}, now())`;
   await home`
     insert into publish_key (shard, store_id, key, fingerprint, event_ids, date_created)

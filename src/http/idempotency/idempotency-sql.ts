@@ -7,10 +7,17 @@ import type { Queryable } from '#db/pool.ts';
  */
 export async function claimKey(
   sql: Queryable,
-  { scope, bodyHash, now, staleAt }: { scope: Buffer; bodyHash: Buffer; now: Date; staleAt: Date },
+  {
+    scope,
+    shard,
+    bodyHash,
+    now,
+    staleAt,
+  }: { scope: Buffer; shard: number | null; bodyHash: Buffer; now: Date; staleAt: Date },
 ): Promise<boolean> {
   const rows = await sql`
-    insert into idempotency_key as k (scope, body_hash, date_created) values (${scope}, ${bodyHash}, ${now})
+    insert into idempotency_key as k (scope, shard, body_hash, date_created)
+    values (${scope}, ${shard}, ${bodyHash}, ${now})
     on conflict (scope) do update set body_hash = excluded.body_hash, answer = null, date_created = excluded.date_created
     where k.date_created <= ${staleAt}
     returning scope`;

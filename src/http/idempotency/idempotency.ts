@@ -61,9 +61,13 @@ function createSerialQueue() {
 
 export function createIdempotency({ sql, sealer, fingerprintKeys }: IdempotencyDeps) {
   const runSerially = createSerialQueue();
-  const execution = (database: Sql, identity: RequestIdentity): IdempotentExecution => {
+  const execution = (
+    identity: RequestIdentity,
+    { database, shard }: { database: Sql; shard: number | null },
+  ): IdempotentExecution => {
     const { key, now, contentType, bytes } = identity;
-    const inOther = (other: Sql) => execution(other, identity);
+    const inOther: IdempotentExecution['in'] = (other, otherShard) =>
+      execution(identity, { database: other, shard: otherShard });
     if (key === undefined)
       return { findPrevious: async () => undefined, run: (make) => transaction(database, make), in: inOther };
     const scope = scopeOf(readKey(key), identity);
@@ -90,7 +94,7 @@ export function createIdempotency({ sql, sealer, fingerprintKeys }: IdempotencyD
       run: (make) =>
         runSerially(boundTo, () =>
           transaction(database, async (tx) => {
-            if (!(await claimKey(tx, { scope, bodyHash, now, staleAt }))) {
+            if (!(await claimKey(tx, { scope, shard, bodyHash, now, staleAt }))) {
               const previous = replay(await findResponse(tx, scope, staleAt));
               if (previous !== undefined) return previous;
               throw new Error('A claimed idempotency key has no stored response');
@@ -102,7 +106,7 @@ export function createIdempotency({ sql, sealer, fingerprintKeys }: IdempotencyD
         ),
     };
   };
-  return (identity: RequestIdentity): IdempotentExecution => execution(sql, identity);
+  return (identity: RequestIdentity): IdempotentExecution => execution(identity, { database: sql, shard: null });
 }
 
 export function createIdempotencyPurges({ sql }: { sql: Sql }): readonly Purge[] {
