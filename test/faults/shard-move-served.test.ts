@@ -46,12 +46,12 @@ test('every published event is delivered while its shard moves there and back', 
   /** Returns the id of the webhook: each request is the same one. */
   const create = async (): Promise<unknown> => {
     const headers = { 'Idempotency-Key': 'the webhook of the test' };
-    const created = await app.api('POST', `/stores/${app.storeId}/webhooks`, { body: webhook, headers });
-    const text = await created.text();
-    assert.equal(created.status, 201, text);
+    const response = await app.api('POST', `/stores/${app.storeId}/webhooks`, { body: webhook, headers });
+    const text = await response.text();
+    assert.equal(response.status, 201, text);
     return (JSON.parse(text) as { id: unknown }).id;
   };
-  const id = await create();
+  const created = await create();
   const mover = new Mover(ends, urls);
   const stopping = new AbortController();
   const published: Published[] = [];
@@ -62,7 +62,7 @@ test('every published event is delivered while its shard moves there and back', 
   for (const to of ['b', 'home']) {
     const { refusedMs } = await mover.move(shards, to);
     t.diagnostic(`to ${to}: refused for ${Math.round(refusedMs ?? 0)} ms`);
-    assert.equal(await create(), id, 'the response that is stored for a key moves with the store');
+    assert.equal(await create(), created, 'the response that is stored for a key moves with the store');
     await mover.dropMoved(5_000);
   }
   stopping.abort();
