@@ -27,6 +27,8 @@ type Round = { server: number; postgres: number; statements: number; perSecond: 
 
 /** Creates stores with a webhook each, in the database that the map gives them. */
 async function seed({ sql, databases, secretKey }: RunningServer, urls: readonly string[]): Promise<number[]> {
+  // No store is made for another database while the map is new.
+  await sql`update shard_map set date_created = '-infinity'`;
   const now = new Date();
   const storeIds: number[] = [];
   for (const [n, url] of urls.entries()) {

@@ -999,7 +999,7 @@ begin
   if tg_op = 'INSERT' and exists (select from shard_owner where shard = new.shard and database <> 0)
     and exists (select from shard_map where date_created > clock_timestamp() - interval '3 seconds')
   then
-    raise exception 'shard % has just got another database', new.shard using errcode = 'HS001';
+    raise exception 'shard % has just got another database: try again in a few seconds', new.shard using errcode = 'HS001';
   end if;
   insert into outbox (database, shard, kind, body)
   select database, shard, 'store', json_build_object('store_id', coalesce(new.id, old.id))

@@ -110,6 +110,8 @@ export class Databases implements Running {
   }
 
   async #startOthers(): Promise<void> {
+    // The only database is waited for: without it there is nothing to serve.
+    if (this.#databases.size > 1) for (const database of this.all()) database.watch();
     const starting = this.all()
       .filter(({ id }) => id !== HOME && !this.#starting.has(id))
       .map((database) => {

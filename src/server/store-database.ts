@@ -138,6 +138,8 @@ export type StoreDatabase = {
   notices: Notices | undefined;
   /** Undefined in a process that only delivers. */
   serving: Serving | undefined;
+  /** Refuses requests at once while the database does not respond; may be called again. */
+  watch: () => void;
   start: () => Promise<void>;
   /** Applies a change of the home database. */
   apply: (tx: Tx, change: OutboxChange) => Promise<void>;
@@ -151,9 +153,7 @@ type Worker = NonNullable<Delivering['worker']>;
 export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
   const { id, config, sql, direct, home, clock, log, roles } = deps;
   const { othersMs } = config.stopping;
-  // Requests wait for the home database in vain only if they can do without it.
-  const isWatched = id !== HOME || config.database.homeOutageMs > 0;
-  const watch = isWatched ? new DatabaseWatch({ id, sql, direct, log }) : undefined;
+  const watch = new DatabaseWatch({ id, sql, direct, log });
   const delivering = createDelivering(deps);
   const { announcer, notices, internalEvents, worker } = delivering;
   const serving = roles.includes('serve') ? createServing(deps, delivering) : undefined;
@@ -176,8 +176,8 @@ export function openStoreDatabase(deps: DatabaseDeps): StoreDatabase {
     worker,
     notices,
     serving,
+    watch: () => watch.start(),
     start: async () => {
-      watch?.start();
       await startParts(deps, delivering, serving, running);
     },
     apply: async (tx, change) => applyChange(tx, change, applying),
