@@ -17,11 +17,19 @@ const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 const within = (column: string, ranges: readonly Range[]): string =>
   ranges.map(({ first, last }) => `${column} between ${first} and ${last}`).join(' or ');
 
+/** Other transactions kept the locks for too long. */
+export class LockedError extends DatabaseError {}
+
 /**
  * Runs a transaction until it gets its locks: other requests wait behind it for half a second at most, and go first then. `what`
- * describes it.
+ * describes it. Throws a `LockedError` if a try fails after `patienceMs`.
  */
-export async function withShortLocks<T>(sql: Sql, what: string, body: (tx: Tx) => Promise<T>): Promise<T> {
+export async function withShortLocks<T>(
+  sql: Sql,
+  what: string,
+  body: (tx: Tx) => Promise<T>,
+  patienceMs = PATIENCE_MS,
+): Promise<T> {
   const since = performance.now();
   for (let lockMs: number = LOCK_TIMEOUT_MS.first; ; lockMs = Math.min(2 * lockMs, LOCK_TIMEOUT_MS.max)) {
     try {
@@ -33,9 +41,9 @@ export async function withShortLocks<T>(sql: Sql, what: string, body: (tx: Tx) =
       });
     } catch (error) {
       if (!LOCKED.has((error as NodeJS.ErrnoException).code)) throw error;
-      if (performance.now() - since > PATIENCE_MS)
-        throw new DatabaseError(
-          `${what} was not possible for ${PATIENCE_MS / 1_000} s, because other transactions kept rows or tables locked: find them in pg_stat_activity (the smallest xact_start), end them, then run this again`,
+      if (performance.now() - since > patienceMs)
+        throw new LockedError(
+          `${what} was not possible for ${Math.round(patienceMs / 1_000)} s, because other transactions kept rows or tables locked: find them in pg_stat_activity (the smallest xact_start), end them, then run this again`,
           { cause: error },
         );
     }

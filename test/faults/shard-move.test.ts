@@ -243,6 +243,31 @@ test('the switch waits until the target has everything, and meanwhile the source
   assert.equal((await eventIds((await mover.place('b')).sql, storeOf(stores))).length, 2);
 });
 
+test('changes are refused for about two seconds at most if the map is locked', async () => {
+  const { mover } = await open(18, 'locked', { numbersMs: 0 });
+  const other = await mover.home.reserve();
+  const release = async () => {
+    await other`rollback`;
+  };
+  const late: number[] = [];
+  await mover.move(SHARDS, 'b', {
+    afterStep: afterwards('hand over', async () => {
+      if (late.length > 0) return;
+      await other`begin`;
+      await other`lock table shard_map in exclusive mode`;
+      // Without an end of the try.
+      setTimeout(() => late.length === 0 && void release(), 10_000).unref();
+    }),
+    onLate: (refusedMs) => {
+      late.push(refusedMs);
+      void release();
+    },
+  });
+  other.release();
+  assert.equal(late.length, 1);
+  assert.ok((late[0] ?? Infinity) < 6_000, `${late[0]} ms`);
+});
+
 test('the switch waits for transactions that have changed rows of the shards', async () => {
   const { mover, stores } = await open(18, 'running', { numbersMs: 0 });
   const writer = await mover.home.reserve();

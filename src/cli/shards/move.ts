@@ -33,7 +33,7 @@ function progressOf(terminal: Terminal): Progress {
     },
     onLate: (refusedMs) =>
       terminal.warn(
-        `  the target did not catch up in ${Math.round(refusedMs)} ms: the source accepts changes again; trying again`,
+        `  the switch was not possible in ${Math.round(refusedMs)} ms: the source accepts changes again; trying again`,
       ),
     isStopped: () => isStopped,
   };

@@ -17,10 +17,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { dayOf } from '#core/ids.ts';
 import { BLOCK_AGE_MS } from '#db/numbers.ts';
 import { createMissing, partitionsOf } from '#db/partitions.ts';
-import { DatabaseError, transaction, type Sql } from '#db/pool.ts';
+import { DatabaseError, transaction, type Sql, type Tx } from '#db/pool.ts';
 import {
   createGuards,
   dropReplication,
+  LockedError,
   publishRows,
   readCopyState,
   readPosition,
@@ -69,7 +70,7 @@ export type Place = { id: number; name: string; sql: Sql; url: string };
 export type Progress = {
   onStep: (step: Step) => void;
   onCopy: (state: CopyState) => void;
-  /** Called after each try in which the target did not catch up in time. */
+  /** Called after each try in which the target did not catch up, or the map could not be changed, in time. */
   onLate: (refusedMs: number) => void;
   isStopped: () => boolean;
   /** Called after each step; tests end the process there. */
@@ -185,8 +186,8 @@ class Mover {
     });
   }
 
-  /** Returns false if the source has to apply changes of the home database before. */
-  async #switch(): Promise<boolean> {
+  /** Returns false if the source has to apply changes of the home database before, or the map is locked for too long. */
+  async #switch(patienceMs: number): Promise<boolean> {
     const { home, move, source, target } = this.#between;
     const applied = await this.#step('hand over', async () => {
       await stopReplication(this.#replication);
@@ -194,10 +195,14 @@ class Mover {
       await insertApplied(target.sql, ids);
       return ids;
     });
+    const change = async (tx: Tx): Promise<boolean> => {
+      await lockMap(tx);
+      return switchOwner(tx, move, applied);
+    };
     return this.#step('switch', () =>
-      withShortLocks(home, 'Changing the map of shards', async (tx) => {
-        await lockMap(tx);
-        return switchOwner(tx, move, applied);
+      withShortLocks(home, 'Changing the map of shards', change, patienceMs).catch((error: unknown) => {
+        if (error instanceof LockedError) return false;
+        throw error;
       }),
     );
   }
@@ -218,7 +223,7 @@ class Mover {
           untilApplied(this.#replication, await readPosition(source.sql), REFUSED_MAX_MS),
       );
       if (progress.isStopped()) throw new StoppedError();
-      if (isCaughtUp && (await this.#switch())) {
+      if (isCaughtUp && (await this.#switch(REFUSED_MAX_MS - (performance.now() - since)))) {
         this.#refusedMs = performance.now() - since;
         return true;
       }
