@@ -21,7 +21,7 @@ const GOAL = 1.1;
 const SERVERS = [1, 2, 3];
 const WARM_UP = 1;
 
-const numbers = { rounds: 5, count: 10_000, stores: 90, connections: 64, array: 100 };
+const numbers = { rounds: 5, count: 10_000, stores: 90, connections: 64, array: 100, connectionsForArrays: 8 };
 
 type Round = { server: number; postgres: number; statements: number; perSecond: number; connections: number };
 
@@ -68,8 +68,8 @@ const connectionsOf = (databases: readonly Sql[]) =>
       select count(*) as n from pg_stat_activity where application_name like 'halcyon%'`,
   );
 
-/** `isPerServer`: as many connections to each server; otherwise all servers share those of one. */
-type Load = { name: string; arrayOf: number; isPerServer: boolean };
+/** `isPerServer`: as many requests for each server, over as many connections; otherwise all servers share those of one. */
+type Load = { name: string; arrayOf: number; connections: number; isPerServer: boolean };
 type Scene = { load: Child<HttpLoadProcess>; receiver: Child<ReceiverProcess>; urls: readonly string[] };
 
 /** Measures all loads over this many servers. */
@@ -85,15 +85,16 @@ async function measureServers(
   const storeIds = await seed(running, urls);
   const path = storeIds.map((id) => `/stores/${id}/events`);
   const makers = storeIds.map(eventMaker);
-  const measure = async ({ name, arrayOf, isPerServer }: Load): Promise<Round> => {
-    const requests = Math.ceil(options.count / arrayOf);
+  const measure = async ({ name, arrayOf, isPerServer, connections: ofOne }: Load): Promise<Round> => {
+    const factor = isPerServer ? servers : 1;
+    const requests = Math.ceil((factor * options.count) / arrayOf);
     const events = requests * arrayOf;
     const bodies = publishBodies(arrayOf, makers)(requests);
     const before = { ...(await running.cpuMs()), statements: await statementsOf(databases) };
     const startedMs = performance.now();
     const arrived = receiver.ask('until', events);
     const target = { origin, path, authorization, headers: json };
-    const connections = options.connections * (isPerServer ? servers : 1);
+    const connections = factor * ofOne;
     const loaded = await load.ask('burst', { target, bodies, connections, keeps: false });
     const [failure] = loaded.failures;
     if (failure !== undefined) throw new Error(`${name}: ${failure}`);
@@ -127,8 +128,8 @@ await bench({ numbers }, async (options, defer) => {
   const receiver = await startChild<ReceiverProcess>(defer, import.meta.resolve('./setup/receiver-process.ts'));
   const urls = await receiver.ask('listen', { ports: options.stores, pair: undefined });
   const loads = [
-    { name: 'one event a request', arrayOf: 1 },
-    { name: `arrays of ${options.array}`, arrayOf: options.array },
+    { name: 'one event a request', arrayOf: 1, connections: options.connections },
+    { name: `arrays of ${options.array}`, arrayOf: options.array, connections: options.connectionsForArrays },
   ].flatMap((one): Load[] => [
     { ...one, isPerServer: true, name: `${one.name}, the same load for each server` },
     { ...one, isPerServer: false, name: `${one.name}, the same load in all` },

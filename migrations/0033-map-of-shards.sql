@@ -10,7 +10,7 @@ create table shard_database (
 create table shard_map (
   is_only boolean primary key default true check (is_only),
   version bigint not null check (version > 0),
-  date_created timestamptz not null default now()
+  date_created timestamptz not null default clock_timestamp()
 );
 create table shard_owner (
   shard    smallint primary key check (shard between 0 and 255),
@@ -46,7 +46,7 @@ alter table store drop constraint store_sandbox_of_fkey;
 
 create function enqueue_store() returns trigger language plpgsql as $$
 begin
-  -- Processes follow the map within a second: one that does not know it yet would write the rows of the store into this database.
+  -- Processes read the map each second. One with the old map would write the rows of the new store into this database.
   if tg_op = 'INSERT' and exists (select from shard_owner where shard = new.shard and database <> 0)
     and exists (select from shard_map where date_created > clock_timestamp() - interval '3 seconds')
   then

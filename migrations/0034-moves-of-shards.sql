@@ -40,7 +40,7 @@ begin
   raise exception 'shard % moves to another database', moving using errcode = 'HS001';
 end $$;
 
--- The shard of the store that a request concerned, if its response is stored with the store: it moves with it. The key stays the hash
--- alone, so replication names a row by all of its columns.
+-- The shard of the store or webhook in the address of the request: rows with a shard move with it. The primary key is the hash alone, so
+-- updates and deletes are replicated with all columns.
 alter table idempotency_key add column shard smallint check (shard between 0 and 255);
 alter table idempotency_key replica identity full;

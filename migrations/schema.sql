@@ -734,7 +734,7 @@ create table shard_lease (
 create table shard_map (
   is_only boolean default true not null,
   version bigint not null,
-  date_created timestamp with time zone default now() not null,
+  date_created timestamp with time zone default clock_timestamp() not null,
   constraint shard_map_is_only_check CHECK (is_only),
   constraint shard_map_pkey PRIMARY KEY (is_only),
   constraint shard_map_version_check CHECK ((version > 0))
@@ -995,7 +995,7 @@ CREATE OR REPLACE FUNCTION public.enqueue_store()
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- Processes follow the map within a second: one that does not know it yet would write the rows of the store into this database.
+  -- Processes read the map each second. One with the old map would write the rows of the new store into this database.
   if tg_op = 'INSERT' and exists (select from shard_owner where shard = new.shard and database <> 0)
     and exists (select from shard_map where date_created > clock_timestamp() - interval '3 seconds')
   then

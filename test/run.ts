@@ -1,11 +1,11 @@
 /**
  * Runs test files with one PostgreSQL for all of them: `npm test` and `npm run test:long`.
  *
- *     node test/run.ts [--isolated] [--part] [--turns <n>] <glob> …
+ *     node test/run.ts [--isolated] [--part] [--one-of <n>] <glob> …
  *
  * Files share processes, because loading Halcyon's modules takes longer than most of them run: with a process for each
  * file `npm test` took 460 s of processor time, this way it takes 270 s. `--isolated` gives each file a process of its
- * own: for files that run for minutes. With `--part` those do less of what they repeat (setup/amount.ts). With `--turns 7` a
+ * own: for files that run for minutes. With `--part` those do less of what they repeat (setup/amount.ts). With `--one-of 7` a
  * seventh of the files runs, each day another one.
  */
 import { globSync } from 'node:fs';
@@ -35,16 +35,17 @@ const { values: options, positionals: globs } = parseArgs({
   options: {
     isolated: { type: 'boolean', default: false },
     part: { type: 'boolean', default: false },
-    turns: { type: 'string', default: '1' },
+    'one-of': { type: 'string', default: '1' },
   },
   allowPositionals: true,
 });
 process.chdir(ROOT);
 if (options.part) process.env['HALCYON_TEST_PART'] = '1';
-const turns = Number(options.turns);
+const parts = Number(options['one-of']);
+if (!(Number.isInteger(parts) && parts > 0)) throw new Error('--one-of must be a whole number, such as 7');
 const today = Math.floor(Date.now() / DAY_MS);
 const files = [...new Set(globs.flatMap((glob) => globSync(glob).toSorted()))].filter(
-  (_, index) => index % turns === today % turns,
+  (_, index) => index % parts === today % parts,
 );
 if (files.length === 0) throw new Error('No test file matches: name globs such as "src/**/*.test.ts"');
 

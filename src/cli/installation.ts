@@ -13,8 +13,8 @@ import { openOtherDatabases, type MigratedDatabase, type OtherDatabase } from '.
 
 /** One for partition maintenance, one for retention: each occupies its connection with an advisory lock while it runs. */
 const DIRECT_CONNECTIONS = 2;
-/** Beside its pool a process has the direct ones, and one each for heartbeat, leases and LISTEN. */
-export const OTHER_CONNECTIONS = DIRECT_CONNECTIONS + 3;
+/** Beside its pool a process has the direct ones, one each for heartbeat, leases and LISTEN, and with several databases one to watch it. */
+export const OTHER_CONNECTIONS = DIRECT_CONNECTIONS + 4;
 const COMMAND_CONNECTIONS = 40;
 
 type Pools = {

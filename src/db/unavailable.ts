@@ -59,10 +59,10 @@ export function hadNoConnection(error: unknown): boolean {
   return code === 'CONNECTION_SUSPENDED' || syscall === 'connect';
 }
 
-/** The SQLSTATE of our own triggers that refuse changes of shards that move to another database. */
+/** The SQLSTATE of our own triggers that refuse changes of shards that move to another database, or have just got one. */
 export const SHARD_MOVES = 'HS001';
 
-/** Returns whether a change was refused because its shard moves to another database, or has moved. */
+/** Returns whether a change was refused because its shard moves to another database, has moved, or has just got one. */
 export function isMoving(error: unknown): boolean {
   return error instanceof Error && (error as NodeJS.ErrnoException).code === SHARD_MOVES;
 }

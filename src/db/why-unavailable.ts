@@ -7,7 +7,7 @@ import { isDiskFull, isMoving, isUnavailable } from './unavailable.ts';
 export function whyUnavailable(error: unknown): string | undefined {
   if (isDiskFull(error))
     return 'The disk of the database is full (53100): nothing can be written until space is freed; try again then';
-  if (isMoving(error)) return 'This store is being moved to another database; try again in a second';
+  if (isMoving(error)) return 'The shard of this store changes its database; try again in a few seconds';
   if (isUnavailable(error)) return 'The service cannot reach its database; try again shortly';
   if (isWithoutPartition(error)) return 'The database has no tables for this day yet; try again shortly';
   if (isOutOfNumbers(error)) return 'All ids of this day are used; new ones are available from midnight UTC';

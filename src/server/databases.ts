@@ -110,7 +110,7 @@ export class Databases implements Running {
   }
 
   async #startOthers(): Promise<void> {
-    // The only database is waited for: without it there is nothing to serve.
+    // With one database requests wait for it: nothing else can be served.
     if (this.#databases.size > 1) for (const database of this.all()) database.watch();
     const starting = this.all()
       .filter(({ id }) => id !== HOME && !this.#starting.has(id))

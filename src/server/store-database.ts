@@ -138,7 +138,7 @@ export type StoreDatabase = {
   notices: Notices | undefined;
   /** Undefined in a process that only delivers. */
   serving: Serving | undefined;
-  /** Refuses requests at once while the database does not respond; may be called again. */
+  /** Starts to watch the database: its pool is suspended while it does not respond. Does nothing if it is watched already. */
   watch: () => void;
   start: () => Promise<void>;
   /** Applies a change of the home database. */

@@ -55,7 +55,7 @@ export class DatabaseWatch implements Running {
     } catch (error) {
       if (this.#stopping.signal.aborted || !isUnavailable(error)) return;
       if (!this.#isSuspended)
-        log.error({ database: id, reason: String(error) }, 'database does not respond; its stores are refused');
+        log.error({ database: id, reason: String(error) }, 'database does not respond; its requests are refused');
       this.#isSuspended = true;
       suspend(sql, String(error));
     }

@@ -109,7 +109,7 @@ test('an adoption that was interrupted is repeated, also with another division',
   assert.equal(await leasesOf(b.sql), '0-99');
 });
 
-test('no store is made for another database until all processes know the first map', async (t) => {
+test('no store is made for another database in the first three seconds of the map', async (t) => {
   const [home, b] = await severalDatabases(t, 2);
   assert.ok(b);
   await open(t, settingsOf(home, { '0-127': home, '128-255': b }));

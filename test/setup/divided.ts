@@ -26,7 +26,7 @@ export async function writeMap(
       await upsertDatabase(tx, { id, name: `database ${id}`, ...other, address: sealer.seal(url, addressBinding(id)) });
       await assignShards(tx, shardsIn(range), id);
     }
-    // All processes know it.
+    // Skips the seconds in which no store is made for another database.
     await tx`update shard_map set date_created = '-infinity'`;
   });
   for (const { sql, range = { first: 256, last: 256 } } of [{ sql: home, range: ofHome }, ...others])

@@ -22,7 +22,7 @@ const LEAF = /_d\d+$/;
 
 type Side = 'home' | 'stores' | 'both';
 
-/** Returns which database has the tables of a statement. */
+/** Returns which database has the tables of a statement, or that it is executed in both. */
 function sideOf(text: string): Side {
   if (ACTIVITY.test(text)) return 'both';
   const tables = [...text.matchAll(TABLE)].map(([, name = '']) => name.toLowerCase().replace(LEAF, ''));

@@ -25,7 +25,7 @@ export const storesOf = (handle: Sql): Sql => databasesOf(handle)?.stores ?? han
 /** Returns the pools of both, or of the one database that there is. */
 export const bothOf = (handle: Sql): Sql[] => [...new Set([homeOf(handle), storesOf(handle)])];
 
-/** Returns a pool of the home database for a change of accounts as a command makes it, and the result once it is applied elsewhere. */
+/** Makes a change with the pool of the home database, as a command does, and returns its result once it is applied elsewhere. */
 export async function changeHome<T>(handle: Sql, change: (home: Sql) => Promise<T>): Promise<T> {
   const result = await change(homeOf(handle));
   const databases = databasesOf(handle);

@@ -1,7 +1,7 @@
 /** `halcyon shards move` and `drop-moved`. */
 import { formatShards } from '#shards/map.ts';
 import { listMoves, type Move } from '#shards/move/move-sql.ts';
-import { runMove, StoppedError, type Moved, type Place, type Progress } from '#shards/move/move.ts';
+import { runMove, StoppedError, type Late, type Moved, type Place, type Progress } from '#shards/move/move.ts';
 import { ownerOf, startMove } from '#shards/move/start.ts';
 import { abortMove, dropMoved } from '#shards/move/undo.ts';
 import { printResult } from '../command.ts';
@@ -17,6 +17,13 @@ const FOLLOWED_MS = 10_000;
 
 const mib = (bytes: number): string => `${(bytes / MIB).toFixed(1)} MiB`;
 
+const LATE: Readonly<Record<Late, string>> = {
+  behind: 'the target did not catch up',
+  locked:
+    'another transaction kept the map of shards locked (find it in pg_stat_activity of the home database, the smallest xact_start)',
+  unapplied: 'changes of accounts were not applied (a process of halcyon serve applies them)',
+};
+
 /** Prints each step, and the state of copying whenever a table is ready. */
 function progressOf(terminal: Terminal): Progress {
   let [shown, isStopped] = ['', false];
@@ -31,9 +38,9 @@ function progressOf(terminal: Terminal): Progress {
       else if (state + failed !== shown) terminal.warn(details);
       shown = state + failed;
     },
-    onLate: (refusedMs) =>
+    onLate: (refusedMs, reason) =>
       terminal.warn(
-        `  the switch was not possible in ${Math.round(refusedMs)} ms: the source accepts changes again; trying again`,
+        `  ${LATE[reason]} for ${Math.round(refusedMs)} ms: the source accepts changes again; trying again`,
       ),
     isStopped: () => isStopped,
   };

@@ -24,7 +24,7 @@ async function linesOf({ map, place, isReachable }: Databases): Promise<Database
   return lines;
 }
 
-/** Returns what a move has done and what is left. */
+/** Returns the state of a move, its databases and its shards. */
 async function describeMove(
   databases: Databases,
   move: Move,

@@ -18,7 +18,8 @@ export async function claimKey(
   const rows = await sql`
     insert into idempotency_key as k (scope, shard, body_hash, date_created)
     values (${scope}, ${shard}, ${bodyHash}, ${now})
-    on conflict (scope) do update set body_hash = excluded.body_hash, answer = null, date_created = excluded.date_created
+    on conflict (scope) do update
+      set shard = excluded.shard, body_hash = excluded.body_hash, answer = null, date_created = excluded.date_created
     where k.date_created <= ${staleAt}
     returning scope`;
   return rows.length === 1;

@@ -4,7 +4,7 @@
  *     publish    publication and slot in the source: from now on the source keeps its WAL
  *     copy       subscription in the target: the rows are copied, then changes follow
  *     guard      triggers in the source, which refuse nothing yet
- *     block      source: leases deleted, changes refused ─┐ undone if the next two steps fail or take too long
+ *     block      source: leases deleted, changes refused ─┐ undone if a step until `switch` fails or takes too long
  *     catch up   the target has everything before that    │
  *     hand over  nothing more is replicated; sequences    │ publishing to these shards is refused
  *     switch     home: the target is the owner            ┘
@@ -64,14 +64,20 @@ export const STEPS = [
 ] as const;
 export type Step = (typeof STEPS)[number];
 
+/**
+ * Why a switch was not possible in time: the target did not catch up, another transaction kept the map locked, or the source had not
+ * applied all changes of the home database.
+ */
+export type Late = 'behind' | 'locked' | 'unapplied';
+
 /** `url`: its address, also for the server of the other database. */
 export type Place = { id: number; name: string; sql: Sql; url: string };
 
 export type Progress = {
   onStep: (step: Step) => void;
   onCopy: (state: CopyState) => void;
-  /** Called after each try in which the target did not catch up, or the map could not be changed, in time. */
-  onLate: (refusedMs: number) => void;
+  /** Called after each try that took too long, with the reason. */
+  onLate: (refusedMs: number, reason: Late) => void;
   isStopped: () => boolean;
   /** Called after each step; tests end the process there. */
   afterStep?: (step: Step) => Promise<void>;
@@ -80,7 +86,7 @@ export type Progress = {
 /** `refusedMs`: how long publishing to the shards was refused; undefined if an earlier run had switched already. */
 export type Moved = { steps: { step: Step; ms: number }[]; refusedMs: number | undefined };
 
-/** How long changes are refused before the source accepts them again. */
+/** How long changes are refused before the source accepts them again; a stop of the replication and one more try may follow. */
 const REFUSED_MAX_MS = 2_000;
 /** The target applies less than this in a fraction of that time. */
 const LAG_MAX_BYTES = 4 * 1024 * 1024;
@@ -186,8 +192,8 @@ class Mover {
     });
   }
 
-  /** Returns false if the source has to apply changes of the home database before, or the map is locked for too long. */
-  async #switch(patienceMs: number): Promise<boolean> {
+  /** Returns why the switch was not possible; undefined if it was. */
+  async #switch(patienceMs: number): Promise<Late | undefined> {
     const { home, move, source, target } = this.#between;
     const applied = await this.#step('hand over', async () => {
       await stopReplication(this.#replication);
@@ -195,22 +201,23 @@ class Mover {
       await insertApplied(target.sql, ids);
       return ids;
     });
-    const change = async (tx: Tx): Promise<boolean> => {
+    const change = async (tx: Tx): Promise<Late | undefined> => {
       await lockMap(tx);
-      return switchOwner(tx, move, applied);
+      return (await switchOwner(tx, move, applied)) ? undefined : 'unapplied';
     };
     return this.#step('switch', () =>
       withShortLocks(home, 'Changing the map of shards', change, patienceMs).catch((error: unknown) => {
-        if (error instanceof LockedError) return false;
+        if (error instanceof LockedError) return 'locked' as const;
         throw error;
       }),
     );
   }
 
-  /** Returns false, and has changed nothing, if the target does not catch up in time. */
+  /** Returns false if the switch was not possible in time: the source accepts changes again, and the replication may be stopped. */
   async #trySwitch(raised: ReadonlyMap<string, number>): Promise<boolean> {
     const { move, source, progress } = this.#between;
     let since = Number.NaN;
+    let late: Late | undefined = 'behind';
     try {
       await this.#step('block', async () => {
         await withShortLocks(source.sql, `Refusing changes in ${source.name}`, (tx) => refuseChanges(tx, move));
@@ -223,7 +230,8 @@ class Mover {
           untilApplied(this.#replication, await readPosition(source.sql), REFUSED_MAX_MS),
       );
       if (progress.isStopped()) throw new StoppedError();
-      if (isCaughtUp && (await this.#switch(REFUSED_MAX_MS - (performance.now() - since)))) {
+      if (isCaughtUp) late = await this.#switch(REFUSED_MAX_MS - (performance.now() - since));
+      if (late === undefined) {
         this.#refusedMs = performance.now() - since;
         return true;
       }
@@ -232,7 +240,7 @@ class Mover {
       throw error;
     }
     await this.#unblock();
-    progress.onLate(performance.now() - since);
+    progress.onLate(performance.now() - since, late);
     return false;
   }
 

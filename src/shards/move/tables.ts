@@ -26,13 +26,15 @@ export async function listMovedTables(sql: Queryable, { withStores }: { withStor
   );
   const without = tables.find(({ isKey }) => !isKey);
   if (without !== undefined)
-    throw new Error(`The primary key of ${without.name} must contain shard, so that its rows can be replicated`);
+    throw new Error(
+      `The primary key of ${without.name} must contain shard, or its replica identity be full, so that its rows can be replicated`,
+    );
   return tables.map(({ name }) => name).toSorted((a, b) => REFERENCED.indexOf(a) - REFERENCED.indexOf(b));
 }
 
 /**
  * Tables that processes read or change for all shards of a database: rows that were moved are deleted from them at once, or their
- * webhooks would be listed twice, and the end of an app's access could not be written. The others are large, and are kept for a while.
+ * webhooks would be listed twice, and the end of an app's access and secrets that are sealed again could not be written. The others are large, and are kept for a while.
  */
 const SWEPT: ReadonlySet<string> = new Set([
   'delivery',
@@ -42,6 +44,7 @@ const SWEPT: ReadonlySet<string> = new Set([
   'erased_customer',
   'erased_event',
   'erased_resource',
+  'idempotency_key',
   'recovery',
   'revenue_book',
   'webhook',

@@ -6,8 +6,6 @@
  * lock the lease `for share` may read it a moment before it changes hands, and commit a moment after. So a write is placed
  * into the history of its shard by the order of commits, not by clocks:
  *
- * The columns are not named `shard`, because `halcyon shards move` takes the tables with such a column.
- *
  * - Changes of one lease are serial: each locks the row until it commits, so their `n` rises in that order.
  * - The trigger of a change takes a snapshot *under that lock*. A transaction that locked the row `for share` has committed by then
  *   (PostgreSQL removes a transaction from the list of running ones before it releases its locks), so its writes are
@@ -29,7 +27,10 @@ const WRITES = [
   ['webhook_state', 'insert'],
 ] as const;
 
-/** One row per statement and shard, from its transition table: one per row would cost as much as the write itself. */
+/**
+ * One row per statement and shard, from its transition table: one per row would cost as much as the write itself. The columns are not named
+ * `shard`, because `halcyon shards move` takes the tables with such a column.
+ */
 export async function startAudit(sql: Sql): Promise<void> {
   await sql.unsafe(`
     create function audit_session() returns text language sql as

@@ -92,7 +92,7 @@ export function databaseEnvOf({ directory, user, password, database }: SocketAdd
   };
 }
 
-/** Returns what the worker of a duplicate logged from shortly before it until the repetition. */
+/** Returns what the worker of a duplicate logged from shortly before the first arrival until shortly after the second. */
 function evidenceOf({ before, again }: Duplicate, workers: readonly Life[]): string[] {
   const lines =
     workers

@@ -213,8 +213,7 @@ export async function checkServers(members: readonly Member[]): Promise<Finding[
   }
   return [...servers.values()].map(({ members: some, connectionsMax, connections }) => {
     const { processes, database } = some[0]?.context.config ?? { processes: 1, database: { connections: 0 } };
-    // One more for the watch of a database that is not the home database.
-    const each = database.connections + OTHER_CONNECTIONS + 1;
+    const each = database.connections + OTHER_CONNECTIONS;
     const needed = processes * some.length * each;
     const message = `${namesOf(some)}: ${connections} of ${connectionsMax} connections are used; ${countOf(processes, 'process', 'processes')} of this machine may need ${needed} (${processes} × ${countOf(some.length, 'database')} × ${each})`;
     const advice =
