@@ -43,7 +43,7 @@ export type Installation = Pools & {
 
 type Database = { address: DatabaseAddress; ended: Promise<string>; stop: () => Promise<void> };
 
-/** Returns how many connections all processes may open together: their pools, five more for each, and some for commands. */
+/** Returns how many connections all processes may open together: their pools, six more for each, and some for commands. */
 const connectionsOf = ({ processes, database }: Config): number =>
   processes * (database.connections + OTHER_CONNECTIONS) + COMMAND_CONNECTIONS;
 

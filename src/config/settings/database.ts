@@ -13,7 +13,7 @@ export const KEEPING = {
   DATABASE_CONNECTIONS: whole(
     10,
     [2, 500],
-    'size of the connection pool of one process; with [several](#processes) at most three quarters of the connections that PostgreSQL allows are used. A process opens up to five more, for its heartbeat, for LISTEN, and for jobs that hold a session lock',
+    'size of the connection pool of one process; with [several](#processes) at most three quarters of the connections that PostgreSQL allows are used. A process opens up to six more, for its heartbeat, for LISTEN, for jobs that hold a session lock, and with several databases to watch each',
   ),
   SHARD_DATABASES: databasesOfShards(
     'which database owns which of the 256 shards: [several databases](#several-databases). Needs `DATABASE_URL`, the home database; a range with the same URL belongs to it. Unset: the home database owns all shards, or those of the map that it has',
