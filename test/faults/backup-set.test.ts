@@ -55,6 +55,8 @@ const settings = (one: Pick<typeof home, 'url'>, two: { url: string }, three: { 
 });
 const env = settings(home, b, c);
 assert.equal((await runCommand(['migrate'], env)).code, 0);
+// Skips the seconds in which no store is made for another database.
+await home.sql`update shard_map set date_created = '-infinity'`;
 const [before, after] = [idOf(5, 120), idOf(6, 120)];
 
 test('every database is dumped at the same moment, and can be restored into new databases', async () => {

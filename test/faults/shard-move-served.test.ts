@@ -6,6 +6,7 @@ import { shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
 import { createDatabase, Mover, SECRET_KEY, startLogicalServer } from '../setup/shard-move.ts';
 
 const ends = cleanups();
@@ -46,7 +47,8 @@ test('every published event is delivered while its shard moves there and back', 
   /** Returns the id of the webhook: each request is the same one. */
   const create = async (): Promise<unknown> => {
     const headers = { 'Idempotency-Key': 'the webhook of the test' };
-    const response = await app.api('POST', `/stores/${app.storeId}/webhooks`, { body: webhook, headers });
+    const request = () => app.api('POST', `/stores/${app.storeId}/webhooks`, { body: webhook, headers });
+    const response = await until(request, ({ status }) => status !== 503);
     const text = await response.text();
     assert.equal(response.status, 201, text);
     return (JSON.parse(text) as { id: unknown }).id;
