@@ -70,16 +70,22 @@ export function withOutbox(
 
 export type ApplyDeps = InternalEvents & Pick<WebhookDeps, 'announce'> & { copying: CopyDeps; now: () => Date };
 
-/** Applies a change of the outbox in a transaction of another database. */
-export async function applyChange(tx: Tx, { kind, body: stored }: OutboxChange, deps: ApplyDeps): Promise<void> {
+/** Applies a change of the outbox in a transaction of another database. May return a function to call after the commit. */
+export async function applyChange(
+  tx: Tx,
+  { kind, body: stored }: OutboxChange,
+  deps: ApplyDeps,
+): Promise<(() => Promise<void>) | undefined> {
   // Written by `withOutbox` and by the triggers of migration 0033.
   const body = stored as Bodies[keyof Bodies];
   const now = 'now' in body ? new Date(body.now) : deps.now();
   if ('store_id' in body) return copyStore(tx, body.store_id, { ...deps.copying, now });
-  if ('client' in body) return copyDeclaration(tx, body.client, deps, now);
-  if ('changes' in body) return deps.changelog.record(tx, body.changes, now);
-  if ('target' in body) return deps.resumeWebhooks(tx, body.target, now);
-  if (kind !== 'access') throw new Error(`The outbox has a change of the unknown kind ${kind}`);
-  await lockForAccess(tx, 'alone');
-  await deps.accessChanged(tx, body.scope, now);
+  if ('client' in body) await copyDeclaration(tx, body.client, deps, now);
+  else if ('changes' in body) await deps.changelog.record(tx, body.changes, now);
+  else if ('target' in body) await deps.resumeWebhooks(tx, body.target, now);
+  else if (kind === 'access') {
+    await lockForAccess(tx, 'alone');
+    await deps.accessChanged(tx, body.scope, now);
+  } else throw new Error(`The outbox has a change of the unknown kind ${kind}`);
+  return undefined;
 }

@@ -141,8 +141,8 @@ export type StoreDatabase = {
   /** Starts to watch the database: its pool is suspended while it does not respond. Does nothing if it is watched already. */
   watch: () => void;
   start: () => Promise<void>;
-  /** Applies a change of the home database. */
-  apply: (tx: Tx, change: OutboxChange) => Promise<void>;
+  /** Applies a change of the home database. May return a function to call after the commit. */
+  apply: (tx: Tx, change: OutboxChange) => Promise<(() => Promise<void>) | undefined>;
   /** Ends the streams and requests that would keep connections of the server open. */
   stopStreams: () => Promise<void>;
   stop: () => Promise<void>;

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { systemClock } from '#core/clock.ts';
 import { createLog } from '#core/log.ts';
-import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { transaction, type Sql } from '#db/pool.ts';
 import { cleanups } from '../../test/setup/cleanups.ts';
 import { singleDatabase } from '../../test/setup/database.ts';
 import { divide } from '../../test/setup/divided.ts';
 import { until } from '../../test/setup/until.ts';
-import { Outbox } from './outbox.ts';
-import { enqueueForShard, type OutboxChange } from './outbox-sql.ts';
+import { Outbox, type Target } from './outbox.ts';
+import { enqueueForShard } from './outbox-sql.ts';
 
 const ends = cleanups();
 const { sql: home } = await singleDatabase(ends);
@@ -20,9 +20,10 @@ const halves = [
 const [, other = assert.fail()] = await divide(home, { shards: halves, secretKey: Buffer.alloc(32) }, ends);
 await other`create table applied (at bigint generated always as identity, n int)`;
 
-type Applied = (tx: Tx, change: OutboxChange) => Promise<void>;
+type Applied = Target['apply'];
 const note: Applied = async (tx, { body }) => {
   await tx`insert into applied (n) values (${Number(body['n'])})`;
+  return undefined;
 };
 
 function openOutbox(apply: Applied = note): Outbox {
@@ -57,6 +58,18 @@ test('changes are applied in their order, and are then in neither database', asy
   await outbox.flush();
   assert.deepEqual(await taken(), numbers);
   assert.equal(await waiting(home), 0);
+});
+
+test('what follows a change runs once, after its commit and before the response', async () => {
+  const seen: number[] = [];
+  const outbox = openOutbox(async (tx, change) => {
+    await note(tx, change);
+    return async () => void seen.push((await other`select from applied`).length);
+  });
+  await enqueue(outbox, [1, 2]);
+  await outbox.flush();
+  assert.deepEqual(seen, [2, 2]);
+  assert.deepEqual(await taken(), [1, 2]);
 });
 
 test('a change whose transaction is rolled back is not applied', async () => {

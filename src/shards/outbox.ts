@@ -21,8 +21,12 @@ import {
   type OutboxChange,
 } from './outbox-sql.ts';
 
-/** A database to which changes are applied. */
-export type Target = { id: number; sql: Sql; apply: (tx: Tx, change: OutboxChange) => Promise<void> };
+/** A database to which changes are applied. `apply` may return a function to call after the commit. */
+export type Target = {
+  id: number;
+  sql: Sql;
+  apply: (tx: Tx, change: OutboxChange) => Promise<(() => Promise<void>) | undefined>;
+};
 
 const POLL_MS = 1_000;
 const BATCH = 50;
@@ -184,6 +188,7 @@ export class Outbox implements Running {
   /** Returns the number of changes that were read. */
   async #applyBatch({ id, sql, apply }: Target, limit: number): Promise<number> {
     const { home } = this.#deps;
+    const afterCommit: (() => Promise<void>)[] = [];
     const ids = await transaction(sql, async (tx) => {
       await lockForApplying(tx);
       const changes = await listChanges(home, id, limit);
@@ -192,9 +197,13 @@ export class Outbox implements Running {
         tx,
         changes.map((change) => change.id),
       );
-      for (const change of changes) if (fresh.has(change.id)) await apply(tx, change);
+      for (const change of changes) {
+        const finish = fresh.has(change.id) ? await apply(tx, change) : undefined;
+        if (finish !== undefined) afterCommit.push(finish);
+      }
       return changes.map((change) => change.id);
     });
+    for (const finish of afterCommit) await finish();
     if (ids.length > 0) await deleteChanges(home, ids);
     return ids.length;
   }

@@ -8,26 +8,37 @@ type Store = { shard: number; storeId: number };
 
 export type CopyDeps = {
   home: Queryable;
-  /** Called after the domain has changed, after the time zone has changed, and before the store is deleted. */
-  onDomainChanged: (tx: Tx, store: Store) => Promise<unknown>;
+  /**
+   * Called after the domain has changed, after the time zone has changed, and before the store is deleted. The first and the last return a
+   * function to call after the commit.
+   */
+  onDomainChanged: (tx: Tx, store: Store) => Promise<() => Promise<void>>;
   onTimeZoneChanged: (tx: Tx, store: Store) => Promise<unknown>;
-  onErased: (tx: Tx, store: Store) => Promise<unknown>;
+  onErased: (tx: Tx, store: Store) => Promise<() => Promise<void>>;
 };
 
-/** Makes the copy equal to the store as it is now; a later change is copied again. An erased store is erased here too. */
-export async function copyStore(tx: Tx, storeId: number, deps: CopyDeps & { now: Date }): Promise<void> {
+/**
+ * Makes the copy equal to the store as it is now; a later change is copied again. An erased store is erased here too. May return a function
+ * to call after the commit.
+ */
+export async function copyStore(
+  tx: Tx,
+  storeId: number,
+  deps: CopyDeps & { now: Date },
+): Promise<(() => Promise<void>) | undefined> {
   const store = { shard: shardOf(storeId), storeId };
   const before = await lockCopy(tx, store);
   // Read under the lock of the copy.
   const row = await readStoreRow(deps.home, store);
   if (row === undefined) {
-    if (before === undefined) return;
-    await deps.onErased(tx, store);
+    if (before === undefined) return undefined;
+    const afterCommit = await deps.onErased(tx, store);
     await insertErased(tx, { ...store, now: deps.now });
-    return deleteStore(tx, store.shard, storeId);
+    await deleteStore(tx, store.shard, storeId);
+    return afterCommit;
   }
   const after = await upsertCopy(tx, row);
-  if (before === undefined || after === undefined) return;
+  if (before === undefined || after === undefined) return undefined;
   if (before.timeZone !== after.timeZone) await deps.onTimeZoneChanged(tx, store);
-  if (before.domain !== after.domain) await deps.onDomainChanged(tx, store);
+  return before.domain === after.domain ? undefined : deps.onDomainChanged(tx, store);
 }

@@ -14,6 +14,7 @@ import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
+import { IS_DIVIDED } from '../setup/suite-handle.ts';
 import { divideSuite } from '../setup/suite-map.ts';
 import { openPools } from '../setup/store-pools.ts';
 
@@ -101,8 +102,9 @@ function shop(name: string) {
   return { name, domain, email: 'shop@example.com', timeZone: 'UTC', now: START };
 }
 
-/** Statements that follow the map of shards and its outbox, beside those of the request. */
-const OF_MAP = /\bshard_(?:map|database)\b/;
+/** Statements beside those of the request: each process reads the version of the map, and with several databases the outbox. */
+const isBeside = (statement: string): boolean =>
+  statement === 'select version from shard_map' || (IS_DIVIDED && /\bshard_database\b/.test(statement));
 
 type Options = {
   /** The issuer is the address of the socket, for clients that discover it. */
@@ -130,7 +132,7 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
   // The job that creates the partitions of future days does not see the hours that a test skips.
   await admin`create table event_some_day partition of event default`;
   const statements: string[] = [];
-  const onQuery = (statement: string) => void (OF_MAP.test(statement) || statements.push(statement));
+  const onQuery = (statement: string) => void (isBeside(statement) || statements.push(statement));
   const clock = { time: START };
   const firstPort = await freePort();
   const issuer = isResolvable ? `http://${host}:${firstPort}` : ISSUER;

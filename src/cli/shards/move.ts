@@ -40,7 +40,7 @@ function progressOf(terminal: Terminal): Progress {
     },
     onLate: (refusedMs, reason) =>
       terminal.warn(
-        `  ${LATE[reason]} for ${Math.round(refusedMs)} ms: the source accepts changes again; trying again`,
+        `  ${LATE[reason]}: the source accepts changes again after ${Math.round(refusedMs)} ms; trying again`,
       ),
     isStopped: () => isStopped,
   };

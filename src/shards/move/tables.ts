@@ -34,7 +34,8 @@ export async function listMovedTables(sql: Queryable, { withStores }: { withStor
 
 /**
  * Tables that processes read or change for all shards of a database: rows that were moved are deleted from them at once, or their
- * webhooks would be listed twice, and the end of an app's access and secrets that are sealed again could not be written. The others are large, and are kept for a while.
+ * webhooks would be listed twice, and the end of an app's access and secrets that are sealed again could not be written. The others are
+ * large, and are kept for a while.
  */
 const SWEPT: ReadonlySet<string> = new Set([
   'delivery',

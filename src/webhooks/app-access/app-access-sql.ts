@@ -74,7 +74,7 @@ export async function listAppsOf(sql: Queryable, { client, userId }: Scope): Pro
   return rows.map((row) => row.client);
 }
 
-/** Returns the apps in the scope that declare a webhook, or those among `apps`. The grants of a user name its apps even after they have ended. */
+/** Returns the apps that declare a webhook, of `apps` or else of the scope. The grants of a user name its apps even after they have ended. */
 export function findDeclaring(
   sql: Queryable,
   { client, userId }: Scope,
