@@ -52,6 +52,7 @@ async function start(broken: Broken) {
   return {
     ...engine,
     receiver,
+    webhookId,
     worker,
     work,
     look,
@@ -112,4 +113,23 @@ test('a worker that starts begins a new hour, so that restarts end no delivery',
   look(last);
   const changed = await until(faults, ([count]) => count !== FAULTS_AN_HOUR);
   assert.deepEqual(changed, [2 * FAULTS_AN_HOUR]);
+});
+
+test('an hour that passes while the previous one is being counted is counted too', async () => {
+  const { sql, webhookId, clock, faults, look } = await start(BROKEN['a key that does not open']);
+  await sql.begin(async (transaction) => {
+    await transaction`select from shard_lease where shard = ${shardOf(webhookId)} for update`;
+    clock.advance(HOUR_MS);
+    look();
+    await until(
+      () => sql`
+        select from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%update delivery set faults%'`,
+      ({ length }) => length > 0,
+    );
+    clock.advance(HOUR_MS);
+  });
+  await until(faults, ([count]) => count === FAULTS_AN_HOUR);
+  look();
+  await until(faults, ([count]) => count === 2 * FAULTS_AN_HOUR);
 });

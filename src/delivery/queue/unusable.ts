@@ -40,7 +40,9 @@ export class Unusable {
     const { shard, webhookId, deliveries } = lane;
     const [counting, fence] = [this.#lanes.get(lane), fenceOf(shard)];
     if (counting === undefined || fence === undefined || !deliveries.isFullyRecorded) return false;
-    if (clock.monotonicMs() - counting.sinceMs < COUNTED_EVERY_MS) return false;
+    // Read before the statement, whose own duration is part of the next hour.
+    const nowMs = clock.monotonicMs();
+    if (nowMs - counting.sinceMs < COUNTED_EVERY_MS) return false;
     const { after } = counting;
     const hour = {
       webhookId,
@@ -52,7 +54,7 @@ export class Unusable {
     const { seen, last } = await countFaults(sql, workerId, { shard, fence }, hour, clock.now());
     counting.after = seen < BATCH_ROWS ? null : last;
     if (counting.after !== null) return true;
-    counting.sinceMs = clock.monotonicMs();
+    counting.sinceMs = nowMs;
     // Queued deliveries have their old counts: they are read again.
     deliveries.returnQueued();
     return false;
