@@ -1,7 +1,7 @@
 /**
  * What more PostgreSQL servers cost: publish and deliver over 1, 2 and 3 servers on this machine, as processor time, statements and
- * connections. The stores are divided evenly among the servers. With the same load for each server an event should cost what it costs
- * with one; a load that is divided makes smaller batches.
+ * connections. The stores are divided evenly among the servers. Each load is published as fast as the machine allows (`burst`), and at
+ * a rate that leaves processor time (`paced`), because both change how many events share a statement.
  */
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { shardOf, SHARDS } from '#core/ids.ts';
@@ -15,13 +15,23 @@ import type { ReceiverProcess } from './setup/receiver-process.ts';
 import { bench, heading, print, type Defer } from './setup/run.ts';
 import { addWebhook, eventMaker, REPRESENTATION_BYTES } from './setup/seed.ts';
 import { startServer, type RunningServer } from './setup/server.ts';
-import { spread, table } from './setup/table.ts';
+import { ratios, spread, table } from './setup/table.ts';
 
 const GOAL = 1.1;
 const SERVERS = [1, 2, 3];
 const WARM_UP = 1;
 
-const numbers = { rounds: 5, count: 10_000, stores: 90, connections: 64, array: 100, connectionsForArrays: 8 };
+const numbers = {
+  rounds: 5,
+  count: 10_000,
+  stores: 90,
+  connections: 64,
+  array: 100,
+  connectionsForArrays: 8,
+  perSecond: 300,
+  perSecondInArrays: 1_000,
+  seconds: 6,
+};
 
 type Round = { server: number; postgres: number; statements: number; perSecond: number; connections: number };
 
@@ -68,16 +78,19 @@ const connectionsOf = (databases: readonly Sql[]) =>
       select count(*) as n from pg_stat_activity where application_name like 'halcyon%'`,
   );
 
-/** `isPerServer`: as many requests for each server, over as many connections; otherwise all servers share those of one. */
-type Load = { name: string; arrayOf: number; connections: number; isPerServer: boolean };
+/**
+ * `isPerServer`: as many requests for each server, over as many connections; otherwise all servers share those of one. `perSecond`: the
+ * events of one second; without it as many requests as connections at a time.
+ */
+type Load = { name: string; arrayOf: number; connections: number; isPerServer: boolean; perSecond?: number };
 type Scene = { load: Child<HttpLoadProcess>; receiver: Child<ReceiverProcess>; urls: readonly string[] };
 
-/** Measures all loads over this many servers. */
-async function measureServers(
+/** Starts Halcyon with this many servers. Returns a function that measures a load. */
+async function prepare(
   servers: number,
   { load, receiver, urls }: Scene,
-  { loads, options, defer }: { loads: readonly Load[]; options: typeof numbers; defer: Defer },
-): Promise<Round[][]> {
+  { options, defer }: { options: typeof numbers; defer: Defer },
+): Promise<(load: Load) => Promise<Round>> {
   const running = await startServer(defer, 'external', { observed: true, servers });
   const { origin, sql, databases } = running;
   const platform = await createClient(sql, { name: 'Platform', redirectUris: [], trusted: true, now: new Date() });
@@ -85,17 +98,22 @@ async function measureServers(
   const storeIds = await seed(running, urls);
   const path = storeIds.map((id) => `/stores/${id}/events`);
   const makers = storeIds.map(eventMaker);
-  const measure = async ({ name, arrayOf, isPerServer, connections: ofOne }: Load): Promise<Round> => {
+  return async ({ name, arrayOf, isPerServer, connections: ofOne, perSecond }) => {
     const factor = isPerServer ? servers : 1;
-    const requests = Math.ceil((factor * options.count) / arrayOf);
+    const requestsPerSecond = perSecond === undefined ? undefined : (factor * perSecond) / arrayOf;
+    const requests =
+      requestsPerSecond === undefined
+        ? Math.ceil((factor * options.count) / arrayOf)
+        : requestsPerSecond * options.seconds;
     const events = requests * arrayOf;
     const bodies = publishBodies(arrayOf, makers)(requests);
     const before = { ...(await running.cpuMs()), statements: await statementsOf(databases) };
     const startedMs = performance.now();
     const arrived = receiver.ask('until', events);
-    const target = { origin, path, authorization, headers: json };
-    const connections = factor * ofOne;
-    const loaded = await load.ask('burst', { target, bodies, connections, keeps: false });
+    const given = { target: { origin, path, authorization, headers: json }, bodies, connections: factor * ofOne };
+    const loaded = await (requestsPerSecond === undefined
+      ? load.ask('burst', { ...given, keeps: false })
+      : load.ask('stream', { ...given, perSecond: requestsPerSecond, seconds: options.seconds }));
     const [failure] = loaded.failures;
     if (failure !== undefined) throw new Error(`${name}: ${failure}`);
     await arrived;
@@ -114,45 +132,47 @@ async function measureServers(
       connections: await connectionsOf(databases),
     };
   };
-  const rounds = loads.map((): Round[] => []);
-  for (let round = -WARM_UP; round < options.rounds; round += 1)
-    for (const [index, one] of loads.entries()) {
-      const measured = await measure(one);
-      if (round >= 0) rounds[index]?.push(measured);
-    }
-  return rounds;
 }
 
 await bench({ numbers }, async (options, defer) => {
   const load = await startChild<HttpLoadProcess>(defer, import.meta.resolve('./setup/http-load-process.ts'));
   const receiver = await startChild<ReceiverProcess>(defer, import.meta.resolve('./setup/receiver-process.ts'));
   const urls = await receiver.ask('listen', { ports: options.stores, pair: undefined });
-  const loads = [
-    { name: 'one event a request', arrayOf: 1, connections: options.connections },
-    { name: `arrays of ${options.array}`, arrayOf: options.array, connections: options.connectionsForArrays },
-  ].flatMap((one): Load[] => [
-    { ...one, isPerServer: true, name: `${one.name}, the same load for each server` },
-    { ...one, isPerServer: false, name: `${one.name}, the same load in all` },
-  ]);
-  const results = new Map<number, Round[][]>();
-  for (const servers of SERVERS) {
-    // One set of servers at a time.
-    await using ends = new AsyncDisposableStack();
-    const given = { loads, options, defer: (end: () => Promise<void>) => ends.defer(end) };
-    results.set(servers, await measureServers(servers, { load, receiver, urls }, given));
-  }
-  for (const [index, { name }] of loads.entries()) {
-    const of = (servers: number): Round[] => results.get(servers)?.[index] ?? [];
-    const total = (servers: number): number =>
-      Math.min(...of(servers).map(({ server, postgres }) => server + postgres));
-    heading(`publish → delivered, ${name}: ${options.rounds} rounds of ${options.count}, median (lowest–highest)`);
+  const single = { name: 'one event a request', arrayOf: 1, connections: options.connections };
+  const array = {
+    name: `arrays of ${options.array}`,
+    arrayOf: options.array,
+    connections: options.connectionsForArrays,
+  };
+  const paced = (one: typeof single, perSecond: number) => ({ ...one, name: `${one.name}, ${perSecond}/s`, perSecond });
+  const loads = [single, array, paced(single, options.perSecond), paced(array, options.perSecondInArrays)].flatMap(
+    (one): Load[] => [
+      { ...one, isPerServer: true, name: `${one.name}, the same load for each server` },
+      { ...one, isPerServer: false, name: `${one.name}, the same load in all` },
+    ],
+  );
+  // All run at the same time and are measured in turn: the machine changes by a third from minute to minute.
+  const scene = { load, receiver, urls };
+  const installations: Awaited<ReturnType<typeof prepare>>[] = [];
+  for (const servers of SERVERS) installations.push(await prepare(servers, scene, { options, defer }));
+  const results = loads.map(() => installations.map((): Round[] => []));
+  for (let round = -WARM_UP; round < options.rounds; round += 1)
+    for (const [at, one] of loads.entries())
+      for (const [index, measure] of installations.entries()) {
+        const measured = await measure(one);
+        if (round >= 0) results[at]?.[index]?.push(measured);
+      }
+  for (const [at, { name }] of loads.entries()) {
+    const of = (servers: number): Round[] => results[at]?.[SERVERS.indexOf(servers)] ?? [];
+    const sums = (servers: number): number[] => of(servers).map(({ server, postgres }) => server + postgres);
+    heading(`publish → delivered, ${name}: ${options.rounds} rounds, median (lowest–highest)`);
     table(
       ['servers', 'server µs', 'PostgreSQL µs', '× one server', 'goal', 'statements', 'connections', 'a second'],
       SERVERS.map((servers) => [
         String(servers),
         spread(of(servers).map(({ server }) => server)),
         spread(of(servers).map(({ postgres }) => postgres)),
-        (total(servers) / total(1)).toFixed(2),
+        spread(ratios(sums(servers), sums(1)), 2),
         servers === 1 ? '' : `≤ ${GOAL}`,
         spread(
           of(servers).map(({ statements }) => statements),
@@ -166,5 +186,5 @@ await bench({ numbers }, async (options, defer) => {
   print(
     `µs, statements: an event of ${REPRESENTATION_BYTES} bytes with one delivery; all PostgreSQL servers together.`,
   );
-  print('× one server: the least sum of both of the rounds. connections: of the one process, to all servers.');
+  print('× one server: the sum of both, compared in each round. connections: of the one process, to all servers.');
 });
