@@ -1,11 +1,11 @@
 /** Opens the installation for the duration of a command. */
 import { declareFile } from '#catalog/own/file.ts';
-import { createLog } from '#core/log.ts';
 import { readConfig } from '#config/config.ts';
 import type { openInternalEvents } from '#server/publishing.ts';
 import { readMap } from '#shards/map-sql.ts';
 import { areChangesApplied, enqueue } from '#shards/outbox.ts';
 import { enqueueForAll } from '#shards/outbox-sql.ts';
+import { createCommandLog } from './command-log.ts';
 import { openInstallation, type Installation } from './installation.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -19,7 +19,9 @@ export async function withContext(terminal: Terminal, run: (context: CommandCont
     import('#server/publishing.ts'),
     import('#server/home-changes.ts'),
   ]);
-  const installation = await openInstallation(config, createLog(config.logLevel), { usesRunningServer: true });
+  const installation = await openInstallation(config, createCommandLog(terminal, config.logLevel), {
+    usesRunningServer: true,
+  });
   try {
     const map = await readMap(installation.sql);
     // A process of `serve` or `deliver` applies the changes to other databases.

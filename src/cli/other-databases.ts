@@ -9,11 +9,13 @@ import {
   assignedIn,
   replaceAddresses,
   requireDistinct,
+  requireOwners,
   requireSameOwners,
   type Assigned,
   type Candidate,
 } from '#shards/adopt.ts';
 import { readIdentity, readMap } from '#shards/map-sql.ts';
+import { removeUnused } from '#shards/move/undo.ts';
 import type { MapDatabase, ShardMap } from '#shards/map.ts';
 import { identify, isDown, prepareDatabase, type Prepared } from '#shards/prepare.ts';
 import type { Config } from '#config/config.ts';
@@ -136,8 +138,9 @@ class Opener {
     const changed = found.flatMap(({ database, url, name }) =>
       database === undefined || url === undefined || this.#urlOf(database) === url ? [] : [{ ...database, name, url }],
     );
-    if (changed.length === 0) return map;
-    await replaceAddresses(home, changed, this.#sealer);
+    if (changed.length > 0) await replaceAddresses(home, changed, this.#sealer);
+    // The setting cannot name a database without shards.
+    await removeUnused(home);
     return readMap(home);
   }
 
@@ -145,6 +148,7 @@ class Opener {
   async #readMap(): Promise<ShardMap> {
     const { config, home } = this.#opening;
     const map = await readMap(home);
+    requireOwners(map);
     if (config.shards === undefined || config.url === undefined) return map;
     const assigned = assignedIn(config.shards, config.url);
     if (map.version > 0) return this.#compare(assigned, map);
@@ -161,7 +165,7 @@ class Opener {
       return true;
     } catch (error) {
       if (requiresAll || !isDown(error)) throw error;
-      log.error({ database: name, err: error }, 'a database of the map is unavailable; starting without it');
+      log.error({ database: name, err: error }, 'a database of the map is unavailable; continuing without it');
       return false;
     }
   }

@@ -32,6 +32,7 @@ test('a shard without a database, with two, or out of range is refused with the 
     [`0-255=${A} 0-255=${A}`, /two databases for the shards 0-255:/],
     [`0-256=${A}`, /"0-256=…"/],
     [`127-0=${A} 128-255=${B}`, /"127-0=…"/],
+    [`0-99=${A},100-255=${B}`, /a comma between two ranges/],
     [`0-255:${A}`, /"…"/],
     ['postgres://halcyon:secret=a@one/halcyon', /"…"/],
     [A, /"…"/],

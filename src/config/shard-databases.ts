@@ -15,6 +15,8 @@ function readRange(name: string, text: string): ShardRange {
   const [, first = '', last = first, url = ''] =
     /^(\d{1,3})(?:-(\d{1,3}))?=(postgres(?:ql)?:\/\/\S+)$/.exec(text) ?? [];
   const range = { first: Number(first), last: Number(last), url };
+  if (/,[\d-]+=postgres/.test(url))
+    throw new ConfigError(`${name} has a comma between two ranges: write a space, as in "${EXAMPLE}"`);
   if (first !== '' && range.first <= range.last && range.last <= LAST_SHARD && URL.canParse(url)) return range;
   const [start = ''] = /^[\d-]+=/.exec(text) ?? [];
   throw new ConfigError(

@@ -141,6 +141,7 @@ async function openDatabases(
         withOutbox: (inHome) => withOutbox(inHome, { map: () => databases.map, outbox, each: () => databases.each() }),
       });
     },
+    onLeft: observing.forget,
   });
   observeOutbox(observing.registryOf(undefined), { home, clock, map: () => databases.map });
   return { databases, outbox };

@@ -5,6 +5,7 @@ import { isUnavailable } from '#db/unavailable.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
+import { requireOwners } from '#shards/adopt.ts';
 import { HOME, type MapDatabase, type ShardMap } from '#shards/map.ts';
 import { readMap, readVersion } from '#shards/map-sql.ts';
 import type { StoreDatabase } from './store-database.ts';
@@ -18,6 +19,8 @@ type Deps = {
   home: Sql;
   log: Log;
   open: (database: MapDatabase) => StoreDatabase;
+  /** Is called with a name that has left the map. */
+  onLeft: (name: string) => void;
 };
 
 /** Returns the shard of the store or webhook in an address; null if it has none. */
@@ -95,7 +98,7 @@ export class Databases implements Running {
     await Promise.all(this.all().map((database) => database.stop()));
   }
 
-  /** Opens the databases that are new, and those that have a new address. */
+  /** Opens the databases that are new, and those that have a new address; closes those that have left the map. */
   #openAll({ databases }: ShardMap): void {
     const known = new Map(this.#map.databases.map((database) => [database.id, database]));
     for (const database of databases) {
@@ -106,6 +109,14 @@ export class Databases implements Running {
       this.#databases.set(id, this.#deps.open(database));
       this.#starting.delete(id);
       void current?.stop();
+    }
+    const [ids, names] = [new Set(databases.map(({ id }) => id)), new Set(databases.map(({ name }) => name))];
+    for (const { id, name } of known.values()) {
+      if (!names.has(name)) this.#deps.onLeft(name);
+      if (ids.has(id)) continue;
+      void this.#databases.get(id)?.stop();
+      this.#databases.delete(id);
+      this.#starting.delete(id);
     }
   }
 
@@ -149,6 +160,7 @@ export class Databases implements Running {
       try {
         if ((await readVersion(home.reads)) === this.#map.version) continue;
         const map = await readMap(home);
+        requireOwners(map);
         this.#openAll(map);
         this.#map = map;
         log.info({ version: map.version }, 'map of shards changed');

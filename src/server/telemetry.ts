@@ -24,6 +24,8 @@ export type Observing = Running & {
   requests: RequestMetrics;
   /** Returns a new registry of a database. With a name its metrics get the label `database`; it replaces one with the same name. */
   registryOf: (name: string | undefined) => Registry;
+  /** Removes the registry of a database. */
+  forget: (name: string) => void;
   /** Returns the metrics of the process and of its databases. */
   metrics: () => Promise<ProcessMetrics>;
 };
@@ -86,6 +88,7 @@ export async function openObserving({
       ofDatabases.set(name, ofDatabase);
       return ofDatabase;
     },
+    forget: (name) => void ofDatabases.delete(name),
     metrics,
     stop: async () => server?.stop(),
   };

@@ -18,7 +18,7 @@ import {
   upsertDatabase,
   writeHome,
 } from './map-sql.ts';
-import { formatShards, HOME, shardsIn, shardsOf, type MapDatabase, type Range, type ShardMap } from './map.ts';
+import { formatShards, HOME, shardsIn, shardsOf, UNOWNED, type MapDatabase, type Range, type ShardMap } from './map.ts';
 
 /** How long adoption waits for a lock of the home database, while requests may wait behind it. */
 const LOCK_MS = 1_000;
@@ -28,6 +28,15 @@ export type Assigned = { url: string | undefined; name: string; shards: readonly
 type Others = (Assigned & { url: string })[];
 /** An assigned database that is open and prepared. */
 export type Candidate = Assigned & { url: string; sql: Sql; identity: string };
+
+/** Throws a `DatabaseError` if a shard has no owner: the events of its stores would be written into no database, or a wrong one. */
+export function requireOwners(map: ShardMap): void {
+  const unowned = shardsOf(map, UNOWNED);
+  if (unowned.length > 0)
+    throw new DatabaseError(
+      `No database owns the shards ${formatShards(unowned)}: insert the missing rows into shard_owner of the home database, or restore it`,
+    );
+}
 
 /** Returns the name that the sealed address of a database is bound to. */
 export function addressBinding(id: number): string {

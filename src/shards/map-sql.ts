@@ -1,6 +1,7 @@
 /** The statements of the map of shards. */
+import { SHARDS } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
-import { HOME, undivided, type MapDatabase, type ShardMap } from './map.ts';
+import { HOME, undivided, UNOWNED, type MapDatabase, type ShardMap } from './map.ts';
 
 /** `home`: the identity of the home database that has this database in its map; null if none has. */
 export type Identity = { identity: string; home: string | null };
@@ -35,7 +36,10 @@ type MapRow = {
 export async function readMap(home: Queryable): Promise<ShardMap> {
   const [row] = await home<MapRow[]>`
     select (select version from shard_map) as version,
-      array(select database from shard_owner order by shard) as owners,
+      array(
+        select coalesce(o.database, ${UNOWNED}) from generate_series(0, ${SHARDS - 1}) as s (shard)
+        left join shard_owner o using (shard) order by shard
+      ) as owners,
       array(select id from shard_database order by id) as ids,
       array(select name from shard_database order by id) as names,
       array(select identity::text from shard_database order by id) as identities,

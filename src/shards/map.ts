@@ -4,6 +4,8 @@ import { SHARDS } from '#core/ids.ts';
 /** The id of the home database in the map. */
 export const HOME = 0;
 const HOME_NAME = 'home';
+/** The owner of a shard that has no row in the map, which only damage leaves. */
+export const UNOWNED = -1;
 
 /** `name`: host, port and database, for people. `address`: the sealed url; null for the home database. */
 export type MapDatabase = { id: number; name: string; identity: string; address: Buffer | null };
@@ -12,7 +14,7 @@ export type ShardMap = {
   /** Rises with each change; 0 if the home database owns all shards and has no map. */
   version: number;
   databases: readonly MapDatabase[];
-  /** The id of the database that owns each shard. */
+  /** The id of the database that owns each shard, or `UNOWNED`. */
   owners: readonly number[];
 };
 

@@ -17,15 +17,17 @@ export type Preparation = {
   keys: Keys;
   /** Describes the source of the keys. */
   keysFrom: string;
+  /** Where the address is from, for messages; `SHARD_DATABASES` by default. */
+  setting?: string;
   onMigration?: (name: string, database: string) => void;
 };
 
 export type Prepared = { identity: string; applied: readonly string[]; isKeyAdopted: boolean };
 
 /** Adds the name of the database to an error that an operator can fix. */
-function withName(name: string, error: unknown): unknown {
+function withName(name: string, error: unknown, setting = 'SHARD_DATABASES'): unknown {
   if (error instanceof UnusableError) {
-    const remedy = error.remedy.replaceAll('DATABASE_URL', 'SHARD_DATABASES');
+    const remedy = error.remedy.replaceAll('DATABASE_URL', setting);
     return new UnusableError(`${name}: ${error.problem}`, remedy, error.cause);
   }
   return error instanceof DatabaseError
@@ -65,7 +67,7 @@ function requireMember(found: Identity | undefined, { home, identity }: Preparat
  * itself.
  */
 export async function prepareDatabase(direct: Sql, preparation: Preparation): Promise<Prepared> {
-  const { name, keys, keysFrom, onMigration } = preparation;
+  const { name, keys, keysFrom, setting, onMigration } = preparation;
   try {
     await checkServer(direct);
     requireMember(await findIdentity(direct), preparation);
@@ -74,6 +76,6 @@ export async function prepareDatabase(direct: Sql, preparation: Preparation): Pr
     const { identity } = await readIdentity(direct);
     return { identity, applied, isKeyAdopted };
   } catch (error) {
-    throw withName(name, error);
+    throw withName(name, error, setting);
   }
 }

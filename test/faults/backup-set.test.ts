@@ -124,6 +124,15 @@ test('every database is dumped at the same moment, and can be restored into new 
   );
 });
 
+test('nothing is written while shards move', async () => {
+  await home.sql`insert into shard_move (shards, source, target) values ('{120}', 1, 2)`;
+  const { code, err } = await runCommand(['backup', '--to', join(folder, 'moving')], env);
+  await home.sql`delete from shard_move`;
+  assert.match(err, /Shards are being moved: run this again when/);
+  assert.equal(code, 1);
+  assert.equal((await readdir(folder)).includes('moving'), false);
+});
+
 test('an existing folder is not changed, and while a shard is in no database nothing is written', async () => {
   await mkdir(join(folder, 'there'));
   const again = await runCommand(['backup', '--to', join(folder, 'there')], env);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
+import { removeUnused } from '#shards/move/undo.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { startReceiver } from '../setup/receiver.ts';
@@ -74,4 +75,9 @@ test('every published event is delivered while its shard moves there and back', 
   await receiver.until(published.length);
   assert.equal(new Set(published.map(({ id }) => id)).size, published.length);
   t.diagnostic(`${receiver.got.length - published.length} duplicates`);
+  const others = () => sql`
+    select from pg_stat_activity where datname = 'b' and application_name = 'halcyon'`;
+  assert.notEqual((await others()).length, 0);
+  await removeUnused(sql);
+  await until(others, ({ length }) => length === 0);
 });

@@ -38,7 +38,8 @@ async function run(command: string, args: readonly string[] = [], more: Record<s
 
 test('a plan names the moves for a new database, a move carries one out, and status shows the result', async () => {
   const planned = await run('shards plan', ['--even', '--by', 'rows', '--with', urls.b]);
-  assert.deepEqual(planned.json['moves'], [{ from: 'home', command: `halcyon shards move 128-255 --to ${urls.b}` }]);
+  const shown = urls.b.replace(':fleet@', ':…@');
+  assert.deepEqual(planned.json['moves'], [{ from: 'home', command: `halcyon shards move 128-255 --to ${shown}` }]);
   const { code, json } = await run('shards move', ['128-255', '--to', urls.b]);
   assert.equal(code, 0);
   assert.equal(json['shards'], '128-255');
@@ -63,13 +64,45 @@ test('a database is also found by its name, and as home', async () => {
   assert.equal((await run('shards drop-moved', ['--now'])).code, 0);
 });
 
+test('a plan prints no password', async () => {
+  const { json } = await run('shards plan', ['--even', '--with', 'postgres://halcyon:secret@c.example.com/halcyon']);
+  assert.match(JSON.stringify(json), /--to postgres:\/\/halcyon:…@c\.example\.com\/halcyon/);
+  assert.doesNotMatch(JSON.stringify(json), /secret/);
+});
+
+test('a database whose shards have moved away leaves the map with its rows, but not if it still delivers', async () => {
+  const c = poolOn(urls.c);
+  assert.equal((await run('shards move', ['6', '--to', urls.c])).code, 0);
+  await run('shards drop-moved', ['--now']);
+  assert.equal((await run('shards move', ['6', '--to', 'home'])).code, 0);
+  await c`insert into shard_lease (shard) values (7)`;
+  assert.deepEqual((await run('shards drop-moved', ['--now'])).json['removed'], []);
+  await c`delete from shard_lease`;
+  const { json } = await run('shards drop-moved');
+  const [removed, ...others] = json['removed'] as string[];
+  assert.match(removed ?? '', /\/c$/);
+  assert.deepEqual(others, []);
+  const { databases } = (await run('shards status')).json as { databases: Json[] };
+  assert.ok(databases.every(({ name }) => name !== removed));
+  const [row] = await c<{ home: string | null }[]>`select home::text from database_identity`;
+  assert.equal(row?.home, null, 'it can be used as a new database');
+});
+
+test('--abort without a move changes no database', async () => {
+  const f = await createDatabase(server, 'f');
+  await poolOn(f)`delete from schema_migration where version = 34`;
+  const { code, failure } = await run('shards move', ['0-7', '--to', f, '--abort']);
+  assert.notEqual(code, 0);
+  assert.match(failure, /No move is under way/);
+  assert.equal((await poolOn(f)`select from schema_migration where version = 34`).length, 0);
+});
+
 test('what cannot be moved is refused with what to change', async () => {
   const refusals: [args: string[], expected: RegExp][] = [
     [['64-300', '--to', urls.c], /"64-300" is no range of shards/],
     [['100-200', '--to', urls.c], /several databases.*has 100-127.*has 128-200/],
     [['0-7', '--to', urls.home], /has these shards already/],
     [['0-7', '--to', 'nowhere'], /no database of the map/],
-    [['0-7', '--to', urls.c, '--abort'], /No move of these shards/],
   ];
   for (const [args, expected] of refusals) {
     const { code, failure } = await run('shards move', args);

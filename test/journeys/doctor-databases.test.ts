@@ -119,6 +119,8 @@ test('an old schema, a changed migration, and a database without tables', async 
   const address = createSealer(secretKey).seal(urlOf(empty.address), 'shard_database:1');
   await home.sql`update shard_database set address = ${address} where id = 1`;
   assert.match(said(await problems(t, { ...env, SHARD_DATABASES: '' })), /: the database has no tables of Halcyon$/m);
+  const { out } = await runCommand(['doctor'], { ...env, SHARD_DATABASES: '' });
+  assert.match(out, /no tables of Halcyon\n? *→ It is not the database of the map/);
 });
 
 test('a wrong clock: seconds between two servers', async (t) => {

@@ -229,6 +229,34 @@ test('a new address of a database replaces the one in the map, and raises its ve
   assert.deepEqual(mapped.databases[0]?.address, { kind: 'url', url: moved.url });
 });
 
+test('a map that lacks the owner of a shard is refused', async (t) => {
+  const [home, b] = await severalDatabases(t, 2);
+  assert.ok(b);
+  const env = settingsOf(home, { '0-127': home, '128-255': b });
+  await open(t, env);
+  await home.sql`delete from shard_owner where shard < 12`;
+  const { SHARD_DATABASES: _, ...without } = env;
+  for (const one of [env, without]) assert.match(await refusal(t, one), /No database owns the shards 0-11: /);
+  assert.equal(formatShards(shardsOf(await readMap(home.sql), 1)), '128-255', 'the others keep their owners');
+});
+
+test('a database without shards leaves the map, unless a move needs it', async (t) => {
+  const [home, b] = await severalDatabases(t, 2);
+  assert.ok(b);
+  const secretKey = randomBytes(32);
+  await open(t, settingsOf(home, { '0-127': home, '128-255': b }, secretKey));
+  await home.sql`update shard_owner set database = 0`;
+  await home.sql`
+    insert into shard_move (shards, source, target, date_switched, date_ended) values ('{128}', 1, 0, now(), now())`;
+  const namesAfterStart = async (): Promise<string[]> => {
+    const { databases } = await open(t, settingsOf(home, { '0-255': home }, secretKey));
+    return databases.map(({ name }) => name);
+  };
+  assert.deepEqual(await namesAfterStart(), [b.name]);
+  await home.sql`delete from shard_move`;
+  assert.deepEqual(await namesAfterStart(), []);
+});
+
 test('an address that no key opens is written again by the setting', async (t) => {
   const [home, b] = await severalDatabases(t, 2);
   assert.ok(b);
@@ -265,6 +293,8 @@ test('a database of the map that is down stops neither serve nor deliver, but mi
     assert.ok(entry.includes(`"database":"${b.name}"`), entries.join(''));
     assert.doesNotMatch(entries.join(''), /password-of-b/);
   }
+  const { err: status } = await runCommand(['shards', 'status'], settingsOf(home, {}, secretKey));
+  assert.match(status, new RegExp(`^halcyon: a database of the map is unavailable[^{]*: ${b.name}: [^\n{]+\n$`));
   const { code, err } = await runCommand(['migrate'], settingsOf(home, {}, secretKey));
   assert.match(err, new RegExp(`^halcyon: ${b.name}: PostgreSQL cannot be used`, 'm'));
   assert.doesNotMatch(err, /password-of-b/);

@@ -12,6 +12,7 @@ import { checkServer, DatabaseError, openPool, type DatabaseAddress, type Querya
 import { createSealer } from '#db/seal.ts';
 import { addressBinding } from '#shards/adopt.ts';
 import { listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
+import { listMoves } from '#shards/move/move-sql.ts';
 import { formatShards, HOME, shardsOf, type MapDatabase, type ShardMap } from '#shards/map.ts';
 import type { Config } from '#config/config.ts';
 import { UserError } from '../explain.ts';
@@ -102,11 +103,14 @@ async function withSnapshots<T>(
   }
 }
 
-/** Throws a `UserError` unless the snapshots have exactly one lease of each shard: while a shard moves, neither database has all of it. */
+/** Throws a `UserError` if a move is under way, or unless the snapshots have exactly one lease of each shard. */
 async function requireComplete(sources: readonly Source[], connections: readonly Queryable[]): Promise<void> {
   const [home] = connections;
   if (home === undefined) return;
   const map = await readMap(home);
+  // Its target may have a production address in a restored map, and undoing it there would delete rows.
+  if ((await listMoves(home)).some(({ dateEnded }) => dateEnded === null))
+    throw new UserError('Shards are being moved: run this again when halcyon shards move has ended');
   for (const [index, { id, name, identity }] of sources.entries()) {
     const connection = connections[index];
     if (connection === undefined) continue;

@@ -100,6 +100,9 @@ function named(name: string, findings: readonly Finding[]): Finding[] {
 
 const hasFailed = (some: readonly Finding[]): boolean => some.some(({ state }) => state === 'fail');
 
+/** A database of the map has tables, so an empty one is another database. */
+const IF_EMPTY = 'It is not the database of the map: restore that one, or correct its address by SHARD_DATABASES';
+
 /** Checks a database beside the home database. `isReadable`: it has the tables of this version, and is the one of the map. */
 async function examineMember(
   member: Member,
@@ -115,7 +118,7 @@ async function examineMember(
   const server = await run('database', () => checkDatabase(context));
   const isReadable =
     server.some(({ check }) => check === 'connections') &&
-    !hasFailed(await run('migrations', () => checkMigrations(context))) &&
+    !hasFailed(await run('migrations', () => checkMigrations(context, IF_EMPTY))) &&
     !hasFailed(await run('map', () => checkIdentity(member, home)));
   if (isReadable)
     for (const one of TABLE_CHECKS)

@@ -1,6 +1,5 @@
 /** Opens the databases of the map for a command. */
 import { SHARDS } from '#core/ids.ts';
-import { createLog } from '#core/log.ts';
 import { openPool, type Sql } from '#db/pool.ts';
 import { createSealer, type Sealer } from '#db/seal.ts';
 import { nameOf } from '#db/servers.ts';
@@ -11,6 +10,7 @@ import type { Place } from '#shards/move/move.ts';
 import { newIdIn } from '#shards/move/start.ts';
 import { prepareDatabase } from '#shards/prepare.ts';
 import { readConfig } from '#config/config.ts';
+import { createCommandLog } from '../command-log.ts';
 import { UsageError, UserError } from '../explain.ts';
 import { openInstallation, type Installation } from '../installation.ts';
 import type { Terminal } from '../terminal.ts';
@@ -62,6 +62,7 @@ async function openByUrl(url: string, { installation, map, pools }: Opened, term
     home,
     keys: installation.secretKeys,
     keysFrom: 'HALCYON_SECRET_KEY',
+    setting: '--to',
     onMigration: (migration) => terminal.warn(`Applying ${migration} to ${name}`),
   });
   const known = map.databases.find((one) => one.identity === identity);
@@ -75,8 +76,8 @@ async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Pr
   const { databases } = opened.map;
   const found = nameOrUrl === 'home' ? databases[0] : databases.find(({ name }) => name === nameOrUrl);
   if (found !== undefined) return placesOf(opened).place(found.id);
-  const names = databases.map(({ name }) => name).join(', ');
-  throw new UsageError(`--to ${nameOrUrl} is no database of the map: use ${names}, home, or a postgres:// address`);
+  const names = [...new Set(['home', ...databases.map(({ name }) => name)])].join(', ');
+  throw new UsageError(`--to ${nameOrUrl} is no database of the map: use ${names}, or a postgres:// address`);
 }
 
 async function openAll(terminal: Terminal): Promise<Opened> {
@@ -85,7 +86,9 @@ async function openAll(terminal: Terminal): Promise<Opened> {
   if (url === undefined) throw new UserError('Shards are moved between databases of servers: set DATABASE_URL');
   // A move changes the map, so the setting differs from it until it is corrected.
   const own = { ...config, database: { ...config.database, shards: undefined } };
-  const installation = await openInstallation(own, createLog(config.logLevel), { usesRunningServer: true });
+  const installation = await openInstallation(own, createCommandLog(terminal, config.logLevel), {
+    usesRunningServer: true,
+  });
   const map = await readMap(installation.direct);
   const opened = { installation, homeUrl: directUrl ?? url, homeOutageMs, map, pools: [] };
   if (shards === undefined || map.version > 0) return opened;

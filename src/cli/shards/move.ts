@@ -3,7 +3,8 @@ import { formatShards } from '#shards/map.ts';
 import { listMoves, type Move } from '#shards/move/move-sql.ts';
 import { runMove, StoppedError, type Late, type Moved, type Place, type Progress } from '#shards/move/move.ts';
 import { ownerOf, startMove } from '#shards/move/start.ts';
-import { abortMove, dropMoved } from '#shards/move/undo.ts';
+import { listLeasedShards, readMap } from '#shards/map-sql.ts';
+import { abortMove, dropMoved, removeDatabase, unusedIn } from '#shards/move/undo.ts';
 import { printResult } from '../command.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
@@ -82,6 +83,8 @@ export async function move(
   await withDatabases(terminal, async (databases) => {
     await databases.alone(async () => {
       const { home, map, homeName, sealer } = databases;
+      if (abort === true && (await listMoves(home)).every(({ dateEnded }) => dateEnded !== null))
+        throw new UserError('No move is under way');
       const target = await databases.find(to);
       const open = await findOpen(databases, shards, target);
       if (abort === true) return undo(terminal, databases, { open, target });
@@ -113,6 +116,19 @@ async function undo(
   else terminal.print('The move is undone.');
 }
 
+/** Removes the databases without shards from the map, and returns their names. */
+async function removeEmpty(home: Databases['home'], place: Databases['place']): Promise<string[]> {
+  const removed: string[] = [];
+  for (const { id } of unusedIn(await readMap(home), await listMoves(home))) {
+    const database = place(id);
+    // One with leases has shards in a newer map than this one, which was restored.
+    if ((await listLeasedShards(database.sql)).length > 0) continue;
+    await removeDatabase(home, database);
+    removed.push(database.name);
+  }
+  return removed;
+}
+
 export async function drop(terminal: Terminal, { now }: { now?: true }): Promise<void> {
   await withDatabases(terminal, async ({ home, homeOutageMs, place, alone }) => {
     await alone(async () => {
@@ -136,8 +152,11 @@ export async function drop(terminal: Terminal, { now }: { now?: true }): Promise
           },
         });
       }
-      if (terminal.isJson === true) printResult(terminal, { moves: due.length, rows: deleted });
-      else terminal.print(due.length === 0 ? 'No rows of moved shards are left.' : `${deleted} rows deleted.`);
+      const removed = await removeEmpty(home, place);
+      if (terminal.isJson === true) return printResult(terminal, { moves: due.length, rows: deleted, removed });
+      terminal.print(due.length === 0 ? 'No rows of moved shards are left.' : `${deleted} rows deleted.`);
+      for (const name of removed)
+        terminal.print(`${name} has no shards and has left the map: no process uses it any more.`);
     });
   });
 }

@@ -1,25 +1,30 @@
 /** `halcyon shards status` and `plan`. */
 import { SHARDS } from '#core/ids.ts';
-import { formatShards, shardsOf } from '#shards/map.ts';
+import { formatShards, HOME, shardsOf } from '#shards/map.ts';
 import { listMoves, type Move } from '#shards/move/move-sql.ts';
 import { readMoveState, replicationOf } from '#shards/move/move.ts';
-import { argumentOf, evenOwners, movesBetween, sumsOf } from '#shards/move/plan.ts';
+import { argumentOf, evenOwners, sumsOf, usefulMoves } from '#shards/move/plan.ts';
 import { estimateLoads, readDatabaseState, type DatabaseState, type Measure } from '#shards/move/sizes-sql.ts';
 import { printResult } from '../command.ts';
 import type { Terminal } from '../terminal.ts';
 import { withDatabases, type Databases } from './databases.ts';
 
 const MIB = 1024 ** 2;
+const NUMBER_WIDTH = 6;
 const NAME_WIDTH = 36;
 
-type DatabaseLine = { name: string; shards: string; is_reachable: boolean } & Partial<DatabaseState>;
+/** Returns the address without its password. */
+const withoutPassword = (url: string): string =>
+  url.replace(/^(\w+:\/\/[^:/@]*):[^@]*@/, '$1:…@').replace(/([?&]password=)[^&]*/, '$1…');
+
+type DatabaseLine = { id: number; name: string; shards: string; is_reachable: boolean } & Partial<DatabaseState>;
 
 async function linesOf({ map, place, isReachable }: Databases): Promise<DatabaseLine[]> {
   const lines: DatabaseLine[] = [];
   for (const { id, name } of map.databases) {
     const shards = shardsOf(map, id);
     const state = isReachable(id) ? await readDatabaseState(place(id).sql, shards) : {};
-    lines.push({ name, shards: formatShards(shards), is_reachable: isReachable(id), ...state });
+    lines.push({ id, name, shards: formatShards(shards), is_reachable: isReachable(id), ...state });
   }
   return lines;
 }
@@ -48,11 +53,12 @@ export async function status(terminal: Terminal): Promise<void> {
     if (terminal.isJson === true)
       return printResult(terminal, { version: databases.map.version, databases: lines, moves });
     terminal.print(`Version ${databases.map.version} of the map of shards`);
-    for (const { name, shards, is_reachable: isReachable, stores, bytes, schema } of lines) {
+    for (const { id, name, shards, is_reachable: isReachable, stores, bytes, schema } of lines) {
       const details = isReachable
         ? `${stores} stores, ${((bytes ?? 0) / MIB).toFixed(0)} MiB, schema ${schema}`
         : 'not reachable';
-      terminal.print(`${name.padEnd(NAME_WIDTH)}${details}; shards ${shards || 'none'}`);
+      const number = id === HOME ? 'home' : String(id);
+      terminal.print(`${number.padEnd(NUMBER_WIDTH)}${name.padEnd(NAME_WIDTH)} ${details}; shards ${shards || 'none'}`);
     }
     for (const { shards, from, to, state } of moves)
       terminal.print(`Move of ${shards} from ${from} to ${to}: ${state}`);
@@ -69,24 +75,24 @@ export async function plan(
       const estimated = await estimateLoads(place(id).sql, by);
       for (const shard of shardsOf(map, id)) loads[shard] = estimated.get(shard) ?? 0;
     }
-    const names = [...map.databases.map(({ name }) => name), ...added];
+    const names = [...map.databases.map(({ name }) => name), ...added.map(withoutPassword)];
     const ids = map.databases.map(({ id }) => id);
     const databases = [...ids, ...added.map((_, index) => Math.max(...ids) + 1 + index)];
     const nameIn = (id: number): string => names[databases.indexOf(id)] ?? '';
     const owners = evenOwners({ owners: map.owners, loads, databases });
-    const moves = movesBetween(map.owners, owners).map(({ from, to, shards }) => ({
-      from: nameIn(from),
-      command: `halcyon shards move ${argumentOf(shards)} --to ${nameIn(to)}`,
-    }));
     const after = sumsOf({ owners, loads, databases });
     const sums = [...sumsOf({ owners: map.owners, loads, databases })].map(([id, now]) => ({
       name: nameIn(id),
       now,
       planned: after.get(id) ?? 0,
     }));
+    const moves = usefulMoves({ owners: map.owners, loads, databases }, owners).map(({ from, to, shards }) => ({
+      from: nameIn(from),
+      command: `halcyon shards move ${argumentOf(shards)} --to ${nameIn(to)}`,
+    }));
     if (terminal.isJson === true) return printResult(terminal, { by, databases: sums, moves });
     for (const { name, now, planned } of sums)
-      terminal.print(`${name.padEnd(NAME_WIDTH)}${now} ${by} now, ${planned} planned`);
+      terminal.print(`${name.padEnd(NAME_WIDTH)} ${now} ${by} now, ${planned} planned`);
     if (moves.length === 0) terminal.print('No move makes the databases more even.');
     for (const { command } of moves) terminal.print(command);
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { argumentOf, evenOwners, movesBetween, sumsOf } from './plan.ts';
+import { argumentOf, evenOwners, movesBetween, sumsOf, usefulMoves } from './plan.ts';
 
 const SHARDS = 256;
 const load = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 10 }), fc.integer({ min: 0, max: 10 ** 12 }));
@@ -43,4 +43,15 @@ test('a new database gets consecutive shards, also of an empty installation', ()
     assert.deepEqual(others, []);
     assert.equal(argumentOf(move?.shards ?? []), '128-255');
   }
+});
+
+test('empty shards alone are moved only to a database that has none', () => {
+  const owners = Array.from({ length: SHARDS }, (_, shard) => (shard < 3 ? 1 : 0));
+  const loads = owners.map((_, shard) => (shard === 0 || shard === 255 ? 1_000 : 0));
+  const movesOf = (databases: number[]) => {
+    const input = { owners, loads, databases };
+    return usefulMoves(input, evenOwners(input));
+  };
+  assert.deepEqual(movesOf([0, 1]), []);
+  assert.ok(movesOf([0, 1, 2]).some(({ to }) => to === 2));
 });

@@ -59,6 +59,14 @@ export function movesBetween(before: readonly number[], after: readonly number[]
   );
 }
 
+/** Returns the moves that lead to other owners; none if they are all of empty shards, unless a database has no shards yet. */
+export function usefulMoves(before: Input, after: readonly number[]): PlannedMove[] {
+  const isUsed = before.databases.every((database) => before.owners.includes(database));
+  const sums = sumsOf({ ...before, owners: after });
+  const isSame = [...sumsOf(before)].every(([database, sum]) => sums.get(database) === sum);
+  return isUsed && isSame ? [] : movesBetween(before.owners, after);
+}
+
 /** Formats shards as an argument of a command, such as `0-63,128`. */
 export function argumentOf(shards: readonly number[]): string {
   return rangesOf(shards)

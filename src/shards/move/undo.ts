@@ -1,10 +1,10 @@
 /** Undoes a move before its switch, and deletes the rows that a move has left in its source. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { transaction, type Sql } from '#db/pool.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { dropGuards, dropReplication } from '#db/replication.ts';
 import { setLeases } from '../adopt-sql.ts';
 import { assignShards, deleteDatabase, listLeasedShards, lockMap, readMap, writeHome } from '../map-sql.ts';
-import { HOME, shardsOf } from '../map.ts';
+import { HOME, shardsOf, type MapDatabase, type ShardMap } from '../map.ts';
 import { allowChanges, deleteMove, deleteMovedShards, deleteOutboxOf, listMoves, type Move } from './move-sql.ts';
 import { replicationOf, type Place } from './move.ts';
 import { deleteMoved } from './tables.ts';
@@ -13,17 +13,36 @@ const ALL_SHARDS = Array.from({ length: 256 }, (_, shard) => shard);
 
 type OnDeleted = (table: string, rows: number) => void;
 
+async function leaveMap(tx: Tx, id: number): Promise<void> {
+  await deleteOutboxOf(tx, id);
+  await deleteDatabase(tx, id);
+  await assignShards(tx, [], HOME);
+}
+
+/** Returns the databases that have no shards, and that no move needs. */
+export function unusedIn(map: ShardMap, moves: readonly Move[]): MapDatabase[] {
+  const inMoves = new Set(moves.flatMap(({ source, target }) => [source, target]));
+  return map.databases.filter(({ id }) => id !== HOME && !inMoves.has(id) && shardsOf(map, id).length === 0);
+}
+
 /** Removes a database without shards from the installation; it can be used as a new one. */
-async function removeDatabase(home: Sql, target: Place): Promise<void> {
+export async function removeDatabase(home: Sql, target: Place): Promise<void> {
   await transaction(home, async (tx) => {
     await lockMap(tx);
-    await deleteOutboxOf(tx, target.id);
-    await deleteDatabase(tx, target.id);
-    await assignShards(tx, [], HOME);
+    await leaveMap(tx, target.id);
   });
   await transaction(target.sql, async (tx) => {
     await setLeases(tx, ALL_SHARDS);
     await writeHome(tx, null);
+  });
+}
+
+/** Removes the unused databases from the map, without a connection to them: in a restored map their addresses may lead elsewhere. */
+export async function removeUnused(home: Sql): Promise<void> {
+  if (unusedIn(await readMap(home), await listMoves(home)).length === 0) return;
+  await transaction(home, async (tx) => {
+    await lockMap(tx);
+    for (const { id } of unusedIn(await readMap(tx), await listMoves(tx))) await leaveMap(tx, id);
   });
 }
 
@@ -37,9 +56,8 @@ export async function abortMove(
   await dropGuards(source.sql, move.id);
   await deleteMoved(target, move.shards, onDeleted);
   await deleteMove(home, move.id);
-  const [map, moves] = [await readMap(home), await listMoves(home)];
-  const isUsed = shardsOf(map, target.id).length > 0 || moves.some(({ source: from }) => from === target.id);
-  if (!isUsed && target.id !== HOME) await removeDatabase(home, target);
+  const unused = unusedIn(await readMap(home), await listMoves(home));
+  if (unused.some(({ id }) => id === target.id)) await removeDatabase(home, target);
 }
 
 /**

@@ -94,7 +94,7 @@ export async function checkMap(opened: Opened, home: DoctorContext): Promise<Fin
       fail(
         'map',
         `no database owns the shards ${formatShards(unowned)}: version ${map.version} of the map has a gap`,
-        'Nothing is read or published for their stores. Insert the missing rows into shard_owner of the home database, or restore it',
+        'No process starts. Insert the missing rows into shard_owner of the home database, or restore it',
       ),
     ];
   const found = [...findings, ...(await compareSetting(opened, home))];

@@ -10,10 +10,13 @@ import { withTimeouts, listMigrations } from '../doctor-sql.ts';
 
 const names = (some: readonly { name: string }[]): string => some.map(({ name }) => name).join(', ');
 
-export async function checkMigrations({ direct }: DoctorContext): Promise<Finding[]> {
+/** `ifEmpty`: what to do about a database without tables. */
+export async function checkMigrations(
+  { direct }: DoctorContext,
+  ifEmpty = 'halcyon migrate creates them',
+): Promise<Finding[]> {
   const [known, applied] = await Promise.all([migrationsIn(MIGRATIONS), withTimeouts(direct, listMigrations)]);
-  if (applied === undefined)
-    return [fail('migrations', 'the database has no tables of Halcyon', 'halcyon migrate creates them')];
+  if (applied === undefined) return [fail('migrations', 'the database has no tables of Halcyon', ifEmpty)];
   const { newer, changed, missing } = compare(known, applied);
   const found: Finding[] = [];
   if (newer.length > 0)
