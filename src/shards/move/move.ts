@@ -4,6 +4,7 @@
  *     publish    publication and slot in the source: from now on the source keeps its WAL
  *     copy       subscription in the target: the rows are copied, then changes follow
  *     guard      triggers in the source, which refuse nothing yet
+ *     numbers    the target's sequences are raised; waits until no process has numbers from before
  *     block      source: leases deleted, changes refused ─┐ undone if a step until `switch` fails or takes too long
  *     catch up   the target has everything before that    │
  *     hand over  nothing more is replicated; sequences    │ publishing to these shards is refused
@@ -55,6 +56,7 @@ export const STEPS = [
   'publish',
   'copy',
   'guard',
+  'numbers',
   'block',
   'catch up',
   'hand over',
@@ -272,7 +274,7 @@ class Mover {
       // A try that has failed after the target caught up has stopped it.
       await this.#subscribe();
       await this.#untilCopied();
-    } while (!(await this.#trySwitch(await this.#raiseNumbers())));
+    } while (!(await this.#trySwitch(await this.#step('numbers', () => this.#raiseNumbers()))));
   }
 
   async run(): Promise<Moved> {
