@@ -9,6 +9,7 @@ import {
   assignedIn,
   replaceAddresses,
   requireDistinct,
+  requireHome,
   requireOwners,
   requireSameOwners,
   type Assigned,
@@ -195,10 +196,7 @@ class Opener {
  * `DatabaseError` if the home database is in the map of another one, or the map differs from the setting.
  */
 export async function openOtherDatabases(opening: Opening, opened: OtherDatabase[]): Promise<OtherDatabases> {
-  const { identity, home } = await readIdentity(opening.home);
-  if (home !== null)
-    throw new DatabaseError(
-      'The database of DATABASE_URL is in the map of another database: set DATABASE_URL to the home database, and SHARD_DATABASES to all of them',
-    );
-  return new Opener(opening, identity).open(opened);
+  const identity = await readIdentity(opening.home);
+  requireHome(identity);
+  return new Opener(opening, identity.identity).open(opened);
 }

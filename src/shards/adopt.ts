@@ -5,7 +5,7 @@
  * between, the next start repeats all of it.
  */
 import { nameOf } from '#db/servers.ts';
-import { DatabaseError, limitWaits, transaction, type Sql, type Tx } from '#db/pool.ts';
+import { DatabaseError, limitWaits, transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import { isLockTimeout } from '#db/unavailable.ts';
 import type { Sealer } from '#db/seal.ts';
 import { lockIdentity, lockStores, setLeases } from './adopt-sql.ts';
@@ -17,6 +17,7 @@ import {
   readVersion,
   upsertDatabase,
   writeHome,
+  type Identity,
 } from './map-sql.ts';
 import { formatShards, HOME, shardsIn, shardsOf, UNOWNED, type MapDatabase, type Range, type ShardMap } from './map.ts';
 
@@ -28,6 +29,14 @@ export type Assigned = { url: string | undefined; name: string; shards: readonly
 type Others = (Assigned & { url: string })[];
 /** An assigned database that is open and prepared. */
 export type Candidate = Assigned & { url: string; sql: Sql; identity: string };
+
+/** Throws a `DatabaseError` if a database is not a home database. */
+export function requireHome({ home }: Identity): void {
+  if (home !== null)
+    throw new DatabaseError(
+      'The database of DATABASE_URL is in the map of another database: set DATABASE_URL to the home database, and SHARD_DATABASES to all of them',
+    );
+}
 
 /** Throws a `DatabaseError` if a shard has no owner: the events of its stores would be written into no database, or a wrong one. */
 export function requireOwners(map: ShardMap): void {
@@ -89,6 +98,16 @@ async function claim({ sql, shards, name }: Candidate, home: string): Promise<vo
   });
 }
 
+/** Throws a `DatabaseError` if the home database has stores in shards that the setting assigns to another one. */
+export async function requireOwnStores(sql: Queryable, home: Assigned): Promise<void> {
+  const own = new Set(home.shards);
+  const elsewhere = (await listShardsWithStores(sql)).filter((shard) => !own.has(shard));
+  if (elsewhere.length > 0)
+    throw new DatabaseError(
+      `The home database has stores in the shards ${formatShards(elsewhere)}, which SHARD_DATABASES assigns to other databases: assign all shards to DATABASE_URL, or remove the setting, and move them by halcyon shards move`,
+    );
+}
+
 /** Writes the map; throws a `DatabaseError` if the home database has stores in shards that another database owns. */
 async function writeMap(
   tx: Tx,
@@ -101,12 +120,7 @@ async function writeMap(
 ): Promise<void> {
   await limitWaits(tx, LOCK_MS);
   await lockStores(tx);
-  const own = new Set(home.shards);
-  const elsewhere = (await listShardsWithStores(tx)).filter((shard) => !own.has(shard));
-  if (elsewhere.length > 0)
-    throw new DatabaseError(
-      `The home database has stores in the shards ${formatShards(elsewhere)}, which SHARD_DATABASES assigns to other databases: assign all shards to DATABASE_URL, or remove the setting, and move them by halcyon shards move`,
-    );
+  await requireOwnStores(tx, home);
   await setLeases(tx, home.shards);
   await upsertDatabase(tx, { id: HOME, name: home.name, identity, address: null });
   await assignShards(tx, home.shards, HOME);

@@ -1,12 +1,13 @@
 /** What `halcyon doctor` prints about several databases, and about each fault of their map, caused for real. */
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { test, type TestContext } from 'node:test';
 import { createSealer } from '#db/seal.ts';
 import { systemClock } from '#core/clock.ts';
 import { dayOf, firstIdOfDay, idOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
+import { writeHome } from '#shards/map-sql.ts';
 import { readConfig } from '#config/config.ts';
 import { openInstallation } from '../../src/cli/installation.ts';
 import { lineOf } from '../../src/cli/doctor/command.ts';
@@ -97,6 +98,21 @@ test('one database that lacks leases, without a map', async (t) => {
   assert.equal(said(await problems(t, env)), '');
   await home.sql`delete from shard_lease where shard = 7`;
   assert.equal(said(await problems(t, env)), 'leases: fail no database delivers the shards 7');
+});
+
+test('a setting that cannot become the first map, and a DATABASE_URL that is not the home database', async (t) => {
+  const [home, b] = await severalDatabases(t, 2);
+  assert.ok(b);
+  const env = { ...settingsOf(home, { '0-127': home, '128-255': b }), DELIVERY_LEASE_MS: '500' };
+  assert.match(said(await problems(t, env)), /^map: warn there is no map yet/);
+  const id = idOf(7, 200);
+  await home.sql`
+    insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+    values (200, ${id}, 'S', 's.example', 's@s.example', 'UTC', now(), now())`;
+  assert.match(said(await problems(t, env)), /^map: fail The home database has stores in the shards 200, /);
+  await writeHome(b.sql, randomUUID());
+  const other = settingsOf(b);
+  assert.match(said(await problems(t, other)), /^map: fail The database of DATABASE_URL is in the map of another/);
 });
 
 test('a setting that differs from the map', async (t) => {

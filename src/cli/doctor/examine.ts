@@ -11,6 +11,7 @@ import {
   checkAllClocks,
   checkIdentity,
   checkLeases,
+  checkHome,
   checkMap,
   checkOutbox,
   checkServers,
@@ -128,6 +129,9 @@ async function examineMember(
 
 /** Checks the map of shards and its other databases; without a map only whether the database delivers all shards. */
 async function examineMap(home: DoctorContext, report: Report): Promise<void> {
+  const isHome = await runCheck('map', () => checkHome(home));
+  report(isHome);
+  if (hasFailed(isHome)) return;
   const opened = await openMembers(home);
   const { map, members } = opened;
   const others = members.filter(({ id }) => id !== HOME);

@@ -1,7 +1,15 @@
 /** Checks of several databases: each shard has one owner, only its owner delivers it, and changes reach the other databases. */
 import { DatabaseError, openPool, type DatabaseAddress } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import { addressBinding, assignedIn, describeMap, requireSameOwners } from '#shards/adopt.ts';
+import {
+  addressBinding,
+  assignedIn,
+  describeMap,
+  requireHome,
+  requireOwnStores,
+  requireSameOwners,
+  type Assigned,
+} from '#shards/adopt.ts';
 import { listLeasedShards, readIdentity, readMap } from '#shards/map-sql.ts';
 import { formatShards, HOME, undivided, type MapDatabase, type ShardMap } from '#shards/map.ts';
 import { identify } from '#shards/prepare.ts';
@@ -51,14 +59,21 @@ export async function openMembers(home: DoctorContext): Promise<Opened> {
 const ownersOf = ({ owners }: ShardMap): ReadonlyMap<number, number> => new Map(owners.entries());
 
 /** Compares `SHARD_DATABASES` with the map. */
-async function compareSetting({ map, members }: Opened, { config }: DoctorContext): Promise<Finding[]> {
+async function compareSetting({ map, members }: Opened, { config, direct }: DoctorContext): Promise<Finding[]> {
   const { shards, url: homeUrl } = config.database;
   if (shards === undefined || homeUrl === undefined) return [];
+  const [home] = assignedIn(shards, homeUrl);
   if (map.version === 0)
-    return [
-      warn('map', 'there is no map yet, so one database owns all shards', 'halcyon migrate, or a start, makes the map'),
-    ];
-  const assigned = [];
+    return (
+      (await findRefusal(() => withTimeouts(direct, (tx) => requireOwnStores(tx, home)))) ?? [
+        warn(
+          'map',
+          'there is no map yet, so one database owns all shards',
+          'halcyon migrate, or a start, makes the map',
+        ),
+      ]
+    );
+  const assigned: (Assigned & { id: number | undefined })[] = [];
   for (const one of assignedIn(shards, homeUrl)) {
     const known = members.find(({ context, id }) =>
       one.url === undefined ? id === HOME : context.config.database.url === one.url,
@@ -66,13 +81,23 @@ async function compareSetting({ map, members }: Opened, { config }: DoctorContex
     const identity = known === undefined && one.url !== undefined ? await identityAt(one.url, one.name) : undefined;
     assigned.push({ ...one, id: known?.id ?? map.databases.find((database) => database.identity === identity)?.id });
   }
+  return (await findRefusal(async () => requireSameOwners(map, assigned))) ?? [];
+}
+
+/** Returns the `DatabaseError` with which a process would not start, as a finding. */
+async function findRefusal(check: () => Promise<void>): Promise<Finding[] | undefined> {
   try {
-    requireSameOwners(map, assigned);
-    return [];
+    await check();
+    return undefined;
   } catch (error) {
     if (!(error instanceof DatabaseError)) throw error;
     return [fail('map', error.message, 'No process starts with this setting')];
   }
+}
+
+/** Checks that the database of `DATABASE_URL` is in no other map. */
+export async function checkHome({ direct }: DoctorContext): Promise<Finding[]> {
+  return (await findRefusal(async () => requireHome(await withTimeouts(direct, readIdentity)))) ?? [];
 }
 
 async function identityAt(url: string, name: string): Promise<string | undefined> {
