@@ -76,7 +76,7 @@ test('every published event is delivered while its shard moves there and back', 
   assert.equal(new Set(published.map(({ id }) => id)).size, published.length);
   t.diagnostic(`${receiver.got.length - published.length} duplicates`);
   const others = () => sql`
-    select from pg_stat_activity where datname = 'b' and application_name = 'halcyon'`;
+    select from pg_stat_activity where datname = 'b' and application_name = 'other database'`;
   assert.notEqual((await others()).length, 0);
   await removeUnused(sql);
   await until(others, ({ length }) => length === 0);
