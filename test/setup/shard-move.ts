@@ -63,6 +63,10 @@ export async function createDatabase(server: Server, name: string): Promise<stri
 
 const silent: Progress = { onStep: () => {}, onCopy: () => {}, onLate: () => {}, isStopped: () => false };
 
+async function end(places: readonly Pick<Place, 'sql'>[]): Promise<void> {
+  await Promise.all(places.map(({ sql }) => sql.end({ timeout: 0 })));
+}
+
 /** The operations of `halcyon shards`, each on new connections, as in a new process. */
 export class Mover {
   readonly urls: Readonly<Record<string, string>>;
@@ -105,8 +109,16 @@ export class Mover {
   }
 
   async move(shards: readonly number[], to: string, progress: Partial<Progress> = {}): Promise<Moved> {
-    const started = await this.start(shards, to);
-    return runMove({ home: this.home, ...started, progress: { ...silent, ...progress }, ...this.#times });
+    const { move, source, target } = await this.start(shards, to);
+    const run = runMove({
+      home: this.home,
+      move,
+      source,
+      target,
+      progress: { ...silent, ...progress },
+      ...this.#times,
+    });
+    return run.finally(() => end([source, target]));
   }
 
   /** Ends the connections of a move after a step, as a killed process does. */
@@ -121,18 +133,20 @@ export class Mover {
     };
     const running = runMove({ home, ...started, progress: { ...silent, afterStep }, ...this.#times });
     await Promise.race([reached, running]);
-    await Promise.all([home, started.source.sql, started.target.sql].map((sql) => sql.end({ timeout: 0 })));
+    await end([{ sql: home }, started.source, started.target]);
   }
 
   async abort(shards: readonly number[], to: string): Promise<void> {
-    await abortMove(this.home, { ...(await this.start(shards, to)), onDeleted: () => {} });
+    const { move, source, target } = await this.start(shards, to);
+    await abortMove(this.home, { move, source, target, onDeleted: () => {} }).finally(() => end([source, target]));
   }
 
   async dropMoved(followedMs = 0): Promise<void> {
     const { databases } = await readMap(this.home);
     for (const move of await listMoves(this.home)) {
       const name = move.source === HOME ? 'home' : (databases.find(({ id }) => id === move.source)?.name ?? '');
-      await dropMoved(this.home, { move, source: await this.place(name), followedMs, onDeleted: () => {} });
+      const source = await this.place(name);
+      await dropMoved(this.home, { move, source, followedMs, onDeleted: () => {} }).finally(() => end([source]));
     }
   }
 }
