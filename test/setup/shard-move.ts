@@ -110,15 +110,18 @@ export class Mover {
 
   async move(shards: readonly number[], to: string, progress: Partial<Progress> = {}): Promise<Moved> {
     const { move, source, target } = await this.start(shards, to);
-    const run = runMove({
-      home: this.home,
-      move,
-      source,
-      target,
-      progress: { ...silent, ...progress },
-      ...this.#times,
-    });
-    return run.finally(() => end([source, target]));
+    try {
+      return await runMove({
+        home: this.home,
+        move,
+        source,
+        target,
+        progress: { ...silent, ...progress },
+        ...this.#times,
+      });
+    } finally {
+      await end([source, target]);
+    }
   }
 
   /** Ends the connections of a move after a step, as a killed process does. */
@@ -138,7 +141,11 @@ export class Mover {
 
   async abort(shards: readonly number[], to: string): Promise<void> {
     const { move, source, target } = await this.start(shards, to);
-    await abortMove(this.home, { move, source, target, onDeleted: () => {} }).finally(() => end([source, target]));
+    try {
+      await abortMove(this.home, { move, source, target, onDeleted: () => {} });
+    } finally {
+      await end([source, target]);
+    }
   }
 
   async dropMoved(followedMs = 0): Promise<void> {
@@ -146,7 +153,11 @@ export class Mover {
     for (const move of await listMoves(this.home)) {
       const name = move.source === HOME ? 'home' : (databases.find(({ id }) => id === move.source)?.name ?? '');
       const source = await this.place(name);
-      await dropMoved(this.home, { move, source, followedMs, onDeleted: () => {} }).finally(() => end([source]));
+      try {
+        await dropMoved(this.home, { move, source, followedMs, onDeleted: () => {} });
+      } finally {
+        await end([source]);
+      }
     }
   }
 }
