@@ -63,16 +63,11 @@ async function compareSetting({ map, members }: Opened, { config, direct }: Doct
   const { shards, url: homeUrl } = config.database;
   if (shards === undefined || homeUrl === undefined) return [];
   const [home] = assignedIn(shards, homeUrl);
-  if (map.version === 0)
-    return (
-      (await findRefusal(() => withTimeouts(direct, (tx) => requireOwnStores(tx, home)))) ?? [
-        warn(
-          'map',
-          'there is no map yet, so one database owns all shards',
-          'halcyon migrate, or a start, makes the map',
-        ),
-      ]
-    );
+  if (map.version === 0) {
+    const refusal = await findRefusal(() => withTimeouts(direct, (tx) => requireOwnStores(tx, home)));
+    const none = 'there is no map yet, so one database owns all shards';
+    return refusal.length > 0 ? refusal : [warn('map', none, 'halcyon migrate, or a start, makes the map')];
+  }
   const assigned: (Assigned & { id: number | undefined })[] = [];
   for (const one of assignedIn(shards, homeUrl)) {
     const known = members.find(({ context, id }) =>
@@ -81,14 +76,14 @@ async function compareSetting({ map, members }: Opened, { config, direct }: Doct
     const identity = known === undefined && one.url !== undefined ? await identityAt(one.url, one.name) : undefined;
     assigned.push({ ...one, id: known?.id ?? map.databases.find((database) => database.identity === identity)?.id });
   }
-  return (await findRefusal(async () => requireSameOwners(map, assigned))) ?? [];
+  return findRefusal(async () => requireSameOwners(map, assigned));
 }
 
-/** Returns the `DatabaseError` with which a process would not start, as a finding. */
-async function findRefusal(check: () => Promise<void>): Promise<Finding[] | undefined> {
+/** Returns the `DatabaseError` with which a process would not start, as a finding; none if it would start. */
+async function findRefusal(check: () => Promise<void>): Promise<Finding[]> {
   try {
     await check();
-    return undefined;
+    return [];
   } catch (error) {
     if (!(error instanceof DatabaseError)) throw error;
     return [fail('map', error.message, 'No process starts with this setting')];
@@ -97,7 +92,7 @@ async function findRefusal(check: () => Promise<void>): Promise<Finding[] | unde
 
 /** Checks that the database of `DATABASE_URL` is in no other map. */
 export async function checkHome({ direct }: DoctorContext): Promise<Finding[]> {
-  return (await findRefusal(async () => requireHome(await withTimeouts(direct, readIdentity)))) ?? [];
+  return findRefusal(async () => requireHome(await withTimeouts(direct, readIdentity)));
 }
 
 async function identityAt(url: string, name: string): Promise<string | undefined> {
