@@ -1,67 +1,98 @@
-/** All mutations of this folder, and which of them have changed since the recorded run of the whole set. */
+/** All mutations of the table, and the order in which a limited time is spent on them. */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { mutate, readPatch, type Mutation } from './patch.ts';
+import { mutate, parseTable, placeOf, type Mutation } from './table.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const RECORD = join(import.meta.dirname, 'caught.json');
+const TABLE = 'test/mutations/mutations.txt';
+/** The commit at which the last complete run caught all mutations. */
+const RECORD = join(import.meta.dirname, 'caught-at.txt');
 
-/** `hash`: of the patch, the file that it changes and the file of its test. `fault`: why it cannot be run. */
-export type Entry = { name: string; hash: string; mutation?: Mutation; fault?: string };
+/** `hash`: of the mutation, the file that it changes and the file of its test. `fault`: why it cannot be run. */
+export type Entry = { name: string; hash: string; mutation: Mutation; fault?: string };
 
-/** The commit at which all mutations were caught, and the hash of each at that time. */
-type CaughtRecord = { commit: string; harness: string; mutations: Record<string, string> };
+const contentOf = (path: string): string =>
+  existsSync(join(ROOT, path)) ? readFileSync(join(ROOT, path), 'utf8') : '';
 
-function hashOf(...parts: readonly (string | Buffer)[]): string {
+function entryOf(mutation: Mutation): Entry {
+  const { name, target, testFile } = mutation;
+  const source = contentOf(target);
   const hash = createHash('sha256');
-  for (const part of parts) hash.update(`${part.length}\0`).update(part);
-  return hash.digest('hex').slice(0, 16);
-}
-
-function namesHere(extension: string): string[] {
-  return readdirSync(import.meta.dirname)
-    .filter((name) => name.endsWith(extension))
-    .toSorted();
-}
-
-function contentOf(path: string): string {
-  return existsSync(join(ROOT, path)) ? readFileSync(join(ROOT, path), 'utf8') : '';
-}
-
-function entryOf(name: string): Entry {
-  const text = readFileSync(join(import.meta.dirname, name), 'utf8');
+  for (const part of [JSON.stringify(mutation), source, contentOf(testFile)])
+    hash.update(`${part.length}\0`).update(part);
+  const entry = { name, mutation, hash: hash.digest('hex').slice(0, 16) };
   try {
-    const mutation = readPatch(text);
-    const source = contentOf(mutation.target);
-    const hash = hashOf(text, source, contentOf(mutation.testFile));
     mutate(source, mutation);
-    return { name, hash, mutation };
+    return entry;
   } catch (error) {
-    return { name, hash: hashOf(text), fault: (error as Error).message };
+    return { ...entry, fault: (error as Error).message };
   }
 }
 
+/** Throws a `MutationError` if the table cannot be parsed; an entry has a `fault` if its lines are not in the file. */
 export function readCatalogue(): Entry[] {
-  return namesHere('.patch').map(entryOf);
+  return parseTable(contentOf(TABLE)).map(entryOf);
 }
 
-function hashOfHarness(): string {
-  return hashOf(...namesHere('.ts').map((name) => readFileSync(join(import.meta.dirname, name))));
+function git(...args: readonly string[]): string {
+  return execFileSync('git', args, {
+    cwd: ROOT,
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
 }
 
-/** Returns the mutations that changed since the recorded run: all where the harness changed, or where nothing is recorded. */
-export function changedSince(entries: readonly Entry[]): Entry[] {
-  const text = existsSync(RECORD) ? readFileSync(RECORD, 'utf8') : '{"mutations":{}}';
-  const { harness, mutations } = JSON.parse(text) as CaughtRecord;
-  return entries.filter(({ name, hash }) => harness !== hashOfHarness() || mutations[name] !== hash);
+/** Returns the lines of the file, counted from 0, that changed since the commit. */
+function changedLines(commit: string, path: string): { from: number; to: number }[] {
+  const diff = git('diff', '-U0', commit, '--', path);
+  return [...diff.matchAll(/^@@ -\S+ \+(\d+)(?:,(\d+))? @@/gm)].map(([, start, count = '1']) => ({
+    from: Number(start) - 1,
+    to: Number(start) + Number(count),
+  }));
 }
 
-/** Records that all of these were caught with the tree as it is now. */
-export function recordCaught(entries: readonly Entry[]): void {
-  const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: ROOT, encoding: 'utf8' }).trim();
-  const mutations = Object.fromEntries(entries.map(({ name, hash }) => [name, hash]));
-  const record: CaughtRecord = { commit, harness: hashOfHarness(), mutations };
-  writeFileSync(RECORD, `${JSON.stringify(record, null, 2)}\n`);
+function tableAt(commit: string): Map<string, string> | undefined {
+  try {
+    return new Map(parseTable(git('show', `${commit}:${TABLE}`)).map((one) => [one.name, JSON.stringify(one)]));
+  } catch {
+    // The commit, or the table in it, does not exist: then the table says nothing about changes.
+    return undefined;
+  }
+}
+
+/**
+ * Returns the mutations in the order in which to try them: first those that are new or changed in the table or whose lines
+ * changed, then those whose file or test changed, then all others, from another place in the table each day.
+ */
+export function inOrderOfChange(entries: readonly Entry[], day: number) {
+  const start = (day * 97) % Math.max(entries.length, 1);
+  const rotated = [...entries.slice(start), ...entries.slice(0, start)];
+  const commit = readFileSync(RECORD, 'utf8').trim();
+  let files: ReadonlySet<string>;
+  try {
+    files = new Set(git('diff', '--name-only', commit).split('\n'));
+  } catch {
+    return { changed: [], near: [], others: rotated };
+  }
+  const known = tableAt(commit);
+  const isChanged = ({ name, mutation }: Entry): boolean => {
+    if (known !== undefined && known.get(name) !== JSON.stringify(mutation)) return true;
+    if (!files.has(mutation.target)) return false;
+    const at = placeOf(contentOf(mutation.target).split('\n'), mutation);
+    return changedLines(commit, mutation.target).some(({ from, to }) => at < to && at + mutation.find.length > from);
+  };
+  const changed = rotated.filter((entry) => entry.fault !== undefined || isChanged(entry));
+  const near = rotated.filter(
+    (entry) => !changed.includes(entry) && (files.has(entry.mutation.target) || files.has(entry.mutation.testFile)),
+  );
+  const chosen = new Set([...changed, ...near]);
+  return { changed, near, others: rotated.filter((entry) => !chosen.has(entry)) };
+}
+
+/** Records that all mutations were caught with the tree as it is now. */
+export function recordCaught(): void {
+  writeFileSync(RECORD, git('rev-parse', 'HEAD'));
 }

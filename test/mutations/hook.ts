@@ -7,9 +7,9 @@
  */
 import { readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { mutate, readPatch, type Mutation } from './patch.ts';
+import { mutate } from './table.ts';
 import { readTasks } from './task.ts';
 
 const ROOT = pathToFileURL(`${join(import.meta.dirname, '../..')}/`).href;
@@ -18,9 +18,6 @@ const ONLY = new URL('only.ts', HERE).href;
 const INSTALLED = `${ROOT}node_modules/`;
 
 const tasks = readTasks();
-const mutations = tasks.map(({ patch }): Mutation | undefined =>
-  patch === undefined ? undefined : readPatch(readFileSync(resolve(import.meta.dirname, patch), 'utf8')),
-);
 
 function isProjectFile(url: string | undefined): url is string {
   return url !== undefined && url.startsWith(ROOT) && !url.startsWith(INSTALLED);
@@ -41,10 +38,10 @@ registerHooks({
   },
   load: (url, context, next) => {
     if (!isProjectFile(url)) return next(url, context);
-    const mutation = mutations[Number(taskIndexOf(url) ?? 0)];
+    const change = tasks[Number(taskIndexOf(url) ?? 0)]?.change;
     const path = fileURLToPath(url);
-    if (mutation === undefined || path !== fileURLToPath(ROOT + mutation.target)) return next(url, context);
-    const source = mutate(readFileSync(path, 'utf8'), mutation);
+    if (change === undefined || path !== fileURLToPath(ROOT + change.target)) return next(url, context);
+    const source = mutate(readFileSync(path, 'utf8'), change);
     return { format: 'module-typescript', source, shortCircuit: true };
   },
 });

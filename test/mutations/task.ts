@@ -1,9 +1,10 @@
 /** The tests that a process of witness.ts runs, with a mutation or without. */
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import type { Change } from './table.ts';
 
-/** `patch`: path of a patch, from this folder; without it the test runs on the unchanged code. */
-export type Task = { testFile: string; testName: string; patch?: string };
+/** Without a `change` the test runs on the unchanged code. */
+export type Task = { testFile: string; testName: string; change?: Change };
 
 /** The time limit of a test. */
 export const TASK_TIMEOUT_MS = 60_000;

@@ -4,12 +4,14 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { readPatch } from '../mutations/patch.ts';
+import { readCatalogue } from '../mutations/catalogue.ts';
 import { splitTestName, titlesIn } from '../setup/test-titles.ts';
 import { sections } from './requirements.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const clauses = sections.flatMap(({ section, clauses: all }) => all.map((clause) => ({ section, ...clause })));
+
+const catalogue = new Map(readCatalogue().map(({ name, mutation }) => [name, mutation]));
 
 const known = new Map<string, Promise<string[]>>();
 function namesOf(file: string): Promise<string[]> {
@@ -32,12 +34,12 @@ for (const { section, clause, tests, mutations = [], guards, later } of clauses)
       assert.ok((await namesOf(file)).includes(name), `There is no test ${named}`);
     }
     if (guards !== undefined) assert.notEqual(mutations.length, 0, `it guards a ${guards}: a mutation test must exist`);
-    for (const patch of mutations) {
-      const { testFile, testName } = readPatch(await readFile(join(ROOT, `test/mutations/${patch}.patch`), 'utf8'));
+    for (const mutation of mutations) {
+      const { testFile, testName } = catalogue.get(mutation) ?? assert.fail(`there is no mutation ${mutation}`);
       const names = await namesOf(testFile);
       assert.ok(
         names.some((name) => canBe(name, testName)),
-        `${patch} names a test that does not exist: ${testName}`,
+        `${mutation} names a test that does not exist: ${testName}`,
       );
     }
   });

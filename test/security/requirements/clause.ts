@@ -6,7 +6,7 @@ export type Clause = {
   tests: readonly string[];
   /** What an attacker gains if the clause is broken: then a mutation test must exist. */
   guards?: 'secret' | 'code' | 'redirect';
-  /** Names of patches in test/mutations, without their extension. */
+  /** Names of mutations in test/mutations/mutations.txt. */
   mutations?: readonly string[];
   /** Which part is proved elsewhere or not yet, and why. */
   later?: string;
