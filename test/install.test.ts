@@ -36,10 +36,10 @@ async function project(t: TestContext, files: Readonly<Record<string, number>>):
   return root;
 }
 
-async function install(root: string, npmExitCode = 0) {
+async function install(root: string, { args = [] as string[], npmExitCode = 0 } = {}) {
   const env = { ...process.env, npm_execpath: join(root, 'npm.mjs'), NPM_EXIT_CODE: String(npmExitCode) };
   // From another folder: npm runs scripts in the project's folder, a person may not.
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, SCRIPT)], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, SCRIPT), ...args], {
     cwd: tmpdir(),
     env,
     encoding: 'utf8',
@@ -53,9 +53,29 @@ async function install(root: string, npmExitCode = 0) {
   };
 }
 
-test('without a newer lock file nothing is installed or printed', async (t) => {
-  const root = await project(t, { [LOCK]: OLD, [INSTALLED]: YOUNG, [NODE]: OLD });
-  assert.deepEqual(await install(root), { status: 0, stdout: '', stderr: '', call: null });
+const SERVER = ['--omit=dev'];
+const server = { [LOCK]: OLD, [INSTALLED]: YOUNG, [NODE]: OLD };
+const all = { ...server, 'node_modules/typescript/package.json': YOUNG };
+
+for (const [name, files, args] of [
+  ['the server needs, if only that is installed', server, SERVER],
+  ['the server needs, if everything is installed', all, SERVER],
+  ['the tests need', all, []],
+] as const)
+  test(`without a newer lock file nothing is installed or printed of what ${name}`, async (t) => {
+    const root = await project(t, files);
+    assert.deepEqual(await install(root, { args: [...args] }), { status: 0, stdout: '', stderr: '', call: null });
+  });
+
+test('what only the tests need is added to what the server needs, without removing that', async (t) => {
+  const { status, call } = await install(await project(t, server));
+  assert.equal(status, 0);
+  assert.deepEqual(call?.args.slice(0, 2), ['install', '--no-save']);
+});
+
+test('the packages of tests are not installed for the server', async (t) => {
+  const { call } = await install(await project(t, { [LOCK]: OLD }), { args: SERVER });
+  assert.deepEqual(call?.args.slice(0, 2), ['ci', '--omit=dev']);
 });
 
 const stale: readonly (readonly [name: string, files: Readonly<Record<string, number>>])[] = [
@@ -80,7 +100,7 @@ for (const [name, files] of stale) {
 
 test('after a failed npm ci nothing is started', async (t) => {
   const root = await project(t, { [LOCK]: OLD });
-  const { status, stderr, call } = await install(root, 7);
+  const { status, stderr, call } = await install(root, { npmExitCode: 7 });
   assert.equal(call?.args[0], 'ci');
   assert.equal(status, 1);
   assert.match(stderr, /npm ci failed/);
