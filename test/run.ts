@@ -1,12 +1,13 @@
 /**
  * Runs test files with one PostgreSQL for all of them: `npm test` and `npm run test:long`.
  *
- *     node test/run.ts [--isolated] [--part] [--one-of <n>] <glob> …
+ *     node test/run.ts [--isolated] [--part] [--one-of <n>] [--minutes <n>] <glob> …
  *
  * Files share processes, because loading Halcyon's modules takes longer than most of them run: with a process for each
  * file `npm test` took 460 s of processor time, this way it takes 270 s. `--isolated` gives each file a process of its
  * own: for files that run for minutes. With `--part` those do less of what they repeat (setup/amount.ts). With `--one-of 7` a
- * seventh of the files runs, each day another one.
+ * seventh of the files runs, each day another one. With `--minutes 4` (and `--isolated`) no file starts later than that: changed
+ * test files run first, then the others from another place each day, and those that did not run are printed.
  */
 import { globSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -16,6 +17,7 @@ import { pipeline } from 'node:stream/promises';
 import { run, type RunOptions } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { parseArgs } from 'node:util';
+import { changesSinceComplete, rotated } from './runner/changed.ts';
 import { recordPassed } from './runner/passed.ts';
 import { FILE_TIMEOUT_MS, writeQueue } from './runner/queue.ts';
 import { globalSetup, globalTeardown } from './setup/global.ts';
@@ -31,6 +33,8 @@ const PATIENCE_MS = 15_000;
 const DAY_MS = 86_400_000;
 /** Compares latencies, which other files on the same cores and disk change: run after all others, with `--isolated`. */
 const MEASURES = 'test/faults/servers.test.ts';
+/** With `--minutes`, this many files run before the time is compared: two for each process. */
+const FILES_PER_ROUND = 2 * PROCESSES;
 const WORKER_TIMEOUT_MS = 60 * 60_000;
 
 const { values: options, positionals: globs } = parseArgs({
@@ -38,6 +42,7 @@ const { values: options, positionals: globs } = parseArgs({
     isolated: { type: 'boolean', default: false },
     part: { type: 'boolean', default: false },
     'one-of': { type: 'string', default: '1' },
+    minutes: { type: 'string', default: 'Infinity' },
   },
   allowPositionals: true,
 });
@@ -45,12 +50,26 @@ process.chdir(ROOT);
 if (options.part) process.env['HALCYON_TEST_PART'] = '1';
 const parts = Number(options['one-of']);
 if (!(Number.isInteger(parts) && parts > 0)) throw new Error('--one-of must be a whole number, such as 7');
+const minutes = Number(options.minutes);
+if (!(minutes > 0)) throw new Error('--minutes must be a number above 0, such as 4');
+const isLimited = Number.isFinite(minutes);
+if (isLimited && !options.isolated) throw new Error('--minutes needs --isolated');
 const today = Math.floor(Date.now() / DAY_MS);
 const files = [...new Set(globs.flatMap((glob) => globSync(glob).toSorted()))].filter(
   (_, index) => index % parts === today % parts,
 );
 if (files.length === 0) throw new Error('No test file matches: name globs such as "src/**/*.test.ts"');
 
+/** Changed test files first, then the others in rotation. */
+function inRounds(all: readonly string[]): string[][] {
+  const changes = changesSinceComplete()?.files ?? new Set<string>();
+  const order = rotated(all, today).toSorted((a, b) => Number(changes.has(b)) - Number(changes.has(a)));
+  return Array.from({ length: Math.ceil(order.length / FILES_PER_ROUND) }, (_, round) =>
+    order.slice(round * FILES_PER_ROUND, (round + 1) * FILES_PER_ROUND),
+  );
+}
+
+const startedMs = performance.now();
 const interrupted = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => interrupted.abort());
 
@@ -58,7 +77,10 @@ const claims = await mkdtemp(join(tmpdir(), 'halcyon-test-claims-'));
 try {
   await globalSetup();
   const how: RunOptions[] = options.isolated
-    ? [files.filter((file) => file !== MEASURES), files.filter((file) => file === MEASURES)]
+    ? (isLimited
+        ? inRounds(files.filter((file) => file !== MEASURES))
+        : [files.filter((file) => file !== MEASURES), files.filter((file) => file === MEASURES)]
+      )
         .filter(({ length }) => length > 0)
         .map((some) => ({ files: some, timeout: FILE_TIMEOUT_MS }))
     : [
@@ -68,7 +90,10 @@ try {
           env: { ...process.env, ...writeQueue({ files, claims, limit: FILES_PER_PROCESS, patienceMs: PATIENCE_MS }) },
         },
       ];
+  const excluded = new Set(isLimited ? files : []);
   for (const one of how) {
+    if (performance.now() - startedMs > minutes * 60_000) break;
+    for (const file of one.files ?? []) excluded.delete(file);
     const events = run({ ...one, isolation: 'process', concurrency: PROCESSES, signal: interrupted.signal });
     events.on('test:fail', () => (process.exitCode = 1));
     const save = recordPassed(events, { isGrouped: !options.isolated });
@@ -76,6 +101,8 @@ try {
     // The mutations run with one database.
     if (process.env['HALCYON_TEST_DATABASES'] === undefined) save();
   }
+  if (excluded.size > 0)
+    console.log(`Not run, because no file starts after ${minutes} min: ${[...excluded].join(' ')}`);
 } finally {
   await globalTeardown();
   await rm(claims, { recursive: true, force: true });

@@ -1,14 +1,11 @@
 /** All mutations of the table, and the order in which a limited time is spent on them. */
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { changesSinceComplete, COMPLETE_AT, git, ROOT, rotated } from '../runner/changed.ts';
 import { mutate, parseTable, placeOf, type Mutation } from './table.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
 const TABLE = 'test/mutations/mutations.txt';
-/** The commit at which the last complete run caught all mutations. */
-const RECORD = join(import.meta.dirname, 'caught-at.txt');
 
 /** `hash`: of the mutation, the file that it changes and the file of its test. `fault`: why it cannot be run. */
 export type Entry = { name: string; hash: string; mutation: Mutation; fault?: string };
@@ -36,15 +33,6 @@ export function readCatalogue(): Entry[] {
   return parseTable(contentOf(TABLE)).map(entryOf);
 }
 
-function git(...args: readonly string[]): string {
-  return execFileSync('git', args, {
-    cwd: ROOT,
-    encoding: 'utf8',
-    maxBuffer: 1 << 28,
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-}
-
 /** Returns the lines of the file, counted from 0, that changed since the commit. */
 function changedLines(commit: string, path: string): { from: number; to: number }[] {
   const diff = git('diff', '-U0', commit, '--', path);
@@ -68,15 +56,10 @@ function tableAt(commit: string): Map<string, string> | undefined {
  * changed, then those whose file or test changed, then all others, from another place in the table each day.
  */
 export function inOrderOfChange(entries: readonly Entry[], day: number) {
-  const start = (day * 97) % Math.max(entries.length, 1);
-  const rotated = [...entries.slice(start), ...entries.slice(0, start)];
-  const commit = readFileSync(RECORD, 'utf8').trim();
-  let files: ReadonlySet<string>;
-  try {
-    files = new Set(git('diff', '--name-only', commit).split('\n'));
-  } catch {
-    return { changed: [], near: [], others: rotated };
-  }
+  const all = rotated(entries, day);
+  const changes = changesSinceComplete();
+  if (changes === undefined) return { changed: [], near: [], others: all };
+  const { commit, files } = changes;
   const known = tableAt(commit);
   const isChanged = ({ name, mutation }: Entry): boolean => {
     if (known !== undefined && known.get(name) !== JSON.stringify(mutation)) return true;
@@ -84,15 +67,15 @@ export function inOrderOfChange(entries: readonly Entry[], day: number) {
     const at = placeOf(contentOf(mutation.target).split('\n'), mutation);
     return changedLines(commit, mutation.target).some(({ from, to }) => at < to && at + mutation.find.length > from);
   };
-  const changed = rotated.filter((entry) => entry.fault !== undefined || isChanged(entry));
-  const near = rotated.filter(
+  const changed = all.filter((entry) => entry.fault !== undefined || isChanged(entry));
+  const near = all.filter(
     (entry) => !changed.includes(entry) && (files.has(entry.mutation.target) || files.has(entry.mutation.testFile)),
   );
   const chosen = new Set([...changed, ...near]);
-  return { changed, near, others: rotated.filter((entry) => !chosen.has(entry)) };
+  return { changed, near, others: all.filter((entry) => !chosen.has(entry)) };
 }
 
 /** Records that all mutations were caught with the tree as it is now. */
 export function recordCaught(): void {
-  writeFileSync(RECORD, git('rev-parse', 'HEAD'));
+  writeFileSync(COMPLETE_AT, git('rev-parse', 'HEAD'));
 }

@@ -1,0 +1,35 @@
+/** What has changed since the commit at which the last complete run of the mutations caught all of them. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+export const ROOT = join(import.meta.dirname, '../..');
+/** Written by a complete run of the mutations. */
+export const COMPLETE_AT = join(ROOT, 'test/mutations/caught-at.txt');
+const OUTPUT_MAX_BYTES = 1 << 28;
+
+/** Returns the output of git in this tree. Throws if git fails, for example because the commit is unknown. */
+export function git(...args: readonly string[]): string {
+  return execFileSync('git', args, {
+    cwd: ROOT,
+    encoding: 'utf8',
+    maxBuffer: OUTPUT_MAX_BYTES,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+}
+
+/** Returns the commit, and the paths of the files that differ from it; undefined if this clone does not have the commit. */
+export function changesSinceComplete(): { commit: string; files: ReadonlySet<string> } | undefined {
+  const commit = readFileSync(COMPLETE_AT, 'utf8').trim();
+  try {
+    return { commit, files: new Set(git('diff', '--name-only', commit).split('\n')) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the items from another place each day, so that a run that ends early gets to all of them in time. */
+export function rotated<T>(items: readonly T[], day: number): T[] {
+  const start = (day * 97) % Math.max(items.length, 1);
+  return [...items.slice(start), ...items.slice(0, start)];
+}
