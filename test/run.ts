@@ -33,8 +33,8 @@ const PATIENCE_MS = 15_000;
 const DAY_MS = 86_400_000;
 /** Compares latencies, which other files on the same cores and disk change: run after all others, with `--isolated`. */
 const MEASURES = 'test/faults/servers.test.ts';
-/** With `--minutes`, this many files run before the time is compared: two for each process. */
-const FILES_PER_ROUND = 2 * PROCESSES;
+/** With `--minutes`, this many files run before the time is compared: one for each process. */
+const FILES_PER_ROUND = PROCESSES;
 const WORKER_TIMEOUT_MS = 60 * 60_000;
 
 const { values: options, positionals: globs } = parseArgs({
