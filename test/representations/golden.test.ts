@@ -3,16 +3,11 @@
  * api.words.golden and pages.words.golden, so that a changed sentence changes one line of one file. After an intended
  * change `UPDATE_GOLDEN=1` with the command for one file rewrites them; review the difference before you commit it.
  */
-import assert from 'node:assert/strict';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { test } from 'node:test';
+import { assertGolden } from '../setup/golden.ts';
 import { inhabit } from '../setup/populated-app.ts';
 import { IS_DIVIDED } from '../setup/suite-handle.ts';
 import { until } from '../setup/until.ts';
-
-const FOLDER = join(import.meta.dirname, 'golden');
-const isUpdate = process.env['UPDATE_GOLDEN'] === '1';
 
 const formats = {
   hal: 'application/hal+json',
@@ -147,15 +142,6 @@ const session = { Cookie: fixture.browser.cookie() ?? '' };
 /** Each database counts its own ids. */
 const comparable = (text: string): string => (IS_DIVIDED ? text.replaceAll(/\d+/g, '0') : text);
 
-async function assertGolden(name: string, text: string): Promise<void> {
-  const file = join(FOLDER, `${name}.golden`);
-  if (isUpdate) {
-    await mkdir(FOLDER, { recursive: true });
-    await writeFile(file, text);
-  }
-  assert.equal(comparable(text), comparable(await readFile(file, 'utf8')));
-}
-
 /** Two words with a blank between them that are not a list of identifiers such as a scope. */
 const isWording = (text: string): boolean =>
   /\p{L}[\p{L},;:.’']* [“(]?\p{L}/u.test(text) && !/^[a-z_\d ]+_[a-z_\d ]*$/.test(text);
@@ -217,7 +203,7 @@ for (const [name, asked] of Object.entries(resources)) {
   for (const [suffix, accept] of Object.entries(formats)) {
     test(`${name} as ${accept} is as reviewed`, async () => {
       const { structure } = await answerIn(name, asked, accept);
-      await assertGolden(`${name}.${suffix}`, structure);
+      await assertGolden(`${name}.${suffix}`, structure, comparable);
     });
   }
 }
@@ -237,6 +223,6 @@ for (const [surface, accepts] of Object.entries(surfaces)) {
         }
       }
     }
-    await assertGolden(`${surface}.words`, `${lines.join('\n')}\n`);
+    await assertGolden(`${surface}.words`, `${lines.join('\n')}\n`, comparable);
   });
 }
