@@ -4,10 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
 import type { IncomingHttpHeaders } from 'node:http';
 import { createServer } from 'node:https';
-import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { CloudEvent, HTTP } from 'cloudevents';
@@ -15,10 +13,8 @@ import { Webhook } from 'standardwebhooks';
 import { createAuthority } from '../setup/authority.ts';
 import { KEY, startEngine } from '../setup/engine.ts';
 import { portOf } from '../setup/exchanges.ts';
+import { assertGolden } from '../setup/golden.ts';
 import { until } from '../setup/until.ts';
-
-const FOLDER = join(import.meta.dirname, 'golden');
-const isUpdate = process.env['UPDATE_GOLDEN'] === '1';
 
 const authority = createAuthority();
 after(authority.remove);
@@ -103,9 +99,7 @@ for (const name of Object.keys(hooks)) {
     // Compared as text: parsing and serializing would move numeric names to the front.
     const body = found.body.replaceAll(/,(?=["{])/g, ',\n').replace(/"evt_\w+"/, '"evt_…"');
     const answer = `${found.headers['content-type']}\n\n${body}\n`;
-    const file = join(FOLDER, `delivered-${name}.golden`);
-    if (isUpdate) await writeFile(file, answer);
-    assert.equal(answer, await readFile(file, 'utf8'));
+    await assertGolden(`delivered-${name}`, answer);
     assert.ok(JSON.parse(found.body));
   });
 }

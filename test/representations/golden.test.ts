@@ -1,18 +1,19 @@
 /**
- * Every resource in every format, as reviewed: test/representations/golden/. Wording is separate from structure, in
- * api.words.golden and pages.words.golden, so that a changed sentence changes one line of one file. After an intended
- * change `UPDATE_GOLDEN=1` with the command for one file rewrites them; review the difference before you commit it.
+ * Resources in every format. Reviewed are HAL and a few pages, in test/representations/golden/; XML, Siren and the other pages are
+ * compared with HAL. Wording is separate from structure, in api.words.golden and pages.words.golden, so that a changed sentence
+ * changes one line of one file. After an intended change `UPDATE_GOLDEN=1` with the command for one file rewrites the golden
+ * files; review the difference before you commit it.
  */
 import assert from 'node:assert/strict';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { test } from 'node:test';
+import { assertGolden, assertSameLines } from '../setup/golden.ts';
+import { faultsIn } from '../setup/html-validator.ts';
 import { inhabit } from '../setup/populated-app.ts';
 import { IS_DIVIDED } from '../setup/suite-handle.ts';
 import { until } from '../setup/until.ts';
-
-const FOLDER = join(import.meta.dirname, 'golden');
-const isUpdate = process.env['UPDATE_GOLDEN'] === '1';
+import { sirenAndHal, xmlAndHal } from './round-trip.ts';
+import { missingInPage } from './page-content.ts';
+import { outlineOf, readSiren } from './siren-outline.ts';
 
 const formats = {
   hal: 'application/hal+json',
@@ -147,15 +148,6 @@ const session = { Cookie: fixture.browser.cookie() ?? '' };
 /** Each database counts its own ids. */
 const comparable = (text: string): string => (IS_DIVIDED ? text.replaceAll(/\d+/g, '0') : text);
 
-async function assertGolden(name: string, text: string): Promise<void> {
-  const file = join(FOLDER, `${name}.golden`);
-  if (isUpdate) {
-    await mkdir(FOLDER, { recursive: true });
-    await writeFile(file, text);
-  }
-  assert.equal(comparable(text), comparable(await readFile(file, 'utf8')));
-}
-
 /** Two words with a blank between them that are not a list of identifiers such as a scope. */
 const isWording = (text: string): boolean =>
   /\p{L}[\p{L},;:.’']* [“(]?\p{L}/u.test(text) && !/^[a-z_\d ]+_[a-z_\d ]*$/.test(text);
@@ -193,34 +185,92 @@ async function answerApart({ path, method = 'GET', token, body }: Asked, accept:
     words.push(text.trim().replaceAll(/\s+/g, ' '));
     return '…';
   };
-  const type = response.headers.get('content-type');
-  const link = response.headers.get('link');
-  const head = [`${response.status} ${type}`, ...(link === null ? [] : [`Link: ${settled(link)}`])].join('\n');
+  const [type, link] = ['content-type', 'link'].map((name) => response.headers.get(name));
+  const head = { status: response.status, link: settled(link ?? '') };
+  const top = [`${response.status} ${type}`, ...(typeof link === 'string' ? [`Link: ${head.link}`] : [])].join('\n');
   const text = settled(await response.text());
   const structure = accept.endsWith('json')
     ? JSON.stringify(withoutWordingInJson(JSON.parse(text), take), null, 2)
     : withoutWordingInMarkup(text, take);
-  return { structure: `${withoutWordingInMarkup(head, take)}\n\n${structure}\n`, words };
+  return { head, type, text, structure: `${withoutWordingInMarkup(top, take)}\n\n${structure}\n`, words };
 }
 
-const answers = new Map<string, Promise<{ structure: string; words: string[] }>>();
+const answers = new Map<string, ReturnType<typeof answerApart>>();
 
-/** Returns the response with an ellipsis for each piece of wording, and the wording in document order. */
-function answerIn(name: string, asked: Asked, accept: string) {
+/** Returns the response, its structure with an ellipsis for each piece of wording, and the wording in document order. */
+function answerIn(name: string, asked: Asked, accept: string): ReturnType<typeof answerApart> {
   const key = `${name} ${accept}`;
   const answered = answers.get(key) ?? answerApart(asked, accept);
   answers.set(key, answered);
   return answered;
 }
 
+/** Designed pages, and one generic page with embedded resources. */
+const REVIEWED_PAGES: ReadonlySet<string> = new Set([
+  'overview',
+  'webhooks',
+  'webhook',
+  'health-of-a-failing-webhook',
+  'statuses',
+  'status',
+  'event',
+  'members',
+  'error-of-validation',
+  'transaction-zoomed',
+]);
+
+/** Properties that a designed page omits, or shows in other words. */
+const NOT_SHOWN: Readonly<Record<string, readonly string[]>> = {
+  receiving: ['retry_seconds'],
+  'status-pending': ['webhook_id', 'status', 'reason', 'waits_for', 'id', 'body_length'],
+  'status-of-another-app': ['id'],
+  changelogs: ['id', 'resource_id', 'resource', 'action'],
+  'error-not-found': ['total'],
+  'error-of-scope': ['total', 'error', 'code'],
+  'error-of-query': ['total', 'code'],
+};
+
 for (const [name, asked] of Object.entries(resources)) {
-  for (const [suffix, accept] of Object.entries(formats)) {
-    test(`${name} as ${accept} is as reviewed`, async () => {
-      const { structure } = await answerIn(name, asked, accept);
-      await assertGolden(`${name}.${suffix}`, structure);
+  test(`${name} as ${formats.hal} is as reviewed`, async () => {
+    const { structure } = await answerIn(name, asked, formats.hal);
+    await assertGolden(`${name}.hal`, structure, comparable);
+  });
+
+  test(`${name} as ${formats.xml} has the content of HAL`, async () => {
+    const [xml, hal] = [await answerIn(name, asked, formats.xml), await answerIn(name, asked, formats.hal)];
+    assert.deepEqual([xml.head, xml.type], [hal.head, `${formats.xml}; charset=utf-8`]);
+    assertSameLines(...xmlAndHal(xml.text, hal.text), 'XML (+) differs from HAL (-):');
+  });
+
+  test(`${name} as ${formats.siren} has the content of HAL`, async () => {
+    const [siren, hal] = [await answerIn(name, asked, formats.siren), await answerIn(name, asked, formats.hal)];
+    assert.deepEqual([siren.head, siren.type], [hal.head, formats.siren]);
+    assertSameLines(...sirenAndHal(readSiren(siren.text), hal.text), 'Siren (+) differs from HAL (-):');
+  });
+
+  if (REVIEWED_PAGES.has(name)) {
+    test(`${name} as ${formats.html} is as reviewed`, async () => {
+      const { structure } = await answerIn(name, asked, formats.html);
+      await assertGolden(`${name}.html`, structure, comparable);
+    });
+  } else {
+    test(`${name} as ${formats.html} is valid and shows the values of HAL`, async () => {
+      const [page, hal] = [await answerIn(name, asked, formats.html), await answerIn(name, asked, formats.hal)];
+      assert.deepEqual([page.head.status, page.type], [hal.head.status, `${formats.html}; charset=utf-8`]);
+      assert.deepEqual(await faultsIn(page.text), []);
+      assert.deepEqual(missingInPage(page.text, hal.text), NOT_SHOWN[name] ?? []);
     });
   }
 }
+
+test('the actions, classes and titles of Siren are as reviewed', async () => {
+  const lines: string[] = [];
+  for (const [name, asked] of Object.entries(resources)) {
+    const { text } = await answerIn(name, asked, formats.siren);
+    lines.push(...outlineOf(name, readSiren(text), (one) => (isWording(one) ? '…' : one)));
+  }
+  await assertGolden('siren.actions', `${lines.join('\n')}\n`, comparable);
+});
 
 const surfaces = { api: [formats.hal, formats.xml, formats.siren], pages: [formats.html] };
 
@@ -237,6 +287,6 @@ for (const [surface, accepts] of Object.entries(surfaces)) {
         }
       }
     }
-    await assertGolden(`${surface}.words`, `${lines.join('\n')}\n`);
+    await assertGolden(`${surface}.words`, `${lines.join('\n')}\n`, comparable);
   });
 }

@@ -1,7 +1,7 @@
 /** Siren as specified, read by a third-party parser. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import sirenParser, { type SirenEntity } from 'siren-parser';
+import type { SirenEntity } from 'siren-parser';
 import { optionsDocument } from '#http/options.ts';
 import { resource } from '#http/route.ts';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
@@ -9,28 +9,12 @@ import { renderSiren } from '#hypermedia/siren.ts';
 import { startTestApp } from '../setup/app.ts';
 import { attempt, collectionOf, errors, home, naming, transaction, webhook } from '../setup/documents.ts';
 import { changeable, emptyList, list } from '../setup/pages.ts';
-import { sirenFaults } from './siren-schema.ts';
+import { readSiren } from './siren-outline.ts';
 
 const HREF = 'https://api.example.com/things/1';
 const rel = (name: string): string => `https://api.example.com/rels/${name}`;
 
-/** Read by the schema and by the parser. */
-function read(text: string): SirenEntity {
-  assert.deepEqual(sirenFaults(JSON.parse(text)), []);
-  const entity = sirenParser.default(text);
-  const names = (entity.actions ?? []).map(({ name }) => name);
-  assert.equal(new Set(names).size, names.length, 'names of actions are unique');
-  for (const { name, fields = [] } of entity.actions ?? []) {
-    assert.equal(
-      new Set(fields.map((field) => field.name)).size,
-      fields.length,
-      `names of fields of ${name} are unique`,
-    );
-  }
-  return entity;
-}
-
-const rendered = (document: Document): SirenEntity => read(renderSiren(document, naming));
+const rendered = (document: Document): SirenEntity => readSiren(renderSiren(document, naming));
 
 const kinds = {
   text: 1,
@@ -199,7 +183,7 @@ test('over HTTP, from home to a webhook by links and actions alone', async () =>
     };
     const response = await fetch(href, { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) });
     assert.equal(response.headers.get('content-type'), 'application/vnd.siren+json');
-    return { status: response.status, entity: read(await response.text()) };
+    return { status: response.status, entity: readSiren(await response.text()) };
   };
   const relOf = (name: string): string => `${app.baseUrl}/rels/${name}`;
   const follow = async (from: SirenEntity, name: string) => ask(from.getLink(name)?.href ?? '');

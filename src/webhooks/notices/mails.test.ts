@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { test } from 'node:test';
+import { assertGolden } from '../../../test/setup/golden.ts';
 import { reasonOf } from '../history/reason.ts';
 import { developerMail, keyMail, noticeMail, type NoticeKind } from './mails.ts';
 import type { NotifiedWebhook } from './notices-sql.ts';
@@ -73,9 +72,7 @@ test('the wording of the mails is as reviewed', async () => {
   for (const rotationEndsAt of [new Date('2026-11-22T12:33:00Z'), null])
     mails.push(keyMail({ ...failing, app, rotationEndsAt }, circumstances) ?? assert.fail('no mail'));
   const words = mails.map(({ subject, text }) => `${subject}\n\n${text}`).join('\n');
-  const file = join(import.meta.dirname, '../../../test/representations/golden/mails.words.golden');
-  if (process.env['UPDATE_GOLDEN'] === '1') await writeFile(file, words);
-  assert.equal(words, await readFile(file, 'utf8'));
+  await assertGolden('mails.words', words);
 });
 
 test('no time in the past is named, and each profile has its own', () => {
