@@ -103,10 +103,18 @@ test('a name that resolves after its exchange was aborted opens no socket', asyn
   assert.equal(server.sockets.length, 1);
 });
 
-test('an unanswered handshake: tls', async () => {
+test('an unanswered handshake: tls', async (t) => {
   const { send } = openFixture();
-  const { port, sockets } = await rawServer((socket) => socket.resume());
-  assert.deepEqual(await send(`https://127.0.0.1:${port}`, soon).outcome, late('tls'));
+  const handshakes = new EventEmitter();
+  const { port, sockets } = await rawServer((socket) => socket.on('data', () => handshakes.emit('begun')));
+  const begun = once(handshakes, 'begun');
+  // As below: a real deadline may pass before the connection is open.
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { outcome } = send(`https://127.0.0.1:${port}`, soon);
+  await begun;
+  t.mock.timers.tick(soon.exchangeTimeoutMs);
+  t.mock.timers.reset();
+  assert.deepEqual(await outcome, late('tls'));
   await until(async () => sockets[0]?.closed, Boolean);
 });
 
