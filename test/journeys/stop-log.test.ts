@@ -24,6 +24,11 @@ test('a stop ends with a log line: aborted attempts, unrecorded outcomes, return
   );
   await engine.publish([1], worker);
   await receiver.until(2);
+  // Otherwise a slow machine aborts or does not record the answered one.
+  await until(
+    () => engine.sql`select from attempt_log`,
+    ({ length }) => length === 1,
+  );
   await worker.stop();
   const { time: _at, tookMs, ...line } = JSON.parse(lines.at(-1) ?? '{}') as Record<string, unknown>;
   assert.deepEqual(line, { level: 30, aborted: 1, unrecorded: 0, handedBack: 256, msg: 'stopped delivering' });

@@ -12,12 +12,11 @@ export type StreamOptions = {
   random: () => number;
   /** Called once at the begin of each interruption, and once at its end. */
   warn: (text: string) => void;
-  /** The time limit for the response head, or for a complete error response. */
-  answerMs?: number;
 };
 
 /** The server sends at least a comment every 15 s. */
 const SILENCE_MS = 45_000;
+/** The time limit for the response head, or for a complete error response. */
 const ANSWER_MS = 30_000;
 const FIRST_MS = 200;
 const LONGEST_MS = 5_000;
@@ -33,12 +32,9 @@ export function isTransient(error: unknown): boolean {
 }
 
 /** Yields the events of one connection; throws a `UserError` if it is rejected permanently. */
-async function* connect(
-  { api, stop, answerMs = ANSWER_MS }: StreamOptions,
-  address: string,
-): AsyncGenerator<ServerEvent | 'open'> {
+async function* connect({ api, stop }: StreamOptions, address: string): AsyncGenerator<ServerEvent | 'open'> {
   const timeout = new AbortController();
-  const timer = setTimeout(() => timeout.abort(new UserError('no response in time', EXIT.unreachable)), answerMs);
+  const timer = setTimeout(() => timeout.abort(new UserError('no response in time', EXIT.unreachable)), ANSWER_MS);
   const signal = AbortSignal.any([stop, timeout.signal]);
   let reason: string;
   let status: number;

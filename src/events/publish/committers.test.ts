@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
-import { test } from 'node:test';
-import { until } from '../../../test/setup/until.ts';
+import { afterEach, beforeEach, mock, test } from 'node:test';
 import { Committers } from './publish.ts';
 
 type Input = { store: number; n: number };
@@ -30,13 +29,16 @@ function open(settings: { maxRows?: number; concurrencyMax?: number; maxBytes?: 
   return { committers, batches };
 }
 
-/** Resolves when the next batch has started or the timer of a late one has fired. */
-const turn = (ms = 0) => new Promise((resolve) => setTimeout(resolve, ms));
+// A batch becomes late only by `tick`, so that a pause of the machine starts no further one.
+beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
+afterEach(() => mock.timers.reset());
+const LATE_MS = 100;
+
+/** Resolves when the next batch has started: immediates run in the order in which they are scheduled. */
+const turn = () => new Promise((resolve) => setImmediate(resolve));
 async function untilBegun(batches: readonly unknown[], count: number): Promise<void> {
-  await until(
-    async () => batches.length,
-    (begun) => begun >= count,
-  );
+  for (let turns = 0; batches.length < count && turns < 1_000; turns += 1) await turn();
+  assert.ok(batches.length >= count, `${batches.length} of ${count} batches have started`);
 }
 const storesIn = ({ inputs }: { inputs: readonly Input[] }): number[] => inputs.map(({ store }) => store);
 
@@ -63,8 +65,12 @@ test('a late batch lets another one start, up to the number of connections', asy
     all.push(committers.submit({ store, n: store }));
     await turn();
   }
-  await untilBegun(batches, 3);
-  await turn(150);
+  assert.equal(batches.length, 2);
+  mock.timers.tick(LATE_MS - 1);
+  assert.equal(batches.length, 2);
+  mock.timers.tick(1);
+  assert.equal(batches.length, 3);
+  mock.timers.tick(10 * LATE_MS);
   assert.equal(batches.length, 3);
   batches[0]?.end();
   await untilBegun(batches, 4);
