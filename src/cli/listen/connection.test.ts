@@ -31,7 +31,7 @@ for (const [what, first] of [
     const isOpen = Promise.withResolvers<void>();
     const signals: (AbortSignal | undefined)[] = [];
     const api = {
-      open: async (address: string, asked: RequestOptions = {}) => {
+      open: async (address: string, asked: Pick<RequestOptions, 'signal'> = {}) => {
         signals.push(asked.signal);
         const response = await send(address, asked);
         isOpen.resolve();
