@@ -198,11 +198,15 @@ test('a webhook that an app creates while its access ends is disabled', async ()
   const webhook = await createWebhook(id);
   // As the transaction that creates a webhook: it has read the access, and is not committed yet.
   const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+  const isWritten = Promise.withResolvers<void>();
   const creating = transaction(databaseOf(id), async (tx) => {
     await accountsIn(home).locked(tx);
     await tx`update webhook set client = ${internal}, user_id = ${app.userId} where id = ${webhook}`;
+    isWritten.resolve();
     await ended;
   });
+  // An end of access that is applied before the transaction reads the access would be seen by that read, which this test leaves out.
+  await isWritten.promise;
   // The response is sent after the outbox has waited for two seconds.
   assert.equal((await call('DELETE', `/stores/${id}/members/${app.userId}`)).status, 204);
   end();
