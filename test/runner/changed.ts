@@ -28,8 +28,11 @@ export function changesSinceComplete(): { commit: string; files: ReadonlySet<str
   }
 }
 
+/** How far the start moves each day: a prime, so that the starts spread over lists of almost any length. */
+const STEP = 97;
+
 /** Returns the items from another place each day, so that a run that ends early gets to all of them in time. */
 export function rotated<T>(items: readonly T[], day: number): T[] {
-  const start = (day * 97) % Math.max(items.length, 1);
+  const start = (day * STEP) % Math.max(items.length, 1);
   return [...items.slice(start), ...items.slice(0, start)];
 }
