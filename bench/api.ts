@@ -3,7 +3,7 @@
  * that it costs. With `--profile` also where our process spends its time.
  */
 import { randomBytes } from 'node:crypto';
-import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
@@ -28,7 +28,7 @@ const numbers = { rounds: 5, count: 20_000, connections: 64 };
 async function seed({ sql }: Database): Promise<{ storeId: number; token: string }> {
   const now = new Date();
   const owner = { email: 'owner@example.com', password: 'a long password', now };
-  const { id: userId } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), owner);
+  const { id: userId } = await createUser(sql, createPasswords({ hashesAtOnce: 1, cost: PASSWORD_COST }), owner);
   const shop = { name: 'Shop', domain: 'shop.example.com', email: owner.email, timeZone: 'Europe/Berlin', now };
   const { id: storeId } = await createStore(sql, shop);
   await addMember(sql, { storeId, userId, role: 'owner', now });

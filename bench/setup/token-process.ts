@@ -1,4 +1,5 @@
 /** Halcyon's whole server in a process of its own, with the settings of config.ts, and its housekeeping on request. */
+import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { Registry } from 'prom-client';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { systemClock } from '#core/clock.ts';
@@ -43,6 +44,7 @@ const handlers = {
       direct: sql,
       secretKeys: [Buffer.from(given.secretKey)],
       clock: systemClock,
+      passwordCost: PASSWORD_COST,
       openPools,
       random: Math.random,
       log,

@@ -1,5 +1,5 @@
 /** A client and a person who has allowed it much: codes of the real statement, tokens of the real endpoint. */
-import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import type { Sql } from '#db/pool.ts';
 import { insertApproval } from '#identity/oauth/authorize/authorize-sql.ts';
@@ -32,7 +32,7 @@ export function refreshBody(refreshToken: string): string {
 /** A confidential client, whose refresh tokens are stable, and a user with a store. */
 export async function seedClient(sql: Sql): Promise<SeededClient> {
   const now = new Date();
-  const passwords = createPasswords({ hashesAtOnce: 1 });
+  const passwords = createPasswords({ hashesAtOnce: 1, cost: PASSWORD_COST });
   const { id: userId } = await createUser(sql, passwords, { email: 'a@example.com', password: 'a long password', now });
   const store = { name: 'Store', domain: 'store.example.com', email: 'a@example.com', timeZone: 'UTC' };
   const { id: storeId } = await createStore(sql, { ...store, now });

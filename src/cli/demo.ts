@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hasUsers } from '#identity/accounts/accounts-sql.ts';
-import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { unreadable } from '#db/data-folder.ts';
@@ -77,7 +77,7 @@ async function createDemoData(
   receiver: DemoFile['receiver'],
 ): Promise<DemoFile> {
   const now = new Date(Date.now() - AGE_MS);
-  const passwords = createPasswords({ hashesAtOnce: 1 });
+  const passwords = createPasswords({ hashesAtOnce: 1, cost: PASSWORD_COST });
   const user = { email: EMAIL, password: randomBytes(9).toString('base64url') };
   const { id: userId } = await createUser(tx, passwords, { ...user, now });
   const store = { name: 'Demo Store', domain: 'demo.example.com', email: EMAIL, timeZone: 'UTC' };

@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import { systemClock, type Clock } from '#core/clock.ts';
 import { stopAll, type Running } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
+import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { connectionsOfEach } from '#db/connection-limit.ts';
 import { startApp, type Role } from '#server/app.ts';
@@ -141,7 +142,17 @@ const startParts = (
 ) => {
   const { secretKeys } = opened;
   const opener = createPoolOpener(config, { secretKeys, ...workerOf(config, roles) });
-  return startApp({ ...opened, config, log, roles, siblings, clock, openPools: opener, random: Math.random });
+  return startApp({
+    ...opened,
+    config,
+    log,
+    roles,
+    siblings,
+    clock,
+    openPools: opener,
+    random: Math.random,
+    passwordCost: PASSWORD_COST,
+  });
 };
 
 /** Runs one process of a supervisor. The supervisor reports an error of its start. */

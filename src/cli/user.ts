@@ -5,7 +5,7 @@ import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { deleteFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { createLinks } from '#identity/accounts/password/links.ts';
 import { replacePassword, type EndGrants } from '#identity/accounts/password/replace.ts';
-import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import {
   deleteSessionsOf,
   findUserByEmail,
@@ -26,7 +26,7 @@ import type { Terminal } from './terminal.ts';
 /** Commands run on the machine itself, so the audit entry has no IP address. */
 const origin = null;
 
-const passwords = createPasswords({ hashesAtOnce: 1 });
+const passwords = createPasswords({ hashesAtOnce: 1, cost: PASSWORD_COST });
 const newPassword = (): string => randomBytes(12).toString('base64url');
 
 async function existing(sql: Queryable, email: string): Promise<Credentials> {

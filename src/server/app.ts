@@ -14,6 +14,7 @@ import type { Keys } from '#core/keys.ts';
 import { stopAll, within, type Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { createMailer } from '#mail/mailer.ts';
+import type { PasswordCost } from '#identity/accounts/passwords.ts';
 import { createBearer } from '#identity/oauth/bearer.ts';
 import type { Config } from '#config/config.ts';
 import { addressBinding } from '#shards/adopt.ts';
@@ -46,6 +47,8 @@ export type AppDeps = {
   secretKeys: Keys;
   clock: Clock;
   random: () => number;
+  /** Of new password hashes. */
+  passwordCost: PasswordCost;
   log: Log;
   roles: readonly Role[];
   /** The connection to the supervisor, if there is one. */

@@ -2,7 +2,7 @@
 import { createAccounts, type AccountsDeps } from '#identity/accounts/accounts.ts';
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { createSecondFactors, type SecondFactors } from '#identity/accounts/factors/factors.ts';
-import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createPasswords, type PasswordCost } from '#identity/accounts/passwords.ts';
 import { createSecurityMails, type SecurityMails } from '#identity/accounts/security-mails.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn } from '#identity/accounts/signed-in.ts';
@@ -81,6 +81,7 @@ export type ComposeDeps = {
   sealer: Sealer;
   guard: Guard;
   clock: Clock;
+  passwordCost: PasswordCost;
   bearer: Bearer;
 };
 
@@ -317,7 +318,7 @@ export function compose(composeDeps: ComposeDeps): {
   const { logo, ...brand } = config.brand;
   setBrand({ ...brand, logoPath: logo && `${rootOf(baseUrl)}/assets/${logo.file}` });
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
-  const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
+  const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce, cost: composeDeps.passwordCost });
   const { requiresSecondFactor } = accounts;
   const sessions = createSessions({ sql, authUrl, ...accounts.sessions, requiresSecondFactor });
   const throttle = createThrottle({ sql });

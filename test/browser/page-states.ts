@@ -1,11 +1,11 @@
 /** People, stores and clients that show every page in every state, and the table of those pages. */
 import { createHash } from 'node:crypto';
 import type { Page } from 'playwright-core';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const NOW = new Date('2026-07-01T10:00:00.000Z');
 export const MANY_STORES = 300;
@@ -19,7 +19,6 @@ const PICTURE = Buffer.from(
 type Server = Awaited<ReturnType<typeof startAuthorizationServer>>;
 
 async function addPeople({ sql }: Server) {
-  const passwords = createPasswords({ hashesAtOnce: 2 });
   const add = async (name: string): Promise<{ id: number; email: string }> => {
     const email = `${name}@example.com`;
     return { email, ...(await createUser(sql, passwords, { email, password: PASSWORD, now: NOW })) };

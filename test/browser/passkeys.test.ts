@@ -2,16 +2,15 @@
 import assert from 'node:assert/strict';
 import { after, test, type TestContext } from 'node:test';
 import type { CDPSession, Page } from 'playwright-core';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const server = await startAuthorizationServer({}, { isResolvable: true, host: 'localhost' });
 const { origin, sql } = server;
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
-const passwords = createPasswords({ hashesAtOnce: 1 });
 
 let people = 0;
 async function newPerson(): Promise<string> {

@@ -14,7 +14,6 @@ import { test, type TestContext } from 'node:test';
 import { listen } from '#db/listen.ts';
 import { readUsedNumbers } from '#db/numbers.ts';
 import { dayOf } from '#core/ids.ts';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { startCommand } from '../setup/command.ts';
@@ -31,6 +30,7 @@ import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { databaseOf } from '../setup/server-process.ts';
 import { until } from '../setup/until.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const UNDER_WAY = 500;
@@ -318,7 +318,7 @@ test('a grant has one rate limit for all processes', async (t) => {
   const program = await start(t, 2, { API_RATE_PER_SECOND: String(RATE) });
   const now = new Date();
   const person = { email: 'owner@example.com', password: 'a long password', now };
-  const { id: userId } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), person);
+  const { id: userId } = await createUser(sql, passwords, person);
   const storeId = places[0]?.storeId ?? 0;
   await addMember(sql, { storeId, userId, role: 'owner', now });
   const app = await createClient(sql, { name: 'App', redirectUris: ['https://app.example.com/'], trusted: false, now });

@@ -4,7 +4,6 @@
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { addMember } from '#stores/store.ts';
 import { createBrowser, PASSWORD } from '../security/oauth-server.ts';
@@ -14,6 +13,7 @@ import { LOAD } from '../setup/fleet/load.ts';
 import { openServer } from '../setup/fleet/server.ts';
 import { openPair } from '../setup/fleet/standby.ts';
 import { until } from '../setup/until.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const RANGES = [
   { first: 85, last: 169 },
@@ -58,7 +58,7 @@ const matrix: string[][] = [];
 
 const now = new Date();
 const person = { email: 'ada@example.com', password: PASSWORD, now };
-const { id: userId } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), person);
+const { id: userId } = await createUser(sql, passwords, person);
 for (const [place] of places) await addMember(sql, { storeId: place?.storeId ?? 0, userId, role: 'owner', now });
 
 const storeOf = (database: number): number => places[database]?.[0]?.storeId ?? assert.fail();

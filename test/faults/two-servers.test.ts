@@ -5,7 +5,6 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
@@ -14,6 +13,7 @@ import { testDatabase } from '../setup/database.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { freePort } from '../setup/free-port.ts';
 import { serversOver } from '../setup/server-process.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const ROUNDS = 100;
 const AT_ONCE = 50;
@@ -34,7 +34,7 @@ const serverOf = (n: number): string => servers[n % servers.length]?.origin ?? '
 
 const now = new Date();
 const person = { email: 'ada@example.com', password: PASSWORD, now };
-const { id: userId } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), person);
+const { id: userId } = await createUser(sql, passwords, person);
 const shop = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.com', timeZone: 'UTC', now };
 const { id: storeId } = await createStore(sql, shop);
 await addMember(sql, { storeId, userId, role: 'owner', now });

@@ -5,13 +5,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { INTERNAL_SCHEMAS } from '#catalog/internal-types.ts';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { verifyDelivery } from '#receiver';
 import { createBrowser, readForm, type Browser } from '../security/oauth-server.ts';
 import { hiddenIn } from '../security/page-forms.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver } from '../setup/receiver.ts';
+import { passwords } from '../setup/passwords.ts';
 
 type Json = Record<string, unknown>;
 type Links = Record<string, { href: string } | undefined>;
@@ -41,7 +41,7 @@ const itemsOf = (list: Json, rel: string): Json[] => (list['_embedded'] as Recor
 const bearing = (token: unknown) => ({ Authorization: `Bearer ${String(token)}` });
 
 async function newPerson(email: string): Promise<Browser> {
-  await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password: PASSWORD, now: clock.now() });
+  await createUser(sql, passwords, { email, password: PASSWORD, now: clock.now() });
   return signedIn(email);
 }
 async function signedIn(email: string): Promise<Browser> {

@@ -13,6 +13,7 @@ import { testDatabase } from '../setup/database.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { freePort } from '../setup/free-port.ts';
 import { openPools } from '../setup/store-pools.ts';
+import { LOW_COST } from '../setup/passwords.ts';
 
 test('a server whose port is taken leaves nothing running', async () => {
   const ends = cleanups();
@@ -31,6 +32,7 @@ test('a server whose port is taken leaves nothing running', async () => {
     clock: systemClock,
     openPools,
     random: Math.random,
+    passwordCost: LOW_COST,
     log: createLog('silent'),
     roles: ['serve', 'deliver'],
   });

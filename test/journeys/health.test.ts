@@ -17,6 +17,7 @@ import { startProxy } from '../setup/proxy.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 import { openPools } from '../setup/store-pools.ts';
+import { LOW_COST } from '../setup/passwords.ts';
 
 async function ask(address: string, method = 'GET') {
   const response = await fetch(address, { method });
@@ -38,7 +39,18 @@ async function startDeliverer(sql: Sql, ends: Cleanups): Promise<string> {
   const roles: Role[] = ['deliver'];
   const secretKeys = [randomBytes(32)] as const;
   const log = createLog('silent');
-  const deps = { config, sql, direct: sql, secretKeys, clock: systemClock, random: Math.random, log, roles, openPools };
+  const deps = {
+    config,
+    sql,
+    direct: sql,
+    secretKeys,
+    clock: systemClock,
+    random: Math.random,
+    passwordCost: LOW_COST,
+    log,
+    roles,
+    openPools,
+  };
   const running = await startApp(deps);
   ends.after(() => running.stop());
   return `http://127.0.0.1:${port}`;

@@ -1,7 +1,6 @@
 /** The owner of a pull webhook: the command lines of all people are one client, and each person's webhooks are their own. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { addMember } from '#stores/store.ts';
@@ -9,6 +8,7 @@ import { startTestApp } from '../setup/app.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { listen } from '../setup/pull-listener.ts';
 import type { Representation } from '../setup/webhook-api.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';
 const app = await startTestApp();
@@ -18,7 +18,7 @@ const now = app.clock.now();
 await provideCommandLineClient(sql, now);
 const tokenOf = async (person: number): Promise<string> =>
   (await letAppIn(app, { clientId: COMMAND_LINE_CLIENT, userId: person, storeId, now })).access_token;
-const { id: colleague } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), {
+const { id: colleague } = await createUser(sql, passwords, {
   email: 'colleague@example.com',
   password: 'a long password',
   now,

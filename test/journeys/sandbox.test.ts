@@ -1,7 +1,6 @@
 /** The sandbox store of a developer and its sample events: by links, in the pages, and for callers who may not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { addMember } from '#stores/store.ts';
 import { faultsOf, itemsOf, type Reply, type Representation } from '../setup/caller.ts';
@@ -9,6 +8,7 @@ import { startWithPeople } from '../security/api-callers.ts';
 import { createBrowser, PASSWORD } from '../security/oauth-server.ts';
 import { submit } from '../security/page-forms.ts';
 import { createFiller, filled } from '../setup/form-filler.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const people = await startWithPeople();
 const { call, sql, browser, alpha, adaId, account, store: storeToken, platformToken: platform } = people;
@@ -32,7 +32,6 @@ const idOf = ({ body }: Reply): number => Number(body['id']);
 let count = 0;
 async function newPerson() {
   const email = `developer${(count += 1)}@example.com`;
-  const passwords = createPasswords({ hashesAtOnce: 1 });
   const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: people.now() });
   const own = createBrowser(people.origin);
   await own.signIn(email);

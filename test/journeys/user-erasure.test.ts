@@ -1,15 +1,14 @@
 /** A user is erased: from the answer on none of their sessions, tokens and links works. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { addMember } from '#stores/store.ts';
 import { createBrowser, PASSWORD, REDIRECT } from '../security/oauth-server.ts';
 import { startWithPeople } from '../security/api-callers.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const people = await startWithPeople();
 const { call, sql, alpha, adaId, platformToken: platform } = people;
-const passwords = createPasswords({ hashesAtOnce: 1 });
 
 let n = 0;
 /** Creates a signed-in user who belongs to a store, has given an app access to it and has created one. */

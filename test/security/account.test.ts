@@ -4,17 +4,16 @@ import { test } from 'node:test';
 import { createAccount } from '#identity/accounts/account.ts';
 import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { describeAction } from '#identity/accounts/audit/describe.ts';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn } from '#identity/accounts/signed-in.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import type { RawRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from './oauth-server.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const server = await startAuthorizationServer();
 const { sql, ada, bob } = server;
-const passwords = createPasswords({ hashesAtOnce: 1 });
 const newBrowser = () => createBrowser(server.origin);
 
 const rowsOf = (text: string): string[] =>

@@ -1,15 +1,14 @@
 /** Each sign-in, sign-out and change of access has an audit entry with actor, action, address and time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { addUser, createUser, prepareUser } from '#identity/accounts/users.ts';
 import { browserOf, describeAction } from '#identity/accounts/audit/describe.ts';
 import { transaction } from '#db/pool.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer } from './oauth-server.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const server = await startAuthorizationServer();
 const { sql } = server;
-const passwords = createPasswords({ hashesAtOnce: 1 });
 const AGENT = { 'User-Agent': 'probe/1.0' };
 
 let people = 0;

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -10,6 +9,7 @@ import { addMember } from '#stores/store.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Page } from './oauth-server.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const server = await startAuthorizationServer();
 const { asking, browser, sql, alpha, adaId } = server;
@@ -189,7 +189,6 @@ test('if the client names a store that the user cannot open, the page says so an
   assert.ok(readForm(page).stores.every(({ isChosen }) => !isChosen));
   assert.doesNotMatch((await browser.open(addressOf())).text, /another store/);
   const single = createBrowser(server.origin);
-  const passwords = createPasswords({ hashesAtOnce: 1 });
   const email = 'one-store@example.com';
   const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   await addMember(sql, { storeId: alpha, userId: id, role: 'owner', now: server.now() });

@@ -2,18 +2,17 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer, type Browser } from './oauth-server.ts';
 import { hiddenIn, submit } from './page-forms.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const mails = await startMailServer({ ignored: SECURITY_MAILS });
 after(() => mails.stop());
 const server = await startAuthorizationServer({ SMTP_URL: mails.url, MAIL_FROM: 'halcyon@example.com' });
 const { sql } = server;
 const second = await server.startSecond();
-const passwords = createPasswords({ hashesAtOnce: 1 });
 const HOUR = 3_600_000;
 
 const newBrowser = (origin = server.origin) => createBrowser(origin);

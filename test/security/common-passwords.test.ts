@@ -1,11 +1,11 @@
 /** Common passwords are rejected wherever a person chooses one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { faultsOf } from '../setup/caller.ts';
 import { createBrowser, PASSWORD, readForm } from './oauth-server.ts';
 import { startWithPeople } from './api-callers.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const { call, platformToken, sql, origin, ada, now } = await startWithPeople();
 const COMMON = 'Password123!';
@@ -29,6 +29,6 @@ test('a person who changes the password cannot choose a common one', async () =>
 
 test('a password set before the check keeps working', async () => {
   const email = 'earlier@example.com';
-  await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password: COMMON, now: now() });
+  await createUser(sql, passwords, { email, password: COMMON, now: now() });
   assert.equal((await createBrowser(origin).signIn(email, COMMON)).status, 303);
 });

@@ -1,7 +1,6 @@
 /** Sign-in with OpenID providers: a real one, and one that lies. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { Secret, TOTP } from 'otpauth';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
@@ -9,6 +8,7 @@ import { freePort } from '../setup/free-port.ts';
 import { startObedientProvider, startRealProvider, type Lie } from '../setup/openid-provider.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer, type Browser, type Page } from './oauth-server.ts';
 import { hiddenIn, submit } from './page-forms.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const ends: (() => Promise<unknown>)[] = [];
 after(async () => {
@@ -39,7 +39,6 @@ const server = await startAuthorizationServer({
 });
 const { sql, now } = server;
 const second = await server.startSecond();
-const passwords = createPasswords({ hashesAtOnce: 1 });
 const newBrowser = (origin = server.origin) => createBrowser(origin);
 
 let people = 0;

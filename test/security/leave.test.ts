@@ -2,16 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer, type Browser } from './oauth-server.ts';
 import { hiddenIn, newApp, submit } from './page-forms.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const server = await startAuthorizationServer();
 const { sql } = server;
 const second = await server.startSecond();
-const passwords = createPasswords({ hashesAtOnce: 1 });
 const newBrowser = (origin = server.origin) => createBrowser(origin);
 
 let people = 0;

@@ -3,7 +3,7 @@
  * browser that keeps cookies, reads forms and follows no redirect by itself. The clock stands still unless a test moves it.
  */
 import { after } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createPasswords, type PasswordCost } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { openPool } from '#db/pool.ts';
 import type { Keys } from '#core/keys.ts';
@@ -17,6 +17,7 @@ import { freePort } from '../setup/free-port.ts';
 import { IS_DIVIDED } from '../setup/suite-handle.ts';
 import { divideSuite } from '../setup/suite-map.ts';
 import { openPools } from '../setup/store-pools.ts';
+import { LOW_COST } from '../setup/passwords.ts';
 
 export const ISSUER = 'http://auth.example.test';
 export const REDIRECT = 'https://app.example.com/cb?keep=1';
@@ -115,6 +116,8 @@ type Options = {
   log?: Log;
   roles?: readonly Role[];
   secretKeys?: Keys;
+  /** Next to nothing by default. */
+  passwordCost?: PasswordCost;
 };
 
 /** Starts all that `halcyon serve` serves, over a database of its own; `env` as the operator would set it. */
@@ -156,6 +159,7 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
       clock: { now: () => clock.time, monotonicMs: () => performance.now() },
       openPools,
       random: Math.random,
+      passwordCost: options.passwordCost ?? LOW_COST,
       log,
       roles,
     });
@@ -169,7 +173,7 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
 export async function startAuthorizationServer(env: Readonly<Record<string, string>> = {}, options: Options = {}) {
   const server = await openServer(env, options);
   const { origin, startSecond, sql, address, clock, statements } = server;
-  const passwords = createPasswords({ hashesAtOnce: 2 });
+  const passwords = createPasswords({ hashesAtOnce: 2, cost: options.passwordCost ?? LOW_COST });
   const now = START;
   const ada = { email: 'ada@example.com', password: PASSWORD, now };
   const { id: adaId } = await createUser(sql, passwords, ada);

@@ -1,18 +1,17 @@
 /** The change of a password with the current one, and what it ends. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { transaction } from '#db/pool.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const server = await startAuthorizationServer();
 const { sql, ada } = server;
 const second = await server.startSecond();
 const NEW = 'a battery, stapled';
-const passwords = createPasswords({ hashesAtOnce: 1 });
 
 const newBrowser = (origin = server.origin) => createBrowser(origin);
 

@@ -1,10 +1,10 @@
 /** A new password by a mailed link. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from './oauth-server.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const mails = await startMailServer({ ignored: SECURITY_MAILS });
 after(() => mails.stop());
@@ -12,7 +12,6 @@ const server = await startAuthorizationServer({ SMTP_URL: mails.url, MAIL_FROM: 
 const { sql } = server;
 const second = await server.startSecond();
 const NEW = 'a battery, stapled';
-const passwords = createPasswords({ hashesAtOnce: 1 });
 const MINUTE = 60_000;
 
 const newBrowser = (origin = server.origin) => createBrowser(origin);

@@ -27,6 +27,7 @@ export function resourceTable(baseUrl: string): readonly Resource[] {
     sealer: stub,
     guard: stub,
     clock: stub,
+    passwordCost: stub,
     bearer: stub,
   };
   return routesOf(compose(deps).handlers, config).filter((route) => route.kind === 'resource');

@@ -4,14 +4,13 @@ import { test } from 'node:test';
 import { assert as check, asyncProperty, json, nat, oneof, string, tuple } from 'fast-check';
 import { TOTP, Secret } from 'otpauth';
 import { createLinks } from '#identity/accounts/password/links.ts';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createAuthenticator } from '../setup/authenticator.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer, type Browser, type Page } from './oauth-server.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const server = await startAuthorizationServer();
 const { sql, now, wait } = server;
-const passwords = createPasswords({ hashesAtOnce: 1 });
 const newBrowser = () => createBrowser(server.origin);
 
 const PERIOD_MS = 30_000;

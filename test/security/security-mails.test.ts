@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Secret, TOTP } from 'otpauth';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { addMember } from '#stores/store.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { createBrowser, ISSUER, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';
 import { credentialsIn, hiddenIn, newApp, submit } from './page-forms.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const mails = await startMailServer();
 after(() => mails.stop());
@@ -16,7 +16,6 @@ const server = await startAuthorizationServer(env);
 // Ada's browser signs in when the server starts.
 await mails.next();
 const { sql } = server;
-const passwords = createPasswords({ hashesAtOnce: 1 });
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0';
 const NEWER_FIREFOX = FIREFOX.replaceAll('140', '141');
 const CHROME = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/140.0.0.0 Safari/537.36';

@@ -2,15 +2,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer, type Browser, type Page } from './oauth-server.ts';
 import { hiddenIn } from './page-forms.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const server = await startAuthorizationServer({ SESSION_IDLE_DAYS: '5', SESSION_MAX_DAYS: '12' });
 const { sql } = server;
-const passwords = createPasswords({ hashesAtOnce: 1 });
 const DAY = 86_400_000;
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0';
 const CHROME = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/140.0.0.0 Safari/537.36';

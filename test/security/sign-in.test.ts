@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { insertUser } from '#identity/accounts/accounts-sql.ts';
 import { createUser, passwordFault } from '#identity/accounts/users.ts';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer, type Page } from './oauth-server.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const server = await startAuthorizationServer();
 const { ada, sql } = server;
@@ -28,7 +28,7 @@ test('an unknown address and a wrong password get the same page, with the addres
 
 test('an address that browsers reject as an e-mail address can be typed, and signs in', async () => {
   const email = 'jörg@bücher.example';
-  await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password: PASSWORD, now: server.now() });
+  await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   const browser = newBrowser();
   // A browser checks and rewrites the value of a field of the type email.
   assert.match((await browser.open('/sign-in')).text, /<input\s+type="text"\s+id="email"/);
@@ -140,13 +140,12 @@ test('a password may be shorter beside a second factor', async () => {
 
 test('a shorter password of before the rule stays valid', async () => {
   const email = 'former@example.com';
-  const passwordHash = await createPasswords({ hashesAtOnce: 1 }).hash('ten chars!');
+  const passwordHash = await passwords.hash('ten chars!');
   await insertUser(sql, { email, passwordHash, isEmailVerified: true, now: server.now() });
   assert.equal((await newBrowser().signIn(email, 'ten chars!')).status, 303);
 });
 
 test('a user needs an address, a password of twelve characters, and a unique address', async () => {
-  const passwords = createPasswords({ hashesAtOnce: 1 });
   const user = { email: 'new@example.com', password: '🐎'.repeat(12), now: new Date() };
   const status = (changes: Partial<typeof user>) =>
     createUser(sql, passwords, { ...user, ...changes }).then(
@@ -170,7 +169,6 @@ test('a user needs an address, a password of twelve characters, and a unique add
 });
 
 test('the e-mail address is rejected as a password', async () => {
-  const passwords = createPasswords({ hashesAtOnce: 1 });
   const user = { email: 'Long.Enough@example.com', now: new Date() };
   for (const password of ['Long.Enough@example.com', ' long.enough@EXAMPLE.com '])
     await assert.rejects(createUser(sql, passwords, { ...user, password }), { status: 400 });

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { readConfig } from '#config/config.ts';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer, type Browser } from './oauth-server.ts';
+import { passwords } from '../setup/passwords.ts';
 
 const mails = await startMailServer({ ignored: SECURITY_MAILS });
 after(() => mails.stop());
@@ -60,7 +60,7 @@ test('sign-in links to sign-up', async () => {
 
 test('an address with an account gets the same page, and a mail that says so', async () => {
   const [email, free] = [newEmail(), newEmail()];
-  await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password: PASSWORD, now: server.now() });
+  await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   const taken = await ask(email.toUpperCase());
   const mail = await mails.next();
   assert.deepEqual([mail.to, mail.subject], [[email], 'You already have an account']);
@@ -72,7 +72,7 @@ test('an address with an account gets the same page, and a mail that says so', a
 
 test('a disabled account gets no mail, and the same page', async () => {
   const [email, free] = [newEmail(), newEmail()];
-  await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password: PASSWORD, now: server.now() });
+  await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   await sql`update users set date_disabled = ${server.now()} where email = ${email}`;
   assert.equal((await ask(email)).status, 200);
   await ask(free);
@@ -128,7 +128,7 @@ test('of fifty concurrent uses of a link, in two processes, one succeeds', async
 test('an account that was created since the link was mailed is not replaced', async () => {
   const email = newEmail();
   const path = await link(email);
-  await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password: PASSWORD, now: server.now() });
+  await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   assert.equal((await choose(path, 'a battery, stapled')).status, 409);
   assert.equal((await newBrowser().signIn(email)).status, 303);
 });

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { createAttempts } from '#identity/accounts/attempts.ts';
 import { createDevices } from '#identity/accounts/device.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
+import { LOW_COST, passwords } from '../setup/passwords.ts';
 import { createThrottle } from '#identity/accounts/throttle/throttle.ts';
 import type { RawRequest } from '#http/route.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';
@@ -181,7 +182,7 @@ test('the right password uses up no tries', async () => {
 });
 
 test('a rejected try computes no hash', async () => {
-  const real = createPasswords({ hashesAtOnce: 2 });
+  const real = passwords;
   let checked = 0;
   const verify: typeof real.verify = (...given) => {
     checked += 1;
@@ -201,7 +202,7 @@ test('a rejected try computes no hash', async () => {
 
 test('a try that was not checked for lack of capacity uses up nothing', async () => {
   const devices = createDevices({ keys: [Buffer.alloc(32, 1)], authUrl: server.origin });
-  const busy = createPasswords({ hashesAtOnce: 0, hashesWaiting: 0 });
+  const busy = createPasswords({ hashesAtOnce: 0, hashesWaiting: 0, cost: LOW_COST });
   const attempt = createAttempts({ sql, throttle: createThrottle({ sql }), devices, passwords: busy });
   const request = { address: '198.51.100.251', headers: {}, cookies: {}, now: server.now() } as unknown as RawRequest;
   for (let i = 0; i < 11; i += 1)

@@ -1,9 +1,10 @@
 /** An unknown subject takes as long as a wrong secret: response times do not reveal which accounts and clients exist. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
 
-const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' });
+const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' }, { passwordCost: PASSWORD_COST });
 const { origin, client, ada } = server;
 
 /** Each request comes from an address of its own, so that neither is throttled. */

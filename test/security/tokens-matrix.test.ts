@@ -4,7 +4,6 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { METHODS } from '#http/route.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
@@ -12,6 +11,7 @@ import { addMember, createStore } from '#stores/store.ts';
 import { startFurnishedApp } from '../setup/app-with-resources.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { fillIn, resourceTable, routeTable } from './route-table.ts';
+import { passwords } from '../setup/passwords.ts';
 
 /** Part of every name of the other store, so that each answer that shows one of them contains it. */
 const MARK = 'quetzal';
@@ -23,7 +23,7 @@ const now = clock.now();
 // Ada's app has access to her store A. Bob has store B and an app in it.
 const password = 'correct horse battery';
 const email = `bob@${MARK}.example`;
-const { id: bob } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password, now });
+const { id: bob } = await createUser(sql, passwords, { email, password, now });
 const shop = { name: `Store ${MARK}`, domain: `${MARK}.example`, email, timeZone: 'UTC', now };
 const { id: storeId } = await createStore(sql, shop);
 await addMember(sql, { storeId, userId: bob, role: 'owner', now });

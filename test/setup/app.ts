@@ -1,6 +1,5 @@
 /** The complete application on its own database, driven over HTTP by the journeys. */
 import { randomBytes } from 'node:crypto';
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import type { Sql } from '#db/pool.ts';
 import { createLog } from '#core/log.ts';
@@ -15,6 +14,7 @@ import { freePort } from './free-port.ts';
 import { divideSuite, homeOf } from './suite-map.ts';
 import { letAppIn } from './grant-access.ts';
 import { openPools } from './store-pools.ts';
+import { LOW_COST, passwords } from './passwords.ts';
 
 type Asked = { token?: string; body?: unknown; headers?: Record<string, string> };
 
@@ -36,7 +36,6 @@ export type TestApp = {
 };
 
 async function populate(sql: Sql, baseUrl: string, now: Date) {
-  const passwords = createPasswords({ hashesAtOnce: 1 });
   const { id: userId } = await createUser(sql, passwords, {
     email: 'owner@example.com',
     password: 'a long password',
@@ -100,6 +99,7 @@ export async function startTestApp(
     clock,
     openPools,
     random: Math.random,
+    passwordCost: LOW_COST,
     log: createLog(config.logLevel),
     roles: options.roles ?? ['serve', 'deliver'],
   } as const;

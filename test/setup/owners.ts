@@ -1,10 +1,10 @@
 /** Users with their own stores, apps with access to them, and the changelog of a store. */
-import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD, REDIRECT } from '../security/oauth-server.ts';
 import { startWithPeople } from '../security/api-callers.ts';
+import { passwords } from './passwords.ts';
 
 export type Entry = {
   resource: string;
@@ -20,7 +20,6 @@ export type Entry = {
 export async function startWithOwners() {
   const people = await startWithPeople();
   const { sql, origin } = people;
-  const passwords = createPasswords({ hashesAtOnce: 1 });
   let n = 0;
   /** Creates a signed-in user and a store of which the user is the only member. */
   const newOwner = async () => {

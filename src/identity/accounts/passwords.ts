@@ -10,10 +10,11 @@ import { Problem } from '#core/problem.ts';
 /** In code points. Normalizing runs on the event loop, and its time grows with the square of a run of combining marks. */
 export const PASSWORD_LENGTH_MAX = 1_000;
 
-type Parameters = { memory: number; passes: number; parallelism: number };
+/** `memory` is in KiB. */
+export type PasswordCost = { memory: number; passes: number; parallelism: number };
 
-/** The OWASP Password Storage Cheat Sheet's first choice for argon2id: 19 MiB (in KiB), two passes, one lane. */
-const PARAMETERS: Parameters = { memory: 19_456, passes: 2, parallelism: 1 };
+/** The OWASP Password Storage Cheat Sheet's first choice for argon2id: 19 MiB, two passes, one lane. */
+export const PASSWORD_COST: PasswordCost = { memory: 19_456, passes: 2, parallelism: 1 };
 const SALT_BYTES = 16;
 const TAG_BYTES = 32;
 
@@ -55,9 +56,9 @@ function createLimiter(concurrency: number, waiting: number) {
   };
 }
 
-const deriveTag = (password: string, nonce: Uint8Array, tagLength: number, parameters: Parameters): Promise<Buffer> =>
+const deriveTag = (password: string, nonce: Uint8Array, tagLength: number, cost: PasswordCost): Promise<Buffer> =>
   // NFKC (NIST SP 800-63B §3.1.1.2): the same word typed on another keyboard is the same password.
-  derive('argon2id', { message: password.normalize('NFKC'), nonce, tagLength, ...parameters });
+  derive('argon2id', { message: password.normalize('NFKC'), nonce, tagLength, ...cost });
 
 /** Returns Base64 without padding, as the PHC string format requires. */
 const encode = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64').replaceAll('=', '');
@@ -68,24 +69,29 @@ function parse(stored: string) {
   const [, memory, passes, parallelism, salt = '', tag = ''] = PHC.exec(stored) ?? [];
   if (tag === '') throw new TypeError('A stored password hash is not an argon2id PHC string');
   return {
-    parameters: { memory: Number(memory), passes: Number(passes), parallelism: Number(parallelism) },
+    cost: { memory: Number(memory), passes: Number(passes), parallelism: Number(parallelism) },
     salt: Buffer.from(salt, 'base64'),
     tag: Buffer.from(tag, 'base64'),
   };
 }
 
 /**
- * A hash takes 19 MiB and a thread for about 30 ms, so at most `hashesAtOnce` run concurrently and at most `hashesWaiting`
+ * At PASSWORD_COST a hash takes 19 MiB and a thread for about 30 ms, so at most `hashesAtOnce` run concurrently and at most `hashesWaiting`
  * are queued: a flood of sign-ins must not exhaust the machine.
  */
-export function createPasswords(limits: { hashesAtOnce: number; hashesWaiting?: number }): Passwords {
+export function createPasswords(limits: {
+  hashesAtOnce: number;
+  hashesWaiting?: number;
+  cost: PasswordCost;
+}): Passwords {
+  const { cost } = limits;
   const limited = createLimiter(limits.hashesAtOnce, limits.hashesWaiting ?? 100);
   return {
     hash: (password) =>
       limited(async () => {
         const salt = randomBytes(SALT_BYTES);
-        const tag = await deriveTag(password, salt, TAG_BYTES, PARAMETERS);
-        const { memory, passes, parallelism } = PARAMETERS;
+        const tag = await deriveTag(password, salt, TAG_BYTES, cost);
+        const { memory, passes, parallelism } = cost;
         return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${encode(salt)}$${encode(tag)}`;
       }),
     verify: (password, stored) =>
@@ -93,11 +99,11 @@ export function createPasswords(limits: { hashesAtOnce: number; hashesWaiting?: 
         const isTooLong = isLonger(password, PASSWORD_LENGTH_MAX);
         const candidate = isTooLong ? '' : password;
         if (stored === undefined) {
-          await deriveTag(candidate, randomBytes(SALT_BYTES), TAG_BYTES, PARAMETERS);
+          await deriveTag(candidate, randomBytes(SALT_BYTES), TAG_BYTES, cost);
           return false;
         }
-        const { parameters, salt, tag } = parse(stored);
-        const isSame = timingSafeEqual(await deriveTag(candidate, salt, tag.length, parameters), tag);
+        const { salt, tag, ...own } = parse(stored);
+        const isSame = timingSafeEqual(await deriveTag(candidate, salt, tag.length, own.cost), tag);
         return isSame && !isTooLong;
       }),
   };
