@@ -3,6 +3,8 @@ import type { Sql } from '#db/pool.ts';
 
 /** Half of a secret is a leak as well. */
 const PIECE_LENGTH = 16;
+/** A piece at any position contains a whole part that begins at a multiple of this. */
+const STEP = PIECE_LENGTH / 2;
 
 /** The bytes as base64 at any position within a longer text: characters that depend on the neighbours are cut off. */
 const inBase64 = (bytes: Buffer): string[] =>
@@ -47,10 +49,16 @@ function piecesOf(secrets: ReadonlyMap<string, string>): Map<string, string> {
  */
 export function findSecrets(text: string, secrets: ReadonlyMap<string, string>): string[] {
   const pieces = piecesOf(secrets);
+  const parts = new Set<string>();
+  for (const piece of pieces.keys())
+    for (let at = 0; at + STEP <= PIECE_LENGTH; at += 1) parts.add(piece.slice(at, at + STEP));
   const found = new Map<string, string>();
-  for (let at = 0; at + PIECE_LENGTH <= text.length; at += 1) {
-    const name = pieces.get(text.slice(at, at + PIECE_LENGTH));
-    if (name !== undefined && !found.has(name)) found.set(name, text.slice(Math.max(0, at - 120), at + 60));
+  for (let at = 0; at + STEP <= text.length; at += STEP) {
+    if (!parts.has(text.slice(at, at + STEP))) continue;
+    for (let start = Math.max(0, at + STEP - PIECE_LENGTH); start <= at; start += 1) {
+      const name = pieces.get(text.slice(start, start + PIECE_LENGTH));
+      if (name !== undefined && !found.has(name)) found.set(name, text.slice(Math.max(0, start - 120), start + 60));
+    }
   }
   return [...found].map(([name, around]) => `${name}: …${around}…`);
 }
