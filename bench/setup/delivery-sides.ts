@@ -2,12 +2,10 @@
 import { until } from '../../test/setup/until.ts';
 import { AT_ONCE } from './bare-sender.ts';
 import type { BareProcess } from './bare-process.ts';
-import type { BullmqProcess } from './bullmq-process.ts';
 import { startChild, type Child } from './child.ts';
 import type { EngineProcess } from './engine-process.ts';
-import type { GraphileProcess } from './graphile-process.ts';
 import { startRedis } from './redis.ts';
-import type { RivalLoad } from './rival-load.ts';
+import type { RivalLoad, RivalProcess } from './rival-load.ts';
 import type { Defer } from './run.ts';
 import { publishAndRecord, type Recorded, type Scene } from './scene.ts';
 
@@ -65,7 +63,10 @@ export async function bareSide(defer: Defer, { urls }: Scene, execArgv: readonly
   return { side, worker };
 }
 
-type Queue = Pick<Child<{ publish: (load: RivalLoad) => Promise<void>; left: (_: null) => Promise<number> }>, 'ask'>;
+type Queue = Pick<Child<Pick<RivalProcess<unknown>, 'publish' | 'left'>>, 'ask'>;
+
+/** They have packages of their own: `npm ci --prefix bench/rivals`. */
+const rival = (file: string): string => import.meta.resolve(`../rivals/${file}`);
 
 /** Puts in and works off; the end is when all was received and nothing is left in the queue. */
 async function runQueue({ receiver }: Scene, publisher: Queue, load: RivalLoad): Promise<number> {
@@ -83,7 +84,7 @@ async function runQueue({ receiver }: Scene, publisher: Queue, load: RivalLoad):
 export async function bullmqSide(defer: Defer, scene: Scene): Promise<Side | undefined> {
   const redis = await startRedis(defer);
   if (redis === undefined) return undefined;
-  const start = () => startChild<BullmqProcess>(defer, import.meta.resolve('./bullmq-process.ts'));
+  const start = () => startChild<RivalProcess<{ socket: string }>>(defer, rival('bullmq-process.ts'));
   const [publisher, worker] = [await start(), await start()];
   const given = { socket: redis.socket, urls: scene.urls };
   const put = await publisher.ask('start', { ...given, works: false });
@@ -98,7 +99,7 @@ export async function graphileSide(defer: Defer, scene: Scene): Promise<Side> {
   const { directory, user, password, database } = address;
   const login = `${encodeURIComponent(user)}:${encodeURIComponent(password)}`;
   const connectionString = `postgres://${login}@/${database}?host=${encodeURIComponent(directory)}`;
-  const start = () => startChild<GraphileProcess>(defer, import.meta.resolve('./graphile-process.ts'));
+  const start = () => startChild<RivalProcess<{ connectionString: string }>>(defer, rival('graphile-process.ts'));
   const [publisher, worker] = [await start(), await start()];
   const given = { connectionString, urls: scene.urls };
   const put = await publisher.ask('start', { ...given, works: false });

@@ -6,6 +6,15 @@ export type Job = { endpoint: number; n: number; body: string };
 
 export type RivalLoad = Pick<Load, 'requests' | 'arrayOf' | 'concurrent' | 'from'>;
 
+/** The two processes of a queue: one puts jobs in, and the one that `works` works them off. */
+export type RivalProcess<Given> = {
+  /** Returns its settings. */
+  start: (given: Given & { urls: string[]; works: boolean }) => Promise<string>;
+  publish: (load: RivalLoad) => Promise<void>;
+  /** Returns how many jobs are not done. */
+  left: (_: null) => Promise<number>;
+};
+
 /** Clients that put in one array after the other; every array is for one endpoint, and the endpoints take turns. */
 export async function putIn(
   { requests, arrayOf, concurrent, from }: RivalLoad,

@@ -1,8 +1,8 @@
 /** The rival BullMQ: one process puts jobs in, another works them off. */
 import { Queue, Worker } from 'bullmq';
-import { AT_ONCE, openSender, type BareSender } from './bare-sender.ts';
-import { answer } from './child.ts';
-import { putIn, type Job, type RivalLoad } from './rival-load.ts';
+import { AT_ONCE, openSender, type BareSender } from '../setup/bare-sender.ts';
+import { answer } from '../setup/child.ts';
+import { putIn, type Job, type RivalProcess } from '../setup/rival-load.ts';
 
 const NAME = 'deliveries';
 
@@ -10,8 +10,8 @@ let sender: BareSender | undefined;
 let queue: Queue<Job> | undefined;
 let worker: Worker<Job> | undefined;
 
-const handlers = {
-  start: async (given: { socket: string; urls: string[]; works: boolean }): Promise<string> => {
+const handlers: RivalProcess<{ socket: string }> = {
+  start: async (given) => {
     const connection = { path: given.socket, maxRetriesPerRequest: null };
     sender = openSender(given.urls);
     const { send } = sender;
@@ -26,18 +26,16 @@ const handlers = {
     await worker.waitUntilReady();
     return `concurrency=${AT_ONCE} removeOnComplete`;
   },
-  publish: (load: RivalLoad): Promise<void> =>
+  publish: (load) =>
     putIn(
       load,
       (endpoint) => sender?.bodyOf(endpoint) ?? Buffer.alloc(0),
       async (jobs) =>
         queue?.addBulk(jobs.map((data) => ({ name: 'delivery', data, opts: { removeOnComplete: true } }))),
     ),
-  /** How many jobs are not done. */
-  left: async (_: null): Promise<number> => (await queue?.getJobCountByTypes('waiting', 'active', 'failed')) ?? 0,
+  left: async () => (await queue?.getJobCountByTypes('waiting', 'active', 'failed')) ?? 0,
 };
 
-export type BullmqProcess = typeof handlers;
 answer(handlers, async () => {
   await worker?.close();
   await queue?.close();

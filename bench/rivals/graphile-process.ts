@@ -1,8 +1,8 @@
 /** The rival graphile-worker, over the same PostgreSQL: one process puts jobs in, another works them off. */
 import { Logger, makeWorkerUtils, run, type Runner, type WorkerUtils } from 'graphile-worker';
-import { AT_ONCE, openSender, type BareSender } from './bare-sender.ts';
-import { answer } from './child.ts';
-import { putIn, type Job, type RivalLoad } from './rival-load.ts';
+import { AT_ONCE, openSender, type BareSender } from '../setup/bare-sender.ts';
+import { answer } from '../setup/child.ts';
+import { putIn, type Job, type RivalProcess } from '../setup/rival-load.ts';
 
 const TASK = 'deliver';
 /** As its page on performance sets it, like the delay of 0 below. */
@@ -14,8 +14,8 @@ let sender: BareSender | undefined;
 let utils: WorkerUtils | undefined;
 let runner: Runner | undefined;
 
-const handlers = {
-  start: async (given: { connectionString: string; urls: string[]; works: boolean }): Promise<string> => {
+const handlers: RivalProcess<{ connectionString: string }> = {
+  start: async (given) => {
     const { connectionString } = given;
     sender = openSender(given.urls);
     const { send } = sender;
@@ -42,14 +42,13 @@ const handlers = {
     });
     return `concurrentJobs=${AT_ONCE} localQueue=${LOCAL_QUEUE} completeJobBatchDelay=0 connections=${CONNECTIONS}, prepared`;
   },
-  publish: (load: RivalLoad): Promise<void> =>
+  publish: (load) =>
     putIn(
       load,
       (endpoint) => sender?.bodyOf(endpoint) ?? Buffer.alloc(0),
       async (jobs) => utils?.addJobs(jobs.map((payload) => ({ identifier: TASK, payload }))),
     ),
-  /** How many jobs are not done. */
-  left: async (_: null): Promise<number> => {
+  left: async () => {
     const rows = await utils?.withPgClient(async (client) => {
       const { rows: counted } = await client.query<{ left: number }>(
         'select count(*)::int as left from graphile_worker.jobs',
@@ -60,7 +59,6 @@ const handlers = {
   },
 };
 
-export type GraphileProcess = typeof handlers;
 answer(handlers, async () => {
   await runner?.stop();
   await utils?.release();
