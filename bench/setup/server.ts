@@ -9,8 +9,7 @@ import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { placeForFixture } from '../../test/setup/fixture.ts';
 import { freePort } from '../../test/setup/free-port.ts';
 import { processorMsOf } from '../../test/setup/processor-time.ts';
-import { databaseOf } from '../../test/setup/server-process.ts';
-import { urlOf } from '../../test/setup/several-databases.ts';
+import { databaseEnvOf, urlOf } from '../../test/setup/database.ts';
 import { startDatabase, type Database } from './database.ts';
 import type { Defer } from './run.ts';
 
@@ -127,7 +126,7 @@ export async function startServer(
     const started = [await startDatabase(defer, given.observed)];
     while (started.length < (given.servers ?? 1)) started.push(await startDatabase(defer, given.observed));
     const [{ address }] = started as [Database];
-    const env = started.length === 1 ? databaseOf(address) : divided(started.map((database) => database.address));
+    const env = started.length === 1 ? databaseEnvOf(address) : divided(started.map((database) => database.address));
     const programs =
       layout === 'apart'
         ? [await start(['deliver'], env), await start(['serve', '--no-deliver'], env)]

@@ -3,6 +3,7 @@
  * supervisor share what they take every 25 ms; a grant has a bucket on each machine.
  */
 import { LRUCache } from 'lru-cache';
+import { entriesUpTo } from '#core/entries.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
@@ -54,7 +55,7 @@ export function createRateLimit(
   channel?: TakenChannel,
 ): RateLimit {
   if (requestsPerSecond === 0) return () => NONE;
-  const fullAtMs = new LRUCache<string, number>({ max: GRANTS_MAX });
+  const fullAtMs = new LRUCache<string, number>(entriesUpTo(GRANTS_MAX));
   const costMs = 1_000 / requestsPerSecond;
   const share = channel === undefined ? undefined : createSharing(channel.send);
   channel?.receive((taken) => {

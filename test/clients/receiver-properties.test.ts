@@ -5,10 +5,11 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { verifyDelivery, WebhookError, type Arrival } from '#receiver';
 import { KEY, NOW, OTHER, sent, TYPE, type Sent } from './receiver/signed-delivery.ts';
+import { anyText } from '../setup/any-text.ts';
 
 const key = fc.oneof(
   fc.uint8Array({ minLength: 1, maxLength: 64 }).map((bytes) => `whsec_${Buffer.from(bytes).toString('base64')}`),
-  fc.string({ unit: 'binary', minLength: 1, maxLength: 100 }),
+  anyText({ minLength: 1, maxLength: 100 }),
   // Base64 that is complete, cut off or invalid.
   fc.stringMatching(/^[A-Za-z0-9+/=_ -]{0,12}$/).map((text) => `whsec_${text}`),
 );

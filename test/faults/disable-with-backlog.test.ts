@@ -12,10 +12,9 @@ import { createSealer } from '#db/seal.ts';
 import { dailyIdOf, dayOf, idOf, shardOf } from '#core/ids.ts';
 import { amountOf } from '../setup/amount.ts';
 import { startTestApp } from '../setup/app.ts';
-import { testDatabase } from '../setup/database.ts';
+import { databaseEnvOf, testDatabase } from '../setup/database.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { KEY } from '../setup/engine.ts';
-import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { startProgram } from '../setup/fleet/program.ts';
 import { freePort } from '../setup/free-port.ts';
 import { startReceiver } from '../setup/receiver.ts';
@@ -112,7 +111,7 @@ const server = await startProgram({
   root: join(import.meta.dirname, '../..'),
   args: ['serve'],
   env: {
-    ...(address.kind === 'socket' ? databaseEnvOf(address) : {}),
+    ...databaseEnvOf(address),
     PORT: String(port),
     BASE_URL: origin,
     HALCYON_DATA: join(tmpdir(), 'halcyon-switch-off'),

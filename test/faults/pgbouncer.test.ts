@@ -11,9 +11,10 @@ import { checkSessions } from '../../src/cli/doctor/checks/server.ts';
 import { assertFinding } from '../setup/findings.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { startBouncer } from '../setup/fleet/bouncer.ts';
-import { databaseEnvOf, openFleet } from '../setup/fleet/fleet.ts';
+import { openFleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
 import { until } from '../setup/until.ts';
+import { databaseEnvOf } from '../setup/database.ts';
 
 /** Without a notification a worker looks at the whole table 30 s after its first look. */
 const NOTIFIED_WITHIN_MS = 20_000;
@@ -21,8 +22,13 @@ const SOME = 200;
 
 const ends = cleanups();
 const server = await openServer(ends);
-const { DATABASE_URL: directUrl = '', ...user } = databaseEnvOf(server.address);
-const databaseEnv = { ...user, DATABASE_URL: await startBouncer(server.address, ends), DATABASE_DIRECT_URL: directUrl };
+const { user, password } = server.address;
+const databaseEnv = {
+  PGUSER: user,
+  PGPASSWORD: password,
+  DATABASE_URL: await startBouncer(server.address, ends),
+  DATABASE_DIRECT_URL: databaseEnvOf(server.address).DATABASE_URL,
+};
 const fleet = await openFleet({ ends, server, databaseEnv });
 const { ledger, sql } = fleet;
 await fleet.startPublisher();

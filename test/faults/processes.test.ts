@@ -16,10 +16,10 @@ import { readUsedNumbers } from '#db/numbers.ts';
 import { dayOf } from '#core/ids.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
-import { startCommand } from '../setup/command.ts';
+import { spawnCommand } from '../setup/command.ts';
 import { addMember } from '#stores/store.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { testDatabase } from '../setup/database.ts';
+import { databaseEnvOf, testDatabase } from '../setup/database.ts';
 import { ended, isAlive } from '../setup/embedded-process.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
 import { startLoad, type Load } from '../setup/fleet/load.ts';
@@ -28,7 +28,6 @@ import { startProgram, type Program } from '../setup/fleet/program.ts';
 import { freePort } from '../setup/free-port.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
-import { databaseOf } from '../setup/server-process.ts';
 import { until } from '../setup/until.ts';
 import { passwords } from '../setup/passwords.ts';
 
@@ -60,7 +59,7 @@ async function environment(processes: number, env: Record<string, string> = {}) 
     origin: `http://127.0.0.1:${port}`,
     metrics: `http://127.0.0.1:${metricsPort}`,
     env: {
-      ...databaseOf(address),
+      ...databaseEnvOf(address),
       HALCYON_DATA: join(tmpdir(), 'halcyon-processes'),
       HALCYON_SECRET_KEY: secretKey.toString('hex'),
       LOG_LEVEL: 'warn',
@@ -256,7 +255,7 @@ test('ctrl-C, which reaches every process, stops each once and then the embedded
 
 test('a process that ends before it serves ends the program with an error', async () => {
   const { env } = await environment(2);
-  const program = startCommand(['serve'], env);
+  const program = spawnCommand(['serve'], env);
   const error = text(program.stderr);
   const exited = once(program, 'exit');
   const children = await until(

@@ -16,13 +16,13 @@ import { maintainPartitions } from '#db/partitions.ts';
 import { openPool, type Sql } from '#db/pool.ts';
 import { startDebianServer } from '../setup/debian-server.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { startLoad, type Load } from '../setup/fleet/load.ts';
 import { populate } from '../setup/fleet/population.ts';
 import { startProgram, type Program } from '../setup/fleet/program.ts';
 import { freePort } from '../setup/free-port.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
+import { databaseEnvOf } from '../setup/database.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 /** Events before the dump, after it and after the restore: two blocks of ids and more, so that those of the second repeat. */

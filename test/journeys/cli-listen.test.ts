@@ -8,7 +8,8 @@ import { verifyDelivery } from '#receiver';
 import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { QUICK_MS, personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';
+import { spawnCommand, type Running } from '../setup/command.ts';
+import { personAtTerminal } from '../setup/person-at-terminal.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
@@ -36,10 +37,7 @@ async function webhooks(): Promise<{ id: number; name: string; is_held: string; 
 }
 
 type Line = Readonly<Record<string, unknown>>;
-type Listener = ReturnType<PersonAtTerminal['start']> & {
-  lines: () => Line[];
-  ended: Promise<unknown[]>;
-};
+type Listener = Running & { lines: () => Line[] };
 type Listening = {
   forward: string | null;
   filter: string | null;
@@ -48,27 +46,26 @@ type Listening = {
   events: string[];
 };
 
+const linesOf = (said: string): Line[] =>
+  said
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as Line);
+
 /** Starts the command; fulfilled when it listens. */
 async function listen(...args: string[]): Promise<Listener & { listening: Listening }> {
-  const child = person.start('listen', '--json', ...args);
-  const ended = once(child, 'close');
-  const lines = () =>
-    child
-      .said()
-      .split('\n')
-      .filter((line) => line.startsWith('{'))
-      .map((line) => JSON.parse(line) as Line);
+  const running = person.start('listen', '--json', ...args);
+  const lines = () => linesOf(running.said());
   const [first] = await until(
     async () => lines(),
-    (said) => said.length > 0 || child.exitCode !== null,
-    QUICK_MS,
+    (said) => said.length > 0 || running.hasEnded(),
   );
-  assert.ok(first?.['listening'] !== undefined, child.said());
-  return Object.assign(child, { lines, ended, listening: first['listening'] as Listening });
+  assert.ok(first?.['listening'] !== undefined, running.said());
+  return { ...running, lines, listening: first['listening'] as Listening };
 }
 async function stop(listener: Listener): Promise<void> {
-  listener.kill('SIGINT');
-  assert.deepEqual(await listener.ended, [0, null], listener.said());
+  listener.stop('SIGINT');
+  assert.equal((await listener.ended).code, 0, listener.said());
 }
 
 test('an event is forwarded as Halcyon would have sent it, answered, and printed', async () => {
@@ -183,9 +180,12 @@ test('a filter lets only the events pass whose resource meets its conditions, an
 });
 
 test('the next listener removes the webhook of a killed one, and not that of a running one', async () => {
-  const killed = await listen();
+  const killed = spawnCommand(['listen', '--json'], person.env);
+  const closed = once(killed, 'close');
+  await once(killed.stdout, 'data');
   killed.kill('SIGKILL');
-  await killed.ended;
+  await closed;
+  assert.equal((await webhooks()).length, 1, 'it had no time to delete its webhook');
   const running = await listen();
   const third = await listen();
   const ids = (await webhooks()).map(({ id }) => id);
@@ -297,12 +297,11 @@ test('a listener whose login has ended says so and exits', async () => {
   const other = await personAtTerminal(app.baseUrl, USER, ends);
   assert.equal((await other.login()).code, 0);
   const listener = other.start('listen');
-  const ended = once(listener, 'close');
   await until(
     async () => listener.said(),
     (said) => said.includes('ctrl-C ends it'),
   );
   assert.equal((await other.run('logout')).code, 0);
-  assert.deepEqual(await ended, [1, null]);
+  assert.equal((await listener.ended).code, 1);
   assert.match(listener.said(), /You are not logged in/);
 });

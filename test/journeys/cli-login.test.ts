@@ -12,7 +12,7 @@ import { createBrowser, readForm } from '../security/oauth-server.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { startCommand } from '../setup/command.ts';
-import { QUICK_MS, personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';
+import { personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';
 import { until } from '../setup/until.ts';
 
 const USER = { email: 'owner@example.com', password: 'a long password' };
@@ -87,27 +87,20 @@ async function loginByCode(
   args: readonly string[],
   decision: 'allow' | 'deny',
 ): Promise<{ code: number | null; said: string }> {
-  const child = startCommand(['login', ...args], { ...person.env, ...env }, QUICK_MS);
-  let said = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding('utf8').on('data', (text: string) => (said += text));
-  const closed = once(child, 'close') as Promise<[number | null]>;
-  const [, userCode = ''] =
-    /code: (\S+)/.exec(
-      await until(
-        async () => said,
-        (text) => /code: \S+\n/.test(text),
-        QUICK_MS,
-      ),
-    ) ?? [];
-  assert.ok(said.includes(`\n  ${app.baseUrl}/device\n`), said);
+  const login = startCommand(['login', ...args], { ...person.env, ...env });
+  const shown = await until(
+    async () => login.said(),
+    (text) => /code: \S+\n/.test(text),
+  );
+  const [, userCode = ''] = /code: (\S+)/.exec(shown) ?? [];
+  assert.ok(shown.includes(`\n  ${app.baseUrl}/device\n`), shown);
   const browser = createBrowser(app.baseUrl);
   await browser.signIn(USER.email, USER.password);
   const { action, nonce } = readForm(await browser.open(`/device?user_code=${userCode}`));
   const { status } = await browser.post(action, { nonce, decision, store: String(app.storeId) });
   assert.equal(status, 200);
-  const [code] = await closed;
-  return { code, said };
+  const { code } = await login.ended;
+  return { code, said: login.said() };
 }
 
 test('over SSH a terminal logs in with a code that is entered in a browser elsewhere', async () => {
@@ -132,11 +125,10 @@ test('without a display and with --device a terminal shows a code, and a denial 
 
 test('an answer of another login or another issuer is ignored', async () => {
   const person = await personAtTerminal(app.baseUrl, USER, ends);
-  const child = person.start('login', '--no-browser');
+  const login = person.start('login', '--no-browser');
   const said = await until(
-    async () => child.said(),
+    async () => login.said(),
     (text) => text.includes('/authorize?'),
-    QUICK_MS,
   );
   const asked = new URL(/http\S+\/authorize\?\S+/.exec(said)?.[0] ?? '');
   const back = (query: Record<string, string>) =>
@@ -146,11 +138,9 @@ test('an answer of another login or another issuer is ignored', async () => {
   assert.equal((await back({ state, iss: 'https://other.example.com' })).status, 400);
   assert.equal((await back({ state })).status, 400);
   assert.equal(await answerTo(asked.searchParams.get('redirect_uri') ?? '', '//['), 'HTTP/1.1 404 Not Found');
-  assert.equal(child.exitCode, null, 'the login goes on waiting for its own answer');
-  child.kill('SIGINT');
-  const { promise, resolve } = Promise.withResolvers<number | null>();
-  child.once('close', resolve);
-  assert.equal(await promise, 130);
+  assert.equal(login.hasEnded(), false, 'the login goes on waiting for its own answer');
+  login.stop('SIGINT');
+  assert.equal((await login.ended).code, 130);
 });
 
 /** Starts an unrelated server and returns its address. */

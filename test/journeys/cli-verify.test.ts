@@ -97,7 +97,8 @@ for (const [name, changes, why] of mistakes) {
   });
 }
 
-test('an old request is distinguished from a forged one, and --max-age allows it', async () => {
+test('an old request is distinguished from a forged one, and --max-age allows it', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 5_000 });
   const old = await verify({ args: ['--max-age', '0'] });
   assert.equal(old.code, 1);
   assert.match(old.err, / \d+ seconds .*--max-age/);

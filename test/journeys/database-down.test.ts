@@ -8,10 +8,10 @@ import { replaceAddresses } from '#shards/adopt.ts';
 import { readMap } from '#shards/map-sql.ts';
 import type { Cleanups } from '../setup/cleanups.ts';
 import { startDividedApp } from '../setup/divided-app.ts';
-import { urlOf } from '../setup/several-databases.ts';
 import type { Got } from '../setup/receiver.ts';
 import { startProxy, type Proxy } from '../setup/proxy.ts';
 import { until } from '../setup/until.ts';
+import { urlOf } from '../setup/database.ts';
 
 const proxies: Proxy[] = [];
 const addresses: DatabaseAddress[] = [];

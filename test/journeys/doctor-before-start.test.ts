@@ -4,15 +4,13 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { runCommand } from '../setup/command.ts';
-import { emptyDatabase } from '../setup/database.ts';
+import { databaseEnvOf, emptyDatabase } from '../setup/database.ts';
 import { assertFinding } from '../setup/findings.ts';
-import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { freePort } from '../setup/free-port.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
 
 test('doctor does not fail on a new database that was migrated and never served', async (t) => {
   const { address } = await emptyDatabase(t);
-  assert.ok(address.kind === 'socket');
   const env = {
     ...databaseEnvOf(address),
     HALCYON_SECRET_KEY: randomBytes(32).toString('hex'),

@@ -14,10 +14,10 @@ import { lineOf } from '../../src/cli/doctor/command.ts';
 import { examine } from '../../src/cli/doctor/examine.ts';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { runCommand } from '../setup/command.ts';
-import { emptyDatabase } from '../setup/database.ts';
+import { emptyDatabase, urlOf } from '../setup/database.ts';
 import { saidOf } from '../setup/findings.ts';
 import { freePort } from '../setup/free-port.ts';
-import { settingsOf, severalDatabases, urlOf, type OneOfSeveral } from '../setup/several-databases.ts';
+import { settingsOf, severalDatabases, type OneOfSeveral } from '../setup/several-databases.ts';
 
 type Place = { home: OneOfSeveral; b: OneOfSeveral; c: OneOfSeveral; env: Record<string, string>; secretKey: Buffer };
 

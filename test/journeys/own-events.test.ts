@@ -15,8 +15,7 @@ import { checkEvents } from '../../src/cli/doctor/checks/work.ts';
 import { readPages } from '../docs/page.ts';
 import { startTestApp } from '../setup/app.ts';
 import { runCommand } from '../setup/command.ts';
-import { testDatabase } from '../setup/database.ts';
-import { databaseOf } from '../setup/server-process.ts';
+import { databaseEnvOf, testDatabase } from '../setup/database.ts';
 import { assertFinding } from '../setup/findings.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
 import { personAtTerminal } from '../setup/person-at-terminal.ts';
@@ -481,7 +480,7 @@ test('all processes of a supervisor have the file, and deliver its events', asyn
 test('commands know the scopes of own types', async (t) => {
   await write(ALL);
   const { address: database } = await testDatabase(t);
-  const env = { ...databaseOf(database), HALCYON_SECRET_KEY: '0'.repeat(64), EVENTS_FILE: file };
+  const env = { ...databaseEnvOf(database), HALCYON_SECRET_KEY: '0'.repeat(64), EVENTS_FILE: file };
   const bills = ['--name', 'Bills', '--redirect-uri', 'https://app.example.com/cb', '--scope', 'invoice:read'];
   const created = await runCommand(['client', 'create', ...bills], env);
   assert.equal(created.code, 0, created.err);

@@ -13,7 +13,7 @@ import { createStore } from '#stores/store.ts';
 import { exitCodeOf } from '../../src/cli/explain.ts';
 import { createPublishCommand } from '../../src/cli/publish/command.ts';
 import { startTestApp } from '../setup/app.ts';
-import { startCommand } from '../setup/command.ts';
+import { spawnCommand } from '../setup/command.ts';
 import { freePort } from '../setup/free-port.ts';
 import { until } from '../setup/until.ts';
 
@@ -170,7 +170,7 @@ test('piped input is published as it comes, without waiting for a full array', a
 test('after a kill in the middle the same command publishes each event once', async () => {
   const name = join(folder, await file(orders(1_200)));
   fate = (n) => (n === 1 ? 'held' : undefined);
-  const child = startCommand(['publish', name, '--store', storeId], { PATH: process.env['PATH'] ?? '', ...env });
+  const child = spawnCommand(['publish', name, '--store', storeId], { PATH: process.env['PATH'] ?? '', ...env });
   await until(
     async () => held.length,
     (count) => count === 1,

@@ -3,18 +3,16 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { startCommand } from '../setup/command.ts';
-import { testDatabase } from '../setup/database.ts';
-import { databaseEnvOf } from '../setup/fleet/fleet.ts';
+import { spawnCommand } from '../setup/command.ts';
+import { databaseEnvOf, testDatabase } from '../setup/database.ts';
 
 type Line = Record<string, unknown>;
 
 /** Starts it over a database of its own, stops it as soon as it reports that it runs, and returns the lines of its log. */
 async function stopAtOnce(t: { after: (fn: () => Promise<void>) => void }, command: string): Promise<Line[]> {
   const { address } = await testDatabase(t);
-  assert.ok(address.kind === 'socket');
   const secret = randomBytes(32).toString('hex');
-  const child = startCommand([command], { ...databaseEnvOf(address), HALCYON_SECRET_KEY: secret, LOG_LEVEL: 'info' });
+  const child = spawnCommand([command], { ...databaseEnvOf(address), HALCYON_SECRET_KEY: secret, LOG_LEVEL: 'info' });
   const ended = once(child, 'close');
   let [out, err] = ['', ''];
   const stopWhenItRuns = () => void ((out + err).includes('is delivering.\n') && child.kill('SIGTERM'));

@@ -6,6 +6,7 @@ import { createUserCommand } from '../../src/cli/user.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 import { runCommand } from '../setup/command.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
+import { databaseEnvOf } from '../setup/database.ts';
 
 const mails = await startMailServer({ ignored: SECURITY_MAILS });
 after(() => mails.stop());
@@ -183,11 +184,8 @@ test('neither a password nor its hash is ever shown', async () => {
 });
 
 function program(...args: string[]) {
-  if (server.address.kind !== 'socket') throw new TypeError('The test database listens on a socket');
-  const { directory, user, password, database } = server.address;
-  const place = { PGHOST: directory, PGUSER: user, PGPASSWORD: password, DATABASE_URL: `postgres:///${database}` };
   const settings = { HALCYON_SECRET_KEY: '07'.repeat(32), AUTH_URL: 'https://auth.example.com', LOG_LEVEL: 'silent' };
-  return runCommand(['user', ...args], { PATH: process.env['PATH'] ?? '', ...place, ...settings });
+  return runCommand(['user', ...args], { ...databaseEnvOf(server.address), ...settings });
 }
 async function printed(...args: string[]) {
   const { code, out, err } = await program(...args);

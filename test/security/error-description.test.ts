@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
+import { anyText } from '../setup/any-text.ts';
 
 const server = await startAuthorizationServer();
 const { origin, client, browser, asking, sql } = server;
@@ -15,7 +16,7 @@ const CODE = /^[a-z_]+$/;
 
 /** Texts that an attacker would try: quotes, line ends, invalid bytes, markup. */
 const hostile = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 40 }),
+  anyText({ maxLength: 40 }),
   fc.string({ unit: 'grapheme', maxLength: 40 }),
   fc.constantFrom(
     '"',

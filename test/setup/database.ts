@@ -23,6 +23,17 @@ function serverAddress() {
   );
 }
 
+/** Returns a url of a database of the test server. */
+export function urlOf(address: DatabaseAddress): string {
+  if (address.kind === 'url') return address.url;
+  const { directory, user, password, database } = address;
+  const login = `${encodeURIComponent(user)}:${encodeURIComponent(password)}`;
+  return `postgres://${login}@localhost/${database}?host=${encodeURIComponent(directory)}`;
+}
+
+/** Returns the setting that leads a program to the database. */
+export const databaseEnvOf = (address: DatabaseAddress) => ({ DATABASE_URL: urlOf(address) });
+
 /** PostgreSQL refuses to copy a database with open connections, including those of autovacuum workers. */
 async function copy(admin: Sql, template: string, name: string): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {

@@ -5,8 +5,7 @@ import { addressBinding } from '#shards/adopt.ts';
 import { HOME, shardsIn, type Range } from '#shards/map.ts';
 import { assignShards, readIdentity, upsertDatabase, writeHome } from '#shards/map-sql.ts';
 import type { Cleanups } from './cleanups.ts';
-import { singleDatabase } from './database.ts';
-import { urlOf } from './several-databases.ts';
+import { singleDatabase, urlOf } from './database.ts';
 
 /** Writes the map of shards into the home database, and the leases of each database. */
 export async function writeMap(

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { DatabaseAddress } from '#db/pool.ts';
+import { databaseEnvOf } from './database.ts';
 import { COMPILED } from './child-environment.ts';
 import type { Cleanups } from './cleanups.ts';
 
@@ -16,13 +17,6 @@ export type ServerProcess = {
   end: (signal: NodeJS.Signals) => Promise<void>;
 };
 
-/** The driver takes empty host, user and password from the environment. */
-export function databaseOf(where: DatabaseAddress): Record<string, string> {
-  if (where.kind === 'url') return { DATABASE_URL: where.url };
-  const { directory, user, password, database } = where;
-  return { DATABASE_URL: `postgres:///${database}`, PGHOST: directory, PGUSER: user, PGPASSWORD: password };
-}
-
 const isOver = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !== null || signalCode !== null;
 
 /**
@@ -31,7 +25,7 @@ const isOver = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !==
  */
 export function serversOver(address: DatabaseAddress, ends: Cleanups, env: Record<string, string>) {
   const common = {
-    ...databaseOf(address),
+    ...databaseEnvOf(address),
     PATH: process.env['PATH'] ?? '',
     HALCYON_DATA: join(tmpdir(), 'halcyon-server-process'),
     HALCYON_SECRET_KEY: randomBytes(32).toString('hex'),

@@ -2,18 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import type { TestContext } from 'node:test';
-import type { DatabaseAddress } from '#db/pool.ts';
-import { testDatabase, type TestDatabase } from './database.ts';
+import { testDatabase, type TestDatabase, urlOf } from './database.ts';
 
 export type OneOfSeveral = TestDatabase & { url: string; name: string };
-
-/** Returns a url of a database of the test server. */
-export function urlOf(address: DatabaseAddress): string {
-  if (address.kind === 'url') return address.url;
-  const { directory, user, password, database } = address;
-  const login = `${encodeURIComponent(user)}:${encodeURIComponent(password)}`;
-  return `postgres://${login}@localhost/${database}?host=${encodeURIComponent(directory)}`;
-}
 
 /** Returns a database with the url and name that it has in a map of shards. */
 export function withUrl(database: TestDatabase): OneOfSeveral {

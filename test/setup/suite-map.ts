@@ -4,8 +4,8 @@
  */
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { divide } from './divided.ts';
-import { urlOf } from './several-databases.ts';
 import { databasesOf, IS_DIVIDED, settle } from './suite-handle.ts';
+import { urlOf } from './database.ts';
 
 const SHARDS = [
   { first: 256, last: 255 },

@@ -1,5 +1,6 @@
 /** Caches events, each for as long as a delivery of it is in memory, within a byte limit. */
 import { LRUCache } from 'lru-cache';
+import { entriesUpTo } from '#core/entries.ts';
 import type { Sql } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import { type EventRow, loadEvents } from './event-sql.ts';
@@ -100,7 +101,7 @@ export class Bodies {
   /** Limit of text bytes per statement; several statements run at once. */
   readonly #loadBytes: number;
   /** By event, the value of `#forgetCount` when it was last forgotten: older reads of it are rejected. */
-  readonly #forgotten = new LRUCache<number, number>({ max: FORGOTTEN_MAX });
+  readonly #forgotten = new LRUCache<number, number>(entriesUpTo(FORGOTTEN_MAX));
   #forgetCount = 0;
   /** The value of `#forgetCount` when notifications may last have been missed, which may concern any event. */
   #allForgotten = 0;

@@ -3,6 +3,7 @@
  * allows deliveries of this service. It carries no headers and no key of the webhook, because the endpoint may be anyone's.
  */
 import { LRUCache } from 'lru-cache';
+import { entriesUpTo } from '#core/entries.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
@@ -39,7 +40,7 @@ const BUSY_WAIT_SECONDS = 5;
 
 /** A token bucket per key (generic cell rate algorithm), whose burst is the number of one minute. */
 class Buckets {
-  readonly #fullAtMs = new LRUCache<string | number, number>({ max: KEYS_MAX });
+  readonly #fullAtMs = new LRUCache<string | number, number>(entriesUpTo(KEYS_MAX));
   readonly #costMs: number;
   readonly #clock: Clock;
 

@@ -6,13 +6,14 @@ import { html, render } from '../markup.ts';
 import { scriptElements } from '../scripts.ts';
 import type { View } from '../view.ts';
 import { renderHtml } from './page.ts';
+import { anyText } from '../../../test/setup/any-text.ts';
 
 const KINDS: readonly Kind[] = 'text number count boolean date url code secret enumeration money json'.split(
   ' ',
 ) as Kind[];
 
 const evil = fc.oneof(
-  fc.string({ unit: 'binary' }),
+  anyText(),
   fc.constantFrom('<evil>', '</textarea><evil>', '</pre></style><evil>', '" evil="', "' evil='", '&lt;evil&gt;', '-->'),
   fc.tuple(fc.string(), fc.string()).map(([a, b]) => `${a}"><evil evil="${b}`),
 );

@@ -5,6 +5,7 @@
  * on the page of the webhook and in the changelog. Each process counts separately.
  */
 import { LRUCache } from 'lru-cache';
+import { entriesUpTo } from '#core/entries.ts';
 import type { Notice } from './notices.ts';
 import type { NotifiedWebhook } from './notices-sql.ts';
 
@@ -15,7 +16,7 @@ const BUCKETS_MAX = 100_000;
 
 /** Creates a token bucket per key, stored as the time when it is full again (generic cell rate algorithm). */
 function createBuckets(mailsAnHour: number) {
-  const fullAtMs = new LRUCache<string, number>({ max: BUCKETS_MAX });
+  const fullAtMs = new LRUCache<string, number>(entriesUpTo(BUCKETS_MAX));
   return (key: string, nowMs: number): boolean => {
     const after = Math.max(fullAtMs.get(key) ?? nowMs, nowMs) + HOUR_MS / mailsAnHour;
     if (after > nowMs + HOUR_MS) return false;

@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import type { Fixture, Spot } from './fixture.ts';
 import { listed } from './text-list.ts';
 import { messageOf, type Message } from './message.ts';
+import { anyText } from '../../setup/any-text.ts';
 
 const NUMBERS = listed(
   '0 ¦ -1 ¦ 00 ¦ 1e3 ¦ 0x10 ¦ 1.5 ¦ 9007199254740991 ¦ 9007199254740993 ¦ 999999999999999999999999999999 ¦ NaN ¦ +1 ¦ ٣',
@@ -41,7 +42,7 @@ const parameter: fc.Arbitrary<string> = fc
     fc.oneof(
       { weight: 5, arbitrary: fc.constantFrom(...VALUES).map(encode) },
       mangled,
-      fc.string({ unit: 'binary', maxLength: 12 }).map(encode),
+      anyText({ maxLength: 12 }).map(encode),
     ),
   )
   .map(([name, operator, value]) => `${encode(name)}${operator}=${value}`);
@@ -87,7 +88,7 @@ const SEGMENTS = [
 const segment = fc.oneof(
   fc.constantFrom(...SEGMENTS),
   fc.constantFrom(...NUMBERS).map(encode),
-  fc.string({ unit: 'binary', maxLength: 10 }).map(encode),
+  anyText({ maxLength: 10 }).map(encode),
 );
 
 function changed({ path }: Spot): fc.Arbitrary<string> {

@@ -23,7 +23,8 @@ import { LOAD, startLoad, type Load, type Place } from './load.ts';
 import { startProgram, type Program, type Ready } from './program.ts';
 import { populate, POPULATED, type Populated } from './population.ts';
 import { receiveInto } from './receiver.ts';
-import { openServer, type OwnServer, type SocketAddress } from './server.ts';
+import { databaseEnvOf } from '../database.ts';
+import { openServer, type OwnServer } from './server.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const PATIENCE_MS = 90_000;
@@ -82,15 +83,6 @@ type Given = {
   /** False if PostgreSQL has another clock than the test. */
   isClockTrue?: boolean;
 };
-
-export function databaseEnvOf({ directory, user, password, database }: SocketAddress): Record<string, string> {
-  return {
-    DATABASE_URL: `postgres:///${database}`,
-    PGHOST: directory,
-    PGUSER: user,
-    PGPASSWORD: password,
-  };
-}
 
 /** Returns what the worker of a duplicate logged from shortly before the first arrival until shortly after the second. */
 function evidenceOf({ before, again }: Duplicate, workers: readonly Life[]): string[] {

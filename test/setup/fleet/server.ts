@@ -7,8 +7,8 @@ import { openCluster, OWNER } from '#db/cluster.ts';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { startPostmaster, type Postmaster } from '#db/postmaster.ts';
 import type { Cleanups } from '../cleanups.ts';
-import { urlOf } from '../several-databases.ts';
 import { ended, isRoot, UNPRIVILEGED } from '../embedded-process.ts';
+import { urlOf } from '../database.ts';
 
 export type SocketAddress = Extract<DatabaseAddress, { kind: 'socket' }>;
 
