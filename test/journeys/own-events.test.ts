@@ -1,6 +1,6 @@
 /** The file of docs/events-of-your-own.md on a running server: from publish to delivery, GET, documentation, scopes and removal. */
 import assert from 'node:assert/strict';
-import { randomInt } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,8 @@ import { startTestApp } from '../setup/app.ts';
 import { runCommand } from '../setup/command.ts';
 import { databaseEnvOf, testDatabase } from '../setup/database.ts';
 import { assertFinding } from '../setup/findings.ts';
-import { placeForFixture, startFixture } from '../setup/fixture.ts';
+import { startProgram } from '../setup/fleet/program.ts';
+import { freePort } from '../setup/free-port.ts';
 import { personAtTerminal } from '../setup/person-at-terminal.ts';
 import { REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 import { letAppIn } from '../setup/grant-access.ts';
@@ -446,24 +447,33 @@ test('a type that is no longer declared is a 404, and its webhooks, events and g
 
 test('all processes of a supervisor have the file, and deliver its events', async (t) => {
   await write(ALL);
-  const place = await placeForFixture({ EVENTS_FILE: file, PROCESSES: '2' });
-  const { demo, end } = await startFixture(place);
-  t.after(async () => {
-    await end('SIGTERM');
-    await place.remove();
+  const { sql: divided, address } = await testDatabase(t);
+  const secretKey = randomBytes(32);
+  const { storeId: own, platformToken } = await startTestApp({ sql: divided, secretKey, roles: ['serve'] });
+  const port = String(await freePort());
+  const program = await startProgram({
+    root: join(import.meta.dirname, '../..'),
+    args: ['serve'],
+    env: {
+      ...databaseEnvOf(address),
+      HALCYON_SECRET_KEY: secretKey.toString('hex'),
+      EVENTS_FILE: file,
+      OUTBOUND_ALLOW: '127.0.0.0/8',
+      PORT: port,
+      PROCESSES: '2',
+    },
+    ready: 'is ready.',
   });
-  const { base_url: url, store_id: own, platform } = demo;
+  t.after(() => program.end('SIGTERM'));
+  // A connection for each request, so that both processes answer.
   const headers = { 'SERVICE-API-VERSION': '1', 'Content-Type': 'application/json', Connection: 'close' };
-  const credentials = { grant_type: 'client_credentials', scope: 'platform', ...platform };
-  const answer = await fetch(`${url}/token`, { method: 'POST', body: new URLSearchParams(credentials) });
-  const { access_token: token } = (await answer.json()) as { access_token: string };
   const post = async (path: string, body: Json) => {
     const request = {
       method: 'POST',
-      headers: { ...headers, Authorization: `Bearer ${token}` },
+      headers: { ...headers, Authorization: `Bearer ${platformToken}` },
       body: JSON.stringify(body),
     };
-    const response = await fetch(url + path, request);
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, request);
     return response.status;
   };
   const mine = await startReceiver(t);
