@@ -1,5 +1,7 @@
 /**
- * Returns the options of an LRUCache with room for `count` entries. With `max` instead of `maxSize` it allocates all of them when it
- * is made: 2.8 MB and 6 ms for 100,000.
+ * Returns the options of an LRUCache of at most `count` entries. With `max` instead of `maxSize` it allocates all of them when it is
+ * made: 2.8 MB and 6 ms for 100,000.
  */
-export const entriesUpTo = (count: number) => ({ maxSize: count, sizeCalculation: () => 1 });
+export function entriesUpTo(count: number) {
+  return { maxSize: count, sizeCalculation: () => 1 };
+}

@@ -317,7 +317,8 @@ test('the limited scope of an own type reads its resources and no others', async
   assert.ok((metadata.body['scopes_supported'] as string[]).includes('invoice:read'));
 });
 
-const RESOURCES = 1_000;
+const VALID = 100;
+const INVALID = 900;
 const seed = randomInt(2 ** 31);
 
 const junk = fc.constantFrom<unknown>(null, true, 0, -1, 3.5, '', 'abc', 'x', [], {}, ['x'], { city: 'B' });
@@ -346,18 +347,23 @@ const anyParcel = fc.record({
 
 test('random resources are accepted exactly if another validator accepts them', async (t) => {
   const check = new Ajv2020({ strict: false }).compile(parcel['schema'] as Json);
-  const found = fc.sample(anyParcel, { numRuns: RESOURCES, seed });
-  const events = found.map((resource, id) => ({ event: 'parcel/sent', resource: { ...resource, id: id + 1 } }));
   // A JSON text has no -0, and no members that are undefined.
-  const expected = events.map(({ resource }) => check(JSON.parse(JSON.stringify(resource))));
-  const accepted = events.filter((_, index) => expected[index]);
-  t.diagnostic(`seed ${seed}: ${accepted.length} of ${RESOURCES} resources match`);
-  assert.ok(accepted.length > RESOURCES / 20 && accepted.length < RESOURCES * 0.95, String(accepted.length));
+  const isValid = (resource: object): boolean => check(JSON.parse(JSON.stringify({ ...resource, id: 1 })));
+  t.diagnostic(`seed ${seed}`);
+  const found = [
+    ...fc.sample(anyParcel.filter(isValid), { numRuns: VALID, seed }),
+    ...fc.sample(
+      anyParcel.filter((one) => !isValid(one)),
+      { numRuns: INVALID, seed },
+    ),
+  ];
+  const events = found.map((resource, id) => ({ event: 'parcel/sent', resource: { ...resource, id: id + 1 } }));
+  const accepted = events.slice(0, VALID);
   const { status, faults } = await publish(events);
   assert.equal(status, 400);
   const refused = new Set(faults.map(({ field }) => Number(field.split('.', 1)[0])));
   for (const [index, { resource }] of events.entries())
-    assert.equal(!refused.has(index), expected[index], JSON.stringify(resource));
+    assert.equal(refused.has(index), index >= VALID, JSON.stringify(resource));
   assert.equal((await publish(accepted)).status, 200);
 });
 
@@ -447,15 +453,19 @@ test('a type that is no longer declared is a 404, and its webhooks, events and g
 
 test('all processes of a supervisor have the file, and deliver its events', async (t) => {
   await write(ALL);
-  const { sql: divided, address } = await testDatabase(t);
+  const database = await testDatabase(t);
   const secretKey = randomBytes(32);
-  const { storeId: own, platformToken } = await startTestApp({ sql: divided, secretKey, roles: ['serve'] });
+  const { storeId: own, platformToken: ownToken } = await startTestApp({
+    sql: database.sql,
+    secretKey,
+    roles: ['serve'],
+  });
   const port = String(await freePort());
   const program = await startProgram({
     root: join(import.meta.dirname, '../..'),
     args: ['serve'],
     env: {
-      ...databaseEnvOf(address),
+      ...databaseEnvOf(database.address),
       HALCYON_SECRET_KEY: secretKey.toString('hex'),
       EVENTS_FILE: file,
       OUTBOUND_ALLOW: '127.0.0.0/8',
@@ -470,7 +480,7 @@ test('all processes of a supervisor have the file, and deliver its events', asyn
   const post = async (path: string, body: Json) => {
     const request = {
       method: 'POST',
-      headers: { ...headers, Authorization: `Bearer ${platformToken}` },
+      headers: { ...headers, Authorization: `Bearer ${ownToken}` },
       body: JSON.stringify(body),
     };
     const response = await fetch(`http://127.0.0.1:${port}${path}`, request);
