@@ -6,7 +6,8 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assertGolden, assertSameLines } from '../setup/golden.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { assertGolden, assertSameLines, changedLines } from '../setup/golden.ts';
 import { faultsIn } from '../setup/html-validator.ts';
 import { inhabit } from '../setup/populated-app.ts';
 import { IS_DIVIDED } from '../setup/suite-handle.ts';
@@ -69,9 +70,12 @@ const resources: Readonly<Record<string, Asked>> = {
   grant: { path: `/grants/${grants?.id}`, token: tokens.user },
   clients: { path: '/clients', token: tokens.platform },
   client: { path: `/clients/${fixture.client.client_id}`, token: tokens.platform },
+  'client-of-another-owner': { path: `/clients/${fixture.other.client_id}`, token: tokens.platform },
+  'client-of-platform': { path: `/clients/${fixture.platform.client_id}`, token: tokens.platform },
   installs: { path: `/clients/${fixture.client.client_id}/installs`, token: tokens.platform },
   stores: { path: '/stores', token: tokens.user },
   store: { path: `/stores/${alpha}` },
+  'store-of-user': { path: `/stores/${beta}`, token: tokens.user },
   members: { path: `/stores/${alpha}/members` },
   member: { path: `/stores/${alpha}/members/${adaId}` },
   invitations: { path: `/stores/${alpha}/invitations`, token: tokens.platform },
@@ -81,6 +85,8 @@ const resources: Readonly<Record<string, Asked>> = {
   'webhooks-page': { path: `/stores/${alpha}/webhooks?limit=1&offset=1&order=name desc&fields=name,url` },
   'webhooks-none': { path: `/stores/${beta}/webhooks`, token: tokens.user },
   webhook: { path: `/webhooks/${webhooks[0]}` },
+  'webhook-failing': { path: `/webhooks/${webhooks[1]}` },
+  'webhook-of-automation': { path: `/webhooks/${webhooks[2]}` },
   health: { path: `/webhooks/${webhooks[0]}/health` },
   'health-of-a-failing-webhook': { path: `/webhooks/${webhooks[1]}/health` },
   'webhook-of-another-app': { path: `/webhooks/${webhooks[0]}`, token: tokens.neighbour },
@@ -166,13 +172,13 @@ const withoutWordingInMarkup = (markup: string, take: Take): string =>
     .replaceAll(/(?<=>)[^<>]+(?=<)/g, (text) => take(text))
     .replaceAll(/(?<= (?:title|aria-label|alt|placeholder|content)=")[^"]+(?=")/g, (text) => take(text));
 
-async function answerApart({ path, method = 'GET', token, body }: Asked, accept: string) {
+async function answerApart({ path, method = 'GET', token, body: sent }: Asked, accept: string) {
   const isSessions =
     accept === 'text/html' && method === 'GET' && token !== tokens.platform && token !== tokens.neighbour;
   const response = await fixture.call(method, path, {
     accept,
     ...(typeof token === 'string' && { token }),
-    ...(body !== undefined && { body }),
+    ...(sent !== undefined && { body: sent }),
     headers: {
       ...(isSessions && (token === null ? { Cookie: '-' } : session)),
       ...(token === null && { 'SERVICE-API-VERSION': '1' }),
@@ -188,11 +194,56 @@ async function answerApart({ path, method = 'GET', token, body }: Asked, accept:
   const [type, link] = ['content-type', 'link'].map((name) => response.headers.get(name));
   const head = { status: response.status, link: settled(link ?? '') };
   const top = [`${response.status} ${type}`, ...(typeof link === 'string' ? [`Link: ${head.link}`] : [])].join('\n');
-  const text = settled(await response.text());
-  const structure = accept.endsWith('json')
+  const body = await response.text();
+  const text = settled(body);
+  let structure = accept.endsWith('json')
     ? JSON.stringify(withoutWordingInJson(JSON.parse(text), take), null, 2)
-    : withoutWordingInMarkup(text, take);
+    : // A new field moves the numbers of all fields after it.
+      withoutWordingInMarkup(text, take).replaceAll(/\bform-(\d+)-\d+/g, 'form-$1-n');
+  if (accept === formats.hal) {
+    const short = settled(JSON.stringify(await withoutCopies(JSON.parse(body) as Hal, token)));
+    structure = JSON.stringify(
+      withoutWordingInJson(JSON.parse(short), (one) => (isWording(one) ? '…' : one)),
+      null,
+      2,
+    );
+  }
   return { head, type, text, structure: `${withoutWordingInMarkup(top, take)}\n\n${structure}\n`, words };
+}
+
+/** A resource as another caller sees it, or in another state: its golden file has the lines that differ from those of this one. */
+const VARIANTS: Readonly<Record<string, string>> = {
+  'client-of-another-owner': 'client',
+  'client-of-platform': 'client',
+  'store-of-user': 'store',
+  'webhook-failing': 'webhook',
+  'webhook-of-automation': 'webhook',
+  'webhook-of-another-app': 'webhook',
+  'status-of-another-app': 'status',
+  'customer-for-platform': 'customer',
+};
+
+type Hal = { _links?: { self?: { href?: string } }; _embedded?: Record<string, Hal | Hal[]> };
+
+/** Replaces each embedded resource that is the same at its own address by that address. */
+async function withoutCopies(document: Hal, token: Asked['token']): Promise<unknown> {
+  const { _embedded: embedded } = document;
+  if (embedded === undefined) return document;
+  const shortened = async (item: Hal): Promise<unknown> => {
+    const href = item._links?.self?.href;
+    if (href === undefined || href.startsWith('#')) return withoutCopies(item, token);
+    const response = await fixture.call('GET', href, {
+      accept: formats.hal,
+      ...(typeof token === 'string' && { token }),
+    });
+    const own: unknown = response.status === 200 ? await response.json() : await response.text();
+    return isDeepStrictEqual(own, item) ? `= ${href}` : withoutCopies(item, token);
+  };
+  const entries = Object.entries(embedded).map(async ([rel, items]) => [
+    rel,
+    Array.isArray(items) ? await Promise.all(items.map(shortened)) : await shortened(items),
+  ]);
+  return { ...document, _embedded: Object.fromEntries(await Promise.all(entries)) as unknown };
 }
 
 const answers = new Map<string, ReturnType<typeof answerApart>>();
@@ -224,16 +275,27 @@ const NOT_SHOWN: Readonly<Record<string, readonly string[]>> = {
   receiving: ['retry_seconds'],
   'status-pending': ['webhook_id', 'status', 'reason', 'waits_for', 'id', 'body_length'],
   'status-of-another-app': ['id'],
+  'webhook-of-automation': ['state'],
   changelogs: ['id', 'resource_id', 'resource', 'action'],
   'error-not-found': ['total'],
   'error-of-scope': ['total', 'error', 'code'],
   'error-of-query': ['total', 'code'],
 };
 
+/** Returns the lines of a resource in HAL. Those of a variant and of what it varies have a word in place of their id. */
+async function linesOf(name: string, asked: Asked = assert.fail(name)): Promise<string[]> {
+  const { structure } = await answerIn(name, asked, formats.hal);
+  const isCompared = name in VARIANTS || Object.values(VARIANTS).includes(name);
+  const [id = ''] = isCompared ? (/(?<=\/)\w+$/.exec(settled(asked.path)) ?? []) : [];
+  return structure.replaceAll(id === '' ? /$^/g : new RegExp(`\\b${id}\\b`, 'g'), 'OWN_ID').split('\n');
+}
+
 for (const [name, asked] of Object.entries(resources)) {
   test(`${name} as ${formats.hal} is as reviewed`, async () => {
-    const { structure } = await answerIn(name, asked, formats.hal);
-    await assertGolden(`${name}.hal`, structure, comparable);
+    const lines = await linesOf(name, asked);
+    const base = VARIANTS[name];
+    const shown = base === undefined ? lines : [...changedLines(lines, await linesOf(base, resources[base])), ''];
+    await assertGolden(`${name}.hal`, shown.join('\n'), comparable);
   });
 
   test(`${name} as ${formats.xml} has the content of HAL`, async () => {
@@ -263,11 +325,22 @@ for (const [name, asked] of Object.entries(resources)) {
   }
 }
 
+async function outlineIn(name: string, asked: Asked = assert.fail(name)): Promise<string[]> {
+  const { text } = await answerIn(name, asked, formats.siren);
+  return outlineOf('', readSiren(text), (one) => (isWording(one) ? '…' : one));
+}
+
 test('the actions, classes and titles of Siren are as reviewed', async () => {
   const lines: string[] = [];
   for (const [name, asked] of Object.entries(resources)) {
-    const { text } = await answerIn(name, asked, formats.siren);
-    lines.push(...outlineOf(name, readSiren(text), (one) => (isWording(one) ? '…' : one)));
+    const outline = await outlineIn(name, asked);
+    const base = VARIANTS[name];
+    const others = base === undefined ? [] : await outlineIn(base, resources[base]);
+    lines.push(
+      ...(isDeepStrictEqual(outline, others)
+        ? [`${name}: as ${base}`]
+        : outline.map((line) => (line.startsWith('  ') ? line : `${name}${line}`))),
+    );
   }
   await assertGolden('siren.actions', `${lines.join('\n')}\n`, comparable);
 });

@@ -12,12 +12,17 @@ const SHOWN_CHARACTERS = 240;
 
 const cut = (line: string): string => (line.length > SHOWN_CHARACTERS ? `${line.slice(0, SHOWN_CHARACTERS)}…` : line);
 
-/** Returns the first lines that differ, `-` before the expected and `+` before the actual ones; none for equal texts. */
-export function differenceOf(actual: readonly string[], expected: readonly string[]): string[] {
-  const changed = diff(actual, expected).flatMap(([operation, line]) => {
+/** Returns the lines that differ, `-` before the expected and `+` before the actual ones. */
+export function changedLines(actual: readonly string[], expected: readonly string[]): string[] {
+  return diff(actual, expected).flatMap(([operation, line]) => {
     if (operation === 0) return [];
     return [`${operation === 1 ? '+' : '-'} ${line}`];
   });
+}
+
+/** Returns the first of the lines that differ; none for equal texts. */
+export function differenceOf(actual: readonly string[], expected: readonly string[]): string[] {
+  const changed = changedLines(actual, expected);
   const shown = changed.slice(0, SHOWN_LINES).map(cut);
   return changed.length > shown.length ? [...shown, `and ${changed.length - shown.length} more lines`] : shown;
 }
