@@ -335,12 +335,9 @@ test('the actions, classes and titles of Siren are as reviewed', async () => {
   for (const [name, asked] of Object.entries(resources)) {
     const outline = await outlineIn(name, asked);
     const base = VARIANTS[name];
-    const others = base === undefined ? [] : await outlineIn(base, resources[base]);
-    lines.push(
-      ...(isDeepStrictEqual(outline, others)
-        ? [`${name}: as ${base}`]
-        : outline.map((line) => (line.startsWith('  ') ? line : `${name}${line}`))),
-    );
+    if (base !== undefined) lines.push(`${name}: ${base} with other lines:`);
+    const shown = base === undefined ? outline : changedLines(outline, await outlineIn(base, resources[base]));
+    lines.push(...shown.map((line) => (/^(?: {2}|[+-])/.test(line) ? line : `${name}${line}`)));
   }
   await assertGolden('siren.actions', `${lines.join('\n')}\n`, comparable);
 });
