@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
+import { standingClock } from '../setup/clock.ts';
 import { startEngine, type Engine } from '../setup/engine.ts';
 import { startReceiver, type Answerer, type Receiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
@@ -13,6 +15,12 @@ const settings = {
   originSlotsPercent: 1_000,
 };
 const HANGING = 12;
+
+/**
+ * Every response of an endpoint counts as immediate, because a pause of the machine must not make a healthy one slow. An attempt
+ * that hangs becomes slow by the ticks of the worker, not by its clock.
+ */
+const startOnStandingClock = () => startEngine({ clock: standingClock() });
 
 const range = (count: number, from = 1): number[] => Array.from({ length: count }, (_, index) => from + index);
 const never: Answerer = () => {};
@@ -36,7 +44,7 @@ async function publishInTurn(engine: Engine, worker: Awaited<ReturnType<Engine['
 }
 
 test('webhooks that failed before a restart wait for each other, and no other webhook waits for them', async () => {
-  const engine = await startEngine();
+  const engine = await startOnStandingClock();
   const [hanging, healthy] = [await startReceiver(), await startReceiver()];
   hanging.answer(never);
   await addWebhooks(engine, hanging, HANGING);
@@ -52,12 +60,11 @@ test('webhooks that failed before a restart wait for each other, and no other we
 });
 
 test('webhooks that all begin to hang leave slots for the others', async () => {
-  const engine = await startEngine();
+  const engine = await startOnStandingClock();
   const [hanging, healthy] = [await startReceiver(), await startReceiver()];
   await addWebhooks(engine, hanging, 20);
   await engine.addWebhook(healthy.url);
-  // An endpoint that answers the first event later counts as slow already, and on a busy machine some took 200 ms.
-  const worker = await engine.startWorker({ ...settings, slowAfterMs: 2_000 });
+  const worker = await engine.startWorker(settings);
   await engine.publish([1], worker);
   await Promise.all([hanging.until(20), healthy.until(1)]);
   hanging.answer(never);
@@ -69,7 +76,7 @@ test('webhooks that all begin to hang leave slots for the others', async () => {
 });
 
 test('new endpoints that never answer leave slots for fast ones', async () => {
-  const engine = await startEngine();
+  const engine = await startOnStandingClock();
   const [hanging, healthy] = [await startReceiver(), await startReceiver()];
   await engine.addWebhook(healthy.url);
   const worker = await engine.startWorker({ ...settings, slowAfterMs: 600_000 });
@@ -85,7 +92,7 @@ test('new endpoints that never answer leave slots for fast ones', async () => {
 });
 
 test('after a take-over fast webhooks do not wait for new ones, however many of these hang', async () => {
-  const engine = await startEngine();
+  const engine = await startOnStandingClock();
   const [hanging, healthy] = [await startReceiver(), await startReceiver()];
   hanging.answer(never);
   // Older, and more than are filled at once, so that they are found and filled before the other.
@@ -110,7 +117,7 @@ test('after a take-over fast webhooks do not wait for new ones, however many of 
 });
 
 test('a store is limited to its share of the slots, and another store does not wait for it', async () => {
-  const engine = await startEngine();
+  const engine = await startOnStandingClock();
   const [large, other] = [await startReceiver(), await startReceiver()];
   large.answer(never);
   await addWebhooks(engine, large, 6);
@@ -125,7 +132,7 @@ test('a store is limited to its share of the slots, and another store does not w
 });
 
 test('an origin is limited to its share of the slots over all stores, and other origins do not wait for it', async () => {
-  const engine = await startEngine();
+  const engine = await startOnStandingClock();
   const [origin, other] = [await startReceiver(), await startReceiver()];
   origin.answer(never);
   const stores = [engine.storeId, await engine.addStore(), await engine.addStore()];
@@ -141,7 +148,7 @@ test('an origin is limited to its share of the slots over all stores, and other 
 
 test('a first attempt goes before many retries that have waited longer', async () => {
   const FLOOD = 60;
-  const engine = await startEngine();
+  const engine = await startOnStandingClock();
   const [retried, fresh] = [await startReceiver(), await startReceiver()];
   const answers: (() => void)[] = [];
   retried.answer((_got, response) => void answers.push(() => response.writeHead(204).end()));
@@ -166,16 +173,31 @@ test('a first attempt goes before many retries that have waited longer', async (
 });
 
 test('a webhook gets more concurrent exchanges when it needs them, up to the limit of one webhook', async () => {
-  const engine = await startEngine();
+  const engine = await startOnStandingClock();
   const receiver = await startReceiver();
+  const waiting: ServerResponse[] = [];
   let most = 0;
   receiver.answer((_got, response) => {
     most = Math.max(most, receiver.open());
-    setTimeout(() => response.writeHead(204).end(), 30);
+    waiting.push(response);
   });
   await engine.addWebhook(receiver.url);
   const worker = await engine.startWorker({ slotsPerLane: 4 });
   await engine.publish(range(60), worker);
+  await receiver.until(1);
+  // As many arrive as are answered, and one more as long as the limit grows.
+  for (let round = 0; round < 10; round += 1) {
+    const answered = waiting.splice(0);
+    const before = receiver.got.length;
+    for (const response of answered) response.writeHead(204).end();
+    await receiver.until(before + answered.length);
+  }
+  await opened(receiver, 4);
+  receiver.answer((_got, response) => {
+    most = Math.max(most, receiver.open());
+    response.writeHead(204).end();
+  });
+  for (const response of waiting) response.writeHead(204).end();
   await receiver.until(60);
   assert.equal(most, 4);
 });

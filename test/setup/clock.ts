@@ -12,9 +12,10 @@ export function testClock(): TestClock {
   };
 }
 
-/** A running clock: `advance` moves wall clock and monotonic clock, `set` only the wall clock. */
+/** `advance` moves wall clock and monotonic clock, `set` only the wall clock. */
 export type PassingClock = TestClock & { set: (ms: number) => void };
 
+/** A running clock. */
 export function passingClock(): PassingClock {
   const wall = testClock();
   let passedMs = 0;
@@ -29,12 +30,16 @@ export function passingClock(): PassingClock {
   };
 }
 
-/** A clock that moves only by `advance`, so that no lease expires if the machine pauses. */
-export function standingClock(): TestClock {
-  let nowMs = Date.now();
+/** A clock that moves only by `advance` and `set`: no lease expires and no response is slow if the machine pauses. */
+export function standingClock(): PassingClock {
+  let [nowMs, passedMs] = [Date.now(), 0];
   return {
     now: () => new Date(nowMs),
-    monotonicMs: () => nowMs,
-    advance: (ms) => void (nowMs += ms),
+    monotonicMs: () => passedMs,
+    advance: (ms) => {
+      nowMs += ms;
+      passedMs += ms;
+    },
+    set: (ms) => void (nowMs += ms),
   };
 }

@@ -126,13 +126,14 @@ export async function startEngine(
     ends?: Cleanups;
     secretKey?: Buffer;
     log?: Log;
+    clock?: PassingClock;
     resolve?: Resolve;
     smtpUrl?: string;
   } = {},
 ): Promise<Engine> {
   const ends = given.ends ?? cleanups();
   const sql = given.sql ?? (await testDatabase(ends)).sql;
-  const clock = passingClock();
+  const clock = given.clock ?? passingClock();
   const sealer = createSealer(given.secretKey ?? randomBytes(32));
   const addStore = async (domain: string): Promise<number> => {
     const store = { name: 'Store', domain, email: 'a@example.com', timeZone: 'UTC' };

@@ -1,15 +1,34 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { EventEmitter, once } from 'node:events';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { connect, type Socket } from 'node:net';
 import { loopback, OK, openFixture, rawServer } from '../../../../test/setup/exchanges.ts';
 import { until } from '../../../../test/setup/until.ts';
-import { Aborted } from './exchange.ts';
-import type { Phase } from './outcome.ts';
+import { Aborted, type Exchange } from './exchange.ts';
+import type { Outcome, Phase } from './outcome.ts';
 
 const late = (phase: Phase) => ({ kind: 'timed_out', phase, reply: null });
 const soon = { exchangeTimeoutMs: 150 };
+
+/**
+ * Starts an exchange whose time-outs pass only by `expire`: a real one may pass before the exchange is in its phase. Until then
+ * the test waits without timers.
+ */
+function begin(t: TestContext, start: () => Exchange): { expire: () => Promise<Outcome | undefined> } {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let outcome: Outcome | undefined;
+  void start().outcome.then((one) => (outcome = one));
+  return {
+    expire: () => {
+      t.mock.timers.tick(soon.exchangeTimeoutMs);
+      t.mock.timers.reset();
+      return until(async () => outcome, Boolean);
+    },
+  };
+}
 
 /** Connecting sockets of this process. */
 const opening = (): number => process.getActiveResourcesInfo().filter((name) => name === 'ConnectWrap').length;
@@ -25,7 +44,7 @@ async function deafPort(context: { after: (fn: () => Promise<void>) => void }): 
     `const { parentPort } = require('node:worker_threads');
     const server = require('node:net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
       parentPort.postMessage(server.address().port);
-      setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60000));
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
     });`,
     { eval: true },
   );
@@ -45,30 +64,31 @@ async function deafPort(context: { after: (fn: () => Promise<void>) => void }): 
   return port;
 }
 
-test('a name that does not resolve in time is no fault of its endpoint', async () => {
+test('a name that does not resolve in time is no fault of its endpoint', async (t) => {
   const { send, connections } = openFixture({}, { guard: { ...loopback, lookupFor: () => () => {} } });
   const outcome = { kind: 'internal', why: 'ETIMEDOUT', reply: null };
-  assert.deepEqual(await send('http://slow.example.com', soon).outcome, outcome);
+  assert.deepEqual(await begin(t, () => send('http://slow.example.com', soon)).expire(), outcome);
   assert.equal(connections.sockets.opening, 0);
 });
 
-test('a connection that is not accepted: connect, and its socket is closed', async (context) => {
+test('a connection that is not accepted: connect, and its socket is closed', async (t) => {
   const { send, connections } = openFixture();
-  const url = `http://127.0.0.1:${await deafPort(context)}`;
-  const exchange = send(url, soon);
-  await until(
-    async () => opening(),
-    (count) => count === 1,
-  );
-  assert.deepEqual(await exchange.outcome, late('connect'));
+  const url = `http://127.0.0.1:${await deafPort(t)}`;
+  const { expire } = begin(t, () => send(url, soon));
+  await immediate();
+  assert.equal(opening(), 1);
+  assert.deepEqual(await expire(), late('connect'));
   await none();
   assert.equal(connections.sockets.opening, 0);
 });
 
-test('connecting has its own time-out', async (context) => {
-  const { send } = openFixture({ connectTimeoutMs: 100 });
-  const url = `http://127.0.0.1:${await deafPort(context)}`;
-  assert.deepEqual(await send(url, { exchangeTimeoutMs: 60_000 }).outcome, late('connect'));
+test('connecting has its own time-out', async (t) => {
+  const { send } = openFixture({ connectTimeoutMs: soon.exchangeTimeoutMs });
+  const url = `http://127.0.0.1:${await deafPort(t)}`;
+  const { expire } = begin(t, () => send(url, { exchangeTimeoutMs: 60_000 }));
+  await immediate();
+  assert.equal(opening(), 1);
+  assert.deepEqual(await expire(), late('connect'));
   await none();
 });
 
@@ -105,23 +125,27 @@ test('a name that resolves after its exchange was aborted opens no socket', asyn
 
 test('an unanswered handshake: tls', async (t) => {
   const { send } = openFixture();
-  const handshakes = new EventEmitter();
-  const { port, sockets } = await rawServer((socket) => socket.on('data', () => handshakes.emit('begun')));
-  const begun = once(handshakes, 'begun');
-  // As below: a real deadline may pass before the connection is open.
-  t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { outcome } = send(`https://127.0.0.1:${port}`, soon);
+  const { promise: begun, resolve } = Promise.withResolvers<void>();
+  const { port, sockets } = await rawServer((socket) => socket.on('data', () => resolve()));
+  const { expire } = begin(t, () => send(`https://127.0.0.1:${port}`, soon));
   await begun;
-  t.mock.timers.tick(soon.exchangeTimeoutMs);
-  t.mock.timers.reset();
-  assert.deepEqual(await outcome, late('tls'));
+  assert.deepEqual(await expire(), late('tls'));
   await until(async () => sockets[0]?.closed, Boolean);
 });
 
-test('a request that is not read: send', async () => {
+test('a request that is not read: send', async (t) => {
   const { send } = openFixture();
   const { url } = await rawServer((socket) => socket.pause());
-  assert.deepEqual(await send(url, soon, Buffer.alloc(32 * 1024 * 1024)).outcome, late('send'));
+  const { promise: begun, resolve } = Promise.withResolvers<void>();
+  const mayBegin = () => {
+    resolve();
+    return true;
+  };
+  // More than the buffers of both sockets.
+  const { expire } = begin(t, () => send(url, soon, Buffer.alloc(32 * 1024 * 1024), mayBegin));
+  await begun;
+  await immediate();
+  assert.deepEqual(await expire(), late('send'));
 });
 
 test('an unanswered request: answer, on a new and on a reused connection', async (t) => {
@@ -135,27 +159,34 @@ test('an unanswered request: answer, on a new and on a reused connection', async
   isDeaf = true;
   for (let n = 0; n < 2; n += 1) {
     const arrived = once(requests, 'unanswered');
-    // The deadline passes only by `tick`: a real one may pass before the request arrives.
-    t.mock.timers.enable({ apis: ['setTimeout'] });
-    const { outcome } = send(url, soon);
+    const { expire } = begin(t, () => send(url, soon));
     await arrived;
-    t.mock.timers.tick(soon.exchangeTimeoutMs);
-    t.mock.timers.reset();
-    assert.deepEqual(await outcome, late('answer'));
+    assert.deepEqual(await expire(), late('answer'));
   }
 });
 
-test('an endless header section: answer', async () => {
+test('an endless header section: answer', async (t) => {
   const { send } = openFixture();
-  const { url } = await rawServer((socket) => socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nx: y\r\n')));
-  assert.deepEqual(await send(url, soon).outcome, late('answer'));
+  const { promise: written, resolve } = Promise.withResolvers<void>();
+  const { url } = await rawServer((socket) =>
+    socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nx: y\r\n', () => resolve())),
+  );
+  const { expire } = begin(t, () => send(url, soon));
+  await written;
+  assert.deepEqual(await expire(), late('answer'));
 });
 
-test('the deadline covers the whole exchange, including the response body: body', async () => {
+test('the deadline covers the whole exchange, including the response body: body', async (t) => {
   const { send } = openFixture();
   const { url, sockets } = await rawServer((socket) =>
     socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nab')),
   );
-  assert.deepEqual(await send(url, soon).outcome, late('body'));
+  const { promise: answered, resolve } = Promise.withResolvers<void>();
+  const onHeaders = () => resolve();
+  subscribe('undici:request:headers', onHeaders);
+  const { expire } = begin(t, () => send(url, soon));
+  await answered;
+  unsubscribe('undici:request:headers', onHeaders);
+  assert.deepEqual(await expire(), late('body'));
   await until(async () => sockets[0]?.closed, Boolean);
 });
