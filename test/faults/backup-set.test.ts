@@ -16,7 +16,7 @@ import { formatShards } from '#shards/map.ts';
 import { idOf } from '#core/ids.ts';
 import type { Manifest } from '../../src/cli/backup/set.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { runCommand } from '../setup/command.ts';
+import { runProcess } from '../setup/command.ts';
 import { startDebianServer, type DebianServer } from '../setup/debian-server.ts';
 import { settingsOf, urlOf } from '../setup/several-databases.ts';
 import { until } from '../setup/until.ts';
@@ -54,7 +54,7 @@ const settings = (one: Pick<typeof home, 'url'>, two: { url: string }, three: { 
   PATH: process.env['PATH'] ?? '',
 });
 const env = settings(home, b, c);
-assert.equal((await runCommand(['migrate'], env)).code, 0);
+assert.equal((await runProcess(['migrate'], env)).code, 0);
 // Skips the seconds in which no store is made for another database.
 await home.sql`update shard_map set date_created = '-infinity'`;
 const [before, after] = [idOf(5, 120), idOf(6, 120)];
@@ -67,7 +67,7 @@ test('every database is dumped at the same moment, and can be restored into new 
   const lock = await home.sql.reserve();
   await lock`begin`;
   await lock`lock table audit in access exclusive mode`;
-  const running = runCommand(['backup', '--to', join(folder, 'set'), '--json'], env);
+  const running = runProcess(['backup', '--to', join(folder, 'set'), '--json'], env);
   await until(
     () => home.sql<{ pid: number }[]>`select pid from pg_locks where not granted`,
     (waiting) => waiting.length > 0,
@@ -110,7 +110,7 @@ test('every database is dumped at the same moment, and can be restored into new 
     const args = ['--exit-on-error', '--no-owner', join(report.folder, file)];
     await promisify(execFile)(...into.server.client('pg_restore', into.database, args));
   }
-  const migrated = await runCommand(['migrate'], settings(home2, b2, c2));
+  const migrated = await runProcess(['migrate'], settings(home2, b2, c2));
   assert.equal(migrated.code, 0, migrated.err);
   assert.deepEqual(await storesOf(home2.sql), [before]);
   assert.deepEqual(await storesOf(b2.sql), [before], 'the store that was added after the snapshots is in no dump');
@@ -126,7 +126,7 @@ test('every database is dumped at the same moment, and can be restored into new 
 
 test('nothing is written while shards move', async () => {
   await home.sql`insert into shard_move (shards, source, target) values ('{120}', 1, 2)`;
-  const { code, err } = await runCommand(['backup', '--to', join(folder, 'moving')], env);
+  const { code, err } = await runProcess(['backup', '--to', join(folder, 'moving')], env);
   await home.sql`delete from shard_move`;
   assert.match(err, /Shards are being moved: run this again when/);
   assert.equal(code, 1);
@@ -135,11 +135,11 @@ test('nothing is written while shards move', async () => {
 
 test('an existing folder is not changed, and while a shard is in no database nothing is written', async () => {
   await mkdir(join(folder, 'there'));
-  const again = await runCommand(['backup', '--to', join(folder, 'there')], env);
+  const again = await runProcess(['backup', '--to', join(folder, 'there')], env);
   assert.match(again.err, /there already exists: choose another folder with --to/);
   assert.equal(again.code, 1);
   await c.sql`delete from shard_lease where shard = 210`;
-  const { code, err } = await runCommand(['backup', '--to', join(folder, 'other')], env);
+  const { code, err } = await runProcess(['backup', '--to', join(folder, 'other')], env);
   assert.match(err, /\/c delivers the shards 200-209, 211-255, but owns 200-255: /);
   assert.equal(code, 1);
   assert.equal((await readdir(folder)).includes('other'), false);

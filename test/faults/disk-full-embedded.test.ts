@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
-import { runCommand } from '../setup/command.ts';
+import { runProcess } from '../setup/command.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { scrape } from '../setup/exposition.ts';
 import { freePort } from '../setup/free-port.ts';
@@ -28,7 +28,7 @@ async function prepare(): Promise<FixturePlace> {
 }
 
 async function doctor(place: FixturePlace): Promise<{ code: number | null; disk: Finding | undefined }> {
-  const { code, out } = await runCommand(['doctor', '--json'], place.env);
+  const { code, out } = await runProcess(['doctor', '--json'], place.env);
   const { findings } = JSON.parse(out) as { findings: Finding[] };
   return { code, disk: findings.find(({ check }) => check === 'disk') };
 }
@@ -106,7 +106,7 @@ test('a server that refuses sessions is running: backup does not copy its folder
   process.kill(await postmasterOf(place.dataDir), 'SIGTERM');
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-backup-'));
   ends.after(() => rm(folder, { recursive: true }));
-  const { code, err } = await runCommand(['backup', '--to', join(folder, 'halcyon.tar')], place.env);
+  const { code, err } = await runProcess(['backup', '--to', join(folder, 'halcyon.tar')], place.env);
   assert.equal(code, 1, err);
   assert.match(err, /process \d+/);
   assert.deepEqual(await readdir(folder), []);

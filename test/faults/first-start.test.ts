@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { runCommand } from '../setup/command.ts';
+import { runProcess } from '../setup/command.ts';
 import { startProgram } from '../setup/fleet/program.ts';
 import { isRoot } from '../setup/embedded-process.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
@@ -19,7 +19,7 @@ const asRoot = { skip: isRoot ? false : 'only root mounts a disk' };
 
 /** Asserts the output of a failing start: one line on standard error, nothing else, and exit code 1. */
 async function failure(env: Record<string, string>): Promise<string> {
-  const { code, out, err } = await runCommand(['serve'], env);
+  const { code, out, err } = await runProcess(['serve'], env);
   assert.deepEqual([code, out], [1, ''], err);
   assert.match(err, /^halcyon: [^\n]+\n$/);
   return err;

@@ -7,7 +7,7 @@ import { delimiter, join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
-import { runCommand } from '../setup/command.ts';
+import { runProcess } from '../setup/command.ts';
 import { COMPILED } from '../setup/child-environment.ts';
 import { startDebianServer } from '../setup/debian-server.ts';
 import { cleanups } from '../setup/cleanups.ts';
@@ -76,7 +76,7 @@ test('the page leads from nothing to a server and two workers', async (t) => {
     t.after(() => program.end('SIGTERM'));
   }
   const doctor = async (): Promise<Finding[]> => {
-    const { out } = await runCommand(['doctor', '--json'], { ...env, ...settings });
+    const { out } = await runProcess(['doctor', '--json'], { ...env, ...settings });
     return (JSON.parse(out) as { findings: Finding[] }).findings;
   };
   const [, shown = ''] = /^ok +workers +(.+)$/m.exec(manual) ?? [];
@@ -92,7 +92,7 @@ test('the page leads from nothing to a server and two workers', async (t) => {
 });
 
 test('a dump has the examples of the help, can be read by its owner only, replaces no file, and leaves no partial one', async () => {
-  const first = await runCommand(['backup', '--to', join(folder, 'one.dump'), '--json'], { ...env, ...settings });
+  const first = await runProcess(['backup', '--to', join(folder, 'one.dump'), '--json'], { ...env, ...settings });
   assert.equal(first.code, 0, first.err);
   const report = JSON.parse(first.out) as { file: string; kind: string; bytes: number; secret_key: string };
   const { size, mode } = await stat(report.file);
@@ -103,7 +103,7 @@ test('a dump has the examples of the help, can be read by its owner only, replac
   await shell(`createdb again && pg_restore --exit-on-error --no-owner --dbname=again one.dump`);
   assert.match(await shell(`psql -At -d again -c 'select email from users'`), /^ada@example\.com$/m);
 
-  const again = await runCommand(['backup', '--to', join(folder, 'one.dump')], { ...env, ...settings });
+  const again = await runProcess(['backup', '--to', join(folder, 'one.dump')], { ...env, ...settings });
   assert.equal(again.code, 1);
   assert.match(again.err, /one\.dump already exists: choose another file with --to/);
   assert.equal((await stat(report.file)).mtimeMs > 0 && (await stat(report.file)).size, size);
@@ -112,12 +112,12 @@ test('a dump has the examples of the help, can be read by its owner only, replac
   const tables = 'shard_map, shard_database, shard_owner, database_identity';
   await shell(`psql -q -d halcyon -c 'create role poor login' -c 'grant select on ${tables} to poor'`);
   const broken = { ...env, ...settings, PGUSER: 'poor' };
-  const failed = await runCommand(['backup', '--to', join(folder, 'two.dump')], broken);
+  const failed = await runProcess(['backup', '--to', join(folder, 'two.dump')], broken);
   assert.equal(failed.code, 1);
   assert.match(failed.err, /pg_dump failed, and nothing was written: .*permission denied for table/);
   const left = (await readdir(folder)).filter((name) => name.startsWith('two'));
   assert.deepEqual(left, []);
-  const nowhere = await runCommand(['backup', '--to', '/proc/none/x.dump'], { ...env, ...settings });
+  const nowhere = await runProcess(['backup', '--to', '/proc/none/x.dump'], { ...env, ...settings });
   assert.equal(nowhere.code, 1);
   assert.match(nowhere.err, /x\.dump cannot be written \(ENOENT\): choose a file in a writable folder/);
 });
@@ -127,12 +127,12 @@ test('the embedded database: a dump takes a pg_dump of 18 while it runs, and a c
   t.after(() => place.remove());
   const fixture = await startFixture(place);
   t.after(() => fixture.end('SIGKILL'));
-  const beside = await runCommand(['backup', '--to', join(folder, 'demo.dump')], place.env);
+  const beside = await runProcess(['backup', '--to', join(folder, 'demo.dump')], place.env);
   // Debian 12 has 15; with a newer one it is an ordinary dump.
   if (beside.code !== 0) assert.match(beside.err, /requires pg_dump 18 or newer, and .*: install postgresql-client-18/);
   assert.equal(await fixture.end('SIGTERM'), 0);
   // test/faults/restore-embedded.test.ts restores such a copy.
-  const copied = await runCommand(['backup', '--to', join(folder, 'halcyon.tar'), '--json'], place.env);
+  const copied = await runProcess(['backup', '--to', join(folder, 'halcyon.tar'), '--json'], place.env);
   assert.equal(copied.code, 0, copied.err);
   assert.equal((JSON.parse(copied.out) as { kind: string }).kind, 'copy');
 });

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { createSealer } from '#db/seal.ts';
 import { openPool } from '#db/pool.ts';
 import { createStore } from '#stores/store.ts';
-import { runCommand } from '../setup/command.ts';
+import { runProcess } from '../setup/command.ts';
 import { hold, temporaryFolder } from '../setup/embedded-process.ts';
 import { keyOf, sealWebhooks } from '../setup/sealed-webhooks.ts';
 
@@ -14,7 +14,7 @@ const SHOP = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.
 
 test('the key in the file is changed while no process runs, and rejected while one does', async (t) => {
   const dataDir = await temporaryFolder(t);
-  const run = (...args: string[]) => runCommand(args, { HALCYON_DATA: dataDir });
+  const run = (...args: string[]) => runProcess(args, { HALCYON_DATA: dataDir });
   const keyFiles = async () => (await readdir(dataDir)).filter((name) => name.startsWith('secret-key')).toSorted();
   const path = join(dataDir, 'secret-key');
   const made = await run('migrate');

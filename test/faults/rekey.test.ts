@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { createSealer, keyIdOf } from '#db/seal.ts';
-import { runCommand } from '../setup/command.ts';
+import { runProcess } from '../setup/command.ts';
 import { databaseEnvOf, openFleet, type Fleet, type Life, type Settings } from '../setup/fleet/fleet.ts';
 import type { Program } from '../setup/fleet/program.ts';
 import { sealWebhooks } from '../setup/sealed-webhooks.ts';
@@ -72,7 +72,7 @@ test('the secret key is changed under load, process by process', async (t) => {
   await restartWith(set(fresh, old));
   assert.equal(await sealedWith(fresh), 0);
   const arrived = ledger.arrivals.length;
-  const { code, out, err } = await runCommand(['rekey', '--json'], { ...database, ...set(fresh, old) });
+  const { code, out, err } = await runProcess(['rekey', '--json'], { ...database, ...set(fresh, old) });
   t.diagnostic(`${ledger.arrivals.length - arrived} deliveries arrived meanwhile; ${out.trim()}`);
   assert.equal(code, 0, err);
   assert.ok(ledger.arrivals.length > arrived, 'deliveries continue while everything is sealed again');
@@ -82,7 +82,7 @@ test('the secret key is changed under load, process by process', async (t) => {
   await fleet.settle(t);
   assert.equal(ledger.duplicates().length, 0);
   assert.equal(await sealedWith(old), 0);
-  const refused = await runCommand(['deliver'], { ...database, ...set(old) });
+  const refused = await runProcess(['deliver'], { ...database, ...set(old) });
   assert.equal(refused.code, 1);
   assert.match(refused.err, /HALCYON_SECRET_KEY is another key than the secrets in this database are sealed with/);
 });

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { runCommand } from '../setup/command.ts';
+import { runProcess } from '../setup/command.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { commitBefore, treeAt } from '../setup/fleet/older-tree.ts';
 import { startProgram, type Program } from '../setup/fleet/program.ts';
@@ -46,7 +46,7 @@ async function publish(t: TestContext, { env }: FixturePlace, id: number, args: 
   t.after(() => rm(folder, { recursive: true }));
   const file = join(folder, 'events.jsonl');
   await writeFile(file, `${JSON.stringify({ event: 'transaction/created', resource: { id } })}\n`);
-  const { code, err } = await runCommand(['publish', file, ...args], env);
+  const { code, err } = await runProcess(['publish', file, ...args], env);
   assert.equal(code, 0, err);
 }
 
@@ -72,7 +72,7 @@ async function restored(t: TestContext, mode: number): Promise<FixturePlace> {
   const { place } = await stopped(t);
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-restored-'));
   await chmod(folder, mode);
-  const copied = await runCommand(['backup', '--to', join(folder, 'halcyon.tar'), '--json'], place.env);
+  const copied = await runProcess(['backup', '--to', join(folder, 'halcyon.tar'), '--json'], place.env);
   assert.equal(copied.code, 0, copied.err);
   assert.equal((JSON.parse(copied.out) as { kind: string }).kind, 'copy');
   const commands = unpacking().replaceAll('.halcyon/', `${place.dataDir}/`);
@@ -124,7 +124,7 @@ test('without demo.json a database with users starts, and new credentials are cr
   t.after(() => receiver.close());
   const server = await serve(place);
   assert.match(server.said(), /demo\.json/);
-  const made = await runCommand(['client', 'create', '--name', 'Platform', '--trusted', '--json'], place.env);
+  const made = await runProcess(['client', 'create', '--name', 'Platform', '--trusted', '--json'], place.env);
   assert.equal(made.code, 0, made.err);
   const file = join(place.dataDir, 'platform.json');
   await writeFile(file, made.out, { mode: 0o600 });
@@ -134,7 +134,7 @@ test('without demo.json a database with users starts, and new credentials are cr
     (count) => count > 0,
   );
   assert.deepEqual(got, ['transaction/created']);
-  const password = await runCommand(['user', 'set-password', fixture.demo.user.email, '--json'], place.env);
+  const password = await runProcess(['user', 'set-password', fixture.demo.user.email, '--json'], place.env);
   assert.equal(password.code, 0, password.err);
   assert.equal(await server.end('SIGTERM'), 0);
 });
@@ -148,7 +148,7 @@ test('the data of an older version start under this one, and their first event a
   t.after(() => place.remove());
   const old = await serve(place, root);
   assert.equal(await old.end('SIGTERM'), 0);
-  const migrated = await runCommand(['migrate', '--json'], place.env);
+  const migrated = await runProcess(['migrate', '--json'], place.env);
   assert.equal(migrated.code, 0, migrated.err);
   assert.notDeepEqual((JSON.parse(migrated.out) as { applied: string[] }).applied, []);
   const server = await serve(place);

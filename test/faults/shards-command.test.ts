@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPool, type Sql } from '#db/pool.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { runCommand } from '../setup/command.ts';
+import { runProcess } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
 import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { addStore, createDatabase, SECRET_KEY, startLogicalServer } from '../setup/shard-move.ts';
@@ -30,7 +30,7 @@ type Json = Record<string, unknown>;
 
 /** Runs a command; returns its exit code and its JSON, or that of its error. */
 async function run(command: string, args: readonly string[] = [], more: Record<string, string> = {}) {
-  const { code, out, err } = await runCommand([...command.split(' '), ...args, '--json'], { ...env, ...more });
+  const { code, out, err } = await runProcess([...command.split(' '), ...args, '--json'], { ...env, ...more });
   const last = err.trim().split('\n').at(-1) ?? '';
   const failure = last.startsWith('{') ? (JSON.parse(last) as { error: { message: string } }).error.message : '';
   return { code, json: (code === 0 ? JSON.parse(out) : {}) as Json, failure };

@@ -5,7 +5,7 @@ import { readdir, rename, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { runCommand } from '../setup/command.ts';
+import { runProcess } from '../setup/command.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
 
 function oneLine(text: string): string {
@@ -20,7 +20,7 @@ test('a port in use is reported before anything is created', async (t) => {
   const holder = createServer().listen(Number(place.env['PORT']), '127.0.0.1');
   await once(holder, 'listening');
   t.after(() => holder.close());
-  const { code, err } = await runCommand(['serve'], place.env);
+  const { code, err } = await runProcess(['serve'], place.env);
   assert.equal(code, 1);
   assert.match(oneLine(err), /Port \d+ on 127\.0\.0\.1 is taken: .*PORT/);
   assert.deepEqual(await readdir(place.dataDir), []);
@@ -61,7 +61,7 @@ for (const [name, env, line] of wrong) {
   test(`one line and its exit code: ${name}`, async (t) => {
     const place = await placeForFixture(env);
     t.after(() => place.remove());
-    const { code, err } = await runCommand(['serve'], place.env);
+    const { code, err } = await runProcess(['serve'], place.env);
     assert.match(oneLine(err), line);
     assert.equal(code, name === 'no server answers' ? 3 : 1);
     assert.deepEqual(await readdir(place.dataDir), []);
@@ -72,11 +72,11 @@ test('an unknown command and an unknown option are reported, with the available 
   const place = await placeForFixture();
   t.after(() => place.remove());
   for (const args of [['sevre'], ['serve', '--colour']]) {
-    const { code, err } = await runCommand(args, place.env);
+    const { code, err } = await runProcess(args, place.env);
     assert.equal(code, 2);
     assert.match(oneLine(err), /^halcyon: unknown .*: see halcyon .*--help$/);
   }
-  const help = await runCommand(['--help'], place.env);
+  const help = await runProcess(['--help'], place.env);
   assert.equal(help.code, 0);
   assert.match(help.out, /serve.*\n.*deliver/s);
 });
@@ -88,7 +88,7 @@ test('a second start on the same folder says so and does not affect the first on
   t.after(() => fixture.end('SIGKILL'));
   const other = await placeForFixture({ HALCYON_DATA: place.dataDir });
   t.after(() => other.remove());
-  const { code, err } = await runCommand(['serve'], other.env);
+  const { code, err } = await runProcess(['serve'], other.env);
   assert.equal(code, 1);
   assert.match(oneLine(err), /Another Halcyon is running on .*HALCYON_DATA/);
   assert.equal((await fetch(fixture.demo.base_url, { headers: { 'SERVICE-API-VERSION': '1' } })).status, 200);
@@ -151,27 +151,27 @@ test('commands work beside a running server, and by themselves', async (t) => {
   const place = await placeForFixture();
   t.after(() => place.remove());
   const fixture = await startFixture(place);
-  const beside = await runCommand(['user', 'create', 'ada@example.com'], place.env);
+  const beside = await runProcess(['user', 'create', 'ada@example.com'], place.env);
   assert.equal(beside.code, 0, beside.err);
   const user = JSON.parse(beside.out) as { id: number; password: string };
-  const again = await runCommand(['user', 'create', 'ADA@example.com'], place.env);
+  const again = await runProcess(['user', 'create', 'ADA@example.com'], place.env);
   assert.equal(again.code, 1);
   assert.match(oneLine(again.err), /Another user has this e-mail address/);
   assert.equal(await fixture.end('SIGTERM'), 0);
 
-  const store = await runCommand(
+  const store = await runProcess(
     ['store', 'create', '--name', 'Ada', '--domain', 'ada.example', '--email', 'a@ada.example'],
     place.env,
   );
   const { id } = JSON.parse(store.out) as { id: number };
-  const member = await runCommand(['store', 'add-member', String(id), String(user.id)], place.env);
+  const member = await runProcess(['store', 'add-member', String(id), String(user.id)], place.env);
   assert.equal(member.code, 0, member.err);
-  const client = await runCommand(
+  const client = await runProcess(
     ['client', 'create', '--name', 'App', '--redirect-uri', 'https://a.example/cb'],
     place.env,
   );
   assert.match((JSON.parse(client.out) as { client_secret: string }).client_secret, /^hal_cs_/);
-  const bad = await runCommand(
+  const bad = await runProcess(
     ['client', 'create', '--name', 'App', '--redirect-uri', 'http://a.example/cb'],
     place.env,
   );

@@ -5,6 +5,7 @@ import { startWithPeople } from '../security/api-callers.ts';
 import { itemsOf, type Representation } from '../setup/caller.ts';
 import { internalProperties } from '#catalog/internal-types.ts';
 import { runCommand } from '../setup/command.ts';
+import { urlOf } from '../setup/several-databases.ts';
 import { inOneDatabase } from '../setup/suite-map.ts';
 
 const people = await startWithPeople();
@@ -251,10 +252,7 @@ test('a change whose entry cannot be written is rolled back', inOneDatabase(LATE
 });
 
 async function program(...args: string[]) {
-  assert.ok(people.address.kind === 'socket');
-  const { directory, user, password, database } = people.address;
-  const place = { PGHOST: directory, PGUSER: user, PGPASSWORD: password, DATABASE_URL: `postgres:///${database}` };
-  const env = { PATH: process.env['PATH'] ?? '', HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent', ...place };
+  const env = { DATABASE_URL: urlOf(people.address), HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
   const { code, out, err } = await runCommand(['store', ...args], env);
   assert.equal(code, 0, err);
   return JSON.parse(out) as Record<string, unknown>;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ISSUER, REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 import { runCommand } from '../setup/command.ts';
+import { urlOf } from '../setup/several-databases.ts';
 
 const server = await startAuthorizationServer();
 const { sql, alpha, adaId, ada } = server;
@@ -232,11 +233,8 @@ test('a client that the platform deletes is gone, with its tokens', async () => 
 });
 
 function program(...args: string[]) {
-  if (server.address.kind !== 'socket') throw new TypeError('The test database listens on a socket');
-  const { directory, user, password, database } = server.address;
-  const place = { PGHOST: directory, PGUSER: user, PGPASSWORD: password, DATABASE_URL: `postgres:///${database}` };
-  const settings = { HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
-  return runCommand(args, { PATH: process.env['PATH'] ?? '', ...place, ...settings });
+  const settings = { DATABASE_URL: urlOf(server.address), HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
+  return runCommand(args, settings);
 }
 async function printed(...args: string[]) {
   const { code, out, err } = await program(...args);

@@ -10,19 +10,20 @@ import * as fc from 'fast-check';
 import { isReserved } from '#catalog/own/reserved.ts';
 import { readConfig } from '#config/config.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
+import { createStore } from '#stores/store.ts';
 import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { checkEvents } from '../../src/cli/doctor/checks/work.ts';
 import { readPages } from '../docs/page.ts';
 import { startTestApp } from '../setup/app.ts';
-import { runCommand } from '../setup/command.ts';
+import { runCommand, startProcess } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
-import { databaseOf } from '../setup/server-process.ts';
 import { assertFinding } from '../setup/findings.ts';
-import { placeForFixture, startFixture } from '../setup/fixture.ts';
-import { personAtTerminal } from '../setup/person-at-terminal.ts';
+import { freePort } from '../setup/free-port.ts';
+import { personAtTerminal, printed } from '../setup/person-at-terminal.ts';
 import { REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
+import { settingsOf, urlOf } from '../setup/several-databases.ts';
 import { chaptersOf } from '../../src/server/reference.ts';
 
 type Json = Record<string, unknown>;
@@ -447,13 +448,20 @@ test('a type that is no longer declared is a 404, and its webhooks, events and g
 
 test('all processes of a supervisor have the file, and deliver its events', async (t) => {
   await write(ALL);
-  const place = await placeForFixture({ EVENTS_FILE: file, PROCESSES: '2' });
-  const { demo, end } = await startFixture(place);
+  const { sql: home, address: database } = await testDatabase(t);
+  const now = app.clock.now();
+  const shop = { name: 'Shop', domain: 'shop.example.com', email: 'shop@example.com', timeZone: 'UTC', now };
+  const { id: own } = await createStore(home, shop);
+  const platform = await createClient(home, { name: 'Platform', redirectUris: [], trusted: true, now });
+  const port = String(await freePort());
+  const env = { ...settingsOf({ url: urlOf(database) }), PORT: port, PROCESSES: '2', OUTBOUND_ALLOW: '127.0.0.0/8' };
+  const program = startProcess(['serve'], { ...env, EVENTS_FILE: file, LOG_LEVEL: 'warn' });
   t.after(async () => {
-    await end('SIGTERM');
-    await place.remove();
+    program.kill('SIGTERM');
+    await program.ended;
   });
-  const { base_url: url, store_id: own, platform } = demo;
+  await printed(program, /(is ready)\./);
+  const url = `http://localhost:${port}`;
   const headers = { 'SERVICE-API-VERSION': '1', 'Content-Type': 'application/json', Connection: 'close' };
   const credentials = { grant_type: 'client_credentials', scope: 'platform', ...platform };
   const answer = await fetch(`${url}/token`, { method: 'POST', body: new URLSearchParams(credentials) });
@@ -481,7 +489,7 @@ test('all processes of a supervisor have the file, and deliver its events', asyn
 test('commands know the scopes of own types', async (t) => {
   await write(ALL);
   const { address: database } = await testDatabase(t);
-  const env = { ...databaseOf(database), HALCYON_SECRET_KEY: '0'.repeat(64), EVENTS_FILE: file };
+  const env = { ...settingsOf({ url: urlOf(database) }), EVENTS_FILE: file };
   const bills = ['--name', 'Bills', '--redirect-uri', 'https://app.example.com/cb', '--scope', 'invoice:read'];
   const created = await runCommand(['client', 'create', ...bills], env);
   assert.equal(created.code, 0, created.err);

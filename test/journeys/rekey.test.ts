@@ -11,8 +11,8 @@ import { createStore } from '#stores/store.ts';
 import { resealAll } from '#cli/reseal-all.ts';
 import { runCommand } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
-import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { keyOf, nextKeyOf, requestOf, sealWebhooks } from '../setup/sealed-webhooks.ts';
+import { urlOf } from '../setup/several-databases.ts';
 
 type Row = { id: number; key: Buffer; next: Buffer; request: Buffer; revision: number; modified: Date };
 type Context = { after: (fn: () => Promise<void>) => void };
@@ -66,12 +66,11 @@ const startsWith = (sql: Sql, ...keys: Keys): Promise<boolean> => checkSealingKe
 
 test('the command seals everything with the new key, which is then the one that processes need', async (t) => {
   const { sql, address, old, fresh, ids, rows, openAnswer } = await openSealed(t, 450);
-  assert.ok(address.kind === 'socket');
   const before = await rows();
   const [KEY, OTHER] = ['HALCYON_SECRET_KEY', 'HALCYON_SECRET_KEY_OTHER'] as const;
   const run = (args: string[], keys: Record<string, Buffer>) => {
     const hex = Object.fromEntries(Object.entries(keys).map(([name, key]) => [name, key.toString('hex')]));
-    return runCommand(args, { ...databaseEnvOf(address), ...hex });
+    return runCommand(args, { DATABASE_URL: urlOf(address), ...hex });
   };
   const alone = await run(['rekey'], { [KEY]: fresh });
   assert.deepEqual([alone.code, REFUSED.test(alone.err)], [1, true], 'no process starts with the new key alone yet');
@@ -192,7 +191,6 @@ test('as long as a process seals with the old key, the database keeps it, and th
 
 test('a row that neither key opens is named and left as it is, and the others are still changed', async (t) => {
   const { sql, address, old, fresh, ids, rows } = await openSealed(t, 3);
-  assert.ok(address.kind === 'socket');
   const [first = 0, second = 0, third = 0] = ids;
   const [source] = await rows();
   // A key that was copied from another row, and one of a key that is lost.
@@ -201,7 +199,7 @@ test('a row that neither key opens is named and left as it is, and the others ar
   await sql`update webhook set encryption_key = ${lost} where id = ${third}`;
   const before = await rows();
   const env = { HALCYON_SECRET_KEY: fresh.toString('hex'), HALCYON_SECRET_KEY_OTHER: old.toString('hex') };
-  const { code, err, out } = await runCommand(['rekey'], { ...databaseEnvOf(address), ...env });
+  const { code, err, out } = await runCommand(['rekey'], { DATABASE_URL: urlOf(address), ...env });
   assert.equal(code, 2, err);
   assert.match(err, new RegExp(`^webhook:${second} .*\\nwebhook:${third} .*\\nhalcyon: 2 secrets`));
   assert.match(out, /^3 webhooks and 1 stored /, 'their next keys open');

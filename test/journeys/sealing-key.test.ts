@@ -12,16 +12,15 @@ import { checkSealingKey } from '#db/sealing-key.ts';
 import { idOf, shardOf } from '#core/ids.ts';
 import { runCommand } from '../setup/command.ts';
 import { emptyDatabase, testDatabase } from '../setup/database.ts';
-import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { freePort } from '../setup/free-port.ts';
+import { urlOf } from '../setup/several-databases.ts';
 
 const from = 'HALCYON_SECRET_KEY';
 const REFUSAL = /^halcyon: HALCYON_SECRET_KEY is another key.*\n$/;
 
 test('a process with another key than the first one had does not start, whatever its role', async (t) => {
   const { address } = await testDatabase(t);
-  assert.ok(address.kind === 'socket');
-  const env = { ...databaseEnvOf(address), PORT: String(await freePort()) };
+  const env = { DATABASE_URL: urlOf(address), PORT: String(await freePort()) };
   const run = (command: string, key: Buffer) =>
     runCommand([command], { ...env, HALCYON_SECRET_KEY: key.toString('hex') });
   assert.equal((await run('migrate', randomBytes(32))).code, 0);
