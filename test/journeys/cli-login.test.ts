@@ -11,7 +11,7 @@ import { withParameters } from '#identity/oauth/redirect-uri.ts';
 import { createBrowser, readForm } from '../security/oauth-server.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { runProcess, startCommand, startProcess, type Ended, type Running } from '../setup/command.ts';
+import { runProcess, startCommand, startProcess, untilEnded, type Ended, type Running } from '../setup/command.ts';
 import { personAtTerminal, printed } from '../setup/person-at-terminal.ts';
 
 const USER = { email: 'owner@example.com', password: 'a long password' };
@@ -88,7 +88,7 @@ async function decideByCode(login: Running, decision: 'allow' | 'deny'): Promise
   const { action, nonce } = readForm(await browser.open(`/device?user_code=${userCode}`));
   const { status } = await browser.post(action, { nonce, decision, store: String(app.storeId) });
   assert.equal(status, 200);
-  return login.ended;
+  return untilEnded(login);
 }
 
 test('over SSH, without a display and with --device a terminal logs in with a code that is entered in a browser elsewhere', async () => {

@@ -15,7 +15,7 @@ import { provideCommandLineClient } from '#identity/oauth/clients/command-line.t
 import { checkEvents } from '../../src/cli/doctor/checks/work.ts';
 import { readPages } from '../docs/page.ts';
 import { startTestApp } from '../setup/app.ts';
-import { runCommand, startProcess } from '../setup/command.ts';
+import { runCommand, runProcess, startProcess } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
 import { assertFinding } from '../setup/findings.ts';
 import { freePort } from '../setup/free-port.ts';
@@ -300,9 +300,11 @@ test('halcyon trigger knows the events of the server', async (t) => {
   const person = await personAtTerminal(baseUrl, { email: 'owner@example.com', password: 'a long password' }, t);
   assert.equal((await person.login()).code, 0);
   const webhook = await createWebhook({ event_resource: 'invoice' });
-  const sent = await person.run('trigger', 'invoice/paid', '--webhook', webhook.split('/').at(-1) ?? '');
+  // As processes, because this one has the file.
+  const trigger = (...args: string[]) => runProcess(['trigger', ...args], person.env);
+  const sent = await trigger('invoice/paid', '--webhook', webhook.split('/').at(-1) ?? '');
   assert.equal(sent.code, 0, sent.err);
-  const unknown = await person.run('trigger', 'invoice/exploded');
+  const unknown = await trigger('invoice/exploded');
   assert.deepEqual([unknown.code, /^ {2}invoice\/paid$/m.test(unknown.err)], [2, true], unknown.err);
   assert.equal((await api('DELETE', webhook)).status, 204);
 });
@@ -491,7 +493,8 @@ test('commands know the scopes of own types', async (t) => {
   const { address: database } = await testDatabase(t);
   const env = { ...settingsOf({ url: urlOf(database) }), EVENTS_FILE: file };
   const bills = ['--name', 'Bills', '--redirect-uri', 'https://app.example.com/cb', '--scope', 'invoice:read'];
-  const created = await runCommand(['client', 'create', ...bills], env);
+  // As a process, because this one has the file.
+  const created = await runProcess(['client', 'create', ...bills], env);
   assert.equal(created.code, 0, created.err);
 });
 

@@ -71,8 +71,18 @@ export function startCommand(args: readonly string[], env: Environment, given: P
   return { said: () => output.said, kill, ended: run() };
 }
 
+/** Waits for the end of a command; stops one that does not end. */
+export async function untilEnded({ kill, ended }: Running): Promise<Ended> {
+  const timer = setTimeout(() => kill('SIGTERM'), PATIENCE_MS);
+  try {
+    return await ended;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 export function runCommand(args: readonly string[], env: Environment, given?: Partial<Terminal>): Promise<Ended> {
-  return startCommand(args, env, given).ended;
+  return untilEnded(startCommand(args, env, given));
 }
 
 /**

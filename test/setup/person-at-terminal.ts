@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createBrowser, readForm } from '../security/oauth-server.ts';
-import { runCommand, startCommand, type Ended, type Running } from './command.ts';
+import { runCommand, startCommand, untilEnded, type Ended, type Running } from './command.ts';
 import type { Cleanups } from './cleanups.ts';
 import { until } from './until.ts';
 
@@ -61,7 +61,7 @@ export async function personAtTerminal(server: string, user: User, ends: Cleanup
       });
       if (location === null) throw new Error(`No redirect from ${page.text}`);
       const cameBack = await fetch(location);
-      return { ...(await command.ended), address, cameBack };
+      return { ...(await untilEnded(command)), address, cameBack };
     },
   };
 }
