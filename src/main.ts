@@ -1,24 +1,19 @@
 #!/usr/bin/env node
 /** argv and environment → one command. The only reader of `process`. */
 import cluster from 'node:cluster';
-import { createProgram } from '#cli/program.ts';
+import { printError, runProgram } from '#cli/program.ts';
 import { askPerson, hasScreen, openPage } from '#cli/person.ts';
-import { legible, type Terminal } from '#cli/terminal.ts';
-import { exitCodeOf, explain } from '#cli/explain.ts';
+import { linesTo, type Terminal } from '#cli/terminal.ts';
+import { exitCodeOf } from '#cli/explain.ts';
 import type { ToProcess } from '#server/supervisor.ts';
 
 /** Handles an uncaught error: a command exits at once; `serve` replaces this to stop gracefully first. */
 let onUncaught = (error: unknown): void => {
-  printError(error);
+  printError(terminal, error);
   process.exit(exitCodeOf(error));
 };
 // Node raises unhandled rejections as uncaught exceptions too.
 process.on('uncaughtException', (error) => onUncaught(error));
-
-function printError(error: unknown): void {
-  const text = explain(error, terminal.isJson);
-  if (text !== undefined) terminal.warn(text);
-}
 
 function endInTime(limitMs: number): void {
   // Each part has a shorter time limit of its own; the watchdog ends the embedded PostgreSQL.
@@ -70,7 +65,7 @@ function untilUncaught(limitMs: number): Promise<never> {
   onUncaught = (error) => {
     reject(error);
     endInTime(limitMs);
-    onUncaught = printError;
+    onUncaught = (late) => printError(terminal, late);
   };
   return promise;
 }
@@ -93,8 +88,8 @@ const terminal: Terminal = {
   env: process.env,
   cwd: process.cwd(),
   nodeVersion: process.versions.node,
-  print: (text) => void process.stdout.write(`${legible(text)}\n`),
-  warn: (text) => void process.stderr.write(`${legible(text)}\n`),
+  print: linesTo((text) => process.stdout.write(text)),
+  warn: linesTo((text) => process.stderr.write(text)),
   input: () => process.stdin,
   // Read here, because an error may come before the options are read.
   isJson: process.argv.includes('--json'),
@@ -114,12 +109,6 @@ function onClosed(error: NodeJS.ErrnoException): void {
 }
 for (const stream of [process.stdout, process.stderr]) stream.on('error', onClosed);
 
-try {
-  await createProgram(terminal).parseAsync(process.argv);
-  process.exitCode = 0;
-} catch (error) {
-  printError(error);
-  process.exitCode = exitCodeOf(error);
-}
+process.exitCode = await runProgram(terminal, process.argv.slice(2));
 // At most an idle socket is open now; exiting must not wait for it.
 process.exit();

@@ -31,16 +31,22 @@ const throwUsageError =
 /** Commands that run until a signal and print no result. */
 const LONG_RUNNING: ReadonlySet<string> = new Set(['serve', 'deliver']);
 
+const withoutLineEnd = (text: string): string => text.replace(/\n$/, '');
+
 /**
  * Adds the common features to the command and its subcommands. A command with its own `--json` output has defined the option
  * already.
  */
-export function addCommonFeatures(command: Command): Command {
-  command.exitOverride(throwUsageError(command)).configureOutput({ outputError: () => {} });
+export function addCommonFeatures(command: Command, terminal: Terminal): Command {
+  command.exitOverride(throwUsageError(command)).configureOutput({
+    writeOut: (text) => terminal.print(withoutLineEnd(text)),
+    writeErr: (text) => terminal.warn(withoutLineEnd(text)),
+    outputError: () => {},
+  });
   const isLeaf = command.commands.length === 0;
   if (isLeaf && !LONG_RUNNING.has(command.name()) && !command.options.some(({ long }) => long === '--json'))
     command.option('--json', 'one line of JSON on stdout; an error as JSON on stderr');
-  for (const each of command.commands) addCommonFeatures(each.helpCommand(false));
+  for (const each of command.commands) addCommonFeatures(each.helpCommand(false), terminal);
   return command;
 }
 

@@ -4,6 +4,7 @@ import type { Role } from '#server/app.ts';
 import { VERSION } from '#server/version.ts';
 import { createClientCommand } from './client.ts';
 import { examples, exitCodes, addCommonFeatures } from './command.ts';
+import { exitCodeOf, explain } from './explain.ts';
 import { createListenCommand } from './listen/command.ts';
 import { createLoginCommands } from './login/command.ts';
 import { migrateOnly } from './migrate.ts';
@@ -69,5 +70,22 @@ export function createProgram(terminal: Terminal): Command {
   program.addCommand(createTriggerCommand(terminal));
   program.addCommand(createVerifyCommand(terminal));
   program.commandsGroup('Help:').helpCommand('help [command]', 'show the help of a command');
-  return addCommonFeatures(program);
+  return addCommonFeatures(program, terminal);
+}
+
+/** Prints the message of a failed command. */
+export function printError({ warn, isJson }: Terminal, error: unknown): void {
+  const text = explain(error, isJson);
+  if (text !== undefined) warn(text);
+}
+
+/** Runs the command of the arguments and returns its exit code. */
+export async function runProgram(terminal: Terminal, args: readonly string[]): Promise<number> {
+  try {
+    await createProgram(terminal).parseAsync(args, { from: 'user' });
+    return 0;
+  } catch (error) {
+    printError(terminal, error);
+    return exitCodeOf(error);
+  }
 }

@@ -35,6 +35,12 @@ const UNSAFE = /[^\P{Cc}\n\t]|[\u202a-\u202e\u2066-\u2069]/gu;
  * Escapes control characters. Printed names, headers and responses may come from other people, and a terminal would execute
  * escape sequences in them (CSI, OSC). The JSON escape keeps JSON output valid and unchanged.
  */
-export function legible(text: string): string {
+function legible(text: string): string {
   return text.replaceAll(UNSAFE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
+
+/** Returns a function that writes lines to an output stream. */
+export const linesTo =
+  (write: (text: string) => void) =>
+  (text: string): void =>
+    write(`${legible(text)}\n`);

@@ -4,7 +4,7 @@ import { cleanups } from '../../test/setup/cleanups.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
 import { until } from '../../test/setup/until.ts';
-import { openPool, transaction } from './pool.ts';
+import { openPool, transaction, type Sql } from './pool.ts';
 import { isUnavailable } from './unavailable.ts';
 
 const SILENCE_MS = 500;
@@ -20,14 +20,24 @@ async function open() {
   return { direct, sql, proxy };
 }
 
+/** Returns the session of the pool. A statement is repeated, because a busy machine may be silent as well. */
+async function pidOf(sql: Sql): Promise<number> {
+  const [row] = await until(
+    () => sql<{ pid: number }[]>`select pg_backend_pid() as pid`.catch(() => []),
+    ({ length }) => length === 1,
+  );
+  assert.ok(row);
+  return row.pid;
+}
+
 test('a silent pool connection is closed, and the next statement uses another one', async () => {
   const { sql, proxy } = await open();
-  await sql`select 1`;
+  const before = await pidOf(sql);
   proxy.silence();
   let why: unknown;
   sql`select 2`.catch((error: unknown) => (why = error));
   await until(async () => why, isUnavailable);
-  assert.deepEqual([...(await sql`select 3 as n`)], [{ n: 3 }]);
+  assert.notEqual(await pidOf(sql), before);
 });
 
 test('a silent connection is closed in the middle of a transaction, too', async () => {
@@ -38,23 +48,23 @@ test('a silent connection is closed in the middle of a transaction, too', async 
     return tx`select 2`;
   });
   await assert.rejects(broken, isUnavailable);
-  assert.deepEqual([...(await sql`select 3 as n`)], [{ n: 3 }]);
+  assert.ok(await pidOf(sql));
 });
 
 test('a statement that is given up because it is slow does not continue on the server', async () => {
   const { direct, sql } = await open();
   const running = () => direct`
     select pid from pg_stat_activity where datname = current_database() and state = 'active' and query like 'select pg_sleep%'`;
-  const slow = assert.rejects(sql`select pg_sleep(60)`, isUnavailable);
-  await until(running, (rows) => rows.length === 1);
+  let isOver = false;
+  const slow = assert.rejects(sql`select pg_sleep(60)`, isUnavailable).then(() => (isOver = true));
+  await until(running, (rows) => isOver || rows.length === 1);
   await slow;
   await until(running, (rows) => rows.length === 0);
 });
 
 test('a connection without a running statement may be silent', async () => {
   const { direct, sql } = await open();
-  const pid = async () => (await sql<{ pid: number }[]>`select pg_backend_pid() as pid`)[0]?.pid;
-  const before = await pid();
+  const pid = await pidOf(sql);
   await direct`select pg_sleep(${(2 * SILENCE_MS) / 1_000})`;
-  assert.equal(await pid(), before);
+  assert.equal((await direct`select from pg_stat_activity where pid = ${pid}`).length, 1);
 });

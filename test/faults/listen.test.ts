@@ -3,15 +3,13 @@
  * before, meanwhile and afterwards are forwarded, and none twice, because the listener remembers those that it has begun.
  */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { test } from 'node:test';
 import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { startTestApp } from '../setup/app.ts';
 import { testDatabase } from '../setup/database.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { freePort } from '../setup/free-port.ts';
-import { spawnCommand } from '../setup/command.ts';
-import { personAtTerminal } from '../setup/person-at-terminal.ts';
+import { personAtTerminal, printed } from '../setup/person-at-terminal.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { serversOver } from '../setup/server-process.ts';
 import { until } from '../setup/until.ts';
@@ -24,8 +22,6 @@ const PUBLISHED_MEANWHILE_LEAST = 40;
 const EVENTS_AT_ONCE = 5;
 const BEHIND_MAX = 150;
 const APP_MS = 20;
-/** The longest that the listener runs. */
-const LONG_MS = 240_000;
 
 const ends = cleanups();
 const { sql, address } = await testDatabase(ends);
@@ -46,15 +42,8 @@ test('events published before, during and after a kill of the server are forward
     ends,
   );
   assert.equal((await person.login()).code, 0);
-  const listener = spawnCommand(['listen', '--forward', receiver.url], person.env, LONG_MS);
-  const ended = once(listener, 'close');
-  let said = '';
-  for (const stream of [listener.stdout, listener.stderr])
-    stream.setEncoding('utf8').on('data', (text: string) => (said += text));
-  await until(
-    async () => said,
-    (text) => text.includes('Listening at'),
-  );
+  const listener = person.start('listen', '--forward', receiver.url);
+  await printed(listener, /(Listening at)/);
 
   const published: number[] = [];
   const over = new AbortController();
@@ -109,7 +98,7 @@ test('events published before, during and after a kill of the server are forward
     sql<{ state: string; count: number }[]>`select state, count(*)::int from delivery_done group by 1`;
   const done = await until(states, (rows) => rows.reduce((sum, { count }) => sum + count, 0) === published.length);
   listener.kill('SIGINT');
-  assert.deepEqual(await ended, [0, null], said);
+  assert.equal((await listener.ended).code, 0, listener.said());
 
   t.diagnostic(`${published.length} events, ${KILLS} kills, in flight at each: ${inFlight.join(' ')}`);
   const counts = Map.groupBy(ids(), (id) => id);
@@ -124,7 +113,7 @@ test('events published before, during and after a kill of the server are forward
     'and the server has each answer',
   );
   // A disconnection that ends before the listener has processed what it had read is not printed.
-  const countOf = (words: RegExp): number => said.match(words)?.length ?? 0;
-  assert.ok(countOf(/Disconnected/g) >= 1 && countOf(/Disconnected/g) <= KILLS, said);
+  const countOf = (words: RegExp): number => listener.said().match(words)?.length ?? 0;
+  assert.ok(countOf(/Disconnected/g) >= 1 && countOf(/Disconnected/g) <= KILLS, listener.said());
   assert.equal(countOf(/Reconnected/g), countOf(/Disconnected/g));
 });

@@ -4,22 +4,20 @@
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { Agent, get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import { listen } from '#db/listen.ts';
 import { readUsedNumbers } from '#db/numbers.ts';
 import { dayOf } from '#core/ids.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
-import { spawnCommand } from '../setup/command.ts';
+import { startProcess } from '../setup/command.ts';
 import { addMember } from '#stores/store.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { databaseEnvOf, testDatabase } from '../setup/database.ts';
+import { testDatabase, databaseEnvOf } from '../setup/database.ts';
 import { ended, isAlive } from '../setup/embedded-process.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
 import { startLoad, type Load } from '../setup/fleet/load.ts';
@@ -255,16 +253,14 @@ test('ctrl-C, which reaches every process, stops each once and then the embedded
 
 test('a process that ends before it serves ends the program with an error', async () => {
   const { env } = await environment(2);
-  const program = spawnCommand(['serve'], env);
-  const error = text(program.stderr);
-  const exited = once(program, 'exit');
+  const { child, ended: exited } = startProcess(['serve'], env);
   const children = await until(
-    () => childrenOf(program.pid ?? 0),
+    () => childrenOf(child.pid ?? 0),
     ({ length }) => length === 2,
   );
   process.kill(children[0] ?? 0, 'SIGKILL');
-  assert.deepEqual(await exited, [1, null]);
-  assert.equal(await error, 'halcyon: A process ended with signal SIGKILL while it started\n');
+  const { code, err } = await exited;
+  assert.deepEqual([code, err], [1, 'halcyon: A process ended with signal SIGKILL while it started\n']);
   assert.deepEqual(children.filter(isAlive), []);
 });
 

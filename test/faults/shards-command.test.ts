@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { openPool, type Sql } from '#db/pool.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { runProcess } from '../setup/command.ts';
-import { databaseEnvOf, testDatabase } from '../setup/database.ts';
+import { testDatabase, databaseEnvOf } from '../setup/database.ts';
 import { addStore, createDatabase, SECRET_KEY, startLogicalServer } from '../setup/shard-move.ts';
 
 const ends = cleanups();
@@ -118,6 +118,7 @@ test('what cannot be moved is refused with what to change', async () => {
 
 test('the source needs wal_level=logical', async () => {
   const { address } = await testDatabase(ends);
+  assert.ok(address.kind === 'socket');
   const own = { ...databaseEnvOf(address), HALCYON_SECRET_KEY: env.HALCYON_SECRET_KEY };
   const target = await createDatabase(server, 'd');
   const { code, failure } = await run('shards move', ['0-7', '--to', target], own);

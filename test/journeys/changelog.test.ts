@@ -6,7 +6,7 @@ import { itemsOf, type Representation } from '../setup/caller.ts';
 import { internalProperties } from '#catalog/internal-types.ts';
 import { runCommand } from '../setup/command.ts';
 import { inOneDatabase } from '../setup/suite-map.ts';
-import { databaseEnvOf } from '../setup/database.ts';
+import { urlOf } from '../setup/database.ts';
 
 const people = await startWithPeople();
 const { call, sql, alpha, beta, adaId, bobId, store, account, platformToken: platform } = people;
@@ -252,7 +252,7 @@ test('a change whose entry cannot be written is rolled back', inOneDatabase(LATE
 });
 
 async function program(...args: string[]) {
-  const env = { ...databaseEnvOf(people.address), HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
+  const env = { DATABASE_URL: urlOf(people.address), HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
   const { code, out, err } = await runCommand(['store', ...args], env);
   assert.equal(code, 0, err);
   return JSON.parse(out) as Record<string, unknown>;

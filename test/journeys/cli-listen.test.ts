@@ -1,6 +1,5 @@
 /** `halcyon listen`: the events of a store are forwarded to an app on a computer that Halcyon cannot reach. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -8,8 +7,8 @@ import { verifyDelivery } from '#receiver';
 import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { spawnCommand, type Running } from '../setup/command.ts';
-import { personAtTerminal } from '../setup/person-at-terminal.ts';
+import { runProcess, startProcess, type Running } from '../setup/command.ts';
+import { personAtTerminal, printed } from '../setup/person-at-terminal.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
@@ -46,25 +45,21 @@ type Listening = {
   events: string[];
 };
 
-const linesOf = (said: string): Line[] =>
-  said
-    .split('\n')
-    .filter((line) => line.startsWith('{'))
-    .map((line) => JSON.parse(line) as Line);
-
-/** Starts the command; fulfilled when it listens. */
-async function listen(...args: string[]): Promise<Listener & { listening: Listening }> {
-  const running = person.start('listen', '--json', ...args);
-  const lines = () => linesOf(running.said());
-  const [first] = await until(
-    async () => lines(),
-    (said) => said.length > 0 || running.hasEnded(),
-  );
-  assert.ok(first?.['listening'] !== undefined, running.said());
-  return { ...running, lines, listening: first['listening'] as Listening };
+/** Returns the listener once it listens. */
+async function listening(command: Running): Promise<Listener & { listening: Listening }> {
+  const first = await printed(command, /^(\{.*)\n/m);
+  const lines = () =>
+    command
+      .said()
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line) as Line);
+  return { ...command, lines, ...(JSON.parse(first) as { listening: Listening }) };
 }
+const listen = (...args: string[]) => listening(person.start('listen', '--json', ...args));
+
 async function stop(listener: Listener): Promise<void> {
-  listener.stop('SIGINT');
+  listener.kill('SIGINT');
   assert.equal((await listener.ended).code, 0, listener.said());
 }
 
@@ -180,13 +175,10 @@ test('a filter lets only the events pass whose resource meets its conditions, an
 });
 
 test('the next listener removes the webhook of a killed one, and not that of a running one', async () => {
-  const killed = spawnCommand(['listen', '--json'], person.env);
-  const closed = once(killed, 'close');
-  await once(killed.stdout, 'data');
+  const killed = await listening(startProcess(['listen', '--json'], person.env));
   killed.kill('SIGKILL');
-  await closed;
-  assert.equal((await webhooks()).length, 1, 'it had no time to delete its webhook');
-  const running = await listen();
+  await killed.ended;
+  const running = await listening(startProcess(['listen', '--json'], person.env));
   const third = await listen();
   const ids = (await webhooks()).map(({ id }) => id);
   assert.deepEqual(new Set(ids), new Set([...running.listening.webhooks, ...third.listening.webhooks]));
@@ -218,7 +210,6 @@ test('an expired token loses no event, and an event that is in flight meanwhile 
   await until(
     async () => listener.said(),
     (said) => said.includes('Reconnected'),
-    30_000,
   );
   const second = await publish('transaction/created');
   await arrived(second);
@@ -274,7 +265,7 @@ test('halcyon trigger sends a sample event to all listeners and prints the answe
   const receiver = await startReceiver(ends);
   receiver.answer((_got, response) => void response.writeHead(202).end());
   const listener = await listen('--forward', receiver.url);
-  const done = await person.run('trigger', 'transaction/created');
+  const done = await runProcess(['trigger', 'transaction/created'], person.env);
   assert.deepEqual([done.code, /your app answered 202/.test(done.out)], [0, true], done.err);
   const [got] = receiver.got;
   assert.equal(got?.headers['service-webhook-event'], 'transaction/created');
@@ -297,10 +288,7 @@ test('a listener whose login has ended says so and exits', async () => {
   const other = await personAtTerminal(app.baseUrl, USER, ends);
   assert.equal((await other.login()).code, 0);
   const listener = other.start('listen');
-  await until(
-    async () => listener.said(),
-    (said) => said.includes('ctrl-C ends it'),
-  );
+  await printed(listener, /(ctrl-C ends it)/);
   assert.equal((await other.run('logout')).code, 0);
   assert.equal((await listener.ended).code, 1);
   assert.match(listener.said(), /You are not logged in/);

@@ -11,9 +11,8 @@ import { withParameters } from '#identity/oauth/redirect-uri.ts';
 import { createBrowser, readForm } from '../security/oauth-server.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { startCommand } from '../setup/command.ts';
-import { personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';
-import { until } from '../setup/until.ts';
+import { runProcess, startCommand, startProcess, untilEnded, type Ended, type Running } from '../setup/command.ts';
+import { personAtTerminal, printed } from '../setup/person-at-terminal.ts';
 
 const USER = { email: 'owner@example.com', password: 'a long password' };
 
@@ -61,7 +60,7 @@ test('a terminal logs in to a store, shows its identity, and logs out again', as
   assert.deepEqual(store, { id: app.storeId, name: 'Test Store', domain: 'test.example.com' });
   assert.match(scope, /^store_full_access/);
 
-  const logout = await person.run('logout');
+  const logout = await runProcess(['logout'], person.env);
   assert.equal(logout.code, 0, logout.err);
   const refused = await app.api('GET', '/', { token: kept.access_token });
   assert.equal(refused.status, 401, 'the grant is revoked at the server, too');
@@ -80,57 +79,49 @@ test('a denial in the browser ends the login with a message and without further 
   assert.match(late.err, / 1 s\. .*--timeout/);
 });
 
-/** Runs `halcyon login` until it shows a code, and decides with it in a browser. */
-async function loginByCode(
-  person: PersonAtTerminal,
-  env: Record<string, string>,
-  args: readonly string[],
-  decision: 'allow' | 'deny',
-): Promise<{ code: number | null; said: string }> {
-  const login = startCommand(['login', ...args], { ...person.env, ...env });
-  const shown = await until(
-    async () => login.said(),
-    (text) => /code: \S+\n/.test(text),
-  );
-  const [, userCode = ''] = /code: (\S+)/.exec(shown) ?? [];
-  assert.ok(shown.includes(`\n  ${app.baseUrl}/device\n`), shown);
+/** Decides in a browser with the code that `login` shows. */
+async function decideByCode(login: Running, decision: 'allow' | 'deny'): Promise<Ended> {
+  const userCode = await printed(login, /code: (\S+)\n/);
+  assert.ok(login.said().includes(`\n  ${app.baseUrl}/device\n`), login.said());
   const browser = createBrowser(app.baseUrl);
   await browser.signIn(USER.email, USER.password);
   const { action, nonce } = readForm(await browser.open(`/device?user_code=${userCode}`));
   const { status } = await browser.post(action, { nonce, decision, store: String(app.storeId) });
   assert.equal(status, 200);
-  const { code } = await login.ended;
-  return { code, said: login.said() };
+  return untilEnded(login);
 }
 
-test('over SSH a terminal logs in with a code that is entered in a browser elsewhere', async () => {
-  const person = await personAtTerminal(app.baseUrl, USER, ends);
-  const overSsh = { DISPLAY: ':0', SSH_CONNECTION: '192.0.2.1 50000 192.0.2.2 22' };
-  const { code, said } = await loginByCode(person, overSsh, [], 'allow');
-  assert.equal(code, 0, said);
-  assert.match(said, new RegExp(`You are logged in at ${app.baseUrl}, to Test Store`));
-  assert.ok(!/hal_[a-z]{2}_/.test(said), 'no token is printed');
-  const who = await person.run('whoami', '--json');
+test('over SSH, without a display and with --device a terminal logs in with a code that is entered in a browser elsewhere', async () => {
+  const [allowing, denying] = [
+    await personAtTerminal(app.baseUrl, USER, ends),
+    await personAtTerminal(app.baseUrl, USER, ends),
+  ];
+  const display = { DISPLAY: ':0' };
+  const overSsh = startCommand(['login'], {
+    ...allowing.env,
+    ...display,
+    SSH_CONNECTION: '192.0.2.1 50000 192.0.2.2 22',
+  });
+  const [allowed, ...denied] = await Promise.all([
+    decideByCode(overSsh, 'allow'),
+    decideByCode(startProcess(['login'], denying.env), 'deny'),
+    decideByCode(startCommand(['login', '--device'], { ...denying.env, ...display }), 'deny'),
+  ]);
+  assert.equal(allowed.code, 0, allowed.err);
+  assert.match(allowed.out, new RegExp(`You are logged in at ${app.baseUrl}, to Test Store`));
+  assert.ok(!/hal_[a-z]{2}_/.test(overSsh.said()), 'no token is printed');
+  const who = await allowing.run('whoami', '--json');
   assert.match((JSON.parse(who.out) as { scope: string }).scope, /^store_full_access/);
-});
-
-test('without a display and with --device a terminal shows a code, and a denial ends the login', async () => {
-  const person = await personAtTerminal(app.baseUrl, USER, ends);
-  const ways = [loginByCode(person, {}, [], 'deny'), loginByCode(person, { DISPLAY: ':0' }, ['--device'], 'deny')];
-  for (const { code, said } of await Promise.all(ways)) {
+  for (const { code, err } of denied) {
     assert.equal(code, 1);
-    assert.match(said, /You did not allow it in the browser/);
+    assert.match(err, /You did not allow it in the browser/);
   }
 });
 
 test('an answer of another login or another issuer is ignored', async () => {
   const person = await personAtTerminal(app.baseUrl, USER, ends);
-  const login = person.start('login', '--no-browser');
-  const said = await until(
-    async () => login.said(),
-    (text) => text.includes('/authorize?'),
-  );
-  const asked = new URL(/http\S+\/authorize\?\S+/.exec(said)?.[0] ?? '');
+  const login = startProcess(['login', '--no-browser'], person.env);
+  const asked = new URL(await printed(login, /(http\S+\/authorize\?\S+)\n/));
   const back = (query: Record<string, string>) =>
     fetch(withParameters(asked.searchParams.get('redirect_uri') ?? '', { code: 'hal_ac_x', ...query }));
   const state = asked.searchParams.get('state') ?? '';
@@ -138,9 +129,13 @@ test('an answer of another login or another issuer is ignored', async () => {
   assert.equal((await back({ state, iss: 'https://other.example.com' })).status, 400);
   assert.equal((await back({ state })).status, 400);
   assert.equal(await answerTo(asked.searchParams.get('redirect_uri') ?? '', '//['), 'HTTP/1.1 404 Not Found');
-  assert.equal(login.hasEnded(), false, 'the login goes on waiting for its own answer');
-  login.stop('SIGINT');
-  assert.equal((await login.ended).code, 130);
+  login.kill('SIGINT');
+  const { code, err } = await login.ended;
+  assert.deepEqual(
+    [code, err.endsWith('SIGINT: you are not logged in\n')],
+    [130, true],
+    'it waited for its own answer',
+  );
 });
 
 /** Starts an unrelated server and returns its address. */
@@ -188,7 +183,8 @@ test('many commands at once renew an expired token, and the login stays', async 
   const logins = async () => (JSON.parse(await readFile(path, 'utf8')) as Logins)[app.baseUrl];
   const before = await logins();
   app.clock.advance(PAST_ACCESS_MS);
-  const all = await Promise.all(Array.from({ length: 4 }, () => person.run('whoami')));
+  const others = Array.from({ length: 3 }, () => person.run('whoami'));
+  const all = await Promise.all([runProcess(['whoami'], person.env), ...others]);
   assert.deepEqual(
     all.map(({ code, err }) => [code, err]),
     all.map(() => [0, '']),

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ISSUER, REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 import { runCommand } from '../setup/command.ts';
-import { databaseEnvOf } from '../setup/database.ts';
+import { urlOf } from '../setup/database.ts';
 
 const server = await startAuthorizationServer();
 const { sql, alpha, adaId, ada } = server;
@@ -233,8 +233,8 @@ test('a client that the platform deletes is gone, with its tokens', async () => 
 });
 
 function program(...args: string[]) {
-  const settings = { HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
-  return runCommand(args, { ...databaseEnvOf(server.address), ...settings });
+  const settings = { DATABASE_URL: urlOf(server.address), HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
+  return runCommand(args, settings);
 }
 async function printed(...args: string[]) {
   const { code, out, err } = await program(...args);

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,12 +12,12 @@ import type { Command } from 'commander';
 import { EXIT_CODES, exitCodeOf, explain } from '../../src/cli/explain.ts';
 import { createProgram } from '../../src/cli/program.ts';
 import { startTestApp } from '../setup/app.ts';
-import { spawnCommand } from '../setup/command.ts';
-import { databaseEnvOf, testDatabase } from '../setup/database.ts';
+import { runCommand, startCommand, startProcess, testTerminal, type Ended } from '../setup/command.ts';
+import { testDatabase, urlOf } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
-import { silentTerminal } from '../setup/silent-terminal.ts';
+import { until } from '../setup/until.ts';
 
-/** These examples need a browser, a server to listen to, or PostgreSQL's own programs: other tests run them. */
+/** These examples need a browser, a server to listen to, or PostgreSQL's own programs: other tests run them, once as a process. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   login: 'test/journeys/cli-login.test.ts',
   whoami: 'test/journeys/cli-login.test.ts',
@@ -26,6 +25,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   listen: 'test/journeys/cli-listen.test.ts',
   trigger: 'test/journeys/cli-listen.test.ts',
   verify: 'test/journeys/cli-verify.test.ts',
+  deliver: 'test/journeys/deliver.test.ts',
   doctor: 'test/journeys/doctor.test.ts',
   backup: 'test/faults/operating-manual.test.ts',
   'shards move': 'test/faults/shards-command.test.ts',
@@ -36,7 +36,7 @@ after(() => rm(folder, { recursive: true, force: true }));
 const { address, sql } = await testDatabase();
 const key = randomBytes(32).toString('hex');
 const common = {
-  ...databaseEnvOf(address),
+  DATABASE_URL: urlOf(address),
   HALCYON_SECRET_KEY: key,
   HALCYON_DATA: folder,
   LOG_LEVEL: 'silent',
@@ -55,7 +55,7 @@ function helpOf(command: Command): string {
   return text;
 }
 
-const leaves = leavesOf(createProgram(silentTerminal()));
+const leaves = leavesOf(createProgram(testTerminal()));
 function examplesOf(command: Command): string[] {
   const [, lines = ''] = /^Examples?:\n((?: {2}.+\n?)+)/m.exec(helpOf(command)) ?? [];
   return lines.split('\n').flatMap((line) => (line === '' ? [] : [line.trim()]));
@@ -82,37 +82,13 @@ test('the handbook lists the same exit codes as the help', async () => {
   ]);
   assert.deepEqual(documented, EXIT_CODES);
   let help = '';
-  const program = createProgram(silentTerminal()).configureOutput({ writeOut: (more) => void (help += more) });
+  const program = createProgram(testTerminal()).configureOutput({ writeOut: (more) => void (help += more) });
   program.outputHelp();
   for (const [code, meaning] of EXIT_CODES) assert.ok(help.includes(`${String(code).padEnd(5)}${meaning}`), help);
 });
 
-type Ran = { code: number; out: string; err: string };
-
-async function run(args: readonly string[], env: Record<string, string> = {}, input = ''): Promise<Ran> {
-  const { promise: stopSignal, resolve } = Promise.withResolvers<string>();
-  const terminal = silentTerminal({
-    env: { ...common, ...env },
-    cwd: folder,
-    isJson: args.includes('--json'),
-    input: () => Readable.from([Buffer.from(input)]),
-    untilStopSignal: () => stopSignal,
-  });
-  const { warn } = terminal;
-  terminal.warn = (text) => {
-    warn(text);
-    if (/is (?:ready|delivering)\./.test(text)) resolve('SIGTERM');
-  };
-  const failure: unknown = await createProgram(terminal)
-    .parseAsync(['node', 'halcyon', ...args])
-    .then(
-      () => undefined,
-      (error: unknown) => error,
-    );
-  const code = failure === undefined ? 0 : exitCodeOf(failure);
-  const said = failure === undefined ? undefined : explain(failure, terminal.isJson);
-  return { code, out: terminal.out.join('\n'), err: [...terminal.err, said ?? ''].join('\n').trim() };
-}
+const run = (args: readonly string[], env: Record<string, string> = {}): Promise<Ended> =>
+  runCommand(args, { ...common, ...env });
 
 /** Splits a line as a shell does: the words, and the environment. */
 async function readByShell(line: string): Promise<{ args: string[]; env: Record<string, string> }> {
@@ -128,7 +104,7 @@ async function readByShell(line: string): Promise<{ args: string[]; env: Record<
 
 const ORDER = JSON.stringify({ event: 'transaction/created', resource: { id: 1001, total: 24.5 } });
 
-test('every example works', async () => {
+test('every example works, and the first of each command as a process', async () => {
   const made = async (...args: string[]): Promise<Record<string, string>> => {
     const { code, out, err } = await run(args);
     assert.equal(code, 0, err);
@@ -161,6 +137,7 @@ test('every example works', async () => {
   for (const [name, path] of Object.entries(ELSEWHERE)) {
     const text = await readFile(join(import.meta.dirname, '../..', path), 'utf8');
     assert.match(text, new RegExp(`'${name}'`), `${path} runs no ${name}`);
+    assert.match(text, /(?:run|start)Process\b/, path);
   }
   const values: Record<string, string> = {
     '5f0c1d9e8b7a6f5e4d3c2b1a': clientId,
@@ -171,17 +148,32 @@ test('every example works', async () => {
     '8090': port,
   };
   // In one pass, because a random id may contain the digits of another example.
-  const placeholders = new RegExp(`(?<![\\w])(?:${[...Object.keys(values), '4711'].join('|')})(?![\\w])`, 'g');
+  const placeholders = new RegExp(`(?<!\\w)(?:${[...Object.keys(values), '4711'].join('|')})(?!\\w)`, 'g');
   for (const command of leaves) {
     const name = nameOf(command);
     if (Object.hasOwn(ELSEWHERE, name)) continue;
     const store = String(name === 'publish' ? app.storeId : storeId);
-    for (const example of examplesOf(command)) {
+    const isLongRunning = !command.options.some(({ long }) => long === '--json');
+    for (const [index, example] of examplesOf(command).entries()) {
       const line = example.replaceAll(placeholders, (text) => values[text] ?? store);
       const { args, env } = await readByShell(line);
-      const { code, out, err } = await run(args, env, ORDER);
+      const asked = { ...common, ...env };
+      const running =
+        index === 0
+          ? startProcess(args, asked, { cwd: folder })
+          : startCommand(args, asked, { cwd: folder, input: () => Readable.from([Buffer.from(ORDER)]) });
+      if (isLongRunning) {
+        await until(
+          async () => running.said(),
+          (said) => /is (?:ready|delivering)\./.test(said),
+        );
+        running.kill('SIGTERM');
+      }
+      const { code, out, err } = await running.ended;
       assert.equal(code, 0, `${example}: ${err}`);
+      if (!isLongRunning) assert.notEqual(out, '', example);
       if (args.includes('--json')) assert.equal(typeof JSON.parse(out), 'object', example);
+      if (!isLongRunning && name !== 'migrate') assert.equal(err, '', example);
     }
   }
 });
@@ -228,11 +220,10 @@ test('with --json an error is one object on stderr with an error code', async ()
 });
 
 test('a command whose reader closes the pipe, as head does, ends without output', async () => {
-  const child = spawnCommand(['doctor'], { ...common, PATH: process.env['PATH'] ?? '' });
-  const ended = once(child, 'close');
+  const { child, ended } = startProcess(['doctor'], common);
   child.stdout.destroy();
-  const said = await Array.fromAsync(child.stderr.setEncoding('utf8') as AsyncIterable<string>);
-  assert.deepEqual([said.join(''), ...(await ended)], ['', null, 'SIGTERM']);
+  const { code, err } = await ended;
+  assert.deepEqual([err, code, child.signalCode], ['', null, 'SIGTERM']);
 });
 
 const errorOf = (code: string, message: string): Error => Object.assign(new Error(message), { code });

@@ -13,7 +13,7 @@ import { createProgram } from '../../src/cli/program.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { startTestApp } from '../setup/app.ts';
 import { scrape } from '../setup/exposition.ts';
-import { silentTerminal } from '../setup/silent-terminal.ts';
+import { testTerminal } from '../setup/command.ts';
 import { freePort } from '../setup/free-port.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -98,7 +98,7 @@ const OF_NODE: ReadonlySet<string> = new Set(['NODE_ENV', 'NODE_COMPILE_CACHE'])
 
 /** Throws if the program does not know the command, without running it. */
 function demandCommand([name = '', ...options]: readonly string[]): void {
-  const command = createProgram(silentTerminal()).commands.find((one) => one.name() === name);
+  const command = createProgram(testTerminal()).commands.find((one) => one.name() === name);
   assert.ok(command, `there is no halcyon ${name}`);
   for (const option of options)
     assert.ok(

@@ -1,4 +1,4 @@
-/** The findings of `halcyon doctor` about faulty settings and a faulty machine. */
+/** The findings of `halcyon doctor` about faulty settings, a faulty machine and a new database, and the settings that `serve` reports. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
@@ -9,11 +9,15 @@ import { adviceOnPort } from '../../src/cli/port.ts';
 import { checkDisk, checkFolder, checkNames, checkNode } from '../../src/cli/doctor/checks/machine.ts';
 import { checkAddresses, checkMail, checkPorts, checkProxy } from '../../src/cli/doctor/checks/network.ts';
 import { checkSettings } from '../../src/cli/doctor/checks/settings.ts';
-import { assertFinding, saidOf } from '../setup/findings.ts';
+import { runCommand, startCommand } from '../setup/command.ts';
+import { emptyDatabase, urlOf } from '../setup/database.ts';
+import { assertFinding, findingsIn, saidOf } from '../setup/findings.ts';
 import { startForwardProxy } from '../setup/forward-proxy.ts';
 import { freePort } from '../setup/free-port.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { startNameServer } from '../setup/name-server.ts';
+import { printed } from '../setup/person-at-terminal.ts';
+import { settingsOf } from '../setup/several-databases.ts';
 
 test('all invalid settings are reported at once, with names that are no settings', () => {
   const { config, findings } = checkSettings(
@@ -75,4 +79,42 @@ test('ports in use, addresses that refuse connections, an unreachable proxy and 
   assertFinding(await checkMail(config({ SMTP_URL: mail.url, MAIL_FROM: 'a@example.com' })), /^ok the server answers/);
   const away = { SMTP_URL: `smtp://127.0.0.1:${await freePort()}`, MAIL_FROM: 'a@example.com' };
   assertFinding(await checkMail(config(away)), /^fail .*\((?:ECONNREFUSED|ESOCKET)\)/);
+});
+
+/** The settings of a new database, and a free port. */
+async function place(t: { after: (end: () => Promise<void>) => void }): Promise<Record<string, string>> {
+  const { address } = await emptyDatabase(t);
+  return { ...settingsOf({ url: urlOf(address) }), PORT: String(await freePort()), LOG_LEVEL: 'warn' };
+}
+
+test('doctor does not fail on a new database that was migrated and never served', async (t) => {
+  const env = await place(t);
+  const migrated = await runCommand(['migrate'], env);
+  assert.equal(migrated.code, 0, migrated.err);
+  const findings = findingsIn(await runCommand(['doctor', '--json'], env));
+  assertFinding(findings, /^ok all \d+ are applied/);
+  assertFinding(findings, /^ok none yet: the first start creates them/);
+  // The server of the tests may lose everything, and this machine may have no name servers.
+  const failed = findings.filter(({ state, check }) => state === 'fail' && check !== 'database' && check !== 'names');
+  assert.deepEqual(failed, []);
+});
+
+test('serve names every invalid setting in one line, and every unknown name', async () => {
+  const env = { LOG_LEVEL: 'loud', METRICS_PORT: 'x', DATABASE_URI: 'y', HALCYON_FOO: '1', DELIVERY_SLOTS: 'z' };
+  const { code, err } = await runCommand(['serve'], env);
+  assert.equal(code, 1);
+  const lines = err.trim().split('\n');
+  assert.equal(lines.length, 3, err);
+  assert.match(err, /^halcyon: DATABASE_URI is no setting.*DATABASE_URL/m);
+  assert.match(err, /^halcyon: HALCYON_FOO is no setting/m);
+  const last = lines.at(-1) ?? '';
+  for (const name of ['LOG_LEVEL', 'METRICS_PORT', 'DELIVERY_SLOTS']) assert.match(last, new RegExp(`${name} is "`));
+});
+
+test('an unknown name among the settings gets a warning, and does not stop the server from starting', async (t) => {
+  const server = startCommand(['serve'], { ...(await place(t)), HALCYON_FOO: '1' });
+  await printed(server, /(is ready)\./);
+  assert.match(server.said(), /^halcyon: HALCYON_FOO is no setting/m);
+  server.kill('SIGTERM');
+  assert.equal((await server.ended).code, 0);
 });

@@ -1,6 +1,6 @@
 /** The file of docs/events-of-your-own.md on a running server: from publish to delivery, GET, documentation, scopes and removal. */
 import assert from 'node:assert/strict';
-import { randomBytes, randomInt } from 'node:crypto';
+import { randomInt } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,19 +10,20 @@ import * as fc from 'fast-check';
 import { isReserved } from '#catalog/own/reserved.ts';
 import { readConfig } from '#config/config.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
+import { createStore } from '#stores/store.ts';
 import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { checkEvents } from '../../src/cli/doctor/checks/work.ts';
 import { readPages } from '../docs/page.ts';
 import { startTestApp } from '../setup/app.ts';
-import { runCommand } from '../setup/command.ts';
-import { databaseEnvOf, testDatabase } from '../setup/database.ts';
+import { runCommand, runProcess, startProcess } from '../setup/command.ts';
+import { testDatabase, urlOf } from '../setup/database.ts';
 import { assertFinding } from '../setup/findings.ts';
-import { startProgram } from '../setup/fleet/program.ts';
 import { freePort } from '../setup/free-port.ts';
-import { personAtTerminal } from '../setup/person-at-terminal.ts';
+import { personAtTerminal, printed } from '../setup/person-at-terminal.ts';
 import { REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';
+import { settingsOf } from '../setup/several-databases.ts';
 import { chaptersOf } from '../../src/server/reference.ts';
 
 type Json = Record<string, unknown>;
@@ -299,9 +300,11 @@ test('halcyon trigger knows the events of the server', async (t) => {
   const person = await personAtTerminal(baseUrl, { email: 'owner@example.com', password: 'a long password' }, t);
   assert.equal((await person.login()).code, 0);
   const webhook = await createWebhook({ event_resource: 'invoice' });
-  const sent = await person.run('trigger', 'invoice/paid', '--webhook', webhook.split('/').at(-1) ?? '');
+  // As processes, because this one has the file.
+  const trigger = (...args: string[]) => runProcess(['trigger', ...args], person.env);
+  const sent = await trigger('invoice/paid', '--webhook', webhook.split('/').at(-1) ?? '');
   assert.equal(sent.code, 0, sent.err);
-  const unknown = await person.run('trigger', 'invoice/exploded');
+  const unknown = await trigger('invoice/exploded');
   assert.deepEqual([unknown.code, /^ {2}invoice\/paid$/m.test(unknown.err)], [2, true], unknown.err);
   assert.equal((await api('DELETE', webhook)).status, 204);
 });
@@ -453,37 +456,31 @@ test('a type that is no longer declared is a 404, and its webhooks, events and g
 
 test('all processes of a supervisor have the file, and deliver its events', async (t) => {
   await write(ALL);
-  const database = await testDatabase(t);
-  const secretKey = randomBytes(32);
-  const { storeId: own, platformToken: ownToken } = await startTestApp({
-    sql: database.sql,
-    secretKey,
-    roles: ['serve'],
-  });
+  const { sql: home, address: database } = await testDatabase(t);
+  const now = app.clock.now();
+  const shop = { name: 'Shop', domain: 'shop.example.com', email: 'shop@example.com', timeZone: 'UTC', now };
+  const { id: own } = await createStore(home, shop);
+  const platform = await createClient(home, { name: 'Platform', redirectUris: [], trusted: true, now });
   const port = String(await freePort());
-  const program = await startProgram({
-    root: join(import.meta.dirname, '../..'),
-    args: ['serve'],
-    env: {
-      ...databaseEnvOf(database.address),
-      HALCYON_SECRET_KEY: secretKey.toString('hex'),
-      EVENTS_FILE: file,
-      OUTBOUND_ALLOW: '127.0.0.0/8',
-      PORT: port,
-      PROCESSES: '2',
-    },
-    ready: 'is ready.',
+  const env = { ...settingsOf({ url: urlOf(database) }), PORT: port, PROCESSES: '2', OUTBOUND_ALLOW: '127.0.0.0/8' };
+  const program = startProcess(['serve'], { ...env, EVENTS_FILE: file, LOG_LEVEL: 'warn' });
+  t.after(async () => {
+    program.kill('SIGTERM');
+    await program.ended;
   });
-  t.after(() => program.end('SIGTERM'));
-  // A connection for each request, so that both processes answer.
+  await printed(program, /(is ready)\./);
+  const url = `http://localhost:${port}`;
   const headers = { 'SERVICE-API-VERSION': '1', 'Content-Type': 'application/json', Connection: 'close' };
+  const credentials = { grant_type: 'client_credentials', scope: 'platform', ...platform };
+  const answer = await fetch(`${url}/token`, { method: 'POST', body: new URLSearchParams(credentials) });
+  const { access_token: token } = (await answer.json()) as { access_token: string };
   const post = async (path: string, body: Json) => {
     const request = {
       method: 'POST',
-      headers: { ...headers, Authorization: `Bearer ${ownToken}` },
+      headers: { ...headers, Authorization: `Bearer ${token}` },
       body: JSON.stringify(body),
     };
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, request);
+    const response = await fetch(url + path, request);
     return response.status;
   };
   const mine = await startReceiver(t);
@@ -500,9 +497,10 @@ test('all processes of a supervisor have the file, and deliver its events', asyn
 test('commands know the scopes of own types', async (t) => {
   await write(ALL);
   const { address: database } = await testDatabase(t);
-  const env = { ...databaseEnvOf(database), HALCYON_SECRET_KEY: '0'.repeat(64), EVENTS_FILE: file };
+  const env = { ...settingsOf({ url: urlOf(database) }), EVENTS_FILE: file };
   const bills = ['--name', 'Bills', '--redirect-uri', 'https://app.example.com/cb', '--scope', 'invoice:read'];
-  const created = await runCommand(['client', 'create', ...bills], env);
+  // As a process, because this one has the file.
+  const created = await runProcess(['client', 'create', ...bills], env);
   assert.equal(created.code, 0, created.err);
 });
 

@@ -6,14 +6,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PassThrough, Readable } from 'node:stream';
+import { PassThrough, type Readable } from 'node:stream';
 import { after, beforeEach, test } from 'node:test';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
-import { exitCodeOf } from '../../src/cli/explain.ts';
-import { createPublishCommand } from '../../src/cli/publish/command.ts';
 import { startTestApp } from '../setup/app.ts';
-import { spawnCommand } from '../setup/command.ts';
+import { startCommand, startProcess, type Ended, type Running } from '../setup/command.ts';
 import { freePort } from '../setup/free-port.ts';
 import { until } from '../setup/until.ts';
 
@@ -58,31 +56,11 @@ const url = `http://127.0.0.1:${(gate.address() as AddressInfo).port}`;
 const client = { HALCYON_CLIENT_ID: platform.client_id, HALCYON_CLIENT_SECRET: platform.client_secret };
 const env = { HALCYON_URL: url, ...client, HALCYON_DATA: join(folder, 'none') };
 
-/** Runs the command in this process, to its end. */
-async function publish(
-  args: readonly string[],
-  options: { input?: Readable; env?: Record<string, string>; stopSignal?: Promise<string> } = {},
-) {
-  const [out, err]: [string[], string[]] = [[], []];
-  const terminal = {
-    env: options.env ?? env,
-    cwd: folder,
-    nodeVersion: '26.0.0',
-    print: (text: string) => void out.push(text),
-    warn: (text: string) => void err.push(text),
-    input: () => options.input ?? Readable.from([]),
-    processId: process.pid,
-    isRunning: () => true,
-    untilStopSignal: () => options.stopSignal ?? new Promise<string>(() => {}),
-  };
-  const ended = createPublishCommand(terminal).parseAsync(['node', 'publish', ...args]);
-  const failure: unknown = await ended.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-  const code = failure === undefined ? 0 : exitCodeOf(failure);
-  return { code, out: out.join('\n'), err: err.join('\n'), end: failure instanceof Error ? failure.message : '' };
-}
+type Options = { input?: Readable; env?: Record<string, string> };
+
+const start = (args: readonly string[], { input, env: own = env }: Options = {}): Running =>
+  startCommand(['publish', ...args], own, { cwd: folder, ...(input && { input: () => input }) });
+const publish = (args: readonly string[], options?: Options): Promise<Ended> => start(args, options).ended;
 
 let storeId = '';
 beforeEach(async () => {
@@ -137,16 +115,16 @@ test('an address at which no Halcyon answers is named, with what to check', asyn
   await once(page, 'listening');
   after(() => page.close());
   const { port } = page.address() as AddressInfo;
-  const { code, end } = await publish([await file(orders(1)), '--store', storeId, '--url', `http://127.0.0.1:${port}`]);
+  const { code, err } = await publish([await file(orders(1)), '--store', storeId, '--url', `http://127.0.0.1:${port}`]);
   assert.equal(code, 1);
-  assert.match(end, /127\.0\.0\.1:\d+ is no Halcyon.*--url/);
+  assert.match(err, /127\.0\.0\.1:\d+ is no Halcyon.*--url/);
 });
 
 test('an answer that reports no events counts as no publish', async () => {
   fate = () => 'paged';
-  const { code, out, end } = await publish([await file(orders(1)), '--store', storeId]);
+  const { code, out, err } = await publish([await file(orders(1)), '--store', storeId]);
   assert.deepEqual([code, out], [1, '']);
-  assert.match(end, /is no Halcyon: check --url/);
+  assert.match(err, /is no Halcyon: check --url/);
 });
 
 test('of the lines of one resource the last is the latest, however many arrays they are in', async () => {
@@ -170,13 +148,13 @@ test('piped input is published as it comes, without waiting for a full array', a
 test('after a kill in the middle the same command publishes each event once', async () => {
   const name = join(folder, await file(orders(1_200)));
   fate = (n) => (n === 1 ? 'held' : undefined);
-  const child = spawnCommand(['publish', name, '--store', storeId], { PATH: process.env['PATH'] ?? '', ...env });
+  const killed = startProcess(['publish', name, '--store', storeId], env);
   await until(
     async () => held.length,
     (count) => count === 1,
   );
-  child.kill('SIGKILL');
-  await once(child, 'close');
+  killed.kill('SIGKILL');
+  await killed.ended;
   assert.equal((await published()).length, 1_000, 'two of three arrays have arrived');
   fate = () => undefined;
   const again = await publish([name, '--store', storeId, '--json']);
@@ -190,7 +168,7 @@ test('it stops at a rejected line: all lines before it are published, none after
   const stopped = await publish([name, '--store', storeId]);
   assert.equal(stopped.code, 1);
   assert.match(stopped.err, /^orders\.jsonl:4: event must be /);
-  assert.match(stopped.end, / line 4\. 3 events .*same command/);
+  assert.match(stopped.err, / line 4\. 3 events .*same command/);
   assert.deepEqual(await published(), [0, 1, 2]);
   await file(lines);
   assert.equal((await publish([name, '--store', storeId])).code, 0);
@@ -249,7 +227,7 @@ test('a busy server is asked again after the time it named, and a lost answer le
   assert.equal(ended.code, 0);
   assert.equal(posts.length, 3);
   assert.ok((posts[1]?.atMs ?? 0) - (posts[0]?.atMs ?? 0) >= 990, 'Retry-After is waited for');
-  assert.match(ended.err, /^.* 503: .* 60 s$/);
+  assert.match(ended.err, /^.* 503: .* 60 s\n$/);
   assert.deepEqual(await published(), each(20));
 });
 
@@ -257,21 +235,20 @@ test('without a server it ends with a message', async () => {
   const nowhere = { ...env, HALCYON_URL: `http://127.0.0.1:${await freePort()}` };
   const ended = await publish([await file(orders(1)), '--store', storeId, '--retry-for', '0'], { env: nowhere });
   assert.equal(ended.code, 3);
-  assert.match(ended.end, /^no answer .*ECONNREFUSED/);
+  assert.match(ended.err, /^halcyon: no answer .*ECONNREFUSED/);
 });
 
 test('on a stop signal it stops at once, also while it waits, and prints how to continue', async () => {
-  const { promise, resolve } = Promise.withResolvers<string>();
   fate = () => 'held';
-  const running = publish([await file(orders(5)), '--store', storeId], { stopSignal: promise });
+  const running = start([await file(orders(5)), '--store', storeId]);
   await until(
     async () => held.length,
     (count) => count === 1,
   );
-  resolve('SIGINT');
-  const ended = await running;
+  running.kill('SIGINT');
+  const ended = await running.ended;
   assert.equal(ended.code, 130);
-  assert.match(ended.end, /^SIGINT: 0 .*possibly .*same command/);
+  assert.match(ended.err, /^halcyon: SIGINT: 0 .*possibly .*same command/m);
 });
 
 test("the demo's file names its server and credentials, and its secret is sent nowhere else", async () => {
@@ -281,7 +258,7 @@ test("the demo's file names its server and credentials, and its secret is sent n
   assert.equal((await publish([name], { env: { HALCYON_DATA: folder } })).code, 0);
   assert.deepEqual(await published(), [0]);
   const elsewhere = await publish([name, '--store', storeId, '--url', `${url}/x`], { env: { HALCYON_DATA: folder } });
-  assert.match(elsewhere.end, /^Set the client/);
+  assert.match(elsewhere.err, /^halcyon: Set the client/);
 });
 
 test('the output of client create --json works as credentials; rejected credentials get a message with what to check', async () => {
@@ -291,7 +268,7 @@ test('the output of client create --json works as credentials; rejected credenti
   assert.equal((await publish(place, { env: {} })).code, 0);
   assert.deepEqual(await published(), [0]);
   await writeFile(join(folder, 'platform.json'), JSON.stringify({ ...platform, client_secret: 'another' }));
-  assert.match((await publish(place, { env: {} })).end, /^No token .* 401: .*--url.*--client-id/);
+  assert.match((await publish(place, { env: {} })).err, /^halcyon: No token .* 401: .*--url.*--client-id/);
   await writeFile(join(folder, 'platform.json'), '{}');
-  assert.match((await publish(place, { env: {} })).end, /^--client-secret-file: .*platform\.json .*client_id/);
+  assert.match((await publish(place, { env: {} })).err, /^halcyon: --client-secret-file: .*platform\.json .*client_id/);
 });

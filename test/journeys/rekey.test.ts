@@ -10,7 +10,7 @@ import { createKeyVault } from '#webhooks/vault.ts';
 import { createStore } from '#stores/store.ts';
 import { resealAll } from '#cli/reseal-all.ts';
 import { runCommand } from '../setup/command.ts';
-import { databaseEnvOf, testDatabase } from '../setup/database.ts';
+import { testDatabase, urlOf } from '../setup/database.ts';
 import { keyOf, nextKeyOf, requestOf, sealWebhooks } from '../setup/sealed-webhooks.ts';
 
 type Row = { id: number; key: Buffer; next: Buffer; request: Buffer; revision: number; modified: Date };
@@ -69,7 +69,7 @@ test('the command seals everything with the new key, which is then the one that 
   const [KEY, OTHER] = ['HALCYON_SECRET_KEY', 'HALCYON_SECRET_KEY_OTHER'] as const;
   const run = (args: string[], keys: Record<string, Buffer>) => {
     const hex = Object.fromEntries(Object.entries(keys).map(([name, key]) => [name, key.toString('hex')]));
-    return runCommand(args, { ...databaseEnvOf(address), ...hex });
+    return runCommand(args, { DATABASE_URL: urlOf(address), ...hex });
   };
   const alone = await run(['rekey'], { [KEY]: fresh });
   assert.deepEqual([alone.code, REFUSED.test(alone.err)], [1, true], 'no process starts with the new key alone yet');
@@ -198,7 +198,7 @@ test('a row that neither key opens is named and left as it is, and the others ar
   await sql`update webhook set encryption_key = ${lost} where id = ${third}`;
   const before = await rows();
   const env = { HALCYON_SECRET_KEY: fresh.toString('hex'), HALCYON_SECRET_KEY_OTHER: old.toString('hex') };
-  const { code, err, out } = await runCommand(['rekey'], { ...databaseEnvOf(address), ...env });
+  const { code, err, out } = await runCommand(['rekey'], { DATABASE_URL: urlOf(address), ...env });
   assert.equal(code, 2, err);
   assert.match(err, new RegExp(`^webhook:${second} .*\\nwebhook:${third} .*\\nhalcyon: 2 secrets`));
   assert.match(out, /^3 webhooks and 1 stored /, 'their next keys open');

@@ -11,7 +11,7 @@ import { createSealer } from '#db/seal.ts';
 import { checkSealingKey } from '#db/sealing-key.ts';
 import { idOf, shardOf } from '#core/ids.ts';
 import { runCommand } from '../setup/command.ts';
-import { databaseEnvOf, emptyDatabase, testDatabase } from '../setup/database.ts';
+import { emptyDatabase, testDatabase, urlOf } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
 
 const from = 'HALCYON_SECRET_KEY';
@@ -19,7 +19,7 @@ const REFUSAL = /^halcyon: HALCYON_SECRET_KEY is another key.*\n$/;
 
 test('a process with another key than the first one had does not start, whatever its role', async (t) => {
   const { address } = await testDatabase(t);
-  const env = { ...databaseEnvOf(address), PORT: String(await freePort()) };
+  const env = { DATABASE_URL: urlOf(address), PORT: String(await freePort()) };
   const run = (command: string, key: Buffer) =>
     runCommand([command], { ...env, HALCYON_SECRET_KEY: key.toString('hex') });
   assert.equal((await run('migrate', randomBytes(32))).code, 0);

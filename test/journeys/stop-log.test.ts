@@ -7,7 +7,9 @@ import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
 const EXCHANGES_MS = 50;
-const stopping = { exchangesMs: EXCHANGES_MS, recordsMs: 1_000, handBackMs: 5_000 };
+/** Both end when there is nothing left to do. */
+const LONG_MS = 60_000;
+const stopping = { exchangesMs: EXCHANGES_MS, recordsMs: LONG_MS, handBackMs: LONG_MS };
 
 test('a stop ends with a log line: aborted attempts, unrecorded outcomes, returned shards', async () => {
   const lines: string[] = [];

@@ -1,12 +1,10 @@
 /** Users by the platform and by the operator: over the API and on the command line. */
 import assert from 'node:assert/strict';
-import { Readable } from 'node:stream';
 import { after, test } from 'node:test';
-import { createUserCommand } from '../../src/cli/user.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 import { runCommand } from '../setup/command.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
-import { databaseEnvOf } from '../setup/database.ts';
+import { urlOf } from '../setup/database.ts';
 
 const mails = await startMailServer({ ignored: SECURITY_MAILS });
 after(() => mails.stop());
@@ -184,8 +182,13 @@ test('neither a password nor its hash is ever shown', async () => {
 });
 
 function program(...args: string[]) {
-  const settings = { HALCYON_SECRET_KEY: '07'.repeat(32), AUTH_URL: 'https://auth.example.com', LOG_LEVEL: 'silent' };
-  return runCommand(['user', ...args], { ...databaseEnvOf(server.address), ...settings });
+  const settings = {
+    DATABASE_URL: urlOf(server.address),
+    HALCYON_SECRET_KEY: '07'.repeat(32),
+    AUTH_URL: 'https://auth.example.com',
+    LOG_LEVEL: 'silent',
+  };
+  return runCommand(['user', ...args], settings);
 }
 async function printed(...args: string[]) {
   const { code, out, err } = await program(...args);
@@ -255,20 +258,4 @@ test('the operator removes lost second factors: the password alone signs in agai
   await printed('remove-second-factors', String(email));
   assert.equal((await browser.open('/account')).status, 303);
   assert.equal((await signIn()).status, 303);
-});
-
-test('the help of every command has an example', () => {
-  const quiet = { input: () => Readable.from([]), print: () => {}, warn: () => {} };
-  const self = { processId: process.pid, isRunning: () => true };
-  const terminal = { env: {}, cwd: '/', nodeVersion: '26.0.0', ...quiet, ...self, untilStopSignal: async () => '' };
-  const { commands } = createUserCommand(terminal);
-  assert.deepEqual(
-    commands.map((command) => command.name()),
-    ['create', 'disable', 'enable', 'set-password', 'reset-link', 'remove-second-factors'],
-  );
-  for (const command of commands) {
-    let help = '';
-    command.configureOutput({ writeOut: (text) => void (help += text) }).outputHelp();
-    assert.match(help, new RegExp(`Example:\n {2}halcyon user ${command.name()} `));
-  }
 });

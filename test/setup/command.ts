@@ -1,97 +1,124 @@
-/** Runs the program: a command in the process of the test, or a process of its own. */
+/** Runs the program with arguments: in the process of the test, or as a process of its own. */
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
-import { exitCodeOf, explain } from '../../src/cli/explain.ts';
+import { Readable } from 'node:stream';
 import { hasScreen } from '../../src/cli/person.ts';
-import { createProgram } from '../../src/cli/program.ts';
-import { legible, type Terminal } from '../../src/cli/terminal.ts';
+import { runProgram } from '../../src/cli/program.ts';
+import { linesTo, type Terminal } from '../../src/cli/terminal.ts';
 import { COMPILED } from './child-environment.ts';
-import { silentTerminal } from './silent-terminal.ts';
+import { PATIENCE_MS } from './until.ts';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
-const PATIENCE_MS = 30_000;
+/** Above the ids of all processes (`PID_MAX_LIMIT` of Linux). */
+const FIRST_ID = 2 ** 22 + 1;
 
+/** `code`: null if a signal ended the process. */
 export type Ended = { code: number | null; out: string; err: string };
 
-/** Beyond the ids of processes (PID_MAX_LIMIT of Linux is 4,194,304): each command in this process has an id of its own. */
-let lastId = 10_000_000;
-const running = new Set<number>();
-
 export type Running = {
-  /** Returns all output so far. */
+  /** Returns the output so far, of stdout and stderr. */
   said: () => string;
-  /** Sends a stop signal. */
-  stop: (signal: string) => void;
-  hasEnded: () => boolean;
+  kill: (signal: NodeJS.Signals) => void;
   ended: Promise<Ended>;
 };
 
-/**
- * Starts a command with only this environment in the process of the test: a process takes 0.5 s of processor time to start.
- * `given`: what differs from a terminal without a person.
- */
-export function startCommand(
-  args: readonly string[],
-  env: Record<string, string>,
-  given: Partial<Terminal> = {},
-): Running {
-  const written: { stream: 'out' | 'err'; text: string }[] = [];
-  const write = (stream: 'out' | 'err') => (text: string) => void written.push({ stream, text: `${legible(text)}\n` });
-  const read = (stream?: 'out' | 'err'): string =>
-    written.map((each) => (stream === undefined || each.stream === stream ? each.text : '')).join('');
-  const processId = (lastId += 1);
-  running.add(processId);
-  const { promise: stopped, resolve: stop } = Promise.withResolvers<string>();
-  const terminal = silentTerminal({
-    print: write('out'),
-    warn: write('err'),
-    isJson: args.includes('--json'),
-    ...(hasScreen({ platform: process.platform, env }) ? { openPage: () => {} } : {}),
-    processId,
-    isRunning: (id) => running.has(id),
-    untilStopSignal: () => stopped,
+type Environment = Readonly<Record<string, string | undefined>>;
+type Output = Omit<Ended, 'code'> & { said: string };
+
+/** The ids of the commands that run, in this process or in others. */
+const running = new Set<number>();
+let nextId = FIRST_ID;
+
+/** Returns a terminal without a person, which records the output. */
+export function testTerminal(env: Environment = {}, given: Partial<Terminal> = {}): Terminal & { output: Output } {
+  const output = { out: '', err: '', said: '' };
+  const record = (name: 'out' | 'err') =>
+    linesTo((text) => {
+      output[name] += text;
+      output.said += text;
+    });
+  const opensPages = hasScreen({ platform: process.platform, env });
+  return {
+    // A supervisor would start the program of this process again, which is that of the tests.
+    env: { PROCESSES: '1', ...env },
+    cwd: '/',
+    nodeVersion: process.versions.node,
+    print: record('out'),
+    warn: record('err'),
+    input: () => Readable.from([]),
+    ...(opensPages && { openPage: () => {} }),
+    processId: nextId++,
+    isRunning: (processId) => running.has(processId),
+    untilStopSignal: () => new Promise(() => {}),
     ...given,
-    env,
-  });
-  const run = async (): Promise<Ended> => {
-    let code = 0;
-    try {
-      await createProgram(terminal).parseAsync(['node', 'halcyon', ...args]);
-    } catch (error) {
-      code = exitCodeOf(error);
-      const message = explain(error, terminal.isJson);
-      if (message !== undefined) terminal.warn(message);
-    }
-    running.delete(processId);
-    return { code, out: read('out'), err: read('err') };
+    output,
   };
-  return { said: read, stop, hasEnded: () => !running.has(processId), ended: run() };
 }
 
-/** Runs a command in the process of the test until it ends. */
-export const runCommand = (...given: Parameters<typeof startCommand>): Promise<Ended> => startCommand(...given).ended;
+/** Runs the program in this process. `kill` is a stop signal for it. */
+export function startCommand(args: readonly string[], env: Environment, given: Partial<Terminal> = {}): Running {
+  const { promise: signal, resolve: kill } = Promise.withResolvers<string>();
+  const isJson = args.includes('--json');
+  const terminal = testTerminal(env, { isJson, untilStopSignal: () => signal, ...given });
+  const { output, processId } = terminal;
+  running.add(processId);
+  const run = async (): Promise<Ended> => {
+    const code = await runProgram(terminal, args);
+    running.delete(processId);
+    return { code, out: output.out, err: output.err };
+  };
+  return { said: () => output.said, kill, ended: run() };
+}
 
-/** Starts the program with only this environment; kills it if it does not end. */
-export function spawnCommand(
+/** Waits for the end of a command; stops one that does not end. */
+export async function untilEnded({ kill, ended }: Running): Promise<Ended> {
+  const timer = setTimeout(() => kill('SIGTERM'), PATIENCE_MS);
+  try {
+    return await ended;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+export function runCommand(args: readonly string[], env: Environment, given?: Partial<Terminal>): Promise<Ended> {
+  return untilEnded(startCommand(args, env, given));
+}
+
+/**
+ * Starts the program as a process with only this environment; kills it if it does not end. A command in the process of the test
+ * takes 0.5 s less of processor time.
+ */
+export function startProcess(
   args: readonly string[],
-  env: Record<string, string>,
-  patienceMs = PATIENCE_MS,
-): ChildProcessByStdio<null, Readable, Readable> {
-  return spawn(process.execPath, [MAIN, ...args], {
+  env: Environment,
+  { cwd }: { cwd?: string } = {},
+): Running & { child: ChildProcessByStdio<null, Readable, Readable> } {
+  const child = spawn(process.execPath, [MAIN, ...args], {
     env: { ...COMPILED, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: patienceMs,
+    timeout: PATIENCE_MS,
+    cwd,
   });
+  const output = { out: '', err: '', said: '' };
+  for (const [name, stream] of [
+    ['out', child.stdout],
+    ['err', child.stderr],
+  ] as const)
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output[name] += text;
+      output.said += text;
+    });
+  const { pid } = child;
+  if (pid !== undefined) running.add(pid);
+  const run = async (): Promise<Ended> => {
+    const [code] = (await once(child, 'close')) as [number | null];
+    if (pid !== undefined) running.delete(pid);
+    return { code, out: output.out, err: output.err };
+  };
+  return { child, said: () => output.said, kill: (signal) => void child.kill(signal), ended: run() };
 }
 
-/** Runs the program until it ends; a killed run has no exit code. */
-export async function runProcess(args: readonly string[], env: Record<string, string>): Promise<Ended> {
-  const child = spawnCommand(args, env);
-  let [out, err] = ['', ''];
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));
-  const [code] = (await once(child, 'close')) as [number | null];
-  return { code, out, err };
+export function runProcess(args: readonly string[], env: Environment): Promise<Ended> {
+  return startProcess(args, env).ended;
 }

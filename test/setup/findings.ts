@@ -6,6 +6,11 @@ export function saidOf({ state, message }: Finding): string {
   return `${state} ${message}`;
 }
 
+/** Returns the findings that `halcyon doctor --json` printed. */
+export function findingsIn({ out }: { out: string }): Finding[] {
+  return (JSON.parse(out) as { findings: Finding[] }).findings;
+}
+
 /** Asserts that one finding matches, and that each problem says how to fix it. */
 export function assertFinding(findings: readonly Finding[], expected: RegExp): void {
   assert.ok(

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createBrowser, readForm } from '../security/oauth-server.ts';
-import { runCommand, startCommand, type Ended, type Running } from './command.ts';
+import { runCommand, startCommand, untilEnded, type Ended, type Running } from './command.ts';
 import type { Cleanups } from './cleanups.ts';
 import { until } from './until.ts';
 
@@ -22,25 +22,33 @@ export type PersonAtTerminal = {
 
 type User = { email: string; password: string };
 
+/** Returns the first group of the output once it matches. */
+export async function printed(command: Running, pattern: RegExp): Promise<string> {
+  const said = await Promise.race([
+    command.ended.then(() => command.said()),
+    until(
+      async () => command.said(),
+      (text) => pattern.test(text),
+    ),
+  ]);
+  const [, found] = pattern.exec(said) ?? [];
+  if (found === undefined) throw new Error(`The command ended without ${pattern.source}: ${said}`);
+  return found;
+}
+
 /** `user` signs in on the page of `login`. */
 export async function personAtTerminal(server: string, user: User, ends: Cleanups): Promise<PersonAtTerminal> {
   const home = await mkdtemp(join(tmpdir(), 'halcyon-person-'));
   ends.after(() => rm(home, { recursive: true }));
   const env = { XDG_CONFIG_HOME: home, HALCYON_SERVER: server };
-  const start: PersonAtTerminal['start'] = (...args) => startCommand(args, env);
   return {
     env,
     folder: join(home, 'halcyon'),
     run: (...args) => runCommand(args, env),
-    start,
+    start: (...args) => startCommand(args, env),
     login: async (decision = 'allow', ...args) => {
-      const running = start('login', '--no-browser', ...args);
-      const asked = /(http\S+\/authorize\?\S+)\n/;
-      const said = await until(
-        async () => running.said(),
-        (text) => asked.test(text),
-      );
-      const address = new URL(asked.exec(said)?.[1] ?? '');
+      const command = startCommand(['login', '--no-browser', ...args], env);
+      const address = new URL(await printed(command, /(http\S+\/authorize\?\S+)\n/));
       const browser = createBrowser(address.origin);
       await browser.signIn(user.email, user.password);
       const page = await browser.open(address.pathname + address.search);
@@ -53,7 +61,7 @@ export async function personAtTerminal(server: string, user: User, ends: Cleanup
       });
       if (location === null) throw new Error(`No redirect from ${page.text}`);
       const cameBack = await fetch(location);
-      return { ...(await running.ended), address, cameBack };
+      return { ...(await untilEnded(command)), address, cameBack };
     },
   };
 }

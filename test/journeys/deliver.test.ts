@@ -1,0 +1,36 @@
+/** `halcyon deliver` as a process: its sessions in pg_stat_activity, and its output. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startProcess } from '../setup/command.ts';
+import { testDatabase, urlOf } from '../setup/database.ts';
+import { printed } from '../setup/person-at-terminal.ts';
+import { settingsOf } from '../setup/several-databases.ts';
+import { until } from '../setup/until.ts';
+
+const { sql, address } = await testDatabase();
+const program = startProcess(['deliver'], { ...settingsOf({ url: urlOf(address) }), LOG_LEVEL: 'info' });
+after(() => program.kill('SIGKILL'));
+await printed(program, /(is delivering\.\n)/);
+
+test('the connections of a worker are named by the id in its leases', async () => {
+  const [row] = await until(
+    () => sql<{ owner: number }[]>`select distinct owner from shard_lease where owner is not null`,
+    (rows) => rows.length === 1,
+  );
+  const sessions = await sql<{ name: string }[]>`
+    select distinct application_name as name from pg_stat_activity
+    where datname = current_database() and application_name like 'halcyon%'`;
+  assert.deepEqual(
+    sessions.map(({ name }) => name),
+    [`halcyon ${row?.owner}`],
+  );
+});
+
+test('the standard output of a process with a database of its own consists of log lines', async () => {
+  program.kill('SIGTERM');
+  const { code, out, err } = await program.ended;
+  assert.equal(code, 0, err);
+  const lines = out.trimEnd().split('\n');
+  for (const line of lines) assert.match(line, /^\{"level":/);
+  assert.ok(lines.some((line) => (JSON.parse(line) as { msg: string }).msg === 'stopping'));
+});
