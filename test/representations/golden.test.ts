@@ -7,7 +7,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
-import { assertGolden, assertSameLines, changedLines } from '../setup/golden.ts';
+import { assertGolden, assertSameLines, ownLines } from '../setup/golden.ts';
 import { faultsIn } from '../setup/html-validator.ts';
 import { inhabit } from '../setup/populated-app.ts';
 import { IS_DIVIDED } from '../setup/suite-handle.ts';
@@ -294,7 +294,7 @@ for (const [name, asked] of Object.entries(resources)) {
   test(`${name} as ${formats.hal} is as reviewed`, async () => {
     const lines = await linesOf(name, asked);
     const base = VARIANTS[name];
-    const shown = base === undefined ? lines : [...changedLines(lines, await linesOf(base, resources[base])), ''];
+    const shown = base === undefined ? lines : [...ownLines(lines, await linesOf(base, resources[base])), ''];
     await assertGolden(`${name}.hal`, shown.join('\n'), comparable);
   });
 
@@ -336,7 +336,7 @@ test('the actions, classes and titles of Siren are as reviewed', async () => {
     const outline = await outlineIn(name, asked);
     const base = VARIANTS[name];
     if (base !== undefined) lines.push(`${name}: ${base} with other lines:`);
-    const shown = base === undefined ? outline : changedLines(outline, await outlineIn(base, resources[base]));
+    const shown = base === undefined ? outline : ownLines(outline, await outlineIn(base, resources[base]));
     lines.push(...shown.map((line) => (/^(?: {2}|[+-])/.test(line) ? line : `${name}${line}`)));
   }
   await assertGolden('siren.actions', `${lines.join('\n')}\n`, comparable);

@@ -12,17 +12,32 @@ const SHOWN_CHARACTERS = 240;
 
 const cut = (line: string): string => (line.length > SHOWN_CHARACTERS ? `${line.slice(0, SHOWN_CHARACTERS)}…` : line);
 
-/** Returns the lines that differ, `-` before the expected and `+` before the actual ones. */
-export function changedLines(actual: readonly string[], expected: readonly string[]): string[] {
-  return diff(actual, expected).flatMap(([operation, line]) => {
-    if (operation === 0) return [];
-    return [`${operation === 1 ? '+' : '-'} ${line}`];
+function withoutEach(lines: readonly string[], others: readonly string[]): string[] {
+  const left = [...others];
+  return lines.filter((line) => {
+    const at = left.indexOf(line);
+    if (at >= 0) left.splice(at, 1);
+    return at < 0;
   });
 }
 
-/** Returns the first of the lines that differ; none for equal texts. */
+/**
+ * Returns the lines that only one text has, `-` before those of `base`. A line that is added to both changes nothing, unlike in a
+ * difference by place.
+ */
+export function ownLines(lines: readonly string[], base: readonly string[]): string[] {
+  return [
+    ...withoutEach(base, lines).map((line) => `- ${line}`),
+    ...withoutEach(lines, base).map((line) => `+ ${line}`),
+  ];
+}
+
+/** Returns the first lines that differ, `-` before the expected and `+` before the actual ones; none for equal texts. */
 export function differenceOf(actual: readonly string[], expected: readonly string[]): string[] {
-  const changed = changedLines(actual, expected);
+  const changed = diff(actual, expected).flatMap(([operation, line]) => {
+    if (operation === 0) return [];
+    return [`${operation === 1 ? '+' : '-'} ${line}`];
+  });
   const shown = changed.slice(0, SHOWN_LINES).map(cut);
   return changed.length > shown.length ? [...shown, `and ${changed.length - shown.length} more lines`] : shown;
 }
@@ -30,7 +45,11 @@ export function differenceOf(actual: readonly string[], expected: readonly strin
 /** Fails with the first lines that differ, instead of both texts as `assert.equal` does. */
 export function assertSameLines(actual: readonly string[], expected: readonly string[], head: string): void {
   const difference = differenceOf(actual, expected);
-  if (difference.length > 0) assert.fail([head, ...difference].join('\n'));
+  if (difference.length === 0) return;
+  const error = new assert.AssertionError({ message: [head, ...difference].join('\n'), operator: 'fail' });
+  // The name of the test says more than where it compares.
+  error.stack = error.message;
+  throw error;
 }
 
 /** Compares a text with its golden file, in the form that `comparable` returns. `UPDATE_GOLDEN=1` writes the file first. */
