@@ -3,9 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Sql } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
+import { standingClock } from '../setup/clock.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
+
+const lease = { leaseMs: 10_000, leaseMarginMs: 2_500, beatMs: 100 };
 
 type Worker = { ownedShards: () => number[] };
 
@@ -37,7 +40,8 @@ for (const first of ['the record', 'the heartbeat'] as const)
     const { sql } = engine;
     const receiver = await startReceiver();
     const webhookId = await engine.addWebhook(receiver.url);
-    const worker = await engine.startWorker({ leaseMs: 600, leaseMarginMs: 150, beatMs: 100 });
+    const leaseClock = standingClock();
+    const worker = await engine.startWorker(lease, { leaseClock });
     await owning(worker, 256);
     // The first outcome waits for the row of its shard, and the second for the first.
     const record = await hold(sql, (on) => on`select from shard_lease where shard = ${shardOf(webhookId)} for update`);
@@ -46,6 +50,7 @@ for (const first of ['the record', 'the heartbeat'] as const)
     await engine.publish([2], worker);
     await receiver.until(2);
     const heartbeat = await hold(sql, (on) => on`select from worker for update`);
+    leaseClock.advance(lease.leaseMs - lease.leaseMarginMs);
     await owning(worker, 0);
     if (first === 'the heartbeat') {
       const before = await beatsOf(sql);

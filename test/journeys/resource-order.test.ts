@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Worker } from '#delivery/worker.ts';
 import { startTestApp } from '../setup/app.ts';
+import { standingClock } from '../setup/clock.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver, type Got } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
@@ -34,24 +35,21 @@ function early(arrivals: readonly Arrival[]): Arrival[] {
   });
 }
 
+const publishing = fc.record({
+  kind: fc.constant('publish' as const),
+  resources: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 12 }),
+  isOffered: fc.boolean(),
+});
 const step = fc.oneof(
-  fc.record({
-    kind: fc.constant('publish' as const),
-    resources: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 12 }),
-    isOffered: fc.boolean(),
-  }),
+  publishing,
   fc.record({ kind: fc.constant('advance' as const), ms: fc.integer({ min: 1_000, max: 90_000 }) }),
   fc.record({ kind: fc.constant('replace worker' as const) }),
 );
-/** Less than the time after which a delivery checks for itself whether it still has to wait. */
-const AT_ONCE_MS = 4_000;
-
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 const tenths = fc.infiniteStream(fc.integer({ min: 0, max: 9 }));
 
-const engine = await startEngine();
-
 test('versions of a resource arrive one after the other under retries, restarts and take-overs', async (t) => {
+  const engine = await startEngine();
   const seen = { arrivals: 0, refused: 0 };
   const workers: Worker[] = [await engine.startWorker(), await engine.startWorker()];
   const run = async (steps: readonly Step[], isRefused: () => boolean): Promise<void> => {
@@ -61,7 +59,7 @@ test('versions of a resource arrive one after the other under retries, restarts 
     receiver.answer((got, response) => {
       const before = arrivalOf(got, 0);
       // Refused twice at most, so that the webhook is not disabled.
-      const status = before.attempt < 3 && isRefused() ? 500 : 204;
+      const status = before.attempt < 3 && (arrivals.length === 0 || isRefused()) ? 500 : 204;
       arrivals.push({ ...before, status });
       response.writeHead(status).end();
     });
@@ -91,17 +89,18 @@ test('versions of a resource arrive one after the other under retries, restarts 
     seen.refused += arrivals.length - accepted.length;
   };
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 8 }), tenths, (steps, numbers) =>
-      run(steps, () => numbers.next().value < 3),
+    fc.asyncProperty(publishing, fc.array(step, { minLength: 1, maxLength: 7 }), tenths, (first, others, numbers) =>
+      run([first, ...others], () => numbers.next().value < 3),
     ),
     { numRuns: 12 },
   );
   await Promise.all(workers.map((worker) => worker.stop()));
   t.diagnostic(`${seen.arrivals} requests, ${seen.refused} of them refused`);
-  assert.ok(seen.refused > 0);
 });
 
 test('an event that fails for good lets the next one of its resource be sent at once', async () => {
+  // After half a minute the next delivery would check for itself whether it still has to wait. On this clock it does not pass.
+  const engine = await startEngine({ clock: standingClock() });
   const receiver = await startReceiver();
   const arrivals: Arrival[] = [];
   receiver.answer((got, response) => {
@@ -113,7 +112,7 @@ test('an event that fails for good lets the next one of its resource be sent at 
   const worker = await engine.startWorker();
   await engine.publish([1, 1], worker);
   const of1 = () => arrivals.filter(({ resource }) => resource === 1);
-  for (let attempt = 1; attempt <= 12; attempt += 1) {
+  for (let attempt = 1; ; attempt += 1) {
     await until(
       async () => of1().length,
       (count) => count >= attempt,
@@ -128,14 +127,18 @@ test('an event that fails for good lets the next one of its resource be sent at 
     const seen = arrivals.length;
     await engine.publish([2], worker);
     await receiver.until(seen + 1);
-    if (attempt < 12) engine.clock.advance(16 * 60_000);
+    if (attempt === 12) break;
+    // The time of the next attempt counts from the recorded one.
+    await until(
+      () => engine.sql`select from delivery where attempts = ${attempt}`,
+      ({ length }) => length === 1,
+    );
+    engine.clock.advance(16 * 60_000);
   }
-  const failedMs = performance.now();
   await until(
     async () => of1().at(-1),
     (last) => last?.version === 2,
   );
-  assert.ok(performance.now() - failedMs < AT_ONCE_MS);
   assert.equal(of1().length, 13);
 });
 

@@ -49,7 +49,10 @@ export type Engine = {
   publisher: Publisher;
   handTo: (worker: Worker | undefined) => void;
   /** `own`: replacements of dependencies of the worker. */
-  startWorker: (settings?: Partial<typeof defaults>, own?: { disableWebhook?: DisableWebhook }) => Promise<Worker>;
+  startWorker: (
+    settings?: Partial<typeof defaults>,
+    own?: { disableWebhook?: DisableWebhook; leaseClock?: Clock },
+  ) => Promise<Worker>;
 };
 
 const defaults = {

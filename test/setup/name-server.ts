@@ -23,6 +23,8 @@ export type Said = {
   aliases?: readonly string[];
   ttlSeconds?: number;
   afterMs?: number;
+  /** The response waits for it. */
+  after?: Promise<unknown>;
   /** Responses over UDP are truncated (RFC 1035 §4.2.1), so that the resolver repeats the query over TCP. */
   isTruncated?: boolean;
 } | null;
@@ -30,7 +32,7 @@ export type Said = {
 export type NameServer = {
   /** The address for the resolver. */
   address: string;
-  /** Each query, such as `A good.example.com`, or `TCP A good.example.com` over TCP. */
+  /** Each query, such as `A good.example.com`, or `TCP A good.example.com` over TCP; a repeated packet is no other query. */
   asked: string[];
   say: (say: (name: string, type: Type) => Said) => void;
 };
@@ -86,15 +88,30 @@ function recordsOf(name: string, type: Type, said: NonNullable<Said>): Buffer[] 
 }
 
 /** Returns the response to a packet; undefined for none. */
-type Answering = (packet: Buffer, by: 'UDP' | 'TCP') => { answer: Buffer; afterMs: number } | undefined;
+type Answering = (packet: Buffer, by: 'UDP' | 'TCP') => { answer: Buffer; said: NonNullable<Said> } | undefined;
 
-const answering =
-  (asked: string[], say: (name: string, type: Type) => Said): Answering =>
-  (packet, by) => {
+/**
+ * c-ares sends a packet again, from another port, if there is no answer for two seconds, which happens if the machine pauses. One
+ * of 65,536 other queries has the same id, but not after so long.
+ */
+const REPEATED_AFTER_MS = 1_500;
+
+function answering(asked: string[], say: (name: string, type: Type) => Said): Answering {
+  const answered = new Map<string, { said: Said; atMs: number }>();
+  const find = (query: string, id: number, ask: () => Said): Said => {
+    const atMs = performance.now();
+    const earlier = answered.get(`${query} ${id}`);
+    if (earlier !== undefined && atMs - earlier.atMs > REPEATED_AFTER_MS) return earlier.said;
+    asked.push(query);
+    const said = ask();
+    answered.set(`${query} ${id}`, { said, atMs });
+    return said;
+  };
+  return (packet, by) => {
     const { name, end } = nameAt(packet);
     const type: Type = packet.readUInt16BE(end) === types.A ? 'A' : 'AAAA';
-    asked.push(`${by === 'TCP' ? 'TCP ' : ''}${type} ${name}`);
-    const said = say(name, type);
+    const query = `${by === 'TCP' ? 'TCP ' : ''}${type} ${name}`;
+    const said = find(query, packet.readUInt16BE(0), () => say(name, type));
     if (said === null) return undefined;
     const isTruncated = said.isTruncated === true && by === 'UDP';
     const records = isTruncated ? [] : recordsOf(name, type, said);
@@ -104,8 +121,9 @@ const answering =
     head.writeUInt16BE(1, 4);
     head.writeUInt16BE(records.length, 6);
     const answer = Buffer.concat([head, packet.subarray(HEADER_BYTES, end + 4), ...records]);
-    return { answer, afterMs: said.afterMs ?? 0 };
+    return { answer, said };
   };
+}
 
 /** A message is preceded by its length (RFC 1035 §4.2.2). */
 const LENGTH_BYTES = 2;
@@ -150,14 +168,18 @@ export async function startNameServer({ overTcp = false } = {}): Promise<NameSer
   do socket = createSocket({ type: 'udp4', recvBufferSize: 4 * 1024 * 1024 });
   while (!(await bound(socket, overTcp ? await listenForTcp(answerTo) : 0)));
   const delayed = new Set<NodeJS.Timeout>();
+  let isOpen = true;
   socket.on('message', (packet, { port, address }) => {
-    const said = answerTo(packet, 'UDP');
-    if (said === undefined) return;
-    const send = () => socket.send(said.answer, port, address);
-    if (said.afterMs === 0) send();
+    const found = answerTo(packet, 'UDP');
+    if (found === undefined) return;
+    const { answer, said } = found;
+    const send = () => isOpen && socket.send(answer, port, address);
+    if (said.after !== undefined) void said.after.then(send);
+    else if (said.afterMs === undefined) send();
     else delayed.add(setTimeout(send, said.afterMs).unref());
   });
   after(() => {
+    isOpen = false;
     for (const timer of delayed) clearTimeout(timer);
     socket.close();
   });

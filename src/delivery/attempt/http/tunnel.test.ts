@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { createServer } from 'node:https';
 import { after, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
@@ -151,14 +151,22 @@ test('a proxy that does not answer is no fault of the endpoint', async () => {
   }
 });
 
-test('an endpoint that the proxy waits for: timed out while connecting', async () => {
-  const silent = await rawServer(() => {});
+test('an endpoint that the proxy waits for: timed out while connecting', async (t) => {
+  const requests = new EventEmitter();
+  const silent = await rawServer((socket) => void socket.on('data', () => requests.emit('arrived')));
   const guard = createGuard({}, resolverOf());
   const outboundProxy = { host: '127.0.0.1', port: silent.port, authorization: null };
   const outcome = { kind: 'timed_out', phase: 'connect', reply: null };
-  for (const timeouts of [{ connectTimeoutMs: 150 }, {}]) {
+  for (const timeouts of [{ connectTimeoutMs: 400 }, { exchangeTimeoutMs: 400 }]) {
     const { send } = openFixture({ outboundProxy, ...timeouts }, { guard });
-    assert.deepEqual(await send(`https://${FIRST}`, { exchangeTimeoutMs: 400 }).outcome, outcome);
+    const arrived = once(requests, 'arrived');
+    // The limits pass only by `tick`: a real one may pass before the proxy is reached.
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const exchange = send(`https://${FIRST}`, timeouts);
+    await arrived;
+    t.mock.timers.tick(400);
+    t.mock.timers.reset();
+    assert.deepEqual(await exchange.outcome, outcome);
   }
 });
 
