@@ -7,8 +7,8 @@ import { verifyDelivery } from '#receiver';
 import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { runProcess, startProcess, type Running } from '../setup/command.ts';
-import { personAtTerminal, printed } from '../setup/person-at-terminal.ts';
+import { printed, runProcess, startProcess, type Running } from '../setup/command.ts';
+import { personAtTerminal } from '../setup/person-at-terminal.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 

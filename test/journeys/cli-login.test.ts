@@ -11,8 +11,16 @@ import { withParameters } from '#identity/oauth/redirect-uri.ts';
 import { createBrowser, readForm } from '../security/oauth-server.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
-import { runProcess, startCommand, startProcess, untilEnded, type Ended, type Running } from '../setup/command.ts';
-import { personAtTerminal, printed } from '../setup/person-at-terminal.ts';
+import {
+  printed,
+  runProcess,
+  startCommand,
+  startProcess,
+  untilEnded,
+  type Ended,
+  type Running,
+} from '../setup/command.ts';
+import { personAtTerminal } from '../setup/person-at-terminal.ts';
 
 const USER = { email: 'owner@example.com', password: 'a long password' };
 

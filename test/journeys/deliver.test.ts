@@ -1,9 +1,8 @@
 /** `halcyon deliver` as a process: its sessions in pg_stat_activity, and its output. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { startProcess } from '../setup/command.ts';
+import { printed, startProcess } from '../setup/command.ts';
 import { testDatabase, urlOf } from '../setup/database.ts';
-import { printed } from '../setup/person-at-terminal.ts';
 import { settingsOf } from '../setup/several-databases.ts';
 import { until } from '../setup/until.ts';
 

@@ -9,14 +9,13 @@ import { adviceOnPort } from '../../src/cli/port.ts';
 import { checkDisk, checkFolder, checkNames, checkNode } from '../../src/cli/doctor/checks/machine.ts';
 import { checkAddresses, checkMail, checkPorts, checkProxy } from '../../src/cli/doctor/checks/network.ts';
 import { checkSettings } from '../../src/cli/doctor/checks/settings.ts';
-import { runCommand, startCommand } from '../setup/command.ts';
+import { printed, runCommand, startCommand } from '../setup/command.ts';
 import { emptyDatabase, urlOf } from '../setup/database.ts';
 import { assertFinding, findingsIn, saidOf } from '../setup/findings.ts';
 import { startForwardProxy } from '../setup/forward-proxy.ts';
 import { freePort } from '../setup/free-port.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { startNameServer } from '../setup/name-server.ts';
-import { printed } from '../setup/person-at-terminal.ts';
 import { settingsOf } from '../setup/several-databases.ts';
 
 test('all invalid settings are reported at once, with names that are no settings', () => {

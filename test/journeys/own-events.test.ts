@@ -15,11 +15,11 @@ import { provideCommandLineClient } from '#identity/oauth/clients/command-line.t
 import { checkEvents } from '../../src/cli/doctor/checks/work.ts';
 import { readPages } from '../docs/page.ts';
 import { startTestApp } from '../setup/app.ts';
-import { runCommand, runProcess, startProcess } from '../setup/command.ts';
+import { printed, runCommand, runProcess, startProcess } from '../setup/command.ts';
 import { testDatabase, urlOf } from '../setup/database.ts';
 import { assertFinding } from '../setup/findings.ts';
 import { freePort } from '../setup/free-port.ts';
-import { personAtTerminal, printed } from '../setup/person-at-terminal.ts';
+import { personAtTerminal } from '../setup/person-at-terminal.ts';
 import { REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 import { letAppIn } from '../setup/grant-access.ts';
 import { startReceiver } from '../setup/receiver.ts';

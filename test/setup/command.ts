@@ -7,7 +7,7 @@ import { hasScreen } from '../../src/cli/person.ts';
 import { runProgram } from '../../src/cli/program.ts';
 import { linesTo, type Terminal } from '../../src/cli/terminal.ts';
 import { COMPILED } from './child-environment.ts';
-import { PATIENCE_MS } from './until.ts';
+import { PATIENCE_MS, until } from './until.ts';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
 /** Above the ids of all processes (`PID_MAX_LIMIT` of Linux). */
@@ -69,6 +69,19 @@ export function startCommand(args: readonly string[], env: Environment, given: P
     return { code, out: output.out, err: output.err };
   };
   return { said: () => output.said, kill, ended: run() };
+}
+
+/** Returns the first group of the output once it matches. */
+export async function printed(command: Running, pattern: RegExp): Promise<string> {
+  let isOver = false;
+  void command.ended.then(() => (isOver = true));
+  await until(
+    async () => command.said(),
+    (said) => isOver || pattern.test(said),
+  );
+  const [, found] = pattern.exec(command.said()) ?? [];
+  if (found === undefined) throw new Error(`The command ended without ${pattern.source}: ${command.said()}`);
+  return found;
 }
 
 /** Waits for the end of a command; stops one that does not end. */

@@ -3,9 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createBrowser, readForm } from '../security/oauth-server.ts';
-import { runCommand, startCommand, untilEnded, type Ended, type Running } from './command.ts';
+import { printed, runCommand, startCommand, untilEnded, type Ended, type Running } from './command.ts';
 import type { Cleanups } from './cleanups.ts';
-import { until } from './until.ts';
 
 export type PersonAtTerminal = {
   env: Record<string, string>;
@@ -21,20 +20,6 @@ export type PersonAtTerminal = {
 };
 
 type User = { email: string; password: string };
-
-/** Returns the first group of the output once it matches. */
-export async function printed(command: Running, pattern: RegExp): Promise<string> {
-  const said = await Promise.race([
-    command.ended.then(() => command.said()),
-    until(
-      async () => command.said(),
-      (text) => pattern.test(text),
-    ),
-  ]);
-  const [, found] = pattern.exec(said) ?? [];
-  if (found === undefined) throw new Error(`The command ended without ${pattern.source}: ${said}`);
-  return found;
-}
 
 /** `user` signs in on the page of `login`. */
 export async function personAtTerminal(server: string, user: User, ends: Cleanups): Promise<PersonAtTerminal> {
