@@ -49,12 +49,18 @@ test('a silent connection is replaced, and the possible gap is reported', async 
   ends.after(() => through.end({ timeout: 0 }));
   const { events, stop, missed } = await startListening(through, 200);
   ends.after(stop);
+  // The connection is lost more often if the machine pauses for longer than its limit.
+  const before = missed();
   proxy.silence();
   await until(
     async () => missed(),
-    (times) => times === 1,
+    (times) => times > before,
   );
-  const after = once(events, 'message');
-  await sql.notify('two', 'still there?');
-  assert.deepEqual(await after, ['two', 'still there?']);
+  const messages: string[][] = [];
+  events.on('message', (...message: string[]) => messages.push(message));
+  await until(
+    () => sql.notify('two', 'still there?'),
+    () => messages.length > 0,
+  );
+  assert.deepEqual(messages[0], ['two', 'still there?']);
 });

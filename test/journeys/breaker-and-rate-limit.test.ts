@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { standingClock } from '../setup/clock.ts';
 import { startEngine, type Engine } from '../setup/engine.ts';
 import { startReceiver, type Receiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
@@ -17,7 +18,7 @@ async function stateOf({ sql }: Engine) {
 
 /** Resolves when the breaker of an endpoint that refuses, with many deliveries, is open. */
 async function startDead(): Promise<{ engine: Engine; receiver: Receiver }> {
-  const engine = await startEngine();
+  const engine = await startEngine({ clock: standingClock() });
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(500).end());
   await engine.addWebhook(receiver.url);
@@ -100,7 +101,7 @@ test('a new owner continues with the breaker of its predecessor', async () => {
 });
 
 test('a step of the clock neither ends nor extends a pause', async () => {
-  const engine = await startEngine();
+  const engine = await startEngine({ clock: standingClock() });
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(503, { 'retry-after': '60' }).end());
   await engine.addWebhook(receiver.url);

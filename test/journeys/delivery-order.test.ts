@@ -101,22 +101,26 @@ test('events of one resource arrive one after the other, though there are severa
       response.writeHead(204).end();
     }, 2);
   });
-  runs += 1;
-  const resources = Array.from({ length: 200 }, (_, n) => ({ id: `${runs}-${n % 2 === 0 ? 0 : n}`, n }));
-  const events = resources.map((resource) => ({ event: 'transaction/modified', resource }));
-  const { status, text } = await fixture.publish(app.baseUrl, events);
-  assert.equal(status, 200, text);
-  const arrived = await until(
-    async () => arrivals(runs),
-    ({ length }) => length === events.length,
-  );
-  const order = arrived.filter(({ id }) => id === `${runs}-0`).map(({ n }) => n);
-  assert.deepEqual(
-    order,
-    order.toSorted((a, b) => a - b),
-  );
+  const publishMany = async (): Promise<number> => {
+    runs += 1;
+    const resources = Array.from({ length: 200 }, (_, n) => ({ id: `${runs}-${n % 2 === 0 ? 0 : n}`, n }));
+    const events = resources.map((resource) => ({ event: 'transaction/modified', resource }));
+    const { status, text } = await fixture.publish(app.baseUrl, events);
+    assert.equal(status, 200, text);
+    const arrived = await until(
+      async () => arrivals(runs),
+      ({ length }) => length === events.length,
+    );
+    const order = arrived.filter(({ id }) => id === `${runs}-0`).map(({ n }) => n);
+    assert.deepEqual(
+      order,
+      order.toSorted((a, b) => a - b),
+    );
+    return most.all;
+  };
+  // A busy worker opens no second connection, because its own delay explains slow responses.
+  await until(publishMany, (atOnce) => atOnce > 1);
   assert.equal(most.ofResource, 1);
-  assert.ok(most.all > 1);
   receiver.answer((_got, response) => void response.writeHead(204).end());
 });
 

@@ -1,7 +1,6 @@
 /** Which worker may disable a webhook, and when it is too late for that. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { transaction } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { Lane } from '#delivery/queue/lane.ts';
@@ -10,6 +9,7 @@ import { PendingDisables, type DisableWebhook } from '#delivery/record/pending-d
 import { openInternalEvents } from '#server/publishing.ts';
 import { createDisableWebhook } from '#webhooks/disable.ts';
 import { BASE_URL, startEngine } from '../setup/engine.ts';
+import { until } from '../setup/until.ts';
 
 const FENCE = 5;
 
@@ -22,7 +22,7 @@ async function start() {
   await sql`update shard_lease set owner = 7, fence = ${FENCE} where shard = ${shard}`;
   const native = createDisableWebhook(openInternalEvents({ baseUrl: BASE_URL }).changelog);
   const notices: Notice[] = [];
-  const demand = (fence: number, epoch: number, switchOff: DisableWebhook = native) => {
+  const demand = (fence: number, epoch: number, switchOff: DisableWebhook = native, leaseMs = 60_000) => {
     const { promise: done, resolve } = Promise.withResolvers<number[]>();
     const lost: number[] = [];
     const lane = new Lane(shard, webhookId, { laneQueue: 1, slotsPerLane: 1, slotsPerSlowLane: 1 });
@@ -35,7 +35,7 @@ async function start() {
       onLost: (one) => lost.push(one),
       metrics: { deactivated: () => {} },
       notify: (notice) => void notices.push(notice),
-      settings: { leaseMs: 1_000, deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
+      settings: { leaseMs, deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
       disableWebhook: switchOff,
       onDone: () => resolve(lost),
     });
@@ -62,15 +62,16 @@ test('a worker that is frozen while it disables a webhook keeps the shard from i
   const { sql, shard, demand } = await start();
   const holds = Promise.withResolvers<void>();
   const thaws = Promise.withResolvers<boolean>();
-  void demand(FENCE, 0, () => {
+  const frozen = () => {
     holds.resolve();
     return thaws.promise;
-  });
+  };
+  void demand(FENCE, 0, frozen, 1_000);
   await holds.promise;
-  const taken = await transaction(sql, async (tx) => {
-    await tx`set local lock_timeout = '5s'`;
-    return tx`update shard_lease set owner = 8 where shard = ${shard} returning owner`;
-  });
+  const take = () => sql`
+    update shard_lease set owner = 8
+    where shard = (select shard from shard_lease where shard = ${shard} for update skip locked) returning owner`;
+  const taken = await until(take, ({ length }) => length === 1);
   thaws.resolve(true);
   assert.deepEqual([...taken], [{ owner: 8 }]);
 });

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import { shardOf } from '#core/ids.ts';
-import { KEY, startEngine, type Engine } from '../setup/engine.ts';
+import { COMPLETE_STOP, KEY, startEngine, type Engine } from '../setup/engine.ts';
 import { startReceiver, type Got } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
@@ -225,12 +225,15 @@ test('a webhook that cannot be used delays no other', async () => {
 test('a stop waits for the attempts in flight and records them', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
-  receiver.answer((_got, response) => void setTimeout(() => response.writeHead(200).end(), 50));
+  const answers: (() => void)[] = [];
+  receiver.answer((_got, response) => void answers.push(() => response.writeHead(200).end()));
   await engine.addWebhook(receiver.url);
-  const worker = await engine.startWorker();
+  const worker = await engine.startWorker({ stopping: COMPLETE_STOP });
   await engine.publish([1], worker);
   await receiver.until(1);
-  await worker.stop();
+  const stopped = worker.stop();
+  for (const answer of answers) answer();
+  await stopped;
   assert.equal((await countsOf(engine)).successful, 1);
   const leases = await engine.sql`select distinct owner from shard_lease`;
   assert.deepEqual(

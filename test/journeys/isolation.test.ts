@@ -101,7 +101,7 @@ test('after a take-over fast webhooks do not wait for new ones, however many of 
   await engine.addWebhook(healthy.url);
   const first = await engine.startWorker(settings);
   await engine.publish([1], first);
-  await healthy.until(1);
+  await engine.recorded(1);
   await first.stop();
   await engine.sql`update webhook set is_active = true`;
   await engine.publish([2]);

@@ -8,7 +8,7 @@ import * as fc from 'fast-check';
 import type { Worker } from '#delivery/worker.ts';
 import { startTestApp } from '../setup/app.ts';
 import { standingClock } from '../setup/clock.ts';
-import { startEngine } from '../setup/engine.ts';
+import { COMPLETE_STOP, startEngine } from '../setup/engine.ts';
 import { startReceiver, type Got } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
@@ -51,7 +51,9 @@ const tenths = fc.infiniteStream(fc.integer({ min: 0, max: 9 }));
 test('versions of a resource arrive one after the other under retries, restarts and take-overs', async (t) => {
   const engine = await startEngine();
   const seen = { arrivals: 0, refused: 0 };
-  const workers: Worker[] = [await engine.startWorker(), await engine.startWorker()];
+  // An attempt that a stop aborts may have been accepted, and is then sent again.
+  const startWorker = () => engine.startWorker({ stopping: COMPLETE_STOP });
+  const workers: Worker[] = [await startWorker(), await startWorker()];
   const run = async (steps: readonly Step[], isRefused: () => boolean): Promise<void> => {
     const storeId = await engine.addStore();
     const receiver = await startReceiver();
@@ -68,7 +70,7 @@ test('versions of a resource arrive one after the other under retries, restarts 
       if (one.kind === 'publish') await engine.publish(one.resources, one.isOffered ? workers[0] : undefined, storeId);
       else if (one.kind === 'advance') engine.clock.advance(one.ms);
       else {
-        workers.push(await engine.startWorker());
+        workers.push(await startWorker());
         await workers.shift()?.stop();
       }
     }

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { PERIODS } from '#webhooks/health/figures.ts';
 import { startTestApp } from '../setup/app.ts';
 import { testDatabase } from '../setup/database.ts';
-import { startEngine } from '../setup/engine.ts';
+import { COMPLETE_STOP, startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 import { storesOf } from '../setup/suite-map.ts';
@@ -24,7 +24,7 @@ test('after a stop the health of a webhook shows exactly what was delivered and 
   const engine = await startEngine({ sql: storesOf(sql) });
   const receiver = await startReceiver();
   receiver.answer(({ path }, response) => void response.writeHead(path === '/fails' ? 503 : 204).end());
-  const worker = await engine.startWorker();
+  const worker = await engine.startWorker({ stopping: COMPLETE_STOP });
   const add = (name: string) => engine.addWebhook(`${receiver.url}/${name}`, { storeId: app.storeId });
   const publish = (count: number, from: number) =>
     engine.publish(

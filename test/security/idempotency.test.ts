@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import { deleteMember } from '#stores/stores-sql.ts';
 import { waitingForLocks } from '../setup/locks.ts';
-import { until } from '../setup/until.ts';
+import { PATIENCE_MS, until } from '../setup/until.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 import { storesOf } from '../setup/suite-map.ts';
 
@@ -131,7 +131,7 @@ test('waiting repeats leave connections to other requests', async () => {
   for (let n = 0; n < 20 && !statuses.includes('no answer'); n += 1) {
     const reading = fetch(`${server.origin}/stores/${server.alpha}`, {
       headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}` },
-      signal: AbortSignal.timeout(5_000),
+      signal: AbortSignal.timeout(PATIENCE_MS),
     });
     statuses.push(
       await reading.then(

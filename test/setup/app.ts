@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { createUser } from '#identity/accounts/users.ts';
 import type { Sql } from '#db/pool.ts';
-import { createLog } from '#core/log.ts';
+import { createLog, type Log } from '#core/log.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startApp, type Role } from '../../src/server/app.ts';
@@ -75,7 +75,14 @@ async function platformTokenOf(
 }
 
 export async function startTestApp(
-  options: { roles?: Role[]; env?: Record<string, string>; sql?: Sql; clock?: TestClock; secretKey?: Buffer } = {},
+  options: {
+    roles?: Role[];
+    env?: Record<string, string>;
+    sql?: Sql;
+    clock?: TestClock;
+    secretKey?: Buffer;
+    log?: Log;
+  } = {},
 ): Promise<TestApp> {
   const ends = cleanups();
   const sql = options.sql ?? (await testDatabase(ends)).sql;
@@ -88,6 +95,8 @@ export async function startTestApp(
     OUTBOUND_ALLOW: '127.0.0.0/8,::1',
     LOG_LEVEL: 'error',
     API_RATE_PER_SECOND: '0',
+    // A search during a pause of the machine is not refused.
+    SEARCH_LIMIT_MS: '60000',
     ...options.env,
   };
   const config = readConfig(env, process.cwd());
@@ -100,7 +109,7 @@ export async function startTestApp(
     openPools,
     random: Math.random,
     passwordCost: LOW_COST,
-    log: createLog(config.logLevel),
+    log: options.log ?? createLog(config.logLevel),
     roles: options.roles ?? ['serve', 'deliver'],
   } as const;
   let running = await startApp(parts);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { shardOf } from '#core/ids.ts';
 import type { DatabaseAddress, Sql } from '#db/pool.ts';
+import type { Log } from '#core/log.ts';
 import { startTestApp } from './app.ts';
 import { cleanups, type Cleanups } from './cleanups.ts';
 import { singleDatabase } from './database.ts';
@@ -17,13 +18,14 @@ const RANGES = [
 ] as const;
 
 type Options = {
+  log?: Log;
   env?: Record<string, string>;
   /** Returns the url by which the application reaches another database, and the pool by which it reaches the home database. */
   through?: (address: DatabaseAddress, ends: Cleanups) => Promise<string>;
   home?: (address: DatabaseAddress, ends: Cleanups) => Promise<Sql>;
 };
 
-export async function startDividedApp({ env, through, home: openHome }: Options = {}) {
+export async function startDividedApp({ env, log, through, home: openHome }: Options = {}) {
   const secretKey = randomBytes(32);
   const ends = cleanups();
   const { sql: home, address } = await singleDatabase(ends);
@@ -34,7 +36,7 @@ export async function startDividedApp({ env, through, home: openHome }: Options 
   };
   const databases = await divide(home, options, ends);
   const ofApp = openHome === undefined ? home : await openHome(address, ends);
-  const app = await startTestApp({ sql: ofApp, secretKey, ...(env && { env }) });
+  const app = await startTestApp({ sql: ofApp, secretKey, ...(env && { env }), ...(log && { log }) });
   ends.after(app.stop);
   const receiver = await startReceiver();
   const platform = { token: app.platformToken };

@@ -24,6 +24,7 @@ import { passingClock, type PassingClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { cleanups, type Cleanups } from './cleanups.ts';
 import { resolverOf } from './name-server.ts';
+import { until } from './until.ts';
 
 export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
 export const BASE_URL = 'http://localhost:8080';
@@ -44,6 +45,8 @@ export type Engine = {
   addWebhook: (url: string, options?: WebhookOptions) => Promise<number>;
   /** Publishes one event per resource id, by default in the first store, and hands the deliveries to the given worker. */
   publish: (resourceIds: readonly number[], worker?: Worker, storeId?: number) => Promise<PublishedEvent[]>;
+  /** Resolves when so many deliveries have ended. */
+  recorded: (count: number) => Promise<void>;
   addStore: () => Promise<number>;
   /** The publisher behind `publish`, for any store and event. Hands deliveries to the last named worker. */
   publisher: Publisher;
@@ -54,6 +57,9 @@ export type Engine = {
     own?: { disableWebhook?: DisableWebhook; leaseClock?: Clock },
   ) => Promise<Worker>;
 };
+
+/** For workers that have to finish and record all attempts when they stop, however long the machine pauses. */
+export const COMPLETE_STOP = { exchangesMs: 60_000, recordsMs: 60_000, handBackMs: 60_000 };
 
 const defaults = {
   /** Longer than a pause of the machine: a worker that loses a shard causes its running attempts to be sent again. */
@@ -170,6 +176,12 @@ export async function startEngine(
     clock,
     sealer,
     storeId: firstStoreId,
+    recorded: async (count) => {
+      await until(
+        () => sql`select from delivery_done`,
+        ({ length }) => length === count,
+      );
+    },
     addStore: () => addStore(`store${(n += 1)}.example.com`),
     addWebhook: async (
       url,

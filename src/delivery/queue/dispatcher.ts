@@ -1,47 +1,12 @@
 /**
  * Starts attempts as slots and the run queue allow, and records their outcomes.
  */
+import { Ages, TICK_MS } from './ages.ts';
 import type { Lane } from './lane.ts';
 import { ended, deadLetter, type Entry } from '../policy/entry.ts';
 import type { Recorder } from '../record/record.ts';
 import { Sender, type SenderDeps, type SenderSettings } from './sender.ts';
 import { RunQueue, type ScheduledAttempt, type RunQueueLimits } from './run-queue.ts';
-
-/**
- * Finds attempts that exceed an age, with one check per tick instead of a timer per attempt. Age is counted in ticks,
- * not by the clock: a pause of our own event loop counts as one tick and makes no endpoint look slow.
- */
-export class Ages<T> {
-  /** A circular list of buckets: the items that become due at each of the next ticks. */
-  readonly #buckets: Set<T>[];
-  readonly #tickMs: number;
-  #current = 0;
-
-  /** Supports ages up to `maxMs`. */
-  constructor(tickMs: number, maxMs: number) {
-    this.#tickMs = tickMs;
-    // Two more buckets: the next tick may be closer than one tick length, and the current bucket must not be used
-    // again.
-    this.#buckets = Array.from({ length: Math.ceil(maxMs / tickMs) + 2 }, () => new Set());
-  }
-
-  /**
-   * Adds an item and returns its bucket, from which the caller deletes it when it ends; otherwise it would stay in
-   * memory until its tick.
-   */
-  add(item: T, afterMs: number): Set<T> | undefined {
-    const ticks = Math.min(Math.ceil(afterMs / this.#tickMs) + 1, this.#buckets.length - 1);
-    return this.#buckets[(this.#current + ticks) % this.#buckets.length]?.add(item);
-  }
-
-  /** Advances by one tick and returns the items that are due. */
-  tick(): ReadonlySet<T> {
-    this.#current = (this.#current + 1) % this.#buckets.length;
-    const due = this.#buckets[this.#current];
-    this.#buckets[this.#current] = new Set();
-    return due ?? new Set();
-  }
-}
 
 export type DispatchSettings = SenderSettings & RunQueueLimits & { unrecordedLimit: number };
 
@@ -56,9 +21,6 @@ type Deps = SenderDeps & {
   /** The rate limit of the lane delays its next attempt. */
   onRateLimited: (lane: Lane) => void;
 };
-
-/** Interval at which one timer checks the age of all attempts. */
-const TICK_MS = 50;
 
 export class Dispatcher {
   readonly #deps: Deps;
@@ -157,7 +119,7 @@ export class Dispatcher {
   /** Marks attempts that exceed their time budget as slow, which frees slots for fast lanes. */
   #tick(): void {
     const nowMs = this.#deps.clock.monotonicMs();
-    this.#sender.loopLag.recordTimerDelay(nowMs - this.#tickedMs - TICK_MS);
+    this.#sender.tick(nowMs - this.#tickedMs - TICK_MS);
     this.#tickedMs = nowMs;
     for (const attempt of this.#ages.tick()) this.#runQueue.markSlow(attempt);
     this.pump();

@@ -2,9 +2,9 @@
 import { attempt, unsentAttempt, type Attempt, type AttemptDeps, type RunningAttempt } from '../attempt/attempt.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Body } from '../attempt/request.ts';
+import { Ages, TICK_MS } from './ages.ts';
 import type { Lane } from './lane.ts';
 import { ended, deadLetter, type Entry } from '../policy/entry.ts';
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Log } from '#core/log.ts';
 import type { Quarantine } from '../quarantine/quarantine.ts';
 import { complete, type CompletionSettings } from './completion.ts';
@@ -59,6 +59,7 @@ type Last = { before: Promise<unknown> | undefined; completed: Promise<void> };
  */
 class ResourceOrder {
   readonly #last = new Map<string, Last>();
+  readonly #waiting = new Ages<() => void>(TICK_MS, WAIT_MS);
 
   /** Queues behind the attempts with the same key. */
   join(key: string): Position {
@@ -76,7 +77,14 @@ class ResourceOrder {
 
   async #follow({ before, completed }: Last): Promise<void> {
     await before;
-    await Promise.race([completed, wait(WAIT_MS, undefined, { ref: false })]);
+    const { promise: waited, resolve } = Promise.withResolvers<void>();
+    const bucket = this.#waiting.add(resolve, WAIT_MS);
+    await Promise.race([completed, waited]);
+    bucket?.delete(resolve);
+  }
+
+  tick(): void {
+    for (const resolve of this.#waiting.tick()) resolve();
   }
 }
 
@@ -111,12 +119,18 @@ type Deps = SenderDeps & {
 export class Sender {
   readonly #deps: Deps;
   readonly #running = new Map<RunningAttempt, Lane>();
-  readonly loopLag = new LoopLag();
+  readonly #loopLag = new LoopLag();
   readonly #order = new ResourceOrder();
   #isStopped = false;
 
   constructor(deps: Deps) {
     this.#deps = deps;
+  }
+
+  /** Called every `TICK_MS`, `lateMs` late. */
+  tick(lateMs: number): void {
+    this.#loopLag.recordTimerDelay(lateMs);
+    this.#order.tick();
   }
 
   /** Stops sending. */
@@ -206,7 +220,7 @@ export class Sender {
       leave();
       this.#running.delete(running);
       if (result === null) return this.#cancel(scheduled);
-      const loopIsLagging = this.loopLag.isLagging(result.durationMs, idleMs() - idleBeforeMs);
+      const loopIsLagging = this.#loopLag.isLagging(result.durationMs, idleMs() - idleBeforeMs);
       this.#complete(scheduled, result, loopIsLagging);
     });
   }
