@@ -5,13 +5,15 @@ import { join } from 'node:path';
 import { changesSinceComplete, COMPLETE_AT, git, ROOT, rotated } from '../runner/changed.ts';
 import { mutate, parseTable, placeOf, type Mutation } from './table.ts';
 
-const TABLE = 'test/mutations/mutations.txt';
+export const TABLE = 'test/mutations/mutations.txt';
 
 /** `hash`: of the mutation, the file that it changes and the file of its test. `fault`: why it cannot be run. */
 export type Entry = { name: string; hash: string; mutation: Mutation; fault?: string };
 
-const contentOf = (path: string): string =>
-  existsSync(join(ROOT, path)) ? readFileSync(join(ROOT, path), 'utf8') : '';
+/** Returns the text of a file of the project; an empty one if there is no such file. */
+export function contentOf(path: string): string {
+  return existsSync(join(ROOT, path)) ? readFileSync(join(ROOT, path), 'utf8') : '';
+}
 
 function entryOf(mutation: Mutation): Entry {
   const { name, target, testFile } = mutation;
@@ -34,7 +36,7 @@ export function readCatalogue(): Entry[] {
 }
 
 /** Returns the lines of the file, counted from 0, that changed since the commit. */
-function changedLines(commit: string, path: string): { from: number; to: number }[] {
+export function changedLines(commit: string, path: string): { from: number; to: number }[] {
   const diff = git('diff', '-U0', commit, '--', path);
   return [...diff.matchAll(/^@@ -\S+ \+(\d+)(?:,(\d+))? @@/gm)].map(([, start, count = '1']) => ({
     from: Number(start) - 1,
@@ -61,11 +63,13 @@ export function inOrderOfChange(entries: readonly Entry[], day: number) {
   if (changes === undefined) return { changed: [], near: [], others: all };
   const { commit, files } = changes;
   const known = tableAt(commit);
+  const linesOf = new Map<string, ReturnType<typeof changedLines>>();
   const isChanged = ({ name, mutation }: Entry): boolean => {
     if (known !== undefined && known.get(name) !== JSON.stringify(mutation)) return true;
     if (!files.has(mutation.target)) return false;
+    const lines = linesOf.getOrInsertComputed(mutation.target, () => changedLines(commit, mutation.target));
     const at = placeOf(contentOf(mutation.target).split('\n'), mutation);
-    return changedLines(commit, mutation.target).some(({ from, to }) => at < to && at + mutation.find.length > from);
+    return lines.some(({ from, to }) => at < to && at + mutation.find.length > from);
   };
   const changed = all.filter((entry) => entry.fault !== undefined || isChanged(entry));
   const near = all.filter(

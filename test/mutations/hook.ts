@@ -18,6 +18,27 @@ const ONLY = new URL('only.ts', HERE).href;
 const INSTALLED = `${ROOT}node_modules/`;
 
 const tasks = readTasks();
+/**
+ * A generated mutation may make a loop endless, in its file or in its test: it ends by an error, and not by the time limit of its
+ * process.
+ */
+const ITERATIONS_MAX = 1_000_000;
+const COUNT = 'countHalcyonLoop';
+const { countLoops } = tasks.some(({ change }) => change !== undefined && 'start' in change)
+  ? await import('./mutators.ts')
+  : {};
+
+class EndlessLoopError extends Error {
+  override name = 'EndlessLoopError';
+}
+
+let iterations = 0;
+Object.assign(globalThis, {
+  [COUNT]: (): void => {
+    iterations += 1;
+    if (iterations > ITERATIONS_MAX) throw new EndlessLoopError(`more than ${ITERATIONS_MAX} iterations`);
+  },
+});
 
 function isProjectFile(url: string | undefined): url is string {
   return url !== undefined && url.startsWith(ROOT) && !url.startsWith(INSTALLED);
@@ -38,10 +59,17 @@ registerHooks({
   },
   load: (url, context, next) => {
     if (!isProjectFile(url)) return next(url, context);
-    const change = tasks[Number(taskIndexOf(url) ?? 0)]?.change;
+    const { change, testFile } = tasks[Number(taskIndexOf(url) ?? 0)] ?? {};
     const path = fileURLToPath(url);
-    if (change === undefined || path !== fileURLToPath(ROOT + change.target)) return next(url, context);
-    const source = mutate(readFileSync(path, 'utf8'), change);
+    const isTarget = change !== undefined && path === fileURLToPath(ROOT + change.target);
+    const isTest = testFile !== undefined && path === fileURLToPath(ROOT + testFile);
+    // The test file is the first module of the next task.
+    if (isTest) iterations = 0;
+    const isCounted = countLoops !== undefined && change !== undefined && 'start' in change && (isTarget || isTest);
+    if (!isTarget && !isCounted) return next(url, context);
+    const text = readFileSync(path, 'utf8');
+    const mutated = isTarget ? mutate(text, change) : text;
+    const source = isCounted ? countLoops(mutated, `${COUNT}()`) : mutated;
     return { format: 'module-typescript', source, shortCircuit: true };
   },
 });

@@ -4,16 +4,25 @@ import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { faultOfProof, faultOfWitness, type Observation } from './proof.ts';
+import {
+  faultOfFileProof,
+  faultOfFileWitness,
+  faultOfProof,
+  faultOfWitness,
+  SURVIVED,
+  type Observation,
+} from './proof.ts';
 import { TASK_TIMEOUT_MS, tasksEnvironment, type Task } from './task.ts';
 import { unitFiles } from './units.ts';
 import type { Observed } from './witness.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const PROCESSES = availableParallelism() + 1;
-const UNITS_PER_PROCESS = 20;
+const UNITS_PER_PROCESS = 40;
 /** A process without output for longer than a test may take is blocked. */
 const SILENCE_MS = TASK_TIMEOUT_MS + 30_000;
+/** The files of generated mutations have many tests, each of which is a line of output. */
+const FILE_SILENCE_MS = 30_000;
 const UNFINISHED = 'its process ended, or was blocked, before the test was over';
 
 /** Without node:test's environment of this process, which would make the child take itself for a test file. */
@@ -39,7 +48,8 @@ export async function observe(tasks: readonly Task[]): Promise<ReadonlyMap<Task,
     stdio: ['ignore', 'pipe', 'ignore'],
     detached: true,
   });
-  const silence = setTimeout(() => killGroup(child.pid), SILENCE_MS);
+  const isNamed = tasks.some(({ testName }) => testName !== undefined);
+  const silence = setTimeout(() => killGroup(child.pid), isNamed ? SILENCE_MS : FILE_SILENCE_MS);
   const observed = tasks.map((): Observation[] => []);
   const ended = new Map<Task, readonly Observation[]>();
   createInterface({ input: child.stdout }).on('line', (line) => {
@@ -63,20 +73,28 @@ export async function observe(tasks: readonly Task[]): Promise<ReadonlyMap<Task,
 /** Returns what is wrong with the observations of a task; undefined if they prove what they should. */
 export type FaultOf = (task: Task, observed: readonly Observation[] | undefined) => string | undefined;
 
-/** The test runs, alone, and passes. */
-export const baselineFault: FaultOf = ({ testName }, observed) =>
-  observed === undefined ? UNFINISHED : faultOfWitness(observed, testName);
+/** The test runs, alone, and passes; or all tests of the file do. */
+export const baselineFault: FaultOf = ({ testName }, observed) => {
+  if (observed === undefined) return UNFINISHED;
+  return testName === undefined ? faultOfFileWitness(observed) : faultOfWitness(observed, testName);
+};
 
-/** The test, and it alone, fails because of the mutation. */
-export const mutationFault: FaultOf = ({ testName }, observed) =>
-  observed === undefined ? UNFINISHED : faultOfProof(observed, testName);
+/** The test, and it alone, fails because of the mutation; or a test of the file does. */
+export const mutationFault: FaultOf = ({ testFile, testName }, observed) => {
+  if (observed === undefined) return UNFINISHED;
+  return testName === undefined ? faultOfFileProof(observed, testFile) : faultOfProof(observed, testName);
+};
 
 export type Try = { fault: string | undefined; seconds: number };
 
-async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+async function inParallel<T>(
+  items: readonly T[],
+  isOver: () => boolean,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
   const rest = [...items];
   const workers = Array.from({ length: PROCESSES }, async () => {
-    for (let next = rest.shift(); next !== undefined; next = rest.shift()) await work(next);
+    for (let next = rest.shift(); next !== undefined && !isOver(); next = rest.shift()) await work(next);
   });
   await Promise.all(workers);
 }
@@ -85,44 +103,52 @@ async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<voi
 async function grouped(tasks: readonly Task[]): Promise<Task[][]> {
   const isUnit = await unitFiles();
   const units = tasks.filter(({ testFile }) => isUnit(testFile));
-  const groups = Array.from({ length: Math.ceil(units.length / UNITS_PER_PROCESS) }, (_, group) =>
-    units.slice(group * UNITS_PER_PROCESS, (group + 1) * UNITS_PER_PROCESS),
+  const size = Math.min(UNITS_PER_PROCESS, Math.ceil(units.length / PROCESSES));
+  const groups = Array.from({ length: Math.ceil(units.length / Math.max(size, 1)) }, (_, group) =>
+    units.slice(group * size, (group + 1) * size),
   );
   return [...groups, ...tasks.filter(({ testFile }) => !isUnit(testFile)).map((task) => [task])];
 }
 
 const TRIES_MAX = 2;
 
-/** Runs the tasks; one with a fault is repeated once, alone. `onEnd` gets the one or two tries of each when it has ended. */
+/**
+ * Runs the tasks; one with a fault, except `SURVIVED`, is repeated once, alone. `onEnd` gets the one or two tries of each
+ * when it has ended. When `isOver`, no other task starts.
+ */
 export async function runTasks(
   tasks: readonly Task[],
   faultOf: FaultOf,
   onEnd: (task: Task, tries: readonly Try[]) => void,
+  isOver: () => boolean = () => false,
 ): Promise<void> {
   const tries = new Map<Task, Try[]>(tasks.map((task) => [task, []]));
   const runTogether = async (group: readonly Task[]): Promise<void> => {
-    const startedMs = performance.now();
-    const observed = await observe(group);
-    const seconds = (performance.now() - startedMs) / 1_000 / group.length;
-    for (const task of group) {
-      // A task that ends the process takes the others along: this is no try of theirs.
-      if (observed.has(task) || group.length === 1)
-        tries.get(task)?.push({ fault: faultOf(task, observed.get(task)), seconds });
+    for (let rest = group; rest.length > 0;) {
+      const startedMs = performance.now();
+      const observed = await observe(rest);
+      // The first task without an end has ended the process: the tasks after it run in another one.
+      const unended = rest.findIndex((task) => !observed.has(task));
+      const ran = unended === -1 ? rest : rest.slice(0, unended + 1);
+      const seconds = (performance.now() - startedMs) / 1_000 / ran.length;
+      for (const task of ran) tries.get(task)?.push({ fault: faultOf(task, observed.get(task)), seconds });
+      rest = rest.slice(ran.length);
     }
   };
   const endOrReturn = (task: Task): Task[] => {
     const own = tries.get(task) ?? [];
-    const isOver = own.length === TRIES_MAX || (own.length > 0 && own.at(-1)?.fault === undefined);
-    if (!isOver) return [task];
+    const fault = own.at(-1)?.fault;
+    if (own.length < TRIES_MAX && fault !== undefined && fault !== SURVIVED) return [task];
     onEnd(task, own);
     return [];
   };
   const again: Task[] = [];
-  await inParallel(await grouped(tasks), async (group) => {
+  await inParallel(await grouped(tasks), isOver, async (group) => {
     await runTogether(group);
     again.push(...group.flatMap(endOrReturn));
   });
-  await inParallel(again, async (task) => {
-    for (let left = [task]; left.length > 0; left = endOrReturn(task)) await runTogether(left);
+  await inParallel(again, isOver, async (task) => {
+    await runTogether([task]);
+    endOrReturn(task);
   });
 }

@@ -6,6 +6,9 @@
  *     npm run test:mutations -- --shard 1/4           a quarter of it
  *     npm run test:mutations -- --minutes 3           changed ones first, then others, until the time is over
  *     npm run test:mutations -- code-used-twice       these
+ *     npm run test:mutations -- --generated           generated mutations of the lines that changed; --minutes for a time
+ *     npm run test:mutations -- --generated src/a.ts  generated mutations of this file
+ *     npm run test:mutations -- --counterparts        those that are generated, too; removes each from the table if it is caught
  *
  * That a test passes without the mutation is known from the last `npm test` on the same tree. Any other test is run alone
  * first. A mutation that is not caught is tried once more.
@@ -14,16 +17,20 @@ import { parseArgs } from 'node:util';
 import { readPassed } from '../runner/passed.ts';
 import { globalSetup, globalTeardown } from '../setup/global.ts';
 import { inOrderOfChange, readCatalogue, recordCaught, type Entry } from './catalogue.ts';
+import { counterparts, removeCounterparts } from './counterparts.ts';
+import { selectMutants, tryGenerated } from './generated.ts';
 import { baselineFault, mutationFault, runTasks, type Try } from './prove.ts';
-import { openResults, printTable } from './results.ts';
+import { openResults, printTable, type Result } from './results.ts';
 import type { Task } from './task.ts';
 
 const DAY_MS = 86_400_000;
-/** With a time limit, the limit is checked after this many mutations: three groups of units. */
-const BATCH = 60;
+/** With a time limit, the limit is checked after this many mutations. */
+const BATCH = 15;
 
 const { values: options, positionals: names } = parseArgs({
   options: {
+    generated: { type: 'boolean', default: false },
+    counterparts: { type: 'boolean', default: false },
     fresh: { type: 'boolean', default: false },
     minutes: { type: 'string' },
     shard: { type: 'string' },
@@ -33,7 +40,17 @@ const { values: options, positionals: names } = parseArgs({
 const minutes = options.minutes === undefined ? Infinity : Number(options.minutes);
 if (!(minutes > 0)) throw new Error('--minutes takes a number above 0, such as 3');
 
-function choose(all: readonly Entry[]): readonly Entry[] {
+/** Returns the mutations of the table that run before the generated ones, and those that run after them. */
+async function choose(all: readonly Entry[]): Promise<{ first: readonly Entry[]; last: readonly Entry[] }> {
+  if (options.counterparts) return { first: await counterparts(all), last: [] };
+  if (options.minutes === undefined || names.length > 0 || options.shard !== undefined)
+    return { first: chooseWithoutLimit(all), last: [] };
+  const { changed, near, others } = inOrderOfChange(all, Math.floor(Date.now() / DAY_MS));
+  console.log(`Order: ${changed.length} of changed lines, ${near.length} of changed files, ${others.length} others`);
+  return { first: changed, last: [...near, ...others] };
+}
+
+function chooseWithoutLimit(all: readonly Entry[]): readonly Entry[] {
   if (names.length > 0) {
     const unknown = names.filter((name) => !all.some((entry) => entry.name === name));
     if (unknown.length > 0) throw new Error(`No such mutation: ${unknown.join(', ')}`);
@@ -44,66 +61,83 @@ function choose(all: readonly Entry[]): readonly Entry[] {
     if (!(index >= 1 && index <= of)) throw new Error('--shard takes a number and a count, such as 1/4');
     return all.filter((_, at) => at % of === index - 1);
   }
-  if (options.minutes === undefined) return all;
-  const { changed, near, others } = inOrderOfChange(all, Math.floor(Date.now() / DAY_MS));
-  console.log(`Order: ${changed.length} of changed lines, ${near.length} of changed files, ${others.length} others`);
-  return [...changed, ...near, ...others];
+  return all;
 }
 
-const keyOf = ({ testFile, testName }: Task): string => `${testFile} > ${testName}`;
-
-const all = readCatalogue();
-const results = openResults(all, options.fresh || options.minutes !== undefined);
-const chosen = choose(all).filter(({ name }) => names.length > 0 || !results.has(name));
-console.log(`${chosen.length} of ${all.length} mutations to try`);
-
-const passed = readPassed();
-const baselines = new Map<string, readonly Try[]>();
-
-/** The test failed twice without a mutation, so it cannot prove anything. */
-const baselineFaultOf = (task: Task): string | undefined => baselines.get(keyOf(task))?.at(-1)?.fault;
-
-function report(name: string, tries: readonly Try[], baseline: readonly Try[] = []): void {
-  const isCaught = tries.at(-1)?.fault === undefined;
-  const faulty = [...baseline, ...tries].filter(({ fault }) => fault !== undefined);
-  const verdict = !isCaught ? 'missed' : faulty.length > 0 ? 'flickers' : 'caught';
-  results.add({ name, verdict, tries: verdict === 'flickers' ? [...baseline, ...tries] : tries });
-}
-
-async function tryAll(entries: readonly Entry[]): Promise<void> {
-  const unknown = entries.flatMap(({ mutation: { testFile, testName } }) => {
-    const key = keyOf({ testFile, testName });
-    return passed.has(key) || baselines.has(key) ? [] : [[key, { testFile, testName }] as const];
-  });
-  await runTasks([...new Map(unknown).values()], baselineFault, (task, tries) => baselines.set(keyOf(task), tries));
-  const tasks = new Map<Task, string>();
-  for (const { name, mutation, fault } of entries) {
-    const { target, find, replacement, testFile, testName } = mutation;
-    const task = { testFile, testName, change: { target, find, replacement } };
-    if (fault !== undefined) report(name, [{ fault, seconds: 0 }]);
-    else if (baselineFaultOf(task) === undefined) tasks.set(task, name);
-    else report(name, baselines.get(keyOf(task)) ?? []);
-  }
-  await runTasks([...tasks.keys()], mutationFault, (task, tries) =>
-    report(tasks.get(task) ?? '', tries, baselines.get(keyOf(task))),
-  );
-}
-
+const keyOf = ({ testFile, testName = '' }: Task): string => `${testFile} > ${testName}`;
 const startedMs = performance.now();
 const isOver = (): boolean => performance.now() - startedMs > minutes * 60_000;
-const batch = options.minutes === undefined ? chosen.length : BATCH;
-let tried = 0;
+
+/** Returns a function that tries mutations of the table until the time is over, and returns how many it tried. */
+function createTrials(add: (result: Result) => void) {
+  const passed = readPassed();
+  const baselines = new Map<string, readonly Try[]>();
+  const report = (name: string, tries: readonly Try[], baseline: readonly Try[] = []): void => {
+    const isCaught = tries.at(-1)?.fault === undefined;
+    const faulty = [...baseline, ...tries].filter(({ fault }) => fault !== undefined);
+    const verdict = !isCaught ? 'missed' : faulty.length > 0 ? 'flickers' : 'caught';
+    add({ name, verdict, tries: verdict === 'flickers' ? [...baseline, ...tries] : tries });
+  };
+  const tryAll = async (entries: readonly Entry[]): Promise<void> => {
+    const unknown = entries.flatMap(({ mutation: { testFile, testName } }) => {
+      const key = keyOf({ testFile, testName });
+      return passed.has(key) || baselines.has(key) ? [] : [[key, { testFile, testName }] as const];
+    });
+    await runTasks([...new Map(unknown).values()], baselineFault, (task, tries) => baselines.set(keyOf(task), tries));
+    const tasks = new Map<Task, string>();
+    for (const { name, mutation, fault } of entries) {
+      const { target, find, replacement, testFile, testName } = mutation;
+      const task = { testFile, testName, change: { target, find, replacement } };
+      const baseline = baselines.get(keyOf(task));
+      if (fault !== undefined) report(name, [{ fault, seconds: 0 }]);
+      // The test failed twice without a mutation, so it cannot prove anything.
+      else if (baseline?.at(-1)?.fault !== undefined) report(name, baseline);
+      else tasks.set(task, name);
+    }
+    await runTasks([...tasks.keys()], mutationFault, (task, tries) =>
+      report(tasks.get(task) ?? '', tries, baselines.get(keyOf(task))),
+    );
+  };
+  return async (entries: readonly Entry[]): Promise<number> => {
+    const batch = options.minutes === undefined ? Math.max(entries.length, 1) : BATCH;
+    let tried = 0;
+    for (; tried < entries.length && !isOver(); tried += batch) await tryAll(entries.slice(tried, tried + batch));
+    return Math.min(tried, entries.length);
+  };
+}
+
+async function runTable(all: readonly Entry[]): Promise<void> {
+  const results = openResults(all, options.fresh || options.minutes !== undefined);
+  const { first, last } = await choose(all);
+  const isWanted = ({ name }: Entry): boolean => names.length > 0 || !results.has(name);
+  const [sooner, later] = [first.filter(isWanted), last.filter(isWanted)];
+  console.log(`${sooner.length + later.length} of ${all.length} mutations to try`);
+  const tryUntilOver = createTrials(results.add);
+  let tried = await tryUntilOver(sooner);
+  // Their survivors are printed, and fail nothing.
+  if (last.length > 0) await tryGenerated(await selectMutants({ entries: all, isUnitOnly: true }), isOver);
+  tried += await tryUntilOver(later);
+
+  const done = results.of(names.length > 0 ? names : all.map(({ name }) => name));
+  printTable(done);
+  const left = sooner.length + later.length - tried;
+  if (left > 0) console.log(`Not tried, because ${minutes} min are over: ${left} mutations`);
+  if (options.counterparts) await removeCounterparts(first.filter(({ name }) => results.has(name)));
+  const missed = done.filter(({ verdict }) => verdict === 'missed');
+  if (missed.length > 0) process.exitCode = 1;
+  else if (done.length === all.length) recordCaught();
+}
+
+async function runGenerated(entries: readonly Entry[]): Promise<void> {
+  const paths = names.length > 0 ? names : undefined;
+  if ((await tryGenerated(await selectMutants({ entries, paths, isUnitOnly: false }), isOver)) > 0)
+    process.exitCode = 1;
+}
+
+const all = readCatalogue();
 await globalSetup();
 try {
-  for (; tried < chosen.length && !isOver(); tried += batch) await tryAll(chosen.slice(tried, tried + batch));
+  await (options.generated ? runGenerated(all) : runTable(all));
 } finally {
   await globalTeardown();
 }
-
-const done = results.of(names.length > 0 ? names : all.map(({ name }) => name));
-printTable(done);
-if (tried < chosen.length)
-  console.log(`Not tried, because ${minutes} min are over: ${chosen.length - tried} mutations`);
-const missed = done.filter(({ verdict }) => verdict === 'missed');
-if (missed.length > 0) process.exitCode = 1;
-else if (done.length === all.length) recordCaught();

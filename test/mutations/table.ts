@@ -11,14 +11,17 @@
  * needs one new path. Lines without a `+` are removed.
  */
 
+/** Replaces the characters from `start` to `end` of a source. */
+export type Edit = { start: number; end: number; text: string };
 /** `find`, `replacement`: lines without indentation. */
-export type Change = { target: string; find: readonly string[]; replacement: readonly string[] };
-export type Mutation = Change & { name: string; guards: string; testFile: string; testName: string };
+type Lines = { target: string; find: readonly string[]; replacement: readonly string[] };
+export type Change = Lines | ({ target: string } & Edit);
+export type Mutation = Lines & { name: string; guards: string; testFile: string; testName: string };
 
 export class MutationError extends Error {}
 
-const CODE = /^(?:packages\/[\w-]+\/)?src\/\S+(?<!\.test)\.(?:ts|js)$/;
-const HEAD = /^([a-z\d-]+): (.+)$/;
+export const CODE = /^(?:packages\/[\w-]+\/)?src\/\S+(?<!\.test)\.(?:ts|js)$/;
+export const HEAD = /^([a-z\d-]+): (.+)$/;
 const TEST = /^ {2}(\S+\.test\.ts) > (.+)$/;
 const LINE = /^ {2}([-+])(.*)$/;
 
@@ -52,7 +55,7 @@ export function parseTable(text: string): Mutation[] {
 }
 
 /** Returns the index of the first line to replace. Throws a `MutationError` if the lines do not occur exactly once. */
-export function placeOf(lines: readonly string[], { target, find }: Change): number {
+export function placeOf(lines: readonly string[], { target, find }: Lines): number {
   const places = lines.flatMap((_, at) =>
     find.every((expected, offset) => lines[at + offset]?.trim() === expected) ? [at] : [],
   );
@@ -62,8 +65,9 @@ export function placeOf(lines: readonly string[], { target, find }: Change): num
   return place;
 }
 
-/** Returns the source with the lines replaced. Throws a `MutationError` if they do not occur exactly once. */
-export function mutate(source: string, change: Change): string {
+/** Returns the mutated source. Throws a `MutationError` if the lines to replace do not occur exactly once. */
+export function mutate(source: string, change: Change | Edit): string {
+  if ('start' in change) return source.slice(0, change.start) + change.text + source.slice(change.end);
   const lines = source.split('\n');
   const place = placeOf(lines, change);
   const indentation = /^\s*/.exec(lines[place] ?? '')?.[0] ?? '';

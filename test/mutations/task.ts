@@ -3,8 +3,11 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Change } from './table.ts';
 
-/** Without a `change` the test runs on the unchanged code. */
-export type Task = { testFile: string; testName: string; change?: Change };
+/**
+ * Without a `testName` all tests of the file run until one fails. Without a `change` they run on the unchanged code; a change by
+ * characters counts the loops of its file, too.
+ */
+export type Task = { testFile: string; testName?: string; change?: Change };
 
 /** The time limit of a test. */
 export const TASK_TIMEOUT_MS = 60_000;

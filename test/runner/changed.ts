@@ -18,11 +18,20 @@ export function git(...args: readonly string[]): string {
   });
 }
 
-/** Returns the commit, and the paths of the files that differ from it; undefined if this clone does not have the commit. */
-export function changesSinceComplete(): { commit: string; files: ReadonlySet<string> } | undefined {
+/** `files`: the paths of the files that differ from the commit, those of the newest commits first. */
+type Changes = { commit: string; files: ReadonlySet<string> };
+
+/** Returns what differs from the commit; undefined if this clone does not have the commit. */
+export function changesSinceComplete(): Changes | undefined {
   const commit = readFileSync(COMPLETE_AT, 'utf8').trim();
   try {
-    return { commit, files: new Set(git('diff', '--name-only', commit).split('\n')) };
+    const differing = new Set(git('diff', '--name-only', commit).split('\n').filter(Boolean));
+    const uncommitted = git('diff', '--name-only', 'HEAD').split('\n');
+    const byCommit = git('log', '--format=', '--name-only', `${commit}..HEAD`).split('\n');
+    return {
+      commit,
+      files: new Set([...uncommitted, ...byCommit, ...differing].filter((path) => differing.has(path))),
+    };
   } catch {
     return undefined;
   }
