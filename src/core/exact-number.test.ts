@@ -64,8 +64,26 @@ test('an id that is a safe integer is a number in any spelling, and a larger one
 });
 
 test('text that is not JSON is a SyntaxError', () => {
-  for (const text of ['{"a":1.0', '{"a:1.0,', '{"a":1.0,"b', '[1.0,]'])
+  for (const text of ['{"a":1.0', '{"a:1.0,', String.raw`{"a\"b\":1.0,`, '{"a":1.0,"b', '[1.0,]'])
     assert.throws(() => parseExact(text), SyntaxError, text);
+});
+
+test('what looks like a number is kept in a string that has escaped quotes', () => {
+  const text = String.raw`{"a":"[1.50,\"[2.50,","b":3.50}`;
+  assert.deepEqual(parseExact(text), { a: '[1.50,"[2.50,', b: new ExactNumber('3.50') });
+});
+
+test('what was parsed before is returned if a double changes none of its numbers', () => {
+  for (const text of ['{"a":1}', '{"a":"[1.50,"}']) {
+    const parsed: unknown = JSON.parse(text);
+    assert.equal(parseExact(text, { parsed }), parsed);
+  }
+});
+
+test('more numbers than permitted are a RangeError, after which the next text is parsed from its start', () => {
+  assert.equal(JSON.stringify(parseExact('[1.50,2.50]', { max: 2 })), '[1.50,2.50]');
+  assert.throws(() => parseExact('[1.50,2.50]', { max: 1 }), RangeError);
+  assert.equal(JSON.stringify(parseExact('[1.50]')), '[1.50]');
 });
 
 test('each number that a double would change is checked', () => {

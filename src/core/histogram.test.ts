@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { added, bucketOf, emptyHistogram, quantileOf, type Histogram, type Range } from './histogram.ts';
+import {
+  added,
+  bucketOf,
+  emptyHistogram,
+  quantileOf,
+  rangeText,
+  rangeUpTo,
+  type Histogram,
+  type Range,
+} from './histogram.ts';
 
 function histogramOf(durations: readonly number[]): Histogram {
   const histogram = emptyHistogram();
@@ -25,11 +34,35 @@ const table: readonly (readonly [what: string, durations: number[], share: numbe
     0.99,
     { above: 500, within: 1_000 },
   ],
+  ['the least, above an empty bucket', [20], 0, { above: 10, within: 25 }],
   ['durations above all bounds', [40_000], 0.5, { above: 30_000, within: null }],
 ];
 
 for (const [what, durations, share, range] of table)
   test(`a quantile of ${what}`, () => assert.deepEqual(quantileOf(histogramOf(durations), share), range));
+
+test('the last bound stands for all durations above the one before it', () => {
+  assert.deepEqual([10, 250, 5_000, 30_000].map(rangeUpTo), [
+    { above: 0, within: 10 },
+    { above: 100, within: 250 },
+    { above: 2_500, within: 5_000 },
+    { above: 10_000, within: null },
+  ]);
+});
+
+test('a range is shown with the unit of both bounds once', () => {
+  const ranges = [
+    [0, 10],
+    [25, 50],
+    [500, 1_000],
+    [1_000, 2_500],
+    [30_000, null],
+  ] as const;
+  assert.deepEqual(
+    ranges.map(([above, within]) => rangeText({ above, within })),
+    ['0–10 ms', '25–50 ms', '500 ms–1 s', '1–2.5 s', 'more than 30 s'],
+  );
+});
 
 test('the duration at the rank of a quantile lies in the range of the quantile', () => {
   const duration = fc.integer({ min: 0, max: 60_000 });

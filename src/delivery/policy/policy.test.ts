@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { outcomeOfReply, retryAfterMs, type Outcome } from '../attempt/http/outcome.ts';
-import { HEALTHY, attemptsMaxOf, faultsAfter, healthAfter, pauseMsOf, nextStepAfter } from './policy.ts';
+import {
+  HEALTHY,
+  UNKNOWN,
+  attemptsMaxOf,
+  effectOf,
+  faultUnitsIn,
+  faultsAfter,
+  healthAfter,
+  pauseMsOf,
+  nextStepAfter,
+} from './policy.ts';
 
 const MINUTE = 60_000;
 const now = new Date('2026-11-21T12:00:00Z');
@@ -41,6 +51,18 @@ test('Retry-After pauses the webhook, for an hour at most', () => {
   assert.deepEqual(nextStepAfter(asked(300), given), { kind: 'retry', afterMs: 300_000 });
   assert.deepEqual(nextStepAfter(asked(999_999), given), { kind: 'retry', afterMs: 3_600_000 });
   assert.deepEqual(nextStepAfter(asked(1), given), { kind: 'retry', afterMs: MINUTE }, 'never sooner than the gap');
+});
+
+test('only a response asks for a pause, and the shortest one says nothing about the endpoint', () => {
+  assert.deepEqual([delivered, internal].map(pauseMsOf), [0, 0]);
+  assert.equal(effectOf({ kind: 'refused', reply, retryAfterMs: 1 }), 'nothing');
+});
+
+test('a success ends a delivery, and so does an environmental fault of 72 hours', () => {
+  assert.deepEqual(nextStepAfter(delivered, given), { kind: 'successful' });
+  const faults = faultUnitsIn(72 * 60 * MINUTE);
+  assert.deepEqual(nextStepAfter(internal, { ...given, faults }), { kind: 'failed' });
+  assert.equal(nextStepAfter(internal, { ...given, faults: faults - 1 }).kind, 'retry');
 });
 
 test('410 ends a delivery at once', () => {
@@ -94,6 +116,10 @@ test('failures count up, a success resets, a pause and internal faults leave the
   assert.deepEqual(healthAfter(two, internal, now), two);
   assert.deepEqual(healthAfter(two, { kind: 'refused', reply, retryAfterMs: 1_000 }, now), two);
   assert.deepEqual(healthAfter(two, delivered, now), HEALTHY);
+  assert.deepEqual(
+    [UNKNOWN, HEALTHY].map(({ hasSucceeded }) => hasSucceeded),
+    [false, true],
+  );
 });
 
 test('a status maps to an outcome', () => {
