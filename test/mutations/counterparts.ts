@@ -6,20 +6,23 @@ import { contentOf, TABLE, type Entry } from './catalogue.ts';
 import { LISTED, readListed, testChooser } from './choice.ts';
 import { generate } from './mutators.ts';
 import { CODE, HEAD, mutate } from './table.ts';
+import { unitFiles } from './units.ts';
 
 const normalized = (source: string): string => source.replaceAll(/\s+/g, ' ');
 
-/** Returns the entries whose mutated source a generated mutation makes, too, apart from white space. */
+/** Returns the entries whose mutated source a generated mutation makes, too, apart from white space; those of units first. */
 export async function counterparts(entries: readonly Entry[]): Promise<Entry[]> {
   const byTarget = Object.groupBy(
     entries.filter(({ fault }) => fault === undefined),
     ({ mutation }) => mutation.target,
   );
-  return Object.entries(byTarget).flatMap(([target, some = []]) => {
+  const isUnit = await unitFiles();
+  const found = Object.entries(byTarget).flatMap(([target, some = []]) => {
     const source = contentOf(target);
     const generated = new Set(generate(source).map((edit) => normalized(mutate(source, edit))));
     return some.filter(({ mutation }) => generated.has(normalized(mutate(source, mutation))));
   });
+  return found.toSorted((a, b) => Number(isUnit(b.mutation.testFile)) - Number(isUnit(a.mutation.testFile)));
 }
 
 /** Returns the table without the entries of these names, and without the paths that have no other entry. */
