@@ -6,20 +6,23 @@ import { contentOf, TABLE, type Entry } from './catalogue.ts';
 import { LISTED, readListed, testChooser } from './choice.ts';
 import { generate } from './mutators.ts';
 import { CODE, HEAD, mutate } from './table.ts';
+import { unitFiles } from './units.ts';
 
 const normalized = (source: string): string => source.replaceAll(/\s+/g, ' ');
 
-/** Returns the entries whose mutated source a generated mutation makes, too, apart from white space. */
+/** Returns the entries whose mutated source a generated mutation makes, too, apart from white space; those of units first. */
 export async function counterparts(entries: readonly Entry[]): Promise<Entry[]> {
   const byTarget = Object.groupBy(
     entries.filter(({ fault }) => fault === undefined),
     ({ mutation }) => mutation.target,
   );
-  return Object.entries(byTarget).flatMap(([target, some = []]) => {
+  const isUnit = await unitFiles();
+  const found = Object.entries(byTarget).flatMap(([target, some = []]) => {
     const source = contentOf(target);
     const generated = new Set(generate(source).map((edit) => normalized(mutate(source, edit))));
     return some.filter(({ mutation }) => generated.has(normalized(mutate(source, mutation))));
   });
+  return found.toSorted((a, b) => Number(isUnit(b.mutation.testFile)) - Number(isUnit(a.mutation.testFile)));
 }
 
 /** Returns the table without the entries of these names, and without the paths that have no other entry. */
@@ -41,7 +44,7 @@ export function withoutEntries(table: string, names: ReadonlySet<string>): strin
 
 /**
  * Removes caught entries from the table if the tests that are chosen for their file include theirs without the table. Tests that
- * nothing else names are added to tests.txt as long as the choice has room for them.
+ * nothing else names are added to tests.txt while the choice has fewer than six.
  */
 export async function removeCounterparts(caught: readonly Entry[]): Promise<void> {
   const [listed, removed] = [readListed(), new Set<string>()];

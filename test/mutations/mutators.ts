@@ -19,39 +19,21 @@ const child = (node: Node, name: string): Node => {
 };
 const childrenOf = (node: Node): Node[] => Object.values(node).flat().filter(isNode);
 
-const OPERATORS: Readonly<Record<string, readonly string[]>> = {
-  '===': ['!=='],
-  '!==': ['==='],
-  '<': ['<='],
-  '<=': ['<'],
-  '>': ['>='],
-  '>=': ['>'],
-  '+': ['-'],
-  '-': ['+'],
-  '*': ['/'],
-  '/': ['*'],
-  '%': ['*'],
-  '&&': ['||'],
-  '||': ['&&'],
-  '+=': ['-='],
-  '-=': ['+='],
-  '*=': ['/='],
-  '/=': ['*='],
-  '??=': ['='],
-  '||=': ['='],
-  '&&=': ['='],
-  '++': ['--'],
-  '--': ['++'],
-};
+/** Returns a map of each word of a pair to the other one. */
+const bothWays = (pairs: readonly string[]): Map<string, string> =>
+  new Map(
+    pairs.flatMap((pair) => {
+      const [one = '', other = ''] = pair.split(' ');
+      return [[one, other] as const, [other, one] as const];
+    }),
+  );
 
-/** Replaced by the other name of the pair. */
-const METHOD_PAIRS = ['some every', 'min max', 'floor ceil', 'startsWith endsWith', 'toLowerCase toUpperCase'];
-const METHODS = new Map(
-  METHOD_PAIRS.flatMap((pair) => {
-    const [one = '', other = ''] = pair.split(' ');
-    return [[one, other] as const, [other, one] as const];
-  }),
-);
+const OPERATORS = bothWays(['=== !==', '< <=', '> >=', '+ -', '* /', '&& ||', '+= -=', '*= /=', '++ --'])
+  .set('%', '*')
+  .set('??=', '=')
+  .set('||=', '=')
+  .set('&&=', '=');
+const METHODS = bothWays(['some every', 'min max', 'floor ceil', 'startsWith endsWith', 'toLowerCase toUpperCase']);
 /** The call is removed, and its object stays. */
 const REMOVED_CALLS = new Set(['filter', 'toSorted', 'sort', 'toReversed', 'reverse', 'slice', 'trim']);
 
@@ -92,23 +74,21 @@ const replaceBy = (node: Node, by: Node, context: Context): void => {
 };
 
 function replaceOperator(node: Node, context: Context): void {
-  for (const other of OPERATORS[String(node['operator'])] ?? []) context.emit(operatorAt(context, node), other);
+  const other = OPERATORS.get(String(node['operator']));
+  if (other !== undefined) context.emit(operatorAt(context, node), other);
 }
 
 function mutateReturned(value: Node, { emit }: Context): void {
-  for (const text of isBoolean(value) ? ['true', 'false'] : []) emit(value, text);
+  if (!isBoolean(value)) return;
+  emit(value, 'true');
+  emit(value, 'false');
 }
 
 function mutateCondition(node: Node, { emit }: Context): void {
   const test = node['test'];
   if (!isNode(test) || test.type === 'Literal') return;
-  const isLoop = node.type !== 'IfStatement';
-  for (const text of isLoop ? ['false'] : ['true', 'false']) emit(test, text);
-}
-
-function mutateFunctionBody(node: Node, context: Context): void {
-  const body = child(node, 'body');
-  if (body.type !== 'BlockStatement') mutateReturned(body, context);
+  emit(test, 'false');
+  if (node.type === 'IfStatement') emit(test, 'true');
 }
 
 function mutateEmptyable(node: Node, empty: string, members: unknown, context: Context): void {
@@ -139,7 +119,7 @@ const MUTATORS: Readonly<Record<string, (node: Node, context: Context) => void>>
   AssignmentExpression: replaceOperator,
   UpdateExpression: (node, { emit }) => {
     const start = node['prefix'] === true ? node.start : node.end - 2;
-    for (const other of OPERATORS[String(node['operator'])] ?? []) emit({ start, end: start + 2 }, other);
+    emit({ start, end: start + 2 }, OPERATORS.get(String(node['operator'])) ?? '');
   },
   UnaryExpression: (node, context) => {
     if (node['operator'] === '!' || node['operator'] === '-') replaceBy(node, child(node, 'argument'), context);
@@ -164,7 +144,7 @@ const MUTATORS: Readonly<Record<string, (node: Node, context: Context) => void>>
     if (isBoolean(value)) mutateReturned(value, context);
     else if (value.type !== 'Literal' && textOf(context, value) !== 'undefined') context.emit(node, 'return;');
   },
-  ArrowFunctionExpression: mutateFunctionBody,
+  ArrowFunctionExpression: (node, context) => mutateReturned(child(node, 'body'), context),
   Literal: ({ value, ...node }, { parent, emit }) => {
     // The other mutations of these have the same effects.
     if (parent.type === 'UnaryExpression' || /^(?:[=!]==?|[+-]=)$/.test(String(parent['operator']))) return;
@@ -235,10 +215,6 @@ function parse(source: string): Node {
   return program as unknown as Node;
 }
 
-function canParse(source: string): boolean {
-  return parseSync('source.ts', source).errors.length === 0;
-}
-
 /** Returns the mutations of the source whose place `isWanted` in the order of their places. */
 export function generate(source: string, isWanted: (offset: number) => boolean = () => true): Edit[] {
   const edits = new Map<string, Edit>();
@@ -254,7 +230,7 @@ export function generate(source: string, isWanted: (offset: number) => boolean =
   const program = parse(source);
   visit(program, program);
   return [...edits.values()]
-    .filter((edit) => canParse(mutate(source, edit)))
+    .filter((edit) => parseSync('source.ts', mutate(source, edit)).errors.length === 0)
     .toSorted((a, b) => a.start - b.start || a.end - b.end);
 }
 

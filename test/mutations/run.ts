@@ -4,7 +4,7 @@
  *     npm run test:mutations                          the whole table, except unchanged ones that were caught before
  *     npm run test:mutations -- --fresh               the whole table
  *     npm run test:mutations -- --shard 1/4           a quarter of it
- *     npm run test:mutations -- --minutes 3           changed ones first, then others, until the time is over
+ *     npm run test:mutations -- --minutes 3           changed ones, generated ones, then others, until the time is over
  *     npm run test:mutations -- code-used-twice       these
  *     npm run test:mutations -- --generated           generated mutations of the lines that changed; --minutes for a time
  *     npm run test:mutations -- --generated src/a.ts  generated mutations of this file
@@ -24,7 +24,7 @@ import { openResults, printTable, type Result } from './results.ts';
 import type { Task } from './task.ts';
 
 const DAY_MS = 86_400_000;
-/** With a time limit, the limit is checked after this many mutations. */
+/** With a time limit, as many of the unchanged tests run before their mutations. */
 const BATCH = 15;
 
 const { values: options, positionals: names } = parseArgs({
@@ -68,7 +68,7 @@ const keyOf = ({ testFile, testName = '' }: Task): string => `${testFile} > ${te
 const startedMs = performance.now();
 const isOver = (): boolean => performance.now() - startedMs > minutes * 60_000;
 
-/** Returns a function that tries mutations of the table until the time is over, and returns how many it tried. */
+/** Returns a function that tries mutations of the table until the time is over. */
 function createTrials(add: (result: Result) => void) {
   const passed = readPassed();
   const baselines = new Map<string, readonly Try[]>();
@@ -83,7 +83,8 @@ function createTrials(add: (result: Result) => void) {
       const key = keyOf({ testFile, testName });
       return passed.has(key) || baselines.has(key) ? [] : [[key, { testFile, testName }] as const];
     });
-    await runTasks([...new Map(unknown).values()], baselineFault, (task, tries) => baselines.set(keyOf(task), tries));
+    const onBaseline = (task: Task, tries: readonly Try[]) => baselines.set(keyOf(task), tries);
+    await runTasks([...new Map(unknown).values()], baselineFault, onBaseline, isOver);
     const tasks = new Map<Task, string>();
     for (const { name, mutation, fault } of entries) {
       const { target, find, replacement, testFile, testName } = mutation;
@@ -94,33 +95,35 @@ function createTrials(add: (result: Result) => void) {
       else if (baseline?.at(-1)?.fault !== undefined) report(name, baseline);
       else tasks.set(task, name);
     }
-    await runTasks([...tasks.keys()], mutationFault, (task, tries) =>
-      report(tasks.get(task) ?? '', tries, baselines.get(keyOf(task))),
-    );
+    const onEnd = (task: Task, tries: readonly Try[]) =>
+      report(tasks.get(task) ?? '', tries, baselines.get(keyOf(task)));
+    await runTasks([...tasks.keys()], mutationFault, onEnd, isOver);
   };
-  return async (entries: readonly Entry[]): Promise<number> => {
+  return async (entries: readonly Entry[]): Promise<void> => {
     const batch = options.minutes === undefined ? Math.max(entries.length, 1) : BATCH;
-    let tried = 0;
-    for (; tried < entries.length && !isOver(); tried += batch) await tryAll(entries.slice(tried, tried + batch));
-    return Math.min(tried, entries.length);
+    for (let at = 0; at < entries.length && !isOver(); at += batch) await tryAll(entries.slice(at, at + batch));
   };
 }
 
 async function runTable(all: readonly Entry[]): Promise<void> {
-  const results = openResults(all, options.fresh || options.minutes !== undefined);
+  const isContinued = options.minutes === undefined || options.counterparts;
+  const results = openResults(all, options.fresh || !isContinued);
   const { first, last } = await choose(all);
   const isWanted = ({ name }: Entry): boolean => names.length > 0 || !results.has(name);
   const [sooner, later] = [first.filter(isWanted), last.filter(isWanted)];
   console.log(`${sooner.length + later.length} of ${all.length} mutations to try`);
-  const tryUntilOver = createTrials(results.add);
-  let tried = await tryUntilOver(sooner);
+  let left = sooner.length + later.length;
+  const tryUntilOver = createTrials((result) => {
+    left -= 1;
+    results.add(result);
+  });
+  await tryUntilOver(sooner);
   // Their survivors are printed, and fail nothing.
   if (last.length > 0) await tryGenerated(await selectMutants({ entries: all, isUnitOnly: true }), isOver);
-  tried += await tryUntilOver(later);
+  await tryUntilOver(later);
 
   const done = results.of(names.length > 0 ? names : all.map(({ name }) => name));
   printTable(done);
-  const left = sooner.length + later.length - tried;
   if (left > 0) console.log(`Not tried, because ${minutes} min are over: ${left} mutations`);
   if (options.counterparts) await removeCounterparts(first.filter(({ name }) => results.has(name)));
   const missed = done.filter(({ verdict }) => verdict === 'missed');
