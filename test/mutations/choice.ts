@@ -38,32 +38,44 @@ type Choice = { units: string[]; journeys: string[] };
 
 /**
  * Returns a function that chooses at most six test files of a module: the one beside it, those of tests.txt, units that import it,
- * then those that the entries of the table name most often. `journeys` need a database or another process.
+ * then those that the entries of the table name most often; if there is none, those of the modules that import it. `journeys`
+ * need a database or another process.
  */
 export async function testChooser(
   table: readonly Mutation[],
   listed: ReadonlyMap<string, readonly string[]> = readListed(),
 ): Promise<(target: string) => Choice> {
   const [imports, isUnit] = [await readImports(), await unitFiles()];
-  const tests = [...imports.keys()].filter((path) => path.endsWith('.test.ts'));
-  return (target) => {
-    const importers = tests
-      .filter((path) => imports.get(path)?.includes(target) === true && isUnit(path))
+  const importersOf = (target: string): string[] =>
+    [...imports]
+      .flatMap(([path, all]) => (all.includes(target) ? [path] : []))
       .toSorted((a, b) => nearness(b, target) - nearness(a, target));
-    const named = Object.entries(
-      Object.groupBy(
-        table.filter((one) => one.target === target),
-        ({ testFile }) => testFile,
-      ),
-    ).toSorted(([, a = []], [, b = []]) => b.length - a.length);
+  const namedFor = (target: string): string[] => {
+    const entries = Object.groupBy(table, (one) => (one.target === target ? one.testFile : ''));
+    const named = Object.entries(entries).toSorted(([, a = []], [, b = []]) => b.length - a.length);
+    return named.flatMap(([testFile]) => (testFile === '' ? [] : [testFile]));
+  };
+  const testsOf = (target: string): string[] => {
+    const units = importersOf(target).filter((path) => path.endsWith('.test.ts') && isUnit(path));
     const all = [
       target.replace(/\.[jt]s$/, '.test.ts'),
       ...(listed.get(target) ?? []),
-      ...importers.slice(0, IMPORTERS_MAX),
-      ...named.map(([testFile]) => testFile),
+      ...units.slice(0, IMPORTERS_MAX),
+      ...namedFor(target),
     ];
-    const chosen = [...new Set(all)].filter((path) => existsSync(join(ROOT, path)) && !LONG.test(path));
-    const { units = [], journeys = [] } = Object.groupBy(chosen.slice(0, FILES_MAX), (path) =>
+    return [...new Set(all)].filter((path) => existsSync(join(ROOT, path)) && !LONG.test(path));
+  };
+  return (target) => {
+    const reached = new Set([target]);
+    let [level, chosen] = [[target], testsOf(target)];
+    while (chosen.length === 0 && level.length > 0) {
+      level = level.flatMap(importersOf).filter((path) => !path.endsWith('.test.ts') && !reached.has(path));
+      for (const path of level) reached.add(path);
+      const lists = [...new Set(level)].map(testsOf);
+      // The first of each module, then the second of each, …
+      chosen = Array.from({ length: FILES_MAX }, (_, at) => lists.flatMap((list) => list.slice(at, at + 1))).flat();
+    }
+    const { units = [], journeys = [] } = Object.groupBy([...new Set(chosen)].slice(0, FILES_MAX), (path) =>
       isUnit(path) ? 'units' : 'journeys',
     );
     return { units, journeys };

@@ -47,17 +47,22 @@ export function withoutEntries(table: string, names: ReadonlySet<string>): strin
  * nothing else names are added to tests.txt while the choice has fewer than six.
  */
 export async function removeCounterparts(caught: readonly Entry[]): Promise<void> {
-  const [listed, removed] = [readListed(), new Set<string>()];
+  const listed = readListed();
+  const removed = new Set<string>();
+  const needed = new Map<string, Set<string>>();
   for (const { name, mutation } of caught) {
     const { target, testFile } = mutation;
     const before = listed.get(target) ?? [];
-    const isChosen = async (all: readonly string[]): Promise<boolean> => {
+    const all = new Set([...before, ...(needed.get(target) ?? []), testFile]);
+    const isChosen = async (): Promise<boolean> => {
       const { units, journeys } = (await testChooser([], listed))(target);
-      return all.every((one) => units.includes(one) || journeys.includes(one));
+      return all.isSubsetOf(new Set([...units, ...journeys]));
     };
-    if (!(await isChosen([testFile]))) listed.set(target, [...before, testFile]);
-    if (await isChosen([testFile, ...before])) removed.add(name);
-    else listed.set(target, before);
+    if (!(await isChosen())) listed.set(target, [...all]);
+    if (await isChosen()) {
+      removed.add(name);
+      needed.set(target, all);
+    } else listed.set(target, before);
   }
   writeFileSync(join(ROOT, TABLE), withoutEntries(contentOf(TABLE), removed));
   const named = [...listed].filter(([, tests]) => tests.length > 0).toSorted(([a], [b]) => (a < b ? -1 : 1));
