@@ -38,7 +38,7 @@ async function startDeliverer(sql: Sql, ends: Cleanups): Promise<string> {
   const roles: Role[] = ['deliver'];
   const secretKeys = [randomBytes(32)] as const;
   const log = createLog('silent');
-  const deps = { config, sql, direct: sql, secretKeys, clock: systemClock, random: Math.random, log, roles, openPools };
+  const deps = { config, sql, direct: sql, secretKeys, clock: systemClock, random: () => 0.5, log, roles, openPools };
   const running = await startApp(deps);
   ends.after(() => running.stop());
   return `http://127.0.0.1:${port}`;

@@ -108,7 +108,7 @@ export async function startTestApp(
     secretKeys: [secretKey],
     clock,
     openPools,
-    random: Math.random,
+    random: () => 0.5,
     log: options.log ?? createLog(config.logLevel),
     roles: options.roles ?? ['serve', 'deliver'],
   } as const;
