@@ -10,6 +10,7 @@ import { openFleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
 import { startProxy } from '../setup/proxy.ts';
 import { until } from '../setup/until.ts';
+import { SEED } from '../setup/seed.ts';
 
 const WORKERS = 3;
 const CUTS = 16;
@@ -17,7 +18,6 @@ const UNANSWERED_MS = 40;
 /** Events are derived in the same transaction, so that each array ends in a COMMIT. */
 const SUBSCRIPTION = { event: 'subscription/created', resource: { id: 1 } };
 /** The seed differs in each run; set the printed one here to repeat a run. */
-const SEED = Math.trunc(Math.random() * 2 ** 31);
 
 const ends = cleanups();
 const server = await openServer(ends);
@@ -43,7 +43,6 @@ const noteFaults = () => workers.forEach(({ life }) => ledger.fault(life, 'cut')
 test('connections that are cut at random, also in the middle of a COMMIT, lose no event', async (t) => {
   await fleet.startLoad([SUBSCRIPTION]);
   const moments = fc.sample(fc.noBias(fc.nat(150)), { numRuns: CUTS, seed: SEED });
-  t.diagnostic(`seed ${SEED}`);
   for (const [index, some] of moments.entries()) {
     const enough = ledger.arrivals.length + some;
     await until(

@@ -10,6 +10,9 @@ import { placeForFixture, startFixture, type Fixture } from '../setup/fixture.ts
 import { startReceiver } from '../setup/receiver.ts';
 import { postmasterOf } from '../setup/embedded-process.ts';
 import { until } from '../setup/until.ts';
+import { SEED, seeded } from '../setup/seed.ts';
+
+const random = seeded(SEED);
 
 const KILLS = 5;
 const WEBHOOKS = 20;
@@ -88,7 +91,7 @@ test('five kills of the whole server lose no accepted event', async (t: TestCont
   for (let kill = 0; kill < KILLS; kill += 1) {
     while (underWay() < UNDER_WAY + 500) accepted.push(...(await publish(fixture.demo, token, nextIds())));
     // The moment differs each time: after 1 to 150 of this life's deliveries arrived, with some in flight.
-    const moment = receiver.got.length + 1 + Math.floor(Math.random() * 150);
+    const moment = receiver.got.length + 1 + Math.floor(random() * 150);
     await until(
       async () => receiver.got.length,
       (count) => count >= moment && receiver.open() > 0,

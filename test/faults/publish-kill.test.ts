@@ -13,6 +13,7 @@ import type { ServerProcess } from '../setup/server-process.ts';
 import { until } from '../setup/until.ts';
 import { isNothing, processesAtWork, readLeft, readShared, wholeOf } from './publish-kill/ledger.ts';
 import { requestOf, shapes, type Request } from './publish-kill/load.ts';
+import { SEED } from '../setup/seed.ts';
 
 const KILLS = amountOf('publish-kill', { all: 200, part: 50 });
 /** Servers at a time, so that some publish while others start. */
@@ -22,7 +23,6 @@ const CONNECTIONS = 4;
 const LAG_MAX_PERCENT = 130;
 const REQUESTS_PER_LIFE = 100;
 /** The seed differs in each run; set the printed one here to repeat a run. */
-const SEED = Math.trunc(Math.random() * 2 ** 31);
 
 const fixture = await openPublishFixture();
 const { sql } = fixture;
@@ -116,7 +116,7 @@ test('kills happen during requests, of which some are committed and some are not
   );
   left = await readLeft(sql);
   const committed = silent().filter(({ n }) => !isNothing(left(n))).length;
-  t.diagnostic(`seed ${SEED}: ${asked.atOnce} kills in ${seconds.toFixed(1)} s, ${requests.length} requests`);
+  t.diagnostic(`${asked.atOnce} kills in ${seconds.toFixed(1)} s, ${requests.length} requests`);
   t.diagnostic(
     `never answered: ${committed} committed, ${silent().length - committed} absent; repeated: ${asked.again}`,
   );

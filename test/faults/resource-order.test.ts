@@ -8,6 +8,9 @@ import { createClient } from '#identity/oauth/clients/clients.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
+import { SEED, seeded } from '../setup/seed.ts';
+
+const random = seeded(SEED);
 
 const KILLS = 8;
 const RESOURCES = 6;
@@ -33,7 +36,7 @@ receiver.answer(({ path, headers, body }, response) => {
   const [version = 0, attempt = 0] = ['webhook-resource-version', 'webhook-attempt'].map((name) => values.get(name));
   const resource = `${path} ${(JSON.parse(String(body)) as { id: string }).id}`;
   const last = accepted.get(resource) ?? 0;
-  const isRefused = attempt === 1 && Math.random() * 100 < REFUSED_PERCENT;
+  const isRefused = attempt === 1 && random() * 100 < REFUSED_PERCENT;
   seen.arrivals += 1;
   if (isRefused) seen.refused += 1;
   if (version > last + 1) seen.early.push(`${resource} ${version} after ${last}`);

@@ -23,6 +23,9 @@ import { freePort } from '../setup/free-port.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 import { databaseEnvOf } from '../setup/database.ts';
+import { SEED, seeded } from '../setup/seed.ts';
+
+const random = seeded(SEED);
 
 const ROOT = join(import.meta.dirname, '../..');
 /** Events before the dump, after it and after the restore: two blocks of ids and more, so that those of the second repeat. */
@@ -58,7 +61,7 @@ const arrivals = new Map<string, { webhookIds: Set<string>; lastMs: number }>();
 const receiver = await startReceiver(ends);
 receiver.answer(({ path, headers, body, atMs }, response) => {
   receiver.got.length = 0;
-  const isRefused = headers['service-webhook-attempt'] === '1' && Math.random() * 100 < REFUSED_PERCENT;
+  const isRefused = headers['service-webhook-attempt'] === '1' && random() * 100 < REFUSED_PERCENT;
   response.writeHead(isRefused ? 500 : 204).end();
   const webhookId = String(headers['webhook-id']);
   const hash = createHash('sha256').update(body).digest('hex');

@@ -16,6 +16,9 @@ import { openServer } from '../setup/fleet/server.ts';
 import { openPair } from '../setup/fleet/standby.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
+import { SEED, seeded } from '../setup/seed.ts';
+
+const random = seeded(SEED);
 
 const run = promisify(execFile);
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
@@ -50,7 +53,7 @@ const token = await fleet.token();
 
 async function call(path: string, body: object, key: string): Promise<number | undefined> {
   const origins = fleet.origins();
-  const origin = origins[Math.trunc(Math.random() * origins.length)] ?? '';
+  const origin = origins[Math.trunc(random() * origins.length)] ?? '';
   const headers = {
     'SERVICE-API-VERSION': '1',
     Authorization: `Bearer ${token}`,
@@ -77,7 +80,7 @@ receiver.answer(({ path, headers, body }, response) => {
   seen.arrivals += 1;
   if (version > last + 1 && path.startsWith('/ordered')) seen.early.push(`${resource} ${version} after ${last}`);
   if (version < last && path.startsWith('/plain')) seen.overtaken += 1;
-  const isRefused = attempt === 1 && Math.random() * 100 < REFUSED_PERCENT;
+  const isRefused = attempt === 1 && random() * 100 < REFUSED_PERCENT;
   if (!isRefused) accepted.set(resource, Math.max(version, last));
   response.writeHead(isRefused ? 500 : 200).end();
 });

@@ -3,18 +3,17 @@
  * latest; and it always equals `svc:payload` of the event. With random resources and queries.
  */
 import assert from 'node:assert/strict';
-import { randomInt } from 'node:crypto';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { collectionOf, relationsOf, type ResourceType } from '#catalog/catalog.ts';
 import { embedding, zoomsOf } from '../setup/any-resource.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver } from '../setup/receiver.ts';
+import { SEED } from '../setup/seed.ts';
 
 const TYPES = ['transaction', 'subscription', 'customer', 'transaction_log'] as const satisfies ResourceType[];
 const QUERIES = 8;
 const RESOURCES = 10;
-const SEED = randomInt(2 ** 31);
 
 function queries(type: ResourceType): fc.Arbitrary<string> {
   const zoom = fc.subarray(zoomsOf(relationsOf(type)));
@@ -38,7 +37,6 @@ async function bytesOf(address: string, query: string): Promise<string> {
 
 for (const type of TYPES) {
   test(`the body delivered for a ${type} equals GET and the event's payload with the webhook's query`, async (t) => {
-    t.diagnostic(`seed ${SEED}`);
     const receiver = await startReceiver(t);
     const wanted = fc.sample(queries(type), { numRuns: QUERIES, seed: SEED });
     for (const [index, query] of wanted.entries()) {

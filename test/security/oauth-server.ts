@@ -158,7 +158,7 @@ async function openServer(env: Readonly<Record<string, string>>, options: Option
       secretKeys: keys,
       clock: { now: () => clock.time, monotonicMs: () => performance.now() },
       openPools,
-      random: Math.random,
+      random: () => 0.5,
       passwordCost: options.passwordCost ?? LOW_COST,
       log,
       roles,

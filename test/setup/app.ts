@@ -107,7 +107,7 @@ export async function startTestApp(
     secretKeys: [secretKey],
     clock,
     openPools,
-    random: Math.random,
+    random: () => 0.5,
     passwordCost: LOW_COST,
     log: options.log ?? createLog(config.logLevel),
     roles: options.roles ?? ['serve', 'deliver'],

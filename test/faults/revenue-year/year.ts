@@ -17,16 +17,6 @@ export function dayAfter(day: string, days: number): string {
   return new Date(new Date(`${day}T00:00:00Z`).getTime() + days * DAY_MS).toISOString().slice(0, 10);
 }
 
-/** Numbers from 0 to below 1, the same for the same seed (mulberry32). */
-export function seeded(seed: number) {
-  return (): number => {
-    seed = (seed + 0x6d2b79f5) | 0;
-    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 const FREQUENCIES = ['1m', '1m', '3m', '1y', '.5m', '2w', '1w', '30d', '1d', '7m', '2y'];
 const CURRENCIES = ['EUR', 'EUR', 'EUR', 'USD', 'JPY'];
 

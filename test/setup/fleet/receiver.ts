@@ -5,6 +5,9 @@ import { KEY } from '../engine.ts';
 import { startReceiver } from '../receiver.ts';
 import type { Cleanups } from '../cleanups.ts';
 import { lifeIn, type Arrival, type Ledger } from './ledger.ts';
+import { SEED, seeded } from '../seed.ts';
+
+const random = seeded(SEED);
 
 const ANSWER_MS = 200;
 /** A worker gives one origin at most a quarter of its slots. */
@@ -15,7 +18,7 @@ const RESET_PERCENT = 1;
 
 function statusOf(attempt: number): number {
   if (attempt > 1) return 200;
-  const percent = Math.random() * 100;
+  const percent = random() * 100;
   if (percent < RESET_PERCENT) return 0;
   return percent < RESET_PERCENT + REFUSED_PERCENT ? 500 : 200;
 }
