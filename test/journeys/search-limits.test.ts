@@ -51,7 +51,7 @@ test('of twenty searches of a store three wait for one, and another store is rea
   const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
   assert.deepEqual(statuses, [...Array.from({ length: 4 }, () => 200), ...Array.from({ length: 16 }, () => 429)]);
   const refused = answers.find(({ status }) => status === 429);
-  assert.equal(refused?.headers.get('retry-after'), '2');
+  assert.equal(refused?.headers.get('retry-after'), '60', 'the time limit of a search');
   assert.match(await refused.text(), /"code":"too_many_searches".*"3 searches /);
 });
 
@@ -72,11 +72,14 @@ test('a page that would be too large names the number of items that fit, and tha
   assert.deepEqual([fits['returned_items'], fits['total_items']], [fitting, '50']);
 });
 
+const SOON_OVER = { SEARCH_LIMIT_MS: '500' };
+
 for (const [part, table] of [
   ['statuses', 'delivery_done'],
   ['logs', 'attempt'],
 ] as const) {
   test(`a search for the ${part} of a webhook ends at its time limit`, async () => {
+    await app.restart(SOON_OVER);
     await whileLocked(table, async () => {
       let answer: Response | undefined;
       void app.api('GET', `${webhook}/${part}`).then((response) => (answer = response));
@@ -90,6 +93,7 @@ for (const [part, table] of [
 }
 
 test('a search that takes too long offers the same search of a shorter time, as a link and as a form', async () => {
+  await app.restart(SOON_OVER);
   const path = `${webhook}/statuses?event=customer%2Fcreated&limit=5&offset=5`;
   let offered = '';
   await whileLocked('delivery_done', async () => {
@@ -103,6 +107,8 @@ test('a search that takes too long offers the same search of a shorter time, as 
     assert.match(html, new RegExp(`name="date_created:greaterthan"\\s+value="${week}`));
     assert.match(html, /<option value="customer\/created"\s+selected/);
   });
+  // With time for the shorter search.
+  await app.restart({});
   const { pathname, searchParams } = new URL(offered);
   assert.equal(pathname, new URL(path, offered).pathname);
   assert.deepEqual([searchParams.get('limit'), searchParams.has('offset')], ['5', false]);
