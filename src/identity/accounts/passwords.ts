@@ -76,8 +76,8 @@ function parse(stored: string) {
 }
 
 /**
- * At PASSWORD_COST a hash takes 19 MiB and a thread for about 30 ms, so at most `hashesAtOnce` run concurrently and at most `hashesWaiting`
- * are queued: a flood of sign-ins must not exhaust the machine.
+ * At PASSWORD_COST a hash takes 19 MiB and a thread for about 30 ms, so at most `hashesAtOnce` run concurrently and at most
+ * `hashesWaiting` are queued: a flood of sign-ins must not exhaust the machine.
  */
 export function createPasswords(limits: {
   hashesAtOnce: number;
@@ -102,8 +102,8 @@ export function createPasswords(limits: {
           await deriveTag(candidate, randomBytes(SALT_BYTES), TAG_BYTES, cost);
           return false;
         }
-        const { salt, tag, ...own } = parse(stored);
-        const isSame = timingSafeEqual(await deriveTag(candidate, salt, tag.length, own.cost), tag);
+        const { cost: storedCost, salt, tag } = parse(stored);
+        const isSame = timingSafeEqual(await deriveTag(candidate, salt, tag.length, storedCost), tag);
         return isSame && !isTooLong;
       }),
   };
