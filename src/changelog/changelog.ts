@@ -38,7 +38,7 @@ export type Change = {
   actor: Actor;
   resource: 'store' | 'webhook' | 'member' | 'invitation' | 'grant';
   resourceId: number;
-  action: 'created' | 'changed' | 'deleted' | 'accepted' | 'deactivated' | 'given' | 'revoked';
+  action: 'created' | 'changed' | 'deleted' | 'accepted' | 'declined' | 'deactivated' | 'given' | 'revoked';
   /** Null if the resource did not exist before, or does not exist after. */
   before: Facts | null;
   after: Facts | null;

@@ -46,6 +46,11 @@ export function isInPerson({ grantId, userId }: Principal): boolean {
   return grantId === null && userId !== null;
 }
 
+/** Returns whether the caller is this user in person. */
+export function isPerson(principal: Principal, userId: number | undefined): boolean {
+  return isInPerson(principal) && principal.userId === userId;
+}
+
 /** Returns the store of the path parameter `:store_id`. Throws a 404 if the caller has no access to it. */
 export function storeOfAddress(request: { params: Readonly<Record<string, string>>; principal: Principal }): {
   shard: number;

@@ -111,6 +111,7 @@ function invitationPredicate({ before, after, action }: Entry): Predicate {
   const end = `as ${textOf(after ?? before, 'role') ?? ''}`;
   if (action === 'created') return { verb: 'invited a person', object: null, end };
   if (action === 'accepted') return { verb: 'accepted the invitation', object: null, end };
+  if (action === 'declined') return { verb: 'declined the invitation', object: null, end };
   return { verb: 'revoked the invitation of a person', object: null, end };
 }
 

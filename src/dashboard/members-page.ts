@@ -62,13 +62,11 @@ function memberForms(member: ShownMember, naming: Naming, session: Session): Mar
     { naming, session, version, values: { role: other } },
     html`<button type="submit" class="quiet">Make ${words}<span class="unseen">: ${harmless(name)}</span></button>`,
   );
+  if (isReader) return html`${change} ${leaveForm(member, naming, session)}`;
   const remove = formAround(
     actionOf(member, 'DELETE'),
     { naming, session, version },
-    html`<p>
-        ${isReader ? 'You lose' : 'This person loses'} access to the store at once, and so do the apps that
-        ${isReader ? 'you' : 'they'} connected to it.
-      </p>
+    html`<p>This person loses access to the store at once, and so do the apps that they connected to it.</p>
       <button type="submit" class="danger">Remove ${harmless(name)}</button>`,
   );
   return html`${change}
@@ -76,6 +74,20 @@ function memberForms(member: ShownMember, naming: Naming, session: Session): Mar
       <summary>Remove …<span class="unseen"> ${harmless(name)}</span></summary>
       ${remove}
     </details>`;
+}
+
+/** Renders the folded button with which the reader leaves the store. */
+function leaveForm(member: ShownMember, naming: Naming, session: Session): Markup {
+  const leave = formAround(
+    actionOf(member, 'DELETE'),
+    { naming, session, version: member.version },
+    html`<p>You lose access to the store at once, and so do the apps that you connected to it.</p>
+      <button type="submit" class="danger">Leave the store</button>`,
+  );
+  return html`<details class="fold">
+    <summary>Leave the store …</summary>
+    ${leave}
+  </details>`;
 }
 
 const ONLY_OWNER = html`<p class="soft">The only owner. To change that, make another member an owner first.</p>`;
@@ -99,42 +111,19 @@ function onlyOwner(members: readonly ShownMember[], { total }: Collection): Show
   return members.length === total && others.length === 0 ? owner : undefined;
 }
 
-/** The number in the ids of the fields, which those of the form for members do not have. */
-const INVITE_FORM = 1;
-
-/** Renders the buttons that unfold the two forms, for a person with and without an account. */
-function waysToAdd(addForm: Markup | undefined, inviteForm: Markup | undefined): Markup | false {
-  if (addForm === undefined) return false;
-  return html`<div class="actions">
-    <details class="unfolds">
-      <summary class="button">Add a member</summary>
-      <p class="soft">For a person who has an account here already.</p>
-      ${addForm}
-    </details>
-    ${
-      inviteForm &&
-      html`<details class="unfolds">
-        <summary class="button">Invite a person</summary>
-        <p class="soft">You get a link, with which the person signs in or creates an account.</p>
-        ${inviteForm}
-      </details>`
-    }
-  </div>`;
-}
-
 /** Renders the page of these members, and the invitations of the view's summary. */
 export function membersPage({ document, naming, view }: Shown, members: readonly ShownMember[]): string {
   const collection = collectionOf(document);
   if (collection === undefined) throw new TypeError('The members are no collection');
   const { filters } = parseAddress(document, naming);
-  const addForm = actionForm({ document, naming, view }, 'create');
-  const inviteForm = view.summary && actionForm({ document: view.summary, naming, view }, 'create', INVITE_FORM);
-  // The same readers may add, change and remove members.
-  const session = addForm && view.session;
+  const inviteForm = view.summary && actionForm({ document: view.summary, naming, view }, 'create');
+  // The same readers may invite, change and remove members.
+  const session = inviteForm && view.session;
   const only = filters.length === 0 ? onlyOwner(members, collection) : undefined;
   const formsOf = (member: ShownMember): Markup | false => {
-    if (session === undefined) return false;
-    return member === only ? ONLY_OWNER : memberForms(member, naming, session);
+    if (member === only) return member.isReader && ONLY_OWNER;
+    if (session !== undefined) return memberForms(member, naming, session);
+    return member.isReader && view.session !== undefined && leaveForm(member, naming, view.session);
   };
   const isPart = filters.length > 0 || members.length < collection.total;
   const main = html`<div class="card">
@@ -144,7 +133,17 @@ export function membersPage({ document, naming, view }: Shown, members: readonly
       Owners manage the members, and see the keys of webhooks and the tokens in their headers and addresses. Members can
       do everything else.
     </p>
-    ${waysToAdd(addForm, inviteForm)} ${isPart && searchPart(document, naming)}
+    ${
+      inviteForm &&
+      html`<div class="actions">
+        <details class="unfolds">
+          <summary class="button">Invite a person</summary>
+          <p class="soft">You get a link, with which the person signs in or creates an account.</p>
+          ${inviteForm}
+        </details>
+      </div>`
+    }
+    ${isPart && searchPart(document, naming)}
     <ul class="rows">
       ${members.map((member) => row(member, formsOf(member)))}
     </ul>

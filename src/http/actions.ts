@@ -4,7 +4,7 @@ import type { TSchema } from 'typebox';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
 import type { Caller } from './caller.ts';
 import type { ActionRoute } from './target.ts';
-import { hasPermission, ownsStore, type Principal } from '#core/principal.ts';
+import { hasPermission, isPerson, ownsStore, type Principal } from '#core/principal.ts';
 import type { Operation } from './operation.ts';
 import type { Method, Resource } from './route.ts';
 
@@ -123,8 +123,8 @@ function withCurrentValues(
   });
 }
 
-/** The address of a document, and the store that the address names. */
-type DocumentAddress = { href: string; storeId: number | undefined };
+/** The address of a document, and the store and the user that the address names. */
+type DocumentAddress = { href: string; storeId: number | undefined; userId: number | undefined };
 
 /** Adds the actions that the caller may use, with addresses below the requested one. */
 export type WithActions = (
@@ -136,11 +136,17 @@ export type WithActions = (
 function isAllowed(
   { operation: { access, scopes } }: ActionTemplate,
   principal: Principal | null,
-  storeId: number | undefined,
+  { storeId, userId }: DocumentAddress,
 ): boolean {
   if (access === 'anyone' || principal === null) return access === 'anyone';
   if (access === 'token') return hasPermission(principal, scopes);
-  return principal.scope === 'platform' || (access === 'owner' && ownsStore(principal, storeId));
+  const isSelf = isPerson(principal, userId);
+  if (access === 'person') return isSelf;
+  return (
+    principal.scope === 'platform' ||
+    (access !== 'platform' && ownsStore(principal, storeId)) ||
+    (access === 'self' && isSelf)
+  );
 }
 
 /**
@@ -159,13 +165,14 @@ export function createActions({ operations }: Resource, actionRoutes: readonly A
     return { name, method: 'POST', operation, fields: fieldsOf(documentedBody(operation)), isActionRoute: true };
   });
   const templates = [...ownTemplates, ...routeTemplates];
-  return (document, { principal, visitor }, { href, storeId }) => {
+  return (document, { principal, visitor }, address) => {
+    const { href } = address;
     // Generated keys are for people only; without them a repeated response keeps its entity tag.
     const isForPerson = visitor !== null;
     const linked = new Set(document.links.map(({ rel }) => rel));
     const isOfDocument = ({ name, isActionRoute }: ActionTemplate): boolean =>
       isActionRoute ? linked.has(name) : document.isUnchangeable !== true;
-    const allowed = templates.filter((template) => isAllowed(template, principal, storeId) && isOfDocument(template));
+    const allowed = templates.filter((template) => isAllowed(template, principal, address) && isOfDocument(template));
     if (allowed.length === 0) return document;
     const isPlatform = principal?.scope === 'platform';
     const isOffered = ({ isOfPlatform, isForPrograms }: Field): boolean =>

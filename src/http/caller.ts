@@ -8,6 +8,7 @@ import type { Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import {
+  isPerson,
   reachesUser,
   requireOwner,
   requirePermission,
@@ -38,8 +39,11 @@ export type Visitor = {
   confirm: (request: RawRequest) => Promise<RawResponse | undefined>;
   /** Returns the address where the person has to prove who they are before the page at `path` shows secrets; undefined if it may. */
   confirmAt: (path: string) => string | undefined;
-  /** The page where the person must set up a second factor before they see any other. */
-  enrolAt: string | undefined;
+  /**
+   * Returns the page where the person must set up a second factor before they see any other, or those of this store; undefined if
+   * they need none.
+   */
+  enrolAt: (storeId: number | undefined) => string | undefined;
 };
 
 /** Sessions as the pages of resources need them. */
@@ -105,7 +109,9 @@ export function requireAccess(
   if (store !== undefined) storeOfAddress({ params: params as Params, principal });
   else if (user !== undefined && !reachesUser(principal, parseId(user) ?? NaN)) throw notFound('user');
   if (access === 'platform') requirePlatform(principal);
-  if (access === 'owner') requireOwner(principal, parseId(store ?? ''));
+  const isSelf = isPerson(principal, parseId(user ?? ''));
+  if (access === 'person' && !isSelf) throw notFound('user');
+  if (access === 'owner' || (access === 'self' && !isSelf)) requireOwner(principal, parseId(store ?? ''));
   if (access === 'token') requirePermission(principal, scopesAt?.(params as Params) ?? scopes);
 }
 
@@ -174,9 +180,10 @@ async function authenticateVisitor(
     reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
     reply.redirect(services.pages.signInAt(returnPath), 303);
   }
-  if (visitor?.enrolAt !== undefined) {
+  const enrolAt = visitor?.enrolAt(parseId((request.params as Params)['store_id'] ?? ''));
+  if (enrolAt !== undefined) {
     reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
-    reply.redirect(visitor.enrolAt, 303);
+    reply.redirect(enrolAt, 303);
     return null;
   }
   return visitor;

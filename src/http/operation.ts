@@ -72,7 +72,7 @@ export type OperationResult =
     } & PageOptions)
   | ({ status: 201 } & CreatedResult)
   | EventStream
-  | { status: 204; next?: string };
+  | { status: 204; next?: string; done?: Done };
 
 /** Idempotent execution of a request (Idempotency-Key). */
 export type IdempotentExecution = {
@@ -94,8 +94,8 @@ export type Operation = {
   title: string;
   /** One sentence that describes the operation, for OPTIONS, forms and the reference. */
   summary: string;
-  /** `owner`: the platform, and the signed-in owners of the store in the address. */
-  access: 'anyone' | 'token' | 'owner' | 'platform';
+  /** `owner`: the platform, and the signed-in owners of the store in the address. `self`: they, and the person in the address. `person`: the person in the address, and no program. */
+  access: 'anyone' | 'token' | 'person' | 'self' | 'owner' | 'platform';
   /** The limited scopes that suffice; by default none. Everything that `access: 'anyone'` returns needs no scope. */
   scopes: SufficientScopes;
   /** Returns those of `scopes` that suffice at an address, if not all do. */
@@ -141,7 +141,7 @@ export type OperationOptions = {
   summary: string;
   /** Defaults to the summary. */
   title?: string;
-  access?: 'owner' | 'platform';
+  access?: 'person' | 'self' | 'owner' | 'platform';
   scopes?: SufficientScopes;
   scopesAt?: (params: Params) => readonly Permission[];
   bodyLimitBytes?: number;

@@ -63,6 +63,7 @@ export function documentAddress({ params }: FastifyRequest, href: string) {
   return {
     href,
     storeId: parseId((params as Params)['store_id'] ?? ''),
+    userId: parseId((params as Params)['user_id'] ?? ''),
   };
 }
 

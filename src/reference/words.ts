@@ -5,6 +5,8 @@ import type { Field, Kind, Property } from '#hypermedia/document.ts';
 const ACCESS: Readonly<Record<Operation['access'], string>> = {
   anyone: 'Anyone, with or without a token.',
   token: 'A token with full access to the store or user',
+  person: 'The signed-in person, and no program.',
+  self: 'A token with the scope platform, signed-in owners of the store, or the person themselves.',
   owner: 'A token with the scope platform, or signed-in owners of the store.',
   platform: 'A token with the scope platform.',
 };

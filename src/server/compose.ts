@@ -1,12 +1,15 @@
 /** The composition root of the request handlers: passes each module the parts that it needs. */
 import { createAccounts, type AccountsDeps } from '#identity/accounts/accounts.ts';
 import { originOf } from '#identity/accounts/audit/audit.ts';
+import { findFactors } from '#identity/accounts/factors/factors-sql.ts';
 import { createSecondFactors, type SecondFactors } from '#identity/accounts/factors/factors.ts';
+import { hasSecondFactor } from '#identity/accounts/factors/second-factor.ts';
 import { createPasswords, type PasswordCost } from '#identity/accounts/passwords.ts';
 import { createSecurityMails, type SecurityMails } from '#identity/accounts/security-mails.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
-import { createSignedIn } from '#identity/accounts/signed-in.ts';
+import { createSignedIn, forVerified } from '#identity/accounts/signed-in.ts';
 import { createThrottle, type Throttle } from '#identity/accounts/throttle/throttle.ts';
+import { createEraseUnverified, type EraseUnverified } from '#identity/accounts/unverified.ts';
 import { createPages, type TabsOf } from '#identity/accounts/visitor.ts';
 import { collections } from '#catalog/catalog.ts';
 import { createDashboard } from '#dashboard/dashboard.ts';
@@ -33,6 +36,7 @@ import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
 import { createDeviceAuthorization } from '#identity/oauth/device/device-authorization.ts';
 import { createDevicePage } from '#identity/oauth/device/device-page.ts';
 import {
+  exportedApps,
   exportedGrants,
   memberAccessOf,
   revokeGrantsForStore,
@@ -43,13 +47,14 @@ import { formTargets } from '#identity/oauth/redirect-uri.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
 import { createInvitationMails } from '#identity/invitations/mails.ts';
 import { createInvitationPages } from '#identity/invitations/invitations.ts';
+import { createReceivedInvitations } from '#identity/invitations/received.ts';
 import { createMetadata, createResourceMetadata } from '#identity/oauth/metadata.ts';
 import { createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token.ts';
 import { setBrand } from '#hypermedia/shell.ts';
 import { createHome } from '#stores/home.ts';
 import { deleteInvitationsTo } from '#stores/invitations/invitations-sql.ts';
-import { createInvitationOperations, pendingInvitations } from '#stores/invitations/operations.ts';
+import { createInvitationOperations, createInviting, pendingInvitations } from '#stores/invitations/operations.ts';
 import { createMemberOperations } from '#stores/members/operations.ts';
 import type { Eraser } from '#stores/erase.ts';
 import { createStoreOperations, type StoreDeps } from '#stores/operations.ts';
@@ -117,6 +122,7 @@ function openStores(deps: HomeDeps, { throttle }: { throttle: Throttle }, charts
       chartsOf,
       onDomainChanged: webhooksOfStore.renew,
       rescheduleSnapshot,
+      hasSecondFactor: async (tx, userId) => hasSecondFactor(await findFactors(tx, userId)),
       erasers,
     }),
     sandbox: createSandbox({
@@ -131,9 +137,9 @@ function openStores(deps: HomeDeps, { throttle }: { throttle: Throttle }, charts
       ...publishing,
       ...config.stores,
       sql,
-      throttle,
       baseUrl,
       memberAccess: memberAccessOf(publishing),
+      invite: createInviting(inviting),
       pendingInvitations: (store) => pendingInvitations(inviting, store),
     }),
     invitations: createInvitationOperations(inviting),
@@ -237,68 +243,74 @@ function eraseDataOf(publishing: Publishing, erasers: readonly Eraser[]): Accoun
   };
 }
 
-/** Wires the pages of accounts and of invitations. */
-function openPeople(
+type PeopleParts = {
+  securityMails: SecurityMails | undefined;
+  passwords: ReturnType<typeof createPasswords>;
+  sessions: ReturnType<typeof createSessions>;
+  signedIn: ReturnType<typeof createSignedIn>;
+  throttle: Throttle;
+  factors: SecondFactors;
+  derive: (purpose: string) => Keys;
+  eraseUserData: AccountsDeps['eraseUserData'];
+  eraseUnverified: EraseUnverified;
+  memberships: (userId: number) => ReturnType<typeof membershipsOf>;
+};
+
+/** Wires the pages of accounts. */
+function openAccounts(
   { config, sql, databases, log, sealer, mailer, publishing }: HomeDeps,
-  shared: {
-    securityMails: SecurityMails | undefined;
-    passwords: ReturnType<typeof createPasswords>;
-    sessions: ReturnType<typeof createSessions>;
-    signedIn: ReturnType<typeof createSignedIn>;
-    throttle: Throttle;
-    factors: SecondFactors;
-    derive: (purpose: string) => Keys;
-    erasers: readonly Eraser[];
-    memberships: (userId: number) => ReturnType<typeof membershipsOf>;
-  },
+  { factors, memberships, ...shared }: PeopleParts,
 ) {
   const { baseUrl, authUrl, accounts } = config;
-  const { securityMails, passwords, sessions, signedIn, throttle, factors, memberships } = shared;
+  return createAccounts({
+    ...shared,
+    sql,
+    changelog: publishing.changelog,
+    log,
+    mailer,
+    factors,
+    sealer,
+    baseUrl,
+    authUrl,
+    sections: appSections({ sql, eachDatabase: databases.each }),
+    formTargets: (returnTo) => targetsAfterSignIn({ sql, issuer: authUrl, baseUrl }, returnTo),
+    startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
+    endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
+    exportParts: {
+      memberships: async (userId) => exportedMemberships(await memberships(userId)),
+      grants: (userId) => exportedGrants(sql, databases.each, userId),
+      own_apps: (userId) => exportedApps(sql, userId),
+    },
+    passwordResetMinutes: accounts.passwordResetMinutes,
+    emailConfirmHours: accounts.emailConfirmHours,
+    emailUndoDays: accounts.emailUndoDays,
+    allowsSignUp: accounts.allowsSignUp,
+    allowsSandboxes: config.stores.allowsSandboxes,
+    signUpMinutes: accounts.signUpMinutes,
+    openIdProviders: accounts.openIdProviders,
+    formTargetsOf: formTargets,
+  });
+}
+
+/** Wires what a person does with an invitation: with its link, and signed in. */
+function openInvitations({ config, sql, log, mailer, publishing }: HomeDeps, { factors, ...shared }: PeopleParts) {
+  const { baseUrl, authUrl, accounts, stores } = config;
+  const accepting = {
+    ...stores,
+    sql,
+    changelog: publishing.changelog,
+    memberAccess: memberAccessOf(publishing),
+    baseUrl,
+  };
   return {
-    ...createAccounts({
-      sql,
-      changelog: publishing.changelog,
-      log,
-      mailer,
-      passwords,
-      sessions,
-      signedIn,
-      throttle,
-      factors,
-      sealer,
-      baseUrl,
-      authUrl,
-      sections: appSections({ sql, eachDatabase: databases.each }),
-      formTargets: (returnTo) => targetsAfterSignIn({ sql, issuer: authUrl, baseUrl }, returnTo),
-      startPathOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
-      endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
-      eraseUserData: eraseDataOf(publishing, shared.erasers),
-      exportParts: {
-        memberships: async (userId) => exportedMemberships(await memberships(userId)),
-        grants: (userId) => exportedGrants(sql, databases.each, userId),
-      },
-      securityMails,
-      passwordResetMinutes: accounts.passwordResetMinutes,
-      emailConfirmHours: accounts.emailConfirmHours,
-      emailUndoDays: accounts.emailUndoDays,
-      allowsSignUp: accounts.allowsSignUp,
-      allowsSandboxes: config.stores.allowsSandboxes,
-      signUpMinutes: accounts.signUpMinutes,
-      openIdProviders: accounts.openIdProviders,
-      formTargetsOf: formTargets,
-      derive: shared.derive,
-    }),
+    receivedInvitations: createReceivedInvitations(accepting),
     invitation: createInvitationPages({
-      ...publishing,
-      memberAccess: memberAccessOf(publishing),
-      ...config.stores,
-      sql,
-      passwords,
-      sessions,
-      signedIn,
+      ...shared,
+      ...accepting,
       devices: factors.devices,
-      throttle,
-      baseUrl,
+      mailer,
+      signUpMinutes: accounts.signUpMinutes,
+      log,
       authUrl,
     }),
   };
@@ -334,22 +346,24 @@ export function compose(composeDeps: ComposeDeps): {
   const frontPage = createFrontPage({ signInPath, versionHeader: naming.versionHeader });
   const ofStores = openDatabaseHandlers(databases, { ...composeDeps, throttle, pages, derive });
   const { erasers, ...stores } = openStores(deps, { throttle }, ofStores.chartsOf);
+  const eraseUserData = eraseDataOf(serving.publishing, erasers);
+  const eraseUnverified = createEraseUnverified({ ...serving.publishing, eraseUserData });
+  const accounting = { securityMails, passwords, sessions, signedIn, throttle, factors, derive };
+  const parts: PeopleParts = { ...accounting, eraseUserData, eraseUnverified, memberships };
   const handlers: Handlers = {
     home: createHome({ baseUrl, authUrl }, (shown) => frontPage({ ...shown, naming: { baseUrl, ...naming } })),
     ...stores,
     ...ofStores.handlers,
-    ...openPeople(deps, {
-      securityMails,
-      passwords,
+    ...openAccounts(deps, parts),
+    ...openInvitations(deps, parts),
+    ...openOAuth(deps, {
+      derive,
       sessions,
-      signedIn,
+      signedIn: forVerified(signedIn, authUrl),
       throttle,
       factors,
-      derive,
-      erasers,
-      memberships,
+      securityMails,
     }),
-    ...openOAuth(deps, { derive, sessions, signedIn, throttle, factors, securityMails }),
     metadata: createMetadata({ baseUrl, authUrl }),
     resourceMetadata: createResourceMetadata({ baseUrl, authUrl }),
     assets: createAssets(logo),

@@ -19,6 +19,7 @@ export type Handlers = Accounts &
     sampleEvents: Operation;
     members: Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation>;
     invitations: Record<'list' | 'create' | 'read' | 'revoke', Operation>;
+    receivedInvitations: Record<'list' | 'read' | 'decline' | 'accept', Operation>;
     invitation: Record<'show' | 'submit', RawHandler>;
     webhooks: Record<
       | 'list'
@@ -193,6 +194,12 @@ const accountRoutes = (
   page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),
 ];
 
+const receivedRoutes = ({ receivedInvitations: received }: Handlers, api: string): Route[] => [
+  resource(`${api}/users/:user_id/invitations`, { GET: received.list }),
+  resource(`${api}/users/:user_id/invitations/:invitation_id`, { GET: received.read, DELETE: received.decline }),
+  resource(`${api}/users/:user_id/invitations/:invitation_id/accept`, { POST: received.accept }),
+];
+
 /** Returns all routes. `{base_url}` and `{auth_url}` may each have a path of their own, behind a proxy that keeps it. */
 export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authUrl: string }): readonly Route[] {
   const api = rootOf(addresses.baseUrl);
@@ -203,6 +210,7 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
     resource(`${api}/users`, { GET: users.list, POST: users.create }),
     resource(`${api}/users/:user_id`, { GET: users.read, DELETE: users.remove }),
     resource(`${api}/users/:user_id/sandbox_store`, { POST: handlers.sandbox }),
+    ...receivedRoutes(handlers, api),
     resource(`${api}/stores`, { GET: stores.list, POST: stores.create }),
     resource(`${api}/stores/:store_id`, { GET: stores.read, PATCH: stores.patch, DELETE: stores.remove }),
     resource(`${api}/stores/:store_id/members`, { GET: members.list, POST: members.add }),

@@ -54,7 +54,7 @@ export async function recordMember(
 export async function recordInvitation(
   tx: Queryable,
   { storeId, id }: { storeId: number; id: number },
-  { action, role }: { action: 'created' | 'accepted' | 'deleted'; role: Role },
+  { action, role }: { action: 'created' | 'accepted' | 'declined' | 'deleted'; role: Role },
   { changelog, actor, now }: By,
 ): Promise<void> {
   const facts: Facts = { role };

@@ -1,12 +1,12 @@
 /** API operations on stores: {base_url}/stores. */
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
-import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { shardOf } from '#core/ids.ts';
-import { invalid, notFound } from '#core/problem.ts';
+import { invalid, notFound, Problem } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import { requireOwner, requirePlatform, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from './access.ts';
@@ -26,6 +26,8 @@ export type StoreDeps = {
   collections: readonly PublishedCollection[];
   /** Returns the charts on the page of a store. */
   chartsOf: (store: { shard: number; storeId: number }, now: Date) => Promise<Charts>;
+  /** Returns whether a user has a second factor. */
+  hasSecondFactor: (sql: Queryable, userId: number) => Promise<boolean>;
   /** Called within the transaction that changes the domain; the function that it returns is called after the commit. */
   onDomainChanged: (tx: Tx, store: { shard: number; storeId: number }) => Promise<() => Promise<void>>;
   /** Called within the transaction that changes the time zone, after the change. */
@@ -55,12 +57,30 @@ const OWNERS_DECIDE = {
   field: 'second_factor',
 };
 
+const OWN_FACTOR_FIRST = {
+  code: 'second_factor_required',
+  message: 'Set up a second factor for your own account first: without one you could not open the store any more',
+  field: 'second_factor',
+};
+
+/** Throws unless the caller owns the store and, to require a second factor of its members, has one. */
+async function requireFactorDecision(
+  tx: Tx,
+  { hasSecondFactor }: Pick<StoreDeps, 'hasSecondFactor'>,
+  { principal, storeId, rule }: { principal: Principal; storeId: number; rule: StoreDetails['secondFactor'] },
+): Promise<void> {
+  requireOwner(principal, storeId, OWNERS_DECIDE);
+  const { userId } = principal;
+  if (rule === 'required' && userId !== null && !(await hasSecondFactor(tx, userId)))
+    throw new Problem(409, OWN_FACTOR_FIRST);
+}
+
 const reachOf = ({ stores }: Principal): Reach =>
   stores === 'all' ? null : { ids: stores, shards: [...new Set(stores.map(shardOf))] };
 
 /** Changes a store in one transaction with a locked row, so that no concurrent change is lost. */
 async function change(
-  { sql, changelog, onDomainChanged, rescheduleSnapshot }: StoreDeps,
+  { sql, changelog, onDomainChanged, rescheduleSnapshot, hasSecondFactor }: StoreDeps,
   request: ApiRequest<StorePart>,
 ): Promise<StoreRow> {
   const { shard, storeId } = storeOfAddress(request);
@@ -70,7 +90,9 @@ async function change(
     request.unmodified(stored.revision);
     const details = detailsOf(stored, request.body);
     if (details.subscriptionEvents !== stored.subscriptionEvents) requirePlatform(request.principal, PLATFORM_DECIDES);
-    if (details.secondFactor !== stored.secondFactor) requireOwner(request.principal, storeId, OWNERS_DECIDE);
+    const { secondFactor: rule } = details;
+    if (rule !== stored.secondFactor)
+      await requireFactorDecision(tx, { hasSecondFactor }, { ...request, storeId, rule });
     const faults = storeFaults(details);
     if (faults.length > 0) throw invalid(...faults);
     const timeZone = readTimeZone(details.timeZone) ?? details.timeZone;

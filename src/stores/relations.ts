@@ -5,6 +5,7 @@ import { storeDocument, type PublishedCollection } from './document.ts';
 import { homeDocument } from './home.ts';
 import { invitationDocument } from './invitations/document.ts';
 import type { InvitationRow } from './invitations/invitations-sql.ts';
+import { receivedDocument } from './invitations/received-document.ts';
 import { memberDocument } from './members/document.ts';
 import type { MemberRow } from './members/members-sql.ts';
 import type { StoreRow } from './stores-sql.ts';
@@ -60,6 +61,12 @@ const platform: Principal = { ...app, userId: null, scope: 'platform', stores: [
 
 const invitationExample: Example = ({ baseUrl }) => invitationDocument(invitation, { baseUrl, link: null });
 
+const receivedExample: Example = ({ baseUrl }) =>
+  receivedDocument(
+    { ...invitation, shard: 233, email: 'grace@corner.example.com', storeName: store.name },
+    { userId: 42, baseUrl },
+  );
+
 const memberExample: Example = ({ baseUrl }) => memberDocument(member, { principal: app, baseUrl });
 
 const invitationRelations: readonly Relation[] = [
@@ -67,8 +74,8 @@ const invitationRelations: readonly Relation[] = [
     rel: 'invitations',
     title: 'The invitations to a store',
     about:
-      'The pending invitations. The person with the link becomes a member, with an account or a new one. An invitation can be accepted once, within 72 hours; then it is deleted. A store has at most 100.',
-    paths: ['/stores/:store_id/invitations'],
+      'The pending invitations of a store, or to a signed-in person, who accepts and declines them there. The person with the link becomes a member, with an account or a new one. An invitation can be accepted once, within 72 hours; then it is deleted. A store has at most 100.',
+    paths: ['/stores/:store_id/invitations', '/users/:user_id/invitations'],
     makes: 'invitation',
     example: listExample('invitations', 'Invitations to this store', '/stores/1001/invitations', invitationExample),
   },
@@ -79,6 +86,20 @@ const invitationRelations: readonly Relation[] = [
       'With email only an account with this address can accept, else the first person with the link. Only the response that creates the invitation contains its link.',
     paths: ['/stores/:store_id/invitations/:invitation_id'],
     example: invitationExample,
+  },
+  {
+    rel: 'received_invitation',
+    title: 'An invitation to a person',
+    about:
+      'An invitation to the e-mail address of the signed-in person. DELETE declines it. An account whose e-mail address is not verified has none.',
+    paths: ['/users/:user_id/invitations/:invitation_id'],
+    example: receivedExample,
+  },
+  {
+    rel: 'accept',
+    title: 'Join the store',
+    about: 'Accepts an invitation: the person becomes a member with its role.',
+    paths: ['/users/:user_id/invitations/:invitation_id/accept'],
   },
 ];
 

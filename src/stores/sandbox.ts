@@ -21,6 +21,11 @@ export type SandboxDeps = {
 };
 
 const OFF = 'The operator of this service has switched sandbox stores off';
+const UNVERIFIED = {
+  code: 'email_not_verified',
+  message:
+    'A sandbox store needs an account whose e-mail address is confirmed: choose a new password with a mailed link',
+};
 
 /**
  * The address for mails is not that of the developer, because every app with access to the store can read it (`notices` mails the
@@ -43,7 +48,9 @@ export function provideSandbox(
   { actor, now }: { actor: Actor; now: Date },
 ): Promise<StoreRow> {
   return transaction(sql, async (tx) => {
-    if (!(await lockDeveloper(tx, userId))) throw notFound('user');
+    const developer = await lockDeveloper(tx, userId);
+    if (developer === undefined) throw notFound('user');
+    if (!developer.isEmailVerified) throw new Problem(403, UNVERIFIED);
     const present = await findSandbox(tx, userId);
     if (present === undefined && !allowsSandboxes) throw new Problem(403, { code: 'sandbox_stores_off', message: OFF });
     const by = { changelog, actor, now };

@@ -44,14 +44,15 @@ export async function addMember(
 
 /** A store in the navigation of pages. */
 export type NamedStore = { name: string; isSandbox: boolean };
-type Memberships = { stores: number[]; owned: number[]; names: ReadonlyMap<number, NamedStore> };
+type Memberships = { stores: number[]; owned: number[]; guarded: number[]; names: ReadonlyMap<number, NamedStore> };
 
-/** Returns the stores of a user, those that the user owns, and their names. */
+/** Returns the stores of a user, those that the user owns, those that require a second factor, and their names. */
 export async function membershipsOf(sql: Queryable, userId: number): Promise<Memberships> {
   const rows = await listMemberships(sql, userId);
   const owned = rows.filter(({ role }) => role === 'owner').map(({ storeId }) => storeId);
   const names = new Map(rows.map(({ storeId, name, isSandbox }) => [storeId, { name, isSandbox }]));
-  return { stores: [...names.keys()], owned, names };
+  const guarded = rows.filter(({ requiresFactor }) => requiresFactor).map(({ storeId }) => storeId);
+  return { stores: [...names.keys()], owned, guarded, names };
 }
 
 /** Returns the memberships of a user for the export of the account. */

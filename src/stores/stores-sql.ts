@@ -67,10 +67,11 @@ export async function findSandbox(sql: Queryable, userId: number): Promise<Store
   return row;
 }
 
-/** Locks the user until the transaction ends, so that one sandbox store is created. Returns false if it does not exist. */
-export async function lockDeveloper(sql: Queryable, userId: number): Promise<boolean> {
-  const rows = await sql`select from users where id = ${userId} for no key update`;
-  return rows.length === 1;
+/** Locks the user until the transaction ends, so that one sandbox store is created. Returns undefined if it does not exist. */
+export async function lockDeveloper(sql: Queryable, userId: number): Promise<{ isEmailVerified: boolean } | undefined> {
+  const [row] = await sql<{ isEmailVerified: boolean }[]>`
+    select is_email_verified as "isEmailVerified" from users where id = ${userId} for no key update`;
+  return row;
 }
 
 /** Returns the store and locks its row until the transaction ends. */
@@ -136,13 +137,15 @@ export async function countStores(
   return row?.total ?? 0;
 }
 
-export type MembershipRow = { storeId: number; role: Role; name: string; isSandbox: boolean };
+/** `requiresFactor`: members without a second factor have no access in person. */
+export type MembershipRow = { storeId: number; role: Role; name: string; isSandbox: boolean; requiresFactor: boolean };
 
 /** Returns the memberships of a user. */
 export async function listMemberships(sql: Queryable, userId: number): Promise<MembershipRow[]> {
   return sql<MembershipRow[]>`
-    select m.store_id as "storeId", m.role, s.name, s.sandbox_of is not null as "isSandbox"
+    select m.store_id as "storeId", m.role, s.name, s.sandbox_of is not null as "isSandbox",
+      s.second_factor = 'required' as "requiresFactor"
     from membership m
-      cross join lateral (select name, sandbox_of from store where shard = m.shard and id = m.store_id offset 0) as s
+      cross join lateral (select name, sandbox_of, second_factor from store where shard = m.shard and id = m.store_id offset 0) as s
     where m.user_id = ${userId} order by m.store_id`;
 }

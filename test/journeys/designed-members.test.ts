@@ -82,6 +82,7 @@ test('the only owner has no forms, and two owners have', async () => {
   assert.deepEqual((await rowOf(ada)).targets, []);
   await setRole('owner');
   assert.deepEqual((await rowOf(ada)).targets, [`${MEMBERS}/${adaId}`, `${MEMBERS}/${adaId}`]);
+  assert.match((await rowOf(ada)).words, /Make a member.* Leave the store/);
 });
 
 test('a page that may not show all owners calls no one the only owner', async () => {
@@ -90,7 +91,9 @@ test('a page that may not show all owners calls no one the only owner', async ()
     assert.doesNotMatch((await rowOf(ada, owner, query)).words, /only owner/);
 });
 
-test('a member has no forms, and a form of an owner is rejected', async () => {
+test('a member has only the form to leave, and a form of an owner is rejected', async () => {
+  assert.match((await rowOf(bob, other)).words, /Leave the store/);
+  assert.deepEqual((await rowOf(bob, other)).targets, [BOB]);
   const { targets, words } = await rowOf(ada, other);
   assert.deepEqual(targets, []);
   assert.doesNotMatch(words, /only owner|Remove/);

@@ -203,7 +203,13 @@ test('sections of other handlers are shown in the given order, with nonces of th
   const signedIn = createSignedIn({ sessions, authUrl: server.origin, nonceKeys: [Buffer.alloc(32, 3)], stepUp });
   const part = (name: string) => async (visit: { nonce: (bound: readonly string[]) => string; root: string }) =>
     html`<p>${name} ${visit.nonce(['form'])} ${visit.root}</p>`;
-  const show = createAccount({ sql, signedIn, sections: [part('first'), part('second')], root: '/auth' });
+  const show = createAccount({
+    sql,
+    signedIn,
+    sections: [part('first'), part('second')],
+    baseUrl: server.origin,
+    root: '/auth',
+  });
   const browser = newBrowser();
   await browser.signIn(bob);
   const cookies = Object.fromEntries(browser.jar);

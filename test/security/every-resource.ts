@@ -103,7 +103,10 @@ export async function startWalk() {
   const app = await startFurnishedApp({ env: { API_RATE_PER_SECOND: '0' }, clock });
   const ask = createAsk(app.baseUrl);
   const places: Place[] = [];
-  for (const route of resourceTable(app.baseUrl)) places.push(await placeOf(app, ask, route));
+  // What only people read has pages and no other format.
+  const isOfPrograms = ({ operations }: Resource) =>
+    Object.values(operations).some(({ access }) => access !== 'person');
+  for (const route of resourceTable(app.baseUrl).filter(isOfPrograms)) places.push(await placeOf(app, ask, route));
   const readable = places.filter(({ methods, route }) => methods.includes('GET') && !isStream(route));
   return { app, ask, places, readable };
 }

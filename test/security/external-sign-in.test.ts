@@ -173,6 +173,17 @@ test('an account is linked only by a sign-in with its password', async () => {
   ]);
 });
 
+test('an account whose address is not verified is replaced by that of the person whom a provider has verified', async () => {
+  const email = newEmail();
+  const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: now() });
+  await sql`update users set is_email_verified = false where id = ${id}`;
+  const { location } = await signInWith('Acme', email);
+  assert.equal(location, '/home');
+  const [user] = await sql<{ id: number }[]>`select id from users where email = ${email} and is_email_verified`;
+  assert.ok(user !== undefined && user.id !== id);
+  assert.equal((await newBrowser().signIn(email)).status, 422, 'the password of before is gone');
+});
+
 test('another account is not linked, a link ends after ten minutes, and it cannot be made up', async () => {
   const [person, other] = [await newPerson(), await newPerson()];
   const browser = newBrowser();

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { createUser } from '#identity/accounts/users.ts';
 import { addMember, createStore } from '#stores/store.ts';
-import { createBrowser, PASSWORD, startAuthorizationServer, type Browser } from './oauth-server.ts';
+import { createBrowser, PASSWORD, startAuthorizationServer, type Browser, type Page } from './oauth-server.ts';
 import { hiddenIn, newApp, submit } from './page-forms.ts';
 import { passwords } from '../setup/passwords.ts';
 import { anyText } from '../setup/any-text.ts';
@@ -43,6 +43,14 @@ test('the export is a file with the person, memberships, grants, sessions and ac
   const shop = await newStore(id);
   await addMember(sql, { storeId: server.beta, userId: id, role: 'member', now: server.now() });
   await browser.consent(server.asking());
+  const app = await newApp(browser);
+  await sql`
+    insert into passkey (id, user_id, credential_id, public_key, sign_count, transports, name, date_created)
+    values (1, ${id}, 'a', 'b', 0, '{}', 'Laptop', ${server.now()})`;
+  const later = new Date(server.now().getTime() + 3_600_000);
+  await sql`
+    insert into email_change (hash, undo_hash, user_id, old_email, new_email, date_created, date_expires, date_undo_expires)
+    values (sha256('a'), sha256('b'), ${id}, ${email}, 'other@example.com', ${server.now()}, ${later}, ${later})`;
   const page = await download(browser);
   assert.equal(page.status, 200);
   assert.equal(page.headers.get('content-type'), 'application/json; charset=utf-8');
@@ -63,7 +71,12 @@ test('the export is a file with the person, memberships, grants, sessions and ac
   assert.equal(data['sessions']?.length, 1);
   assert.deepEqual(
     data['audit']?.map(({ action }) => action),
-    ['grant_given', 'signed_in', 'user_created'],
+    ['client_created', 'grant_given', 'signed_in', 'user_created'],
+  );
+  const own = (name: string, member: string) => data[name]?.map((one) => one[member]);
+  assert.deepEqual(
+    [own('own_apps', 'client_id'), own('passkeys', 'name'), own('address_changes', 'new_email')],
+    [[app.clientId], ['Laptop'], ['other@example.com']],
   );
   const entries = await sql`select from audit where user_id = ${id} and action = 'account_exported'`;
   assert.equal(entries.length, 1);
@@ -146,7 +159,13 @@ test('of the last two owners of a store, in two processes, one cannot leave', as
     const [one, two] = [await newPerson(), await newPerson(second)];
     await newStore(one.id, two.id);
     await newStore(two.id, one.id);
-    const statuses = (await Promise.all([erase(one.browser), erase(two.browser)])).map(({ status }) => status);
+    // Both have the form before one of them is the only owner.
+    const forms: (() => Promise<Page>)[] = [];
+    for (const { browser } of [one, two]) {
+      const form = hiddenIn(await browser.open('/account/erase'), '/account/erase');
+      forms.push(() => browser.post('/account/erase', { ...form, current: PASSWORD }));
+    }
+    const statuses = (await Promise.all(forms.map((send) => send()))).map(({ status }) => status);
     assert.deepEqual(
       statuses.toSorted((a, b) => a - b),
       [200, 409],

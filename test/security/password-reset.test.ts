@@ -65,6 +65,18 @@ test('the browser that reset the password is a known device from then on', async
   server.wait(60 * MINUTE);
 });
 
+test('strangers do not use up the mails for a browser that has signed in', async () => {
+  const { email } = await newPerson();
+  const browser = newBrowser();
+  await browser.signIn(email);
+  const statuses: number[] = [];
+  for (let i = 0; i < 4; i += 1) statuses.push((await ask(email)).status);
+  assert.deepEqual(statuses, [200, 200, 200, 429]);
+  for (let i = 0; i < 3; i += 1) assert.equal((await browser.post('/forgot-password', { email })).status, 200);
+  assert.equal((await browser.post('/forgot-password', { email })).status, 429);
+  for (let i = 0; i < 6; i += 1) await mails.next();
+});
+
 test('an address that browsers reject as an e-mail address can be typed', async () => {
   assert.match((await newBrowser().open('/forgot-password')).text, /<input\s+type="text"\s+id="email"/);
 });

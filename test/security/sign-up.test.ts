@@ -144,6 +144,16 @@ test('a new account ends the session of another user in this browser', async () 
   assert.equal((await browser.open('/account')).status, 303);
 });
 
+test('sign-ups by strangers do not use up the mails to a new password', async () => {
+  const email = newEmail();
+  await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
+  for (let i = 0; i < 4; i += 1) await ask(email);
+  assert.equal((await ask(email)).status, 429);
+  assert.equal((await newBrowser().post('/forgot-password', { email })).status, 200);
+  for (let i = 0; i < 4; i += 1) await mails.next();
+  server.wait(24 * HOUR);
+});
+
 test('mails to one address are limited', async () => {
   const email = newEmail();
   const statuses: number[] = [];

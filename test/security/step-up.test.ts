@@ -47,7 +47,6 @@ async function newWebhook(): Promise<string> {
 }
 const webhooks = async (): Promise<number> => (await sql`select from webhook where store_id = ${alpha}`).length;
 const keys = async (): Promise<unknown> => sql`select encryption_key, next_encryption_key from webhook order by id`;
-const members = async (): Promise<number> => (await sql`select from membership where store_id = ${alpha}`).length;
 
 async function newApp(): Promise<string> {
   const form = new URLSearchParams();
@@ -84,7 +83,7 @@ const changes: [what: string, send: () => Promise<Response | Page>, count: () =>
     keys,
   ],
   ['rotating the key of a webhook', async () => rotate(await newWebhook()), keys],
-  ['adding a member', async () => sendForm(`${STORE}/members`, 'POST', { email: people.bob, role: 'member' }), members],
+  ['leaving a store', () => leave(), async () => sql`select from membership where store_id = ${people.beta}`],
   ['inviting a person', () => invite(), async () => (await sql`select from invitation`).length],
   [
     'deleting an app',
@@ -112,6 +111,15 @@ async function invite(): Promise<Response> {
   const text = await (await owner.show(`${STORE}/members`)).text();
   const fields = formAt({ text } as Page, `${STORE}/invitations`);
   return owner.send(`${STORE}/invitations`, new URLSearchParams({ ...fields, role: 'member' }));
+}
+const joinBeta = async () =>
+  call('POST', `/stores/${people.beta}/members`, {
+    token: await newToken(),
+    body: { user: people.adaId, role: 'member' },
+  });
+async function leave(): Promise<Response> {
+  await joinBeta();
+  return sendForm(`/stores/${people.beta}/members/${people.adaId}`, 'DELETE', {});
 }
 async function post(app: string, what: 'delete' | 'secret'): Promise<Page> {
   const page = await browser.open(what === 'delete' ? `${app}/delete` : app);
@@ -210,38 +218,56 @@ test('programs are not asked', async () => {
   assert.equal((await call('DELETE', webhook, { token: await newToken() })).status, 204);
 });
 
-/** Requires a second factor of all members of a store, as its owner. */
-async function requireOfStore(): Promise<Response> {
-  await browser.signIn(ada);
-  return sendForm(STORE, 'PATCH', { second_factor: 'required' });
-}
+const setFactor = (userId: number) =>
+  sql`insert into authenticator_app values (${userId}, ${Buffer.alloc(64)}, 0, now())`;
+const AT_SECURITY = '/account/security?required_by=store';
 
-test('a store may require a second factor of its members: without one they see only the page that sets it up', async () => {
+test('only an owner with a second factor requires one of the members', async () => {
   await browser.signIn(ada);
   await people.browser.signIn(ada);
   const app = await people.tokenOf({ scope: 'store_full_access' });
-  const refused = await call('PATCH', STORE, { token: app, body: { second_factor: 'required' } });
-  assert.equal(refused.status, 403, 'an app cannot decide how people sign in');
-  assert.equal((await requireOfStore()).status, 303);
-  for (const path of ['/account', '/account/clients', STORE, `${STORE}/webhooks`, '/home']) {
+  const byApp = await call('PATCH', STORE, { token: app, body: { second_factor: 'required' } });
+  assert.equal(byApp.status, 403, 'an app cannot decide how people sign in');
+  const require = () => sendForm(STORE, 'PATCH', { second_factor: 'required' });
+  const refused = await require();
+  assert.equal(refused.status, 409);
+  assert.match(await refused.text(), /Set up a second factor for your own account first/);
+  await setFactor(people.adaId);
+  assert.equal((await require()).status, 303);
+  assert.equal((await sendForm(STORE, 'PATCH', { second_factor: 'optional' })).status, 303);
+  await sql`delete from authenticator_app`;
+});
+
+test('what a store requires closes that store alone', async () => {
+  await joinBeta();
+  await sql`update store set second_factor = 'required' where id = ${alpha}`;
+  await browser.signIn(ada);
+  for (const path of [STORE, `${STORE}/webhooks`, `${STORE}/members/${people.adaId}`]) {
     const response = await owner.show(path);
-    assert.deepEqual([response.status, response.headers.get('location')], [303, '/account/security'], path);
+    assert.deepEqual([response.status, response.headers.get('location')], [303, AT_SECURITY], path);
   }
-  const consent = await browser.open(`/authorize?${new URLSearchParams(people.asking()).toString()}`);
-  assert.equal(consent.location, '/account/security');
+  assert.match((await browser.open(AT_SECURITY)).text, /The store requires a second factor/);
+  for (const path of ['/account', '/account/clients', '/account/erase', `/stores/${people.beta}`])
+    assert.equal((await owner.show(path)).status, 200, path);
+  const list = await (await owner.show('/stores')).text();
+  assert.match(list, /Set up a second factor<\/a>\s+to open Alpha/);
   const live = await fetch(`${people.origin}${STORE}/live`, {
     headers: { ...HTML, Cookie: browser.cookie() ?? '' },
     redirect: 'manual',
   });
   assert.notEqual(live.status, 200);
   await live.body?.cancel();
-  assert.match((await browser.open('/account/security')).text, /requires a second factor/);
-  assert.equal(
-    (await browser.post('/account/password', { nonce: readForm(await browser.open('/account/security')).nonce }))
-      .location,
-    '/account/security',
+  const consent = async (scope: string) =>
+    browser.open(`/authorize?${new URLSearchParams(people.asking({ scope })).toString()}`);
+  assert.deepEqual(
+    readForm(await consent('store_full_access')).stores.map(({ id }) => id),
+    [people.beta],
   );
-  assert.equal((await browser.post('/sign-out', {})).status, 303);
+  assert.equal((await consent('user_full_access')).location, AT_SECURITY);
+  await setFactor(people.adaId);
+  assert.equal((await owner.show(STORE)).status, 200);
+  assert.equal((await consent('user_full_access')).status, 200);
+  await sql`delete from authenticator_app`;
   await sql`update store set second_factor = 'optional'`;
 });
 

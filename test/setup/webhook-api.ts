@@ -141,6 +141,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
     chartsOf: async () => ({}),
     onDomainChanged: async () => async () => {},
     rescheduleSnapshot: async () => {},
+    hasSecondFactor: async () => false,
     erasers: [],
   });
   const webhooks = createWebhookOperations({

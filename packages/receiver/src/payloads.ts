@@ -457,7 +457,7 @@ export type Changelog = {
   /** What changed. */
   readonly resource: 'store' | 'webhook' | 'member' | 'invitation' | 'grant';
   readonly resource_id: number;
-  readonly action: 'created' | 'changed' | 'deleted' | 'accepted' | 'deactivated' | 'given' | 'revoked';
+  readonly action: 'created' | 'changed' | 'deleted' | 'accepted' | 'declined' | 'deactivated' | 'given' | 'revoked';
   /** Who made the change. */
   readonly actor: 'user' | 'app' | 'platform' | 'operator' | 'halcyon';
   /** The id of the user, if any. */

@@ -18,6 +18,8 @@ const SENTENCES = {
   retried: 'Retry requested.',
   unchanged: 'No changes.',
   deleted: 'Deleted.',
+  declined: 'Invitation declined.',
+  left: 'You have left the store.',
 } as const;
 
 export type Done = keyof typeof SENTENCES;

@@ -57,7 +57,7 @@ function redirectAfter(services: Services, { request, reply, target }: PostedFor
     case 202:
       return redirectTo(reply, result.next ?? result.location ?? targetPath(target, request), services, 'begun');
     case 204:
-      return redirectTo(reply, result.next ?? services.settings.home, services, 'deleted');
+      return redirectTo(reply, result.next ?? services.settings.home, services, result.done ?? 'deleted');
     case 201:
       return redirectTo(reply, result.location, services, 'created');
   }

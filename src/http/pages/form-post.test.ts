@@ -27,7 +27,7 @@ const visitor = {
   nav: () => html``,
   confirm: async () => undefined,
   confirmAt: () => undefined,
-  enrolAt: undefined,
+  enrolAt: () => undefined,
   isNonce: (given: string | null, [method, path]: readonly string[]) => given === `${method} ${path}`,
 } as const;
 

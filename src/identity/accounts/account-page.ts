@@ -7,6 +7,8 @@ import { accountNav } from './nav.ts';
 export function accountPage(view: {
   root: string;
   email: string;
+  /** The path of the invitations to the person. */
+  invitations: string;
   /** What was just done. */
   message: string | undefined;
   sections: readonly Markup[];
@@ -26,7 +28,8 @@ export function accountPage(view: {
         <p>
           <a href="${view.root}/account/security">Sign-in settings</a> ·
           <a href="${view.root}/account/password">Change your password</a> ·
-          <a href="${view.root}/account/email">Change your e-mail address</a>
+          <a href="${view.root}/account/email">Change your e-mail address</a> ·
+          <a href="${view.invitations}">Your invitations</a>
         </p>
       </div>
       ${view.sections} ${activitySection(view.activity, view.root)}`,

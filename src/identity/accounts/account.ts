@@ -36,6 +36,7 @@ export function createAccount(deps: {
   sql: Sql;
   signedIn: SignedIn;
   sections: readonly AccountSection[];
+  baseUrl: string;
   root: string;
 }): RawHandler {
   const { sql, signedIn, root } = deps;
@@ -54,8 +55,9 @@ export function createAccount(deps: {
     const entries = found.slice(0, ENTRIES_SHOWN);
     const older = found.length > ENTRIES_SHOWN ? entries.at(-1)?.id : undefined;
     const tries = await countTries(sql, userId, new Date(now.getTime() - TRIES_COUNTED_DAYS * DAY_MS));
+    const invitations = new URL(`${deps.baseUrl}/users/${userId}/invitations`).pathname;
     const message = DONE.get(visit.done ?? '');
     const activity = { tries, entries, older, isLatest: before === undefined };
-    return htmlAnswer(200, accountPage({ root, email, message, sections, activity }));
+    return htmlAnswer(200, accountPage({ root, email, invitations, message, sections, activity }));
   });
 }

@@ -24,11 +24,11 @@ export async function insertUser(
   return row?.id;
 }
 
-export type UserRow = { id: number; email: string; dateCreated: Date };
+export type UserRow = { id: number; email: string; isEmailVerified: boolean; dateCreated: Date };
 
 export async function findUser(sql: Queryable, id: number): Promise<UserRow | undefined> {
   const [row] = await sql<UserRow[]>`
-    select id, email, date_created as "dateCreated" from users where id = ${id}
+    select id, email, is_email_verified as "isEmailVerified", date_created as "dateCreated" from users where id = ${id}
   `;
   return row;
 }
@@ -37,14 +37,36 @@ export async function hasUsers(sql: Queryable): Promise<boolean> {
   return (await sql`select from users limit 1`).length > 0;
 }
 
-export type Credentials = { id: number; email: string; passwordHash: string; isDisabled: boolean };
+/** `isEmailVerified`: a person has received mail at the address, or the operator has given it. */
+export type Credentials = {
+  id: number;
+  email: string;
+  passwordHash: string;
+  isDisabled: boolean;
+  isEmailVerified: boolean;
+};
+
+const credentials = (sql: Queryable) =>
+  sql`email, password_hash as "passwordHash", date_disabled is not null as "isDisabled",
+    is_email_verified as "isEmailVerified"`;
 
 export async function findUserByEmail(sql: Queryable, email: string): Promise<Credentials | undefined> {
   const [row] = await sql<Credentials[]>`
-    select id, email, password_hash as "passwordHash", date_disabled is not null as "isDisabled"
-    from users where lower(email) = lower(${email})
+    select id, ${credentials(sql)} from users where lower(email) = lower(${email})
   `;
   return row;
+}
+
+/**
+ * Locks the enabled user with this address against everything until the transaction ends, and returns its id; undefined if there is
+ * none, or its address is verified.
+ */
+export async function lockUnverified(sql: Queryable, email: string): Promise<number | undefined> {
+  const [row] = await sql<{ id: number }[]>`
+    select id from users where lower(email) = lower(${email}) and not is_email_verified and date_disabled is null
+    for update
+  `;
+  return row?.id;
 }
 
 /**
@@ -66,20 +88,13 @@ export async function lockPassword(
 /** Locks a user. Every change of credentials or access starts with this lock, so that such changes are serialized. */
 export async function lockUser(sql: Queryable, id: number): Promise<Omit<Credentials, 'id'> | undefined> {
   const [row] = await sql<Omit<Credentials, 'id'>[]>`
-    select email, password_hash as "passwordHash", date_disabled is not null as "isDisabled"
-    from users where id = ${id}
-    for no key update
+    select ${credentials(sql)} from users where id = ${id} for no key update
   `;
   return row;
 }
 
 export async function updatePassword(sql: Queryable, userId: number, passwordHash: string): Promise<void> {
   await sql`update users set password_hash = ${passwordHash}, has_password = true where id = ${userId}`;
-}
-
-/** Records that the user reads mail to the own address. */
-export async function verifyEmail(sql: Queryable, userId: number): Promise<void> {
-  await sql`update users set is_email_verified = true where id = ${userId} and not is_email_verified`;
 }
 
 /** Disables a user from `since`, or enables the user if `since` is null. Returns false if nothing changed. */
@@ -94,8 +109,7 @@ export async function updateDisabled(sql: Queryable, userId: number, since: Date
 
 export async function findCredentials(sql: Queryable, id: number): Promise<Credentials | undefined> {
   const [row] = await sql<Credentials[]>`
-    select id, email, password_hash as "passwordHash", date_disabled is not null as "isDisabled"
-    from users where id = ${id}
+    select id, ${credentials(sql)} from users where id = ${id}
   `;
   return row;
 }
@@ -120,29 +134,22 @@ export async function verifySession(sql: Queryable, hash: Buffer, now: Date): Pr
 export type SessionRow = {
   userId: number;
   email: string;
+  isEmailVerified: boolean;
   dateCreated: Date;
   dateSeen: Date | null;
   verifiedAt: Date | null;
   hasFactor: boolean;
-  /** Whether a store of a user without a second factor requires one. */
-  isFactorRequired: boolean;
 };
 
 /** Returns the user of a session; undefined if the session is unknown or expired, or its user is disabled. */
 export async function findSession(sql: Queryable, hash: Buffer, now: Date): Promise<SessionRow | undefined> {
   const [row] = await sql<SessionRow[]>`
-    select s.user_id as "userId", u.email, s.date_created as "dateCreated", s.date_seen as "dateSeen",
-      s.date_verified as "verifiedAt", f."hasFactor",
-      case when f."hasFactor" then false else exists (
-        select from (select * from membership where user_id = s.user_id offset 0) as m
-          join store t on t.shard = m.shard and t.id = m.store_id and t.second_factor = 'required'
-      ) end as "isFactorRequired"
+    select s.user_id as "userId", u.email, u.is_email_verified as "isEmailVerified", s.date_created as "dateCreated",
+      s.date_seen as "dateSeen", s.date_verified as "verifiedAt",
+      exists (select from authenticator_app where user_id = s.user_id)
+        or exists (select from passkey where user_id = s.user_id) as "hasFactor"
     from (select * from session where hash = ${hash} offset 0) as s
       cross join lateral (select * from users where id = s.user_id offset 0) as u
-      cross join lateral (
-        select exists (select from authenticator_app where user_id = s.user_id)
-          or exists (select from passkey where user_id = s.user_id) as "hasFactor"
-      ) as f
     where s.date_expires > ${now} and u.date_disabled is null
   `;
   return row;

@@ -32,7 +32,8 @@ import { createProvider, type OpenIdProvider } from './external/providers.ts';
 import { createVerifiedIdentities } from './external/verified-identity.ts';
 import { createLeave, leaveSection, type ExportPart, type Leave } from './leave/leave.ts';
 import { createSignUp, type SignUp } from './sign-up/sign-up.ts';
-import type { SignedIn } from './signed-in.ts';
+import type { EraseUnverified } from './unverified.ts';
+import { forVerified, type SignedIn } from './signed-in.ts';
 import type { Throttle } from './throttle/throttle.ts';
 
 export type Accounts = {
@@ -74,6 +75,7 @@ export type AccountsDeps = {
   startPathOf: (userId: number) => Promise<string>;
   endGrants: EndGrants;
   eraseUserData: EraseUserData;
+  eraseUnverified: EraseUnverified;
   /** Parts of the export from other modules, by its member. */
   exportParts: Readonly<Record<string, ExportPart>>;
   passwordResetMinutes: number;
@@ -108,15 +110,16 @@ export function createAccounts(deps: AccountsDeps): Accounts {
   const all = { ...deps, ...deps.factors, ...external, root, links };
   const pages = createSignInPages(all);
   const finish = createFinish(all, pages);
+  const forVerifiedOnly = { ...all, signedIn: forVerified(deps.signedIn, authUrl) };
   return {
     signIn: createSignIn({ ...all, pages, finish }),
     externalSignIn: createExternalSignIn({ ...all, pages, finish }),
     account: createAccount({ ...all, sections: [browsersSection(all), ...deps.sections, leaveSection()] }),
     browsers: createBrowsers(all),
-    security: createSecurity(all),
+    security: createSecurity(forVerifiedOnly),
     confirmation: createConfirmation(all),
     startPage: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.startPathOf(userId))),
-    email: createChangeEmail(all),
+    email: createChangeEmail(forVerifiedOnly),
     signUp: createSignUp(all),
     leave: createLeave(all),
     password: { change: createChange(all), forgot: createForgot(all), reset: createReset({ ...all, pages }) },

@@ -14,11 +14,13 @@ const SEEN_EVERY_MS = 300_000;
 
 /**
  * `id` is the hash in hex, to which form nonces are bound. It grants no access. `verifiedAt` is when the person last proved who they
- * are. With `mustEnrol` they have to set up a second factor before they see anything else.
+ * are. With `mustEnrol` they have to set up a second factor before they see anything else. Without `isEmailVerified`
+ * they may work in the store of the invitation that made the account, and do nothing else.
  */
 export type Session = {
   userId: number;
   email: string;
+  isEmailVerified: boolean;
   id: string;
   verifiedAt: Date | null;
   hasFactor: boolean;
@@ -77,7 +79,7 @@ export function createSessions(deps: {
       const hash = presented(request);
       const found = hash === undefined ? undefined : await findSession(deps.sql.reads, hash, now);
       if (hash === undefined || found === undefined) return null;
-      const { userId, email, verifiedAt, dateCreated, dateSeen, hasFactor, isFactorRequired } = found;
+      const { userId, email, isEmailVerified, verifiedAt, dateCreated, dateSeen, hasFactor } = found;
       const isSeenLately = (dateSeen ?? dateCreated).getTime() > now.getTime() - SEEN_EVERY_MS;
       if (address !== undefined && headers !== undefined && !isSeenLately)
         await updateSeen(deps.sql, hash, {
@@ -85,8 +87,8 @@ export function createSessions(deps: {
           now,
           expires: expiry(dateCreated, now),
         });
-      const mustEnrol = !hasFactor && (deps.requiresSecondFactor || isFactorRequired);
-      return { userId, email, id: hash.toString('hex'), verifiedAt, hasFactor, mustEnrol };
+      const mustEnrol = !hasFactor && deps.requiresSecondFactor;
+      return { userId, email, isEmailVerified, id: hash.toString('hex'), verifiedAt, hasFactor, mustEnrol };
     },
     start: async (sql, userId, request) => {
       const { now } = request;

@@ -9,6 +9,7 @@ import { formNonce, isFormNonce } from './form-nonce.ts';
 import type { StepUp } from './factors/step-up.ts';
 import { accountNav } from './nav.ts';
 import type { Session, Sessions } from './sessions.ts';
+import { unverifiedAnswer } from './unverified-page.ts';
 
 /** The form's name, then everything that its effect depends on, such as the id of the object it deletes. */
 type Bound = readonly (string | number)[];
@@ -33,9 +34,39 @@ export type SignedIn = {
   isNonce: (value: string | null, session: Session, bound: Bound) => boolean;
 };
 
+/** Returns the same pages and forms for people whose e-mail address is verified; others see how to verify it. */
+export function forVerified(signedIn: SignedIn, authUrl: string): SignedIn {
+  const verified =
+    (handle: Handle): Handle =>
+    async (request, session) =>
+      session.isEmailVerified ? handle(request, session) : unverifiedAnswer(rootOf(authUrl), session.email);
+  const page =
+    (of: SignedIn['page']): SignedIn['page'] =>
+    (handle) =>
+      of(verified(handle));
+  const form =
+    (of: SignedIn['form']): SignedIn['form'] =>
+    (boundTo, handle) =>
+      of(boundTo, verified(handle));
+  return {
+    ...signedIn,
+    page: page(signedIn.page),
+    enrolmentPage: page(signedIn.enrolmentPage),
+    form: form(signedIn.form),
+    sensitiveForm: form(signedIn.sensitiveForm),
+    passwordForm: form(signedIn.passwordForm),
+    enrolmentForm: form(signedIn.enrolmentForm),
+  };
+}
+
 /** Returns the path of the page where a second factor is set up. */
 export function enrolmentPath(root: string): string {
   return `${root}/account/security`;
+}
+
+/** Returns the same path for a person of whom a store requires it, which the page says. */
+export function enrolmentForStore(root: string): string {
+  return `${enrolmentPath(root)}?required_by=store`;
 }
 
 const stalePage = (root: string): string =>

@@ -2,16 +2,20 @@
 import { rootOf } from '#http/root.ts';
 import type { Pages } from '#http/caller.ts';
 import type { Document } from '#hypermedia/document.ts';
+import { harmless } from '#hypermedia/html/harmless.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { confirmationAt, isFresh, type StepUp } from './factors/step-up.ts';
 import { accountNav } from './nav.ts';
 import type { Sessions } from './sessions.ts';
-import { enrolmentPath, type SignedIn } from './signed-in.ts';
+import { enrolmentForStore, enrolmentPath, type SignedIn } from './signed-in.ts';
 
-/** Returns the stores of which a user is a member, those that the user owns, and their names. */
-export type MembershipsOf = (
-  userId: number,
-) => Promise<{ stores: readonly number[]; owned: readonly number[]; names: ReadonlyMap<number, NamedStore> }>;
+/** Returns the stores of which a user is a member, those that the user owns, those that require a second factor, and their names. */
+export type MembershipsOf = (userId: number) => Promise<{
+  stores: readonly number[];
+  owned: readonly number[];
+  guarded: readonly number[];
+  names: ReadonlyMap<number, NamedStore>;
+}>;
 
 /** The name of a store in the navigation, and whether it is a sandbox. */
 type NamedStore = { name: string; isSandbox: boolean };
@@ -19,9 +23,18 @@ type NamedStore = { name: string; isSandbox: boolean };
 /** Returns the tabs of the store that a document belongs to; undefined if it belongs to no store that `nameOf` knows. */
 export type TabsOf = (document: Document, nameOf: (storeId: number) => NamedStore | undefined) => Markup | undefined;
 
+/** Says which stores are closed to a person without a second factor, because no list contains them. */
+function closedStores(root: string, closed: ReadonlySet<number>, names: ReadonlyMap<number, NamedStore>) {
+  if (closed.size === 0) return undefined;
+  const which = [...closed].map((storeId) => names.get(storeId)?.name).join(', ');
+  return html`<p class="soft">
+    <a href="${enrolmentForStore(root)}">Set up a second factor</a> to open ${harmless(which)}.
+  </p>`;
+}
+
 /**
  * A session has the access of a token with `user_full_access`, and additionally acts in person, so it may see what only
- * store owners may see.
+ * store owners may see. What a store requires closes that store alone.
  */
 export function createPages(deps: {
   sessions: Sessions;
@@ -40,17 +53,30 @@ export function createPages(deps: {
     visitorOf: async (request) => {
       const session = await sessions.find(request);
       if (session === null) return null;
-      const { stores, owned, names } = await membershipsOf(session.userId);
+      const { stores, owned, guarded, names } = await membershipsOf(session.userId);
       const { userId } = session;
+      const closed = new Set(session.hasFactor ? [] : guarded);
+      const isOpen = (storeId: number): boolean => !closed.has(storeId);
       const noClient = { clientId: null, publicClientId: null, grantId: null };
       return {
-        principal: { userId, ...noClient, scope: 'user_full_access', permissions: null, stores, owned },
+        principal: {
+          userId,
+          ...noClient,
+          scope: 'user_full_access',
+          permissions: null,
+          stores: stores.filter(isOpen),
+          owned: owned.filter(isOpen),
+        },
         nonceOf: (bound) => signedIn.nonce(session, bound),
         isNonce: (value, bound) => signedIn.isNonce(value, session, bound),
         confirm: (posted) => stepUp.confirm(posted, session),
         confirmAt: (path) => (isFresh(session, request.now) ? undefined : confirmationAt(root, path)),
-        enrolAt: session.mustEnrol ? enrolmentPath(root) : undefined,
-        nav: (document) => html`${accountNav(root)}${tabsOf(document, (storeId) => names.get(storeId))}`,
+        enrolAt: (storeId) => {
+          if (session.mustEnrol) return enrolmentPath(root);
+          return storeId !== undefined && closed.has(storeId) ? enrolmentForStore(root) : undefined;
+        },
+        nav: (document) =>
+          html`${accountNav(root)}${closedStores(root, closed, names)}${tabsOf(document, (storeId) => names.get(storeId))}`,
       };
     },
   };

@@ -1,14 +1,19 @@
 /** Accepts an invitation to a store: GET and POST /invitations/<token>. */
-import { findUserByEmail, verifyEmail } from '#identity/accounts/accounts-sql.ts';
+import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import type { Devices } from '#identity/accounts/device.ts';
 import type { FormFault } from '#identity/accounts/password/pages.ts';
 import type { Passwords } from '#identity/accounts/passwords.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
+import { findSignUpLink, mailSignUpLink, type SignUpLink } from '#identity/accounts/sign-up/link.ts';
+import { invalidSignUpPage, signUpSentPage } from '#identity/accounts/sign-up/pages.ts';
+import { consumeSignUp, deleteOlderSignUps } from '#identity/accounts/sign-up/sign-up-sql.ts';
 import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
-import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
+import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { tooManyAnswer } from '#identity/accounts/too-many.ts';
+import type { EraseUnverified } from '#identity/accounts/unverified.ts';
+import { unverifiedAnswer } from '#identity/accounts/unverified-page.ts';
 import { addUser, emailFault, passwordFault, prepareUser } from '#identity/accounts/users.ts';
 import { acceptInvitation, isFor, NotAccepted } from '#stores/invitations/accept.ts';
 import { findOffered, type OfferedInvitation } from '#stores/invitations/invitations-sql.ts';
@@ -22,13 +27,16 @@ import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
+import type { Log } from '#core/log.ts';
 import { Problem } from '#core/problem.ts';
+import type { Mailer } from '#mail/mail.ts';
 import {
   acceptPage,
   alreadyMemberPage,
   invalidInvitationPage,
   newPersonPage,
   otherAddressPage,
+  signInPath,
   storeFullPage,
 } from './pages.ts';
 
@@ -41,6 +49,11 @@ export type InvitationPageDeps = {
   signedIn: SignedIn;
   devices: Devices;
   throttle: Throttle;
+  eraseUnverified: EraseUnverified;
+  /** Undefined if mail is not configured: then an open link makes an account whose address is not verified. */
+  mailer: Mailer | undefined;
+  signUpMinutes: number;
+  log: Log;
   membersPerStore: number;
   baseUrl: string;
   authUrl: string;
@@ -74,13 +87,15 @@ const accept = <Result>(
   transaction(deps.sql, async (tx) => {
     const { now } = request;
     const { userId } = await acceptInvitation(tx, invitation, { ...deps, userOf, now });
-    if (invitation.isMailed) await verifyEmail(tx, userId);
     const { storeId } = invitation;
     await recordAuditEntry(tx, { action: 'invitation_accepted', userId, storeId, origin: originOf(request), now });
     return follow(tx, userId);
   });
 
 const invalidLink = ({ root }: Context) => htmlAnswer(410, invalidInvitationPage(root));
+
+const staleProof = ({ root }: Context, token: string) =>
+  htmlAnswer(410, invalidSignUpPage(`${root}/invitations/${token}`));
 
 const tooMany = ({ root }: Context, taken: { retryAfterSeconds: number }) =>
   tooManyAnswer(root, taken, html`<p>A valid invitation stays valid.</p>`);
@@ -110,6 +125,7 @@ function refuse(context: Context, { token, invitation }: Visit, email: string, t
 async function showTo(context: Context, visit: Visit, session: Session): Promise<RawResponse> {
   const { invitation, token, request } = visit;
   const { email, userId } = session;
+  if (!session.isEmailVerified) return unverifiedAnswer(context.root, email);
   if (!isFor(invitation, email)) return refuse(context, visit, email, new NotAccepted('other address'));
   if ((await findMember(context.sql, { ...invitation, userId })) !== undefined)
     return refuse(context, visit, email, new NotAccepted('already member'));
@@ -117,7 +133,9 @@ async function showTo(context: Context, visit: Visit, session: Session): Promise
   return htmlAnswer(200, acceptPage({ root: context.root, token, invitation, email, nonce }));
 }
 
-async function acceptAs(context: Context, visit: Visit, { userId: id, email }: Session): Promise<RawResponse> {
+async function acceptAs(context: Context, visit: Visit, session: Session): Promise<RawResponse> {
+  const { userId: id, email } = session;
+  if (!session.isEmailVerified) return unverifiedAnswer(context.root, email);
   try {
     await accept(context, visit, { userOf: async () => ({ id, email }), follow: async () => {} });
   } catch (thrown) {
@@ -126,42 +144,102 @@ async function acceptAs(context: Context, visit: Visit, { userId: id, email }: S
   return joined(context, visit);
 }
 
+/** A person without an account. `link` is the one that verified the address, if the token of the invitation was not mailed. */
+type Newcomer = { email: string; isVerified: boolean; link: SignUpLink | undefined };
+
 /** Creates the account, makes it a member, and returns the cookies of its session. */
-async function join(context: Context, visit: Visit, { email, password }: { email: string; password: string }) {
-  const { request, invitation } = visit;
+async function join(context: Context, visit: Visit, { email, isVerified, link }: Newcomer, password: string) {
+  const { request } = visit;
   const { now } = request;
   const { passwords, sessions, devices } = context;
-  const user = { ...(await prepareUser(passwords, { email, password })), isEmailVerified: invitation.isMailed };
+  const user = { ...(await prepareUser(passwords, { email, password })), isEmailVerified: isVerified };
   const by = { origin: originOf(request), now };
   const session = await accept(context, visit, {
-    userOf: async (tx) => ({ ...(await addUser(tx, user, by)), email }),
+    userOf: async (tx) => {
+      if (link !== undefined && !(await consumeSignUp(tx, link.hash, now))) throw new NotAccepted('ended');
+      if (isVerified) {
+        await deleteOlderSignUps(tx, { email, kept: 0 });
+        await context.eraseUnverified(tx, email, request);
+      }
+      return { ...(await addUser(tx, user, by)), email };
+    },
     follow: (tx, userId) => sessions.start(tx, userId, request),
   });
   return [session, ...devices.remember(request, user)];
 }
 
-async function acceptAsNew(context: Context, visit: Visit): Promise<RawResponse> {
+/** Returns the answer to too many attempts without mail, where a refusal shows that the address has an account. */
+async function throttled(context: Context, { request, invitation }: Visit): Promise<RawResponse | undefined> {
+  const buckets: Bucket[] = [{ limit: 'taken address from network', subject: addressPrefix(request.address) }];
+  if (invitation.createdBy !== null)
+    buckets.push({ limit: 'taken address by inviter', subject: String(invitation.createdBy) });
+  // Not given back, so that both outcomes count alike.
+  const taken = await context.throttle.take(buckets, request.now);
+  return taken.allowed ? undefined : tooMany(context, taken);
+}
+
+async function createAccount(context: Context, visit: Visit, newcomer: Newcomer): Promise<RawResponse> {
   const { request, token, invitation } = visit;
-  const { sql, throttle, root } = context;
-  const email = invitation.email ?? request.form.get('email')?.trim() ?? '';
+  const { sql, root } = context;
+  const { email, isVerified, link } = newcomer;
   const password = request.form.get('password') ?? '';
-  const again = (fault: FormFault) => htmlAnswer(422, newPersonPage({ root, token, invitation, email, fault }));
+  const ask = isVerified ? 'password' : 'both';
+  const again = (fault: FormFault) =>
+    htmlAnswer(422, newPersonPage({ root, token, invitation, email, ask, proof: link?.token, fault }));
   const wrongEmail = emailFault(email);
   if (wrongEmail !== undefined) return again({ field: 'email', message: `The ${wrongEmail.message}.` });
   const weak = await passwordFault({ email, password, hasSecondFactor: false });
   if (weak !== undefined) return again({ field: 'password', message: `The ${weak.message}.` });
-  // Not given back, because a rejection shows that the address has an account.
-  const subject = String(invitation.id);
-  const taken = await throttle.take([{ limit: 'taken address by invitation', subject }], request.now);
-  if (!taken.allowed) return tooMany(context, taken);
-  if ((await findUserByEmail(sql, email)) !== undefined) return again(TAKEN);
+  const refused = isVerified ? undefined : await throttled(context, visit);
+  if (refused !== undefined) return refused;
+  const user = await findUserByEmail(sql, email);
+  if (user !== undefined && (user.isEmailVerified || !isVerified)) return again(TAKEN);
   try {
-    return joined(context, visit, await join(context, visit, { email, password }));
+    return joined(context, visit, await join(context, visit, newcomer, password));
   } catch (thrown) {
     // The account was made concurrently.
     if (thrown instanceof Problem && thrown.status === 409) return again(TAKEN);
     return refuse(context, visit, email, thrown);
   }
+}
+
+/** Mails the link that verifies the address; the answer does not show whether the address has an account. */
+async function mailLink(context: Context & { mailer: Mailer }, visit: Visit): Promise<RawResponse> {
+  const { request, token, invitation } = visit;
+  const { root, authUrl, signUpMinutes: lifetimeMinutes } = context;
+  const email = invitation.email ?? request.form.get('email')?.trim() ?? '';
+  const fault = emailFault(email);
+  if (fault !== undefined) {
+    const alert: FormFault = { field: 'email', message: `The ${fault.message}.` };
+    return htmlAnswer(422, newPersonPage({ root, token, invitation, email, ask: 'email', fault: alert }));
+  }
+  const at = { confirmAt: `${authUrl}/invitations/${token}`, signInAt: authUrl + signInPath({ root: '', token }) };
+  const taken = await mailSignUpLink(context, request, email, at);
+  if (!taken.allowed) return tooMany(context, taken);
+  return htmlAnswer(200, signUpSentPage({ root, email, lifetimeMinutes, again: `${root}/invitations/${token}` }));
+}
+
+/** Shows the form for a visitor without a session: what has to be entered depends on what verifies the address. */
+async function showToNew(context: Context, { request, token, invitation }: Visit): Promise<RawResponse> {
+  const { sql, root, mailer } = context;
+  const given = request.query.get('token');
+  const link = await findSignUpLink(sql, given, request.now);
+  if (given !== null && link === undefined) return staleProof(context, token);
+  const email = link?.email ?? invitation.email ?? '';
+  const ask = link !== undefined || invitation.isMailed ? 'password' : mailer === undefined ? 'both' : 'email';
+  return htmlAnswer(200, newPersonPage({ root, token, invitation, email, ask, proof: link?.token, fault: undefined }));
+}
+
+async function acceptAsNew(context: Context, visit: Visit): Promise<RawResponse> {
+  const { request, token, invitation } = visit;
+  const { sql, mailer } = context;
+  const { form, now } = request;
+  const link = await findSignUpLink(sql, form.get('token'), now);
+  if (form.has('token') && link === undefined) return staleProof(context, token);
+  const isVerified = link !== undefined || invitation.isMailed;
+  if (!isVerified && mailer !== undefined) return mailLink({ ...context, mailer }, visit);
+  const email = link?.email ?? invitation.email ?? form.get('email')?.trim() ?? '';
+  return createAccount(context, visit, { email, isVerified, link });
 }
 
 /** Looks up the invitation. Lookups that find none are counted, so that tokens cannot be tried in great numbers. */
@@ -189,8 +267,7 @@ export function createInvitationPages(deps: InvitationPageDeps): Record<'show' |
     show: withInvitation(context, async (visit) => {
       const session = await sessions.find(visit.request);
       if (session !== null) return showTo(context, visit, session);
-      const { token, invitation } = visit;
-      return htmlAnswer(200, newPersonPage({ root, token, invitation, email: '', fault: undefined }));
+      return showToNew(context, visit);
     }),
 
     submit: withInvitation(context, async (visit) => {

@@ -21,8 +21,10 @@ const MAY: Readonly<Record<OfferedInvitation['role'], string>> = {
   member: 'As a member you can see and change everything in the store, except its members and keys.',
 };
 
-const signInPath = ({ root, token }: Pick<Offer, 'root' | 'token'>): string =>
-  `${root}/sign-in?${new URLSearchParams({ return_to: `${root}/invitations/${token}` }).toString()}`;
+/** Returns the path of the sign-in page that returns to the invitation. */
+export function signInPath({ root, token }: Pick<Offer, 'root' | 'token'>): string {
+  return `${root}/sign-in?${new URLSearchParams({ return_to: `${root}/invitations/${token}` }).toString()}`;
+}
 
 const intro = ({ invitation: { role, storeName } }: Offer): Markup =>
   html`<h1>Join ${harmless(storeName)}</h1>
@@ -48,9 +50,20 @@ export function acceptPage(offer: Offer & { email: string; nonce: string }): str
   });
 }
 
-/** Renders the page for a visitor without a session: sign in, or create an account. `email` is what was entered. */
-export function newPersonPage(offer: Offer & { email: string; fault: FormFault | undefined }): string {
-  const { root, token, invitation, email, fault } = offer;
+/**
+ * Renders the page for a visitor without a session: sign in, or create an account. `email` is what was entered or verified. `ask`: with
+ * `email` the person gets a mail, whose link has the token `proof` and asks for the password.
+ */
+export function newPersonPage(
+  offer: Offer & {
+    email: string;
+    ask: 'email' | 'password' | 'both';
+    proof?: string | undefined;
+    fault: FormFault | undefined;
+  },
+): string {
+  const { root, token, invitation, email, ask, proof, fault } = offer;
+  const isFixed = ask === 'password' || invitation.email !== null;
   return shell({
     title: 'Invitation',
     main: html`<div class="card">
@@ -62,14 +75,20 @@ export function newPersonPage(offer: Offer & { email: string; fault: FormFault |
         <h2>New here?</h2>
         ${alertOf(fault)}
         <form method="post" action="${root}/invitations/${token}">
+          ${proof !== undefined && html`<input type="hidden" name="token" value="${proof}" />`}
           ${
-            invitation.email === null
-              ? html`<label for="email">E-mail</label> ${emailInput(email, described('email', fault))}`
-              : html`<p>Your account gets the e-mail address <strong>${harmless(invitation.email)}</strong>.</p>
-                  ${usernameField(invitation.email)}`
+            isFixed
+              ? html`<p>Your account gets the e-mail address <strong>${harmless(email)}</strong>.</p>
+                  ${usernameField(email)}`
+              : html`<label for="email">E-mail</label> ${emailInput(email, described('email', fault))}`
           }
-          ${newPasswordField('Password', fault)}
-          <div class="buttons"><button type="submit" class="quiet">Create an account and join</button></div>
+          ${
+            ask === 'email'
+              ? html`<p>We will mail you a link. Choose your password there.</p>
+                  <div class="buttons"><button type="submit" class="quiet">Send the link</button></div>`
+              : html`${newPasswordField('Password', fault)}
+                  <div class="buttons"><button type="submit" class="quiet">Create an account and join</button></div>`
+          }
         </form>
       </div>`,
   });

@@ -10,6 +10,7 @@ export const INVITATION_PROPERTIES = {
   id: 'number',
   email: 'text',
   role: 'text',
+  state: 'none',
   is_mailed: 'boolean',
   link: 'none',
   created_by: 'number',
@@ -43,6 +44,8 @@ export function invitationDocument(
       number('id', id),
       text.orNull('email', email),
       enumeration('role', role),
+      // An accepted, declined or revoked invitation is deleted.
+      enumeration('state', 'pending'),
       boolean('is_mailed', isMailed),
       url.orNull('link', link),
       number.orNull('created_by', createdBy),

@@ -4,6 +4,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import type { Role } from '../stores-sql.ts';
 import type { INVITATION_PROPERTIES } from './document.ts';
+import type { RECEIVED_PROPERTIES } from './received-document.ts';
 
 export type InvitationRow = {
   id: number;
@@ -121,18 +122,79 @@ export async function deleteInvitation(
 }
 
 /** A valid invitation that a token leads to. `isMailed`: the token was only sent by mail to `email`. */
-export type OfferedInvitation = Key & { email: string | null; role: Role; isMailed: boolean; storeName: string };
+export type OfferedInvitation = Key & {
+  email: string | null;
+  role: Role;
+  isMailed: boolean;
+  createdBy: number | null;
+  storeName: string;
+};
 
 /** Returns the invitation of a token's hash; undefined if it is unknown, used, revoked or expired. */
 export async function findOffered(sql: Queryable, hash: Buffer, now: Date): Promise<OfferedInvitation | undefined> {
   const [row] = await sql<OfferedInvitation[]>`
-    select i.shard, i.id, i.store_id as "storeId", i.email, i.role, i.hash <> ${hash} as "isMailed", s.name as "storeName"
+    select i.shard, i.id, i.store_id as "storeId", i.email, i.role, i.hash <> ${hash} as "isMailed",
+      i.created_by as "createdBy", s.name as "storeName"
     from invitation i join store s on s.shard = i.shard and s.id = i.store_id
     where (i.hash = ${hash} or i.mailed_hash = ${hash}) and i.date_expires > ${now}`;
   return row;
 }
 
-/** Deletes the invitations to the e-mail address of a user, in all stores. */
+/** An invitation as its person reads it. `email`: that of the person. */
+export type ReceivedInvitation = OfferedInvitation & { email: string; dateCreated: Date; dateExpires: Date };
+
+type Receiver = { userId: number; now: Date };
+
+/** Selects the pending invitations to the address of a user whose e-mail address is verified. */
+const received = (sql: Queryable, { userId, now }: Receiver) => sql`
+  from invitation i
+    join users u on u.id = ${userId} and u.is_email_verified and lower(i.email) = lower(u.email)
+    join store s on s.shard = i.shard and s.id = i.store_id
+  where i.date_expires > ${now}`;
+
+const receivedColumns = (sql: Queryable): Columns<typeof RECEIVED_PROPERTIES> => ({
+  id: sql`i.id`,
+  store_id: sql`i.store_id`,
+  store_name: sql`s.name`,
+  role: sql`i.role`,
+  date_created: sql`i.date_created`,
+  date_expires: sql`i.date_expires`,
+});
+
+const selectReceived = (sql: Queryable, of: Receiver) => sql`
+  select i.shard, i.id, i.store_id as "storeId", u.email, i.role, i.mailed_hash is not null as "isMailed",
+    i.created_by as "createdBy", s.name as "storeName", i.date_created as "dateCreated", i.date_expires as "dateExpires"
+  ${received(sql, of)}`;
+
+/** Returns a page of the pending invitations to a user, ordered by id by default. */
+export function listReceived(sql: Queryable, of: Receiver, listing: Listing): Promise<ReceivedInvitation[]> {
+  return sql<ReceivedInvitation[]>`
+  ${selectReceived(sql, of)}${narrowed(sql, listing.filters, receivedColumns(sql))}
+  order by ${ordered(sql, listing.order, receivedColumns(sql), [sql`i.id`])} ${paged(sql, listing)}`;
+}
+
+export async function countReceived(
+  sql: Queryable,
+  of: Receiver,
+  { filters }: Pick<Listing, 'filters'>,
+): Promise<number> {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total ${received(sql, of)}${narrowed(sql, filters, receivedColumns(sql))}`;
+  return row?.total ?? 0;
+}
+
+/** Returns a pending invitation to the user. */
+export async function findReceived(
+  sql: Queryable,
+  { id, ...of }: Receiver & { id: number },
+): Promise<ReceivedInvitation | undefined> {
+  const [row] = await sql<ReceivedInvitation[]>`${selectReceived(sql, of)} and i.id = ${id}`;
+  return row;
+}
+
+/** Deletes the invitations to the e-mail address of a user, if it is verified, in all stores. */
 export async function deleteInvitationsTo(sql: Queryable, userId: number): Promise<void> {
-  await sql`delete from invitation where lower(email) = (select lower(email) from users where id = ${userId})`;
+  await sql`delete from invitation where lower(email) = (
+      select lower(email) from users where id = ${userId} and is_email_verified
+    )`;
 }

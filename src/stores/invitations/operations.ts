@@ -20,6 +20,7 @@ import { recordInvitation, type By } from '../audit.ts';
 import { addressOfStore } from '../document.ts';
 import { addressOfMembers } from '../members/document.ts';
 import { lockStoreRow } from '../members/members-sql.ts';
+import type { Inviting, PreparedInvitation as Prepared } from '../members/new-member.ts';
 import { nextNumber, type Role } from '../stores-sql.ts';
 import { addressOfInvitations, INVITATION_PROPERTIES, invitationDocument } from './document.ts';
 import {
@@ -58,7 +59,6 @@ const LIST = { rel: 'invitations', title: 'Invitations to this store' } as const
 const CREATE = { title: 'Invite a person' } as const;
 
 type Body = { email?: string; role?: Role };
-type Prepared = { email: string | null; storeName: string };
 
 const HOUR_MS = 3_600_000;
 
@@ -129,6 +129,14 @@ async function insert(
       if (email !== null && mailed !== undefined)
         deps.mails?.send({ to: email, storeName, token: mailed.token, expires });
     },
+  };
+}
+
+/** Returns what the operation that adds members needs to invite instead. */
+export function createInviting(deps: InvitationDeps): Inviting {
+  return {
+    prepare: (request) => prepare(deps, request),
+    make: (tx, request, prepared) => insert(deps, tx, { request, prepared }),
   };
 }
 
@@ -206,8 +214,7 @@ export function createInvitationOperations(
       input: newInvitation,
       admit: async (request) => void (await storeOf(sql.reads, request)),
       review: async ({ body }) => emailFaults(body),
-      prepare: (request) => prepare(deps, request),
-      make: (tx, request, prepared) => insert(deps, tx, { request, prepared }),
+      ...createInviting(deps),
     }),
     read: guarded({
       summary: 'A pending invitation, without its link; for signed-in owners and the scope platform',

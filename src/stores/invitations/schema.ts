@@ -19,6 +19,7 @@ export const newInvitation = Type.Object(
     ),
     role: Type.Optional(Type.Unsafe<Role>({ ...role, default: DEFAULT_ROLE })),
     id: readOnly(),
+    state: readOnly(),
     link: readOnly(),
     is_mailed: readOnly(),
     created_by: readOnly(),

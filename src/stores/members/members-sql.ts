@@ -69,14 +69,13 @@ export async function hasOtherOwner(sql: Queryable, { shard, storeId, userId }: 
   return rows.some((row) => row.userId !== userId);
 }
 
-/** Returns the id of the user with this e-mail address; with `isVerified` only if the user reads mail to it. */
-export async function findUserId(
+/** Returns the id of the user with this id or e-mail address; undefined if there is none, or its address is not verified. */
+export async function findVerifiedUser(
   sql: Queryable,
-  email: string,
-  { isVerified }: { isVerified: boolean },
+  { id, email }: { id: number | null; email: string | null },
 ): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
-    select id from users where lower(email) = lower(${email}) and (is_email_verified or not ${isVerified})`;
+    select id from users where (id = ${id} or lower(email) = lower(${email})) and is_email_verified`;
   return row?.id;
 }
 
@@ -86,6 +85,11 @@ export async function findUserId(
  */
 export async function lockStoreRow(sql: Queryable, { shard, storeId }: Store): Promise<boolean> {
   const rows = await sql`select from store where shard = ${shard} and id = ${storeId} for no key update`;
+  return rows.length === 1;
+}
+
+export async function isSandbox(sql: Queryable, { shard, storeId }: Store): Promise<boolean> {
+  const rows = await sql`select from store where shard = ${shard} and id = ${storeId} and sandbox_of is not null`;
   return rows.length === 1;
 }
 

@@ -1,16 +1,17 @@
 /**
  * API operations on the members of a store: {base_url}/stores/<id>/members. All callers with access to the store can read them;
- * the platform and signed-in owners can change them. One owner always remains.
+ * the platform and signed-in owners can change them, and every member can leave. One owner always remains.
  */
+import type { Static } from 'typebox';
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
-import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { accepting, guarded, type ApiRequest, type CreatedResult, type Operation } from '#http/operation.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { managesStore, storeOfAddress } from '#core/principal.ts';
+import { isPerson, managesStore, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from '../access.ts';
 import { addressOfStore } from '../document.ts';
 import { recordMember, type By } from '../audit.ts';
@@ -23,24 +24,27 @@ import {
   lockStoreRow,
   lockUserRow,
   insertMember,
+  isSandbox,
   listMembers,
   lockMember,
   updateRole,
   type MemberRow,
 } from './members-sql.ts';
 import { changedMember, newMember } from './schema.ts';
-import { unknownUser, findNewMember, type AddressThrottle } from './new-member.ts';
+import { unknownUser, findNewMember, type Inviting } from './new-member.ts';
 
 type Deps = {
   sql: Sql;
   changelog: Changelog;
   memberAccess: MemberAccess;
-  throttle: AddressThrottle;
   baseUrl: string;
   membersPerStore: number;
+  /** Makes an invitation for a person without an account, or with one whose e-mail address is not verified. */
+  invite: Inviting;
   /** Returns the pending invitations, for pages. */
   pendingInvitations: (store: { storeId: number; now: Date }) => Promise<Document>;
 };
+type NewMember = Static<typeof newMember>;
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 function memberKeyOf(request: AddressedRequest) {
@@ -73,7 +77,8 @@ async function lockedMember(
   return member;
 }
 
-const LAST_OWNER = 'This is the only owner of the store: make another member an owner first';
+const LAST_OWNER =
+  'This is the only owner of the store: make another member an owner first, or ask the operator of this service';
 
 const ALREADY_MEMBER = 'This person is a member of the store already: change the role of the existing member';
 
@@ -82,36 +87,50 @@ function tooManyMembers({ membersPerStore }: Deps): Problem {
   return new Problem(409, { code: 'limit_reached', message });
 }
 
-/** Creates the operation that adds a member. A second addition is rejected, so that it cannot demote an owner. */
+async function addUser(
+  deps: Deps,
+  tx: Tx,
+  { request, userId }: { request: ApiRequest<NewMember>; userId: number },
+): Promise<CreatedResult> {
+  const { role, email } = request.body;
+  const store = storeOfAddress(request);
+  const key = { ...store, userId };
+  if (!(await lockStoreRow(tx, store))) throw notFound('store');
+  if (!(await lockUserRow(tx, userId))) throw unknownUser();
+  if (!(await insertMember(tx, { ...key, role, now: request.now })))
+    throw new Problem(409, {
+      code: 'already_member',
+      message: ALREADY_MEMBER,
+      field: email === undefined ? 'user' : 'email',
+    });
+  if ((await countMembers(tx, store)) > deps.membersPerStore) throw tooManyMembers(deps);
+  const member = await findMember(tx, key);
+  if (member === undefined) throw new Error('A member that was just added does not exist');
+  await recordMember(tx, key, { before: null, after: role }, byOf(deps, request));
+  await deps.memberAccess.begin(tx, key, request.now);
+  const location = `${addressOfMembers(key.storeId, deps.baseUrl)}/${userId}`;
+  return { document: memberDocument(member, { ...request, baseUrl: deps.baseUrl }), location };
+}
+
+/**
+ * Creates the operation that adds a member. Only the platform adds people who have not accepted, and only if their address
+ * is verified. A second addition is rejected, so that it cannot demote an owner.
+ */
 const createAdd = (deps: Deps): Operation =>
   creating({
     title: 'Add a member',
-    summary: 'Adds a person to the store; for signed-in owners and the scope platform',
-    access: 'owner',
+    summary:
+      'Adds a person to the store; without an account whose e-mail address is verified, the response is an invitation instead; needs the scope platform: people invite',
+    access: 'platform',
     isSensitive: true,
     input: newMember,
     admit: async (request) => void (await storeOf(deps.sql.reads, request)),
-    prepare: (request) => findNewMember(deps, request),
-    make: async (tx, request, userId) => {
-      const { role } = request.body;
-      const store = storeOfAddress(request);
-      const key = { ...store, userId };
-      if (!(await lockStoreRow(tx, store))) throw notFound('store');
-      if (!(await lockUserRow(tx, userId))) throw unknownUser(request.body);
-      if (!(await insertMember(tx, { ...key, role, now: request.now })))
-        throw new Problem(409, {
-          code: 'already_member',
-          message: ALREADY_MEMBER,
-          field: request.body.email === undefined ? 'user' : 'email',
-        });
-      if ((await countMembers(tx, store)) > deps.membersPerStore) throw tooManyMembers(deps);
-      const member = await findMember(tx, key);
-      if (member === undefined) throw new Error('A member that was just added does not exist');
-      await recordMember(tx, key, { before: null, after: role }, byOf(deps, request));
-      await deps.memberAccess.begin(tx, key, request.now);
-      const location = `${addressOfMembers(key.storeId, deps.baseUrl)}/${userId}`;
-      return { document: memberDocument(member, { ...request, baseUrl: deps.baseUrl }), location };
+    prepare: async (request) => {
+      const userId = await findNewMember(deps.sql, request.body);
+      return userId === undefined ? { invited: await deps.invite.prepare(request) } : { userId };
     },
+    make: (tx, request, { userId, invited }) =>
+      invited === undefined ? addUser(deps, tx, { request, userId }) : deps.invite.make(tx, request, invited),
   });
 
 const createRemove = (deps: Deps): Operation =>
@@ -120,8 +139,8 @@ const createRemove = (deps: Deps): Operation =>
     isConditional: true,
     isSensitive: true,
     summary:
-      'Removes a person from the store: the person and the apps that they authorized lose access immediately; for signed-in owners and the scope platform',
-    access: 'owner',
+      'Removes a person from the store: the person and the apps that they authorized lose access immediately; for signed-in owners, the scope platform, and the person themselves, who leaves',
+    access: 'self',
     handle: async (request) => {
       const key = memberKeyOf(request);
       await transaction(deps.sql, (tx) =>
@@ -129,9 +148,11 @@ const createRemove = (deps: Deps): Operation =>
           ...byOf(deps, request),
           access: deps.memberAccess,
           request,
-          check: () => lockedMember(tx, request, { remainsOwner: false }),
+          // The developer returns to a sandbox store without an owner.
+          check: async () => lockedMember(tx, request, { remainsOwner: await isSandbox(tx, key) }),
         }),
       );
+      if (isPerson(request.principal, key.userId)) return { status: 204, next: `${deps.baseUrl}/stores`, done: 'left' };
       return { status: 204, next: addressOfMembers(key.storeId, deps.baseUrl) };
     },
   });

@@ -14,12 +14,15 @@ const user = Type.Optional(
   Type.Integer({
     minimum: 1,
     maximum: Number.MAX_SAFE_INTEGER,
-    isOfPlatform: true,
-    description: 'The id of the user, instead of the e-mail address; only for the platform.',
+    description: 'The id of the user, instead of the e-mail address.',
   }),
 );
 const email = Type.Optional(
-  Type.String({ maxLength: EMAIL_LENGTH_MAX, description: 'The e-mail address that the new member signs in with.' }),
+  Type.String({
+    maxLength: EMAIL_LENGTH_MAX,
+    description:
+      'The e-mail address that the new member signs in with. Without an account that has verified it, the person is invited.',
+  }),
 );
 
 export const newMember = Type.Object({ email, role, user }, { additionalProperties: false });

@@ -1,12 +1,17 @@
 /** Represents a user as a Document. */
 import { formatDate } from '#hypermedia/date.ts';
-import { date, number, text, type Document } from '#hypermedia/document.ts';
+import { boolean, date, number, text, type Document } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
-import { isInPerson, reachesAccount, type Principal } from '#core/principal.ts';
+import { isInPerson, isPerson, reachesAccount, type Principal } from '#core/principal.ts';
 import type { UserRow } from '../accounts-sql.ts';
 
 /** The comparison of each property of a user, for filters and order. */
-export const USER_PROPERTIES = { id: 'number', email: 'text', date_created: 'date' } as const satisfies Comparisons;
+export const USER_PROPERTIES = {
+  id: 'number',
+  email: 'text',
+  is_email_verified: 'boolean',
+  date_created: 'date',
+} as const satisfies Comparisons;
 
 export function addressOfUser(id: number, baseUrl: string): string {
   return `${baseUrl}/users/${id}`;
@@ -17,7 +22,7 @@ export function addressOfUser(id: number, baseUrl: string): string {
  * does not include permission to contact the user.
  */
 export function userDocument(
-  { id, email, dateCreated }: UserRow,
+  { id, email, isEmailVerified, dateCreated }: UserRow,
   { principal, baseUrl, allowsSandboxes }: { principal: Principal; baseUrl: string; allowsSandboxes: boolean },
 ): Document {
   const self = addressOfUser(id, baseUrl);
@@ -31,6 +36,9 @@ export function userDocument(
       { rel: 'self', href: self, title: 'This user' },
       { rel: 'stores', href: `${baseUrl}/stores`, title: 'The stores that your token can access' },
       { rel: 'grants', href: `${self}/grants`, title: 'The apps connected to this user' },
+      ...(isPerson(principal, id)
+        ? [{ rel: 'invitations', href: `${self}/invitations`, title: 'Your invitations' }]
+        : []),
       ...(reachesAccount(principal, id)
         ? [{ rel: 'clients', href: `${self}/clients`, title: 'The apps created by this user' }]
         : []),
@@ -39,6 +47,11 @@ export function userDocument(
         : []),
     ],
     embedded: [],
-    properties: [number('id', id), text.orNull('email', shown), date('date_created', formatDate(dateCreated, 'UTC'))],
+    properties: [
+      number('id', id),
+      text.orNull('email', shown),
+      boolean('is_email_verified', isEmailVerified),
+      date('date_created', formatDate(dateCreated, 'UTC')),
+    ],
   };
 }

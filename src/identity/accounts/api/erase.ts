@@ -19,43 +19,54 @@ export type EraseUserData = {
   ) => Promise<void>;
 };
 
-type ErasureDeps = {
-  sql: Sql;
+export type ErasureDeps = {
   changelog: Changelog;
   eraseUserData: EraseUserData;
   /** Throws if the user must not be erased. It locks memberships in the order of shard, store and user. */
   mayErase?: (tx: Tx) => Promise<void>;
 };
 
+type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
+
 /**
- * Erases a user. Audit entries (until retention deletes them) and the changelogs of the user's stores remain; they identify
- * the user by id. Throws a 404 if the user does not exist.
+ * Erases a user whose row the transaction has locked for it. Audit entries (until retention deletes them) and the changelogs of the
+ * user's stores remain; they identify the user by id.
  *
  * Lock order: user, apps, the sandbox store, memberships, grants. An approval uses the same order, and the erasure of a store also locks
  * memberships before grants; another order could deadlock.
  */
+export async function eraseLockedUser(
+  tx: Tx,
+  { changelog, eraseUserData, mayErase }: ErasureDeps,
+  erased: { userId: number; actor: Actor; client: number | null; request: ErasureRequest },
+): Promise<void> {
+  const { userId, actor, client, request } = erased;
+  const { now } = request;
+  const by = { userId, client, origin: originOf(request), now };
+  await eraseUserData.lock(tx, userId);
+  await mayErase?.(tx);
+  const memberships = await lockMemberships(tx, userId);
+  await eraseUserData.erase(tx, { ...by, actor, request });
+  await recordAuditEntry(tx, { ...by, action: 'user_erased' });
+  await deleteUser(tx, userId);
+  const changes = memberships.map(({ storeId, role }): Change => {
+    const before = { user_id: userId, role };
+    return { storeId, actor, resource: 'member', resourceId: userId, action: 'deleted', before, after: null };
+  });
+  await changelog.record(tx, changes, now);
+}
+
+/** Erases a user. Throws a 404 if the user does not exist. */
 export function eraseUser(
-  { sql, changelog, eraseUserData, mayErase }: ErasureDeps,
+  { sql, ...deps }: ErasureDeps & { sql: Sql },
   userId: number,
-  request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now' | 'unmodified'>,
+  request: ErasureRequest & Pick<ApiRequest, 'principal' | 'unmodified'>,
 ): Promise<void> {
   return transaction(sql, async (tx) => {
     const dateCreated = await lockForErasure(tx, userId);
     if (dateCreated === undefined) throw notFound('user');
     request.unmodified(dateCreated.getTime());
-    const { principal, now } = request;
-    const actor = actorOf(principal);
-    const by = { userId, client: principal.clientId, origin: originOf(request), now };
-    await eraseUserData.lock(tx, userId);
-    await mayErase?.(tx);
-    const memberships = await lockMemberships(tx, userId);
-    await eraseUserData.erase(tx, { ...by, actor, request });
-    await recordAuditEntry(tx, { ...by, action: 'user_erased' });
-    await deleteUser(tx, userId);
-    const changes = memberships.map(({ storeId, role }): Change => {
-      const before = { user_id: userId, role };
-      return { storeId, actor, resource: 'member', resourceId: userId, action: 'deleted', before, after: null };
-    });
-    await changelog.record(tx, changes, now);
+    const { principal } = request;
+    await eraseLockedUser(tx, deps, { userId, actor: actorOf(principal), client: principal.clientId, request });
   });
 }

@@ -14,6 +14,7 @@ import type { Passwords } from '../passwords.ts';
 import type { Links } from '../password/links.ts';
 import { welcomeMail } from '../password/mails.ts';
 import { findUser } from '../accounts-sql.ts';
+import type { EraseUnverified } from '../unverified.ts';
 import { addUser, emailFault, passwordFault, prepareUser } from '../users.ts';
 import { addressOfUser, USER_PROPERTIES, userDocument } from './document.ts';
 import { eraseUser, type EraseUserData } from './erase.ts';
@@ -27,6 +28,7 @@ type Deps = {
   links: Links;
   mailer: Mailer | undefined;
   eraseUserData: EraseUserData;
+  eraseUnverified: EraseUnverified;
   baseUrl: string;
   authUrl: string;
   /** Whether users may create sandbox stores. */
@@ -54,7 +56,7 @@ async function faultsOf(user: { email?: string; password?: string }, sendsMail: 
   return faults.filter((fault) => fault !== undefined);
 }
 
-const creation = ({ passwords, links, mailer, baseUrl, authUrl, allowsSandboxes }: Deps): Operation =>
+const creation = ({ passwords, links, mailer, eraseUnverified, baseUrl, authUrl, allowsSandboxes }: Deps): Operation =>
   creating({
     title: 'Create a user',
     summary:
@@ -69,8 +71,9 @@ const creation = ({ passwords, links, mailer, baseUrl, authUrl, allowsSandboxes 
     },
     make: async (tx, request, prepared) => {
       const by = { origin: originOf(request), client: request.principal.clientId, now: request.now };
+      await eraseUnverified(tx, prepared.email, request);
       const { id } = await addUser(tx, prepared, by);
-      const row = { id, email: prepared.email, dateCreated: request.now };
+      const row = { id, email: prepared.email, isEmailVerified: true, dateCreated: request.now };
       const isInvited = request.body.password === undefined && mailer !== undefined;
       const link = isInvited ? await links.issueIn(tx, id, by) : undefined;
       return {

@@ -4,7 +4,12 @@ import type { Principal } from '#core/principal.ts';
 import type { UserRow } from '../accounts-sql.ts';
 import { userDocument } from './document.ts';
 
-const user: UserRow = { id: 41, email: 'ada@example.com', dateCreated: new Date('2026-01-02T09:00:00Z') };
+const user: UserRow = {
+  id: 41,
+  email: 'ada@example.com',
+  isEmailVerified: true,
+  dateCreated: new Date('2026-01-02T09:00:00Z'),
+};
 
 const platform: Principal = {
   userId: null,

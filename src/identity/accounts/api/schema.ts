@@ -17,6 +17,7 @@ export const newUser = Type.Object(
       }),
     ),
     id: readOnly(),
+    is_email_verified: readOnly(),
     date_created: readOnly(),
   },
   { additionalProperties: false },

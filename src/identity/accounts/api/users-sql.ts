@@ -8,12 +8,13 @@ import type { USER_PROPERTIES } from './document.ts';
 const columns = (sql: Queryable): Columns<typeof USER_PROPERTIES> => ({
   id: sql`id`,
   email: sql`email`,
+  is_email_verified: sql`is_email_verified`,
   date_created: sql`date_created`,
 });
 
 export function listUsers(sql: Queryable, listing: Listing): Promise<UserRow[]> {
   return sql<UserRow[]>`
-  select id, email, date_created as "dateCreated" from users
+  select id, email, is_email_verified as "isEmailVerified", date_created as "dateCreated" from users
   where true${narrowed(sql, listing.filters, columns(sql))}
   order by ${ordered(sql, listing.order, columns(sql), [sql`id`])} ${paged(sql, listing)}
 `;

@@ -129,7 +129,7 @@ async function requestChange(
     [
       { limit: 'changes of address by person', subject: String(session.userId) },
       { limit: 'mail from address', subject: addressPrefix(request.address) },
-      { limit: 'mail to account', subject: newEmail.toLowerCase() },
+      { limit: 'changes of address to mailbox', subject: newEmail.toLowerCase() },
     ],
     request.now,
   );

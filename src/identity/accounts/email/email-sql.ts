@@ -18,6 +18,16 @@ export async function insertEmailChange(
   `;
 }
 
+/** Returns the changes of a user that were requested or can still be undone, the latest first; `dateChanged` is null for a request. */
+export function listEmailChanges(
+  sql: Queryable,
+  userId: number,
+): Promise<(Pick<EmailChange, 'oldEmail' | 'newEmail'> & { dateCreated: Date; dateChanged: Date | null })[]> {
+  return sql<(Pick<EmailChange, 'oldEmail' | 'newEmail'> & { dateCreated: Date; dateChanged: Date | null })[]>`
+    select old_email as "oldEmail", new_email as "newEmail", date_created as "dateCreated", date_changed as "dateChanged"
+    from email_change where user_id = ${userId} order by date_created desc`;
+}
+
 /** Deletes the requests of a user that were not confirmed: only the latest link makes a change. */
 export async function deletePendingChanges(sql: Queryable, userId: number): Promise<void> {
   await sql`delete from email_change where user_id = ${userId} and date_changed is null`;

@@ -14,6 +14,7 @@ import { returnPath } from '../return-path.ts';
 import type { Finish, SignInDeps, SignInPages } from '../sign-in.ts';
 import { addressPrefix } from '../throttle/prefix.ts';
 import { tooManyAnswer } from '../too-many.ts';
+import type { EraseUnverified } from '../unverified.ts';
 import { addUser } from '../users.ts';
 import type { AttemptCookies } from './attempt-cookie.ts';
 import { findUserOfIdentity, insertIdentity } from './external-sql.ts';
@@ -22,6 +23,7 @@ import { IDENTITY_FIELD, type VerifiedIdentity } from './verified-identity.ts';
 
 type Deps = SignInDeps & {
   passwords: Passwords;
+  eraseUnverified: EraseUnverified;
   openIdProviders: readonly Provider[];
   attemptCookies: AttemptCookies;
   pages: SignInPages;
@@ -86,6 +88,7 @@ async function createAccount(
   const passwordHash = await deps.passwords.hash(randomBytes(32).toString('base64url'));
   try {
     return await transaction(deps.sql, async (tx) => {
+      await deps.eraseUnverified(tx, email, request);
       const { id: userId } = await addUser(tx, { email, passwordHash, hasPassword: false }, { origin, now });
       if (!(await insertIdentity(tx, { ...person, userId, now })))
         throw new Problem(409, { code: 'linked', message: '' });
@@ -112,7 +115,8 @@ async function arrive(deps: Deps, arrival: Arrival): Promise<RawResponse> {
   if (email === undefined || !person.isEmailVerified || !isEmail(email)) return refuse(unverified(provider.name));
   const isAllowed = provider.domains.length === 0 || provider.domains.includes(domainOf(email));
   if (!isAllowed) return refuse(foreignDomain(provider.name));
-  if (user !== undefined) return askToLink(deps, arrival, user);
+  // The provider has verified the address of an account whose address was not verified: a new account replaces it.
+  if (user?.isEmailVerified === true) return askToLink(deps, arrival, user);
   if (!provider.createsAccounts) return refuse(noAccount(provider.name));
   // Of two concurrent callbacks of one person, the second one finds the identity that the first one has linked.
   const userId = (await createAccount(deps, arrival, email)) ?? (await findUserOfIdentity(sql, person));

@@ -19,13 +19,14 @@ const DONE: Readonly<Record<string, string>> = {
   unlinked: 'Provider unlinked.',
 };
 
-type View = {
+export type SecurityView = {
   root: string;
   factors: Factors;
   identities: readonly LinkedIdentity[];
   /** Returns the name of the provider with this issuer. */
   providerOf: (issuer: string) => string;
-  mustEnrol: boolean;
+  /** What requires a second factor of a person who has none. */
+  requiredBy: 'service' | 'store' | undefined;
   done: string | null;
   alert: string | undefined;
   creationOptions: string;
@@ -37,7 +38,7 @@ const nonceField = (nonce: string): Markup => html`<input type="hidden" name="no
 
 const day = (date: Date): string => date.toISOString().slice(0, 10);
 
-const passkeyRow = ({ root, nonce }: View, passkey: PasskeyRow): Markup => {
+const passkeyRow = ({ root, nonce }: SecurityView, passkey: PasskeyRow): Markup => {
   const { id, name, dateCreated, dateUsed } = passkey;
   const at = `${root}/account/security/passkeys/${id}`;
   return html`<li>
@@ -58,7 +59,7 @@ const passkeyRow = ({ root, nonce }: View, passkey: PasskeyRow): Markup => {
   </li>`;
 };
 
-const passkeyCard = (view: View): Markup => {
+const passkeyCard = (view: SecurityView): Markup => {
   const { root, factors, nonce, creationOptions } = view;
   const isFull = factors.passkeys.length >= PASSKEYS_MAX;
   return html`<div class="card">
@@ -95,7 +96,7 @@ const passkeyCard = (view: View): Markup => {
   </div>`;
 };
 
-const appCard = ({ root, factors, nonce }: View): Markup =>
+const appCard = ({ root, factors, nonce }: SecurityView): Markup =>
   html`<div class="card">
     <h2>Authenticator app</h2>
     <p>
@@ -119,7 +120,7 @@ const appCard = ({ root, factors, nonce }: View): Markup =>
     }
   </div>`;
 
-const codesCard = ({ root, factors, nonce }: View): Markup =>
+const codesCard = ({ root, factors, nonce }: SecurityView): Markup =>
   html`<div class="card">
     <h2>Recovery codes</h2>
     <p>Each of them replaces a lost device once. You have ${factors.recoveryCodes} left.</p>
@@ -130,7 +131,7 @@ const codesCard = ({ root, factors, nonce }: View): Markup =>
   </div>`;
 
 /** Only for a person with linked providers: an account is linked by signing in with a provider. */
-const providersCard = ({ root, identities, providerOf, nonce }: View): Markup =>
+const providersCard = ({ root, identities, providerOf, nonce }: SecurityView): Markup =>
   html`<div class="card">
     <h2>Sign-in with other accounts</h2>
     <ul>
@@ -150,8 +151,8 @@ const providersCard = ({ root, identities, providerOf, nonce }: View): Markup =>
     </ul>
   </div>`;
 
-export function securityPage(view: View): string {
-  const { root, factors, mustEnrol, done, alert, passkeyScripts } = view;
+export function securityPage(view: SecurityView): string {
+  const { root, factors, requiredBy, done, alert, passkeyScripts } = view;
   const sentence = done === null ? undefined : DONE[done];
   return shell({
     title: 'Sign-in settings',
@@ -162,10 +163,10 @@ export function securityPage(view: View): string {
       ${sentence !== undefined && html`<p class="good" role="status">${sentence}</p>`}
       ${alert !== undefined && html`<p class="alert" role="alert">${alert}</p>`}
       ${
-        mustEnrol &&
+        requiredBy !== undefined &&
         html`<p class="alert" role="alert">
-          This service or one of your stores requires a second factor. Add a passkey or set up an authenticator app to
-          continue.
+          ${requiredBy === 'service' ? 'This service' : 'The store'} requires a second factor. Add a passkey or set up
+          an authenticator app to continue.
         </p>`
       }
       ${passkeyCard(view)} ${appCard(view)} ${hasSecondFactor(factors) && codesCard(view)}

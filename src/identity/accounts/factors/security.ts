@@ -19,7 +19,7 @@ import { factorChangedMail } from './mails.ts';
 import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX, type Passkeys } from './passkeys.ts';
 import { renewRecoveryCodes } from './recovery-codes.ts';
 import { hasSecondFactor } from './second-factor.ts';
-import { appPage, recoveryCodesPage, REGISTRATION_FIELD, securityPage } from './security-page.ts';
+import { appPage, recoveryCodesPage, REGISTRATION_FIELD, securityPage, type SecurityView } from './security-page.ts';
 
 const NOT_ADDED =
   'The passkey was not added: it is registered already, or the page was open for too long. Reload the page and try again.';
@@ -132,13 +132,14 @@ function createShow(deps: Deps): Show {
     const creationOptions = await passkeys.creationOptions({ id, email }, factors.passkeys, request.now);
     const nonce = (bound: readonly (string | number)[]) => signedIn.nonce(session, bound);
     const done = alert === undefined ? request.query.get('done') : null;
+    const isOfStore = request.query.get('required_by') === 'store' && !hasSecondFactor(factors);
     const identities = await listIdentities(sql, id);
-    const view = {
+    const view: SecurityView = {
       root,
       factors,
       identities,
       providerOf,
-      mustEnrol,
+      requiredBy: mustEnrol ? 'service' : isOfStore ? 'store' : undefined,
       done,
       alert,
       creationOptions,

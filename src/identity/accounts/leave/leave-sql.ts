@@ -31,13 +31,13 @@ export function listExportedEntries(sql: Queryable, userId: number, limit: numbe
 
 type Owner = { storeId: number; userId: number };
 
-/** Returns the owners of the stores that the user owns, except the sandbox store, which is erased with the account. */
+/** Returns the owners of the stores that the user owns, except sandbox stores, which need no owner. */
 const ownersBeside = (sql: Queryable, userId: number) => sql`
   select m.store_id as "storeId", m.user_id as "userId"
   from membership m
   where m.role = 'owner'
     and (m.shard, m.store_id) in (select shard, store_id from membership where user_id = ${userId} and role = 'owner')
-    and not exists (select from store s where s.shard = m.shard and s.id = m.store_id and s.sandbox_of = ${userId})
+    and not exists (select from store s where s.shard = m.shard and s.id = m.store_id and s.sandbox_of is not null)
   order by m.shard, m.store_id, m.user_id`;
 
 const soleStores = (owners: readonly Owner[]): number[] =>
@@ -45,13 +45,18 @@ const soleStores = (owners: readonly Owner[]): number[] =>
     length === 1 ? [storeId] : [],
   );
 
-/** Returns the names of the stores of which the user is the only owner. */
-export async function listSoleStores(sql: Queryable, userId: number): Promise<string[]> {
+/** `hasMembers`: another member could become an owner. */
+export type SoleStore = { id: number; name: string; hasMembers: boolean };
+
+/** Returns the stores of which the user is the only owner. */
+export async function listSoleStores(sql: Queryable, userId: number): Promise<SoleStore[]> {
   const ids = soleStores(await sql<Owner[]>`${ownersBeside(sql, userId)}`);
-  const rows = await sql<{ name: string }[]>`
-    select name from store where shard = any(${ids.map((id) => id % 256)}::smallint[]) and id = any(${ids}::bigint[])
-    order by name, id`;
-  return rows.map(({ name }) => name);
+  return sql<SoleStore[]>`
+    select s.id, s.name, exists (
+        select from membership where shard = s.shard and store_id = s.id and user_id <> ${userId}
+      ) as "hasMembers"
+    from store s where s.shard = any(${ids.map((id) => id % 256)}::smallint[]) and s.id = any(${ids}::bigint[])
+    order by s.name, s.id`;
 }
 
 /**

@@ -13,7 +13,9 @@ import { eraseUser, type EraseUserData } from '../api/erase.ts';
 import type { Attempts } from '../attempts.ts';
 import { originOf, recordAuditEntry } from '../audit/audit.ts';
 import { listBrowsers } from '../browsers-sql.ts';
+import { listEmailChanges } from '../email/email-sql.ts';
 import { listIdentities } from '../external/external-sql.ts';
+import { findFactors } from '../factors/factors-sql.ts';
 import { WRONG_PASSWORD, type FormFault } from '../password/pages.ts';
 import type { Session, Sessions } from '../sessions.ts';
 import type { SignedIn } from '../signed-in.ts';
@@ -34,6 +36,7 @@ export type LeaveDeps = {
   /** By the member of the export. */
   exportParts: Readonly<Record<string, ExportPart>>;
   mailer: Mailer | undefined;
+  baseUrl: string;
   authUrl: string;
   root: string;
   /** Advice on the page for too many attempts. */
@@ -50,6 +53,7 @@ async function exportOf({ sql, exportParts }: LeaveDeps, { userId, id }: Session
   const user = await findExportedUser(sql, userId);
   if (user === undefined) throw notFound('account');
   const sessions = { userId, hash: Buffer.from(id, 'hex'), now, limit: EXPORTED_SESSIONS_MAX };
+  const { passkeys, hasApp } = await findFactors(sql, userId);
   const parts: [string, unknown][] = [];
   for (const [name, part] of Object.entries(exportParts)) parts.push([name, await part(userId)]);
   return {
@@ -61,6 +65,18 @@ async function exportOf({ sql, exportParts }: LeaveDeps, { userId, id }: Session
       date_created: user.dateCreated,
     },
     ...Object.fromEntries(parts),
+    address_changes: (await listEmailChanges(sql, userId)).map((change) => ({
+      old_email: change.oldEmail,
+      new_email: change.newEmail,
+      date_created: change.dateCreated,
+      date_changed: change.dateChanged,
+    })),
+    passkeys: passkeys.map(({ name, dateCreated, dateUsed }) => ({
+      name,
+      date_created: dateCreated,
+      date_used: dateUsed,
+    })),
+    has_authenticator_app: hasApp,
     linked_providers: (await listIdentities(sql, userId)).map(({ issuer, subject, dateCreated, dateUsed }) => ({
       issuer,
       subject,
@@ -114,11 +130,14 @@ const inPersonOf = (userId: number): Principal => ({
 });
 
 async function erase(deps: LeaveDeps, request: RawRequest, session: Session): Promise<RawResponse> {
-  const { sql, root, signedIn, mailer, authUrl } = deps;
+  const { sql, root, signedIn, mailer, baseUrl, authUrl } = deps;
   const { email, userId } = session;
   const again = async (status: number, fault?: FormFault): Promise<RawResponse> => {
     const stores = await listSoleStores(sql, userId);
-    return htmlAnswer(status, erasePage({ root, email, stores, nonce: signedIn.nonce(session, ERASE_FORM), fault }));
+    return htmlAnswer(
+      status,
+      erasePage({ root, baseUrl, email, stores, nonce: signedIn.nonce(session, ERASE_FORM), fault }),
+    );
   };
   const attempt = await deps.attempts(request, { email, password: request.form.get('current') ?? '' });
   if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, deps.advice);
@@ -142,8 +161,8 @@ export function leaveSection(): AccountSection {
     html`<div class="card">
       <h2 id="data">Your data</h2>
       <p>
-        A file (JSON) with your account, memberships, connected apps, signed-in browsers and activity, without passwords
-        and tokens.
+        A file (JSON) with your account, memberships, connected and own apps, passkeys, signed-in browsers and activity,
+        without passwords and tokens.
       </p>
       <form method="post" action="${root}/account/export">
         <input type="hidden" name="nonce" value="${nonce(EXPORT_FORM)}" />
@@ -156,7 +175,7 @@ export function leaveSection(): AccountSection {
 export type Leave = { export: RawHandler; erase: Record<'show' | 'submit', RawHandler> };
 
 export function createLeave(deps: LeaveDeps): Leave {
-  const { sql, signedIn, root } = deps;
+  const { sql, signedIn, baseUrl, root } = deps;
   return {
     export: signedIn.sensitiveForm(
       () => EXPORT_FORM,
@@ -175,7 +194,7 @@ export function createLeave(deps: LeaveDeps): Leave {
         const { userId, email } = session;
         const stores = await listSoleStores(sql, userId);
         const nonce = signedIn.nonce(session, ERASE_FORM);
-        return htmlAnswer(200, erasePage({ root, email, stores, nonce, fault: undefined }));
+        return htmlAnswer(200, erasePage({ root, baseUrl, email, stores, nonce, fault: undefined }));
       }),
       submit: signedIn.passwordForm(
         () => ERASE_FORM,

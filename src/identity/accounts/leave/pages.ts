@@ -4,30 +4,43 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Mail } from '#mail/mail.ts';
 import { accountNav } from '../nav.ts';
+import type { SoleStore } from './leave-sql.ts';
 import { alertOf, currentPasswordField, usernameField, type FormFault } from '../password/pages.ts';
 
 type View = {
   root: string;
   email: string;
-  /** The names of the stores of which the person is the only owner. */
-  stores: readonly string[];
+  /** The stores of which the person is the only owner. */
+  stores: readonly SoleStore[];
+  baseUrl: string;
   nonce: string;
   fault: FormFault | undefined;
 };
 
-const refusal = (stores: readonly string[]): Markup =>
-  html`<p class="alert" role="alert">You are the only owner of these stores:</p>
+const refusal = ({ stores, baseUrl }: View): Markup =>
+  html`<p class="alert" role="alert">You are the only owner of these stores, which need one:</p>
     <ul>
-      ${stores.map((name) => html`<li>${harmless(name)}</li>`)}
+      ${stores.map(
+        ({ id, name, hasMembers }) =>
+          html`<li>
+            <strong>${harmless(name)}</strong>:
+            ${
+              hasMembers
+                ? html`make <a href="${new URL(`${baseUrl}/stores/${id}/members`).pathname}">another member</a> an owner`
+                : html`<a href="${new URL(`${baseUrl}/stores/${id}/members`).pathname}">invite</a> another owner, or ask
+                    the operator of this service to erase the store`
+            }
+          </li>`,
+      )}
     </ul>
-    <p>Make another member an owner, or erase the store, before you erase your account.</p>`;
+    <p>You can erase your account then.</p>`;
 
 const form = ({ root, email, nonce, fault }: View): Markup =>
   html`${alertOf(fault)}
     <p>
       This erases the account <strong>${email}</strong> with its memberships, connected apps, browsers, your own apps
-      and your sandbox store, at once and for good. Other stores and their data stay. The activity stays for a year,
-      without your name and address.
+      and your sandbox store, at once and for good. Other stores and their data stay. The activity stays for a year: it
+      has the network addresses and browsers, but not your e-mail address.
     </p>
     <form method="post" action="${root}/account/erase">
       <input type="hidden" name="nonce" value="${nonce}" />
@@ -44,7 +57,7 @@ export function erasePage(view: View): string {
     nav: accountNav(view.root),
     main: html`<div class="card">
       <h1>Erase your account</h1>
-      ${view.stores.length > 0 ? refusal(view.stores) : form(view)}
+      ${view.stores.length > 0 ? refusal(view) : form(view)}
       ${view.stores.length > 0 && html`<p><a href="${view.root}/account">Your account</a></p>`}
     </div>`,
   });

@@ -8,8 +8,9 @@ import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { originOf } from '../audit/audit.ts';
 import { findUserByEmail } from '../accounts-sql.ts';
+import type { Devices } from '../device.ts';
 import { addressPrefix } from '../throttle/prefix.ts';
-import type { Throttle } from '../throttle/throttle.ts';
+import type { Bucket, Throttle } from '../throttle/throttle.ts';
 import { tooManyAnswer } from '../too-many.ts';
 import type { Links } from './links.ts';
 import { resetMail } from './mails.ts';
@@ -26,6 +27,7 @@ const waitAdvice = (lifetimeMinutes: number) =>
 type Deps = {
   sql: Sql;
   throttle: Throttle;
+  devices: Devices;
   links: Links;
   /** Undefined if mail is not configured. */
   mailer: Mailer | undefined;
@@ -35,7 +37,7 @@ type Deps = {
 };
 
 export function createForgot(deps: Deps): Record<'show' | 'submit', RawHandler> {
-  const { sql, throttle, links, mailer, authUrl, root, log } = deps;
+  const { sql, throttle, devices, links, mailer, authUrl, root, log } = deps;
   const { lifetimeMinutes } = links;
 
   return {
@@ -49,14 +51,16 @@ export function createForgot(deps: Deps): Record<'show' | 'submit', RawHandler> 
         return htmlAnswer(422, forgotPage({ root, email, fault: { field: 'email', message: NO_ADDRESS } }));
       const user = await findUserByEmail(sql, email);
       const account = (user?.email ?? email).toLowerCase();
-      const taken = await throttle.take(
-        [
-          { limit: 'mail from address', subject: addressPrefix(request.address) },
-          { limit: 'mail to account', subject: account },
-          { limit: 'mails to account a day', subject: account },
-        ],
-        request.now,
-      );
+      const device = devices.recognize(request, { email: account, passwordHash: user?.passwordHash ?? '' });
+      const ofMailbox: readonly Bucket[] =
+        device === undefined
+          ? [
+              { limit: 'mail to account', subject: account },
+              { limit: 'mails to account a day', subject: account },
+            ]
+          : [{ limit: 'mails by device', subject: device }];
+      const network: Bucket = { limit: 'mail from address', subject: addressPrefix(request.address) };
+      const taken = await throttle.take([network, ...ofMailbox], request.now);
       if (!taken.allowed) return tooManyAnswer(root, taken, waitAdvice(lifetimeMinutes));
       const send = async (): Promise<void> => {
         if (user === undefined) return;

@@ -16,9 +16,9 @@ export async function findReset(
   sql: Queryable,
   hash: Buffer,
   now: Date,
-): Promise<{ userId: number; email: string } | undefined> {
-  const [row] = await sql<{ userId: number; email: string }[]>`
-    select r.user_id as "userId", u.email
+): Promise<{ userId: number; email: string; isEmailVerified: boolean } | undefined> {
+  const [row] = await sql<{ userId: number; email: string; isEmailVerified: boolean }[]>`
+    select r.user_id as "userId", u.email, u.is_email_verified as "isEmailVerified"
     from password_reset r join users u on u.id = r.user_id
     where r.hash = ${hash} and r.date_expires > ${now} and u.date_disabled is null
   `;

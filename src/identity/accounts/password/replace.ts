@@ -2,7 +2,7 @@
 import type { Actor } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { recordAuditEntry, type Origin } from '../audit/audit.ts';
-import { deleteSessionsOf, updatePassword, verifyEmail } from '../accounts-sql.ts';
+import { deleteSessionsOf, updatePassword } from '../accounts-sql.ts';
 import { deleteResetsOf } from './password-sql.ts';
 
 /** Revokes all grants of a user and returns their number. Passed in, because accounts may not write the table of grants. */
@@ -29,8 +29,6 @@ export async function replacePassword(
 ): Promise<void> {
   const { action, userId, actor, origin, now } = change;
   await updatePassword(sql, userId, change.passwordHash);
-  // The link of a reset was mailed to the address, or handed over by the operator.
-  if (action === 'password_reset') await verifyEmail(sql, userId);
   await deleteResetsOf(sql, userId);
   await deleteSessionsOf(sql, userId);
   const grants = await change.endGrants?.(sql, { userId, actor, origin, now });

@@ -20,7 +20,15 @@ export function signUpMail(of: { to: string; link: string; lifetimeMinutes: numb
   };
 }
 
-export function existingAccountMail({ to, authUrl }: { to: string; authUrl: string }): Mail {
+export function existingAccountMail({
+  to,
+  authUrl,
+  signInAt,
+}: {
+  to: string;
+  authUrl: string;
+  signInAt: string;
+}): Mail {
   return {
     to,
     subject: 'You already have an account',
@@ -30,7 +38,7 @@ export function existingAccountMail({ to, authUrl }: { to: string; authUrl: stri
       `an account at ${new URL(authUrl).host} was requested for this address, which has one already.`,
       'Sign in here:',
       '',
-      `${authUrl}/sign-in`,
+      signInAt,
       '',
       'If you do not remember the password, choose a new one:',
       '',

@@ -22,7 +22,7 @@ export function signUpPage(view: { root: string; email: string; fault: FormFault
 }
 
 /** Renders the same page whether or not the address has an account. */
-export function signUpSentPage(view: { root: string; email: string; lifetimeMinutes: number }): string {
+export function signUpSentPage(view: { root: string; email: string; lifetimeMinutes: number; again: string }): string {
   return shell({
     title: 'Check your inbox',
     main: html`<div class="card">
@@ -32,7 +32,7 @@ export function signUpSentPage(view: { root: string; email: string; lifetimeMinu
         The link in it is valid for ${view.lifetimeMinutes} minutes and can be used once. If no mail arrives, check your
         spam folder and the address.
       </p>
-      <p><a href="${view.root}/sign-up">Enter another address</a></p>
+      <p><a href="${view.again}">Enter another address</a></p>
     </div>`,
   });
 }
@@ -59,13 +59,14 @@ export function newAccountPage(view: {
   });
 }
 
-export function invalidSignUpPage(root: string): string {
+/** `again`: the address where another link is requested. */
+export function invalidSignUpPage(again: string): string {
   return shell({
     title: 'Link not valid',
     main: html`<div class="card">
       <h1>Link not valid</h1>
       <p class="alert" role="alert">The link was already used, has expired, or was replaced by newer ones.</p>
-      <p><a href="${root}/sign-up">Request another link</a></p>
+      <p><a href="${again}">Request another link</a></p>
     </div>`,
   });
 }

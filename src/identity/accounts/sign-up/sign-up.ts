@@ -7,20 +7,18 @@ import { isEmail } from '#core/email.ts';
 import type { Log } from '#core/log.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
-import { findUserByEmail } from '../accounts-sql.ts';
-import { originOf, recordAuditEntry } from '../audit/audit.ts';
+import { originOf } from '../audit/audit.ts';
 import type { Devices } from '../device.ts';
-import { hashOfLinkToken, newLinkToken } from '../link-token.ts';
 import type { FormFault } from '../password/pages.ts';
 import type { Passwords } from '../passwords.ts';
 import type { Sessions } from '../sessions.ts';
-import { addressPrefix } from '../throttle/prefix.ts';
 import type { Throttle } from '../throttle/throttle.ts';
 import { tooManyAnswer } from '../too-many.ts';
+import type { EraseUnverified } from '../unverified.ts';
 import { addUser, passwordFault, prepareUser } from '../users.ts';
-import { existingAccountMail, signUpMail } from './mails.ts';
+import { findSignUpLink, mailSignUpLink, type SignUpLink } from './link.ts';
 import { existingAccountPage, invalidSignUpPage, newAccountPage, signUpPage, signUpSentPage } from './pages.ts';
-import { consumeSignUp, deleteOlderSignUps, findSignUp, insertSignUp } from './sign-up-sql.ts';
+import { consumeSignUp, deleteOlderSignUps } from './sign-up-sql.ts';
 
 export type SignUpDeps = {
   sql: Sql;
@@ -28,6 +26,7 @@ export type SignUpDeps = {
   sessions: Sessions;
   devices: Devices;
   throttle: Throttle;
+  eraseUnverified: EraseUnverified;
   mailer: Mailer | undefined;
   /** Whether people may create accounts themselves. It needs mail. */
   allowsSignUp: boolean;
@@ -37,61 +36,32 @@ export type SignUpDeps = {
   log: Log;
 };
 
-/** More than one, otherwise a stranger's request would invalidate the link that the person is about to use. */
-const LINKS_MAX = 3;
 const INVALID: FormFault = { field: 'email', message: 'Enter an address such as ada@example.com.' };
 
-/** Mails the link, or that there is an account. A disabled account gets no mail. */
-async function sendLink(deps: SignUpDeps & { mailer: Mailer }, request: RawRequest, email: string): Promise<void> {
-  const { sql, mailer, authUrl, signUpMinutes: lifetimeMinutes } = deps;
-  const { now } = request;
-  const user = await findUserByEmail(sql, email);
-  if (user?.isDisabled === true) return;
-  if (user !== undefined) return mailer.send(existingAccountMail({ to: user.email, authUrl }));
-  const { token, hash } = newLinkToken('signUp');
-  await transaction(sql, async (tx) => {
-    await deleteOlderSignUps(tx, { email, kept: LINKS_MAX - 1 });
-    await insertSignUp(tx, { hash, email, now, expires: new Date(now.getTime() + lifetimeMinutes * 60_000) });
-    await recordAuditEntry(tx, { action: 'sign_up_requested', userId: null, origin: originOf(request), now });
-  });
-  mailer.send(signUpMail({ to: email, link: `${authUrl}/sign-up/confirm?token=${token}`, lifetimeMinutes, authUrl }));
-}
-
-/** Throttles the mail by the buckets of mailed links to a new password: they limit all mails to one address together. */
 async function requestLink(deps: SignUpDeps & { mailer: Mailer }, request: RawRequest): Promise<RawResponse> {
-  const { throttle, root, log, signUpMinutes: lifetimeMinutes } = deps;
+  const { root, authUrl, signUpMinutes: lifetimeMinutes } = deps;
   const email = request.form.get('email')?.trim() ?? '';
   if (!isEmail(email)) return htmlAnswer(422, signUpPage({ root, email, fault: INVALID }));
-  const account = email.toLowerCase();
-  const taken = await throttle.take(
-    [
-      { limit: 'mail from address', subject: addressPrefix(request.address) },
-      { limit: 'mail to account', subject: account },
-      { limit: 'mails to account a day', subject: account },
-    ],
-    request.now,
-  );
+  const at = { confirmAt: `${authUrl}/sign-up/confirm`, signInAt: `${authUrl}/sign-in` };
+  const taken = await mailSignUpLink(deps, request, email, at);
   if (!taken.allowed) return tooManyAnswer(root, taken, html`<p>Check your inbox and your spam folder.</p>`);
-  // Not awaited: a commit waits for the disk, and its duration would reveal whether the account exists.
-  sendLink(deps, request, email).catch((error: unknown) => log.error({ err: error }, 'sign-up link failed'));
-  return htmlAnswer(200, signUpSentPage({ root, email, lifetimeMinutes }));
+  return htmlAnswer(200, signUpSentPage({ root, email, lifetimeMinutes, again: `${root}/sign-up` }));
 }
 
-type Link = { token: string; hash: Buffer; email: string };
-
 /** Creates the account and returns the cookie of its session; undefined if the link has been used in the meantime. */
-const join = (deps: SignUpDeps, request: RawRequest, { hash, email }: Link, passwordHash: string) =>
+const join = (deps: SignUpDeps, request: RawRequest, { hash, email }: SignUpLink, passwordHash: string) =>
   transaction(deps.sql, async (tx) => {
     const { now } = request;
     if (!(await consumeSignUp(tx, hash, now))) return undefined;
     await deleteOlderSignUps(tx, { email, kept: 0 });
+    await deps.eraseUnverified(tx, email, request);
     const { id } = await addUser(tx, { email, passwordHash }, { origin: originOf(request), now });
     // Another user may be signed in in this browser.
     await deps.sessions.end(tx, request);
     return deps.sessions.start(tx, id, request);
   });
 
-async function createAccount(deps: SignUpDeps, request: RawRequest, link: Link): Promise<RawResponse> {
+async function createAccount(deps: SignUpDeps, request: RawRequest, link: SignUpLink): Promise<RawResponse> {
   const { root, passwords } = deps;
   const { email } = link;
   const password = request.form.get('password') ?? '';
@@ -103,7 +73,7 @@ async function createAccount(deps: SignUpDeps, request: RawRequest, link: Link):
   const { passwordHash } = await prepareUser(passwords, { email, password });
   try {
     const session = await join(deps, request, link, passwordHash);
-    if (session === undefined) return htmlAnswer(410, invalidSignUpPage(root));
+    if (session === undefined) return htmlAnswer(410, invalidSignUpPage(`${root}/sign-up`));
     const cookies = [session, ...deps.devices.remember(request, { email, passwordHash })];
     return redirectAnswer(`${root}/home`, { 'Set-Cookie': cookies });
   } catch (error) {
@@ -122,12 +92,8 @@ export function createSignUp(deps: SignUpDeps): SignUp {
     if (!deps.allowsSignUp || mailer === undefined) throw notFound('page');
     return { ...deps, mailer };
   };
-  const find = async (token: string | null, now: Date): Promise<Link | undefined> => {
-    const hash = hashOfLinkToken('signUp', token);
-    const email = hash && (await findSignUp(sql, hash, now));
-    return hash === undefined || email === undefined ? undefined : { hash, email, token: token ?? '' };
-  };
-  const invalid = () => htmlAnswer(410, invalidSignUpPage(root));
+  const find = (token: string | null, now: Date) => findSignUpLink(sql, token, now);
+  const invalid = () => htmlAnswer(410, invalidSignUpPage(`${root}/sign-up`));
   return {
     request: {
       show: async () => {

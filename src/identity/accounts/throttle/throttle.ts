@@ -29,20 +29,29 @@ const limits = {
   'mail to account': { tries: 3, refillSeconds: 1_200 },
   'mails to account a day': { tries: 6, refillSeconds: 3_000 },
   'mail from address': { tries: 20, refillSeconds: 180 },
+  /** Links for a new account at one address: strangers request them, so they do not use up the mails of an account. */
+  'sign-up mails to address': { tries: 3, refillSeconds: 1_200 },
+  'sign-up mails to address a day': { tries: 6, refillSeconds: 3_000 },
+  /** Mails to one account for a browser that has signed in to it: strangers cannot use them up. */
+  'mails by device': { tries: 3, refillSeconds: 1_200 },
   /** Mails about the security of one account, of each kind: who knows the password could send them without end. */
   'security mails to account': { tries: 10, refillSeconds: 3_600 },
   /** Requested changes of the e-mail address of one account, each of which mails a stranger. */
   'changes of address by person': { tries: 5, refillSeconds: 3_600 },
-  /** Unknown e-mail addresses tried by one store owner who adds members. */
-  'unknown members by person': { tries: 20, refillSeconds: 180 },
+  /** The same to one address, by all people together. */
+  'changes of address to mailbox': { tries: 3, refillSeconds: 1_200 },
   /** Mails of invitations to one address, by all owners together. */
   'invitation to address': { tries: 3, refillSeconds: 1_200 },
   /** Mails of invitations by one store owner. */
   'invitations by person': { tries: 20, refillSeconds: 180 },
   /** Links of invitations that are not valid, and attempts to accept that fail, from one address prefix. */
   'invitation from address': { tries: 20, refillSeconds: 30 },
-  /** Accounts that exist already, found by a valid link: more would show which addresses have an account. */
-  'taken address by invitation': { tries: 5, refillSeconds: 600 },
+  /**
+   * Accounts that exist already, found by valid links from one address prefix, and by those of one owner: more would show which
+   * addresses have an account. Only without mail: with mail no page shows it.
+   */
+  'taken address from network': { tries: 5, refillSeconds: 600 },
+  'taken address by inviter': { tries: 5, refillSeconds: 600 },
   /** Requests for sample events in one sandbox store: 17,280 events a day, which up to 100 webhooks of the store receive. */
   'sample events of store': { tries: 20, refillSeconds: 300 },
   /** Failed authentications of one client from one address prefix. */

@@ -4,12 +4,13 @@ import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { GrantedScope } from '../scope.ts';
 
-export type PickableStore = { id: number; name: string; domain: string };
+/** `requiresFactor`: closed to members without a second factor. */
+export type PickableStore = { id: number; name: string; domain: string; requiresFactor: boolean };
 
 /** Returns the stores of which a user is a member, by name. */
 export function storesOf(sql: Queryable, userId: number): Promise<PickableStore[]> {
   return sql<PickableStore[]>`
-  select s.id, s.name, s.domain
+  select s.id, s.name, s.domain, s.second_factor = 'required' as "requiresFactor"
   from membership m join store s on s.shard = m.shard and s.id = m.store_id
   where m.user_id = ${userId}
   order by s.name, s.id

@@ -3,10 +3,11 @@
  * redirects to the client with the decision. POST repeats all checks of GET; GET, HEAD and a prefetch change nothing.
  */
 import type { StepUp } from '#identity/accounts/factors/step-up.ts';
-import { enrolmentPath } from '#identity/accounts/signed-in.ts';
+import { enrolmentForStore, enrolmentPath } from '#identity/accounts/signed-in.ts';
 import { formNonce, isFormNonce } from '#identity/accounts/form-nonce.ts';
 import type { SecurityMails } from '#identity/accounts/security-mails.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
+import { unverifiedAnswer } from '#identity/accounts/unverified-page.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
@@ -113,6 +114,7 @@ async function prepareConsent(deps: Deps, rawRequest: RawRequest): Promise<Conse
   // RFC 9700 §4.11.2: anyone may register a client; its errors are sent by redirect only after the user has signed in.
   if (session === null) return redirectAnswer(signIn(deps, 'authorize', rawRequest));
   if (session.mustEnrol) return redirectAnswer(enrolmentPath(rootOf(deps.issuer)));
+  if (!session.isEmailVerified) return unverifiedAnswer(rootOf(deps.issuer), session.email);
   if (result.kind === 'rejected') return redirectWithError(deps, result.redirectUri, result.fault, result.state);
   const { request } = result;
   const { redirectUri, state } = request;
@@ -131,12 +133,19 @@ async function prepareConsent(deps: Deps, rawRequest: RawRequest): Promise<Conse
   });
 }
 
-/** Reads what the consent page shows beside the request. */
+/**
+ * Reads what the consent page shows beside the request. Stores that require a second factor are not offered to a person without one,
+ * who is asked to set it up if that leaves nothing to allow, or the app would reach these stores with the whole account.
+ */
 export async function openConsent(
   deps: Deps,
   { request, session, flow }: Pick<Consent, 'request' | 'session' | 'flow'>,
-): Promise<Consent> {
-  const memberOf = await storesOf(deps.sql, session.userId);
+): Promise<Consent | RawResponse> {
+  const ofPerson = await storesOf(deps.sql, session.userId);
+  const memberOf = ofPerson.filter(({ requiresFactor }) => session.hasFactor || !requiresFactor);
+  const isClosed = memberOf.length < ofPerson.length;
+  if (isClosed && (memberOf.length === 0 || !isForStore(request.scope)))
+    return redirectAnswer(enrolmentForStore(rootOf(deps.issuer)));
   const stores = isForStore(request.scope) ? memberOf : [];
   const resumable = maySend(request.scope) ? memberOf.map(({ id }) => id) : [];
   const counts = await deps.countStopped(deps.sql, request.client.id, resumable);

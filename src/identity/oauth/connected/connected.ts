@@ -8,6 +8,7 @@ import type { RawHandler, RawRequest } from '#http/route.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import type { EachDatabase } from '#shards/each.ts';
+import { listClientsOf } from '../clients/clients-sql.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import type { MemberAccess } from '#stores/audited-changes.ts';
 import { findOwnGrant, listConnected, lockClientsOfMember, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
@@ -67,6 +68,21 @@ export async function exportedGrants(sql: Sql, each: EachDatabase, userId: numbe
     store_id: row.storeId,
     date_created: row.since,
     date_used: row.lastUsed,
+  }));
+}
+
+/** Returns the own apps of a user for the export of the account. */
+export async function exportedApps(sql: Sql, userId: number) {
+  return (await listClientsOf(sql, userId)).map((app) => ({
+    client_id: app.clientId,
+    name: app.name,
+    company: app.company,
+    description: app.description,
+    contact: app.contact,
+    redirect_uris: app.redirectUris,
+    webhook_url: app.webhookUrl,
+    date_created: app.dateCreated,
+    date_modified: app.dateModified,
   }));
 }
 

@@ -7,6 +7,7 @@ import { enrolmentPath } from '#identity/accounts/signed-in.ts';
 import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { tooManyAnswer } from '#identity/accounts/too-many.ts';
+import { unverifiedAnswer } from '#identity/accounts/unverified-page.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
@@ -104,6 +105,7 @@ async function prepare(deps: Deps, rawRequest: RawRequest): Promise<Consent | Ra
   const session = await deps.sessions.find(rawRequest);
   if (session === null) return redirectAnswer(signIn(deps, 'device', rawRequest));
   if (session.mustEnrol) return redirectAnswer(enrolmentPath(rootOf(deps.issuer)));
+  if (!session.isEmailVerified) return unverifiedAnswer(rootOf(deps.issuer), session.email);
   const request = await readRequest(deps, session, rawRequest);
   if ('status' in request) return request;
   const { client, scope, device } = request;

@@ -82,5 +82,8 @@ export async function registrarOf(deps: RegistrarDeps, request: RawRequest): Pro
   if (token !== undefined) return byToken(deps, token, request.now);
   // Browsers send the session cookie with requests of any page, so it is accepted only from the pages of this origin.
   const session = isSameOrigin(request.headers, deps.authOrigin) ? await deps.sessions.find(request) : null;
-  return session === null ? anonymously(deps, request) : { kind: 'user', userId: session.userId };
+  if (session === null) return anonymously(deps, request);
+  if (session.isEmailVerified) return { kind: 'user', userId: session.userId };
+  const message = `Confirm your e-mail address first: choose a new password with a link that is mailed to it`;
+  throw new Problem(403, { code: 'email_not_verified', message });
 }

@@ -1,0 +1,121 @@
+/** The invitations to a signed-in person: {base_url}/users/<id>/invitations, where they accept and decline. */
+import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import { acceptInvitation, NotAccepted, type Refusal } from '#stores/invitations/accept.ts';
+import { addressOfReceived, RECEIVED_PROPERTIES, receivedDocument } from '#stores/invitations/received-document.ts';
+import { countReceived, deleteInvitation, findReceived, listReceived } from '#stores/invitations/invitations-sql.ts';
+import { recordInvitation } from '#stores/audit.ts';
+import type { MemberAccess } from '#stores/audited-changes.ts';
+import { addressOfStore } from '#stores/document.ts';
+import { inPerson, type Changelog } from '#changelog/changelog.ts';
+import { transaction, type Sql } from '#db/pool.ts';
+import { listing } from '#http/listing.ts';
+import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { parseId } from '#core/ids.ts';
+import { notFound, Problem } from '#core/problem.ts';
+
+type Deps = {
+  sql: Sql;
+  changelog: Changelog;
+  memberAccess: Pick<MemberAccess, 'begin'>;
+  membersPerStore: number;
+  baseUrl: string;
+};
+
+const REFUSED: Readonly<Record<Refusal, string>> = {
+  ended: 'The invitation was accepted, revoked or has expired',
+  'other address': 'The invitation is for another e-mail address',
+  'already member': 'You are a member of the store already',
+  'store full': 'The store has no place for another member: ask an owner to remove one first',
+};
+
+/** Returns the user of the address, who is the caller. */
+function personOf({ params }: Pick<ApiRequest, 'params'>): number {
+  const userId = parseId(params['user_id'] ?? '');
+  if (userId === undefined) throw notFound('user');
+  return userId;
+}
+
+/** Returns the invitation of the address. Throws a 404 unless it is for the caller, whose e-mail address is verified. */
+async function receivedBy({ sql }: Deps, request: ApiRequest<undefined>) {
+  const id = parseId(request.params['invitation_id'] ?? '');
+  const of = { userId: personOf(request), now: request.now };
+  const found = id === undefined ? undefined : await findReceived(sql, { ...of, id });
+  if (found === undefined) throw notFound('invitation');
+  return found;
+}
+
+const createAccept = (deps: Deps): Operation =>
+  guarded({
+    title: 'Join the store',
+    access: 'person',
+    summary: 'Accepts an invitation: the person becomes a member of the store; for signed-in people',
+    handle: async (request) => {
+      const received = await receivedBy(deps, request);
+      const { email, storeId } = received;
+      const userId = personOf(request);
+      const { now } = request;
+      try {
+        await transaction(deps.sql, async (tx) => {
+          await acceptInvitation(tx, received, { ...deps, userOf: async () => ({ id: userId, email }), now });
+          const entry = { userId, storeId, origin: originOf(request), now };
+          await recordAuditEntry(tx, { ...entry, action: 'invitation_accepted' });
+        });
+      } catch (error) {
+        if (!(error instanceof NotAccepted)) throw error;
+        throw new Problem(409, { code: 'not_accepted', message: REFUSED[error.refusal] });
+      }
+      return { status: 204, next: `${addressOfStore(storeId, deps.baseUrl)}/overview`, done: 'joined' };
+    },
+  });
+
+const createDecline = (deps: Deps): Operation =>
+  guarded({
+    title: 'Decline the invitation',
+    access: 'person',
+    summary: 'Declines an invitation, which ends; for signed-in people',
+    handle: async (request) => {
+      const received = await receivedBy(deps, request);
+      const userId = personOf(request);
+      await transaction(deps.sql, async (tx) => {
+        const declined = await deleteInvitation(tx, received, request.now);
+        if (declined === undefined) throw notFound('invitation');
+        const { changelog } = deps;
+        const by = { changelog, actor: inPerson(userId), now: request.now };
+        await recordInvitation(tx, received, { action: 'declined', role: declined.role }, by);
+      });
+      return { status: 204, next: addressOfReceived(userId, deps.baseUrl), done: 'declined' };
+    },
+  });
+
+export function createReceivedInvitations(deps: Deps): Record<'list' | 'read' | 'decline' | 'accept', Operation> {
+  const { sql, baseUrl } = deps;
+  return {
+    list: listing({
+      summary: 'The invitations to a person, in pages; for signed-in people',
+      access: 'person',
+      rel: 'invitations',
+      title: 'Your invitations',
+      properties: RECEIVED_PROPERTIES,
+      handle: async (request) => {
+        const of = { userId: personOf(request), now: request.now };
+        const [rows, total] = await Promise.all([
+          listReceived(sql, of, request.listing),
+          countReceived(sql, of, request.listing),
+        ]);
+        const items = rows.map((row) => receivedDocument(row, { ...of, baseUrl }));
+        const links = [{ rel: 'user', href: `${baseUrl}/users/${of.userId}`, title: 'Your account', crumb: 'User' }];
+        return { path: addressOfReceived(of.userId, baseUrl), items, total, links };
+      },
+    }),
+    read: guarded({
+      summary: 'An invitation to a person; for signed-in people',
+      access: 'person',
+      handle: async (request) => {
+        const document = receivedDocument(await receivedBy(deps, request), { userId: personOf(request), baseUrl });
+        return { status: 200, document };
+      },
+    }),
+    decline: createDecline(deps),
+    accept: createAccept(deps),
+  };
+}
