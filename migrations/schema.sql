@@ -336,7 +336,7 @@ create table email_change (
   constraint email_change_undo_hash_check CHECK ((length(undo_hash) = 32)),
   constraint email_change_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
-CREATE INDEX email_change_former ON public.email_change USING btree (lower(old_email)) WHERE (date_changed IS NOT NULL);
+CREATE INDEX email_change_former ON public.email_change USING btree (old_email) WHERE (date_changed IS NOT NULL);
 CREATE UNIQUE INDEX email_change_undo ON public.email_change USING btree (undo_hash);
 CREATE INDEX email_change_undo_expires ON public.email_change USING btree (date_undo_expires);
 CREATE INDEX email_change_user ON public.email_change USING btree (user_id, date_created);
@@ -461,7 +461,7 @@ create table invitation (
   constraint invitation_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE
 );
 CREATE INDEX invitation_creator ON public.invitation USING btree (shard, store_id, created_by);
-CREATE INDEX invitation_email ON public.invitation USING btree (lower(email)) WHERE (email IS NOT NULL);
+CREATE INDEX invitation_email ON public.invitation USING btree (email) WHERE (email IS NOT NULL);
 CREATE INDEX invitation_expires ON public.invitation USING btree (date_expires);
 CREATE UNIQUE INDEX invitation_hash ON public.invitation USING btree (hash);
 CREATE UNIQUE INDEX invitation_mailed_hash ON public.invitation USING btree (mailed_hash) WHERE (mailed_hash IS NOT NULL);
@@ -775,7 +775,7 @@ create table sign_up (
   constraint sign_up_hash_check CHECK ((length(hash) = 32)),
   constraint sign_up_pkey PRIMARY KEY (hash)
 );
-CREATE INDEX sign_up_email ON public.sign_up USING btree (lower(email));
+CREATE INDEX sign_up_email ON public.sign_up USING btree (email);
 CREATE INDEX sign_up_expires ON public.sign_up USING btree (date_expires);
 
 create table store (
@@ -845,6 +845,7 @@ create table users (
   constraint users_id_check CHECK ((id > 0)),
   constraint users_pkey PRIMARY KEY (id)
 );
+CREATE UNIQUE INDEX users_address ON public.users USING btree (email);
 CREATE UNIQUE INDEX users_email ON public.users USING btree (lower(email));
 
 create table webhook (

@@ -1,6 +1,7 @@
 /** `halcyon client create`, `rotate-secret`, `verify`, `delete` and `registration-token`. */
 import { Command } from 'commander';
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
+import { readEmail } from '#core/email.ts';
 import type { Sql } from '#db/pool.ts';
 import { removeClient, verifyClient } from '#identity/oauth/clients/change.ts';
 import { createClient, createPublicClient, isClientId } from '#identity/oauth/clients/clients.ts';
@@ -41,7 +42,7 @@ function requireClientId(text: string): string {
 
 async function ownerOf(sql: Sql, email: string | undefined): Promise<number | undefined> {
   if (email === undefined) return undefined;
-  const user = await findUserByEmail(sql, email);
+  const user = await findUserByEmail(sql, readEmail(email) ?? email);
   if (user === undefined) throw new UserError(`--owner: there is no user with the e-mail address ${email}`);
   return user.id;
 }

@@ -15,6 +15,7 @@ import {
 } from '#identity/accounts/accounts-sql.ts';
 import { addUser, prepareUser } from '#identity/accounts/users.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
+import { readEmail } from '#core/email.ts';
 import { transaction, type Queryable } from '#db/pool.ts';
 import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { readConfig } from '#config/config.ts';
@@ -30,7 +31,7 @@ const passwords = createPasswords({ hashesAtOnce: 1, cost: PASSWORD_COST });
 const newPassword = (): string => randomBytes(12).toString('base64url');
 
 async function existing(sql: Queryable, email: string): Promise<Credentials> {
-  const user = await findUserByEmail(sql, email);
+  const user = await findUserByEmail(sql, readEmail(email) ?? email);
   if (user === undefined) throw new UserError(`There is no user with the e-mail address ${email}`);
   return user;
 }

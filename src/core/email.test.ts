@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isEmail } from './email.ts';
+import * as fc from 'fast-check';
+import { EMAIL_LENGTH_MAX, isEmail, readEmail } from './email.ts';
 
 const table: readonly (readonly [what: string, text: string, isOne: boolean])[] = [
   ['a plain one', 'ada@example.com', true],
@@ -19,3 +20,44 @@ const table: readonly (readonly [what: string, text: string, isOne: boolean])[] 
 for (const [what, text, isOne] of table) {
   test(`${what} is ${isOne ? 'an' : 'no'} e-mail address`, () => assert.equal(isEmail(text), isOne));
 }
+
+for (const [typed, read] of [
+  ['ada@example.com', 'ada@example.com'],
+  [' Ada.Lovelace@Example.COM ', 'ada.lovelace@example.com'],
+  ['ada@y。example', 'ada@y.example'],
+  ['ada@ｙ．ｅｘａｍｐｌｅ', 'ada@y.example'],
+  ['ada@exam\u00ADple.com', 'ada@example.com'],
+  ['ada@Straße.example', 'ada@straße.example'],
+  ['ada@xn--strae-oqa.example', 'ada@straße.example'],
+  ['ADÉLE@example.com', 'adéle@example.com'],
+  ['ade\u0301le@example.com', 'adéle@example.com'],
+  ['ada@localhost', 'ada@localhost'],
+  ['', undefined],
+  ['ada', undefined],
+  ['@example.com', undefined],
+  ['ada@', undefined],
+  ['a@b@example.com', undefined],
+  ['ada@exa mple.com', undefined],
+  ['ada@example.com\u0000', undefined],
+  ['ada@example.com/x', undefined],
+  ['ada@example.com:25', undefined],
+  ['ada@ex%61mple.com', undefined],
+  ['ada@example.com\\x', undefined],
+  ['ada@exam／ple.com', undefined],
+  [`${'a'.repeat(EMAIL_LENGTH_MAX)}@example.com`, undefined],
+] as const) {
+  test(`the address ${JSON.stringify(typed)} is ${String(read)}`, () => assert.equal(readEmail(typed), read));
+}
+
+test('any text that is read is an address, and is read again as it is', () => {
+  const part = fc.string({ unit: 'binary', minLength: 1, maxLength: 20 });
+  fc.assert(
+    fc.property(part, fc.oneof(part, fc.domain()), (local, domain) => {
+      const read = readEmail(`${local}@${domain}`);
+      if (read === undefined) return;
+      assert.ok(isEmail(read));
+      assert.equal(readEmail(read), read);
+    }),
+    { numRuns: 2_000 },
+  );
+});

@@ -1,12 +1,28 @@
 /** Validates e-mail addresses. */
+import { domainToASCII, domainToUnicode } from 'node:url';
 import { isLonger } from './text.ts';
 
 /** In code points, as PostgreSQL counts. */
 export const EMAIL_LENGTH_MAX = 254;
 
 /** One `@` with text on both sides and no spaces or control characters; only a delivered mail shows that an address exists. */
-const EMAIL = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
+const EMAIL = /^([^\s@\p{Cc}]+)@([^\s@\p{Cc}]+)$/u;
 
 export function isEmail(text: string): boolean {
   return !isLonger(text, EMAIL_LENGTH_MAX) && EMAIL.test(text);
+}
+
+/** What the parser of hosts takes as the end of a host, or decodes. */
+const NOT_IN_DOMAIN = /[/?#\\:%[\]]/;
+
+/**
+ * Returns the one spelling of the address of an account, in which it is stored and compared; undefined if the text is no address. The
+ * domain is mapped by UTS 46, so that `y。example` is `y.example`. Everything is in lower case: mail servers that distinguish
+ * `Ada@` from `ada@` are unknown (RFC 5321 §2.4 discourages them), and two accounts of one mailbox would be worse.
+ */
+export function readEmail(text: string): string | undefined {
+  const [, local = '', typed = ''] = EMAIL.exec(text.trim()) ?? [];
+  const domain = NOT_IN_DOMAIN.test(typed) ? '' : domainToUnicode(domainToASCII(typed));
+  const email = `${local.normalize('NFC').toLowerCase()}@${domain}`;
+  return domain !== '' && isEmail(email) ? email : undefined;
 }

@@ -15,7 +15,7 @@ export async function findNames(
   const [members, apps, webhooks] = await Promise.all([
     accounts<{ id: number; email: string }[]>`
       select u.id, u.email from membership m join users u on u.id = m.user_id
-      where m.shard = ${shard} and m.store_id = ${storeId} order by lower(u.email)`,
+      where m.shard = ${shard} and m.store_id = ${storeId} order by u.email`,
     accounts<{ clientId: string; name: string }[]>`
       with connected as materialized (
         select distinct client from access_grant where store_id = ${storeId} and date_revoked is null limit ${APPS_MAX}

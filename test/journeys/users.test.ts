@@ -42,7 +42,10 @@ test('the platform creates a user with a password, who signs in with it', async 
   const { id, email, date_created: created, _links: links, ...rest } = made.body;
   assert.equal(made.status, 201);
   assert.equal(made.headers.get('location'), `${ISSUER}/users/${String(id)}`);
-  assert.deepEqual([email, created, rest], ['New@example.com', '2026-07-01T10:00:00+0000', {}]);
+  assert.deepEqual(
+    [email, created, rest],
+    ['new@example.com', '2026-07-01T10:00:00+0000', { is_email_verified: true }],
+  );
   assert.equal(links['self']?.href, `${ISSUER}/users/${String(id)}`);
   assert.equal((await createBrowser(server.origin).signIn('new@example.com')).status, 303);
   assert.equal(mails.unread().length, 0);
@@ -177,7 +180,7 @@ test('neither a password nor its hash is ever shown', async () => {
   const { body } = await call('GET', `/users/${adaId}`, platform);
   assert.deepEqual(
     Object.keys(body).toSorted((a, b) => a.localeCompare(b)),
-    ['_links', 'date_created', 'email', 'id'],
+    ['_links', 'date_created', 'email', 'id', 'is_email_verified'],
   );
 });
 

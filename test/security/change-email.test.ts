@@ -185,7 +185,7 @@ test('an address with an account gets the same page, and a mail that says so', a
   assert.deepEqual([taken.mail?.to, taken.mail?.subject], [[other.email], 'You already have an account']);
   assert.equal(taken.confirm, '');
   const free = await request(browser, newEmail);
-  assert.equal(taken.page.text.replaceAll(other.email.toUpperCase(), newEmail), free.page.text);
+  assert.equal(taken.page.text.replaceAll(other.email, newEmail), free.page.text);
   assert.equal(free.to[1]?.[0], email);
 });
 

@@ -272,7 +272,7 @@ test('an address with an account gets the same page as others, and a mail that s
   assert.ok(mail.text.includes(`${ISSUER}/sign-in?return_to=${encodeURIComponent(path)}`));
   const page = await browser.post(path, { email: free });
   await mails.next();
-  assert.equal(taken.text.replaceAll(bob.toUpperCase(), free), page.text);
+  assert.equal(taken.text.replaceAll(bob, free), page.text);
   assert.deepEqual([taken.status, page.status], [200, 200]);
 });
 

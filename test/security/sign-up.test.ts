@@ -68,7 +68,15 @@ test('an address with an account gets the same page, and a mail that says so', a
   assert.doesNotMatch(mail.text, /hal_su_/);
   const page = await ask(free);
   await mails.next();
-  assert.equal(taken.text.replaceAll(email.toUpperCase(), free), page.text);
+  assert.equal(taken.text.replaceAll(email, free), page.text);
+});
+
+test('two spellings of an address make one account', async () => {
+  const email = newEmail();
+  await choose(await link(email));
+  await ask(email.replace('.com', '。ＣＯＭ'));
+  assert.deepEqual((await mails.next()).subject, 'You already have an account');
+  assert.equal((await newBrowser().signIn(email.replace('example', 'exam\u00ADple'))).status, 303);
 });
 
 test('a disabled account gets no mail, and the same page', async () => {

@@ -232,13 +232,18 @@ test('the device cookie is for this host alone, hidden from scripts, and lasts a
   const [, name = '', value = ''] = /^(__Host-halcyon-device-[^=]*)=([^;]*)/.exec(secure) ?? [];
   assert.ok(secure.includes('Secure') && !secure.includes('Domain'));
   const request = { cookies: { [name]: value }, now: server.now() };
-  assert.equal(devices.recognize(request, { ...account, email: 'ADA@example.com' }), value.split('.')[0]);
+  assert.equal(devices.recognize(request, account), value.split('.')[0]);
 });
 
-test('two spellings that the database considers one account are counted as one', async () => {
+test('all spellings of an address are counted as one', async () => {
   await sql`insert into users (id, email, password_hash, date_created) select 9, 'ida@example.com', password_hash, now() from users limit 1`;
-  const [found] = await sql<{ one: boolean }[]>`select lower('İda@example.com') = lower('ida@example.com') as one`;
-  for (let i = 0; i < 10; i += 1) await guess(newBrowser(), i % 2 === 0 ? 'ida@example.com' : 'IDA@example.com');
-  assert.equal((await guess(newBrowser(), 'ida@example.com')).status, 429);
-  assert.equal((await guess(newBrowser(), 'İda@example.com')).status, found?.one === true ? 429 : 422);
+  const spellings = [
+    'ida@example.com',
+    'IDA@example.com',
+    ' ida@EXAMPLE.com',
+    'ida@example。com',
+    'ida@exam\u00ADple.com',
+  ];
+  for (let i = 0; i < 10; i += 1) await guess(newBrowser(), spellings[i % spellings.length] ?? '');
+  for (const email of spellings) assert.equal((await guess(newBrowser(), email)).status, 429, email);
 });

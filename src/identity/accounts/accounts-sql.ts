@@ -3,7 +3,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { Origin } from './audit/audit.ts';
 
 /**
- * Inserts a user and returns its id; undefined if the e-mail address is taken (compared without case), or is the former one of a user
+ * Inserts a user and returns its id; undefined if the e-mail address is taken, or is the former one of a user
  * who can still take it back.
  */
 export async function insertUser(
@@ -16,9 +16,9 @@ export async function insertUser(
       ${user.isEmailVerified}::boolean, ${user.now}::timestamptz
     where not exists (
       select from email_change
-      where lower(old_email) = lower(${user.email}) and date_changed is not null and date_undo_expires > ${user.now}
+      where old_email = ${user.email} and date_changed is not null and date_undo_expires > ${user.now}
     )
-    on conflict (lower(email)) do nothing
+    on conflict do nothing
     returning id
   `;
   return row?.id;
@@ -52,7 +52,7 @@ const credentials = (sql: Queryable) =>
 
 export async function findUserByEmail(sql: Queryable, email: string): Promise<Credentials | undefined> {
   const [row] = await sql<Credentials[]>`
-    select id, ${credentials(sql)} from users where lower(email) = lower(${email})
+    select id, ${credentials(sql)} from users where email = ${email}
   `;
   return row;
 }
@@ -63,7 +63,7 @@ export async function findUserByEmail(sql: Queryable, email: string): Promise<Cr
  */
 export async function lockUnverified(sql: Queryable, email: string): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
-    select id from users where lower(email) = lower(${email}) and not is_email_verified and date_disabled is null
+    select id from users where email = ${email} and not is_email_verified and date_disabled is null
     for update
   `;
   return row?.id;

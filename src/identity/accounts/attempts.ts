@@ -1,7 +1,7 @@
 /** Verifies a submitted password. The attempts are throttled per address and account, without locking the owner out. */
 import type { Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
-import { isEmail } from '#core/email.ts';
+import { readEmail } from '#core/email.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
 import type { Devices } from './device.ts';
 import type { Passwords } from './passwords.ts';
@@ -45,9 +45,9 @@ export function createAttempts(deps: {
 }): Attempts {
   const { sql, passwords, throttle, devices } = deps;
   return async (request, { email, password }) => {
-    const user = await findUserByEmail(sql, isEmail(email) ? email : '');
-    // The stored spelling: two spellings of one account must share its bucket.
-    const account = (user?.email ?? email).toLowerCase();
+    // All spellings of an address share its bucket.
+    const account = readEmail(email) ?? email;
+    const user = await findUserByEmail(sql, account);
     const device = devices.recognize(request, { email: account, passwordHash: user?.passwordHash ?? '' });
     const buckets = bucketsOf(device, request.address, account);
     const taken = await throttle.take(buckets, request.now);

@@ -13,7 +13,7 @@ const LIFETIME_SECONDS = 365 * 86_400;
 const ACCOUNTS_MAX = 5;
 const NAME_LENGTH = 12;
 
-/** `email` in any case; `passwordHash` as currently stored. */
+/** Both as currently stored. */
 type DeviceAccount = { email: string; passwordHash: string };
 type CookieRequest = Pick<RawRequest, 'cookies' | 'now'>;
 
@@ -37,7 +37,7 @@ const mac = (key: Buffer, ...parts: readonly (string | number)[]): Buffer =>
   createHmac('sha256', key).update(JSON.stringify(parts)).digest();
 
 const proofOf = (key: Buffer, nonce: string, since: number, { email, passwordHash }: DeviceAccount): Buffer =>
-  mac(key, 'proof', nonce, since, email.toLowerCase(), passwordHash);
+  mac(key, 'proof', nonce, since, email, passwordHash);
 
 const secondsOf = (at: Date): number => Math.floor(at.getTime() / 1_000);
 
@@ -50,7 +50,7 @@ export function createDevices({ keys, authUrl }: { keys: Keys; authUrl: string }
   const secure = authUrl.startsWith('https:');
   const prefix = secure ? '__Host-halcyon-device-' : 'halcyon-device-';
   const nameOf = (key: Buffer, { email }: DeviceAccount): string =>
-    prefix + mac(key, 'name', email.toLowerCase()).toString('base64url').slice(0, NAME_LENGTH);
+    prefix + mac(key, 'name', email).toString('base64url').slice(0, NAME_LENGTH);
   const cookie = (name: string, value: string, maxAge: number): string =>
     stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure });
   /** Returns the names of the cookies to remove when a cookie is added beyond the maximum. */

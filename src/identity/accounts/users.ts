@@ -1,6 +1,6 @@
 /** Validates and creates users: an e-mail address and a password. */
 import type { Queryable } from '#db/pool.ts';
-import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
+import { EMAIL_LENGTH_MAX, readEmail } from '#core/email.ts';
 import { codePoints, isLonger } from '#core/text.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { recordAuditEntry, type AuditEntry } from './audit/audit.ts';
@@ -16,7 +16,7 @@ export function passwordLengthMin({ hasSecondFactor }: { hasSecondFactor: boolea
 }
 
 export function emailFault(email: string): Fault | undefined {
-  if (isEmail(email)) return undefined;
+  if (readEmail(email) !== undefined) return undefined;
   const message = `email must be an address such as ada@example.com, at most ${EMAIL_LENGTH_MAX} characters`;
   return { code: 'invalid_value', message, field: 'email' };
 }
@@ -62,12 +62,12 @@ export async function prepareUser(passwords: Passwords, user: EmailAndPassword):
     (fault) => fault !== undefined,
   );
   if (faults.length > 0) throw invalid(...faults);
-  return { email: user.email, passwordHash: await passwords.hash(user.password) };
+  const email = readEmail(user.email) ?? user.email;
+  return { email, passwordHash: await passwords.hash(user.password) };
 }
 
 /**
- * Inserts a user; call it in a transaction. Throws a 409 `email_taken` if another user has the address (compared without
- * case).
+ * Inserts a user; call it in a transaction. Throws a 409 `email_taken` if another user has the address.
  */
 export async function addUser(
   sql: Queryable,

@@ -14,7 +14,7 @@ import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { tooManyAnswer } from '#identity/accounts/too-many.ts';
 import type { EraseUnverified } from '#identity/accounts/unverified.ts';
 import { unverifiedAnswer } from '#identity/accounts/unverified-page.ts';
-import { addUser, emailFault, passwordFault, prepareUser } from '#identity/accounts/users.ts';
+import { addUser, passwordFault, prepareUser } from '#identity/accounts/users.ts';
 import { acceptInvitation, isFor, NotAccepted } from '#stores/invitations/accept.ts';
 import { findOffered, type OfferedInvitation } from '#stores/invitations/invitations-sql.ts';
 import { hashOfToken } from '#stores/invitations/token.ts';
@@ -27,6 +27,7 @@ import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
+import { readEmail } from '#core/email.ts';
 import type { Log } from '#core/log.ts';
 import { Problem } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
@@ -65,6 +66,7 @@ type Context = InvitationPageDeps & { root: string };
 /** The request with the valid invitation of its link. */
 type Visit = { request: RawRequest; token: string; invitation: OfferedInvitation };
 
+const INVALID: FormFault = { field: 'email', message: 'Enter an address such as ada@example.com.' };
 const TAKEN: FormFault = {
   field: 'email',
   message: 'There is an account with this e-mail address: sign in to it, and join the store then.',
@@ -186,8 +188,7 @@ async function createAccount(context: Context, visit: Visit, newcomer: Newcomer)
   const ask = isVerified ? 'password' : 'both';
   const again = (fault: FormFault) =>
     htmlAnswer(422, newPersonPage({ root, token, invitation, email, ask, proof: link?.token, fault }));
-  const wrongEmail = emailFault(email);
-  if (wrongEmail !== undefined) return again({ field: 'email', message: `The ${wrongEmail.message}.` });
+  if (email === '') return again(INVALID);
   const weak = await passwordFault({ email, password, hasSecondFactor: false });
   if (weak !== undefined) return again({ field: 'password', message: `The ${weak.message}.` });
   const refused = isVerified ? undefined : await throttled(context, visit);
@@ -207,12 +208,10 @@ async function createAccount(context: Context, visit: Visit, newcomer: Newcomer)
 async function mailLink(context: Context & { mailer: Mailer }, visit: Visit): Promise<RawResponse> {
   const { request, token, invitation } = visit;
   const { root, authUrl, signUpMinutes: lifetimeMinutes } = context;
-  const email = invitation.email ?? request.form.get('email')?.trim() ?? '';
-  const fault = emailFault(email);
-  if (fault !== undefined) {
-    const alert: FormFault = { field: 'email', message: `The ${fault.message}.` };
-    return htmlAnswer(422, newPersonPage({ root, token, invitation, email, ask: 'email', fault: alert }));
-  }
+  const typed = invitation.email ?? request.form.get('email') ?? '';
+  const email = readEmail(typed);
+  if (email === undefined)
+    return htmlAnswer(422, newPersonPage({ root, token, invitation, email: typed, ask: 'email', fault: INVALID }));
   const at = { confirmAt: `${authUrl}/invitations/${token}`, signInAt: authUrl + signInPath({ root: '', token }) };
   const taken = await mailSignUpLink(context, request, email, at);
   if (!taken.allowed) return tooMany(context, taken);
@@ -238,7 +237,7 @@ async function acceptAsNew(context: Context, visit: Visit): Promise<RawResponse>
   if (form.has('token') && link === undefined) return staleProof(context, token);
   const isVerified = link !== undefined || invitation.isMailed;
   if (!isVerified && mailer !== undefined) return mailLink({ ...context, mailer }, visit);
-  const email = link?.email ?? invitation.email ?? form.get('email')?.trim() ?? '';
+  const email = link?.email ?? invitation.email ?? readEmail(form.get('email') ?? '') ?? '';
   return createAccount(context, visit, { email, isVerified, link });
 }
 

@@ -21,7 +21,7 @@ export class NotAccepted extends Error {
 
 /** Returns whether a user with this e-mail address may accept. */
 export function isFor({ email }: Pick<OfferedInvitation, 'email'>, address: string): boolean {
-  return email === null || email.toLowerCase() === address.toLowerCase();
+  return email === null || email === address;
 }
 
 /**

@@ -70,11 +70,11 @@ export async function findInvitation(sql: Queryable, key: Key, now: Date): Promi
   return row;
 }
 
-/** Returns whether a member of the store has this e-mail address (compared without case). */
+/** Returns whether a member of the store has this e-mail address. */
 export async function isMemberAddress(sql: Queryable, { shard, storeId }: Store, email: string): Promise<boolean> {
   const rows = await sql`
     select from membership m join users u on u.id = m.user_id
-    where m.shard = ${shard} and m.store_id = ${storeId} and lower(u.email) = lower(${email})`;
+    where m.shard = ${shard} and m.store_id = ${storeId} and u.email = ${email}`;
   return rows.length > 0;
 }
 
@@ -148,7 +148,7 @@ type Receiver = { userId: number; now: Date };
 /** Selects the pending invitations to the address of a user whose e-mail address is verified. */
 const received = (sql: Queryable, { userId, now }: Receiver) => sql`
   from invitation i
-    join users u on u.id = ${userId} and u.is_email_verified and lower(i.email) = lower(u.email)
+    join users u on u.id = ${userId} and u.is_email_verified and i.email = u.email
     join store s on s.shard = i.shard and s.id = i.store_id
   where i.date_expires > ${now}`;
 
@@ -194,7 +194,7 @@ export async function findReceived(
 
 /** Deletes the invitations to the e-mail address of a user, if it is verified, in all stores. */
 export async function deleteInvitationsTo(sql: Queryable, userId: number): Promise<void> {
-  await sql`delete from invitation where lower(email) = (
-      select lower(email) from users where id = ${userId} and is_email_verified
+  await sql`delete from invitation where email = (
+      select email from users where id = ${userId} and is_email_verified
     )`;
 }

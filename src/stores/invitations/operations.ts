@@ -11,7 +11,7 @@ import { guarded, type ApiRequest, type CreatedResult, type Operation } from '#h
 import type { Action, Document } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/page.ts';
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
-import { isEmail } from '#core/email.ts';
+import { readEmail } from '#core/email.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { isInPerson, requireOwner, storeOfAddress } from '#core/principal.ts';
@@ -69,7 +69,7 @@ const byOf = ({ changelog }: InvitationDeps, { principal, now }: Pick<ApiRequest
 });
 
 function emailFaults({ email }: Partial<Body>): Fault[] {
-  if (email === undefined || isEmail(email.trim())) return [];
+  if (email === undefined || readEmail(email) !== undefined) return [];
   return [{ code: 'invalid_value', message: 'email must be an address such as ada@example.com', field: 'email' }];
 }
 
@@ -84,7 +84,7 @@ async function prepare(deps: InvitationDeps, request: ApiRequest<Body>): Promise
   const { body } = request;
   const faults = emailFaults(body);
   if (faults.length > 0) throw invalid(...faults);
-  const email = body.email?.trim() ?? null;
+  const email = readEmail(body.email ?? '') ?? null;
   const { name } = await storeOf(deps.sql.reads, request);
   if (email !== null) {
     if (await isMemberAddress(deps.sql, storeOfAddress(request), email)) throw new Problem(409, ALREADY_MEMBER);

@@ -75,7 +75,7 @@ export async function findVerifiedUser(
   { id, email }: { id: number | null; email: string | null },
 ): Promise<number | undefined> {
   const [row] = await sql<{ id: number }[]>`
-    select id from users where (id = ${id} or lower(email) = lower(${email})) and is_email_verified`;
+    select id from users where (id = ${id} or email = ${email}) and is_email_verified`;
   return row?.id;
 }
 

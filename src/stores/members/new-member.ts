@@ -1,6 +1,7 @@
 /** Finds the user that the platform adds as a member: by e-mail address or by id. */
 import type { Sql, Tx } from '#db/pool.ts';
 import type { ApiRequest, CreatedResult } from '#http/operation.ts';
+import { readEmail } from '#core/email.ts';
 import { invalid, type Problem } from '#core/problem.ts';
 import type { Role } from '../stores-sql.ts';
 import { findVerifiedUser } from './members-sql.ts';
@@ -35,7 +36,7 @@ export function unknownUser(): Problem {
 export async function findNewMember(sql: Sql, { user, email }: MemberInput): Promise<number | undefined> {
   if ((user === undefined) === (email === undefined))
     throw invalid({ code: email === undefined ? 'required' : 'invalid_value', message: EMAIL_OR_USER, field: 'email' });
-  const userId = await findVerifiedUser(sql, { id: user ?? null, email: email?.trim() ?? null });
+  const userId = await findVerifiedUser(sql, { id: user ?? null, email: readEmail(email ?? '') ?? null });
   if (userId === undefined && user !== undefined) throw unknownUser();
   return userId;
 }

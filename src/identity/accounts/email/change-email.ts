@@ -9,7 +9,7 @@ import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { isEmail } from '#core/email.ts';
+import { readEmail } from '#core/email.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { deleteSessionsOf, findUserByEmail, lockUser, type Credentials } from '../accounts-sql.ts';
 import type { Attempts } from '../attempts.ts';
@@ -119,8 +119,9 @@ async function requestChange(
 ): Promise<RawResponse> {
   const { sql, attempts, throttle, mailer, root, authUrl } = deps;
   const { form, sent } = answersOf(deps);
-  const newEmail = request.form.get('email')?.trim() ?? '';
-  if (!isEmail(newEmail)) return form(session, 422, newEmail, INVALID);
+  const typed = request.form.get('email') ?? '';
+  const newEmail = readEmail(typed);
+  if (newEmail === undefined) return form(session, 422, typed, INVALID);
   if (newEmail === session.email) return form(session, 422, newEmail, SAME);
   const attempt = await attempts(request, { email: session.email, password: request.form.get('current') ?? '' });
   if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, deps.advice);
@@ -129,7 +130,7 @@ async function requestChange(
     [
       { limit: 'changes of address by person', subject: String(session.userId) },
       { limit: 'mail from address', subject: addressPrefix(request.address) },
-      { limit: 'changes of address to mailbox', subject: newEmail.toLowerCase() },
+      { limit: 'changes of address to mailbox', subject: newEmail },
     ],
     request.now,
   );

@@ -88,7 +88,7 @@ export async function deleteChangesFrom(sql: Queryable, undoHash: Buffer): Promi
 }
 
 /**
- * Stores a new address, to which the user reads mail. Returns false if another user has the address (compared without case) or had
+ * Stores a new address, to which the user reads mail. Returns false if another user has the address or had
  * it so lately that the change can be undone; throws `23505` if another user gets it concurrently.
  */
 export async function updateEmail(
@@ -98,10 +98,10 @@ export async function updateEmail(
   const rows = await sql`
     update users set email = ${email}, is_email_verified = true
     where id = ${userId}
-      and not exists (select from users other where lower(other.email) = lower(${email}) and other.id <> ${userId})
+      and not exists (select from users other where other.email = ${email} and other.id <> ${userId})
       and not exists (
         select from email_change e
-        where lower(e.old_email) = lower(${email}) and e.user_id <> ${userId} and e.date_changed is not null
+        where e.old_email = ${email} and e.user_id <> ${userId} and e.date_changed is not null
           and e.date_undo_expires > ${now}
       )
     returning id

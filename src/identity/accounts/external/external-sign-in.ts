@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { transaction } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
-import { isEmail } from '#core/email.ts';
+import { readEmail } from '#core/email.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { findCredentials, findUserByEmail, type Credentials } from '../accounts-sql.ts';
 import { originOf, recordAuditEntry } from '../audit/audit.ts';
@@ -47,7 +47,7 @@ const ended = (name: string): string =>
 type Arrival = { provider: Provider; person: ProvidedPerson; request: RawRequest };
 
 function domainOf(email: string): string {
-  return email.slice(email.lastIndexOf('@') + 1).toLowerCase();
+  return email.slice(email.lastIndexOf('@') + 1);
 }
 
 /** Adds the signed identity to the form of the request, which the pages and the end of the sign-in read. */
@@ -107,12 +107,12 @@ async function arrive(deps: Deps, arrival: Arrival): Promise<RawResponse> {
   const { sql, pages } = deps;
   const { provider, person, request } = arrival;
   const refuse = (alert: string) => pages.signIn(request, 422, { email: '', alert });
-  const { email } = person;
+  const email = readEmail(person.email ?? '');
   // Read before the identity: a concurrent callback creates both at once, so with its user this one also finds its identity.
   const user = email === undefined ? undefined : await findUserByEmail(sql, email);
   const known = await findUserOfIdentity(sql, person);
   if (known !== undefined) return signInAs(deps, arrival, known);
-  if (email === undefined || !person.isEmailVerified || !isEmail(email)) return refuse(unverified(provider.name));
+  if (email === undefined || !person.isEmailVerified) return refuse(unverified(provider.name));
   const isAllowed = provider.domains.length === 0 || provider.domains.includes(domainOf(email));
   if (!isAllowed) return refuse(foreignDomain(provider.name));
   // The provider has verified the address of an account whose address was not verified: a new account replaces it.

@@ -3,7 +3,7 @@ import type { Sql } from '#db/pool.ts';
 import { htmlAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
-import { isEmail } from '#core/email.ts';
+import { readEmail } from '#core/email.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { originOf } from '../audit/audit.ts';
@@ -46,17 +46,17 @@ export function createForgot(deps: Deps): Record<'show' | 'submit', RawHandler> 
 
     submit: async (request) => {
       if (mailer === undefined) return htmlAnswer(200, noMailPage(root));
-      const email = request.form.get('email')?.trim() ?? '';
-      if (!isEmail(email))
-        return htmlAnswer(422, forgotPage({ root, email, fault: { field: 'email', message: NO_ADDRESS } }));
+      const typed = request.form.get('email') ?? '';
+      const email = readEmail(typed);
+      if (email === undefined)
+        return htmlAnswer(422, forgotPage({ root, email: typed, fault: { field: 'email', message: NO_ADDRESS } }));
       const user = await findUserByEmail(sql, email);
-      const account = (user?.email ?? email).toLowerCase();
-      const device = devices.recognize(request, { email: account, passwordHash: user?.passwordHash ?? '' });
+      const device = devices.recognize(request, { email, passwordHash: user?.passwordHash ?? '' });
       const ofMailbox: readonly Bucket[] =
         device === undefined
           ? [
-              { limit: 'mail to account', subject: account },
-              { limit: 'mails to account a day', subject: account },
+              { limit: 'mail to account', subject: email },
+              { limit: 'mails to account a day', subject: email },
             ]
           : [{ limit: 'mails by device', subject: device }];
       const network: Bucket = { limit: 'mail from address', subject: addressPrefix(request.address) };

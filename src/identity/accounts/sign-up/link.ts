@@ -48,7 +48,7 @@ async function send(deps: SignUpLinkDeps, request: RawRequest, email: string, at
  * limits of their own: what strangers do here must not use up the mails to a new password.
  */
 export async function mailSignUpLink(deps: SignUpLinkDeps, request: RawRequest, email: string, at: Addresses) {
-  const subject = email.toLowerCase();
+  const subject = email;
   const taken = await deps.throttle.take(
     [
       { limit: 'mail from address', subject: addressPrefix(request.address) },

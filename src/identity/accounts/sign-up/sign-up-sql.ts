@@ -18,7 +18,7 @@ export async function deleteOlderSignUps(
 ): Promise<void> {
   await sql`
     delete from sign_up where hash in (
-      select hash from sign_up where lower(email) = lower(${email}) order by date_created desc, hash offset ${kept}
+      select hash from sign_up where email = ${email} order by date_created desc, hash offset ${kept}
     )
   `;
 }

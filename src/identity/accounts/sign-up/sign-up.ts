@@ -3,7 +3,7 @@ import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
-import { isEmail } from '#core/email.ts';
+import { readEmail } from '#core/email.ts';
 import type { Log } from '#core/log.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
@@ -40,8 +40,9 @@ const INVALID: FormFault = { field: 'email', message: 'Enter an address such as 
 
 async function requestLink(deps: SignUpDeps & { mailer: Mailer }, request: RawRequest): Promise<RawResponse> {
   const { root, authUrl, signUpMinutes: lifetimeMinutes } = deps;
-  const email = request.form.get('email')?.trim() ?? '';
-  if (!isEmail(email)) return htmlAnswer(422, signUpPage({ root, email, fault: INVALID }));
+  const typed = request.form.get('email') ?? '';
+  const email = readEmail(typed);
+  if (email === undefined) return htmlAnswer(422, signUpPage({ root, email: typed, fault: INVALID }));
   const at = { confirmAt: `${authUrl}/sign-up/confirm`, signInAt: `${authUrl}/sign-in` };
   const taken = await mailSignUpLink(deps, request, email, at);
   if (!taken.allowed) return tooManyAnswer(root, taken, html`<p>Check your inbox and your spam folder.</p>`);
