@@ -72,12 +72,15 @@ async function fill(from: number, count: number): Promise<void> {
     select ${SHARD}, ${daily()}, ${own()}, 'customer', n::text, 'created', 1, 1, 'UTC', 'x', ${NOW}, '{}' from ${rows()}`;
   await sql`insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
     select ${SHARD}, ${daily()}, ${own()}, ${own()}, 0, ${daily()}, ${NOW} from ${rows()}`;
-  // All of one webhook: a statement that reads its whole history is seen.
+  // All of one webhook, with events of its store: a statement that reads its whole history is seen.
+  await sql`insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
+      date_created, body)
+    select ${SHARD}, ${ended()}, ${ownIdAt(1)}, 'customer', 'x' || n, 'created', 1, 1, 'UTC', 'x', ${NOW}, '{}' from ${rows()}`;
   await sql`insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended, date_started, duration_ms, outcome)
-    select ${SHARD}, ${ended()}, ${ownIdAt(1)}, ${ownIdAt(1)}, ${daily()}, 'successful', 1, ${NOW}, ${NOW}::timestamptz + n * interval '1 ms', 1, 'delivered'
+    select ${SHARD}, ${ended()}, ${ownIdAt(1)}, ${ownIdAt(1)}, ${ended()}, 'successful', 1, ${NOW}, ${NOW}::timestamptz + n * interval '1 ms', 1, 'delivered'
     from ${rows()}`;
   await sql`insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome)
-    select ${SHARD}, ${ended()}, 2, ${ownIdAt(1)}, ${ownIdAt(1)}, ${daily()}, ${NOW}::timestamptz + n * interval '1 ms', 1, 'delivered' from ${rows()}`;
+    select ${SHARD}, ${ended()}, 2, ${ownIdAt(1)}, ${ownIdAt(1)}, ${ended()}, ${NOW}::timestamptz + n * interval '1 ms', 1, 'delivered' from ${rows()}`;
   await sql`insert into delivery_suspect (shard, delivery_id, fence) select ${SHARD}, ${daily()}, 1 from ${rows()}`;
   await sql`insert into publish_key (shard, store_id, key, fingerprint, event_ids, date_created)
     select ${SHARD}, ${own()}, n::text, sha256('x'), array[${daily()}], ${NOW} from ${rows()}`;
@@ -199,7 +202,13 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
       rows.map(() => ({ limit: 2, fromMs: NOW.getTime() - 1_000, startedMs: 0 })),
     ),
   'read the attempts of each delivery': async (rows) => {
-    for (const n of rows) assert.equal((await attemptsAt(sql, owner, idAt(ENDED + n), 10)).length, 2);
+    for (const n of rows) {
+      const attempts = await attemptsAt(sql, owner, idAt(ENDED + n), 10);
+      assert.deepEqual(
+        attempts.map(({ resourceId }) => resourceId),
+        [`x${n}`, `x${n}`],
+      );
+    }
     return rows;
   },
   'note before sending': async (rows) => {

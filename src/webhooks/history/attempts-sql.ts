@@ -13,6 +13,7 @@ import {
   needs,
   ownedBy,
   withEvent,
+  withShownEvent,
   type AttemptRow,
   type Owner,
 } from './history-sql.ts';
@@ -73,7 +74,7 @@ async function readAttempts(sql: Queryable, owner: Owner, listing: Listing, with
     select ${attemptSelection(sql)}
     from (select * from page ${paged(sql, listing)}) p
     join attempt_log d on ${ownedBy(sql, owner)} and d.delivery_id = p.delivery_id and d.n = p.n and d.outcome is not null
-      ${withEvent(sql, owner)} ${sorted}`;
+      ${withShownEvent(sql, owner)} ${sorted}`;
 }
 
 /** `counts`: those of the ended days, if the whole list is counted. */

@@ -13,6 +13,7 @@ import {
   needs,
   ownedBy,
   withEvent,
+  withShownEvent,
   withLastAttempt,
   withResponse,
   type DeliveryRow as Row,
@@ -323,7 +324,7 @@ async function readDeliveries(
     select d.id, d.webhook_id as "webhookId", d.event_id as "eventId", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
       e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated", a.outcome,
       a.response_code as "responseCode"
-    from page d ${withEvent(sql, source)} ${withLastAttempt(sql, source)} ${sorted}`;
+    from page d ${withShownEvent(sql, source)} ${withLastAttempt(sql, source)} ${sorted}`;
 }
 
 async function countParts(sql: Queryable, source: Source, parts: readonly Part[]): Promise<number> {

@@ -1,7 +1,7 @@
 /** The read-only statements of a delivery's page. */
 import type { AttemptResult } from './reason.ts';
 import type { Queryable } from '#db/pool.ts';
-import { attemptSelection, withEvent, type AttemptRow, type Owner } from './history-sql.ts';
+import { attemptSelection, withShownEvent, type AttemptRow, type Owner } from './history-sql.ts';
 
 /** Returns the last `limit` attempts of a delivery, oldest first. */
 export async function attemptsAt(
@@ -17,7 +17,7 @@ export async function attemptsAt(
     where shard = ${owner.shard} and delivery_id = ${deliveryId} and store_id = ${owner.storeId} and webhook_id = ${owner.id}
       and outcome is not null
     order by n desc limit ${limit}
-  ) as d ${withEvent(sql, owner)}
+  ) as d ${withShownEvent(sql, owner)}
   order by d.n`;
 }
 

@@ -50,6 +50,17 @@ export function withEvent(sql: Queryable, { shard, storeId }: Pick<Owner, 'shard
   return sql`left join event e on e.shard = ${shard} and e.id = d.event_id and e.store_id = ${storeId}`;
 }
 
+/**
+ * The same for the rows that are shown. `limit 1` makes the planner use the primary key whatever its statistics: with those of a nearly
+ * empty table the join of `withEvent` read all events of the shard for each row, in one run of many (71 pages a row instead of 14).
+ */
+export function withShownEvent(sql: Queryable, { shard, storeId }: Pick<Owner, 'shard' | 'storeId'>) {
+  return sql`
+  left join lateral (
+    select * from event where shard = ${shard} and id = d.event_id and store_id = ${storeId} limit 1
+  ) as e on true`;
+}
+
 /** Joins the last attempt `a` of the delivery `d`; `limit 1` makes the planner use the primary key whatever its statistics. */
 export function withLastAttempt(sql: Queryable, { shard }: Pick<Owner, 'shard'>) {
   return sql`
