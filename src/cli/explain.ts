@@ -1,7 +1,7 @@
 /** Turns the error of a command into an exit code and a message. */
 import { CommanderError } from 'commander';
 import { DatabaseError, UnusableError } from '#db/pool.ts';
-import { isUnavailable } from '#db/unavailable.ts';
+import { isMoving, isUnavailable } from '#db/unavailable.ts';
 import { Problem } from '#core/problem.ts';
 import { DeclarationError } from '#catalog/own/file.ts';
 import { ConfigError } from '#config/env.ts';
@@ -88,6 +88,8 @@ function failureOf(error: unknown): Failure & { isInternal?: true } {
   }
   if (error instanceof Problem)
     return { exitCode: EXIT.failed, code: error.faults[0]?.code ?? 'failed', message: error.message };
+  // Also after `migrate` with a map of shards: until all processes have read it, no store of another database is made.
+  if (isMoving(error)) return { exitCode: EXIT.unreachable, code: 'unreachable', message: messageOf(error) };
   const advice = remedyOf(error);
   if (advice !== undefined) return { exitCode: EXIT.failed, code: 'failed', message: `${messageOf(error)}; ${advice}` };
   if (isUnavailable(error)) {

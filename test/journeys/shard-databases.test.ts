@@ -215,6 +215,28 @@ test('a process whose setting differs from the map does not start, and says whic
   }
 });
 
+test('a store of another database is not created in the moment after the map, and the command says so', async (t) => {
+  const [home, b] = await severalDatabases(t, 2);
+  assert.ok(b);
+  const env = settingsOf(home, { '0-127': home, '128-255': b });
+  assert.equal((await runCommand(['migrate'], env)).code, 0);
+  // As if the map was made at this moment, however slow the machine is.
+  await home.sql`update shard_map set date_created = clock_timestamp() + interval '1 day'`;
+  const create = () =>
+    runCommand(['store', 'create', '--name', 'A', '--domain', 'a.example', '--email', 'a@a.example'], env);
+  const results = [await create()];
+  // Stores get their shards in turn: one of the first two belongs to the other database.
+  results.push(await create());
+  const refused = results.filter(({ code }) => code !== 0);
+  assert.ok(refused.length > 0);
+  for (const { code, err } of refused) {
+    assert.equal(code, 3);
+    assert.match(err, /^halcyon: shard \d+ has just got another database: try again in a few seconds\n$/);
+  }
+  await home.sql`update shard_map set date_created = clock_timestamp() - interval '1 day'`;
+  assert.deepEqual([(await create()).code, (await create()).code], [0, 0]);
+});
+
 test('a new address of a database replaces the one in the map, and raises its version', async (t) => {
   const [home, b] = await severalDatabases(t, 2);
   assert.ok(b);
