@@ -38,6 +38,7 @@ type Accepted = {
   attempt: number;
   resourceVersion: number;
   isRefeed: boolean;
+  isTest: boolean;
   contentType: string;
   bodyBase64: string;
 };
@@ -61,14 +62,14 @@ const vector = (name: string, { headers, body }: Pick<Vector, 'headers'> & { bod
   now: given.now ?? SENT_AT,
 });
 
-type Result = { body?: Uint8Array; contentType?: string };
+type Result = { body?: Uint8Array; contentType?: string; isTest?: boolean };
 function accepted(
   name: string,
   delivery: Pick<Vector, 'headers'> & { body: Uint8Array },
   given: Given & Result = {},
 ): Vector {
   const result: Accepted = {
-    id: header(plain, 'webhook-id'),
+    id: header(given.isTest === true ? sample : plain, 'webhook-id'),
     event: 'transaction/created',
     timestamp: SENT_AT,
     storeId: 1001,
@@ -76,6 +77,7 @@ function accepted(
     attempt: 2,
     resourceVersion: 4,
     isRefeed: false,
+    isTest: given.isTest ?? false,
     contentType: given.contentType ?? TYPE,
     bodyBase64: Buffer.from(given.body ?? PLAIN).toString('base64'),
   };
@@ -87,13 +89,14 @@ const rejected = (name: string, code: string, delivery: Sent, given: Given = {})
 });
 
 const plain = sent();
+const sample = sent({ isTest: true });
 const having = (headers: Record<string, string>, delivery: Sent = plain): Sent => ({
   ...delivery,
   headers: { ...delivery.headers, ...headers },
 });
-function without(name: string): Sent {
-  const { [name]: _left, ...headers } = plain.headers;
-  return { ...plain, headers };
+function without(name: string, delivery: Sent = plain): Sent {
+  const { [name]: _left, ...headers } = delivery.headers;
+  return { ...delivery, headers };
 }
 const header = (delivery: Sent, name: string): string => {
   const value = delivery.headers[name];
@@ -114,6 +117,9 @@ function acceptedVectors(): Vector[] {
   const binary = Uint8Array.from({ length: 256 }, (_, at) => at);
   return [
     accepted('a delivery', plain),
+    accepted('a test delivery', sample, { isTest: true }),
+    accepted('a test delivery without the header of one', without('service-webhook-test', sample), { isTest: true }),
+    accepted('an event with the header of a test delivery', having({ 'service-webhook-test': 'true' })),
     accepted('both keys, before a rotation', plain, { keys: [NEXT, KEY] }),
     accepted('the old key, during a rotation', rotating),
     accepted('the new key, during a rotation', rotating, { keys: [NEXT] }),
@@ -157,6 +163,11 @@ function rejectedVectors(): Vector[] {
     rejected('the new key, before a rotation', 'bad_signature', plain, { keys: [NEXT] }),
     rejected('a changed body', 'bad_signature', { ...plain, body: Buffer.concat([plain.body, Buffer.from(' ')]) }),
     rejected('another id', 'bad_signature', having({ 'webhook-id': 'msg_1_1_1' })),
+    rejected(
+      'a test delivery with the id of an event',
+      'bad_signature',
+      having({ 'webhook-id': header(plain, 'webhook-id') }, sample),
+    ),
     rejected('another time', 'bad_signature', having({ 'webhook-timestamp': String(SENT_AT + 1) })),
     rejected(
       'the signatures of another key in one header',

@@ -2,7 +2,7 @@
 import type { ApiRequest } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import { reachesStore, type Permission, type Principal } from '#core/principal.ts';
+import { callingApp, reachesStore, type Permission, type Principal } from '#core/principal.ts';
 import type { Params } from '#http/route.ts';
 import { isResourceId, resourceTypes, typeOfCollection, labelOf, readScopeOf, type ResourceType } from './catalog.ts';
 import type { AppChange } from './internal-types.ts';
@@ -29,18 +29,15 @@ export function collectionKeyOf({ params, principal }: AddressedRequest): Omit<R
   return { shard: shardOf(storeId), storeId, type };
 }
 
-/**
- * Returns the client_id of the only app whose changes of access the caller reads: an app reads its own. Null for people and the
- * platform, who read those of all apps.
- */
-export function visibleAppOf({ scope, publicClientId }: Principal): string | null {
-  return scope === 'platform' ? null : publicClientId;
+/** Returns the client_id of the only app whose changes of access the caller reads: an app reads its own. Null if it reads all. */
+export function visibleAppOf(principal: Principal): string | null {
+  return callingApp(principal)?.clientId ?? null;
 }
 
-/** Returns whether the caller may read the content of a published resource. */
+/** Returns whether the caller may see a published resource and its events. `body` is empty if it was erased. */
 export function isVisible(principal: Principal, { type, body }: { type: ResourceType; body: string }): boolean {
   const clientId = type === 'app' ? visibleAppOf(principal) : null;
-  return clientId === null || (JSON.parse(body) as AppChange).client_id === clientId;
+  return clientId === null || (body !== '' && (JSON.parse(body) as AppChange).client_id === clientId);
 }
 
 export function resourceNotFound(type: ResourceType) {

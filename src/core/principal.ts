@@ -26,6 +26,12 @@ export type Principal = {
   owned: readonly number[];
 };
 
+/** Returns the app that calls, which sees nothing about other apps; null for people and the platform, who see all. */
+export function callingApp({ scope, clientId, publicClientId }: Principal): { id: number; clientId: string } | null {
+  if (scope === 'platform' || clientId === null || publicClientId === null) return null;
+  return { id: clientId, clientId: publicClientId };
+}
+
 export function reachesStore(principal: Principal, storeId: number): boolean {
   return principal.stores === 'all' || principal.stores.includes(storeId);
 }

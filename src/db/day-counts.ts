@@ -50,11 +50,14 @@ export async function readDayCounts(
   };
 }
 
-/** Properties of the event of a row whose values are counted by kind: `is` and `like` only, which no row without an event matches. */
+/** Properties of the event of a row whose values are counted by kind. */
 const KIND_PROPERTIES: ReadonlySet<string> = new Set(['event', 'resource_type', 'action']);
 
-const isOfKind = ({ property, operator, value }: Filter): boolean =>
-  KIND_PROPERTIES.has(property) && (operator === 'is' || operator === 'like') && value !== null;
+/** Deliveries are counted by `is` and `like` only, which no row without an event matches. */
+const isOfKind = ({ property, operator, value }: Filter, list: 'event' | 'delivery'): boolean =>
+  KIND_PROPERTIES.has(property) &&
+  (operator === 'is' || operator === 'like' || (operator === 'not' && list === 'event')) &&
+  value !== null;
 
 /** The counted rows that filters admit, and the ranges of ids of the days whose rows are not counted. */
 export type KindCounts = DayCounts & { uncounted: readonly { from: number; to: number }[] };
@@ -69,9 +72,9 @@ export async function readKindCounts(
   filters: readonly Filter[],
   range: DayRange | undefined,
 ): Promise<KindCounts | undefined> {
-  const ofKind = filters.filter(isOfKind);
+  const ofKind = filters.filter((filter) => isOfKind(filter, list));
   const isDate = ({ property }: Filter): boolean => property === 'date_created' && range !== undefined;
-  if (filters.some((filter) => !isOfKind(filter) && !isDate(filter))) return undefined;
+  if (filters.some((filter) => !isOfKind(filter, list) && !isDate(filter))) return undefined;
   const [type, action] = [sql`split_part(c.kind, '/', 1)`, sql`split_part(c.kind, '/', 2)`];
   const columns = { event: sql`c.kind`, resource_type: type, action };
   const { first, last, firstWhole, lastWhole } = range ?? ALL_DAYS;

@@ -151,27 +151,70 @@ async function countEvents(
   return dated === undefined ? { total, counts } : { total };
 }
 
-/** Returns a page of events, newest first by default, and the total; undefined if the store does not exist. */
+const WITHOUT_APPS: Filter = { property: 'resource_type', operator: 'not', value: 'app' };
+/** More events about one app in one store than retention keeps. */
+const ABOUT_APP_MAX = 5_000;
+
+/** Returns the events about the app, by the chains of its changes of access: no index has the app of an event. */
+async function findEventsAbout(sql: Queryable, { shard, storeId }: Store, clientId: string): Promise<number[]> {
+  const rows = await sql<{ id: number }[]>`
+    with recursive chain as (
+      select coalesce(r.head_event_id, r.event_id) as id from resource r
+      where r.shard = ${shard} and r.store_id = ${storeId} and r.type = 'app' and r.body::json ->> 'client_id' = ${clientId}
+      union all
+      select before.id from chain
+      cross join lateral (
+        select previous_id as id from event where shard = ${shard} and id = chain.id and previous_id is not null limit 1
+      ) as before
+    )
+    select id from chain limit ${ABOUT_APP_MAX}`;
+  return rows.map(({ id }) => id);
+}
+
+/** Counts the selected events; of those about apps only `own`, if an app reads them. */
+async function countSeen(
+  sql: Queryable,
+  store: Store,
+  selected: Selected,
+  own: readonly number[] | undefined,
+): ReturnType<typeof countEvents> {
+  if (own === undefined) return countEvents(sql, store, selected);
+  const others = await countEvents(sql, store, { ...selected, filters: [...selected.filters, WITHOUT_APPS] });
+  if (own.length === 0) return others;
+  const within = sql`${selected.within} and e.id = any(${own}::bigint[])`;
+  const about = await countEvents(sql, store, { ...selected, within, isOfResource: true });
+  // By the other events alone a page would be located wrongly.
+  return { total: others.total + about.total };
+}
+
+/**
+ * Returns a page of events, newest first by default, and the total; undefined if the store does not exist. `app`: the `client_id` of the app
+ * that reads, which sees no events about other apps; null for other readers.
+ */
 export async function listEvents(
   sql: Queryable,
   store: Store,
   listing: Listing,
+  app: string | null = null,
 ): Promise<{ rows: ListedEvent[]; total: number; timeZone: string } | undefined> {
-  const [found] = await sql<{ timeZone: string }[]>`
+  const [row] = await sql<{ timeZone: string }[]>`
     select time_zone as "timeZone" from store where shard = ${store.shard} and id = ${store.storeId}`;
-  if (found === undefined) return undefined;
+  if (row === undefined) return undefined;
   const selected = await select(sql, store, listing.filters);
-  const { total, counts } = await countEvents(sql, store, selected);
+  const own = app === null ? undefined : await findEventsAbout(sql, store, app);
+  const { total, counts } = await countSeen(sql, store, selected, own);
+  const seen = own && sql`and (e.resource_type <> 'app' or e.id = any(${own}::bigint[]))`;
+  const within = sql`${selected.within} ${seen ?? sql``}`;
   const asked = { ...listing, filters: selected.filters };
   const start = counts && listing.order.length === 0 ? locate(counts, total, listing) : undefined;
   const rows =
     start === undefined
-      ? await readPage(asked, NEWEST_FIRST, total, (page) => readEvents(sql, store, page, selected.within))
+      ? await readPage(asked, NEWEST_FIRST, total, (page) => readEvents(sql, store, page, within))
       : await readEvents(
           sql,
           store,
           { ...asked, order: [NEWEST_FIRST], offset: start.offset },
-          sql`${selected.within} and e.id >= ${start.from} and e.id < ${start.before}`,
+          sql`${within} and e.id >= ${start.from} and e.id < ${start.before}`,
         );
-  return { rows, total, timeZone: found.timeZone };
+  return { rows, total, timeZone: row.timeZone };
 }

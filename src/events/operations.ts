@@ -1,5 +1,5 @@
 /** API operations on events: publish (scope `platform` only), list, read, and read the payload. */
-import { isVisible } from '#catalog/access.ts';
+import { isVisible, visibleAppOf } from '#catalog/access.ts';
 import { allEvents, relationsOf, resourceTypes } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/document.ts';
 import { shapeOf } from '#catalog/shape.ts';
@@ -30,10 +30,15 @@ type Deps = {
   search: Search;
 };
 
-async function eventOf(sql: Sql, request: ApiRequest, storeId: number): Promise<StoredEvent> {
-  const id = parseId(request.params['event_id'] ?? '');
+/** Returns the event in the path. Throws a 404 if the store has none with this id, or none that the caller sees. */
+export async function eventOf(
+  sql: Sql,
+  { params, principal }: Pick<ApiRequest, 'params' | 'principal'>,
+  storeId: number,
+): Promise<StoredEvent> {
+  const id = parseId(params['event_id'] ?? '');
   const event = id === undefined ? undefined : await findEvent(sql.reads, { shard: shardOf(storeId), storeId, id });
-  if (event === undefined) throw notFound('event');
+  if (event === undefined || !isVisible(principal, event)) throw notFound('event');
   return event;
 }
 
@@ -84,7 +89,8 @@ const createList = ({ search, baseUrl }: Deps): Operation =>
     handle: async (request) => {
       const storeId = storeOfAddress(request).storeId;
       const store = { shard: shardOf(storeId), storeId };
-      const found = await search(storeId, request.listing, (tx) => listEvents(tx, store, request.listing));
+      const app = visibleAppOf(request.principal);
+      const found = await search(storeId, request.listing, (tx) => listEvents(tx, store, request.listing, app));
       if (found === undefined) throw notFound('store');
       const storeAddress = `${baseUrl}/stores/${storeId}`;
       return {
@@ -106,7 +112,6 @@ const createPayload = ({ sql, relationPrefix }: Deps): Operation =>
       const storeId = storeOfAddress(request).storeId;
       const { type, resourceId, version, baseUrl, body } = await eventOf(sql, request, storeId);
       if (body === '') throw erased();
-      if (!isVisible(request.principal, { type, body })) throw notFound('event');
       const frozen = { storeId, type, id: resourceId, baseUrl, body };
       const document = resourceDocument(frozen, shapeOf(request.query, relationsOf(type)));
       return { status: 200, document: { ...document, version }, naming: { baseUrl, relationPrefix } };

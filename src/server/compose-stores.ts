@@ -106,7 +106,7 @@ function createHandlers(deps: Deps, database: StoreDatabase): StoreHandlers & { 
     }),
     sampleEvents: createSampleEvents({ sql, publish, throttle, baseUrl, limits, fingerprintKeys }),
     recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
-    eventStatuses: createEventStatuses({ search, baseUrl }),
+    eventStatuses: createEventStatuses({ sql, search, baseUrl }),
     storeStatuses: createStoreStatuses({ sql, search, baseUrl }),
     live: createLive(serving.liveStreams, { ...deps.pages, clock }),
     refeed: createRefeed(serving.publishing.refeeding),

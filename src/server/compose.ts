@@ -157,7 +157,7 @@ type OAuthParts = {
 
 /** Creates the OAuth endpoints and the pages of apps. */
 function openOAuth(
-  { config, sql, databases, outbox, sealer, guard, bearer, publishing }: HomeDeps,
+  { config, sql, databases, outbox, sealer, guard, bearer, publishing, serving }: HomeDeps,
   { derive, sessions, signedIn, throttle, factors, securityMails }: OAuthParts,
 ) {
   const { baseUrl, authUrl, oauth } = config;
@@ -169,6 +169,7 @@ function openOAuth(
     sessions,
     stepUp: factors.stepUp,
     securityMails,
+    throttle,
     issuer: authUrl,
     baseUrl,
     nonceKeys: derive('authorize nonce'),
@@ -180,11 +181,13 @@ function openOAuth(
     sealer,
     announce: announceChanges,
     checkUrl: guard.checkUrl,
+    handshake: serving.sending.handshake,
+    baseUrl,
     onDeclared: () => outbox.noteEnqueued(),
   });
   return {
     authorize: createAuthorize(authorizing),
-    device: createDevicePage({ ...authorizing, throttle, userCodeKeys }),
+    device: createDevicePage({ ...authorizing, userCodeKeys }),
     deviceAuthorization: createDeviceAuthorization({
       sql,
       authenticate,

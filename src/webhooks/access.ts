@@ -25,7 +25,7 @@ import {
   hasHiddenValue,
   type Headers,
 } from '#core/request-secrets.ts';
-import type { Principal, SufficientScopes } from '#core/principal.ts';
+import { callingApp, type Principal, type SufficientScopes } from '#core/principal.ts';
 import { addressFault } from './address.ts';
 import { webhookDocument } from './document.ts';
 import type { Handshake } from './handshake.ts';
@@ -91,14 +91,23 @@ export type WebhookDeps = {
 
 type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
+/** Returns the id of the app that calls, for statements that return only what it sees; null if the caller is none. */
+export function appOf(principal: Principal): number | null {
+  return callingApp(principal)?.id ?? null;
+}
+
 /** Returns the key of the webhook in the path. Throws a 404 if the path contains no valid id. */
 export function keyOf({ params, principal }: AddressedRequest): Key {
   const id = parseId(params['webhook_id'] ?? '');
   if (id === undefined) throw notFound('webhook');
-  return { shard: shardOf(id), id, stores: principal.stores === 'all' ? null : principal.stores };
+  const stores = principal.stores === 'all' ? null : principal.stores;
+  return { shard: shardOf(id), id, stores, app: appOf(principal) };
 }
 
-/** Returns the webhook in the path. Throws a 404 if it does not exist or belongs to a store that the caller may not access. */
+/**
+ * Returns the webhook in the path. Throws a 404 if it does not exist, belongs to a store that the caller may not access, or is declared by
+ * another app than the one that calls.
+ */
 export async function webhookOf(sql: Sql, request: AddressedRequest): Promise<WebhookRow> {
   const row = await findWebhook(sql.reads, keyOf(request));
   if (row === undefined) throw notFound('webhook');
@@ -122,6 +131,49 @@ export function isCreator(
  */
 export function seesKey(principal: Principal, webhook: WebhookRow): boolean {
   return isCreator(principal, webhook) || (!webhook.isForApp && principal.owned.includes(webhook.storeId));
+}
+
+/** Returns the 403 for what only some callers may do with a webhook that they see. */
+export function forbiddenAction(message: string): Problem {
+  const headers = { 'WWW-Authenticate': 'Bearer realm="halcyon", error="insufficient_scope"' };
+  return new Problem(403, { code: 'insufficient_scope', message }, { headers });
+}
+
+/**
+ * Returns whether the caller sees the deliveries of the webhook and what is derived from them: of the webhooks for events of apps, an app
+ * sees those of the one that it declares. Such a webhook has no other events (`item.ts`), so no delivery is looked at.
+ */
+export function seesHistory(
+  principal: Principal,
+  { eventResource, isForApp, client }: Pick<WebhookRow, 'eventResource' | 'isForApp' | 'client'>,
+): boolean {
+  const app = appOf(principal);
+  return app === null || eventResource !== 'app' || (isForApp && client === app);
+}
+
+/**
+ * Returns whether the caller may make Halcyon send to the webhook. The key of a webhook that an app declares is valid in all stores,
+ * so only the app and an owner in person may: others would have signed with it what did not happen.
+ */
+export function maySendTo(principal: Principal, webhook: WebhookRow): boolean {
+  if (!webhook.isForApp) return seesHistory(principal, webhook);
+  return isCreator(principal, webhook) || principal.owned.includes(webhook.storeId);
+}
+
+const OF_DECLARED = 'Only the app that declares the webhook and an owner of the store in person may do this';
+const OF_APPS = 'An app cannot do this with a webhook for the events of apps';
+
+/** Throws a 403 unless the caller may make Halcyon send to the webhook. */
+export function requireSending(principal: Principal, webhook: WebhookRow): void {
+  if (maySendTo(principal, webhook)) return;
+  throw forbiddenAction(webhook.isForApp ? OF_DECLARED : OF_APPS);
+}
+
+/** Returns the webhook in the path. Throws a 404 like `webhookOf`, and a 403 if the caller may not make Halcyon send to it. */
+export async function sendingWebhookOf(sql: Sql, request: AddressedRequest): Promise<WebhookRow> {
+  const webhook = await webhookOf(sql, request);
+  requireSending(request.principal, webhook);
+  return webhook;
 }
 
 /** Throws a 409 for a webhook that an app declares: the store could otherwise change what the app is sent of other stores. */
@@ -219,6 +271,7 @@ export function documentFor(
     now,
     isRotatable: isKeyVisible && !webhook.isForApp,
     isListenable: webhook.isHeld && isCreator(principal, webhook),
+    isSendable: maySendTo(principal, webhook),
     encryptionKey: openIfVisible(webhook.encryptionKey),
     nextEncryptionKey: openIfVisible(webhook.nextEncryptionKey),
   });

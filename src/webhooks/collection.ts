@@ -10,6 +10,7 @@ import { lockAccess } from './app-access/app-access-sql.ts';
 import {
   CHANGE_SCOPES,
   READ_SCOPES,
+  appOf,
   findForbiddenReason,
   isOfApp,
   openWebhook,
@@ -54,7 +55,7 @@ const createList = (deps: WebhookDeps): Operation =>
     handle: async (request) => {
       const { listing: query, now } = request;
       const { filters } = query;
-      const store = storeOfAddress(request);
+      const store = { ...storeOfAddress(request), app: appOf(request.principal) };
       const [rows, total] = await Promise.all([
         listWebhooks(deps.sql, store, query, now),
         countWebhooks(deps.sql, store, { filters, now }),
@@ -114,7 +115,7 @@ async function insert(
   const sealed = encryptionKey === null ? null : sealer.seal(encryptionKey, sealBinding(id));
   const inserted = { ...settings, ...sealRequest(deps, id, settings), ...store, id, client, user };
   await insertWebhook(tx, { ...inserted, encryptionKey: sealed, now: request.now });
-  const row = await findWebhook(tx, { shard: store.shard, id, stores: [store.storeId] });
+  const row = await findWebhook(tx, { shard: store.shard, id, stores: [store.storeId], app: null });
   if (row === undefined) throw new Error(`Webhook ${id} not found after its insert`);
   await recordWebhook(tx, changelog, { before: null, after: openWebhook(deps, row) }, request);
   return row;

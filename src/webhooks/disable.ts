@@ -17,7 +17,7 @@ export type DisableWebhook = (
  */
 export function createDisableWebhook(changelog: Changelog): DisableWebhook {
   return async (tx, { shard, webhookId: id, epoch, why }, now) => {
-    const row = await lockWebhook(tx, { shard, id, stores: null });
+    const row = await lockWebhook(tx, { shard, id, stores: null, app: null });
     if (row === undefined || !row.isActive || row.epoch !== epoch) return false;
     const before = withCurrentKeys(row, now);
     const after = { ...before, isActive: false, inactiveReason: why };

@@ -87,12 +87,18 @@ function passingLink({ storeId, filter, eventResource }: WebhookRow, baseUrl: st
   return [{ rel: 'passing', href, title: 'The resources that pass the filter of this webhook' }];
 }
 
-/** `isRotatable`, `isListenable`: whether the reader may rotate the key or listen. */
+/** `isRotatable`, `isListenable`, `isSendable`: whether the reader may rotate the key, listen, or make Halcyon send. */
 function linksOf(
   webhook: WebhookRow,
-  { baseUrl, isRotatable, isListenable }: Pick<Shown, 'baseUrl' | 'isRotatable' | 'isListenable'>,
+  {
+    baseUrl,
+    isRotatable,
+    isListenable,
+    isSendable,
+  }: Pick<Shown, 'baseUrl' | 'isRotatable' | 'isListenable' | 'isSendable'>,
 ): Link[] {
   const self = addressOfWebhook(webhook.id, baseUrl);
+  const link = (rel: string, title: string): Link => ({ rel, href: `${self}/${rel}`, title });
   const rotation = { rel: 'rotate_key', href: `${self}/rotate_key`, title: 'Rotate the key of this webhook' };
   return [
     { rel: 'self', href: self, title: 'This webhook' },
@@ -111,10 +117,14 @@ function linksOf(
     { rel: 'health', href: `${self}/health`, title: 'The health of this webhook' },
     { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this webhook' },
     { rel: 'logs', href: `${self}/logs`, title: 'The attempts to deliver to this webhook' },
-    { rel: 'recover', href: `${self}/recover`, title: 'Recover events that this webhook missed' },
+    ...(isSendable ? [link('recover', 'Recover events that this webhook missed')] : []),
     { rel: 'recoveries', href: `${self}/recoveries`, title: 'The recoveries of this webhook' },
-    { rel: 'test', href: `${self}/test`, title: 'Send a sample event to this webhook' },
-    { rel: 'retry_pending', href: `${self}/retry_pending`, title: 'Retry the pending deliveries of this webhook now' },
+    ...(isSendable
+      ? [
+          link('test', 'Send a sample event to this webhook'),
+          link('retry_pending', 'Retry the pending deliveries of this webhook now'),
+        ]
+      : []),
     ...passingLink(webhook, baseUrl),
     ...(isListenable
       ? [{ rel: 'listen', href: `${self}/stream`, title: 'Listen to the deliveries of this webhook' }]
@@ -146,6 +156,7 @@ type Shown = {
   now: Date;
   isRotatable: boolean;
   isListenable: boolean;
+  isSendable: boolean;
   encryptionKey: string | null;
   nextEncryptionKey: string | null;
 };

@@ -90,6 +90,14 @@ const IS_HELD_IS_FIXED: Fault = {
   field: 'is_held',
 };
 
+/** Whether an app sees the deliveries depends on the resource of their webhook (`seesHistory`). */
+const APP_IS_FIXED: Fault = {
+  code: 'invalid_value',
+  message:
+    'event_resource app cannot be replaced, because only some apps may see its deliveries: create another webhook',
+  field: 'event_resource',
+};
+
 /**
  * Returns the settings after the change and every fault that the schema cannot detect. `stored`: with url and headers decrypted.
  */
@@ -120,6 +128,7 @@ function validateChange(
   const reveals = !isKeyVisible && isKeyKept && hasKey && isValid && revealsKey(stored, merged.settings);
   const faults = [
     ...(isHeldChanged ? [IS_HELD_IS_FIXED] : []),
+    ...(stored.eventResource === 'app' && merged.settings.eventResource !== 'app' ? [APP_IS_FIXED] : []),
     ...(reveals ? [NEEDS_KEY] : []),
     ...(isValid ? redirectFaults(sent, merged.settings, current) : []),
     ...valueFaults(merged.settings, stored),

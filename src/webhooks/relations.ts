@@ -82,6 +82,7 @@ const shown = {
   now,
   isRotatable: true,
   isListenable: false,
+  isSendable: true,
   encryptionKey: 'whsec_c2VjcmV0IG9mIHRoZSB3YXJlaG91c2U=',
   nextEncryptionKey: 'whsec_bmV3IHNlY3JldCBvZiB0aGUgd2FyZWhvdXNl',
 };

@@ -4,7 +4,7 @@ import { transaction, type Tx } from '#db/pool.ts';
 import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { shardOf } from '#core/ids.ts';
 import { conflict, notFound } from '#core/problem.ts';
-import { CHANGE_SCOPES, documentFor, keyOf, type Retry, type WebhookDeps } from './access.ts';
+import { CHANGE_SCOPES, documentFor, keyOf, requireSending, type Retry, type WebhookDeps } from './access.ts';
 import { addressOfWebhook } from './document.ts';
 import { deliveryOf, deliveryWith } from './history/delivery.ts';
 import { addressOfDelivery, deliveryDocument } from './history/document.ts';
@@ -20,10 +20,11 @@ export function retryOf({ id, epoch }: Pick<WebhookRow, 'id' | 'epoch'>, now: Da
   return { shard: shardOf(id), webhookId: id, epoch, deliveryId, now };
 }
 
-/** Returns the locked webhook. Throws a 404 if there is none, and a 409 if no worker sends its deliveries. */
+/** Returns the locked webhook. Throws a 404 or 403 like `sendingWebhookOf`, and a 409 if no worker sends its deliveries. */
 async function lockSending(tx: Tx, request: Pick<ApiRequest, 'params' | 'principal'>): Promise<WebhookRow> {
   const webhook = await lockWebhook(tx, keyOf(request));
   if (webhook === undefined) throw notFound('webhook');
+  requireSending(request.principal, webhook);
   if (webhook.isHeld) throw conflict('is_held', 'The deliveries of a pull webhook wait for its listener');
   if (!webhook.isActive) throw conflict('inactive', 'The webhook is disabled: enable it first');
   return webhook;

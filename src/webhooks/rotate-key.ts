@@ -8,9 +8,10 @@ import type { Tx } from '#db/pool.ts';
 import { doing } from '#http/creating.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
-import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
+import { invalid, notFound, type Fault } from '#core/problem.ts';
 import {
   CHANGE_SCOPES,
+  forbiddenAction,
   keyOf,
   openKey,
   sealBinding,
@@ -62,9 +63,7 @@ const faultsOf = ({ encryption_key: key, finish }: Partial<Body>): Fault[] =>
 async function admit({ sql }: WebhookDeps, request: ApiRequest): Promise<void> {
   const webhook = await webhookOf(sql, request);
   if (seesKey(request.principal, webhook)) return;
-  const message = 'Only the app that created the webhook and the owner of the store may rotate its key';
-  const headers = { 'WWW-Authenticate': 'Bearer realm="halcyon", error="insufficient_scope"' };
-  throw new Problem(403, { code: 'insufficient_scope', message }, { headers });
+  throw forbiddenAction('Only the app that created the webhook and the owner of the store may rotate its key');
 }
 
 /** Returns the keys after the request. */

@@ -13,14 +13,14 @@ export async function listWebhookIds(sql: Queryable, { shard, storeId }: Store):
 /** A webhook that can send a test delivery, with the name of its store. */
 export type Testable = { id: number; name: string; store: string };
 
-/** Returns the newest webhooks of these stores that have a url and events. */
+/** Returns the newest webhooks of these stores that have a url and events, without those that apps declare. */
 export async function listTestable(sql: Queryable, stores: readonly number[], limit: number): Promise<Testable[]> {
   return sql<Testable[]>`
     select w.id, w.name, s.name as store
     from unnest(${stores.map(shardOf)}::int[], ${stores}::bigint[]) as k (shard, id)
     join store s on s.shard = k.shard and s.id = k.id
     join webhook w on w.shard = k.shard and w.store_id = k.id
-    where w.url is not null and w.event_resource is not null
+    where w.url is not null and w.event_resource is not null and not w.is_for_app
     order by w.id desc limit ${limit}`;
 }
 

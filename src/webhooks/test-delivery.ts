@@ -5,7 +5,8 @@ import { clearableText } from '#http/inputs.ts';
 import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { transaction } from '#db/pool.ts';
 import { conflict, invalid, notFound, Problem } from '#core/problem.ts';
-import { CHANGE_SCOPES, keyOf, webhookOf, type WebhookDeps } from './access.ts';
+import { findDeclaring } from './app-access/app-access-sql.ts';
+import { CHANGE_SCOPES, keyOf, sendingWebhookOf, type WebhookDeps } from './access.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/document.ts';
 import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
 import { retryOf } from './retry.ts';
@@ -30,11 +31,15 @@ type TestBody = Static<ReturnType<typeof createSchema>>;
 /** A delivery of a sample that waits for a listener. */
 type QueuedSample = Pick<DeliveryRow, 'id' | 'eventId' | 'type' | 'resourceId' | 'action'>;
 
-/** The sample to send: its resource type and `action` (null: `test`). Settings of the webhook determine the request. */
+/**
+ * The sample to send: its resource type and `action` (null: `test`). Settings of the webhook determine the request. `clientId`: the app
+ * that a sample of `app` names; null for none.
+ */
 type Sample = {
   shard: number;
   webhookId: number;
   storeId: number;
+  clientId: string | null;
   type: ResourceType;
   action: string | null;
   /** The sample is queued for the listener of a pull webhook instead of being sent. */
@@ -114,6 +119,18 @@ async function retryAfterRepair(deps: WebhookDeps, request: Pick<ApiRequest, 'pa
   }
 }
 
+/** Returns the `client_id` of the app that declares the webhook; null if it is another webhook. */
+async function declaringOf(
+  { sql, accounts }: WebhookDeps,
+  { client, isForApp }: Pick<WebhookRow, 'client' | 'isForApp'>,
+): Promise<string | null> {
+  if (!isForApp || client === null) return null;
+  const [app] = await findDeclaring(accounts.of(sql), { client });
+  // Its webhooks are deleted with the declaration.
+  if (app === undefined) throw notFound('webhook');
+  return app.clientId;
+}
+
 export function createTest(deps: WebhookDeps): Operation {
   return accepting({
     title: 'Send a sample event',
@@ -122,7 +139,7 @@ export function createTest(deps: WebhookDeps): Operation {
     scopes: CHANGE_SCOPES,
     input: createSchema(),
     handle: async (request) => {
-      const webhook = await webhookOf(deps.sql, request);
+      const webhook = await sendingWebhookOf(deps.sql, request);
       const { storeId, eventResource: type, timeZone, isHeld } = webhook;
       if (webhook.url === null && !isHeld) throw conflict('no_url', NO_URL);
       if (type === null) {
@@ -131,7 +148,8 @@ export function createTest(deps: WebhookDeps): Operation {
       const action = actionOf(request.body, type);
       const { shard, id } = keyOf(request);
       const { now } = request;
-      const result = await deps.sendSample({ shard, webhookId: id, storeId, type, action, isHeld, timeZone, now });
+      const about = { storeId, clientId: await declaringOf(deps, webhook), type, action, timeZone, now };
+      const result = await deps.sendSample({ shard, webhookId: id, isHeld, ...about });
       switch (result.kind) {
         case 'sent': {
           if (result.attempt.outcome === 'delivered') await retryAfterRepair(deps, request);

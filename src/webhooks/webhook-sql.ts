@@ -5,6 +5,7 @@ import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import type { WEBHOOK_PROPERTIES } from './document.ts';
 import { lacking, type Lack } from './health/health-sql.ts';
+import { seenBy, type SeenStore } from './visibility-sql.ts';
 import type { InactiveReason, Settings } from './webhook.ts';
 
 export type WebhookRow = Settings & {
@@ -37,8 +38,8 @@ export type WebhookRow = Settings & {
   heldUntil: Date | null;
 };
 
-/** The id of a webhook and the stores that the caller may access (null: all). */
-export type Key = { shard: number; id: number; stores: readonly number[] | null };
+/** The id of a webhook, the stores that the caller may access (null: all), and the app that calls (null: none). */
+export type Key = { shard: number; id: number; stores: readonly number[] | null; app: number | null };
 
 /** Ignores a state that was written under an older epoch. */
 const withState = (sql: Queryable) =>
@@ -58,8 +59,9 @@ const selected = (sql: Queryable) => sql`
   join store s on s.shard = w.shard and s.id = w.store_id
   ${withState(sql)}`;
 
-const atKey = (sql: Queryable, { shard, id, stores }: Key) => sql`
-  w.shard = ${shard} and w.id = ${id} and (${stores}::bigint[] is null or w.store_id = any (${stores}::bigint[]))`;
+const atKey = (sql: Queryable, { shard, id, stores, app }: Key) => sql`
+  w.shard = ${shard} and w.id = ${id} and (${stores}::bigint[] is null or w.store_id = any (${stores}::bigint[]))
+  ${seenBy(sql, app)}`;
 
 export async function findWebhook(sql: Queryable, key: Key): Promise<WebhookRow | undefined> {
   const [row] = await sql<WebhookRow[]>`${selected(sql)} where ${atKey(sql, key)}`;
@@ -102,26 +104,26 @@ const columnsOf = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES
 /** Returns a page of a store's webhooks, ordered by id by default, with their states at `now`. */
 export async function listWebhooks(
   sql: Queryable,
-  store: { shard: number; storeId: number },
+  store: SeenStore,
   listing: Listing,
   now: Date,
 ): Promise<WebhookRow[]> {
   return sql<WebhookRow[]>`
   ${selected(sql)}
-  where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${narrowed(sql, listing.filters, columnsOf(sql, now))}
+  where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${seenBy(sql, store.app)} ${narrowed(sql, listing.filters, columnsOf(sql, now))}
   order by ${ordered(sql, listing.order, columnsOf(sql, now), [sql`w.id`])} ${paged(sql, listing)}`;
 }
 
 /** Returns the number of webhooks of the store that match the filters; undefined if the store does not exist. */
 export async function countWebhooks(
   sql: Queryable,
-  store: { shard: number; storeId: number },
+  store: SeenStore,
   { filters, now }: { filters: Listing['filters']; now: Date } = { filters: [], now: new Date(0) },
 ): Promise<number | undefined> {
   const [row] = await sql<{ total: number }[]>`
     select (
       select count(*) from webhook w ${withState(sql)}
-      where w.shard = s.shard and w.store_id = s.id ${narrowed(sql, filters, columnsOf(sql, now))}
+      where w.shard = s.shard and w.store_id = s.id ${seenBy(sql, store.app)} ${narrowed(sql, filters, columnsOf(sql, now))}
     ) as total
     from store s
     where s.shard = ${store.shard} and s.id = ${store.storeId}`;

@@ -51,6 +51,7 @@ test('either key of a rotation verifies any delivery of the engine, encrypted or
           attempt: 2,
           resourceVersion: 4,
           isRefeed: false,
+          isTest: false,
           contentType: TYPE,
         });
       }

@@ -181,7 +181,7 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
   'read events': (rows) => loadEvents(sql, shards(rows), rows.map(idAt)),
   'read webhooks': (rows) => loadTargets(sql, shards(rows), rows.map(ownIdAt)),
   'read each webhook': (rows) =>
-    Promise.all(rows.map((n) => findWebhook(sql, { shard: SHARD, id: ownIdAt(n), stores: null }))),
+    Promise.all(rows.map((n) => findWebhook(sql, { shard: SHARD, id: ownIdAt(n), stores: null, app: null }))),
   'see which webhooks changed': (rows) =>
     listChanged(sql, SHARD, {
       webhookId: rows.map(ownIdAt),

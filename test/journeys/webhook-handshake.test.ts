@@ -1,8 +1,12 @@
-/** The setting REQUIRE_WEBHOOK_HANDSHAKE: a webhook gets a url only if the endpoint allows deliveries. */
+/** The setting REQUIRE_WEBHOOK_HANDSHAKE: a webhook gets a url, and an app declares one, only if the endpoint allows deliveries. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createUser } from '#identity/accounts/users.ts';
+import { createBrowser, PASSWORD } from '../security/oauth-server.ts';
+import { makeApp, newApp, saveApp } from '../security/page-forms.ts';
 import { startTestApp } from '../setup/app.ts';
 import { passingClock } from '../setup/clock.ts';
+import { passwords } from '../setup/passwords.ts';
 import { startReceiver, type Receiver } from '../setup/receiver.ts';
 
 const clock = passingClock();
@@ -142,6 +146,87 @@ test('the server explains the handshake where the error leads, and describes the
   const json = JSON.parse(await documented('/docs/receiving', 'application/hal+json')) as Json;
   assert.equal(json['handshake_origin'], 'localhost');
   assert.match(await documented('/openapi.json', 'application/json'), /"name":"webhook-request-origin"/);
+});
+
+const REDIRECTS = { redirect_uris: ['https://app.example.com/cb'] };
+const open = await startTestApp({
+  clock,
+  roles: ['serve'],
+  env: { REQUIRE_WEBHOOK_HANDSHAKE: '1', OPEN_REGISTRATION: '1' },
+});
+
+async function register(
+  url: string,
+  method: 'POST' | 'PUT' = 'POST',
+  path = '/register',
+  more: object = {},
+  token?: string,
+) {
+  const headers = {
+    'Content-Type': 'application/json',
+    ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+  };
+  const body = JSON.stringify({ ...REDIRECTS, ...more, webhook_url: url });
+  const response = await fetch(open.baseUrl + path, { method, headers, body });
+  return {
+    status: response.status,
+    json: (await response.json()) as Record<string, unknown>,
+    headers: response.headers,
+  };
+}
+
+test('the url that an app declares is asked too: for a registered client, for the platform and for a person', async () => {
+  const anonymous = await register(`${agreeing.url}/registered`);
+  const management = [
+    `/register/${String(anonymous.json['client_id'])}`,
+    String(anonymous.json['registration_access_token']),
+  ];
+  await createUser(open.sql, passwords, { email: 'maker@example.com', password: PASSWORD, now: clock.now() });
+  const browser = createBrowser(open.baseUrl);
+  await browser.signIn('maker@example.com');
+  const { clientId } = await newApp(browser, { webhook_url: `${agreeing.url}/of-person` });
+  const declare: Record<string, (url: string) => Promise<number>> = {
+    registered: async (url) => (await register(url)).status,
+    moved: async (url) => {
+      const [path = '', token = ''] = management;
+      const { status, json } = await register(url, 'PUT', path, { client_id: anonymous.json['client_id'] }, token);
+      const next = json['registration_access_token'];
+      if (typeof next === 'string') management[1] = next;
+      return status;
+    },
+    'of the platform': async (url) => {
+      const body = { name: 'App', ...REDIRECTS, webhook_url: url };
+      return (await open.api('POST', '/clients', { token: open.platformToken, body })).status;
+    },
+    'of a person': async (url) => (await makeApp(browser, { webhook_url: url })).status,
+    'moved by a person': async (url) => (await saveApp(browser, clientId, { webhook_url: url })).status,
+  };
+  for (const [how, at] of Object.entries(declare)) {
+    clock.advance(60_000);
+    agreeing.got.length = 0;
+    refusing.got.length = 0;
+    const path = `/${how.replaceAll(' ', '-')}`;
+    assert.ok([400, 422].includes(await at(refusing.url + path)), how);
+    assert.ok([200, 201, 303].includes(await at(agreeing.url + path)), how);
+    assert.deepEqual([requestsOf(refusing), requestsOf(agreeing)], [[`OPTIONS ${path}`], [`OPTIONS ${path}`]], how);
+  }
+  const declared = await open.sql<{ url: string }[]>`select url from app_webhook`;
+  assert.deepEqual(
+    declared.filter(({ url }) => url.startsWith(refusing.url)),
+    [],
+  );
+});
+
+test('open registrations of a network have as many endpoints asked as a store, and an invalid one has none', async () => {
+  clock.advance(60_000);
+  refusing.got.length = 0;
+  assert.equal((await register(refusing.url, 'POST', '/register', { redirect_uris: [] })).status, 400);
+  assert.deepEqual(requestsOf(refusing), []);
+  for (let n = 0; n < 10; n += 1) assert.equal((await register(`${refusing.url}/${n}`)).status, 400);
+  const { status, headers } = await register(refusing.url);
+  assert.deepEqual([status, refusing.got.length], [429, 10]);
+  assert.match(headers.get('retry-after') ?? '', /^\d+$/);
+  clock.advance(60_000);
 });
 
 test('without the setting no endpoint is asked, and deliveries do not carry the name', async () => {

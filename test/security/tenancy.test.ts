@@ -1,10 +1,18 @@
-/** A token of another store gives no access: every link of one store's graph, with every method. */
+/**
+ * A token of another store gives no access: every link of one store's graph, with every method. Nor does a token of another app to what is
+ * about an app: every route that can carry it.
+ */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { actionsIn, fill } from '../representations/crawl/actions.ts';
 import { readers } from '../representations/crawl/readers.ts';
 import { walk } from '../representations/crawl/walk.ts';
+import { METHODS as ROUTE_METHODS, type Method } from '#http/route.ts';
 import { inhabit } from '../setup/populated-app.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+import { ISSUER, REDIRECT } from './oauth-server.ts';
+import { fillIn, resourceTable } from './route-table.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
 /** Shared by all stores, or different for each caller under one address. */
@@ -119,5 +127,176 @@ test('without a token, no part of the graph can be read', async () => {
     const response = await fetch(fixture.origin + path, { headers: { 'SERVICE-API-VERSION': '1' } });
     await response.arrayBuffer();
     assert.equal(response.status, 401, path);
+  }
+});
+
+/** What only an app and people see of the events about it; `spoken` is what its endpoints respond. */
+const HOOK = 'canary-hook';
+const SPOKEN = 'canary-response';
+const receiver = await startReceiver();
+receiver.answer((_got, response) => void response.end(SPOKEN));
+
+/** Lets an app that declares a webhook into Ada's store, which has a webhook for the events of apps; both get an event and a test. */
+async function installGadget() {
+  const { call, alpha, sql, tokens, browser, asking, redeem } = fixture;
+  const made = async (path: string, body: object, token = tokens.platform) => {
+    const response = await call('POST', path, { token, body });
+    const text = await response.text();
+    assert.ok(response.ok, `${path} ${text}`);
+    return JSON.parse(text) as Record<string, unknown>;
+  };
+  const hook = { name: 'Of apps', format: 'json', encryption_key: 'a key', event_resource: 'app' };
+  const ofPeople = await made(`/stores/${alpha}/webhooks`, { ...hook, url: `${receiver.url}/of-people` });
+  const client = await made('/clients', {
+    name: 'Gadget',
+    redirect_uris: [REDIRECT],
+    webhook_url: `${receiver.url}/${HOOK}`,
+  });
+  const credentials = { client_id: String(client['client_id']), client_secret: String(client['client_secret']) };
+  const { location } = await browser.consent(asking({ client_id: credentials.client_id }));
+  const { body } = await redeem(new URL(location ?? '').searchParams.get('code') ?? '', credentials);
+  const token = String(body['access_token']);
+  const [declared] = await sql<{ id: number }[]>`select id from webhook where is_for_app and store_id = ${alpha}`;
+  const webhooks = [Number(declared?.id), Number(ofPeople['id'])];
+  await made(`/webhooks/${webhooks[0]}/test`, { event: 'app/uninstalled' }, token);
+  await made(`/webhooks/${webhooks[1]}/test`, {});
+  const deliveries = await until(
+    () => sql<{ id: number; webhookId: number; eventId: number }[]>`
+      select id, webhook_id as "webhookId", event_id as "eventId" from delivery_done
+      where webhook_id = any(${webhooks}::bigint[]) order by id`,
+    ({ length }) => length === 4,
+  );
+  return { token, clientId: credentials.client_id, webhooks, deliveries };
+}
+
+type Gadget = Awaited<ReturnType<typeof installGadget>>;
+
+/** The addresses of all resources, for each delivery of the events about apps. `isAboutApp`: others have nothing there to change. */
+function addressesOf({ deliveries, clientId }: Gadget) {
+  const { alpha, adaId, recovery } = fixture;
+  const routes = resourceTable(ISSUER).filter(({ path }) => !/^\/(?:docs|rels)/.test(path));
+  const each = deliveries.flatMap(({ id, webhookId, eventId }) => {
+    const named = {
+      store_id: String(alpha),
+      user_id: String(adaId),
+      webhook_id: String(webhookId),
+      delivery_id: String(id),
+      event_id: String(eventId),
+      recovery_id: String(recovery),
+      invitation_id: '999999999',
+      client_id: clientId,
+      grant_id: '999999999',
+      collection: 'apps',
+      id: String(eventId),
+      relation: 'items',
+    };
+    return routes.map((route) => ({
+      route,
+      at: fillIn(route, named),
+      isAboutApp: /:(?:webhook|event|delivery)_id|:id/.test(route.path),
+    }));
+  });
+  return new Map(each.map((address) => [address.at, address])).values().toArray();
+}
+
+/** A body that is valid, or a version that is not the present one: what may be changed by others stays. */
+const requestOf = (method: Method, at: string) => {
+  if (method === 'GET') return {};
+  if (method !== 'POST')
+    return { headers: { 'If-Match': '"0"' }, ...(method !== 'DELETE' && { body: { name: 'Theirs' } }) };
+  return { body: at.endsWith('/answer') ? { response_code: 200, duration: 1 } : {} };
+};
+
+/** Pages and filters with which lists show what they have. */
+const QUERIES = ['', '?limit=100', '?limit=100&resource_type=app', '?limit=100&event=app/installed'];
+const READS_ONLY = 'store_read events_read app:read';
+
+test('no other app reads or sends anything that is about an app, at any route', async () => {
+  const gadget = await installGadget();
+  const { call, alpha, newCode, redeem, tokens } = fixture;
+  await fixture.sql`
+    update client set scopes = ${['store_full_access', 'webhooks', ...READS_ONLY.split(' ')]} where name = 'Mailer'`;
+  const limited = async (scope: string) => String((await redeem(await newCode({ scope }))).body['access_token']);
+  const callers = {
+    'full access': tokens.store,
+    'another app': tokens.neighbour,
+    'the whole account': tokens.user,
+    'limited to webhooks': await limited('webhooks'),
+    'limited to reads': await limited(READS_ONLY),
+    'another store': tokens.foreign,
+  };
+  // With the path before them: an event and a delivery may have the same id.
+  const ids = gadget.deliveries.flatMap(({ id, eventId }) => [
+    `/statuses/${id}`,
+    `/events/${eventId}`,
+    `/apps/${eventId}`,
+  ]);
+  const canaries = [HOOK, SPOKEN, ...ids, `/webhooks/${gadget.webhooks[0]}"`];
+  const foundIn = (text: string, among: readonly string[]): string[] => among.filter((canary) => text.includes(canary));
+  const addresses = addressesOf(gadget);
+  const got = receiver.got.length;
+  const present = await tables();
+  let asked = 0;
+  for (const [who, token] of Object.entries(callers)) {
+    for (const { route, at, isAboutApp } of addresses) {
+      const methods = ROUTE_METHODS.filter((method) => route.operations[method] !== undefined);
+      for (const method of isAboutApp ? methods : methods.filter((one) => one === 'GET')) {
+        for (const query of method === 'GET' && !isAboutApp ? QUERIES : ['']) {
+          const response = await call(method, at + query, { token, ...requestOf(method, at) });
+          const text = await response.text();
+          asked += 1;
+          const where = `${who}: ${method} ${at}${query}: ${response.status}`;
+          // An error may repeat the address, which has the ids.
+          assert.deepEqual(foundIn(text, response.ok ? canaries : [HOOK, SPOKEN]), [], where);
+          if (/\/(?:statuses|events|apps)\/\d/.test(at)) assert.ok([403, 404].includes(response.status), where);
+        }
+      }
+    }
+    // Links of a limited token lead to what it may not read.
+    if (/limited|store$/.test(who)) continue;
+    const { pages } = await walk(fixture, siren, { token });
+    for (const [href, text] of pages) assert.deepEqual(foundIn(text, canaries), [], `${who}: ${href}`);
+  }
+  assert.ok(asked > 500, `${asked} requests`);
+  assert.deepEqual([await tables(), receiver.got.length], [present, got]);
+
+  // The canaries are there: the app itself, people and the platform find them.
+  const installed = gadget.deliveries.find(({ webhookId }) => webhookId === gadget.webhooks[0]);
+  assert.ok(installed !== undefined);
+  const seen = async (path: string, token: string) => (await call('GET', path, { token })).text();
+  for (const token of [gadget.token, tokens.platform]) {
+    const own = `/webhooks/${gadget.webhooks[0]}`;
+    const delivery = await seen(`${own}/statuses/${installed.id}`, token);
+    assert.ok(
+      [gadget.clientId, HOOK, SPOKEN].every((part) => delivery.includes(part)),
+      delivery,
+    );
+    assert.ok((await seen(`${own}/logs`, token)).includes(SPOKEN));
+    const events: string = `/stores/${alpha}/events/${installed.eventId}`;
+    assert.ok((await seen(`${events}/payload`, token)).includes(gadget.clientId));
+    assert.ok((await seen(`${events}/statuses`, token)).includes(String(installed.id)));
+  }
+  // A list of events has those about the app that reads it.
+  const totals = [gadget.token, tokens.platform, tokens.store].map(async (token) => {
+    const installs = JSON.parse(await seen(`/stores/${alpha}/events?event=app/installed`, token)) as Record<
+      string,
+      unknown
+    >;
+    return installs['total_items'];
+  });
+  assert.deepEqual(await Promise.all(totals), ['1', '1', '0']);
+  const headers = { Cookie: fixture.browser.cookie() ?? '' };
+  const page = await call('GET', `/webhooks/${gadget.webhooks[0]}/logs`, { accept: 'text/html', headers });
+  assert.ok((await page.text()).includes(SPOKEN));
+});
+
+test('a webhook for the events of apps keeps its resource, by which its deliveries are seen', async () => {
+  const { call, alpha, tokens } = fixture;
+  const hook = { name: 'Of apps', format: 'partner_automation', url: `${receiver.url}/kept`, event_resource: 'app' };
+  const made = await call('POST', `/stores/${alpha}/webhooks`, { token: tokens.platform, body: hook });
+  const { id } = (await made.json()) as { id: number };
+  for (const event_resource of ['transaction', null]) {
+    const refused = await call('PATCH', `/webhooks/${id}`, { token: tokens.platform, body: { event_resource } });
+    assert.deepEqual([refused.status, (await refused.text()).includes('event_resource')], [400, true]);
   }
 });

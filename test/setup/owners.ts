@@ -17,8 +17,8 @@ export type Entry = {
   after: Record<string, unknown> | null;
 };
 
-export async function startWithOwners() {
-  const people = await startWithPeople();
+export async function startWithOwners(env: Readonly<Record<string, string>> = {}) {
+  const people = await startWithPeople(env);
   const { sql, origin } = people;
   let n = 0;
   /** Creates a signed-in user and a store of which the user is the only member. */

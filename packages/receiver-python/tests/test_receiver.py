@@ -15,7 +15,7 @@ from halcyon_receiver._signature import standard_key
 PACKAGE = Path(__file__).parent.parent
 VECTORS = json.loads((PACKAGE.parent / "vectors.json").read_text(encoding="utf-8"))
 NAMES = {"storeId": "store_id", "storeDomain": "store_domain", "resourceVersion": "resource_version",
-         "isRefeed": "is_refeed", "contentType": "content_type"}
+         "isRefeed": "is_refeed", "isTest": "is_test", "contentType": "content_type"}
 
 
 def arrival_of(vector):

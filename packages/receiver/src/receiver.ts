@@ -48,6 +48,8 @@ export type Delivery = {
   resourceVersion: number;
   /** Whether it was resent by hand. */
   isRefeed: boolean;
+  /** Whether it is a test delivery: its event is a sample, which never happened. Part of the signed `id`. */
+  isTest: boolean;
   /** Of `body`: after decryption what was inside. */
   contentType: string;
   body: Uint8Array;
@@ -57,6 +59,8 @@ export type Delivery = {
 
 const TOLERANCE_SECONDS = 300;
 const ENCRYPTED_TYPE = 'application/jose';
+/** The header Webhook-Test says the same, but no signature covers it. */
+const TEST_PREFIX = 'msg_test_';
 
 /** A copy: what is verified stays what is returned, whatever else is done with the buffer meanwhile. */
 function bytesOf(body: Arrival['body']): Bytes {
@@ -116,6 +120,7 @@ export async function verifyDelivery(arrival: Arrival): Promise<Delivery> {
     attempt: number(named('Webhook-Attempt')),
     resourceVersion: number(named('Webhook-Resource-Version')),
     isRefeed: required(named('Webhook-Refeed')) === 'true',
+    isTest: id.startsWith(TEST_PREFIX),
     ...content,
     body,
     json: () => JSON.parse(new TextDecoder().decode(body)) as unknown,

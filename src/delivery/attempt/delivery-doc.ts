@@ -28,6 +28,10 @@ function headerDocs(prefix: string): HeaderDoc[] {
     integer(name.version, 'Higher for each newer version of the resource: ignore one older than yours.'),
     integer(name.attempt, '1 for the first attempt.'),
     doc(name.refeed, 'true if the resource was sent again on request, otherwise false.'),
+    {
+      ...doc(name.test, 'true in a test delivery, whose webhook-id begins with msg_test_: do not act on its event.'),
+      isOptional: true,
+    },
     integer(name.storeId, 'The id of the store.'),
     doc(name.storeDomain, 'The domain of the store.'),
     doc('webhook-id', 'The same in every attempt to deliver one event to one webhook: drop duplicates.'),

@@ -82,7 +82,7 @@ function resultOf(outcome: Outcome, origin: string): HandshakeResult {
   return { kind: isInternalError(outcome) ? 'internal' : 'no_response' };
 }
 
-/** Asks endpoints, in processes that serve the API. Limited per store and per host, so that it cannot be used to flood others. */
+/** Asks endpoints, in processes that serve the API. Limited per asker and per host, so that it cannot be used to flood others. */
 export class Handshakes implements Running {
   /** The name of this service, which endpoints have to allow. */
   readonly origin: string;
@@ -90,7 +90,7 @@ export class Handshakes implements Running {
   readonly #deps: { clock: Clock; log: Log; settings: HandshakeSettings };
   readonly #connections: Connections;
   readonly #limits: ExchangeLimits;
-  readonly #ofStores: Buckets;
+  readonly #ofAskers: Buckets;
   readonly #ofHosts: Buckets;
   readonly #running = new Set<Exchange>();
   #isStopping = false;
@@ -103,23 +103,27 @@ export class Handshakes implements Running {
     this.#connections = new Connections({ ...deps, settings: { ...settings, idleSockets: 0 } });
     // The status and the headers decide: the body is not read.
     this.#limits = { ...settings, exchangeTimeoutMs: settings.handshakeTimeoutMs, answerReadBytes: 0 };
-    this.#ofStores = new Buckets(settings.handshakesPerMinuteOfStore, clock);
+    this.#ofAskers = new Buckets(settings.handshakesPerMinuteOfStore, clock);
     this.#ofHosts = new Buckets(settings.handshakesPerMinuteOfHost, clock);
   }
 
-  /** Asks the endpoint of a valid url; resolves when it has responded or timed out. */
-  async ask(url: string, storeId: number): Promise<HandshakeResult> {
+  /**
+   * Asks the endpoint of a valid url; resolves when it has responded or timed out. `asker`: the id of the store whose webhook gets the url,
+   * or a text that names the account, client or network that declares the url for an app.
+   */
+  async ask(url: string, asker: number | string): Promise<HandshakeResult> {
     if (this.#isStopping) return { kind: 'stopping' };
     const { log, settings } = this.#deps;
     const { origin, hostname } = new URL(url);
-    const waitSeconds = this.#waitSeconds(hostname, storeId);
+    const waitSeconds = this.#waitSeconds(hostname, asker);
     if (waitSeconds > 0) return { kind: 'limited', waitSeconds };
-    this.#ofStores.take(storeId);
+    this.#ofAskers.take(asker);
     this.#ofHosts.take(hostname);
     const outcome = await this.#exchange(new URL(url));
     if (outcome === undefined) return { kind: 'stopping' };
     const result = resultOf(outcome, settings.requestOrigin);
-    log.info({ store: storeId, origin, outcome: labelOf(outcome), handshake: result.kind }, 'webhook handshake ended');
+    const by = typeof asker === 'number' ? { store: asker } : { asker };
+    log.info({ ...by, origin, outcome: labelOf(outcome), handshake: result.kind }, 'webhook handshake ended');
     return result;
   }
 
@@ -129,9 +133,9 @@ export class Handshakes implements Running {
     await this.#connections.stop();
   }
 
-  #waitSeconds(hostname: string, storeId: number): number {
+  #waitSeconds(hostname: string, asker: number | string): number {
     if (this.#running.size >= this.#deps.settings.handshakesAtOnce) return BUSY_WAIT_SECONDS;
-    return Math.ceil(Math.max(this.#ofStores.waitMs(storeId), this.#ofHosts.waitMs(hostname)) / 1_000);
+    return Math.ceil(Math.max(this.#ofAskers.waitMs(asker), this.#ofHosts.waitMs(hostname)) / 1_000);
   }
 
   /** Returns the outcome; undefined if this process stops. */

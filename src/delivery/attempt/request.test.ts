@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { resourceTypes } from '#catalog/catalog.ts';
+import { testAction } from '#catalog/sample.ts';
 import { readShape } from '#catalog/shape.ts';
 import { deliveryDoc, type HeaderDoc } from './delivery-doc.ts';
 import type { EventRow } from './event-sql.ts';
@@ -140,13 +141,25 @@ test('the hex signature is HMAC-SHA256 under the whole key string', () => {
 
 test('a webhook-id differs by event, by webhook and by the random part', () => {
   const ids = [
-    webhookMessageId(1, 2, 3),
-    webhookMessageId(9, 2, 3),
-    webhookMessageId(1, 9, 3),
-    webhookMessageId(1, 2, 9),
+    webhookMessageId({ id: 1, nonce: 2 }, 3),
+    webhookMessageId({ id: 9, nonce: 2 }, 3),
+    webhookMessageId({ id: 1, nonce: 9 }, 3),
+    webhookMessageId({ id: 1, nonce: 2 }, 9),
+    webhookMessageId({ id: 1, nonce: 2, isTest: true }, 3),
   ];
-  assert.equal(new Set(ids).size, 4);
-  assert.equal(webhookMessageId(1, 2, 3), ids[0]);
+  assert.equal(new Set(ids).size, 5);
+  assert.equal(webhookMessageId({ id: 1, nonce: 2 }, 3), ids[0]);
+});
+
+test('a sample alone is marked as a test, in the id that the signature covers and in a header', () => {
+  const marksOf = (action: string) => {
+    const found = sent({ event: bodyOf({ ...event, action }).event });
+    const [message, header] = ['webhook-id', 'service-webhook-test'].map((name) => found.get(name));
+    return [found.get('service-webhook-event'), message?.startsWith('msg_test_'), header];
+  };
+  assert.deepEqual(marksOf(testAction('uninstalled')), ['transaction/uninstalled', true, 'true']);
+  assert.deepEqual(marksOf(testAction(null)), ['transaction/test', true, 'true']);
+  assert.deepEqual(marksOf('uninstalled'), ['transaction/uninstalled', false, undefined]);
 });
 
 const target = {
@@ -232,11 +245,15 @@ test('each header of a delivery is documented, and each documented one is sent',
   const { headers } = deliveryDoc('Acme');
   const documented = (isSent: (header: HeaderDoc) => boolean): string[] =>
     headers.filter(isSent).map(({ name }) => name.toLowerCase());
-  const namesSent = (keys: Sending['keys']): string[] =>
-    [...sent({ headerPrefix: 'Acme', keys }).keys()].filter((name) => !fixed.has(name));
-  assert.deepEqual(namesSent({ current: 'old', next: 'new' }).toSorted(), documented(() => true).toSorted());
+  const namesSent = (more: Pick<Sending, 'keys'> & Partial<Sending>): string[] =>
+    [...sent({ headerPrefix: 'Acme', ...more }).keys()].filter((name) => !fixed.has(name));
+  const sample = { ...event, isTest: true } as const;
   assert.deepEqual(
-    namesSent({ current: 'old', next: null }).toSorted(),
+    namesSent({ keys: { current: 'old', next: 'new' }, event: sample }).toSorted(),
+    documented(() => true).toSorted(),
+  );
+  assert.deepEqual(
+    namesSent({ keys: { current: 'old', next: null } }).toSorted(),
     documented(({ isOptional }) => isOptional !== true).toSorted(),
   );
 });

@@ -5,7 +5,7 @@
 import { createHmac } from 'node:crypto';
 import { isInternal, type ResourceType } from '#catalog/catalog.ts';
 import { resourceDocument, resourceHead } from '#catalog/document.ts';
-import { sentAction } from '#catalog/sample.ts';
+import { isTest, sentAction } from '#catalog/sample.ts';
 import type { Shape } from '#catalog/shape.ts';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
 import { keysAt } from '#core/rotation.ts';
@@ -19,13 +19,17 @@ import type { ActiveTarget } from './target.ts';
  * An event and its last rendering. Webhooks of a store mostly use the same query; a separate cache by event and query
  * took 6 % of the worker's time, because most events go to one webhook, once.
  */
-export type Body = { readonly event: EventRow; rendered: Rendered | null };
+export type Body = { readonly event: SentEvent; rendered: Rendered | null };
+
+/** `isTest`: a sample of a test delivery. */
+type SentEvent = EventRow & { isTest?: true };
 
 type Rendered = { format: FormatName; query: string; bytes: Uint8Array };
 
 /** Returns an event that no cache contains, with the action under which it is sent. */
 export function bodyOf(event: EventRow): Body {
-  return { event: { ...event, action: sentAction(event.action) }, rendered: null };
+  const marked = isTest(event.action) ? { isTest: true as const } : {};
+  return { event: { ...event, action: sentAction(event.action), ...marked }, rendered: null };
 }
 
 /** Placeholders of the store's and the resource's id in a cached head; no origin contains them. */
@@ -138,14 +142,19 @@ export function standardSignature(
 
 /**
  * Returns one id per event and webhook, the same for retries. `nonce` is random and stored with the event, so that an
- * id allocated again after a restore from a backup gives another webhook-id.
+ * id allocated again after a restore from a backup gives another webhook-id. The id of a test begins with `msg_test_`, because the
+ * signature covers the id; no id of an event is as short as `test`.
  */
-export function webhookMessageId(eventId: number, nonce: number, webhookId: number): string {
-  return `msg_${eventId.toString(36)}_${nonce.toString(36)}_${webhookId.toString(36)}`;
+export function webhookMessageId(
+  { id, nonce, isTest: isMarked }: Pick<SentEvent, 'id' | 'nonce' | 'isTest'>,
+  webhookId: number,
+): string {
+  const prefix = isMarked === true ? 'msg_test_' : 'msg_';
+  return `${prefix}${id.toString(36)}_${nonce.toString(36)}_${webhookId.toString(36)}`;
 }
 
 export type Sending = {
-  event: EventRow;
+  event: SentEvent;
   target: Pick<ActiveTarget, 'headers' | 'storeDomain' | 'format' | 'url'>;
   /** The current keys, as returned by `keysAt`. */
   keys: Keys;
@@ -163,12 +172,13 @@ export type Sending = {
 type Keys = ReturnType<typeof keysAt<string>>;
 
 type Names = Record<
-  'event' | 'refeed' | 'attempt' | 'version' | 'storeId' | 'storeDomain' | 'signature' | 'nextSignature',
+  'event' | 'test' | 'refeed' | 'attempt' | 'version' | 'storeId' | 'storeDomain' | 'signature' | 'nextSignature',
   string
 >;
 
 const namesWith = (prefix: string): Names => ({
   event: `${prefix}-Webhook-Event`,
+  test: `${prefix}-Webhook-Test`,
   refeed: `${prefix}-Webhook-Refeed`,
   attempt: `${prefix}-Webhook-Attempt`,
   version: `${prefix}-Webhook-Resource-Version`,
@@ -218,7 +228,7 @@ function bearerOf(token: string, { protocol }: URL): string {
 export function headersOf(sending: Sending): string[] {
   const { event, target, keys, webhookId, attempt, body, now, headerPrefix } = sending;
   const name = namesOf(headerPrefix);
-  const id = webhookMessageId(event.id, event.nonce, webhookId);
+  const id = webhookMessageId(event, webhookId);
   const timestamp = Math.floor(now.getTime() / 1000);
   const headers = [
     'content-type',
@@ -244,6 +254,7 @@ export function headersOf(sending: Sending): string[] {
     'webhook-timestamp',
     String(timestamp),
   ];
+  if (event.isTest === true) headers.push(name.test, 'true');
   if (sending.requestOrigin !== undefined) headers.push('webhook-request-origin', sending.requestOrigin);
   const ofFormat = formats[target.format].headersOf?.(event) ?? [];
   headers.push(...ofFormat);

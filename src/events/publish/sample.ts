@@ -16,9 +16,13 @@ export const SAMPLE_ID = 999_999_999;
 export type SampleEvent = FrozenEvent & { storeId: number; timeZone: string; dateCreated: Date };
 
 export type Samples = {
-  /** Makes a sample event without writing it. `action`: the action it is sent under, such as `created`; null for `test`. */
+  /**
+   * Makes a sample event without writing it. `action`: the action it is sent under, such as `created`; null for `test`. `clientId`: the
+   * app that a sample of `app` names; null for one that does not exist.
+   */
   make: (about: {
     storeId: number;
+    clientId: string | null;
     type: ResourceType;
     action: string | null;
     timeZone: string;
@@ -51,7 +55,7 @@ export function createSamples({
   baseUrl: string;
 }): Samples {
   return {
-    make: async ({ storeId, type, action, timeZone, now }) => {
+    make: async ({ storeId, clientId, type, action, timeZone, now }) => {
       const [day, shard] = [dayOf(now), shardOf(storeId)];
       const eventId = dailyIdOf(day, numberAt(await allocateIds(sql, { day, shards: [shard] }), 0), shard);
       const { id: shownId, _embedded, ...properties } = sampleResource(type);
@@ -63,6 +67,7 @@ export function createSamples({
           .filter((name) => name in properties && !isOfOperator)
           .map((name) => [name, formatDate(now, timeZone)]),
       );
+      const named = type === 'app' ? { store_id: storeId, ...(clientId !== null && { client_id: clientId }) } : {};
       return {
         id: eventId,
         storeId,
@@ -78,6 +83,7 @@ export function createSamples({
           is_sample: true,
           ...properties,
           ...dates,
+          ...named,
           _embedded,
         }),
         timeZone,

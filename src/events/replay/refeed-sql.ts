@@ -4,6 +4,9 @@ import type { PublishedVersion } from '#catalog/payload-filter.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
 
+/** The app that calls, or null, and whether the caller is an owner of the store in person. */
+type Sender = { app: number | null; isOwner: boolean };
+
 export type NewRefeed = ResourceKey & {
   eventId: number;
   nonce: number;
@@ -14,6 +17,7 @@ export type NewRefeed = ResourceKey & {
   sentFor: string | null;
   /** The filters of the store's webhooks that were evaluated, and those that the resource passes. */
   filters: { known: readonly string[]; passed: readonly string[] };
+  sender: Sender;
   day: number;
   now: Date;
 };
@@ -62,9 +66,12 @@ export type RefeedRow = {
  *
  * This is separate from `publishBatch`, which creates a version for each event; handling refeeds there would slow down every
  * publish.
+ *
+ * The webhooks of apps are those that the caller may send to, as by the other actions (`maySendTo` in `webhooks/access.ts`).
  */
 export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<RefeedRow[]> {
   const { shard, storeId, type, id, eventId, webhooks, filters, day, now } = refeed;
+  const { app, isOwner } = refeed.sender;
   return sql<RefeedRow[]>`
     with target as (
       update resource r set head_event_id = ${eventId}, superseded_event_id = coalesce(r.head_event_id, r.event_id)
@@ -78,6 +85,8 @@ export async function insertRefeed(sql: Queryable, refeed: NewRefeed): Promise<R
       from webhook w
       where w.shard = ${shard} and w.store_id = ${storeId}
         and (${webhooks}::bigint[] is null or w.id = any (${webhooks}::bigint[]))
+        and case when w.is_for_app then w.client = ${app} or ${isOwner}
+          else w.event_resource is distinct from 'app' or ${app}::bigint is null end
     ), written as (
       insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone,
         base_url, date_created, body)

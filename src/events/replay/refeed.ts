@@ -1,12 +1,13 @@
 /** The API operation that sends the latest version of a resource to webhooks again, as a new event. */
-import { resourceNotFound, resourceKeyOf } from '#catalog/access.ts';
+import { isVisible, resourceNotFound, resourceKeyOf } from '#catalog/access.ts';
 import { eventsOf, labelOf } from '#catalog/catalog.ts';
-import type { ResourceKey } from '#catalog/catalog-sql.ts';
+import { findResource, type ResourceKey } from '#catalog/catalog-sql.ts';
 import { payloadOf } from '#catalog/payload-filter.ts';
 import type { Tx } from '#db/pool.ts';
 import { beginning } from '#http/creating.ts';
 import type { Operation } from '#http/operation.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
+import { callingApp, type Principal } from '#core/principal.ts';
 import { invalid, Problem } from '#core/problem.ts';
 import type { IdAllocator } from '../publish/batch.ts';
 import { nextNonce, numberAt, type Committed } from '../publish/rows.ts';
@@ -56,21 +57,24 @@ async function evaluate(tx: Tx, key: ResourceKey): Promise<NewRefeed['filters']>
 }
 
 /**
- * Publishes the refeed. Throws a 404 if the resource does not exist, a 400 for listed webhooks that cannot receive it, a 409 if
- * no webhook receives it.
+ * Publishes the refeed. Throws a 404 if the resource does not exist or the caller does not see it, a 400 for listed webhooks that cannot
+ * receive it, a 409 if no webhook receives it.
  */
 async function refeed(
   tx: Tx,
   allocateIds: IdAllocator,
-  { key, input, now }: { key: ResourceKey; input: RefeedInput; now: Date },
+  { key, input, principal, now }: { key: ResourceKey; input: RefeedInput; principal: Principal; now: Date },
 ): Promise<{ event: PublishedEvent; deliveries: Committed[] }> {
   const { shard, type, id: resourceId } = key;
+  const about = type === 'app' ? await findResource(tx, key) : undefined;
+  if (about !== undefined && !isVisible(principal, { type, body: about.body })) throw resourceNotFound(type);
   const day = dayOf(now);
   const numbers = await allocateIds(tx, { day, shards: [shard] }, 'inTransaction');
   const made = { key, eventId: dailyIdOf(day, numberAt(numbers, 0), shard), nonce: nextNonce(), now };
   const { eventId, nonce } = made;
   const filters = await evaluate(tx, key);
-  const row = { ...key, ...input, filters, eventId, nonce, action: REFEED, day, now };
+  const sender = { app: callingApp(principal)?.id ?? null, isOwner: principal.owned.includes(key.storeId) };
+  const row = { ...key, ...input, filters, sender, eventId, nonce, action: REFEED, day, now };
   const rows = await insertRefeed(tx, row).catch(busyIfUnknownFilter);
   const [first] = rows;
   if (first === undefined) throw resourceNotFound(type);
@@ -97,8 +101,8 @@ export function createRefeed({ allocateIds, baseUrl, metrics, onCommitted }: Ref
       if (faults.length > 0) throw invalid(...faults);
       return { key, input };
     },
-    make: async (tx, { now }, { key, input }) => {
-      const { event, deliveries } = await refeed(tx, allocateIds, { key, input, now });
+    make: async (tx, { principal, now }, { key, input }) => {
+      const { event, deliveries } = await refeed(tx, allocateIds, { key, input, principal, now });
       return {
         document: eventDocument(event, key.storeId, baseUrl),
         location: addressOfEvent(event, baseUrl, key.storeId),

@@ -8,6 +8,7 @@ import { conflict, notFound, type Fault } from '#core/problem.ts';
 import { keysAt } from '#core/rotation.ts';
 import type { WebhookDeps } from '../access.ts';
 import { addressFault } from '../address.ts';
+import { consentFaults, type HandshakeDeps } from '../handshake.ts';
 import { URL_LENGTH_MAX } from '../schema.ts';
 import { announceAccess, announceWebhooks } from './announce-access.ts';
 import { deleteForApp, raiseRevisions, updateUrls } from './app-webhooks-sql.ts';
@@ -35,6 +36,11 @@ export type AppWebhooks = {
   /** Returns the faults of a url that an app declares. */
   faultsOf: (url: string | null, label?: string) => Promise<Fault[]>;
   /**
+   * Asks the endpoint of a new url, if the operator requires it, and returns the fault of one that does not allow deliveries; throws a 429
+   * or 503 if it cannot be asked now. `asker`: what handshakes are counted by, an account, a client or a network.
+   */
+  consentFaults: (url: string | null, asker: string, label?: string) => Promise<Fault[]>;
+  /**
    * Declares the webhook of an app (`client` is the internal id), changes its url, or removes it (null). Stores with the app get its
    * webhook without an event. Call it in the transaction that changes the app, whose row is locked.
    */
@@ -52,11 +58,12 @@ export type AppWebhooks = {
 
 type KeyChange = 'begin' | 'finish' | 'at_once';
 
-type Deps = Pick<WebhookDeps, 'accounts' | 'sealer' | 'announce' | 'checkUrl' | 'keyOverlapHours'> & {
-  writeInternalEvents: InternalEventWriter;
-  /** Called when a declaration was changed, before the commit. */
-  onDeclared?: () => void;
-};
+type Deps = Pick<WebhookDeps, 'accounts' | 'sealer' | 'announce' | 'checkUrl' | 'keyOverlapHours'> &
+  HandshakeDeps & {
+    writeInternalEvents: InternalEventWriter;
+    /** Called when a declaration was changed, before the commit. */
+    onDeclared?: () => void;
+  };
 
 const invalidUrl = (label: string, reason: string): Fault => ({
   code: 'invalid_value',
@@ -113,6 +120,8 @@ export function createAppWebhooks(deps: Deps): AppWebhooks {
       const forbidden = await checkUrl(url);
       return forbidden === null ? [] : [{ ...invalidUrl(`${label}:`, forbidden), code: 'forbidden_address' }];
     },
+    consentFaults: (url, asker, label = 'webhook_url') =>
+      consentFaults(deps, url, asker, { field: 'webhook_url', label }),
     declare: async (tx, client, url, now) => {
       deps.onDeclared?.();
       if (url === null) {

@@ -1,6 +1,7 @@
 /** The read-only statements of webhook health; the module delivery writes the tables. Each reads many webhooks at once. */
 import type { Queryable } from '#db/pool.ts';
 import type { Histogram } from '#core/histogram.ts';
+import { seenBy } from '../visibility-sql.ts';
 import type { Key } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook.ts';
 
@@ -30,8 +31,6 @@ export type HealthRow = {
   probeAt: Date | null;
 };
 
-type Store = { shard: number; storeId: number };
-
 const selected = (sql: Queryable) => sql`
   select w.id, w.store_id as "storeId", w.name, w.is_active as "isActive", w.inactive_reason as "inactiveReason",
     ${lacking(sql)} as lacks, w.epoch, s.time_zone as "timeZone",
@@ -42,11 +41,11 @@ const selected = (sql: Queryable) => sql`
   left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
   left join webhook_state p on p.shard = w.shard and p.webhook_id = w.id and p.epoch = w.epoch - 1 and p.is_condemned`;
 
-export async function findHealth(sql: Queryable, { shard, id, stores }: Key): Promise<HealthRow | undefined> {
+export async function findHealth(sql: Queryable, { shard, id, stores, app }: Key): Promise<HealthRow | undefined> {
   const [row] = await sql<HealthRow[]>`
     ${selected(sql)}
     where w.shard = ${shard} and w.id = ${id}
-      and (${stores}::bigint[] is null or w.store_id = any (${stores}::bigint[]))`;
+      and (${stores}::bigint[] is null or w.store_id = any (${stores}::bigint[])) ${seenBy(sql, app)}`;
   return row;
 }
 
@@ -79,11 +78,16 @@ export async function findFailureState(sql: Queryable, shard: number, id: number
   return row;
 }
 
-/** Returns the first `limit` webhooks of a store by id. */
-export async function listHealths(sql: Queryable, store: Store, limit: number): Promise<HealthRow[]> {
+/** Returns the first `limit` webhooks of a store by id; of those of apps, only the one of `app` if an app calls. */
+export async function listHealths(
+  sql: Queryable,
+  store: { shard: number; storeId: number },
+  limit: number,
+  app: number | null = null,
+): Promise<HealthRow[]> {
   return sql<HealthRow[]>`
   ${selected(sql)}
-  where w.shard = ${store.shard} and w.store_id = ${store.storeId}
+  where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${seenBy(sql, app)}
   order by w.id limit ${limit}`;
 }
 

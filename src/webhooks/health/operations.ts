@@ -5,7 +5,7 @@ import type { Document } from '#hypermedia/document.ts';
 import { guarded, type Charted, type Operation } from '#http/operation.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { notFound } from '#core/problem.ts';
-import { READ_SCOPES, keyOf, type WebhookDeps } from '../access.ts';
+import { appOf, READ_SCOPES, keyOf, type WebhookDeps } from '../access.ts';
 import { hasStore, type Key } from '../webhook-sql.ts';
 import { adviceOfWebhook } from './advice.ts';
 import { chartsOfFigures } from './charts.ts';
@@ -94,7 +94,7 @@ export function createHealth({
         const store = storeOfAddress(request);
         const { now } = request;
         const period = readPeriod(request.query);
-        const rows = await listHealths(sql, store, webhooksPerStore);
+        const rows = await listHealths(sql, store, webhooksPerStore, appOf(request.principal));
         if (rows.length === 0 && !(await hasStore(sql, store))) throw notFound('store');
         const found = await readHealths(sql, store.shard, rows, {
           now,

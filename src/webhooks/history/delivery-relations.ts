@@ -36,6 +36,7 @@ export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRo
         attempts: [attempt],
         request,
         previewed: preview,
+        isSendable: true,
         attemptsMaxOf: () => 12,
         baseUrl,
         now,

@@ -8,7 +8,15 @@ import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { number, text, type Document, type Link, type Property } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import { READ_SCOPES, seesKey, visibleRequest, webhookOf, type WebhookDeps } from '../access.ts';
+import {
+  maySendTo,
+  READ_SCOPES,
+  seesHistory,
+  seesKey,
+  visibleRequest,
+  webhookOf,
+  type WebhookDeps,
+} from '../access.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './document.ts';
 import { attemptsAt, newestAttemptOf, precedingOf, storeChangedAt } from './delivery-sql.ts';
@@ -80,14 +88,14 @@ export function deliveryWith(sql: Queryable, webhook: WebhookRow, id: number): P
   return findDelivery(sql, ownerOf(webhook), id);
 }
 
-/** Returns the delivery in the path. Throws a 404 if the webhook has no such delivery. */
+/** Returns the delivery in the path. Throws a 404 if the webhook has no such delivery, or the caller does not see it. */
 export async function deliveryOf(
   sql: Queryable,
   webhook: WebhookRow,
-  { params }: AddressedRequest,
+  { params, principal }: AddressedRequest,
 ): Promise<DeliveryRow> {
   const id = parseId(params['delivery_id'] ?? '');
-  const row = id === undefined ? undefined : await deliveryWith(sql, webhook, id);
+  const row = id === undefined || !seesHistory(principal, webhook) ? undefined : await deliveryWith(sql, webhook, id);
   if (row === undefined) throw notFound('delivery');
   return row;
 }
@@ -106,9 +114,10 @@ function linksOf({
   row,
   webhook,
   previewed,
+  isSendable,
   preceding = null,
   baseUrl,
-}: Pick<DeliveryDetails, 'row' | 'webhook' | 'previewed' | 'preceding' | 'baseUrl'>): Link[] {
+}: Pick<DeliveryDetails, 'row' | 'webhook' | 'previewed' | 'isSendable' | 'preceding' | 'baseUrl'>): Link[] {
   const statuses = `${addressOfWebhook(webhook.id, baseUrl)}/statuses`;
   const self = addressOfDelivery(row.id, webhook, baseUrl);
   return [
@@ -123,10 +132,12 @@ function linksOf({
             title: 'The delivery that it waits for',
           },
         ]),
-    ...(row.status === 'pending' && !webhook.isHeld
+    ...(isSendable && row.status === 'pending' && !webhook.isHeld
       ? [{ rel: 'retry', href: `${self}/retry`, title: 'Retry it now' }]
       : []),
-    ...(isResendable(row, previewed) ? [{ rel: 'resend', href: `${self}/resend`, title: 'Send it again' }] : []),
+    ...(isSendable && isResendable(row, previewed)
+      ? [{ rel: 'resend', href: `${self}/resend`, title: 'Send it again' }]
+      : []),
   ];
 }
 
@@ -136,6 +147,8 @@ export type DeliveryDetails = {
   attempts: readonly AttemptRow[];
   request: Document;
   previewed: Previewed;
+  /** The reader may make Halcyon send it again. */
+  isSendable: boolean;
   /** The reason of the last failed attempt of the webhook, if it is failing. */
   lastFailure?: string | null;
   /** The id of the pending delivery that it waits for, if its webhook has an ordering. */
@@ -244,6 +257,7 @@ async function showDelivery(
     attempts,
     request: sent,
     previewed,
+    isSendable: maySendTo(principal, webhook),
     lastFailure,
     preceding,
     attemptsMaxOf,

@@ -4,16 +4,18 @@ import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
 import { firstIdOfDay, dayOfId } from '#core/ids.ts';
 import type { STATUS_PROPERTIES } from './document.ts';
+import { historySeenBy } from '../visibility-sql.ts';
 import { withLastAttempt, type DeliveryRow } from './history-sql.ts';
 
-export type EventKey = { shard: number; storeId: number; eventId: number };
+/** `app`: the app that calls, or null. */
+export type EventKey = { shard: number; storeId: number; eventId: number; app: number | null };
 
 type DeliveryOfEvent = DeliveryRow & { webhookId: number; isWebhookGone: boolean };
 
-const ofEvent = (sql: Queryable, { shard, storeId, eventId }: EventKey) => sql`
+const ofEvent = (sql: Queryable, { shard, storeId, eventId, app }: EventKey) => sql`
   left join webhook w on w.shard = d.shard and w.id = d.webhook_id and w.store_id = d.store_id
   left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
-  where d.shard = ${shard} and d.store_id = ${storeId} and d.event_id = ${eventId}`;
+  where d.shard = ${shard} and d.store_id = ${storeId} and d.event_id = ${eventId} ${historySeenBy(sql, app)}`;
 
 const columnsOf = (sql: Queryable): Columns<typeof STATUS_PROPERTIES> => ({
   id: sql`d.id`,

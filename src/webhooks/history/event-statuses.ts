@@ -1,16 +1,17 @@
 /** The deliveries of one event to all webhooks of the store. */
+import type { Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
 import { addressOfEvent, addressOfEvents } from '#events/document.ts';
+import { eventOf } from '#events/operations.ts';
 import { listing } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
 import type { Link } from '#hypermedia/document.ts';
-import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { addressOfStore } from '../document.ts';
 import { deliveryDocument, DELIVERY_STATES, STATUS_PROPERTIES } from './document.ts';
 import { listDeliveriesOfEvent } from './event-statuses-sql.ts';
-import { READ_SCOPES } from '../access.ts';
+import { appOf, READ_SCOPES } from '../access.ts';
 
 const breadcrumbLinks = (eventId: number, storeId: number, baseUrl: string): Link[] => [
   { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
@@ -23,7 +24,15 @@ const breadcrumbLinks = (eventId: number, storeId: number, baseUrl: string): Lin
   },
 ];
 
-export function createEventStatuses({ search, baseUrl }: { search: Search; baseUrl: string }): Operation {
+export function createEventStatuses({
+  sql,
+  search,
+  baseUrl,
+}: {
+  sql: Sql;
+  search: Search;
+  baseUrl: string;
+}): Operation {
   return listing({
     summary: 'The deliveries of this event to all webhooks, newest first, paged',
     scopes: READ_SCOPES,
@@ -33,9 +42,8 @@ export function createEventStatuses({ search, baseUrl }: { search: Search; baseU
     searchedBy: { status: DELIVERY_STATES },
     handle: async (request) => {
       const { shard, storeId } = storeOfAddress(request);
-      const eventId = parseId(request.params['event_id'] ?? '');
-      if (eventId === undefined) throw notFound('event');
-      const key = { shard, storeId, eventId };
+      const { id: eventId } = await eventOf(sql, request, storeId);
+      const key = { shard, storeId, eventId, app: appOf(request.principal) };
       const found = await search(storeId, request.listing, (tx) => listDeliveriesOfEvent(tx, key, request.listing));
       if (found === undefined) throw notFound('event');
       const { timeZone, total, rows } = found;

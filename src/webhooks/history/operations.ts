@@ -5,7 +5,7 @@ import { listing, type SearchedBy } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
-import { READ_SCOPES, webhookOf, type WebhookDeps } from '../access.ts';
+import { READ_SCOPES, seesHistory, webhookOf, type WebhookDeps } from '../access.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import { attemptDocument, deliveryDocument, DELIVERY_STATES, LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
@@ -39,7 +39,9 @@ const historyOf = (
       const webhook = await webhookOf(sql, request);
       const { id, storeId, timeZone } = webhook;
       const owner = ownerOf(webhook);
-      const found = await search(storeId, request.listing, (tx) => read(tx, webhook, owner, request.listing));
+      const found = seesHistory(request.principal, webhook)
+        ? await search(storeId, request.listing, (tx) => read(tx, webhook, owner, request.listing))
+        : { items: [], total: 0 };
       const path = `${addressOfWebhook(id, baseUrl)}/${rel}`;
       return { path, links: breadcrumbLinks(webhook, baseUrl), timeZone, ...found };
     },

@@ -9,7 +9,7 @@ import type { ApiRequest, Operation } from '#http/operation.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { shardOf } from '#core/ids.ts';
 import { conflict, notFound } from '#core/problem.ts';
-import { CHANGE_SCOPES, keyOf, webhookOf, type WebhookDeps } from '../access.ts';
+import { CHANGE_SCOPES, keyOf, sendingWebhookOf, type WebhookDeps } from '../access.ts';
 import { lockWebhook, type WebhookRow } from '../webhook-sql.ts';
 import { addressOfDelivery, deliveryDocument } from './document.ts';
 import type { DeliveryRow } from './history-sql.ts';
@@ -73,7 +73,7 @@ export function createResend({ sql, baseUrl, onResent }: WebhookDeps): Operation
       'Sends the same event to the same webhook again, even if it arrived: a new delivery, whose attempts count from 1',
     scopes: CHANGE_SCOPES,
     input: emptySchema,
-    admit: async (request) => void (await deliveryOf(sql, await webhookOf(sql, request), request)),
+    admit: async (request) => void (await deliveryOf(sql, await sendingWebhookOf(sql, request), request)),
     prepare: async () => undefined,
     make: async (tx, request) => {
       const { webhook, made } = await resend(tx, baseUrl, request);

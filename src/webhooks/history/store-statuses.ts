@@ -10,7 +10,7 @@ import { addressOfStore } from '../document.ts';
 import { listDeliveriesOfStore } from './deliveries-sql.ts';
 import { deliveryDocument, DELIVERY_STATES, STATUS_PROPERTIES } from './document.ts';
 import { readOwners } from './store-statuses-sql.ts';
-import { READ_SCOPES } from '../access.ts';
+import { appOf, READ_SCOPES } from '../access.ts';
 
 export function createStoreStatuses({
   sql,
@@ -39,7 +39,7 @@ export function createStoreStatuses({
     handle: async (request) => {
       const store = storeOfAddress(request);
       const { storeId } = store;
-      const found = await readOwners(sql, store);
+      const found = await readOwners(sql, { ...store, app: appOf(request.principal) });
       if (found === undefined) throw notFound('store');
       const { timeZone, owners } = found;
       const { rows, total } = await search(storeId, request.listing, (tx) =>

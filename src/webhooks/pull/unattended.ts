@@ -26,7 +26,7 @@ const remove = (
   { before, now }: { before: Date; now: Date },
 ): Promise<boolean> =>
   transaction(sql, async (tx) => {
-    const key = { shard, id, stores: null };
+    const key = { shard, id, stores: null, app: null };
     const row = await lockWebhook(tx, key);
     // The webhook may have been deleted, or have a listener again, before it was locked.
     const listenedAt = row && (await lastListened(tx, key));

@@ -48,10 +48,11 @@ export function versionOf(row: Pick<RecoveryRow, 'state'>): string {
 
 type RecoveredWebhook = Pick<WebhookRow, 'id' | 'storeId' | 'name' | 'timeZone'>;
 
+/** `isSendable`: the reader may make Halcyon send to the webhook, and so cancel this. */
 export function recoveryDocument(
   row: RecoveryRow,
   { timeZone, ...webhook }: RecoveredWebhook,
-  baseUrl: string,
+  { baseUrl, isSendable = true }: { baseUrl: string; isSendable?: boolean },
 ): Document {
   return {
     name: 'recovery',
@@ -66,7 +67,7 @@ export function recoveryDocument(
         title: 'All recoveries of the webhook',
         crumb: 'Recoveries',
       },
-      ...(isOpen(row)
+      ...(isSendable && isOpen(row)
         ? [{ rel: 'cancel', href: `${addressOfRecovery(row, baseUrl)}/cancel`, title: 'Cancel this recovery' }]
         : []),
     ],

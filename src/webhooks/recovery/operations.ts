@@ -11,7 +11,16 @@ import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { dayOf, idOf, parseId, shardOf, startOfDay } from '#core/ids.ts';
-import { CHANGE_SCOPES, READ_SCOPES, keyOf, webhookOf, type WebhookDeps } from '../access.ts';
+import {
+  CHANGE_SCOPES,
+  READ_SCOPES,
+  keyOf,
+  maySendTo,
+  requireSending,
+  sendingWebhookOf,
+  webhookOf,
+  type WebhookDeps,
+} from '../access.ts';
 import { breadcrumbLinks } from '../document.ts';
 import { lockWebhook, nextNumber, type WebhookRow } from '../webhook-sql.ts';
 import {
@@ -202,12 +211,12 @@ const createRecover = (deps: RecoveryDeps): Operation =>
       'Sends the events since a date that this webhook missed: those with neither a successful nor a pending delivery',
     scopes: CHANGE_SCOPES,
     input: createSchema(),
-    admit: async (request) => void (await webhookOf(deps.sql, request)),
+    admit: async (request) => void (await sendingWebhookOf(deps.sql, request)),
     prepare: async ({ body, now }) => readPart(body, { now, retentionDays: deps.retentionDays }),
     make: async (tx, request, part) => {
       const { webhook, row } = await openRecovery(tx, deps, request, part);
       const { baseUrl } = deps;
-      return { document: recoveryDocument(row, webhook, baseUrl), location: addressOfRecovery(row, baseUrl) };
+      return { document: recoveryDocument(row, webhook, { baseUrl }), location: addressOfRecovery(row, baseUrl) };
     },
   });
 
@@ -217,10 +226,11 @@ const createRecover = (deps: RecoveryDeps): Operation =>
  */
 async function cancel(deps: RecoveryDeps, request: ApiRequest): Promise<Document> {
   const { webhook, row } = await recoveryOf(deps, request);
+  requireSending(request.principal, webhook);
   request.unmodified(versionOf(row));
   if (isOpen(row)) await endRecovery(deps.sql, { shard: shardOf(webhook.id), id: row.id }, 'cancelled', request.now);
   const { row: after } = await recoveryOf(deps, request);
-  if (after.state === 'cancelled') return recoveryDocument(after, webhook, deps.baseUrl);
+  if (after.state === 'cancelled') return recoveryDocument(after, webhook, deps);
   throw conflict('ended', 'The recovery has already ended');
 }
 
@@ -242,7 +252,8 @@ export function createRecoveries(deps: RecoveryDeps): Record<'recover' | 'list' 
           countRecoveries(deps.sql, key, request.listing),
         ]);
         const links = breadcrumbLinks(webhook, deps.baseUrl);
-        const items = rows.map((row) => recoveryDocument(row, webhook, deps.baseUrl));
+        const shown = { baseUrl: deps.baseUrl, isSendable: maySendTo(request.principal, webhook) };
+        const items = rows.map((row) => recoveryDocument(row, webhook, shown));
         return { path: addressOfRecoveries(webhookId, deps.baseUrl), items, total, links, timeZone };
       },
     }),
@@ -251,7 +262,8 @@ export function createRecoveries(deps: RecoveryDeps): Record<'recover' | 'list' 
       scopes: READ_SCOPES,
       handle: async (request) => {
         const { webhook, row } = await recoveryOf(deps, request);
-        return { status: 200, document: recoveryDocument(row, webhook, deps.baseUrl) };
+        const isSendable = maySendTo(request.principal, webhook);
+        return { status: 200, document: recoveryDocument(row, webhook, { baseUrl: deps.baseUrl, isSendable }) };
       },
     }),
     cancel: guarded({

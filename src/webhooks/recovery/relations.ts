@@ -25,7 +25,7 @@ const recovery: RecoveryRow = {
 
 const webhook = { id: 2281, storeId: 1001, name: 'Orders to the warehouse', timeZone: 'Europe/Berlin' };
 
-const example = ({ baseUrl }: Naming): Document => recoveryDocument(recovery, webhook, baseUrl);
+const example = ({ baseUrl }: Naming): Document => recoveryDocument(recovery, webhook, { baseUrl });
 
 export const recoveryRelations: readonly Relation[] = [
   {

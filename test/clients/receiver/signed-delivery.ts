@@ -16,6 +16,7 @@ type Options = {
   next?: string | null;
   headerPrefix?: string;
   isEncrypted?: boolean;
+  isTest?: true;
   now?: Date;
   /** In place of the engine's own type: what an attacker who has the key might send. */
   contentType?: string;
@@ -36,6 +37,7 @@ export function sent(options: Options = {}): Sent {
       version: 4,
       baseUrl: 'https://api.example.com',
       body: '',
+      ...(options.isTest && { isTest: options.isTest }),
     },
     target: {
       headers: {},

@@ -13,6 +13,8 @@ from ._signature import hex_signatures, is_signed, standard_key, standard_signat
 
 _TOLERANCE_SECONDS = 300
 _ENCRYPTED_TYPE = "application/jose"
+# The header Webhook-Test says the same, but no signature covers it.
+_TEST_PREFIX = "msg_test_"
 # Not \d, which has the digits of every script.
 _WHOLE = re.compile(r"[0-9]{1,16}")
 
@@ -44,6 +46,8 @@ class Delivery:
     """Rises with each version of the resource: a lower one than you have is old."""
     is_refeed: bool
     """Whether it was sent again by hand."""
+    is_test: bool
+    """Whether it is a test delivery: its event is a sample, which never happened. Part of the signed `id`."""
     content_type: str
     """Of `body`; after decryption the type of the decrypted body."""
     body: bytes
@@ -149,6 +153,7 @@ def verify_delivery(
         attempt=read.number(named("Webhook-Attempt")),
         resource_version=read.number(named("Webhook-Resource-Version")),
         is_refeed=read.required(named("Webhook-Refeed")) == "true",
+        is_test=id.startswith(_TEST_PREFIX),
         content_type=content_type,
         body=content,
     )

@@ -61,6 +61,9 @@ const limits = {
   /** Wrong user codes of devices from one address prefix, and by one person. */
   'user code from address': { tries: 20, refillSeconds: 30 },
   'user code by person': { tries: 10, refillSeconds: 60 },
+  /** Approvals of one app that declares a webhook, and of the apps with one host: each sends it that it was let in, and later its end. */
+  'approvals of app': { tries: 60, refillSeconds: 5 },
+  'approvals to host': { tries: 240, refillSeconds: 1 },
   /** Clients registered through the protocol from one address prefix. */
   'registration from address': { tries: 20, refillSeconds: 180 },
   /** Clients registered with one registration token: it may have leaked. */

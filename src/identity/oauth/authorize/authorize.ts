@@ -7,6 +7,7 @@ import { enrolmentForStore, enrolmentPath } from '#identity/accounts/signed-in.t
 import { formNonce, isFormNonce } from '#identity/accounts/form-nonce.ts';
 import type { SecurityMails } from '#identity/accounts/security-mails.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
+import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { unverifiedAnswer } from '#identity/accounts/unverified-page.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -32,6 +33,7 @@ export type AuthorizeDeps = RevocationEffects &
     stepUp: StepUp;
     /** Undefined if mail is not configured. */
     securityMails: SecurityMails | undefined;
+    throttle: Throttle;
     issuer: string;
     baseUrl: string;
     codeLifetimeSeconds: number;
@@ -68,6 +70,7 @@ const CHANGED = 'You have signed in again since this page was opened. Check the 
 const UNDECIDED = 'Choose Allow or Deny.';
 const NO_PERMISSION = 'Choose at least one permission, or deny access.';
 const NO_STORE = 'Choose one of your stores.';
+const TOO_MANY = 'Too many stores let in this app, or another one at its host, at the moment. Try again in';
 const GONE = 'Something changed in the meantime. Access was not granted. Check the request and decide again.';
 
 const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, string>): string =>
@@ -186,6 +189,23 @@ function grantedIn(form: URLSearchParams, { scope, permissions }: GrantedScope):
   return allowed.length === 0 ? undefined : { scope, permissions: allowed };
 }
 
+/**
+ * Takes an approval of an app that declares a webhook from what its app and its host get at a time. The end of access is not limited,
+ * because it has to be possible at once, but there is none without an approval.
+ */
+function takeApproval({ throttle }: Deps, { client }: ConsentRequest, now: Date): ReturnType<Throttle['take']> {
+  const { clientId, webhookUrl } = client;
+  if (webhookUrl === null) return throttle.take([], now);
+  const { hostname } = new URL(webhookUrl);
+  return throttle.take(
+    [
+      { limit: 'approvals of app', subject: clientId },
+      { limit: 'approvals to host', subject: hostname },
+    ],
+    now,
+  );
+}
+
 async function approve(
   deps: Deps,
   consent: Consent,
@@ -202,8 +222,17 @@ async function approve(
   const resumes = rawRequest.form.has('resume') && maySend(granted);
   const resumedStores = resumes ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
   const approval = { request, session, store, granted, resumedStores, rawRequest, codeLifetimeSeconds };
+  const taken = await takeApproval(deps, request, rawRequest.now);
+  if (!taken.allowed) {
+    const seconds = String(taken.retryAfterSeconds);
+    const response = showConsent(deps, consent, rawRequest, 429, `${TOO_MANY} ${seconds} seconds.`);
+    return { ...response, headers: { ...response.headers, 'Retry-After': seconds } };
+  }
   const code = await recordApproval(deps, approval);
-  if (code === undefined) return showAgain(deps, consent, rawRequest);
+  if (code === undefined) {
+    await taken.giveBack();
+    return showAgain(deps, consent, rawRequest);
+  }
   const app = { name: client.name, place: store?.name ?? null };
   if (isNew) deps.securityMails?.appConnected(rawRequest, { id: userId, email }, app);
   return flow.allowed(code);

@@ -6,6 +6,11 @@ export type AppWebhooks = {
   /** Returns the faults of a url; `label` names it in messages. */
   faultsOf: (url: string | null, label?: string) => Promise<Fault[]>;
   /**
+   * Asks the endpoint of a new url that has no other faults, if the operator requires it, and returns the fault of one that does not allow deliveries; throws a 429
+   * or 503 if it cannot be asked now. `asker`: what handshakes are counted by, an account, a client or a network.
+   */
+  consentFaults: (url: string | null, asker: string, label?: string) => Promise<Fault[]>;
+  /**
    * Declares the webhook of a client (its internal id), changes its url, or removes it (null), in the transaction that has inserted or
    * locked the client.
    */

@@ -17,7 +17,7 @@ import type { RevocationEffects } from '../grant-changes.ts';
 import { findAuthenticatedClient } from '../oauth-sql.ts';
 import { createToken, hashToken, looksLike } from '../tokens.ts';
 import { fault, metadataOfClient, registered, type Metadata, type MetadataInput } from './metadata.ts';
-import { management, readBody, refused } from './register.ts';
+import { management, networkOf, readBody, refused } from './register.ts';
 
 type Deps = RevocationEffects & { appWebhooks: AppWebhooks; sql: Sql; authUrl: string };
 
@@ -99,6 +99,8 @@ async function replace(deps: Deps, request: RawRequest): Promise<RawResponse> {
     ...(await identityFaults(deps, client, { input, metadata, now: request.now })),
   ];
   if (all.length > 0) return refused(all);
+  const notAllowed = isMoved ? await deps.appWebhooks.consentFaults(metadata.webhookUrl, networkOf(request)) : [];
+  if (notAllowed.length > 0) return refused(notAllowed);
   const { authMethod: _, ...changed } = metadata;
   const next = createToken('managementToken');
   const change = { ...client, ...changed };

@@ -1,5 +1,6 @@
 /** POST /register (RFC 7591): authorizes the registration, validates the metadata and creates the client. */
 import { originOf } from '#identity/accounts/audit/audit.ts';
+import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
@@ -48,6 +49,11 @@ export function readBody({ bytes, contentType, now }: RawRequest): ReadMetadata 
   }
 }
 
+/** Returns what handshakes of clients are counted by: their network, because a client can register again. */
+export function networkOf({ address }: Pick<RawRequest, 'address'>): string {
+  return `address ${addressPrefix(address)}`;
+}
+
 const clientOf = (
   { clientsPerUser, appWebhooks: { declare } }: RegisterDeps,
   registrar: Registrar,
@@ -92,6 +98,9 @@ export function createRegister(deps: RegisterDeps): RawHandler {
       if ('giveBack' in registrar) await registrar.giveBack();
       return refused(faults);
     }
+    const asker = registrar.kind === 'user' ? `user ${registrar.userId}` : networkOf(request);
+    const notAllowed = await deps.appWebhooks.consentFaults(metadata.webhookUrl, asker);
+    if (notAllowed.length > 0) return refused(notAllowed);
     const token = createToken('managementToken');
     const client = clientOf(deps, registrar, metadata, request, token.hash);
     const isPublic = metadata.authMethod === 'none';

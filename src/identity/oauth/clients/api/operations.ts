@@ -104,6 +104,10 @@ const creation = (deps: Deps): Operation =>
     prepare: async (request) => {
       const faults = await creationFaults(deps, request);
       if (faults.length > 0) throw invalid(...faults);
+      const { body, principal } = request;
+      const asker = `client ${principal.publicClientId}`;
+      const notAllowed = await deps.appWebhooks.consentFaults(body.webhook_url || null, asker);
+      if (notAllowed.length > 0) throw invalid(...notAllowed);
     },
     make: async (tx, request) => {
       const { caller, origin, now } = clientActorOf(request);

@@ -88,10 +88,12 @@ export function createNewClient(deps: PagesDeps): Record<'show' | 'submit', RawH
       now: request.now,
     };
     const view = { clientId, nonce: nonceOf(session, clientId), values };
-    const faults = [
+    const ownFaults = [
       ...newClientFaults(client, values.isPublic, LABELS),
       ...(await deps.appWebhooks.faultsOf(webhookUrl, LABELS.webhook_url)),
     ];
+    const asking = () => deps.appWebhooks.consentFaults(webhookUrl, `user ${session.userId}`, LABELS.webhook_url);
+    const faults = ownFaults.length > 0 ? ownFaults : await asking();
     if (faults.length > 0) return htmlAnswer(422, newPage(root, { ...view, faults }));
     try {
       const secret = await make(deps, client, values.isPublic);

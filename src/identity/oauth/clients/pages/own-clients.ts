@@ -41,10 +41,16 @@ const createChange =
   async (request, session, client) => {
     const values = readChangedValues(request.form, client);
     const baseHash = request.form.get('saw') ?? '';
-    const faults = await changeFaults(deps.appWebhooks, client, changeOf(values), LABELS);
+    const change = changeOf(values);
+    const ownFaults = await changeFaults(deps.appWebhooks, client, change, LABELS);
+    const isAsked = ownFaults.length === 0 && change.webhookUrl !== client.webhookUrl;
+    const asker = `user ${session.userId}`;
+    const faults = isAsked
+      ? await deps.appWebhooks.consentFaults(change.webhookUrl, asker, LABELS.webhook_url)
+      : ownFaults;
     if (faults.length > 0) return respond(request, session, client, { status: 422, values, baseHash, faults });
     try {
-      await changeClient(deps, client, changeOf(values), { ...clientActorOf(request, session), baseHash });
+      await changeClient(deps, client, change, { ...clientActorOf(request, session), baseHash });
       return redirectTo(client, 'saved');
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
