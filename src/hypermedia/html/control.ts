@@ -3,7 +3,7 @@
  * UTF-16 units instead of code points and would silently cut a pasted text, so it is not used; a url is a text.
  */
 import type { Field } from '../document.ts';
-import { html, type Markup } from '../markup.ts';
+import { html, kept, type Markup } from '../markup.ts';
 import { isTrue } from './values.ts';
 import { phraseOf } from './words.ts';
 
@@ -56,7 +56,7 @@ function yesOrNo(options: ControlOptions): Markup {
 
 // The line break after <textarea> is not part of its text; without it, a leading line break in the text would be lost.
 const textarea = (options: ControlOptions, text: string, rows: number): Markup =>
-  html`<textarea ${attributes(options)} rows="${rows}" spellcheck="false">${'\n'}${text}</textarea>`;
+  html`<textarea ${attributes(options)} rows="${rows}" spellcheck="false">${'\n'}${kept(text)}</textarea>`;
 
 const input = (options: ControlOptions, type: Markup, value: string | undefined, rest?: Markup): Markup =>
   html`<input ${type} ${attributes(options)} ${value !== undefined && html`value="${value}"`} ${rest} />`;

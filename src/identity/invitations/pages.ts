@@ -9,7 +9,6 @@ import {
   type FormFault,
 } from '#identity/accounts/password/pages.ts';
 import type { OfferedInvitation } from '#stores/invitations/invitations-sql.ts';
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 
@@ -25,7 +24,7 @@ const signInPath = ({ root, token }: Pick<Offer, 'root' | 'token'>): string =>
   `${root}/sign-in?${new URLSearchParams({ return_to: `${root}/invitations/${token}` }).toString()}`;
 
 const intro = ({ invitation: { role, storeName } }: Offer): Markup =>
-  html`<h1>Join ${harmless(storeName)}</h1>
+  html`<h1>Join ${storeName}</h1>
     <p>You are invited to this store. ${MAY[role]}</p>`;
 
 /** Renders the page for a signed-in person. */
@@ -65,7 +64,7 @@ export function newPersonPage(offer: Offer & { email: string; fault: FormFault |
           ${
             invitation.email === null
               ? html`<label for="email">E-mail</label> ${emailInput(email, described('email', fault))}`
-              : html`<p>Your account gets the e-mail address <strong>${harmless(invitation.email)}</strong>.</p>
+              : html`<p>Your account gets the e-mail address <strong>${invitation.email}</strong>.</p>
                   ${usernameField(invitation.email)}`
           }
           ${newPasswordField('Password', fault)}

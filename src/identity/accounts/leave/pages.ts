@@ -1,5 +1,4 @@
 /** Renders the pages of the erasure of an account, and its mail. */
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Mail } from '#mail/mail.ts';
@@ -18,7 +17,7 @@ type View = {
 const refusal = (stores: readonly string[]): Markup =>
   html`<p class="alert" role="alert">You are the only owner of these stores:</p>
     <ul>
-      ${stores.map((name) => html`<li>${harmless(name)}</li>`)}
+      ${stores.map((name) => html`<li>${name}</li>`)}
     </ul>
     <p>Make another member an owner, or erase the store, before you erase your account.</p>`;
 
