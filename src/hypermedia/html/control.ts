@@ -77,14 +77,14 @@ function numberInput(options: ControlOptions): Markup {
 }
 
 /**
- * Renders a secret: input of a rejected form is kept, but stored values are never shown. `new-password`, because
+ * Renders a secret: neither stored values nor input of a rejected form are shown. `new-password`, because
  * browsers ignore `off` here and would fill in the password of this site.
  */
 function secretInput(options: ControlOptions): Markup {
   const [value = ''] = options.values;
   if (options.isNew && options.field.isGenerated === true)
     return input(options, html`type="text" spellcheck="false"`, value);
-  return input(options, html`type="password" autocomplete="new-password"`, value === '' ? undefined : value);
+  return input(options, html`type="password" autocomplete="new-password"`, undefined);
 }
 
 function textInput(options: ControlOptions, isLong: boolean): Markup {
