@@ -124,6 +124,11 @@ export function seesKey(principal: Principal, webhook: WebhookRow): boolean {
   return isCreator(principal, webhook) || (!webhook.isForApp && principal.owned.includes(webhook.storeId));
 }
 
+/** Returns whether the request secrets are shown to the caller now: on pages, a recent verification is needed too. */
+export function showsRequestSecrets(principal: Principal, webhook: WebhookRow): boolean {
+  return seesKey(principal, webhook) && principal.mustConfirm !== true;
+}
+
 /** Throws a 409 for a webhook that an app declares: the store could otherwise change what the app is sent of other stores. */
 export function requireChangeable({ isForApp }: Pick<WebhookRow, 'isForApp'>): void {
   if (!isForApp) return;
@@ -200,7 +205,7 @@ export function visibleRequest(
   principal: Principal,
 ): Addressed {
   const { url, headers } = openRequest(deps, webhook);
-  if (seesKey(principal, webhook)) return { url, headers };
+  if (showsRequestSecrets(principal, webhook)) return { url, headers };
   return { url: url === null ? null : withHiddenQuery(url, URL_LENGTH_MAX), headers: namesOf(headers) };
 }
 
@@ -217,6 +222,7 @@ export function documentFor(
   return webhookDocument(webhook, {
     baseUrl,
     now,
+    isWithheld: isKeyVisible && !showsRequestSecrets(principal, webhook),
     isRotatable: isKeyVisible && !webhook.isForApp,
     isListenable: webhook.isHeld && isCreator(principal, webhook),
     encryptionKey: openIfVisible(webhook.encryptionKey),
@@ -252,9 +258,9 @@ const mergeHeaders = (headers: Headers, { stored, isVisible }: StoredRequest): H
 
 /** Returns the input with its masked values replaced by the stored ones. */
 export function withStoredSecrets(input: WebhookInput, current: StoredRequest): WebhookInput {
-  const { stored, isVisible } = current;
+  const { stored } = current;
   const keepsUrl =
-    !isVisible && input.url != null && stored.url !== null && input.url === withHiddenQuery(stored.url, URL_LENGTH_MAX);
+    input.url != null && stored.url !== null && input.url === withHiddenQuery(stored.url, URL_LENGTH_MAX);
   return {
     ...input,
     ...(keepsUrl && { url: stored.url }),
@@ -329,10 +335,13 @@ const HIDDEN_QUERY: Fault = {
   field: 'url',
 };
 
-/** Returns faults if a reader who may not see the secrets would send them to another url. `sent`: the input as received. */
+/**
+ * Returns faults if a reader who may not see the secrets would send them to another url, and for masked values in a url, which pages
+ * show to readers who may see them, too. `sent`: the input as received.
+ */
 export function redirectFaults(sent: WebhookInput, after: Addressed, { stored, isVisible }: StoredRequest): Fault[] {
-  if (isVisible) return [];
-  const keepsValue = Object.keys(after.headers).some((name) => !hasValue(sent.headers?.[name] ?? null, isVisible));
+  const keepsValue =
+    !isVisible && Object.keys(after.headers).some((name) => !hasValue(sent.headers?.[name] ?? null, false));
   const sendsHiddenQuery = after.url !== stored.url && sent.url != null && hasHiddenValue(sent.url);
   return [
     ...(isMoved(stored, after) && keepsValue ? [NEEDS_HEADERS] : []),

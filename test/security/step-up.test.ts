@@ -312,6 +312,44 @@ test('the page of a webhook shows its key only to a person who was verified with
   assert.match(await (await owner.show(webhook)).text(), key);
 });
 
+test('values of headers and the query of the url are shown, and the url changed, by a person who was verified within ten minutes', async () => {
+  const token = await newToken();
+  const url = 'https://example.com/hook?token=canary-in-the-query';
+  const body = {
+    name: 'Orders',
+    format: 'json',
+    url,
+    encryption_key: 'k'.repeat(32),
+    headers: { 'X-Api-Key': 'canary-in-a-header' },
+  };
+  const { headers } = await call('POST', `${STORE}/webhooks`, { token, body });
+  const webhook = new URL(headers.get('location') ?? '').pathname;
+  const readUrl = async () => (await call('GET', webhook, { token: await newToken() })).body['url'];
+  await browser.signIn(ada);
+  const shown = await (await owner.show(webhook)).text();
+  assert.ok(shown.includes('canary-in-the-query') && shown.includes('canary-in-a-header'));
+  wait(10 * MINUTE_MS);
+  for (const path of [webhook, `${STORE}/webhooks`])
+    assert.doesNotMatch(await (await owner.show(path)).text(), /canary/, path);
+  const withheld = await (await owner.show(webhook)).text();
+  assert.match(withheld, /token=\*\*\*/);
+  assert.match(withheld, /Confirm that it is you to show it/);
+  const before =
+    await sql`select url, request_secrets from webhook where url like 'https://example.com/hook%' order by id desc limit 1`;
+  const renamed = await sendForm(webhook, 'PATCH', { name: 'Other' });
+  assert.equal(renamed.status, 303, 'a form with masked values keeps the stored ones');
+  const after =
+    await sql`select url, request_secrets from webhook where url like 'https://example.com/hook%' order by id desc limit 1`;
+  assert.deepEqual(after, before);
+  const masked = await askedBy(await sendForm(webhook, 'PATCH', { url: 'https://example.com/other?token=***' }));
+  assert.equal((await withPassword(masked)).status, 400, 'a masked value is not stored');
+  wait(10 * MINUTE_MS);
+  const moved = await askedBy(await sendForm(webhook, 'PATCH', { url: 'https://example.com/other' }));
+  assert.equal(JSON.stringify(await sql`select url from webhook where url like '%/other'`), '[]');
+  assert.equal((await withPassword(moved)).status, 303);
+  assert.equal(await readUrl(), 'https://example.com/other');
+});
+
 test('the operator may require a second factor of everyone', async () => {
   const strict = await startAuthorizationServer({ REQUIRE_SECOND_FACTOR: '1' });
   for (const path of ['/account', '/account/clients', '/account/password'])

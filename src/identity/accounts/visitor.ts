@@ -44,7 +44,15 @@ export function createPages(deps: {
       const { userId } = session;
       const noClient = { clientId: null, publicClientId: null, grantId: null };
       return {
-        principal: { userId, ...noClient, scope: 'user_full_access', permissions: null, stores, owned },
+        principal: {
+          userId,
+          ...noClient,
+          scope: 'user_full_access',
+          permissions: null,
+          stores,
+          owned,
+          ...(!isFresh(session, request.now) && { mustConfirm: true as const }),
+        },
         nonceOf: (bound) => signedIn.nonce(session, bound),
         isNonce: (value, bound) => signedIn.isNonce(value, session, bound),
         restored: (form, path) => stepUp.restored({ form, path, now: request.now }, session),

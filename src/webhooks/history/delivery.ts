@@ -8,7 +8,7 @@ import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { number, text, type Document, type Link, type Property } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import { READ_SCOPES, seesKey, visibleRequest, webhookOf, type WebhookDeps } from '../access.ts';
+import { READ_SCOPES, showsRequestSecrets, visibleRequest, webhookOf, type WebhookDeps } from '../access.ts';
 import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './document.ts';
 import { attemptsAt, newestAttemptOf, precedingOf, storeChangedAt } from './delivery-sql.ts';
@@ -234,7 +234,7 @@ async function showDelivery(
     eventId: row.eventId,
     attempt: Math.max(1, last?.n ?? 0),
     now: difference === null && last !== null ? last.dateStarted : previewTime(row, webhook, now),
-    seesKey: seesKey(principal, webhook),
+    seesKey: showsRequestSecrets(principal, webhook),
   });
   const shown = { ...webhook, ...visibleRequest({ sealer }, webhook, principal) };
   const sent = requestDocument({ delivery: row, webhook: shown, previewed, difference, baseUrl });
