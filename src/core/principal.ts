@@ -24,6 +24,8 @@ export type Principal = {
   stores: readonly number[] | 'all';
   /** Stores that the signed-in user owns; empty for callers with a token. */
   owned: readonly number[];
+  /** A signed-in user who has to prove again who they are before secrets are shown. */
+  mustConfirm?: true;
 };
 
 /** Returns the app that calls, which sees nothing about other apps; null for people and the platform, who see all. */

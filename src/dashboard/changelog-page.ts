@@ -1,7 +1,6 @@
 /** The page of a store's changelog: who changed what, newest first, with filters by person, app and kind of change. */
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { collectionOf, pager } from '#hypermedia/html/collection.ts';
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { hrefOf, linkTo, ownPath } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/page.ts';
 import { parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search.ts';
@@ -79,7 +78,7 @@ function factText(name: string, value: Value | undefined): string {
   return plainText(value);
 }
 
-const cell = (name: string, facts: Facts): Markup => html`<td>${harmless(factText(name, facts?.[name]))}</td>`;
+const cell = (name: string, facts: Facts): Markup => html`<td>${factText(name, facts?.[name])}</td>`;
 
 /** Renders the changed properties, folded below the sentence. */
 function details({ id, before, after, href }: ShownEntry, label: string): Markup {
@@ -98,7 +97,7 @@ function details({ id, before, after, href }: ShownEntry, label: string): Markup
           ${names.map(
             (name) =>
               html`<tr>
-                <th scope="row">${harmless(labelOf(name))}</th>
+                <th scope="row">${labelOf(name)}</th>
                 ${before !== null && cell(name, before)}${after !== null && cell(name, after)}
               </tr>`,
           )}
@@ -120,10 +119,10 @@ function row(entry: ShownEntry, time: string, { names, naming }: { names: Names;
   const shownObject =
     object !== null &&
     (hasPage
-      ? html`<a href="${ownPath(`/webhooks/${entry.resourceId}`, naming)}">${harmless(object)}</a>`
-      : html`<strong>${harmless(object)}</strong>`);
-  const label = harmless([subject, verb, object, end, time].filter(Boolean).join(' '));
-  return html`<p><strong>${harmless(subject)}</strong> ${harmless(verb)} ${shownObject} ${harmless(end)}</p>
+      ? html`<a href="${ownPath(`/webhooks/${entry.resourceId}`, naming)}">${object}</a>`
+      : html`<strong>${object}</strong>`);
+  const label = [subject, verb, object, end, time].filter(Boolean).join(' ');
+  return html`<p><strong>${subject}</strong> ${verb} ${shownObject} ${end}</p>
     ${details(entry, label)}`;
 }
 

@@ -1,5 +1,5 @@
 /** Bodies of requests and responses on pages: JSON indented and coloured, other texts as they are, long ones folded. */
-import { harmless } from '#hypermedia/html/harmless.ts';
+import { harmless } from '#core/legible.ts';
 import { shownCode } from '#hypermedia/html/structured.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { array, assert as assertAll, constantFrom, property, string } from 'fast-check';
-import { harmless } from '#hypermedia/html/harmless.ts';
+import { harmless } from '#core/legible.ts';
 import { curlCommand, shellWord } from './curl.ts';
 
 /** Returns the arguments that a POSIX shell gives to curl. */

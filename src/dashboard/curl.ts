@@ -1,5 +1,5 @@
 /** A shell command that repeats the request of a delivery, without its secrets. */
-import { harmless } from '#hypermedia/html/harmless.ts';
+import { harmless } from '#core/legible.ts';
 import { isJson } from './code.ts';
 
 export type ShownRequest = {

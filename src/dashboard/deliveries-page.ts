@@ -5,7 +5,6 @@
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { parseDate } from '#hypermedia/date.ts';
 import { collectionOf, pager } from '#hypermedia/html/collection.ts';
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/page.ts';
 import { addressWith, parseAddress, searchPart, select, SEARCH } from '#hypermedia/html/search.ts';
@@ -120,11 +119,11 @@ function row(delivery: ShownDelivery, webhooks: Webhooks, now: Date): Markup {
   const [words, tone] = stateOf(delivery);
   const next = nextAttempt(delivery, now);
   const notes = [
-    webhook !== undefined && html`To ${harmless(webhook)}.`,
-    reason !== null && html`<span title="${harmless(reason)}">${harmless(inShort(reason))}.</span>`,
+    webhook !== undefined && html`To ${webhook}.`,
+    reason !== null && html`<span title="${reason}">${inShort(reason)}.</span>`,
     next === undefined ? attempts > 1 && html`${attempts} attempts.` : html`${next}.`,
   ].filter((note) => note !== false);
-  return html`<p class="entry"><a href="${href}">${harmless(title)}</a> ${badge(words, tone)}</p>
+  return html`<p class="entry"><a href="${href}">${title}</a> ${badge(words, tone)}</p>
     ${notes.length > 0 && html`<p class="soft">${notes.map((note) => html`${note} `)}</p>`}`;
 }
 
@@ -191,7 +190,7 @@ function resourceSearch(path: string, parameters: Parameters, webhooks: Webhooks
           'of-webhook',
           'webhook_id',
           currentOf('webhook_id'),
-          [...webhooks].map(([id, name]) => [String(id), harmless(name)]),
+          [...webhooks].map(([id, name]) => [String(id), name]),
         )}
       </div>`
     }

@@ -2,7 +2,6 @@
 import { parseDate } from '#hypermedia/date.ts';
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { actionForms } from '#hypermedia/html/form.ts';
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { crumbs, hrefOf, linkRow, linkTo } from '#hypermedia/html/links.ts';
 import { refreshNote, renderDesigned } from '#hypermedia/html/page.ts';
 import { shownCode } from '#hypermedia/html/structured.ts';
@@ -86,20 +85,20 @@ export function outcomeOf(state: DeliveryState, now: Date): Markup {
 /** Returns what a delivery waits for, unless its next date says so already. */
 function waiting({ waitsFor }: DeliveryState): Markup | false {
   if (waitsFor === null || waitsFor.startsWith('The time of ')) return false;
-  return html`<p class="soft">It waits for: ${waitsFor.charAt(0).toLowerCase()}${harmless(waitsFor.slice(1))}</p>`;
+  return html`<p class="soft">It waits for: ${waitsFor.charAt(0).toLowerCase()}${waitsFor.slice(1)}</p>`;
 }
 
 /** Renders the reason of a failure: what happened, emphasized, and the advice. */
 function reasonText(reason: string): Markup {
   const short = inShort(reason);
-  return html`<strong>${harmless(short)}</strong>${harmless(reason.slice(short.length))}`;
+  return html`<strong>${short}</strong>${reason.slice(short.length)}`;
 }
 
 /** Renders what identifies the delivery: its event, its date and its id. */
 function facts(values: Values): Markup {
   const [event, created, id] = [textIn(values, 'event'), textIn(values, 'date_created'), numberIn(values, 'id')];
   return html`<p class="moment soft">
-    ${event !== null && html`<span>${harmless(event)}</span>`} <span>${shownDateOf(created ?? '')}</span>
+    ${event !== null && html`<span>${event}</span>`} <span>${shownDateOf(created ?? '')}</span>
     ${id !== null && html`<span>ID ${id}</span>`}
   </p>`;
 }
@@ -136,7 +135,7 @@ function attemptEntry(document: Document, at: number, shownReason: string | null
       <span class="soft">${exactDateOf(date ?? '')}</span>
       ${duration !== null && html`<span class="soft">${duration} ms</span>`}
     </p>
-    ${typeof reason === 'string' && reason !== shownReason && html`<p>${harmless(reason)}</p>`}
+    ${typeof reason === 'string' && reason !== shownReason && html`<p>${reason}</p>`}
     ${response(values, called, at === 0 && outcome !== 'delivered')}
   </li>`;
 }
@@ -186,8 +185,8 @@ function requestCard({ request }: ShownDetails, naming: Naming): Markup {
   const isCut = typeof body === 'string' && bytes !== null && Buffer.byteLength(body) < bytes;
   return html`<div class="card">
     <h2>Request</h2>
-    ${typeof note === 'string' && html`<p class="soft">${harmless(note)}</p>`}
-    ${typeof url === 'string' && html`<p><code>${textIn(values, 'method') ?? 'POST'} ${harmless(url)}</code></p>`}
+    ${typeof note === 'string' && html`<p class="soft">${note}</p>`}
+    ${typeof url === 'string' && html`<p><code>${textIn(values, 'method') ?? 'POST'} ${url}</code></p>`}
     ${
       typeof headers === 'string' &&
       html`<h3>Headers</h3>
@@ -218,7 +217,7 @@ export function deliveryPage(
       ${crumbs(document, naming)}
       <p class="kind">Delivery</p>
       <div class="title">
-        <h1>${harmless(document.title ?? '')}</h1>
+        <h1>${document.title ?? ''}</h1>
         ${badge(words, tone)}
       </div>
       <p class="lead">${outcomeOf(state, now)}</p>

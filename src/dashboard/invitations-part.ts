@@ -2,7 +2,6 @@
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { collectionOf } from '#hypermedia/html/collection.ts';
 import { formAround } from '#hypermedia/html/form.ts';
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/page.ts';
 import { badge } from '#hypermedia/html/values.ts';
@@ -27,7 +26,7 @@ export function roleBadge(role: string): Markup {
 function row(invitation: Document, naming: Naming, session: NonNullable<View['session']>): Markup {
   const values = valuesOf(invitation);
   const [role = '', expires = ''] = ['role', 'date_expires'].map((property) => textOf(values, property));
-  const name = harmless(invitation.title ?? '');
+  const name = invitation.title ?? '';
   const way = values.get('is_mailed') === true ? 'Mailed' : 'By link';
   const href = linkTo(invitation, 'self')?.href ?? '';
   const revoke = formAround(
@@ -71,7 +70,7 @@ export function invitationPage({ document, naming, view }: Shown): string | unde
     <div class="card">
       ${crumbs(document, naming)}
       <div class="title">
-        <h1>Invitation for ${email === undefined ? 'anyone with the link' : harmless(email)}</h1>
+        <h1>Invitation for ${email === undefined ? 'anyone with the link' : email}</h1>
         ${roleBadge(role)}
       </div>
       <p class="lead">

@@ -2,7 +2,6 @@
 import type { Action, Document, Naming } from '#hypermedia/document.ts';
 import { collectionOf, pager, type Collection } from '#hypermedia/html/collection.ts';
 import { actionForm, formAround } from '#hypermedia/html/form.ts';
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/page.ts';
 import { parseAddress, searchPart } from '#hypermedia/html/search.ts';
@@ -60,18 +59,18 @@ function memberForms(member: ShownMember, naming: Naming, session: Session): Mar
   const change = formAround(
     actionOf(member, 'PATCH'),
     { naming, session, version, values: { role: other } },
-    html`<button type="submit" class="quiet">Make ${words}<span class="unseen">: ${harmless(name)}</span></button>`,
+    html`<button type="submit" class="quiet">Make ${words}<span class="unseen">: ${name}</span></button>`,
   );
   if (isReader) return html`${change} ${leaveForm(member, naming, session)}`;
   const remove = formAround(
     actionOf(member, 'DELETE'),
     { naming, session, version },
     html`<p>This person loses access to the store at once, and so do the apps that they connected to it.</p>
-      <button type="submit" class="danger">Remove ${harmless(name)}</button>`,
+      <button type="submit" class="danger">Remove ${name}</button>`,
   );
   return html`${change}
     <details class="fold">
-      <summary>Remove …<span class="unseen"> ${harmless(name)}</span></summary>
+      <summary>Remove …<span class="unseen"> ${name}</span></summary>
       ${remove}
     </details>`;
 }
@@ -97,7 +96,7 @@ function row(member: ShownMember, forms: Markup | false): Markup {
   return html`<li>
     <div>
       <p class="entry">
-        <a href="${href}">${harmless(name)}</a> ${roleBadge(role)} ${isReader && html`<span class="soft">you</span>`}
+        <a href="${href}">${name}</a> ${roleBadge(role)} ${isReader && html`<span class="soft">you</span>`}
       </p>
       <p class="soft">Since <time datetime="${since}">${dayOfDate(since)}</time></p>
     </div>

@@ -1,7 +1,6 @@
 /** The overview of a store: whether its webhooks deliver, those that need attention with what to do, and the charts of a period. */
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { chartsOf } from '#hypermedia/html/chart/chart.ts';
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { renderDesigned } from '#hypermedia/html/page.ts';
 import { addressWith, parseAddress } from '#hypermedia/html/search.ts';
@@ -69,8 +68,8 @@ function concern(health: ShownHealth, { now, period }: { now: Date; period: stri
   ].filter((fact) => fact !== false);
   return html`<li class="concern">
     <div>
-      <h2><a href="${href}">${harmless(name)}</a> ${badge(state, tone)}</h2>
-      <p>${harmless(reasonOf(health))}</p>
+      <h2><a href="${href}">${name}</a> ${badge(state, tone)}</h2>
+      <p>${reasonOf(health)}</p>
       ${facts.length > 0 && html`<p class="soft facts">${facts.map((fact) => html`<span>${fact}</span> `)}</p>`}
       ${
         trend !== undefined &&
@@ -81,7 +80,7 @@ function concern(health: ShownHealth, { now, period }: { now: Date; period: stri
         </p>`
       }
     </div>
-    <a class="button" href="${to}">${label}<span class="unseen">: ${harmless(name)}</span></a>
+    <a class="button" href="${to}">${label}<span class="unseen">: ${name}</span></a>
   </li>`;
 }
 
@@ -89,7 +88,7 @@ function row(health: ShownHealth): Markup {
   const { name, href, successRate, medianMs, pending, trend } = health;
   const [words, tone] = stateWords(health);
   return html`<tr>
-    <th scope="row"><a href="${href}">${harmless(name)}</a></th>
+    <th scope="row"><a href="${href}">${name}</a></th>
     <td>${badge(words, tone)}</td>
     <td>
       ${

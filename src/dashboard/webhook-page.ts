@@ -2,7 +2,6 @@
 import type { Action, Document, Naming, Property, Value } from '#hypermedia/document.ts';
 import { chartsOf } from '#hypermedia/html/chart/chart.ts';
 import { fixedForm, refusedAlert, shownForms, type ShownForm } from '#hypermedia/html/form.ts';
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { crumbs, hrefOf, linkTo } from '#hypermedia/html/links.ts';
 import { adviceOf, renderDesigned } from '#hypermedia/html/page.ts';
 import { plainText } from '#hypermedia/html/structured.ts';
@@ -162,7 +161,7 @@ function failures(health: Document, naming: Naming): Markup | false {
     const href = hrefOf(linkTo(failure, 'logs')?.href ?? '', naming) ?? '';
     const [reason, outcome, last] = ['reason', 'outcome', 'date_last'].map((name) => values.get(name) ?? '');
     return html`<tr>
-      <td>${harmless(reason === undefined || reason === '' ? phraseOf(outcome ?? '') : reason)}</td>
+      <td>${reason === undefined || reason === '' ? phraseOf(outcome ?? '') : reason}</td>
       <td class="number">
         <a href="${href}"
           >${values.get('attempts') ?? ''}<span class="unseen"> attempts: ${phraseOf(outcome ?? '')}</span></a
@@ -226,7 +225,7 @@ function eventList(events: Value | undefined): Markup {
   const names = Array.isArray(events) ? events.map(plainText) : [];
   if (names.length === 0) return html`<span class="soft">None yet</span>`;
   return html`<ul class="values side">
-    ${names.map((name) => html`<li><code>${harmless(name)}</code></li>`)}
+    ${names.map((name) => html`<li><code>${name}</code></li>`)}
   </ul>`;
 }
 
@@ -248,7 +247,7 @@ function settings(document: Document, naming: Naming): Markup {
   };
   const text = (name: string): string | undefined => {
     const value = properties.get(name)?.value;
-    return typeof value === 'string' || typeof value === 'number' ? harmless(String(value)) : undefined;
+    return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
   };
   const [format, version, rate, profile] = ['format', 'version', 'rate_per_second', 'retry_profile'].map(text);
   const headers = properties.get('headers')?.value;
@@ -287,14 +286,14 @@ export function webhookPage(shown: Shown): string {
       ${crumbs(document, naming)}
       <div class="head">
         <div class="title">
-          <h1>${harmless(document.title ?? '')}</h1>
+          <h1>${document.title ?? ''}</h1>
           ${stateOf(properties, health)}
         </div>
         <div class="actions">${buttons}</div>
       </div>
       <p class="soft">
-        ${typeof resource === 'string' && html`${harmless(phraseOf(resource))} events`}
-        ${typeof url === 'string' && url !== '' && html`to <code>${harmless(url)}</code>`}
+        ${typeof resource === 'string' && html`${phraseOf(resource)} events`}
+        ${typeof url === 'string' && url !== '' && html`to <code>${url}</code>`}
       </p>
       ${panels} ${adviceOf(view)} ${health && summary(health, now)} ${tabs(document, naming)} ${chartsOf(view.charts)}
       ${view.summary && failures(view.summary, naming)}

@@ -32,6 +32,8 @@ export type Visitor = {
   isNonce: (given: string | null, bound: readonly string[]) => boolean;
   /** Returns the navigation for the header of a document's page. */
   nav: (document: Document) => Markup;
+  /** Returns the form that was posted to `path`; if it confirms another one, that one, with the fields of the confirmation. */
+  restored: (form: URLSearchParams, path: string) => URLSearchParams;
   /**
    * Returns undefined if the person proved a moment ago who they are, or does so with this form; otherwise the page that asks, whose
    * form repeats the request.

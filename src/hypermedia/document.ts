@@ -53,6 +53,8 @@ export type Property = {
   /** Another resource of this type does not have the property. The schema does not require it. */
   mayBeAbsent?: true;
   labels?: readonly string[];
+  /** The value has masked parts, which are shown to the reader after a confirmation. */
+  isWithheld?: true;
   /** For a secret that is not shown yet: the address where the reader proves who they are, and from which they return. */
   confirmAt?: string;
 };

@@ -1,7 +1,7 @@
 /**
  * Access to a webhook and to its secrets: which webhook a caller reaches, secrets sealed in the row and masked for readers who may
  * not see them, and rules for a change by such a reader: sending back the masked values keeps the stored ones, and no change may
- * send a stored secret to another origin (docs/security.md, "Secrets").
+ * send a stored secret to another url (docs/security.md, "Tokens and secrets").
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Changelog } from '#changelog/changelog.ts';
@@ -176,6 +176,11 @@ export async function sendingWebhookOf(sql: Sql, request: AddressedRequest): Pro
   return webhook;
 }
 
+/** Returns whether the request secrets are shown to the caller now: on pages, a recent verification is needed too. */
+export function showsRequestSecrets(principal: Principal, webhook: WebhookRow): boolean {
+  return seesKey(principal, webhook) && principal.mustConfirm !== true;
+}
+
 /** Throws a 409 for a webhook that an app declares: the store could otherwise change what the app is sent of other stores. */
 export function requireChangeable({ isForApp }: Pick<WebhookRow, 'isForApp'>): void {
   if (!isForApp) return;
@@ -252,7 +257,7 @@ export function visibleRequest(
   principal: Principal,
 ): Addressed {
   const { url, headers } = openRequest(deps, webhook);
-  if (seesKey(principal, webhook)) return { url, headers };
+  if (showsRequestSecrets(principal, webhook)) return { url, headers };
   return { url: url === null ? null : withHiddenQuery(url, URL_LENGTH_MAX), headers: namesOf(headers) };
 }
 
@@ -269,6 +274,7 @@ export function documentFor(
   return webhookDocument(webhook, {
     baseUrl,
     now,
+    isWithheld: isKeyVisible && !showsRequestSecrets(principal, webhook),
     isRotatable: isKeyVisible && !webhook.isForApp,
     isListenable: webhook.isHeld && isCreator(principal, webhook),
     isSendable: maySendTo(principal, webhook),
@@ -305,9 +311,9 @@ const mergeHeaders = (headers: Headers, { stored, isVisible }: StoredRequest): H
 
 /** Returns the input with its masked values replaced by the stored ones. */
 export function withStoredSecrets(input: WebhookInput, current: StoredRequest): WebhookInput {
-  const { stored, isVisible } = current;
+  const { stored } = current;
   const keepsUrl =
-    !isVisible && input.url != null && stored.url !== null && input.url === withHiddenQuery(stored.url, URL_LENGTH_MAX);
+    input.url != null && stored.url !== null && input.url === withHiddenQuery(stored.url, URL_LENGTH_MAX);
   return {
     ...input,
     ...(keepsUrl && { url: stored.url }),
@@ -342,31 +348,36 @@ export function notifyOfNewKey(
   onKeyReplaced({ shard: shardOf(after.id), webhookId: after.id, epoch: after.epoch });
 }
 
-const originOf = (url: string | null): string | undefined => (url === null ? undefined : new URL(url).origin);
+/**
+ * Returns whether requests go to another url after the change. A path of the same origin is another url too: another customer of
+ * the host may have it, or it may repeat the request in its response.
+ */
+const isMoved = (before: Pick<Addressed, 'url'>, after: Pick<Addressed, 'url'>): boolean =>
+  after.url !== null && after.url !== before.url;
 
 /**
- * Returns whether a change would send the key to a new origin, in the format that sends it as a header. A reader who may not see
+ * Returns whether a change would send the key to another url, in the format that sends it as a header. A reader who may not see
  * the key could learn it this way, and must send another key.
  */
 export function revealsKey(before: Pick<Settings, 'format' | 'url'>, after: Pick<Draft, 'format' | 'url'>): boolean {
   return (
     after.format === 'partner_sitebuilder' &&
     after.url !== null &&
-    (before.format !== after.format || originOf(before.url) !== originOf(after.url))
+    (before.format !== after.format || isMoved(before, after))
   );
 }
 
 export const NEEDS_KEY: Fault = {
   code: 'required',
   message:
-    'encryption_key is required: this change would send the stored key, which you may not see, to another origin. Send the key that your endpoint expects',
+    'encryption_key is required: this change would send the stored key, which you may not see, to another url. Send the key that your endpoint expects',
   field: 'encryption_key',
 };
 
 const NEEDS_HEADERS: Fault = {
   code: 'required',
   message:
-    'headers is required: this change would send the stored values, which you may not see, to another origin. Send all values again, or {} to remove the headers',
+    'headers is required: this change would send the stored values, which you may not see, to another url. Send all values again, or {} to remove the headers',
   field: 'headers',
 };
 
@@ -377,11 +388,16 @@ const HIDDEN_QUERY: Fault = {
   field: 'url',
 };
 
-/** Returns faults if a reader who may not see the secrets would send them to another origin. `sent`: the input as received. */
+/**
+ * Returns faults if a reader who may not see the secrets would send them to another url, and for masked values in a url, which pages
+ * show to readers who may see them, too. `sent`: the input as received.
+ */
 export function redirectFaults(sent: WebhookInput, after: Addressed, { stored, isVisible }: StoredRequest): Fault[] {
-  if (isVisible) return [];
-  const isOriginChanged = after.url !== null && originOf(after.url) !== originOf(stored.url);
-  const keepsValue = Object.keys(after.headers).some((name) => !hasValue(sent.headers?.[name] ?? null, isVisible));
+  const keepsValue =
+    !isVisible && Object.keys(after.headers).some((name) => !hasValue(sent.headers?.[name] ?? null, false));
   const sendsHiddenQuery = after.url !== stored.url && sent.url != null && hasHiddenValue(sent.url);
-  return [...(isOriginChanged && keepsValue ? [NEEDS_HEADERS] : []), ...(sendsHiddenQuery ? [HIDDEN_QUERY] : [])];
+  return [
+    ...(isMoved(stored, after) && keepsValue ? [NEEDS_HEADERS] : []),
+    ...(sendsHiddenQuery ? [HIDDEN_QUERY] : []),
+  ];
 }

@@ -154,6 +154,8 @@ export function breadcrumbLinks(
 type Shown = {
   baseUrl: string;
   now: Date;
+  /** The values of headers and the query of the url are masked until the reader confirms who they are. */
+  isWithheld?: boolean;
   isRotatable: boolean;
   isListenable: boolean;
   isSendable: boolean;
@@ -195,7 +197,10 @@ export function webhookDocument(webhook: WebhookRow, shown: Shown): Document {
       boolean('is_active', webhook.isActive ? '1' : '0'),
       enumeration.orNull('inactive_reason', webhook.inactiveReason),
       boolean('is_held', webhook.isHeld ? '1' : '0'),
-      json('headers', webhook.headers),
+      {
+        ...json('headers', webhook.headers),
+        ...(shown.isWithheld && Object.keys(webhook.headers).length > 0 && { isWithheld: true as const }),
+      },
       number.orNull('rate_per_second', webhook.ratePerSecond),
       enumeration('retry_profile', webhook.retryProfile),
       enumeration.orNull('ordering', webhook.ordering),

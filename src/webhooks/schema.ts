@@ -73,6 +73,8 @@ const optional = (versions: readonly string[], initial: Initial) => ({
   url: clearableText({
     maxLength: URL_LENGTH_MAX,
     kind: 'url',
+    // Headers, the query and a bearer key are sent to it.
+    isSensitive: true,
     description: 'The http or https address that receives the events. Without it nothing is sent.',
   }),
   event_resource: clearableChoice(resourceTypes(), {

@@ -138,14 +138,14 @@ test('a url with a hidden value other than the one shown is rejected', async () 
   const at = await create();
   for (const url of [`${SHOWN}&more=1`, SHOWN.replace('/hook', '/other'), 'https://example.com/?token=***']) {
     assert.deepEqual(
-      faultsIn(await call('PATCH', at, { token: 'a-other', body: { url } })),
+      faultsIn(await call('PATCH', at, { token: 'a-other', body: { url, headers: {} } })),
       ['url invalid_value'],
       url,
     );
   }
   const replaced = await call('PATCH', at, {
     token: 'a-other',
-    body: { url: 'https://example.com/other?token=theirs' },
+    body: { url: 'https://example.com/other?token=theirs', headers: {} },
   });
   assert.deepEqual([replaced.status, replaced.body['url']], [200, 'https://example.com/other?token=***']);
 });

@@ -199,7 +199,7 @@ test('the pages with passkeys run no script but those of our own origin', async 
 test('sections of other handlers are shown in the given order, with nonces of this session', async () => {
   const lifetimes = { idleDays: 14, maxDays: 30 };
   const sessions = createSessions({ sql, authUrl: server.origin, ...lifetimes, requiresSecondFactor: false });
-  const stepUp = { confirm: async () => undefined };
+  const stepUp = { restored: ({ form }: { form: URLSearchParams }) => form, confirm: async () => undefined };
   const signedIn = createSignedIn({ sessions, authUrl: server.origin, nonceKeys: [Buffer.alloc(32, 3)], stepUp });
   const part = (name: string) => async (visit: { nonce: (bound: readonly string[]) => string; root: string }) =>
     html`<p>${name} ${visit.nonce(['form'])} ${visit.root}</p>`;

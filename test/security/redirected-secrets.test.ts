@@ -1,6 +1,6 @@
 /**
- * No role can have a secret that it may not see sent to an address of its choice: all roles, all ways to change where and how a
- * webhook sends. In the format partner_sitebuilder the key is sent in a header, in the others only its signatures; the
+ * No role can have a secret that it may not see sent to an address of its choice, also not to another path of the same origin: all
+ * roles, all ways to change where and how a webhook sends. In the format partner_sitebuilder the key is sent in a header, in the others only its signatures; the
  * values of `headers` and the query of `url` are sent in all of them.
  */
 import assert from 'node:assert/strict';
@@ -13,6 +13,8 @@ const { call, a } = await startWebhookApi();
 const KEY = 'the token of the other platform';
 const HOME = 'https://cms.example.com/items';
 const ELSEWHERE = 'https://collector.example.net/';
+/** Another address at the same origin. */
+const BESIDE = `${HOME}/other`;
 
 /** The roles with access to the webhook; the first two see its key. */
 const ROLES = ['a', 'owner', 'a-other', 'user', 'member', 'platform'] as const satisfies readonly Token[];
@@ -35,11 +37,9 @@ async function read(at: string) {
 }
 const remove = (at: string) => call('DELETE', at);
 
-const originOf = (url: string | null): string | undefined => (url === null ? undefined : new URL(url).origin);
-
-/** Where the key is sent: to an origin, or nowhere. */
+/** Where the key is sent: to an address, or nowhere. */
 const goesTo = ({ format, url, key }: Webhook & { key: unknown }): string | undefined =>
-  format === 'partner_sitebuilder' && key === KEY ? originOf(url) : undefined;
+  format === 'partner_sitebuilder' && key === KEY ? (url ?? undefined) : undefined;
 
 const BEFORE: readonly Webhook[] = [
   { format: 'json', url: HOME },
@@ -60,6 +60,9 @@ const CHANGES: readonly (readonly [what: string, change: Change])[] = [
   ['the format', patch({ format: 'partner_sitebuilder' })],
   ['the format, key null', patch({ format: 'partner_sitebuilder', encryption_key: null })],
   ['the url', patch({ url: ELSEWHERE })],
+  ['the path', patch({ url: BESIDE })],
+  ['the query', patch({ url: `${HOME}?verbose=1` })],
+  ['the path, key null', put({ url: BESIDE, encryption_key: null })],
   ['both', patch({ url: ELSEWHERE, format: 'partner_sitebuilder' })],
   ['both, key null', patch({ url: ELSEWHERE, format: 'partner_sitebuilder', encryption_key: null })],
   ['both, key empty', patch({ url: ELSEWHERE, format: 'partner_sitebuilder', encryption_key: '' })],
@@ -69,7 +72,7 @@ const CHANGES: readonly (readonly [what: string, change: Change])[] = [
 ];
 
 for (const role of ROLES) {
-  test(`${role}: the key ${sees(role) ? 'can be sent anywhere, since the role sees it' : 'is sent to the same origin as before, or nowhere'}`, async (t) => {
+  test(`${role}: the key ${sees(role) ? 'can be sent anywhere, since the role sees it' : 'is sent to the same address as before, or nowhere'}`, async (t) => {
     const rows: string[] = [];
     for (const before of BEFORE) {
       for (const [what, { method, body }] of CHANGES) {
@@ -91,7 +94,7 @@ for (const role of ROLES) {
 const change = fc.record(
   {
     format: fc.constantFrom('json', 'partner_sitebuilder', 'partner_automation'),
-    url: fc.constantFrom(HOME, `${HOME}/other`, ELSEWHERE, null),
+    url: fc.constantFrom(HOME, BESIDE, ELSEWHERE, null),
     encryption_key: fc.constantFrom(null, '', 'theirs'),
   },
   { requiredKeys: [] },
@@ -102,7 +105,7 @@ const step = fc.record({
   body: change,
 });
 
-test('the key stays at its origin after any sequence of changes', async () => {
+test('the key stays at its address after any sequence of changes', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(...BEFORE),
@@ -113,7 +116,7 @@ test('the key stays at its origin after any sequence of changes', async () => {
           const whole = method === 'PUT' ? { name: 'Orders', format: 'json', ...body } : body;
           await call(method, at, { token: role, body: whole });
           const after = goesTo(await read(at));
-          assert.ok(after === undefined || after === originOf(HOME), `${role} has the key sent to ${String(after)}`);
+          assert.ok(after === undefined || after === HOME, `${role} has the key sent to ${String(after)}`);
           assert.ok(after === undefined || before.format === 'partner_sitebuilder', `${role} has the key sent at all`);
         }
         await remove(at);
@@ -138,12 +141,12 @@ const NAMES = { 'X-Api-Key': null, 'X-Team': null };
 const THEIRS = { 'X-Api-Key': 'theirs', 'X-Team': 'theirs' };
 const FORMATS = ['json', 'partner_sitebuilder'] as const;
 
-/** Where the secrets of the request are sent: each to an origin, or nowhere. */
+/** Where the secrets of the request are sent: each to an address, or nowhere. */
 const goTo = ({ url, headers }: Awaited<ReturnType<typeof read>>) => ({
-  value: Object.values(headers).includes(VALUE) ? originOf(url) : undefined,
-  query: url?.includes(QUERY) === true ? originOf(url) : undefined,
+  value: Object.values(headers).includes(VALUE) ? (url ?? undefined) : undefined,
+  query: url?.includes(QUERY) === true ? url : undefined,
 });
-const isHomeOrNowhere = (origin: string | undefined): boolean => origin === undefined || origin === originOf(HOME);
+const isHomeOrNowhere = (url: string | undefined): boolean => url === undefined || url === SECRET_HOME;
 
 /** `faults`: of the roles that do not see the values. */
 const MOVES: readonly (readonly [what: string, change: Change, faults: readonly string[]])[] = [
@@ -162,8 +165,16 @@ const MOVES: readonly (readonly [what: string, change: Change, faults: readonly 
   ['the origin, headers removed', patch({ url: ELSEWHERE, headers: {} }), []],
   ['the origin, headers null', patch({ url: ELSEWHERE, headers: null }), []],
   ['the origin and the hidden query', patch({ url: `${ELSEWHERE}?token=***`, headers: {} }), ['url invalid_value']],
-  ['the path and the hidden query', patch({ url: SHOWN_HOME.replace('items', 'other') }), ['url invalid_value']],
-  ['the path', patch({ url: HOME }), []],
+  [
+    'the path and the hidden query',
+    patch({ url: SHOWN_HOME.replace('items', 'other') }),
+    ['headers required', 'url invalid_value'],
+  ],
+  ['the path', patch({ url: BESIDE }), ['headers required']],
+  ['the path, one value null', patch({ url: BESIDE, headers: { ...THEIRS, 'X-Team': null } }), ['headers required']],
+  ['the path, values of theirs', patch({ url: BESIDE, headers: THEIRS }), []],
+  ['the query', patch({ url: `${HOME}?token=theirs` }), ['headers required']],
+  ['the query, removed', patch({ url: HOME }), ['headers required']],
   ['nothing', patch({ url: SHOWN_HOME, headers: NAMES }), []],
   ['no url', patch({ url: null }), []],
   ['all, values null', put({ url: ELSEWHERE, headers: NAMES, encryption_key: 'theirs' }), ['headers required']],
@@ -172,7 +183,7 @@ const MOVES: readonly (readonly [what: string, change: Change, faults: readonly 
 ];
 
 for (const role of ROLES.filter((one) => !sees(one))) {
-  test(`${role}: values of headers and the query are sent to the same origin as before, or nowhere`, async (t) => {
+  test(`${role}: values of headers and the query are sent to the same address as before, or nowhere`, async (t) => {
     const rows: string[] = [];
     for (const [what, { method, body }, faults] of MOVES) {
       for (const format of FORMATS) {
@@ -193,11 +204,13 @@ for (const role of ROLES.filter((one) => !sees(one))) {
   });
 }
 
-test('values of headers are sent to no other origin if the url was removed first', async () => {
+test('values of headers are sent to no other address if the url was removed first', async () => {
   const at = await create({ format: 'json', url: SECRET_HOME, headers: HEADERS });
   assert.equal((await call('PATCH', at, { token: 'member', body: { url: null } })).status, 200);
-  const moved = await call('PATCH', at, { token: 'member', body: { url: ELSEWHERE } });
-  assert.deepEqual([moved.status, ...faultsIn(moved)], [400, 'headers required']);
+  for (const url of [ELSEWHERE, BESIDE]) {
+    const moved = await call('PATCH', at, { token: 'member', body: { url } });
+    assert.deepEqual([moved.status, ...faultsIn(moved)], [400, 'headers required']);
+  }
 });
 
 test('roles that see the values may send them anywhere', async () => {
@@ -205,7 +218,7 @@ test('roles that see the values may send them anywhere', async () => {
     const at = await create({ format: 'json', url: SECRET_HOME, headers: HEADERS });
     const { status } = await call('PATCH', at, { token: role, body: { url: `${ELSEWHERE}?${QUERY}`, headers: NAMES } });
     assert.equal(status, 200);
-    const to = originOf(ELSEWHERE);
+    const to = `${ELSEWHERE}?${QUERY}`;
     assert.deepEqual(goTo(await read(at)), { value: to, query: to }, role);
   }
 });
@@ -223,8 +236,9 @@ const urlInput = fc.constantFrom(
   HOME,
   SHOWN_HOME,
   ELSEWHERE,
+  BESIDE,
   `${ELSEWHERE}?token=***`,
-  `${HOME}/other?token=***`,
+  `${BESIDE}?token=***`,
   null,
 );
 const move = fc.record(
@@ -244,7 +258,7 @@ const move = fc.record(
   { noNullPrototype: true },
 );
 
-test('values of headers and the query stay at their origin after any sequence of changes', async () => {
+test('values of headers and the query stay at their address after any sequence of changes', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(...FORMATS),

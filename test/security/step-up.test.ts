@@ -169,12 +169,44 @@ test('what was entered is kept, also in lines, and a repeated field', async () =
   wait(10 * MINUTE_MS);
   const webhook = await newWebhook();
   const fields = { encryption_key: '"<&\'>'.repeat(8), name: 'Two\r\nlines & "quotes"' };
-  const { form } = await askedBy(await sendForm(webhook, 'PATCH', fields));
-  assert.equal(
-    form.get('encryption_key')?.replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&gt;', '>'),
-    fields.encryption_key,
-  );
-  assert.ok(form.has('nonce') && form.get('_method') === 'PATCH');
+  const asking = await askedBy(await sendForm(webhook, 'PATCH', fields));
+  assert.doesNotMatch(asking.text, /&quot;&lt;/, 'the page does not have it');
+  assert.equal((await withPassword(asking)).status, 303);
+  const page = await (await owner.show(webhook)).text();
+  assert.match(page, /<code>(?:&quot;&lt;&amp;&#39;&gt;){8}<\/code>/);
+  assert.match(page, /Two\s+lines &amp; &quot;quotes&quot;/);
+});
+
+test('no page sends back what was typed as a secret, and the carried form opens for its person, path and time only', async () => {
+  const typed = 'a battery, stapled';
+  const guest = createBrowser(people.origin, { confirms: false });
+  const other = createBrowser(people.origin, { confirms: false });
+  for (const one of [guest, other]) await one.signIn(people.bob);
+  await sql`insert into authenticator_app values (${bobId}, ${Buffer.alloc(64)}, 0, now())`;
+  wait(10 * MINUTE_MS);
+  const send = async (path: string, fields: Record<string, string>) =>
+    guest.post(path, { ...formAt(await guest.open(path), path), ...fields });
+  for (const [path, fields] of [
+    ['/account/erase', { current: PASSWORD }],
+    ['/account/password', { current: PASSWORD, password: typed }],
+  ] as const) {
+    const sent = await send(path, fields);
+    const { form } = asked(sent.status, sent.text);
+    for (const text of [PASSWORD, typed, encodeURIComponent(PASSWORD)])
+      assert.ok(!sent.text.includes(text) && !form.toString().includes(text), path);
+    const carried = Object.fromEntries(form);
+    const alone = await guest.post(path, carried);
+    assert.equal(alone.status, 422, 'without a proof');
+    await sql`update session set date_verified = ${people.now()} where user_id = ${bobId}`;
+    assert.equal((await guest.post(path, carried)).status, 422, 'also if the person was verified meanwhile');
+    const otherPath = path === '/account/erase' ? '/account/password' : '/account/erase';
+    assert.equal((await guest.post(otherPath, carried)).status, 403, 'at another path');
+    assert.equal((await other.post(path, carried)).status, 403, 'in another session');
+    wait(10 * MINUTE_MS);
+    assert.equal((await guest.post(path, carried)).status, 403, 'after ten minutes');
+  }
+  await sql`delete from authenticator_app where user_id = ${bobId}`;
+  assert.equal((await sql`select from users where id = ${bobId}`).length, 1);
 });
 
 test('a person with a second factor is asked for it, and not for the password', async () => {
@@ -207,7 +239,7 @@ test('the confirmation needs a form of this session', async () => {
   wait(10 * MINUTE_MS);
   const webhook = await newWebhook();
   const page = await askedBy(await sendForm(webhook, 'DELETE', {}));
-  page.form.set('nonce', 'x');
+  page.form.set('verification_form', 'x');
   assert.equal((await withPassword(page)).status, 403);
   assert.equal((await call('GET', webhook, { token: await newToken() })).status, 200);
 });
@@ -304,6 +336,44 @@ test('the page of a webhook shows its key only to a person who was verified with
   const confirmed = await withPassword(asked(page.status, page.text));
   assert.deepEqual([confirmed.status, confirmed.headers.get('location')], [303, webhook]);
   assert.match(await (await owner.show(webhook)).text(), key);
+});
+
+test('values of headers and the query of the url are shown, and the url changed, by a person who was verified within ten minutes', async () => {
+  const token = await newToken();
+  const url = 'https://example.com/hook?token=canary-in-the-query';
+  const body = {
+    name: 'Orders',
+    format: 'json',
+    url,
+    encryption_key: 'k'.repeat(32),
+    headers: { 'X-Api-Key': 'canary-in-a-header' },
+  };
+  const { headers } = await call('POST', `${STORE}/webhooks`, { token, body });
+  const webhook = new URL(headers.get('location') ?? '').pathname;
+  const readUrl = async () => (await call('GET', webhook, { token: await newToken() })).body['url'];
+  await browser.signIn(ada);
+  const shown = await (await owner.show(webhook)).text();
+  assert.ok(shown.includes('canary-in-the-query') && shown.includes('canary-in-a-header'));
+  wait(10 * MINUTE_MS);
+  for (const path of [webhook, `${STORE}/webhooks`])
+    assert.doesNotMatch(await (await owner.show(path)).text(), /canary/, path);
+  const withheld = await (await owner.show(webhook)).text();
+  assert.match(withheld, /token=\*\*\*/);
+  assert.match(withheld, /Confirm that it is you to show it/);
+  const before =
+    await sql`select url, request_secrets from webhook where url like 'https://example.com/hook%' order by id desc limit 1`;
+  const renamed = await sendForm(webhook, 'PATCH', { name: 'Other' });
+  assert.equal(renamed.status, 303, 'a form with masked values keeps the stored ones');
+  const after =
+    await sql`select url, request_secrets from webhook where url like 'https://example.com/hook%' order by id desc limit 1`;
+  assert.deepEqual(after, before);
+  const masked = await askedBy(await sendForm(webhook, 'PATCH', { url: 'https://example.com/other?token=***' }));
+  assert.equal((await withPassword(masked)).status, 400, 'a masked value is not stored');
+  wait(10 * MINUTE_MS);
+  const moved = await askedBy(await sendForm(webhook, 'PATCH', { url: 'https://example.com/other' }));
+  assert.equal(JSON.stringify(await sql`select url from webhook where url like '%/other'`), '[]');
+  assert.equal((await withPassword(moved)).status, 303);
+  assert.equal(await readUrl(), 'https://example.com/other');
 });
 
 test('the operator may require a second factor of everyone', async () => {

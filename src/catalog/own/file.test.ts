@@ -84,6 +84,18 @@ const FAULTS: readonly (readonly [place: string, resources: Json, advice: RegExp
   ['/resources/invoice/schema/type ', withSchema({ type: 'thing' }), /type must be one of array, boolean[a-z, ]*$/],
   ['/resources/invoice/schema/properties/total/minimum ', withSchema(total({ minimum: '3' })), /must be number/],
   ['/resources/invoice/schema/properties/total/pattern ', withSchema(total({ pattern: '[' })), /regex/],
+  ['/resources/invoice/schema/properties/total/pattern:', withSchema(total({ pattern: '(?=a)' })), /look-around/],
+  [
+    '/resources/invoice/schema/properties/total/pattern:',
+    withSchema(total({ pattern: String.raw`(a)\1` })),
+    /to groups/,
+  ],
+  ['/resources/invoice/schema/properties/total/pattern:', withSchema(total({ pattern: 'a{1001}' })), /over 1000/],
+  [
+    '/resources/invoice/schema/patternProperties/^(a+)+$:',
+    withSchema({ patternProperties: { '^(a+)+$': {} } }),
+    /at most one/,
+  ],
   ['/resources/invoice/schema/requird:', withSchema({ requird: ['id'] }), /correct or remove/],
   ['/resources/invoice/schema/unevaluatedProperties:', withSchema({ unevaluatedProperties: false }), /not checked/],
   ['/resources/invoice/schema/$id:', withSchema({ $id: 'https://example.com/invoice' }), /correct or remove/],

@@ -18,7 +18,7 @@ import {
 import { isObject, type JsonObject } from '../document.ts';
 import { sampleOf } from '../sample.ts';
 import { isReserved } from './reserved.ts';
-import { compileCheck, faultsAgainst, openedSchema, pointerOf, schemaFaults } from './schema.ts';
+import { compileCheck, compileSchema, faultsAgainst, openedSchema, pointerOf, schemaFaults } from './schema.ts';
 
 /** The setting of a process: the path of the file, as the operator wrote it, and what is in the file. */
 export type DeclarationFile = { path: string; text: string };
@@ -163,12 +163,12 @@ function exampleFaults(type: string, { schema, example }: Resource, at: string):
     return [`${at}/example: add an id, as the platform publishes it`];
   if (schema === undefined) return [];
   try {
-    const faults = faultsAgainst(Compile(schema), shown, `${at}/example`);
+    const faults = faultsAgainst(compileSchema(schema), shown, `${at}/example`);
     if (faults.length > 0 && example === undefined)
       return [`${at}: add an example that matches the schema, because the built-in one does not`];
     if (faults.length > 0) return faults.map((fault) => `${fault}: change the example or the schema`);
     const { _embedded, ...properties } = shown as JsonObject;
-    const isOpen = Compile(openedSchema(schema)).Check({ ...properties, _links: {} });
+    const isOpen = compileSchema(openedSchema(schema)).Check({ ...properties, _links: {} });
     return isOpen ? [] : [`${at}/schema: refuse further members at its top only: deliveries add _links`];
   } catch (error) {
     return [`${at}/schema: it cannot be compiled (${(error as Error).message})`];

@@ -4,6 +4,7 @@ import { Compile, Meta } from 'typebox/schema';
 import type { Fault } from '#core/problem.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { isObject, type JsonObject } from '../document.ts';
+import { LinearPattern, namePatternFault, patternFault } from './pattern.ts';
 
 type SchemaError = ReturnType<ReturnType<typeof Compile>['Errors']>[1][number];
 
@@ -66,7 +67,7 @@ function faultsIn(errors: readonly SchemaError[]): readonly Place[] {
  * doubles.
  */
 export function compileCheck(schema: JsonObject): (body: string) => readonly Fault[] {
-  const compiled = Compile(schema);
+  const compiled = compileSchema(schema);
   return (body) => {
     const resource: unknown = JSON.parse(body);
     if (compiled.Check(resource)) return [];
@@ -114,6 +115,25 @@ const DEFINITION = '#/$defs/';
 
 const isTrueOrFalse = (value: Value): boolean => typeof value === 'boolean';
 
+/** Returns the schema with patterns that run in linear time. */
+function withLinearPatterns(schema: Value): unknown {
+  if (!isObject(schema)) return schema;
+  const entries = Object.entries(schema).map(([keyword, value]) => {
+    if (keyword === 'pattern') return [keyword, new LinearPattern(value as string)];
+    if (ONE.has(keyword)) return [keyword, withLinearPatterns(value)];
+    if (LIST.has(keyword)) return [keyword, (value as readonly Value[]).map(withLinearPatterns)];
+    if (!BY_NAME.has(keyword)) return [keyword, value];
+    const byName = Object.entries(value as JsonObject).map(([name, one]) => [name, withLinearPatterns(one)]);
+    return [keyword, Object.fromEntries(byName)];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** Compiles a schema of the operator. */
+export function compileSchema(schema: JsonObject): ReturnType<typeof Compile> {
+  return Compile(withLinearPatterns(schema) as JsonObject);
+}
+
 /** Returns the schemas below a keyword, with their pointers. */
 function schemasIn(keyword: string, value: Value): readonly (readonly [path: string, schema: Value])[] {
   if (ONE.has(keyword)) return [['', value]];
@@ -127,6 +147,14 @@ function ineffective(schema: Value, at: string, definitions: ReadonlySet<string>
   return Object.entries(schema as JsonObject).flatMap(([keyword, value]) => {
     const path = `${at}${pointerOf([keyword])}`;
     const below = schemasIn(keyword, value);
+    const slow =
+      keyword === 'patternProperties'
+        ? below.map(([name]) => ({ at: path + name, why: namePatternFault(partsOf(name)[0] ?? '') }))
+        : keyword === 'pattern'
+          ? [{ at: path, why: patternFault(value as string) }]
+          : [];
+    const faults = slow.flatMap(({ at: place, why }) => (why === undefined ? [] : [`${place}: ${why}`]));
+    if (faults.length > 0) return faults;
     if (below.length > 0 || BY_NAME.has(keyword))
       return below.flatMap(([name, one]) => ineffective(one, path + name, definitions));
     if (!OTHER.has(keyword)) return [`${path}: correct or remove ${keyword}, which is not checked`];

@@ -28,10 +28,10 @@ export function attempt(
 ): RunningAttempt {
   const startedAt = clock.now();
   const startedMs = clock.monotonicMs();
-  const { url, origin } = context.target;
+  const { url, origin, mask } = context.target;
   const message = composer.compose({ ...context, now: startedAt }, body);
   const request = { path: url.pathname + url.search, ...message, mayBegin };
-  const exchange = startExchange(origin, request, { connections, clock, limits: settings });
+  const exchange = startExchange(origin, request, { connections, clock, limits: settings, mask });
   return {
     ended: exchange.outcome.then(
       (outcome) => ({ startedAt, durationMs: clock.monotonicMs() - startedMs, outcome, wire: exchange.wire }),

@@ -9,6 +9,7 @@ import { withSecrets, type Headers } from '#core/request-secrets.ts';
 import type { Rotating } from '#core/rotation.ts';
 import { isReadable } from './encrypt.ts';
 import { formats, type FormatName } from './formats/formats.ts';
+import { maskOf, type Mask } from './mask.ts';
 
 /** How long failed deliveries are retried: for an hour, or for three days. */
 export type RetryProfile = 'hour' | 'long';
@@ -66,6 +67,8 @@ export type ActiveTarget = Rotating<string> & {
   /** Bodies are encrypted if there is a key. */
   isEncrypted: boolean;
   headers: Readonly<Record<string, string>>;
+  /** Of the secrets above, for responses that repeat them. */
+  mask: Mask | undefined;
   ratePerSecond: number | null;
   retryProfile: RetryProfile;
   /** A delivery waits until the earlier ones of its resource have ended. */
@@ -95,6 +98,8 @@ export function activeTarget(row: TargetRow, sealer: Sealer, baseUrl = ''): Acti
     row.appOfKey === null ? open(sealed) : openBound(sealed, `app_webhook:${row.appOfKey}`);
   const request = withSecrets(row, open(row.requestSecrets));
   const url = new URL(row.isHeld ? baseUrl : (request.url ?? ''));
+  const encryptionKey = openKey(row.encryptionKey);
+  const nextEncryptionKey = openKey(row.nextEncryptionKey);
   return {
     isActive: true,
     epoch: row.epoch,
@@ -105,11 +110,12 @@ export function activeTarget(row: TargetRow, sealer: Sealer, baseUrl = ''): Acti
     origin: url.origin,
     query: row.query ?? '',
     shape: storedShape(row.query ?? '', row.eventResource),
-    encryptionKey: openKey(row.encryptionKey),
-    nextEncryptionKey: openKey(row.nextEncryptionKey),
+    encryptionKey,
+    nextEncryptionKey,
     rotationEndsAt: row.rotationEndsAt,
     isEncrypted: formats[row.format].isEncrypted && isReadable(url),
     headers: request.headers,
+    mask: maskOf({ url, headers: request.headers, encryptionKey, nextEncryptionKey }),
     ratePerSecond: row.ratePerSecond,
     retryProfile: row.retryProfile,
     isOrdered: row.isOrdered,

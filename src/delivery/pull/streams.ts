@@ -8,6 +8,7 @@ import type { OutcomeLabel } from '#core/outcome.ts';
 import type { AttemptRow } from '../attempt/attempt.ts';
 import { kindOfStatus } from '../attempt/http/outcome.ts';
 import { textOf } from '../attempt/http/response.ts';
+import type { Mask } from '../attempt/mask.ts';
 import { Messages, type MessagesDeps } from './message.ts';
 import { findAnswer, writeAnswer, type AnsweredRow, type PullWebhook } from './pull-sql.ts';
 import { PullStream, type FindEndReason, type StreamSettings } from './stream.ts';
@@ -40,7 +41,7 @@ type AnswerResult =
   | { kind: 'answered_otherwise' | 'ended' }
   | { kind: 'unknown' };
 
-function rowOf(reply: ListenerReply, keptBytes: number, now: Date): AttemptRow {
+function rowOf(reply: ListenerReply, keptBytes: number, mask: Mask | undefined, now: Date): AttemptRow {
   const outcome = reply.code === null ? (reply.outcome ?? 'delivered') : kindOfStatus(reply.code);
   return {
     state: outcome === 'delivered' ? 'successful' : 'failed',
@@ -48,8 +49,8 @@ function rowOf(reply: ListenerReply, keptBytes: number, now: Date): AttemptRow {
     durationMs: reply.durationMs,
     outcome,
     responseCode: reply.code,
-    responseHeaders: reply.headers === null ? null : textOf(reply.headers, keptBytes),
-    responseBody: reply.body === null ? null : textOf(reply.body, keptBytes),
+    responseHeaders: reply.headers === null ? null : textOf(reply.headers, keptBytes, mask),
+    responseBody: reply.body === null ? null : textOf(reply.body, keptBytes, mask),
   };
 }
 
@@ -107,7 +108,8 @@ export class PullStreams implements Running {
   async answer(webhook: PullWebhook, deliveryId: number, reply: ListenerReply): Promise<AnswerResult> {
     const { sql, clock, log, settings } = this.#deps;
     const now = clock.now();
-    const row = rowOf(reply, settings.answerKeptBytes, now);
+    const target = await this.#messages.target(webhook);
+    const row = rowOf(reply, settings.answerKeptBytes, target?.mask, now);
     const delivery = { ...webhook, id: deliveryId };
     const isNew = await writeAnswer(sql, delivery, row, now);
     const stored = await findAnswer(sql, delivery);

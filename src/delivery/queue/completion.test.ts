@@ -23,6 +23,7 @@ const target = (epoch: number): ActiveTarget => ({
   rotationEndsAt: null,
   isEncrypted: false,
   headers: {},
+  mask: undefined,
   ratePerSecond: null,
   retryProfile: 'hour',
   isOrdered: false,

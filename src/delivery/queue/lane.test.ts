@@ -33,6 +33,7 @@ const active = {
   rotationEndsAt: null,
   isEncrypted: false,
   headers: {},
+  mask: undefined,
   ratePerSecond: null,
   retryProfile: 'hour' as const,
   isOrdered: false,

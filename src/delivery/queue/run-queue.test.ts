@@ -53,6 +53,7 @@ function laneTo(webhookId: number, origin: string): Lane {
     rotationEndsAt: null,
     isEncrypted: false,
     headers: {},
+    mask: undefined,
     ratePerSecond: null,
     retryProfile: 'hour',
     isOrdered: false,

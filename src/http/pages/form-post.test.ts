@@ -25,6 +25,7 @@ const visitor = {
   },
   nonceOf: () => '',
   nav: () => html``,
+  restored: (form: URLSearchParams) => form,
   confirm: async () => undefined,
   confirmAt: () => undefined,
   enrolAt: () => undefined,

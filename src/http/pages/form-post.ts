@@ -17,6 +17,8 @@ export const VERIFICATION_FIELDS = {
   code: 'verification_code',
   passkey: 'verification_passkey',
   password: 'verification_password',
+  /** The sealed form that the confirmation repeats. */
+  form: 'verification_form',
 } as const;
 
 const notInput: ReadonlySet<string> = new Set([...Object.values(FORM_FIELDS), ...Object.values(VERIFICATION_FIELDS)]);
@@ -41,7 +43,7 @@ const withPlainEnds = (text: string): string => text.replaceAll(/\r\n?/g, '\n');
  * Parses the form. Throws a 403 if the nonce is not valid for this session and action, and a 400 for an unknown method.
  */
 export function readFormPost(bytes: Uint8Array, path: string, visitor: Visitor): FormPost {
-  const form = parseForm(bytes);
+  const form = visitor.restored(parseForm(bytes), path);
   const method = form.get(FORM_FIELDS.method) ?? 'POST';
   if (method === 'GET' || !(METHODS as readonly string[]).includes(method)) {
     throw new Problem(400, {

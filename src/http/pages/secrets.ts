@@ -6,9 +6,10 @@ export function withheldSecrets(document: Document, confirmAt: string | undefine
   if (confirmAt === undefined) return document;
   return {
     ...document,
-    properties: document.properties.map((property) =>
-      property.kind === 'secret' && property.value !== null ? { ...property, value: null, confirmAt } : property,
-    ),
+    properties: document.properties.map((property) => {
+      if (property.isWithheld === true) return { ...property, confirmAt };
+      return property.kind === 'secret' && property.value !== null ? { ...property, value: null, confirmAt } : property;
+    }),
     embedded: document.embedded.map((embedded) => ({
       ...embedded,
       documents: embedded.documents.map((one) => withheldSecrets(one, confirmAt)),

@@ -1,7 +1,6 @@
 /** Renders the content of a document: its properties, and its embedded documents recursively. */
 import type { Document, Embedded, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
-import { harmless } from './harmless.ts';
 import { linkRow } from './links.ts';
 import { table, type RowDetails } from './table.ts';
 import { timeline } from './timeline.ts';
@@ -12,11 +11,10 @@ import { inSentence, labelOf } from './words.ts';
 const LEVEL_MAX = 6;
 
 function heading(level: number, text: string): Markup {
-  const words = harmless(text);
-  if (level <= 2) return html`<h2>${words}</h2>`;
-  if (level === 3) return html`<h3>${words}</h3>`;
-  if (level === 4) return html`<h4>${words}</h4>`;
-  return level < LEVEL_MAX ? html`<h5>${words}</h5>` : html`<h6>${words}</h6>`;
+  if (level <= 2) return html`<h2>${text}</h2>`;
+  if (level === 3) return html`<h3>${text}</h3>`;
+  if (level === 4) return html`<h4>${text}</h4>`;
+  return level < LEVEL_MAX ? html`<h5>${text}</h5>` : html`<h6>${text}</h6>`;
 }
 
 /**
@@ -40,7 +38,7 @@ const figures = (properties: readonly Property[]): Markup =>
     ${properties.map(
       (property) =>
         html`<div>
-          <dt>${harmless(labelOf(property.name))}</dt>
+          <dt>${labelOf(property.name)}</dt>
           <dd>${cellValue(property)}</dd>
         </div>`,
     )}
@@ -56,13 +54,13 @@ export function propertyList(properties: readonly Property[]): Markup | false {
     html`<dl>
       ${properties.filter(isListed).map(
         (property) =>
-          html`<dt>${harmless(labelOf(property.name))}</dt>
+          html`<dt>${labelOf(property.name)}</dt>
             <dd>${shownValue(property)}</dd>`,
       )}
       ${
         unset.length >= UNSET_TOGETHER_MIN &&
         html`<dt>Not set</dt>
-          <dd class="soft">${harmless(unset.map(({ name }) => inSentence(name)).join(', '))}</dd>`
+          <dd class="soft">${unset.map(({ name }) => inSentence(name)).join(', ')}</dd>`
       }
     </dl>`
   );

@@ -3,7 +3,7 @@
  * UTF-16 units instead of code points and would silently cut a pasted text, so it is not used; a url is a text.
  */
 import type { Field } from '../document.ts';
-import { html, type Markup } from '../markup.ts';
+import { html, kept, type Markup } from '../markup.ts';
 import { isTrue } from './values.ts';
 import { phraseOf } from './words.ts';
 
@@ -56,7 +56,7 @@ function yesOrNo(options: ControlOptions): Markup {
 
 // The line break after <textarea> is not part of its text; without it, a leading line break in the text would be lost.
 const textarea = (options: ControlOptions, text: string, rows: number): Markup =>
-  html`<textarea ${attributes(options)} rows="${rows}" spellcheck="false">${'\n'}${text}</textarea>`;
+  html`<textarea ${attributes(options)} rows="${rows}" spellcheck="false">${'\n'}${kept(text)}</textarea>`;
 
 const input = (options: ControlOptions, type: Markup, value: string | undefined, rest?: Markup): Markup =>
   html`<input ${type} ${attributes(options)} ${value !== undefined && html`value="${value}"`} ${rest} />`;
@@ -77,14 +77,14 @@ function numberInput(options: ControlOptions): Markup {
 }
 
 /**
- * Renders a secret: input of a rejected form is kept, but stored values are never shown. `new-password`, because
+ * Renders a secret: neither stored values nor input of a rejected form are shown. `new-password`, because
  * browsers ignore `off` here and would fill in the password of this site.
  */
 function secretInput(options: ControlOptions): Markup {
   const [value = ''] = options.values;
   if (options.isNew && options.field.isGenerated === true)
     return input(options, html`type="text" spellcheck="false"`, value);
-  return input(options, html`type="password" autocomplete="new-password"`, value === '' ? undefined : value);
+  return input(options, html`type="password" autocomplete="new-password"`, undefined);
 }
 
 function textInput(options: ControlOptions, isLong: boolean): Markup {

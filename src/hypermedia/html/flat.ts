@@ -2,7 +2,6 @@
 import { isBlank } from '#core/text.ts';
 import { isNumber, isScalar, type Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
-import { harmless } from './harmless.ts';
 import { labelOf } from './words.ts';
 
 /** Larger tables are not readable. */
@@ -15,7 +14,7 @@ type Row = { readonly [name: string]: Value };
 /** All objects inherit `constructor`. */
 const memberOf = (row: Row, name: string): Value | undefined => (Object.hasOwn(row, name) ? row[name] : undefined);
 
-const textOf = (value: Value = ''): string => (value === null || !isScalar(value) ? '–' : harmless(String(value)));
+const textOf = (value: Value = ''): string => (value === null || !isScalar(value) ? '–' : String(value));
 
 const fits = (value: Value): boolean =>
   typeof value === 'string' ? value.length <= CELL_CHARACTERS && !value.includes('\n') : isScalar(value);
@@ -38,15 +37,15 @@ export function flatTable(list: readonly Value[], label: string): Markup | undef
   );
   const head = (name: string, n: number): Markup =>
     numeric[n] === true
-      ? html`<th scope="col" class="number">${harmless(labelOf(name))}</th>`
-      : html`<th scope="col">${harmless(labelOf(name))}</th>`;
+      ? html`<th scope="col" class="number">${labelOf(name)}</th>`
+      : html`<th scope="col">${labelOf(name)}</th>`;
   const cell =
     (row: Row) =>
     (name: string, n: number): Markup =>
       numeric[n] === true
         ? html`<td class="number">${textOf(memberOf(row, name))}</td>`
         : html`<td>${textOf(memberOf(row, name))}</td>`;
-  return html`<section class="table" tabindex="0" aria-label="${harmless(label)}">
+  return html`<section class="table" tabindex="0" aria-label="${label}">
     <table>
       <thead>
         <tr>

@@ -1,7 +1,7 @@
 /** Renders links as paths with short titles. */
 import type { Document, Link, Naming } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
-import { harmless, shortened } from './harmless.ts';
+import { shortened } from '#core/legible.ts';
 import { labelOf, shortTitle } from './words.ts';
 
 const origins = new Map<string, string>();
@@ -48,8 +48,8 @@ const isExternal = (href: string): boolean => !href.startsWith('/');
 
 export function anchor(href: string, text: string): Markup {
   return isExternal(href)
-    ? html`<a href="${href}" rel="noopener noreferrer nofollow">${harmless(text)}</a>`
-    : html`<a href="${href}">${harmless(text)}</a>`;
+    ? html`<a href="${href}" rel="noopener noreferrer nofollow">${text}</a>`
+    : html`<a href="${href}">${text}</a>`;
 }
 
 type PageLink = { href: string; title: string; short: string; isForPrograms: boolean };
@@ -98,9 +98,7 @@ const CRUMB_CHARACTERS = 40;
 export function crumbs({ links }: Document, naming: Naming): Markup | false {
   const paths = links.flatMap(({ href, crumb }) => {
     const path = crumb === undefined ? undefined : hrefOf(href, naming);
-    return path === undefined || crumb === undefined
-      ? []
-      : [{ path, text: harmless(shortened(crumb, CRUMB_CHARACTERS)) }];
+    return path === undefined || crumb === undefined ? [] : [{ path, text: shortened(crumb, CRUMB_CHARACTERS) }];
   });
   if (paths.length === 0) return false;
   return html`<nav class="crumbs" aria-label="Breadcrumbs">
@@ -116,8 +114,8 @@ export function programList(document: Document, naming: Naming): Markup | false 
     <dl>
       ${links.map(
         ({ href, title }) =>
-          html`<dt>${harmless(title)}</dt>
-            <dd><code>${harmless(href)}</code></dd>`,
+          html`<dt>${title}</dt>
+            <dd><code>${href}</code></dd>`,
       )}
     </dl>`;
 }

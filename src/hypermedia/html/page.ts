@@ -5,7 +5,6 @@
 import type { Document, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { sentence } from './field.ts';
-import { harmless } from './harmless.ts';
 import { scriptElements } from '../scripts.ts';
 import { shell } from '../shell.ts';
 import type { View } from '../view.ts';
@@ -21,7 +20,7 @@ import { inSentence, labelOf } from './words.ts';
 
 function textOf({ properties }: Document, name: string): string | undefined {
   const value = properties.find((property) => property.name === name)?.value;
-  return typeof value === 'string' && value !== '' ? harmless(value) : undefined;
+  return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 /** Returns the errors of a document; none if it is not an error document. */
@@ -44,7 +43,7 @@ function problemText(errors: readonly Document[]): Markup {
 const NO_VIEW: View = { nav: html``, session: undefined };
 
 const titleOf = (document: Document): string =>
-  harmless(document.title ?? linkTo(document, 'self')?.title ?? labelOf(document.name));
+  document.title ?? linkTo(document, 'self')?.title ?? labelOf(document.name);
 
 /** Returns the badges beside the heading: states if the document has any, else whether it is active. */
 function badges({ properties }: Document): Markup[] {
@@ -59,7 +58,7 @@ function badges({ properties }: Document): Markup[] {
 function kindOf(document: Document): Markup | false {
   const kind = document.called ?? labelOf(document.name);
   const isCalled = document.title !== undefined && document.title !== kind && linkTo(document, 'self') !== undefined;
-  return isCalled && html`<p class="kind">${harmless(kind)}</p>`;
+  return isCalled && html`<p class="kind">${kind}</p>`;
 }
 
 const heading = (document: Document, naming: Naming): Markup =>
@@ -74,7 +73,7 @@ const footer = ({ name }: Document, naming: Naming): Markup =>
   html`<footer class="soft">
     <p>
       This page as data: request its address with the header <code>Accept</code> for JSON, XML or Siren.<br />
-      <a href="${ownPath(`/rels/${encodeURIComponent(name)}`, naming)}">About “${harmless(inSentence(name))}”</a>
+      <a href="${ownPath(`/rels/${encodeURIComponent(name)}`, naming)}">About “${inSentence(name)}”</a>
       <a href="${ownPath('/docs', naming)}">API documentation</a>
     </p>
   </footer>`;

@@ -6,7 +6,7 @@ import { formatDate, parseDate } from '../date.ts';
 import type { Document, Naming, Search } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { shownDateOf } from '../shown-date.ts';
-import { harmless, shortened } from './harmless.ts';
+import { shortened } from '#core/legible.ts';
 import { hrefOf, linkTo } from './links.ts';
 import { isTrue } from './values.ts';
 import { labelOf, phraseOf } from './words.ts';
@@ -77,8 +77,8 @@ function filterText([name, value]: Parameter, fields: Fields): Markup {
   const field = fields.find((parameter) => parameter.name === name);
   const isDate = at !== undefined && partsOf(name)[1] !== '';
   const flag = field?.kind === 'boolean' ? (isTrue(value) ? 'Yes' : 'No') : undefined;
-  const text = value === '' ? 'not set' : (flag ?? harmless(shortened(phraseOf(value), VALUE_CHARACTERS)));
-  const label = harmless(shortened(labelOfParameter(name, isDate), VALUE_CHARACTERS));
+  const text = value === '' ? 'not set' : (flag ?? shortened(phraseOf(value), VALUE_CHARACTERS));
+  const label = shortened(labelOfParameter(name, isDate), VALUE_CHARACTERS);
   return html`${label}${isDate ? ' ' : ': '}${(isDate ? shownDateOf(value) : undefined) ?? text}`;
 }
 

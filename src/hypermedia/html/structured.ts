@@ -2,7 +2,7 @@
 import { isScalar, type Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { flatTable } from './flat.ts';
-import { harmless } from './harmless.ts';
+import { harmless } from '#core/legible.ts';
 
 const INLINE_CHARACTERS = 120;
 /** Longer texts are folded: the body of a response may have 16 KiB. */
@@ -59,7 +59,7 @@ export function shownJson(value: Value, label: string): Markup {
       return html`<dl class="values">
         ${members.map(
           ([name, member]) =>
-            html`<dt>${harmless(name)}</dt>
+            html`<dt>${name}</dt>
               <dd>${shownScalar(member)}</dd>`,
         )}
       </dl>`;

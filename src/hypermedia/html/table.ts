@@ -3,7 +3,6 @@ import type { Document, Kind, Naming, Property } from '../document.ts';
 import { isBlank } from '#core/text.ts';
 import { html, type Markup } from '../markup.ts';
 import { columnsOf } from './columns.ts';
-import { harmless } from './harmless.ts';
 import { anchor, hrefOf, linkTo } from './links.ts';
 import { cellText, cellValue, fitsCell, isUnset } from './values.ts';
 import { labelOf } from './words.ts';
@@ -29,11 +28,11 @@ const isTitled = (document: Document): boolean =>
 
 /** Returns the name of a document in its row. */
 function rowName(document: Document, property: Property | undefined): string {
-  const title = harmless(document.title ?? '');
+  const title = document.title ?? '';
   const isNumbered = property?.name === 'id' && isTitled(document);
   const candidates = isNumbered ? [title] : [textOf(property), title];
   const names = [...candidates, textOf(propertyOf(document, 'id'))];
-  return names.find((name) => !isBlank(name)) ?? harmless(linkTo(document, 'self')?.title ?? labelOf(document.name));
+  return names.find((name) => !isBlank(name)) ?? linkTo(document, 'self')?.title ?? labelOf(document.name);
 }
 
 function headCell(document: Document, column: Column | undefined, self: string | undefined): Markup {
@@ -48,13 +47,13 @@ function headLabel(documents: readonly Document[], head: Column | undefined): st
   const [first] = documents;
   const hasTitles =
     head.name === 'id' && documents.every((document) => isTitled(document) && linkTo(document, 'self') !== undefined);
-  return harmless(hasTitles && first !== undefined ? (first.called ?? labelOf(first.name)) : labelOf(head.name));
+  return hasTitles && first !== undefined ? (first.called ?? labelOf(first.name)) : labelOf(head.name);
 }
 
 function cell(document: Document, column: Column): Markup {
   const property = propertyOf(document, column.name);
   const value = property === undefined ? null : cellValue(property);
-  const label = harmless(labelOf(column.name));
+  const label = labelOf(column.name);
   return isNumeric(column)
     ? html`<td class="number" data-label="${label}">${value}</td>`
     : html`<td data-label="${label}">${value}</td>`;
@@ -104,15 +103,15 @@ export function table(
         </td>
       </tr>`;
   };
-  return html`<section class="table cards" tabindex="0" aria-label="${harmless(label)}">
+  return html`<section class="table cards" tabindex="0" aria-label="${label}">
     <table>
       <thead>
         <tr>
           <th scope="col">${headLabel(documents, head)}</th>
           ${others.map((column) =>
             isNumeric(column)
-              ? html`<th scope="col" class="number">${harmless(labelOf(column.name))}</th>`
-              : html`<th scope="col">${harmless(labelOf(column.name))}</th>`,
+              ? html`<th scope="col" class="number">${labelOf(column.name)}</th>`
+              : html`<th scope="col">${labelOf(column.name)}</th>`,
           )}
         </tr>
       </thead>

@@ -2,7 +2,6 @@
 import type { Document, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { exactDateOf } from '../shown-date.ts';
-import { harmless } from './harmless.ts';
 import { linkRow } from './links.ts';
 import { plainText, shownCode } from './structured.ts';
 import { fitsCell, isState, isUnset, kindOf, shownValue } from './values.ts';
@@ -61,7 +60,7 @@ function headItem(property: Property): Markup {
   const value = valueOf(property);
   const isNamed = !isState(property) && kindOf(property) !== 'date' && property.unit === undefined;
   return isNamed
-    ? html`<span><span class="soft">${harmless(labelOf(property.name))}</span> ${value}</span>`
+    ? html`<span><span class="soft">${labelOf(property.name)}</span> ${value}</span>`
     : html`<span>${value}</span>`;
 }
 
@@ -74,7 +73,7 @@ function rankOf(property: Property): number {
 
 const fold = (property: Property): Markup =>
   html`<details class="fold">
-    <summary>${harmless(labelOf(property.name))}</summary>
+    <summary>${labelOf(property.name)}</summary>
     ${property.kind === 'code' && typeof property.value === 'string' ? shownCode(property.value) : shownValue(property)}
   </details>`;
 

@@ -3,7 +3,7 @@ import { isNumber, isScalar, type Kind, type Property, type Value } from '../doc
 import { html, type Markup } from '../markup.ts';
 import { briefDateOf, shownDateOf } from '../shown-date.ts';
 import { sparkline, trendOf, trendWithWords } from './chart/trend.ts';
-import { harmless, shortened } from './harmless.ts';
+import { shortened } from '#core/legible.ts';
 import { shownMoney } from './money.ts';
 import { codeBlock, plainText, shownJson } from './structured.ts';
 import { isStateName, labelOf, phraseOf, toneOf, type Tone } from './words.ts';
@@ -29,7 +29,7 @@ export function isState(property: Property): boolean {
 }
 
 export function badge(text: string, tone: Tone): Markup {
-  return html`<span class="${tone === '' ? 'badge' : `badge ${tone}`}">${harmless(text)}</span>`;
+  return html`<span class="${tone === '' ? 'badge' : `badge ${tone}`}">${text}</span>`;
 }
 
 /** Renders a state as a badge, with its tone. */
@@ -52,10 +52,9 @@ const wholeNumber = new Intl.NumberFormat('en');
 
 /** Renders a bar with its numbers; without a total only the number. */
 function progress({ name, value, of = 0 }: Property): Markup | string {
-  if (typeof value !== 'number' || of <= 0) return harmless(plainText(value));
+  if (typeof value !== 'number' || of <= 0) return plainText(value);
   const words = `${wholeNumber.format(value)} of ${wholeNumber.format(of)}`;
-  return html`<progress value="${value}" max="${of}" aria-label="${harmless(labelOf(name))}">${words}</progress>
-    ${words}`;
+  return html`<progress value="${value}" max="${of}" aria-label="${labelOf(name)}">${words}</progress> ${words}`;
 }
 
 /** Returns the short form that cells and lists share; undefined for long kinds. */
@@ -71,10 +70,10 @@ function shortValue(property: Property, kind: Kind): Markup | string | undefined
     case 'money':
       return shownMoney(value, currency);
     case 'enumeration':
-      return harmless(phraseOf(text));
+      return phraseOf(text);
     case 'number':
     case 'count':
-      return harmless(unit === undefined ? text : `${text} ${unit}`);
+      return unit === undefined ? text : `${text} ${unit}`;
     case 'progress':
       return progress(property);
     case 'text':
@@ -88,7 +87,7 @@ function shortValue(property: Property, kind: Kind): Markup | string | undefined
 }
 
 const lines = (text: string): Markup =>
-  text.includes('\n') ? html`<span class="lines">${harmless(text)}</span>` : html`${harmless(text)}`;
+  text.includes('\n') ? html`<span class="lines">${text}</span>` : html`${text}`;
 
 /** Renders a masked secret that can be revealed without JavaScript; the mask hides its length. */
 const reveal = (secret: string): Markup =>
@@ -96,7 +95,7 @@ const reveal = (secret: string): Markup =>
     <summary>
       <span class="mask" aria-hidden="true">••••••••</span> <span class="show">Show</span><span class="hide">Hide</span>
     </summary>
-    <code>${harmless(secret)}</code>
+    <code>${secret}</code>
   </details>`;
 
 /** Renders a value beside its name. */
@@ -117,13 +116,13 @@ export function shownValue(property: Property): Markup | string {
   if (kind === 'code') return codeBlock(plainText(value));
   // Never a link: any app may set the url of an endpoint, and a click must not lead to an address that an untrusted
   // party chose.
-  if (kind === 'url') return html`<code>${harmless(plainText(value))}</code>`;
+  if (kind === 'url') return html`<code>${plainText(value)}</code>`;
   return lines(plainText(value));
 }
 
 /** Returns the text of a cell, shortened. */
 export function cellText(value: Value): string {
-  return harmless(shortened(plainText(value), CELL_CHARACTERS));
+  return shortened(plainText(value), CELL_CHARACTERS);
 }
 
 /** Renders a value in a cell. Secrets, code and structures have no cells. */
@@ -133,7 +132,7 @@ export function cellValue(property: Property): Markup | string {
   const kind = kindOf(property);
   const trend = kind === 'trend' ? trendOf(value) : undefined;
   if (trend !== undefined) return sparkline(property, trend);
-  if (kind === 'url') return html`<code class="brief">${harmless(plainText(value))}</code>`;
+  if (kind === 'url') return html`<code class="brief">${plainText(value)}</code>`;
   const short = kind === 'date' ? briefDateOf(plainText(value)) : shortValue(property, kind);
   return short ?? cellText(value);
 }

@@ -3,7 +3,7 @@ import type { Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import type { Log } from '#core/log.ts';
 import type { Mail, Mailer } from '#mail/mail.ts';
-import { shownName } from '#mail/shown-name.ts';
+import { shownName } from '#core/legible.ts';
 import { originOf, type Origin } from './audit/audit.ts';
 import { listSignIns } from './audit/audit-sql.ts';
 import { browserOf, knownBrowserOf } from './audit/describe.ts';

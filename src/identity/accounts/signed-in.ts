@@ -93,7 +93,7 @@ export function createSignedIn(deps: {
 
   const enrolmentPage: SignedIn['page'] = (handle) => async (request) => {
     const session = await deps.sessions.find(request);
-    if (session !== null) return handle(request, session);
+    if (session !== null) return handle({ ...request, form: deps.stepUp.restored(request, session) }, session);
     const { path, rawQuery } = request;
     // A form target has no page to return to.
     const returnTo = request.method === 'POST' ? `${root}/account` : rawQuery === '' ? path : `${path}?${rawQuery}`;

@@ -2,7 +2,6 @@
 import { rootOf } from '#http/root.ts';
 import type { Pages } from '#http/caller.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { confirmationAt, isFresh, type StepUp } from './factors/step-up.ts';
 import { accountNav } from './nav.ts';
@@ -27,9 +26,7 @@ export type TabsOf = (document: Document, nameOf: (storeId: number) => NamedStor
 function closedStores(root: string, closed: ReadonlySet<number>, names: ReadonlyMap<number, NamedStore>) {
   if (closed.size === 0) return undefined;
   const which = [...closed].map((storeId) => names.get(storeId)?.name).join(', ');
-  return html`<p class="soft">
-    <a href="${enrolmentForStore(root)}">Set up a second factor</a> to open ${harmless(which)}.
-  </p>`;
+  return html`<p class="soft"><a href="${enrolmentForStore(root)}">Set up a second factor</a> to open ${which}.</p>`;
 }
 
 /**
@@ -66,10 +63,12 @@ export function createPages(deps: {
           permissions: null,
           stores: stores.filter(isOpen),
           owned: owned.filter(isOpen),
+          ...(!isFresh(session, request.now) && { mustConfirm: true as const }),
         },
         nonceOf: (bound) => signedIn.nonce(session, bound),
         isNonce: (value, bound) => signedIn.isNonce(value, session, bound),
-        confirm: (posted) => stepUp.confirm(posted, session),
+        restored: (form, path) => stepUp.restored({ form, path, now: request.now }, session),
+        confirm: (posted) => stepUp.confirm({ ...posted, form: stepUp.restored(posted, session) }, session),
         confirmAt: (path) => (isFresh(session, request.now) ? undefined : confirmationAt(root, path)),
         enrolAt: (storeId) => {
           if (session.mustEnrol) return enrolmentPath(root);

@@ -4,7 +4,7 @@ import type { InvitationMail, InvitationMails } from '#stores/invitations/operat
 import { isInPerson } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
 import type { Mail, Mailer } from '#mail/mail.ts';
-import { shownName } from '#mail/shown-name.ts';
+import { shownName } from '#core/legible.ts';
 
 /** Returns the mail of an invitation. The name of the store is the only text in it that a store chooses. */
 function invitationMail({ to, storeName, token, expires }: InvitationMail, authUrl: string): Mail {

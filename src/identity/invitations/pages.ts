@@ -9,7 +9,6 @@ import {
   type FormFault,
 } from '#identity/accounts/password/pages.ts';
 import type { OfferedInvitation } from '#stores/invitations/invitations-sql.ts';
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 
@@ -27,7 +26,7 @@ export function signInPath({ root, token }: Pick<Offer, 'root' | 'token'>): stri
 }
 
 const intro = ({ invitation: { role, storeName } }: Offer): Markup =>
-  html`<h1>Join ${harmless(storeName)}</h1>
+  html`<h1>Join ${storeName}</h1>
     <p>You are invited to this store. ${MAY[role]}</p>`;
 
 /** Renders the page for a signed-in person. */
@@ -78,7 +77,7 @@ export function newPersonPage(
           ${proof !== undefined && html`<input type="hidden" name="token" value="${proof}" />`}
           ${
             isFixed
-              ? html`<p>Your account gets the e-mail address <strong>${harmless(email)}</strong>.</p>
+              ? html`<p>Your account gets the e-mail address <strong>${email}</strong>.</p>
                   ${usernameField(email)}`
               : html`<label for="email">E-mail</label> ${emailInput(email, described('email', fault))}`
           }

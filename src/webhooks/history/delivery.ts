@@ -12,7 +12,7 @@ import {
   maySendTo,
   READ_SCOPES,
   seesHistory,
-  seesKey,
+  showsRequestSecrets,
   visibleRequest,
   webhookOf,
   type WebhookDeps,
@@ -247,7 +247,7 @@ async function showDelivery(
     eventId: row.eventId,
     attempt: Math.max(1, last?.n ?? 0),
     now: difference === null && last !== null ? last.dateStarted : previewTime(row, webhook, now),
-    seesKey: seesKey(principal, webhook),
+    seesKey: showsRequestSecrets(principal, webhook),
   });
   const shown = { ...webhook, ...visibleRequest({ sealer }, webhook, principal) };
   const sent = requestDocument({ delivery: row, webhook: shown, previewed, difference, baseUrl });

@@ -1,6 +1,7 @@
 /** One request, mostly a POST, and its response: an overall deadline, bounded reads, no redirects, no decompression. */
 import type { Dispatcher } from 'undici';
 import type { Clock } from '#core/clock.ts';
+import type { Mask } from '../mask.ts';
 import { Answer, type AnswerHeaders, type AnswerLimits } from './response.ts';
 import type { Connection, OutgoingRequest, Connections } from './connections.ts';
 import { HeadTooLarge, isReset, isTooLong, outcomeOfError, type Outcome, type Phase } from './outcome.ts';
@@ -39,7 +40,8 @@ const SWITCHING_PROTOCOLS = 101;
 /** A connection closed before the request arrived is reset one round trip after the request was written. */
 const REPEAT_WITHIN_MS = 1_000;
 
-type Deps = { connections: Connections; clock: Clock; limits: ExchangeLimits };
+/** `mask`: of the secrets of the request, if it has any. */
+type Deps = { connections: Connections; clock: Clock; limits: ExchangeLimits; mask?: Mask | undefined };
 
 /**
  * A class that is its own handler: one object per exchange instead of nine closures. With one client per connection
@@ -107,14 +109,14 @@ class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
     if (this.#hasEnded) return;
-    const { limits } = this.#deps;
+    const { limits, mask } = this.#deps;
     if (status >= 200) {
-      this.#answer = new Answer(status, headers, limits);
+      this.#answer = new Answer(status, headers, limits, mask);
       return;
     }
     this.#informational += 1;
     // No other protocol was requested, so a 101 is a refusal.
-    if (status === SWITCHING_PROTOCOLS) this.#finish(new Answer(status, headers, limits));
+    if (status === SWITCHING_PROTOCOLS) this.#finish(new Answer(status, headers, limits, mask));
     else if (this.#informational > INFORMATIONAL_RESPONSES_MAX) this.fail(new HeadTooLarge('too many 1xx'));
   }
 

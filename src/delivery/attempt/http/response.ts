@@ -1,5 +1,6 @@
 /** Reads the response of an exchange within limits: the received bytes, interim responses, and the part that is stored. */
 import type { Socket } from 'node:net';
+import { masked, type Mask } from '../mask.ts';
 import { AnswerTooLong, HeadTooLarge, outcomeOfReply, type Outcome, type Reply } from './outcome.ts';
 
 const LF = 0x0a;
@@ -163,9 +164,13 @@ export type AnswerLimits = { answerReadBytes: number; answerKeptBytes: number };
 
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
-/** Returns storable text: PostgreSQL does not store NUL (invalid UTF-8 has become U+FFFD before). */
-export function textOf(text: string, length: number): string {
-  return (text.includes('\0') ? text.replaceAll('\0', '') : text).slice(0, length);
+/**
+ * Returns the first `length` characters as storable text: without the secrets of `mask`, and without NUL, which PostgreSQL does not
+ * store (invalid UTF-8 has become U+FFFD before).
+ */
+export function textOf(text: string, length: number, mask: Mask | undefined): string {
+  const storable = text.includes('\0') ? text.replaceAll('\0', '') : text;
+  return mask === undefined ? storable.slice(0, length) : masked(storable, mask, length);
 }
 
 /**
@@ -186,19 +191,24 @@ export class Answer {
   readonly #code: number;
   readonly #headers: AnswerHeaders;
   readonly #limits: AnswerLimits;
+  readonly #mask: Mask | undefined;
+  /** More than is stored, so that a secret is recognised of which only a part would be stored. */
+  readonly #keptBytesMax: number;
   #kept: Buffer | undefined;
   #readBytes = 0;
 
-  constructor(code: number, headers: AnswerHeaders, limits: AnswerLimits) {
+  constructor(code: number, headers: AnswerHeaders, limits: AnswerLimits, mask: Mask | undefined) {
     this.#code = code;
     this.#headers = headers;
     this.#limits = limits;
+    this.#mask = mask;
+    this.#keptBytesMax = limits.answerKeptBytes + (mask?.bytesMax ?? 0);
   }
 
   /** Adds a chunk of the body; returns whether the read limit is exceeded. */
   add(chunk: Buffer): boolean {
-    const { answerKeptBytes } = this.#limits;
-    if (this.#readBytes < answerKeptBytes) this.#keep(chunk.subarray(0, answerKeptBytes - this.#readBytes));
+    const unusedBytes = this.#keptBytesMax - this.#readBytes;
+    if (unusedBytes > 0) this.#keep(chunk.subarray(0, unusedBytes));
     this.#readBytes += chunk.length;
     return this.#readBytes > this.#limits.answerReadBytes;
   }
@@ -212,7 +222,7 @@ export class Answer {
     if (this.#kept === undefined) this.#kept = Buffer.from(part);
     else {
       if (keptBytes + part.length > this.#kept.length) {
-        const larger = Buffer.alloc(Math.min(2 * (keptBytes + part.length), this.#limits.answerKeptBytes));
+        const larger = Buffer.alloc(Math.min(2 * (keptBytes + part.length), this.#keptBytesMax));
         this.#kept.copy(larger);
         this.#kept = larger;
       }
@@ -228,11 +238,19 @@ export class Answer {
 
   #reply(): Reply {
     const { answerKeptBytes } = this.#limits;
-    const bytes = this.#kept?.subarray(0, this.#readBytes);
     return {
       code: this.#code,
-      headers: textOf(headerLines(this.#headers), answerKeptBytes),
-      body: bytes === undefined ? '' : textOf(bytes.toString('utf8'), answerKeptBytes),
+      headers: textOf(headerLines(this.#headers), answerKeptBytes, this.#mask),
+      body: this.#body(),
     };
+  }
+
+  #body(): string {
+    const { answerKeptBytes } = this.#limits;
+    const bytes = this.#kept?.subarray(0, this.#readBytes);
+    if (bytes === undefined) return '';
+    const kept = textOf(bytes.toString('utf8', 0, answerKeptBytes), answerKeptBytes, undefined);
+    if (this.#mask === undefined) return kept;
+    return textOf(bytes.toString('utf8'), kept.length, this.#mask);
   }
 }

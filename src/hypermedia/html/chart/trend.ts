@@ -1,7 +1,6 @@
 /** Sparklines: a trend as a line of text height, with a text alternative. */
 import type { Property, Value } from '../../document.ts';
 import { html, type Markup } from '../../markup.ts';
-import { harmless } from '../harmless.ts';
 import { labelOf } from '../words.ts';
 import { HEIGHT } from './frame.ts';
 import { brokenLine } from './hourly.ts';
@@ -38,13 +37,13 @@ const shareOfTrend = (values: readonly (number | null)[], unit: string | undefin
 
 /** Renders the line; the summary is its text alternative and tooltip. */
 export function sparkline(property: Property, values: readonly (number | null)[]): Markup {
-  const words = harmless(trendWords(values, property));
+  const words = trendWords(values, property);
   if (values.every((value) => value === null)) return html`<span class="soft">${words}</span>`;
   const line = brokenLine(values, shareOfTrend(values, property.unit), WIDTH);
   return html`<svg
     class="trend"
     role="img"
-    aria-label="${harmless(labelOf(property.name))}: ${words}"
+    aria-label="${labelOf(property.name)}: ${words}"
     viewBox="0 0 ${WIDTH} ${HEIGHT}"
     preserveAspectRatio="none"
   >
@@ -58,6 +57,5 @@ export function sparkline(property: Property, values: readonly (number | null)[]
 export function trendWithWords(property: Property, values: readonly (number | null)[]): Markup {
   return values.every((value) => value === null)
     ? sparkline(property, values)
-    : html`${sparkline(property, values)}
-        <span class="soft" aria-hidden="true">${harmless(trendWords(values, property))}</span>`;
+    : html`${sparkline(property, values)} <span class="soft" aria-hidden="true">${trendWords(values, property)}</span>`;
 }

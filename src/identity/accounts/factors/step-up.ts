@@ -1,8 +1,10 @@
 /**
  * Step-up: before a sensitive change a person proves again who they are, unless they did so within ten minutes. The page that asks
- * contains the fields of the posted form, so nothing has to be entered twice.
+ * contains the posted form, so nothing has to be entered twice. The form is sealed, because it may have passwords and keys that no
+ * page sends back, and opens only in the same session, at the same path, within ten minutes, and together with a proof.
  */
 import type { Sql } from '#db/pool.ts';
+import type { Sealer } from '#db/seal.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
@@ -24,7 +26,11 @@ import { verificationForm } from './verification-form.ts';
 const FRESH_MS = 10 * 60_000;
 const WRONG = { password: 'The password is wrong.', code: 'The code or passkey is not valid. Each code works once.' };
 
+type Posted = Pick<RawRequest, 'form' | 'path' | 'now'>;
+
 export type StepUp = {
+  /** Returns the form; if it confirms another one, that one, with the fields of the confirmation. */
+  restored: (request: Posted, session: Session) => URLSearchParams;
   /**
    * Returns undefined if the person of the session was verified within ten minutes, or is by the fields of this form; otherwise the
    * page that asks, whose form repeats the request. `formTargets` are the origins to which the response may redirect.
@@ -34,6 +40,7 @@ export type StepUp = {
 
 type Deps = {
   sql: Sql;
+  sealer: Sealer;
   attempts: Attempts;
   secondFactor: SecondFactor;
   passkeys: Passkeys;
@@ -51,8 +58,26 @@ export function isFresh({ verifiedAt }: Session, now: Date): boolean {
   return verifiedAt !== null && now.getTime() - verifiedAt.getTime() < FRESH_MS;
 }
 
+/** `until`: in milliseconds. */
+type Carried = { until: number; form: string };
+
+const boundTo = ({ id }: Session, path: string): string => `step-up:${id}:${path}`;
+
+/** Returns the carried form; undefined if there is none, it expired, or a page of another session or path has it. */
+function openCarried(sealer: Sealer, { form, path, now }: Posted, session: Session): URLSearchParams | undefined {
+  const sealed = form.get(VERIFICATION_FIELDS.form);
+  if (sealed === null) return undefined;
+  try {
+    const text = sealer.open(Buffer.from(sealed, 'base64url'), boundTo(session, path));
+    const carried = JSON.parse(text) as Carried;
+    return now.getTime() < carried.until ? new URLSearchParams(carried.form) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 export function createStepUp(deps: Deps): StepUp {
-  const { sql, attempts, secondFactor, passkeys, root, passkeyScripts, advice } = deps;
+  const { sql, sealer, attempts, secondFactor, passkeys, root, passkeyScripts, advice } = deps;
 
   const page = async (
     { path, rawQuery, form, now }: RawRequest,
@@ -62,13 +87,15 @@ export function createStepUp(deps: Deps): StepUp {
     const found = await findFactors(sql, session.userId);
     const isPasskeyUsable = found.passkeys.length > 0;
     const passkeyOptions = isPasskeyUsable ? await passkeys.signInOptions(now, found.passkeys) : undefined;
-    const repeated = [...form].filter(([name]) => !verificationFields.has(name));
+    const entered = new URLSearchParams([...form].filter(([name]) => !verificationFields.has(name)));
+    const carried: Carried = { until: now.getTime() + FRESH_MS, form: entered.toString() };
+    const sealed = sealer.seal(JSON.stringify(carried), boundTo(session, path)).toString('base64url');
     const main = html`<div class="card">
       <h1>Confirm that it is you</h1>
       <p>You signed in some time ago, and this is a sensitive change. Nothing that you entered is lost.</p>
       ${verificationForm({
         action: rawQuery === '' ? path : `${path}?${rawQuery}`,
-        fields: html`${repeated.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}`,
+        fields: html`<input type="hidden" name="${VERIFICATION_FIELDS.form}" value="${sealed}" />`,
         email: session.email,
         factors: hasSecondFactor(found) ? { hasApp: found.hasApp, passkeyOptions } : undefined,
         alert,
@@ -92,10 +119,17 @@ export function createStepUp(deps: Deps): StepUp {
   };
 
   return {
+    restored: (request, session) => {
+      const carried = openCarried(sealer, request, session);
+      if (carried === undefined) return request.form;
+      const proof = [...request.form].filter(([name]) => verificationFields.has(name));
+      return new URLSearchParams([...carried, ...proof]);
+    },
     confirm: async (request, session, formTargets = []) => {
       const { form, now } = request;
-      if (isFresh(session, now)) return undefined;
       const isAnswered = [...form.keys()].some((name) => verificationFields.has(name));
+      // A form that was carried needs a proof of its own: with the password in it, a person who finds the page could send it again.
+      if (isFresh(session, now) && !isAnswered) return undefined;
       if (!isAnswered) return page(request, session, { formTargets });
       const hasFactor = hasSecondFactor(await findFactors(sql, session.userId));
       const verified = await verify(request, session, hasFactor);

@@ -1,5 +1,4 @@
 /** Renders the pages of the erasure of an account, and its mail. */
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Mail } from '#mail/mail.ts';
@@ -23,7 +22,7 @@ const refusal = ({ stores, baseUrl }: View): Markup =>
       ${stores.map(
         ({ id, name, hasMembers }) =>
           html`<li>
-            <strong>${harmless(name)}</strong>:
+            <strong>${name}</strong>:
             ${
               hasMembers
                 ? html`make <a href="${new URL(`${baseUrl}/stores/${id}/members`).pathname}">another member</a> an owner`

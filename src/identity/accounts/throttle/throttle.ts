@@ -56,7 +56,7 @@ const limits = {
   'sample events of store': { tries: 20, refillSeconds: 300 },
   /** Failed authentications of one client from one address prefix. */
   'client from address': { tries: 20, refillSeconds: 30 },
-  /** Device codes for public clients at one address prefix. */
+  /** Requests for device codes at one address prefix, by all clients together. */
   'device codes to address': { tries: 30, refillSeconds: 20 },
   /** Wrong user codes of devices from one address prefix, and by one person. */
   'user code from address': { tries: 20, refillSeconds: 30 },

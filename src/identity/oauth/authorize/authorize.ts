@@ -238,9 +238,10 @@ async function approve(
   return flow.allowed(code);
 }
 
-export async function decide(deps: Deps, consent: Consent, rawRequest: RawRequest): Promise<RawResponse> {
+export async function decide(deps: Deps, consent: Consent, posted: RawRequest): Promise<RawResponse> {
   const { request, session, flow, stores } = consent;
-  const { form } = rawRequest;
+  const form = deps.stepUp.restored(posted, session);
+  const rawRequest = { ...posted, form };
   if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound: flow.bound }))
     return showConsent(deps, consent, rawRequest, 403, CHANGED);
   const decision = form.get('decision');

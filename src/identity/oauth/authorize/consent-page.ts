@@ -1,5 +1,5 @@
 /** Renders the consent page of /authorize: the app, the requested access and the choice of a store. */
-import { shortened } from '#hypermedia/html/harmless.ts';
+import { shortened } from '#core/legible.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { listingPath } from '../clients/listing-path.ts';

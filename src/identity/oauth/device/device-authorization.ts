@@ -31,8 +31,11 @@ type Deps = {
   userCodeKeys: Keys;
 };
 
-/** Limits public clients, which need no secret for a row of the database. */
-async function throttlePublic({ throttle }: Deps, { address, now }: RawRequest): Promise<void> {
+/**
+ * Limits the device codes of all clients at an address together: with open registration anyone has clients with a secret, too. A
+ * request counts before the client is known, so that refused ones are limited as well.
+ */
+async function throttleRequest({ throttle }: Deps, { address, now }: RawRequest): Promise<void> {
   const taken = await throttle.take([{ limit: 'device codes to address', subject: addressPrefix(address) }], now);
   if (taken.allowed) return;
   throw new TokenRefusal(tokenErrors.tooManyDevices, { 'Retry-After': String(taken.retryAfterSeconds) });
@@ -55,6 +58,7 @@ export function createDeviceAuthorization(deps: Deps): RawHandler {
   const { sql, authenticate, baseUrl, authUrl } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);
+    await throttleRequest(deps, request);
     const client = await authenticate(request, form, (claim) => findAuthenticatedClient(sql.reads, claim));
     if (!client.allowsDeviceGrant) throw new TokenRefusal(tokenErrors.unauthorizedClient);
     if (!areOwnResources(request.form.getAll('resource'), baseUrl)) throw new TokenRefusal(tokenErrors.invalidTarget);
@@ -62,7 +66,6 @@ export function createDeviceAuthorization(deps: Deps): RawHandler {
     const requested = readScope(scope);
     if (requested === undefined) throw new TokenRefusal(tokenErrors.unsupportedScope);
     if (!mayAskFor(client.scopes, requested)) throw new TokenRefusal(tokenErrors.unregisteredScope);
-    if (client.isPublic) await throttlePublic(deps, request);
     const { deviceCode, userCode } = await start(deps, client.id, scope, request.now);
     const verificationUri = `${authUrl}/device`;
     return jsonAnswer(200, {

@@ -1,5 +1,4 @@
 /** The section of an app's page about its webhooks in all stores: whether they work, and what fails. */
-import { harmless } from '#hypermedia/html/harmless.ts';
 import { badge } from '#hypermedia/html/values.ts';
 import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -60,8 +59,8 @@ function summaryOf(webhooks: readonly AppWebhook[]): string {
 function row({ storeName, name, state, delivered, failed }: AppWebhook, error: string | undefined): Markup {
   const [words, tone] = STATES[state];
   return html`<tr>
-    <th scope="row">${harmless(storeName)}</th>
-    <td>${harmless(name)}</td>
+    <th scope="row">${storeName}</th>
+    <td>${name}</td>
     <td>${badge(words, tone)}</td>
     <td class="number">${formatted(delivered)}</td>
     <td class="number">${formatted(failed)}</td>

@@ -1,5 +1,5 @@
 /** The settings form of an app: parses the input and renders the fields with their faults. */
-import { html, type Markup } from '#hypermedia/markup.ts';
+import { html, kept, type Markup } from '#hypermedia/markup.ts';
 import type { Fault } from '#core/problem.ts';
 import type { ClientChange } from '../change.ts';
 import type { Client } from '../clients-sql.ts';
@@ -99,9 +99,9 @@ const isDefault = (scopes: readonly string[]): boolean =>
  */
 export function readChangedValues(form: URLSearchParams, client: Client): FormValues {
   const known = userScopes();
-  const kept = client.scopes?.filter((scope) => !known.includes(scope)) ?? [];
+  const others = client.scopes?.filter((scope) => !known.includes(scope)) ?? [];
   const values = { ...readFormValues(form), isPublic: client.isPublic };
-  return kept.length === 0 ? values : { ...values, scopes: [...form.getAll('scope'), ...kept] };
+  return others.length === 0 ? values : { ...values, scopes: [...form.getAll('scope'), ...others] };
 }
 
 /** Converts form values to a change: trims them, and joins the lines of the description. */
@@ -162,7 +162,7 @@ function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup 
   // Browsers drop a line break right after <textarea>; without this one, a leading line break of the value would be lost.
   const input =
     field.isLong === true
-      ? html`<textarea id="${name}" name="${name}" rows="3" ${described}>${'\n'}${value}</textarea>`
+      ? html`<textarea id="${name}" name="${name}" rows="3" ${described}>${'\n'}${kept(value)}</textarea>`
       : html`<input type="${field.type ?? 'text'}" id="${name}" name="${name}" value="${value}" ${described} />`;
   return html`<div class="field">
     <label for="${name}">${field.label}</label>

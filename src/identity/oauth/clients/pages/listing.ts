@@ -7,7 +7,7 @@ import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
-import { shortened } from '#hypermedia/html/harmless.ts';
+import { shortened } from '#core/legible.ts';
 import { badge } from '#hypermedia/html/values.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
