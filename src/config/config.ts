@@ -176,6 +176,8 @@ export function readConfig(env: Env, cwd: string) {
       eventsBodyLimitBytes: 16 * 1024 * 1024,
       headersLimitBytes: 32 * 1024,
       requestTimeoutMs: 60_000,
+      unsentMs: 30_000,
+      unsentBytesMax: 256 * 1024 * 1024,
       trustedProxies: set.TRUSTED_PROXIES,
     }),
     /** Per grant; 0 disables the limit. */

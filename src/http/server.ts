@@ -16,6 +16,7 @@ import { mountResource } from './resource.ts';
 import { watchRequests } from './metrics.ts';
 import type { Route } from './route.ts';
 import { reportProblem, type Services } from './services.ts';
+import { limitUnsent } from './unsent.ts';
 
 type ConnectionError = Error & { code?: string };
 
@@ -134,6 +135,7 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
   });
   connections.watch(app.server);
   watchRequests(app, services.metrics);
+  limitUnsent(app, settings);
   for (const method of NODE_METHODS) {
     if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true });
   }

@@ -19,6 +19,8 @@ export type HttpSettings = {
   bodyLimitBytes: number;
   headersLimitBytes: number;
   requestTimeoutMs: number;
+  unsentMs: number;
+  unsentBytesMax: number;
   /** Networks of proxies whose `X-Forwarded-For` is trusted; from other peers it is ignored. */
   trustedProxies: readonly string[];
   versionHeader: string;

@@ -195,6 +195,8 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
         bodyLimitBytes: 1024 * 1024,
         headersLimitBytes: 32 * 1024,
         requestTimeoutMs: 60_000,
+        unsentMs: 30_000,
+        unsentBytesMax: 256 * 1024 * 1024,
         trustedProxies: [],
         versionHeader: 'SERVICE-API-VERSION',
         authOrigin: AUTH_URL,
