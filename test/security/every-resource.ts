@@ -91,7 +91,7 @@ async function placeOf(app: FurnishedApp, ask: Ask, route: Resource): Promise<Pl
   const reads = operations.GET !== undefined;
   const reader = reads && !isStream(route) ? await readerOf(app, ask, at) : app.token;
   const tokenFor = (method: Method) =>
-    ['platform', 'owner'].includes(operations[method]?.access ?? '') ? app.platformToken : reader;
+    ['platform', 'owner', 'self'].includes(operations[method]?.access ?? '') ? app.platformToken : reader;
   const bearer = (method: Method) => ({ Authorization: `Bearer ${tokenFor(method)}` });
   return { route, path, at, methods, allow: [...methods, ...(reads ? ['HEAD'] : []), 'OPTIONS'].toSorted(), bearer };
 }

@@ -178,7 +178,9 @@ export function openApi(routes: readonly Route[], context: Context): Json {
     const relationsOfPath = relations.filter(({ addressDocs }) =>
       addressDocs.some((addressDoc) => addressDoc.path === path),
     );
-    return [[templateOf(path), resourceItem(route, path, relationsOfPath, context)]];
+    // What only people do in a browser is no interface for programs.
+    const isOfPeople = Object.values(route.operations).every(({ access }) => access === 'person');
+    return isOfPeople ? [] : [[templateOf(path), resourceItem(route, path, relationsOfPath, context)]];
   });
   const endpoints = relationDocs.chapters.flatMap((chapter) =>
     (chapter.endpoints ?? []).map((endpoint) => endpointItem(endpoint, chapter.title, setting)),
