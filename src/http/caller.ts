@@ -51,7 +51,7 @@ export type Visitor = {
 /** Sessions as the pages of resources need them. */
 export type Pages = {
   visitorOf: (
-    request: Pick<RawRequest, 'cookies' | 'now'> & Partial<Pick<RawRequest, 'address' | 'headers'>>,
+    request: Pick<RawRequest, 'cookies' | 'now'> & Partial<Pick<RawRequest, 'address' | 'headers' | 'params'>>,
   ) => Promise<Visitor | null>;
   /** Returns the navigation of a page that is shown without a session. */
   anonymousNav: () => Markup;
@@ -175,6 +175,7 @@ async function authenticateVisitor(
     cookies,
     address: request.ip,
     headers: headersOf(request),
+    params: request.params as Params,
     now: services.clock.now(),
   });
   if (visitor === null && access !== 'anyone') {

@@ -343,7 +343,7 @@ export function compose(composeDeps: ComposeDeps): {
   const securityMails = mailer && createSecurityMails({ sql, devices, throttle, mailer, log, authUrl });
   const memberships = (userId: number) => membershipsOf(sql.reads, userId);
   const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
-  const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, stepUp, authUrl });
+  const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, stepUp, baseUrl, authUrl });
   const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
   const signInPath = `${rootOf(authUrl)}/sign-in`;
   const frontPage = createFrontPage({ signInPath, versionHeader: naming.versionHeader });

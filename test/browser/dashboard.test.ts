@@ -79,18 +79,26 @@ test('a search shows its result, keeps its filters, and removes one filter at a 
   assert.equal(await page.getByRole('row').count(), 2);
 });
 
-test('a store owner adds a member by e-mail address, and removes them again', needsChromium, async (t) => {
+test('a store owner invites a person with an account, who joins, and removes them again', needsChromium, async (t) => {
   const page = await enter(t);
   await page.goto(`${store}/members`);
-  await page.locator('summary', { hasText: 'Add a member' }).click();
-  // The form of an invitation has the same labels, and is folded.
-  await page.getByRole('textbox', { name: 'Email' }).fill('unknown@example.com');
+  await page.locator('summary', { hasText: 'Invite a person' }).click();
+  await page.getByRole('textbox', { name: 'Email' }).fill(fixture.bob);
   await page.getByRole('combobox', { name: 'Role' }).selectOption('Member');
-  await page.getByRole('button', { name: 'Add a member' }).click();
-  await page.getByText('No account has this e-mail address').first().waitFor();
-  await page.getByLabel('Email').fill(fixture.bob);
-  await page.getByRole('button', { name: 'Add a member' }).click();
-  assert.equal(await page.getByRole('heading', { level: 1 }).innerText(), fixture.bob);
+  await page.getByRole('button', { name: 'Invite a person' }).click();
+  const link = new URL(await page.locator('.command').innerText());
+  const guest = await page.context().browser()?.newPage();
+  assert.ok(guest !== undefined);
+  t.after(() => guest.close());
+  await guest.goto(new URL(link.pathname, page.url()).href);
+  await guest.getByRole('link', { name: 'Sign in and join' }).click();
+  await guest.getByLabel('E-mail').fill(fixture.bob);
+  await guest.getByLabel('Password').fill(PASSWORD);
+  await guest.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await guest.getByRole('button', { name: 'Join the store' }).click();
+  await guest.getByText('You are a member of this store now.').waitFor();
+  await page.getByRole('link', { name: 'Back to the members' }).click();
+  await page.getByRole('link', { name: fixture.bob }).click();
   await page.locator('summary', { hasText: 'Remove the member' }).click();
   await page.getByText('lose access immediately').waitFor();
   await page.getByRole('button', { name: 'Remove the member' }).click();

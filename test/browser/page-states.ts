@@ -208,7 +208,7 @@ export const views: readonly View[] = [
   ['reset password',           'public', () => `/reset-password?token=${RESET_TOKEN}`],
   ['reset password, dead',     'public', () => '/reset-password?token=x'],
   ['invitation, new person',   'public', () => `/invitations/${OPEN_TOKEN}`],
-  ['invitation, refused',      'public', () => `/invitations/${OPEN_TOKEN}`, send('Create an account and join')],
+  ['invitation, refused',      'public', () => `/invitations/${OPEN_TOKEN}`, send('Send the link')],
   ['invitation, bound',        'public', () => `/invitations/${BOUND_TOKEN}`],
   ['invitation, signed in',    'solo',   () => `/invitations/${OPEN_TOKEN}`],
   ['invitation, other account', 'solo',  () => `/invitations/${BOUND_TOKEN}`],

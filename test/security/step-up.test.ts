@@ -274,7 +274,7 @@ test('what a store requires closes that store alone', async () => {
   await joinBeta();
   await sql`update store set second_factor = 'required' where id = ${alpha}`;
   await browser.signIn(ada);
-  for (const path of [STORE, `${STORE}/webhooks`, `${STORE}/members/${people.adaId}`]) {
+  for (const path of [STORE, `${STORE}/webhooks`, `${STORE}/members`, `${STORE}/members/${bobId}`]) {
     const response = await owner.show(path);
     assert.deepEqual([response.status, response.headers.get('location')], [303, AT_SECURITY], path);
   }
@@ -282,7 +282,8 @@ test('what a store requires closes that store alone', async () => {
   for (const path of ['/account', '/account/clients', '/account/erase', `/stores/${people.beta}`])
     assert.equal((await owner.show(path)).status, 200, path);
   const list = await (await owner.show('/stores')).text();
-  assert.match(list, /Set up a second factor<\/a>\s+to open Alpha/);
+  assert.match(list, /Set up a second factor<\/a>\s+to open, or leave:\s+<a [^>]*>Alpha<\/a>/);
+  assert.match(await (await owner.show(`${STORE}/members/${people.adaId}`)).text(), /name="_method" value="DELETE"/);
   const live = await fetch(`${people.origin}${STORE}/live`, {
     headers: { ...HTML, Cookie: browser.cookie() ?? '' },
     redirect: 'manual',

@@ -1,6 +1,7 @@
 /** Authenticates browsers that open the resources of the API as pages, by their session. */
 import { rootOf } from '#http/root.ts';
 import type { Pages } from '#http/caller.ts';
+import { parseId } from '#core/ids.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { confirmationAt, isFresh, type StepUp } from './factors/step-up.ts';
@@ -23,10 +24,25 @@ type NamedStore = { name: string; isSandbox: boolean };
 export type TabsOf = (document: Document, nameOf: (storeId: number) => NamedStore | undefined) => Markup | undefined;
 
 /** Says which stores are closed to a person without a second factor, because no list contains them. */
-function closedStores(root: string, closed: ReadonlySet<number>, names: ReadonlyMap<number, NamedStore>) {
+function closedStores({
+  root,
+  baseUrl,
+  closed,
+  names,
+  userId,
+}: {
+  root: string;
+  baseUrl: string;
+  closed: ReadonlySet<number>;
+  names: ReadonlyMap<number, NamedStore>;
+  userId: number;
+}) {
   if (closed.size === 0) return undefined;
-  const which = [...closed].map((storeId) => names.get(storeId)?.name).join(', ');
-  return html`<p class="soft"><a href="${enrolmentForStore(root)}">Set up a second factor</a> to open ${which}.</p>`;
+  const pathOf = (storeId: number): string => new URL(`${baseUrl}/stores/${storeId}/members/${userId}`).pathname;
+  return html`<p class="soft">
+    <a href="${enrolmentForStore(root)}">Set up a second factor</a> to open, or leave:
+    ${[...closed].map((storeId) => html`<a href="${pathOf(storeId)}">${names.get(storeId)?.name}</a> `)}
+  </p>`;
 }
 
 /**
@@ -39,6 +55,7 @@ export function createPages(deps: {
   membershipsOf: MembershipsOf;
   tabsOf: TabsOf;
   stepUp: StepUp;
+  baseUrl: string;
   authUrl: string;
 }): Pages {
   const { sessions, signedIn, membershipsOf, tabsOf, stepUp } = deps;
@@ -53,7 +70,9 @@ export function createPages(deps: {
       const { stores, owned, guarded, names } = await membershipsOf(session.userId);
       const { userId } = session;
       const closed = new Set(session.hasFactor ? [] : guarded);
-      const isOpen = (storeId: number): boolean => !closed.has(storeId);
+      // The page of the own membership stays open, so that the person can leave the store.
+      const own = parseId(request.params?.['user_id'] ?? '') === userId ? request.params?.['store_id'] : undefined;
+      const isOpen = (storeId: number): boolean => !closed.has(storeId) || String(storeId) === own;
       const noClient = { clientId: null, publicClientId: null, grantId: null };
       return {
         principal: {
@@ -72,10 +91,10 @@ export function createPages(deps: {
         confirmAt: (path) => (isFresh(session, request.now) ? undefined : confirmationAt(root, path)),
         enrolAt: (storeId) => {
           if (session.mustEnrol) return enrolmentPath(root);
-          return storeId !== undefined && closed.has(storeId) ? enrolmentForStore(root) : undefined;
+          return storeId === undefined || isOpen(storeId) ? undefined : enrolmentForStore(root);
         },
         nav: (document) =>
-          html`${accountNav(root)}${closedStores(root, closed, names)}${tabsOf(document, (storeId) => names.get(storeId))}`,
+          html`${accountNav(root)}${closedStores({ ...deps, root, closed, names, userId })}${tabsOf(document, (storeId) => names.get(storeId))}`,
       };
     },
   };
