@@ -46,7 +46,15 @@ const webhookAt = (n: number): Document =>
       heldUntil: null,
       lacks: null,
     },
-    { baseUrl, now, isRotatable: false, isListenable: false, isSendable: false, encryptionKey: null, nextEncryptionKey: null },
+    {
+      baseUrl,
+      now,
+      isRotatable: false,
+      isListenable: false,
+      isSendable: false,
+      encryptionKey: null,
+      nextEncryptionKey: null,
+    },
   );
 
 /** The first page of a collection that has more. */

@@ -212,7 +212,8 @@ async function mailLink(context: Context & { mailer: Mailer }, visit: Visit): Pr
   const email = readEmail(typed);
   if (email === undefined)
     return htmlAnswer(422, newPersonPage({ root, token, invitation, email: typed, ask: 'email', fault: INVALID }));
-  const at = { confirmAt: `${authUrl}/invitations/${token}`, signInAt: authUrl + signInPath({ root: '', token }) };
+  const signInAt = new URL(signInPath({ root, token }), authUrl).href;
+  const at = { confirmAt: `${authUrl}/invitations/${token}`, signInAt };
   const taken = await mailSignUpLink(context, request, email, at);
   if (!taken.allowed) return tooMany(context, taken);
   return htmlAnswer(200, signUpSentPage({ root, email, lifetimeMinutes, again: `${root}/invitations/${token}` }));
