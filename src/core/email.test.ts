@@ -49,6 +49,8 @@ for (const [typed, read] of [
   test(`the address ${JSON.stringify(typed)} is ${String(read)}`, () => assert.equal(readEmail(typed), read));
 }
 
+test('nothing is cut off from a domain', () => assert.equal(readEmail('ada@example.com/x'), undefined));
+
 test('any text that is read is an address, and is read again as it is', () => {
   const part = fc.string({ unit: 'binary', minLength: 1, maxLength: 20 });
   fc.assert(

@@ -28,7 +28,9 @@ function alone(observed: readonly Observation[], name: string): Observation | st
 export function faultOfWitness(observed: readonly Observation[], name: string): string | undefined {
   const found = alone(observed, name);
   if (typeof found === 'string') return found;
-  return found.outcome === 'passed' ? undefined : `"${name}" is ${found.outcome} without any mutation`;
+  if (found.outcome === 'passed') return undefined;
+  const why = causesOf(observed)[0]?.message;
+  return `"${name}" is ${found.outcome} without any mutation${why === undefined ? '' : `: ${why}`}`;
 }
 
 type Failure = NonNullable<Observation['failure']>;

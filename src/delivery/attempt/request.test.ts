@@ -151,17 +151,6 @@ test('a webhook-id differs by event, by webhook and by the random part', () => {
   assert.equal(webhookMessageId({ id: 1, nonce: 2 }, 3), ids[0]);
 });
 
-test('a sample alone is marked as a test, in the id that the signature covers and in a header', () => {
-  const marksOf = (action: string) => {
-    const found = sent({ event: bodyOf({ ...event, action }).event });
-    const [message, header] = ['webhook-id', 'service-webhook-test'].map((name) => found.get(name));
-    return [found.get('service-webhook-event'), message?.startsWith('msg_test_'), header];
-  };
-  assert.deepEqual(marksOf(testAction('uninstalled')), ['transaction/uninstalled', true, 'true']);
-  assert.deepEqual(marksOf(testAction(null)), ['transaction/test', true, 'true']);
-  assert.deepEqual(marksOf('uninstalled'), ['transaction/uninstalled', false, undefined]);
-});
-
 const target = {
   storeDomain: 'store.example.com',
   headers: {},
@@ -266,4 +255,15 @@ test('the name that an endpoint has allowed is sent and documented if there is o
     [names(true).at(-1), names(false).includes('webhook-request-origin')],
     ['webhook-request-origin', false],
   );
+});
+
+test('a sample alone is marked as a test, in the id that the signature covers and in a header', () => {
+  const marksOf = (action: string) => {
+    const found = sent({ event: bodyOf({ ...event, action }).event });
+    const [message, header] = ['webhook-id', 'service-webhook-test'].map((name) => found.get(name));
+    return [found.get('service-webhook-event'), message?.startsWith('msg_test_'), header];
+  };
+  assert.deepEqual(marksOf(testAction('uninstalled')), ['transaction/uninstalled', true, 'true']);
+  assert.deepEqual(marksOf(testAction(null)), ['transaction/test', true, 'true']);
+  assert.deepEqual(marksOf('uninstalled'), ['transaction/uninstalled', false, undefined]);
 });
