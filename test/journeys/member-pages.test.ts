@@ -38,6 +38,9 @@ test('an owner adds no person who has not accepted', async () => {
   const page = await (await owner.show(MEMBERS)).text();
   assert.doesNotMatch(page, new RegExp(`action="[^"]*${MEMBERS}"`));
   assert.match(page, /Invite a person/);
+  // The generic page has a form for each action that the reader may use.
+  const generic = await (await owner.show(`${MEMBERS}?fields=email`)).text();
+  assert.doesNotMatch(generic, /Add a member/);
   const nonce = (await owner.formFor(`${MEMBERS}/${adaId}`, 'DELETE')).get('nonce') ?? '';
   for (const body of [{ email: bob }, { user: String(bobId) }]) {
     const refused = await owner.send(MEMBERS, new URLSearchParams({ ...body, nonce, role: 'member' }));
