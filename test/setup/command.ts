@@ -13,6 +13,12 @@ const MAIN = join(import.meta.dirname, '../../src/main.ts');
 /** Above the ids of all processes (`PID_MAX_LIMIT` of Linux). */
 const FIRST_ID = 2 ** 22 + 1;
 
+/**
+ * A process that has not ended by then is killed, also in a mutation run, whose shorter `PATIENCE_MS` ends waits for something: some
+ * commands wait by themselves for more than 10 s, such as `shards drop-moved --now` until all processes have followed.
+ */
+const PROCESS_LIMIT_MS = 60_000;
+
 /** `code`: null if a signal ended the process. */
 export type Ended = { code: number | null; out: string; err: string };
 
@@ -110,7 +116,7 @@ export function startProcess(
   const child = spawn(process.execPath, [MAIN, ...args], {
     env: { ...COMPILED, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: PATIENCE_MS,
+    timeout: PROCESS_LIMIT_MS,
     cwd,
   });
   const output = { out: '', err: '', said: '' };
