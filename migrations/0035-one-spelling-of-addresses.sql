@@ -1,5 +1,6 @@
 -- Addresses of accounts are stored in the one spelling of src/core/email.ts: the domain mapped by UTS 46, everything in lower case. Of two
--- accounts that get the same spelling, the verified and older one keeps the address; the other keeps its text, with which no one signs in.
+-- accounts with the same address, the one that has this spelling already gets it, then the verified and older one; the other keeps its
+-- text, with which no one signs in.
 --
 -- The index of lower(email) stays while processes of the previous version run, which insert users by it.
 create function pg_temp.one_spelling(email text) returns text language sql immutable as $$
@@ -9,7 +10,8 @@ $$;
 update users u set email = one.email
 from (
   select id, pg_temp.one_spelling(email) as email,
-    row_number() over (partition by pg_temp.one_spelling(email) order by is_email_verified desc, id) as place
+    row_number() over (partition by pg_temp.one_spelling(email) 
+      order by lower(email) = pg_temp.one_spelling(email) desc, is_email_verified desc, id) as place
   from users
 ) one
 where one.id = u.id and one.place = 1 and one.email <> u.email and length(one.email) between 3 and 254;
@@ -28,3 +30,5 @@ drop index invitation_email;
 create index invitation_email on invitation (email) where email is not null;
 drop index email_change_former;
 create index email_change_former on email_change (old_email) where date_changed is not null;
+
+drop function pg_temp.one_spelling(text);
