@@ -79,11 +79,8 @@ test('a search shows its result, keeps its filters, and removes one filter at a 
   assert.equal(await page.getByRole('row').count(), 2);
 });
 
-test('a store owner invites a person with an account, who joins, and removes them again', needsChromium, async (t) => {
-  const page = await enter(t);
-  await page.goto(`${store}/members`);
-  await page.locator('summary', { hasText: 'Invite a person' }).click();
-  await page.getByRole('textbox', { name: 'Email' }).fill(fixture.bob);
+/** Sends the form of an invitation, and opens its link as another person. */
+async function invite(t: TestContext, page: Page): Promise<Page> {
   await page.getByRole('combobox', { name: 'Role' }).selectOption('Member');
   await page.getByRole('button', { name: 'Invite a person' }).click();
   const link = new URL(await page.locator('.command').innerText());
@@ -91,6 +88,15 @@ test('a store owner invites a person with an account, who joins, and removes the
   assert.ok(guest !== undefined);
   t.after(() => guest.close());
   await guest.goto(new URL(link.pathname, page.url()).href);
+  return guest;
+}
+
+test('a store owner invites a person with an account, who joins, and removes them again', needsChromium, async (t) => {
+  const page = await enter(t);
+  await page.goto(`${store}/members`);
+  await page.locator('summary', { hasText: 'Invite a person' }).click();
+  await page.getByRole('textbox', { name: 'Email' }).fill(fixture.bob);
+  const guest = await invite(t, page);
   await guest.getByRole('link', { name: 'Sign in and join' }).click();
   await guest.getByLabel('E-mail').fill(fixture.bob);
   await guest.getByLabel('Password').fill(PASSWORD);
@@ -110,13 +116,7 @@ test('a store owner invites a person, who creates an account and opens the store
   const page = await enter(t);
   await page.goto(`${store}/members`);
   await page.locator('summary', { hasText: 'Invite a person' }).click();
-  await page.getByRole('combobox', { name: 'Role' }).selectOption('Member');
-  await page.getByRole('button', { name: 'Invite a person' }).click();
-  const link = new URL(await page.locator('.command').innerText());
-  const guest = await page.context().browser()?.newPage();
-  assert.ok(guest !== undefined);
-  t.after(() => guest.close());
-  await guest.goto(new URL(link.pathname, page.url()).href);
+  const guest = await invite(t, page);
   await guest.getByLabel('E-mail').fill('guest@example.com');
   await guest.getByLabel('Password').fill('a battery, stapled');
   await guest.getByRole('button', { name: 'Create an account and join' }).click();
