@@ -195,7 +195,7 @@ export async function listEvents(
   sql: Queryable,
   store: Store,
   listing: Listing,
-  app: string | null = null,
+  app: string | null,
 ): Promise<{ rows: ListedEvent[]; total: number; timeZone: string } | undefined> {
   const [row] = await sql<{ timeZone: string }[]>`
     select time_zone as "timeZone" from store where shard = ${store.shard} and id = ${store.storeId}`;

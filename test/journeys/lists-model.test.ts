@@ -321,7 +321,7 @@ async function compare(world: World, asked: Listing): Promise<void> {
     { total: attempts.total, ids: attempts.rows.map(({ deliveryId, n }) => `${deliveryId}-${n}`) },
     { total: tried.total, ids: tried.rows.map(({ id, n }) => `${id}-${n}`) },
   );
-  const events = await listEvents(sql, { shard: SHARD, storeId: STORE }, dated);
+  const events = await listEvents(sql, { shard: SHARD, storeId: STORE }, dated, null);
   const published = pageOf(world.events, dated, byDate);
   assert.deepEqual(
     { total: events?.total, ids: events?.rows.map(({ id }) => id) },
@@ -404,7 +404,12 @@ test('events of test deliveries are found beside those of a resource that has th
   const [resource] = await sql<{ rows: number }[]>`select count(*) as rows from resource`;
   assert.equal(resource?.rows, 1);
   const filters = [isValue('resource_id', SAMPLE)];
-  const found = await listEvents(sql, { shard: SHARD, storeId: STORE }, { filters, order: [], offset: 0, limit: 9 });
+  const found = await listEvents(
+    sql,
+    { shard: SHARD, storeId: STORE },
+    { filters, order: [], offset: 0, limit: 9 },
+    null,
+  );
   assert.equal(found?.total, 2);
 });
 

@@ -83,7 +83,7 @@ export async function listHealths(
   sql: Queryable,
   store: { shard: number; storeId: number },
   limit: number,
-  app: number | null = null,
+  app: number | null,
 ): Promise<HealthRow[]> {
   return sql<HealthRow[]>`
   ${selected(sql)}

@@ -53,7 +53,8 @@ export function statisticsOfWebhook(
 /** Creates the charts for the page of a store; passed to the module stores, which does not import this one. */
 export function createStoreCharts({ sql, webhooksPerStore }: Pick<WebhookDeps, 'sql' | 'webhooksPerStore'>) {
   return async ({ shard, storeId }: Store, now: Date): Promise<Charts> => {
-    const rows = await listHealths(sql, { shard, storeId }, webhooksPerStore);
+    // Of all webhooks, also those of apps that the reader does not see: the charts name none.
+    const rows = await listHealths(sql, { shard, storeId }, webhooksPerStore, null);
     const [first] = rows;
     if (first === undefined) return {};
     const ids = rows.map(({ id }) => id);

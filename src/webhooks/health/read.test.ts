@@ -60,7 +60,7 @@ const addPending = ({ shard, storeId }: Store, webhook: number | undefined, ids:
 
 /** `among`: how many pending deliveries are counted. */
 async function read(store: Store, among = 10, period: Period = '24h') {
-  const rows = await listHealths(sql, store, WEBHOOKS);
+  const rows = await listHealths(sql, store, WEBHOOKS, null);
   return readHealths(sql, store.shard, rows, { now, pendingLimit: among, period });
 }
 
