@@ -8,7 +8,7 @@ import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { findSignUpLink, mailSignUpLink, type SignUpLink } from '#identity/accounts/sign-up/link.ts';
 import { invalidSignUpPage, signUpSentPage } from '#identity/accounts/sign-up/pages.ts';
-import { consumeSignUp, deleteOlderSignUps } from '#identity/accounts/sign-up/sign-up-sql.ts';
+import { deleteOlderSignUps } from '#identity/accounts/sign-up/sign-up-sql.ts';
 import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { tooManyAnswer } from '#identity/accounts/too-many.ts';
@@ -150,7 +150,7 @@ async function acceptAs(context: Context, visit: Visit, session: Session): Promi
 type Newcomer = { email: string; isVerified: boolean; link: SignUpLink | undefined };
 
 /** Creates the account, makes it a member, and returns the cookies of its session. */
-async function join(context: Context, visit: Visit, { email, isVerified, link }: Newcomer, password: string) {
+async function join(context: Context, visit: Visit, { email, isVerified }: Newcomer, password: string) {
   const { request } = visit;
   const { now } = request;
   const { passwords, sessions, devices } = context;
@@ -158,8 +158,8 @@ async function join(context: Context, visit: Visit, { email, isVerified, link }:
   const by = { origin: originOf(request), now };
   const session = await accept(context, visit, {
     userOf: async (tx) => {
-      if (link !== undefined && !(await consumeSignUp(tx, link.hash, now))) throw new NotAccepted('ended');
       if (isVerified) {
+        // The links of the address end. Of two that are used at once, one finds the address taken.
         await deleteOlderSignUps(tx, { email, kept: 0 });
         await context.eraseUnverified(tx, email, request);
       }
