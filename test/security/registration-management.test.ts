@@ -76,6 +76,7 @@ test('a client reads its registration, without the secret', async () => {
     grant_types: ['authorization_code', 'refresh_token'],
     response_types: ['code'],
     scope: 'store_full_access user_full_access',
+    requires_pkce: false,
   });
   const [row] = await sql<{ text: string }[]>`select c::text as text from client c where client_id = ${id}`;
   assert.ok(row !== undefined && !row.text.includes(token) && !row.text.includes(secret));
@@ -97,6 +98,20 @@ test('PUT replaces the metadata and the token, and records the change', async ()
   assert.equal(entry?.action, 'client_changed');
   assert.deepEqual([entry.detail['itself'], entry.detail['client_id']], [id, id]);
   assert.deepEqual(entry.detail['changed'], ['name', 'redirect_uris', 'allows_device_grant']);
+});
+
+test('a client may require PKCE of itself, and a replacement without the member keeps it', async () => {
+  const { id, path, token } = await register({ requires_pkce: true });
+  const { body: kept } = await send('PUT', path, token, replacement(id, {}));
+  assert.equal(kept['requires_pkce'], true);
+  const query = new URLSearchParams(asking({ client_id: id, redirect_uri: CALLBACK }));
+  for (const name of ['code_challenge', 'code_challenge_method']) query.delete(name);
+  const refused = await browser.open(`/authorize?${query.toString()}`);
+  assert.match(new URL(refused.location ?? '').searchParams.get('error_description') ?? '', /code_challenge/);
+  const next = String(kept['registration_access_token']);
+  const { body: ended } = await send('PUT', path, next, replacement(id, { requires_pkce: false }));
+  assert.equal(ended['requires_pkce'], false);
+  assert.equal((await browser.open(`/authorize?${query.toString()}`)).status, 200);
 });
 
 test('a verified client that changes its name is unverified again', async () => {

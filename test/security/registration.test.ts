@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
-import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
+import { createBrowser, ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
 const { sql, browser } = server;
 const CALLBACK = 'https://new.example.com/cb';
 const START = new Date('2026-07-01T10:00:00.000Z');
+const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
 async function register(body: unknown, headers: Record<string, string> = {}, origin = server.origin) {
@@ -64,6 +65,7 @@ test('a registration token creates clients without owner and unverified', async 
     grant_types: ['authorization_code', 'refresh_token'],
     response_types: ['code'],
     scope: 'store_full_access user_full_access',
+    requires_pkce: false,
   });
   assert.deepEqual(await rowOf(clientId), {
     owner: null,
@@ -124,6 +126,19 @@ test('a session on our own pages registers an app of its own', async () => {
   }
 });
 
+test('a session that was verified ten minutes ago registers nothing', async () => {
+  const person = createBrowser(server.origin, { confirms: false });
+  await person.signIn(server.bob);
+  const then = new Date(START.getTime() - 10 * MINUTE_MS);
+  await sql`update session set date_verified = ${then} where user_id = ${server.bobId}`;
+  const before = await countClients();
+  const own = { Cookie: person.cookie() ?? '', 'Sec-Fetch-Site': 'same-origin' };
+  const { status, body } = await register(minimal, own);
+  assert.deepEqual([status, body['error']], [403, 'confirmation_required']);
+  assert.match(String(body['error_description']), /\/account\/confirm,/);
+  assert.equal(await countClients(), before);
+});
+
 test('a session is rejected from another site', async () => {
   const cookie = { Cookie: browser.cookie() ?? '' };
   const before = await countClients();
@@ -152,6 +167,7 @@ test('all errors are reported at once; one of an address is invalid_redirect_uri
     {
       redirect_uris: ['http://x.example/cb', 'javascript:alert(1)'],
       client_name: 7,
+      requires_pkce: 'yes',
       token_endpoint_auth_method: 'private_key_jwt',
       grant_types: ['implicit'],
       response_types: 'code',
@@ -165,6 +181,7 @@ test('all errors are reported at once; one of an address is invalid_redirect_uri
     /redirect_uris: address 1 [^;]*https:/,
     /redirect_uris: address 2 [^;]*https:/,
     /client_name [^;]*string/,
+    /requires_pkce must be true or false/,
     /token_endpoint_auth_method [^;]*client_secret_basic, client_secret_post, none/,
     /grant_types [^;]*authorization_code and refresh_token /,
     /response_types [^;]*array/,

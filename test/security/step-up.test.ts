@@ -1,6 +1,7 @@
 /** Step-up: before a sensitive change a person proves again who they are, unless they did so within ten minutes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createAuthenticator } from '../setup/authenticator.ts';
 import { createFiller, filled, HTML } from '../setup/form-filler.ts';
 import { startWithPeople } from './api-callers.ts';
@@ -48,24 +49,24 @@ async function newWebhook(): Promise<string> {
 const webhooks = async (): Promise<number> => (await sql`select from webhook where store_id = ${alpha}`).length;
 const keys = async (): Promise<unknown> => sql`select encryption_key, next_encryption_key from webhook order by id`;
 
+const APP = { name: 'Mine', redirect_uris: 'https://mine.example.com/cb' };
+
+/** Creates an app of Ada and returns the path of its page. */
 async function newApp(): Promise<string> {
-  const form = new URLSearchParams();
-  const blank = await browser.open('/account/clients/new');
-  for (const [, name = '', value = ''] of blank.text.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g))
-    form.set(name, value);
-  const fields = {
-    ...Object.fromEntries(form),
-    kind: 'confidential',
-    name: 'Mine',
-    redirect_uris: 'https://mine.example.com/cb',
-  };
-  const made = await browser.post('/account/clients', fields);
-  assert.equal(made.status, 200, made.text);
-  const [row] = await sql<
-    { id: string }[]
-  >`select client_id as id from client where name = 'Mine' and date_deleted is null`;
-  return `/account/clients/${row?.id}`;
+  const { client_id: id } = await createClient(sql, {
+    name: APP.name,
+    redirectUris: [APP.redirect_uris],
+    trusted: false,
+    owner: { userId: people.adaId, clientsPerUser: 100 },
+    now: people.now(),
+  });
+  return `/account/clients/${id}`;
 }
+async function createApp(): Promise<Page> {
+  const blank = await browser.open('/account/clients/new');
+  return browser.post('/account/clients', { ...formAt(blank, '/account/clients'), ...APP, kind: 'confidential' });
+}
+const apps = async (): Promise<number> => (await sql`select from client where date_deleted is null`).length;
 const formAt = ({ text }: Page, action: string): Record<string, string> => {
   const at = text.indexOf(`action="${action}"`);
   assert.ok(at > 0, action);
@@ -85,11 +86,8 @@ const changes: [what: string, send: () => Promise<Response | Page>, count: () =>
   ['rotating the key of a webhook', async () => rotate(await newWebhook()), keys],
   ['leaving a store', () => leave(), async () => sql`select from membership where store_id = ${people.beta}`],
   ['inviting a person', () => invite(), async () => (await sql`select from invitation`).length],
-  [
-    'deleting an app',
-    async () => post(await newApp(), 'delete'),
-    async () => (await sql`select from client where date_deleted is null`).length,
-  ],
+  ['creating an app', () => createApp(), apps],
+  ['deleting an app', async () => post(await newApp(), 'delete'), apps],
   [
     'rotating the secret of an app',
     async () => post(await newApp(), 'secret'),

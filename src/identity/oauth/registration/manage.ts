@@ -91,7 +91,10 @@ async function identityFaults(
 
 async function replace(deps: Deps, request: RawRequest): Promise<RawResponse> {
   const { client, token } = await managedBy(deps, request);
-  const { metadata, faults, input } = readBody(request);
+  const { metadata: read, faults, input } = readBody(request);
+  // A program that does not know this extension must not take away what the owner of the app has chosen.
+  const { requiresPkce } = (input['requires_pkce'] ?? undefined) === undefined ? metadataOfClient(client) : read;
+  const metadata = { ...read, requiresPkce };
   const isMoved = metadata.webhookUrl !== client.webhookUrl;
   const all = [
     ...faults,

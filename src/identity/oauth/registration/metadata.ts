@@ -44,6 +44,8 @@ export type Metadata = {
   initiateLoginUri: string | null;
   authMethod: (typeof AUTH_METHODS)[number];
   allowsDeviceGrant: boolean;
+  /** Whether authorization requests need a code challenge, an extension; always true for public clients. */
+  requiresPkce: boolean;
 };
 
 export type MetadataInput = Readonly<Record<string, unknown>>;
@@ -68,6 +70,13 @@ function readTexts(input: MetadataInput, name: string, faults: Fault[]): string[
   const value = input[name] ?? undefined;
   if (value === undefined || isTexts(value)) return value;
   faults.push(fault(name, 'must be an array of strings'));
+  return undefined;
+}
+
+function readFlag(input: MetadataInput, name: string, faults: Fault[]): boolean | undefined {
+  const value = input[name] ?? undefined;
+  if (value === undefined || typeof value === 'boolean') return value;
+  faults.push(fault(name, 'must be true or false'));
   return undefined;
 }
 
@@ -121,6 +130,7 @@ export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
     initiateLoginUri: readText(input, 'initiate_login_uri', faults) || null,
     authMethod,
     allowsDeviceGrant: grantTypes.includes(DEVICE_GRANT),
+    requiresPkce: readFlag(input, 'requires_pkce', faults) === true || authMethod === 'none',
   };
   const invalidFields = new Set(faults.map(({ field }) => field));
   const clientFaults = newClientFaults({ ...metadata, trusted: false, now }, authMethod === 'none', LABELS);
@@ -131,12 +141,27 @@ export function readMetadata(input: MetadataInput, now: Date): ReadMetadata {
 
 /** Returns the metadata of a client. Both methods with a secret are accepted, so the method of registration is not stored. */
 export function metadataOfClient(client: Client): Metadata {
-  return { ...client, authMethod: client.isPublic ? 'none' : 'client_secret_basic' };
+  const { isPublic, requiresPkce } = client;
+  return {
+    ...client,
+    authMethod: isPublic ? 'none' : 'client_secret_basic',
+    requiresPkce: requiresPkce || isPublic,
+  };
 }
 
 /** Returns the registered metadata for the response (RFC 7591 §3.2.1), without the credentials of the client. */
 export function registered(
-  { name, redirectUris, contact, scopes, webhookUrl, authMethod, allowsDeviceGrant, ...addresses }: Metadata,
+  {
+    name,
+    redirectUris,
+    contact,
+    scopes,
+    webhookUrl,
+    authMethod,
+    allowsDeviceGrant,
+    requiresPkce,
+    ...addresses
+  }: Metadata,
   webhookKeys: AppKeys | null,
 ) {
   const registeredAddresses = Object.entries(ADDRESSES).flatMap(([member, property]) =>
@@ -151,6 +176,7 @@ export function registered(
     grant_types: GRANT_TYPES.filter((type) => type !== DEVICE_GRANT || allowsDeviceGrant),
     response_types: RESPONSE_TYPES,
     scope: (scopes ?? FULL_SCOPES).join(' '),
+    requires_pkce: requiresPkce,
     ...(webhookUrl !== null && { webhook_url: webhookUrl, webhook_key: webhookKeys?.current ?? null }),
     ...(webhookKeys !== null && webhookKeys.next !== null && { next_webhook_key: webhookKeys.next }),
   };

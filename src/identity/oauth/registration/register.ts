@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000;
 /** Days until a client without a responsible user or platform is deleted if it has received no grant. */
 const UNUSED_DAYS = 30;
 
-export type RegisterDeps = RegistrarDeps & { appWebhooks: AppWebhooks; clientsPerUser: number; authUrl: string };
+export type RegisterDeps = RegistrarDeps & { appWebhooks: AppWebhooks; clientsPerUser: number };
 
 /** Returns the members with which a client manages its registration (RFC 7592 §3). */
 export function management(authUrl: string, clientId: string, token: string) {

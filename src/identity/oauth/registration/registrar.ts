@@ -2,6 +2,7 @@
  * Authorizes client registration (RFC 7591 §3): by platform token, session or registration token, or openly if so
  * configured.
  */
+import { isFresh } from '#identity/accounts/factors/step-up.ts';
 import type { Sessions } from '#identity/accounts/sessions.ts';
 import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
@@ -34,6 +35,7 @@ export type RegistrarDeps = {
   bearer: Bearer;
   /** The origin whose pages may use the session's cookie. */
   authOrigin: string;
+  authUrl: string;
   openRegistration: boolean;
 };
 
@@ -83,7 +85,11 @@ export async function registrarOf(deps: RegistrarDeps, request: RawRequest): Pro
   // Browsers send the session cookie with requests of any page, so it is accepted only from the pages of this origin.
   const session = isSameOrigin(request.headers, deps.authOrigin) ? await deps.sessions.find(request) : null;
   if (session === null) return anonymously(deps, request);
-  if (session.isEmailVerified) return { kind: 'user', userId: session.userId };
-  const message = `Confirm your e-mail address first: choose a new password with a link that is mailed to it`;
-  throw new Problem(403, { code: 'email_not_verified', message });
+  if (!session.isEmailVerified) {
+    const message = 'Confirm your e-mail address first: choose a new password with a link that is mailed to it';
+    throw new Problem(403, { code: 'email_not_verified', message });
+  }
+  if (isFresh(session, request.now)) return { kind: 'user', userId: session.userId };
+  const message = `Confirm that it is you at ${deps.authUrl}/account/confirm, then register within ten minutes`;
+  throw new Problem(403, { code: 'confirmation_required', message });
 }

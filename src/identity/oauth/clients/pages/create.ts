@@ -112,6 +112,6 @@ export function createNewClient(deps: PagesDeps): Record<'show' | 'submit', RawH
       const view = { clientId, nonce: nonceOf(session, clientId), values: EMPTY_FORM, faults: [] };
       return htmlAnswer(200, newPage(root, view));
     }),
-    submit: signedIn.form(({ form }) => ['new client', form.get('client_id') ?? ''], submit),
+    submit: signedIn.sensitiveForm(({ form }) => ['new client', form.get('client_id') ?? ''], submit),
   };
 }
