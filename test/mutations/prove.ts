@@ -123,16 +123,23 @@ export async function runTasks(
   isOver: () => boolean = () => false,
 ): Promise<void> {
   const tries = new Map<Task, Try[]>(tasks.map((task) => [task, []]));
+  const judge = async (group: readonly Task[]): Promise<number> => {
+    const startedMs = performance.now();
+    const observed = await observe(group);
+    const unended = group.findIndex((task) => !observed.has(task));
+    // The reports of a task may be lost with the process that a later one has ended: only alone is it clear which one did.
+    const isClear = unended === -1 || group.length === 1;
+    const judged = isClear ? group : group.slice(0, unended);
+    const seconds = (performance.now() - startedMs) / 1_000 / Math.max(judged.length, 1);
+    for (const task of judged) tries.get(task)?.push({ fault: faultOf(task, observed.get(task)), seconds });
+    return judged.length;
+  };
   const runTogether = async (group: readonly Task[]): Promise<void> => {
     for (let rest = group; rest.length > 0;) {
-      const startedMs = performance.now();
-      const observed = await observe(rest);
-      // The first task without an end has ended the process: the tasks after it run in another one.
-      const unended = rest.findIndex((task) => !observed.has(task));
-      const ran = unended === -1 ? rest : rest.slice(0, unended + 1);
-      const seconds = (performance.now() - startedMs) / 1_000 / ran.length;
-      for (const task of ran) tries.get(task)?.push({ fault: faultOf(task, observed.get(task)), seconds });
-      rest = rest.slice(ran.length);
+      const ended = await judge(rest);
+      const suspect = rest.slice(ended, ended + 1);
+      if (suspect.length > 0) await judge(suspect);
+      rest = rest.slice(ended + 1);
     }
   };
   const endOrReturn = (task: Task): Task[] => {
