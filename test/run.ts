@@ -47,7 +47,7 @@ const { values: options, positionals: globs } = parseArgs({
   allowPositionals: true,
 });
 process.chdir(ROOT);
-if (options.part) process.env['HALCYON_TEST_PART'] = '1';
+if (options.part && process.env['HALCYON_TEST_WHOLE'] === undefined) process.env['HALCYON_TEST_PART'] = '1';
 const parts = Number(options['one-of']);
 if (!(Number.isInteger(parts) && parts > 0)) throw new Error('--one-of must be a whole number, such as 7');
 const minutes = Number(options.minutes);

@@ -11,6 +11,7 @@ import { promisify } from 'node:util';
 import type { Command } from 'commander';
 import { EXIT_CODES, exitCodeOf, explain } from '../../src/cli/explain.ts';
 import { createProgram } from '../../src/cli/program.ts';
+import { amountOf } from '../setup/amount.ts';
 import { startTestApp } from '../setup/app.ts';
 import { runCommand, startCommand, startProcess, testTerminal, type Ended } from '../setup/command.ts';
 import { testDatabase, urlOf } from '../setup/database.ts';
@@ -104,6 +105,9 @@ async function readByShell(line: string): Promise<{ args: string[]; env: Record<
 
 const ORDER = JSON.stringify({ event: 'transaction/created', resource: { id: 1001, total: 24.5 } });
 
+/** How many examples of each command run as a process; the others run in this one. */
+const AS_PROCESS = amountOf('commands', { all: 1, part: 0 });
+
 test('every example works, and the first of each command as a process', async () => {
   const made = async (...args: string[]): Promise<Record<string, string>> => {
     const { code, out, err } = await run(args);
@@ -159,7 +163,7 @@ test('every example works, and the first of each command as a process', async ()
       const { args, env } = await readByShell(line);
       const asked = { ...common, ...env };
       const running =
-        index === 0
+        index < AS_PROCESS
           ? startProcess(args, asked, { cwd: folder })
           : startCommand(args, asked, { cwd: folder, input: () => Readable.from([Buffer.from(ORDER)]) });
       if (isLongRunning) {

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { amountOf } from '../setup/amount.ts';
 import { openPublishFixture } from '../setup/publish-fixture.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
@@ -80,7 +81,7 @@ test('deliveries are numbered in the order in which their events were published,
         );
       }
     }),
-    { numRuns: 40 },
+    { numRuns: amountOf('delivery-order', { all: 40, part: 10 }) },
   );
   t.diagnostic(`the last: ${shown}`);
 });

@@ -29,9 +29,10 @@ import type { Filter, Listing, Order } from '#core/listing.ts';
 import { listAttempts } from '#webhooks/history/attempts-sql.ts';
 import { listDeliveries, listDeliveriesOfStore } from '#webhooks/history/deliveries-sql.ts';
 import type { Owner } from '#webhooks/history/history-sql.ts';
+import { amountOf } from '../setup/amount.ts';
 import { testDatabase } from '../setup/database.ts';
 
-const RUNS = 60;
+const RUNS = amountOf('lists-model', { all: 60, part: 20 });
 const SAMPLE = String(SAMPLE_ID);
 const CUSTOMER = 'C';
 const DAYS = 6;

@@ -10,7 +10,7 @@ const FILES_MAX = 6;
 /** Of the units that import a module beside the one of its own. */
 const IMPORTERS_MAX = 3;
 /** They take minutes. */
-const LONG = /^test\/(?:browser|faults|languages)\//;
+const LONG = /^test\/(?:browser|faults|languages|long)\//;
 
 /** Returns the test files that the text names below the path of a module. */
 export function parseListed(text: string): Map<string, string[]> {

@@ -123,22 +123,22 @@ export async function runTasks(
   isOver: () => boolean = () => false,
 ): Promise<void> {
   const tries = new Map<Task, Try[]>(tasks.map((task) => [task, []]));
-  const judge = async (group: readonly Task[]): Promise<number> => {
+  const check = async (group: readonly Task[]): Promise<number> => {
     const startedMs = performance.now();
     const observed = await observe(group);
     const unended = group.findIndex((task) => !observed.has(task));
     // The reports of a task may be lost with the process that a later one has ended: only alone is it clear which one did.
     const isClear = unended === -1 || group.length === 1;
-    const judged = isClear ? group : group.slice(0, unended);
-    const seconds = (performance.now() - startedMs) / 1_000 / Math.max(judged.length, 1);
-    for (const task of judged) tries.get(task)?.push({ fault: faultOf(task, observed.get(task)), seconds });
-    return judged.length;
+    const checked = isClear ? group : group.slice(0, unended);
+    const seconds = (performance.now() - startedMs) / 1_000 / Math.max(checked.length, 1);
+    for (const task of checked) tries.get(task)?.push({ fault: faultOf(task, observed.get(task)), seconds });
+    return checked.length;
   };
   const runTogether = async (group: readonly Task[]): Promise<void> => {
     for (let rest = group; rest.length > 0;) {
-      const ended = await judge(rest);
-      const suspect = rest.slice(ended, ended + 1);
-      if (suspect.length > 0) await judge(suspect);
+      const ended = await check(rest);
+      const next = rest.slice(ended, ended + 1);
+      if (next.length > 0) await check(next);
       rest = rest.slice(ended + 1);
     }
   };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { inOrderOfChange, readCatalogue } from './catalogue.ts';
 import { mutate, MutationError, parseTable } from './table.ts';
 
 const TARGET = 'src/identity/oauth/oauth-sql.ts';
@@ -43,3 +44,19 @@ for (const [name, text, message] of malformed) {
       (error) => error instanceof MutationError && message.test(error.message),
     ));
 }
+
+test('every mutation can be applied', () => {
+  const entries = readCatalogue();
+  const faults = entries.flatMap(({ name, fault }) => (fault === undefined ? [] : [`${name}: ${fault}`]));
+  assert.deepEqual(faults, []);
+});
+
+test('each mutation is tried once: changed lines first, then changed files, then the rest from another place each day', () => {
+  const entries = readCatalogue();
+  for (const day of [0, 1, 500]) {
+    const { changed, near, others } = inOrderOfChange(entries, day);
+    const order = [...changed, ...near, ...others];
+    assert.equal(order.length, entries.length);
+    assert.deepEqual(new Set(order), new Set(entries));
+  }
+});

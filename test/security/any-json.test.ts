@@ -3,12 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Type, type TSchema } from 'typebox';
+import { amountOf } from '../setup/amount.ts';
 import { startFurnishedApp } from '../setup/app-with-resources.ts';
 import { faultsOf, wrongInError } from './error-shape.ts';
 import { bodiesFor } from './json-texts.ts';
 import { fillIn, operationTable } from './route-table.ts';
 
-const RUNS = 60;
+const RUNS = amountOf('any-json', { all: 60, part: 15 });
 
 const app = await startFurnishedApp();
 const takers = operationTable(app.baseUrl).flatMap(({ operation, ...at }) =>

@@ -12,9 +12,10 @@ import { createClient, createPublicClient } from '#identity/oauth/clients/client
 import { addMember } from '#stores/store.ts';
 import * as commands from './model/commands.ts';
 import { CLIENTS, newModel, STORES, USERS, type ClientName, type Model, type UserName } from './model/model.ts';
+import { amountOf } from '../setup/amount.ts';
 import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
 
-const RUNS = 60;
+const RUNS = amountOf('model', { all: 60, part: 15 });
 const COMMANDS_MAX = 40;
 const VERIFIER = 'v'.repeat(43);
 const CHALLENGE = createHash('sha256').update(VERIFIER).digest('base64url');

@@ -6,10 +6,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { amountOf } from '../setup/amount.ts';
 import { faultsIn, startWebhookApi, type Token } from '../setup/webhook-api.ts';
 
 const { call, a } = await startWebhookApi();
 
+const RUNS = amountOf('redirected-secrets', { all: 60, part: 15 });
 const KEY = 'the token of the other platform';
 const HOME = 'https://cms.example.com/items';
 const ELSEWHERE = 'https://collector.example.net/';
@@ -123,7 +125,7 @@ test('the key stays at its address after any sequence of changes', async () => {
       },
     ),
     {
-      numRuns: 60,
+      numRuns: RUNS,
       // One step that a random sequence reaches too rarely.
       examples: [
         [{ format: 'json', url: HOME }, [{ role: 'user', method: 'PATCH', body: { format: 'partner_sitebuilder' } }]],
@@ -275,6 +277,6 @@ test('values of headers and the query stay at their address after any sequence o
         await remove(at);
       },
     ),
-    { numRuns: 60 },
+    { numRuns: RUNS },
   );
 });

@@ -1,17 +1,23 @@
 /**
- * The amount of work of a long test: all by hand, a part in `.ci/run`, which sets HALCYON_TEST_PART. Each day one of these tests
- * does all of its work there, in rotation.
+ * The amount of work of a test that repeats something: a part in `npm test` and `.ci/run`, which say so with HALCYON_TEST_PART, and
+ * all by hand, for a mutation, and in `.ci/run --full`. Each day one of these tests does all of its work everywhere, in rotation.
  */
 const IN_TURN = [
+  'any-json',
+  'commands',
+  'delivery-order',
   'disable-enable-races',
   'disable-with-backlog',
   'event-catalogue',
   'fuzzing',
   'hostile-receivers',
+  'lists-model',
   'malformed',
+  'model',
   'publish-kill',
   'realistic-load',
   'recovery',
+  'redirected-secrets',
   'worker-kill',
 ] as const;
 

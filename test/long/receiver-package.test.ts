@@ -22,8 +22,8 @@ import { KEY, startEngine } from '../setup/engine.ts';
 import { resolverOf, startNameServer } from '../setup/name-server.ts';
 import { startReceiver, type Got } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
-import { compile, installPacked, PACKAGE } from './receiver/packed.ts';
-import { NOW, sent } from './receiver/signed-delivery.ts';
+import { compile, installPacked, PACKAGE } from '../clients/receiver/packed.ts';
+import { NOW, sent } from '../clients/receiver/signed-delivery.ts';
 
 const EXAMPLES = ['node', 'express', 'fastify', 'hono'];
 type FetchCallback = (request: Request) => Promise<Response>;

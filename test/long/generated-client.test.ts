@@ -10,7 +10,7 @@ import { cleanups } from '../setup/cleanups.ts';
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../..');
-const SOURCE = join(import.meta.dirname, 'typescript');
+const SOURCE = join(import.meta.dirname, '../clients/typescript');
 const GENERATOR = join(SOURCE, 'node_modules/openapi-typescript/bin/cli.js');
 const COMPILER = join(ROOT, 'node_modules/typescript/bin/tsc');
 

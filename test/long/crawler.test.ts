@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inhabit } from '../setup/populated-app.ts';
 import { until } from '../setup/until.ts';
-import { actionsIn, fill, type SirenAction } from './crawl/actions.ts';
-import { readers, type Reader } from './crawl/readers.ts';
-import { walk, type Met } from './crawl/walk.ts';
+import { actionsIn, fill, type SirenAction } from '../representations/crawl/actions.ts';
+import { readers, type Reader } from '../representations/crawl/readers.ts';
+import { walk, type Met } from '../representations/crawl/walk.ts';
 
 const fixture = await inhabit();
 const session = { headers: { Cookie: fixture.browser.cookie() ?? '' } };

@@ -9,7 +9,7 @@ import { VERSION } from '#server/version.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { until } from '../setup/until.ts';
-import { compile, installPackage } from './receiver/packed.ts';
+import { compile, installPackage } from '../clients/receiver/packed.ts';
 
 const PACKAGE = join(import.meta.dirname, '../../packages/publisher');
 const PACKED_BYTES = 20_000;

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { inOrderOfChange, readCatalogue } from './catalogue.ts';
-import { baselineFault, mutationFault, runTasks, type FaultOf, type Try } from './prove.ts';
-import type { Task } from './task.ts';
+import { baselineFault, mutationFault, runTasks, type FaultOf, type Try } from '../mutations/prove.ts';
+import type { Task } from '../mutations/task.ts';
 
 const TEST_FILE = 'src/core/rotation.test.ts';
 const TARGET = 'src/core/rotation.ts';
@@ -28,12 +27,6 @@ async function triesOf(tasks: readonly Task[], faultOf: FaultOf = mutationFault)
   return tasks.map((task) => tries.get(task) ?? []);
 }
 const faultsOf = (tries: readonly Try[] | undefined) => tries?.map(({ fault }) => fault);
-
-test('every mutation can be applied', () => {
-  const entries = readCatalogue();
-  const faults = entries.flatMap(({ name, fault }) => (fault === undefined ? [] : [`${name}: ${fault}`]));
-  assert.deepEqual(faults, []);
-});
 
 test('a mutation is caught if its test fails by its own assertion; any other is tried twice and refused', async () => {
   const cases: readonly (readonly [Task, RegExp])[] = [
@@ -93,14 +86,4 @@ test('a test counts as passing only if it runs alone and passes', async () => {
   );
   assert.deepEqual(faultsOf(passing), [undefined]);
   assert.match(faultsOf(unknown)?.at(-1) ?? '', /alone and was empty/);
-});
-
-test('each mutation is tried once: changed lines first, then changed files, then the rest from another place each day', () => {
-  const entries = readCatalogue();
-  for (const day of [0, 1, 500]) {
-    const { changed, near, others } = inOrderOfChange(entries, day);
-    const order = [...changed, ...near, ...others];
-    assert.equal(order.length, entries.length);
-    assert.deepEqual(new Set(order), new Set(entries));
-  }
 });

@@ -18,7 +18,7 @@ import { VECTORS, type Vector } from '../../scripts/receiver-vectors.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { until } from '../setup/until.ts';
-import { KEY, NOW, sent } from './receiver/signed-delivery.ts';
+import { KEY, NOW, sent } from '../clients/receiver/signed-delivery.ts';
 
 const ends = cleanups();
 type Delivery = Parameters<OnDelivery>[0];
