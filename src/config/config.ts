@@ -176,7 +176,7 @@ export function readConfig(env: Env, cwd: string) {
       eventsBodyLimitBytes: 16 * 1024 * 1024,
       headersLimitBytes: 32 * 1024,
       requestTimeoutMs: 60_000,
-      unsentMs: 30_000,
+      unsentMs: 15_000,
       unsentBytesMax: 256 * 1024 * 1024,
       trustedProxies: set.TRUSTED_PROXIES,
     }),

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
+import { connect, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import fastify from 'fastify';
 import { limitUnsent } from './unsent.ts';
@@ -10,6 +10,9 @@ import { limitUnsent } from './unsent.ts';
 const UNSENT_MS = 30_000;
 const PAGE = Buffer.alloc(8 * 1024 * 1024, 'x');
 const PAGES_MAX = 4;
+const HEADERS_MAX = 4 * 1024;
+const TEXT = 'x'.repeat(60 * 1024);
+const REQUESTS = 1_000;
 
 /** Starts a server whose pages are sent when `ready` is called; each request is of a client that reads nothing. */
 async function start(t: TestContext) {
@@ -25,6 +28,9 @@ async function start(t: TestContext) {
     await promise;
     return reply.send(PAGE);
   });
+  app.get('/text', async () => TEXT);
+  let sent = 0;
+  app.addHook('onSend', async () => void app.server.emit('sends', (sent += 1)));
   await app.listen({ port: 0, host: '127.0.0.1' });
   t.after(() => app.close());
   const { port } = app.server.address() as AddressInfo;
@@ -38,7 +44,7 @@ async function start(t: TestContext) {
     const response = responses.at(-1) ?? assert.fail();
     return { response, send: ready.at(-1) ?? assert.fail() };
   };
-  return { ask };
+  return { ask, port, server: app.server };
 }
 
 /** Resolves when the response has been handed to the connection, which takes only a part of it. */
@@ -70,9 +76,24 @@ test('all connections together have a limited number of bytes unsent: the oldest
     send();
     await handedOver(response);
     const unsent = all.reduce((sum, one) => sum + (one.destroyed ? 0 : one.writableLength), 0);
-    assert.ok(unsent <= PAGES_MAX * PAGE.length, `${unsent} bytes after ${number + 1}`);
+    assert.ok(unsent <= PAGES_MAX * PAGE.length + HEADERS_MAX, `${unsent} bytes after ${number + 1}`);
   }
   const isOpen = all.map(({ destroyed }) => !destroyed);
   assert.ok(isOpen.filter(Boolean).length >= PAGES_MAX - 1);
   assert.ok(isOpen.lastIndexOf(false) < isOpen.indexOf(true), 'the newest are open');
+});
+
+test('small responses to requests that were sent at once count too', async (t) => {
+  const { port, server } = await start(t);
+  const client = connect(port, '127.0.0.1').pause();
+  t.after(() => client.destroy());
+  client.on('error', () => {});
+  const [connection] = (await once(server, 'connection')) as [Socket];
+  const { promise: sendsLast, resolve } = Promise.withResolvers<void>();
+  server.on('sends', (sent: number) => {
+    if (sent === REQUESTS) resolve();
+  });
+  client.write('GET /text HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(REQUESTS));
+  await Promise.race([once(connection, 'close'), sendsLast]);
+  assert.equal(connection.destroyed, true);
 });

@@ -28,6 +28,7 @@ const member: MemberRow = {
   storeId: store.id,
   userId: 41,
   email: 'ada@corner.example.com',
+  isEmailVerified: true,
   role: 'owner',
   dateCreated: store.dateCreated,
   timeZone: store.timeZone,

@@ -60,6 +60,7 @@ export function exportedMemberships({ stores, owned, names }: Memberships) {
   return stores.map((id) => ({
     store_id: id,
     store: names.get(id)?.name,
+    is_sandbox: names.get(id)?.isSandbox,
     role: owned.includes(id) ? 'owner' : 'member',
   }));
 }

@@ -22,6 +22,7 @@ test('each caller that can access a store sees its members, without their addres
   assert.deepEqual(properties, {
     user_id: adaId,
     email: null,
+    is_email_verified: true,
     role: 'owner',
     date_created: '2026-07-01T10:00:00+0000',
   });

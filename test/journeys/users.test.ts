@@ -158,6 +158,16 @@ test('the platform lists users, filtered by their address', async () => {
     assert.equal((await call('GET', '/users', await tokenOf(scope))).status, 403);
 });
 
+test('a user is found by any spelling of the address', async () => {
+  const idsOf = async (email: string) => {
+    const { body } = await call('GET', `/users?email=${encodeURIComponent(email)}`, platform);
+    return body._embedded?.['svc:users']?.map((user) => user['id']);
+  };
+  for (const spelling of [ada.toUpperCase(), ada.replace('.com', '。com')])
+    assert.deepEqual(await idsOf(spelling), [adaId]);
+  assert.ok(!(await idsOf(`not:${ada.toUpperCase()}`))?.includes(adaId));
+});
+
 test('a user created twice under one idempotency key is created once, and mailed once', async () => {
   const ask = () =>
     fetch(`${server.origin}/users`, {

@@ -272,6 +272,17 @@ test('requests are limited, and each page says how long to wait', async () => {
   server.wait(24 * HOUR);
 });
 
+test('requests by others for the same address do not use up those of its person', async () => {
+  const { newEmail, browser } = await newPerson();
+  const { browser: other } = await newPerson();
+  const statuses: number[] = [];
+  for (let i = 0; i < 4; i += 1) statuses.push((await ask(other, newEmail)).status);
+  assert.deepEqual(statuses, [200, 200, 200, 429]);
+  assert.equal((await ask(browser, newEmail)).status, 200);
+  for (let i = 0; i < 8; i += 1) await mails.next();
+  server.wait(24 * HOUR);
+});
+
 test('for any token and fields, the pages answer without an internal error and change nothing', async () => {
   const { id, email, browser } = await newPerson();
   const paths = ['/account/email', '/account/email/confirm', '/undo-email'] as const;

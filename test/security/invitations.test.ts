@@ -289,6 +289,23 @@ test('a mailed link that is used, or for another address, does not join', async 
   assert.equal((await createBrowser(people.origin).post((await invite()).path, { token, password: NEW })).status, 410);
 });
 
+test('the links that one inviter has mailed to an address do not use up those of another, and stay valid', async () => {
+  const guest = newAddress();
+  const ask = (path: string) => createBrowser(people.origin).post(path, { email: guest });
+  const { path: first } = await inviteAsOwner();
+  const { path: other } = await invite();
+  const tokens: string[] = [];
+  for (let i = 0; i < 3; i += 1) {
+    assert.equal((await ask(first)).status, 200);
+    tokens.push(tokenIn(await mails.next()));
+  }
+  assert.equal((await ask((await inviteAsOwner()).path)).status, 429, 'a new invitation renews nothing');
+  assert.equal((await ask(other)).status, 200);
+  await mails.next();
+  const [token = ''] = tokens;
+  assert.equal((await createBrowser(people.origin).post(first, { token, password: NEW })).status, 303);
+});
+
 test('the password rules are those of all accounts', async () => {
   const { path } = await invite();
   const browser = createBrowser(people.origin);
@@ -450,12 +467,13 @@ test('an invitation is received by no other person, and by no app', async () => 
   assert.equal(await roleOf(bobId), undefined);
 });
 
-test('mails of invitations are limited per address and per owner', async () => {
+test('mails of invitations are limited per address and inviter, and per owner', async () => {
   const guest = newAddress();
   const send = async (email: string) => (await inviteAsOwner({ email })).response;
   const statuses: number[] = [];
   for (let i = 0; i < 4; i += 1) statuses.push((await send(guest)).status);
   assert.deepEqual(statuses, [201, 201, 201, 429]);
+  assert.equal((await invite({ email: guest })).made.status, 201, 'the platform has mails of its own');
   for (let i = 0; i < 17; i += 1) assert.equal((await send(newAddress())).status, 201);
   const refused = await send(newAddress());
   assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '180']);

@@ -82,8 +82,7 @@ function numberInput(options: ControlOptions): Markup {
  */
 function secretInput(options: ControlOptions): Markup {
   const [value = ''] = options.values;
-  if (options.isNew && options.field.isGenerated === true)
-    return input(options, html`type="text" spellcheck="false"`, value);
+  if (options.isNew && value !== '') return input(options, html`type="text" spellcheck="false"`, value);
   return input(options, html`type="password" autocomplete="new-password"`, undefined);
 }
 

@@ -5,13 +5,14 @@ import type { Fault } from '#core/problem.ts';
 import { checkboxes, control } from './control.ts';
 import { labelOf } from './words.ts';
 
-/** `values` is the content of the field: one text, or the chosen values. */
+/** `values` is the content of the field: one text, or the chosen values. `isLost`: a secret that was typed is not in it. */
 export type FieldInput = {
   id: string;
   field: Field;
   values: readonly string[];
   faults: readonly Fault[];
   isNew: boolean;
+  isLost: boolean;
 };
 
 /** Returns the text with a full stop, which most messages lack. */
@@ -29,8 +30,9 @@ function rangeOf({ kind, minimum, maximum }: Field): string | undefined {
 }
 
 /** Returns the hint, which contains every constraint that validation reports. */
-function hintOf({ field, isNew }: FieldInput): string {
+function hintOf({ field, isNew, isLost }: FieldInput): string {
   const parts = [
+    isLost && 'Enter it again: what is typed here is not sent back.',
     field.isRequired && 'Required.',
     field.hint !== undefined && sentence(field.hint),
     field.kind === 'secret' && !isNew && 'Leave empty to keep the current value.',

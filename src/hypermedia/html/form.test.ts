@@ -171,6 +171,14 @@ for (const [name, field, typed, control] of retyped) {
   });
 }
 
+test('a refused form does not send back a key that was typed for something new, and says so', () => {
+  const again = fieldIn('POST', stored, refusedWith(['typed']));
+  assert.match(again, /type="password"(?![^>]*value=)/);
+  assert.doesNotMatch(again, /typed"|stored secret/);
+  assert.match(again, /not sent back/);
+  assert.doesNotMatch(fieldIn('POST', stored, refusedWith([''])), /not sent back/);
+});
+
 test('unticked boxes stay unticked in a refused form', () => {
   const field = { isMultiple: true, choices: ['a'], value: ['a'] };
   const again = fieldIn('PATCH', field, { ...refusedWith([]), values: {} });

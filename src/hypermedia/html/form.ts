@@ -39,10 +39,11 @@ const refusalOf = ({ refused }: View, { name }: Action): Refused | undefined =>
 type FormState = { refused: Refused | undefined; suggested: Readonly<Record<string, string>> };
 
 /**
- * Returns the values of a field: the input if the form was rejected; else the current value (of secrets only a
+ * Returns the values of a field: the input if the form was rejected, but no secret; else the current value (of secrets only a
  * generated one); else the suggested value. A rejected button has sent only some of the fields.
  */
 function valuesOf(field: Field, isNew: boolean, { refused, suggested }: FormState): readonly string[] {
+  if (refused !== undefined && field.kind === 'secret') return [];
   if (refused !== undefined && (field.isMultiple || Object.hasOwn(refused.values, field.name)))
     return listOf(Object.hasOwn(refused.values, field.name) ? refused.values[field.name] : undefined);
   if (field.kind === 'secret' && !(isNew && field.isGenerated === true)) return [];
@@ -59,7 +60,8 @@ function fields(action: Action, index: number, state: FormState): Markup {
   const isNew = action.method === 'POST';
   const all = action.fields.map((field, at): FieldInput => {
     const faults = refused?.faults.filter((fault) => concerns(fault, field)) ?? [];
-    return { id: idOf(index, at), field, values: valuesOf(field, isNew, state), faults, isNew };
+    const isLost = field.kind === 'secret' && listOf(refused?.values[field.name]).some((typed) => typed !== '');
+    return { id: idOf(index, at), field, values: valuesOf(field, isNew, state), faults, isNew, isLost };
   });
   const minor = all.filter(({ field }) => field.isMinor === true);
   const isOpen = minor.some(({ faults }) => faults.length > 0);

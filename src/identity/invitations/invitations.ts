@@ -8,7 +8,7 @@ import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { findSignUpLink, mailSignUpLink, type SignUpLink } from '#identity/accounts/sign-up/link.ts';
 import { invalidSignUpPage, signUpSentPage } from '#identity/accounts/sign-up/pages.ts';
-import { deleteOlderSignUps } from '#identity/accounts/sign-up/sign-up-sql.ts';
+import { deleteSignUps } from '#identity/accounts/sign-up/sign-up-sql.ts';
 import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { tooManyAnswer } from '#identity/accounts/too-many.ts';
@@ -69,7 +69,8 @@ type Visit = { request: RawRequest; token: string; invitation: OfferedInvitation
 const INVALID: FormFault = { field: 'email', message: 'Enter an address such as ada@example.com.' };
 const TAKEN: FormFault = {
   field: 'email',
-  message: 'There is an account with this e-mail address: sign in to it, and join the store then.',
+  message:
+    'There is an account with this e-mail address: sign in to it, and join the store then. If you cannot, ask the operator for a link to a new password.',
 };
 
 const boundTo = ({ params }: Pick<RawRequest, 'params'>) => ['invitation', params['token'] ?? ''] as const;
@@ -160,7 +161,7 @@ async function join(context: Context, visit: Visit, { email, isVerified }: Newco
     userOf: async (tx) => {
       if (isVerified) {
         // The links of the address end. Of two that are used at once, one finds the address taken.
-        await deleteOlderSignUps(tx, { email, kept: 0 });
+        await deleteSignUps(tx, email);
         await context.eraseUnverified(tx, email, request);
       }
       return { ...(await addUser(tx, user, by)), email };
@@ -213,7 +214,8 @@ async function mailLink(context: Context & { mailer: Mailer }, visit: Visit): Pr
   if (email === undefined)
     return htmlAnswer(422, newPersonPage({ root, token, invitation, email: typed, ask: 'email', fault: INVALID }));
   const signInAt = new URL(signInPath({ root, token }), authUrl).href;
-  const at = { confirmAt: `${authUrl}/invitations/${token}`, signInAt };
+  const inviter = String(invitation.createdBy ?? 'the platform');
+  const at = { confirmAt: `${authUrl}/invitations/${token}`, signInAt, inviter };
   const taken = await mailSignUpLink(context, request, email, at);
   if (!taken.allowed) return tooMany(context, taken);
   return htmlAnswer(200, signUpSentPage({ root, email, lifetimeMinutes, again: `${root}/invitations/${token}` }));

@@ -36,8 +36,9 @@ function tooMany(retryAfterSeconds: number): Problem {
 export function createInvitationMails(deps: { throttle: Throttle; mailer: Mailer; authUrl: string }): InvitationMails {
   return {
     admit: async (to, { principal, now }) => {
-      const buckets: Bucket[] = [{ limit: 'invitation to address', subject: to }];
-      if (isInPerson(principal)) buckets.push({ limit: 'invitations by person', subject: String(principal.userId) });
+      const inviter = isInPerson(principal) ? String(principal.userId) : 'the platform';
+      const buckets: Bucket[] = [{ limit: 'invitation to address', subject: `${to} by ${inviter}` }];
+      if (isInPerson(principal)) buckets.push({ limit: 'invitations by person', subject: inviter });
       const taken = await deps.throttle.take(buckets, now);
       if (!taken.allowed) throw tooMany(taken.retryAfterSeconds);
     },

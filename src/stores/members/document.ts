@@ -1,5 +1,5 @@
 import { formatDate } from '#hypermedia/date.ts';
-import { date, enumeration, number, text, type Document } from '#hypermedia/document.ts';
+import { boolean, date, enumeration, number, text, type Document } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
 import { isInPerson, reachesUser, type Principal } from '#core/principal.ts';
 import { addressOfStore } from '../document.ts';
@@ -10,6 +10,7 @@ export const MEMBER_PROPERTIES = {
   user_id: 'number',
   // Filters would reveal e-mail addresses to apps.
   email: 'none',
+  is_email_verified: 'none',
   role: 'text',
   date_created: 'date',
 } as const satisfies Comparisons;
@@ -20,7 +21,7 @@ export function addressOfMembers(storeId: number, baseUrl: string): string {
 
 /** Returns the Document of a member. Users see each other's e-mail addresses; apps see none. */
 export function memberDocument(
-  { storeId, userId, email, role, dateCreated, timeZone }: MemberRow,
+  { storeId, userId, email, isEmailVerified, role, dateCreated, timeZone }: MemberRow,
   { principal, baseUrl }: { principal: Principal; baseUrl: string },
 ): Document {
   const members = addressOfMembers(storeId, baseUrl);
@@ -41,6 +42,7 @@ export function memberDocument(
     properties: [
       number('user_id', userId),
       text.orNull('email', visibleEmail),
+      boolean('is_email_verified', isEmailVerified),
       enumeration('role', role),
       date('date_created', formatDate(dateCreated, timeZone)),
     ],

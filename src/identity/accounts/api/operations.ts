@@ -20,6 +20,8 @@ import { addressOfUser, USER_PROPERTIES, userDocument } from './document.ts';
 import { eraseUser, type EraseUserData } from './erase.ts';
 import { countUsers, listUsers } from './users-sql.ts';
 import { newUser } from './schema.ts';
+import type { Filter } from '#core/listing.ts';
+import { readEmail } from '#core/email.ts';
 
 type Deps = {
   sql: Sql;
@@ -87,6 +89,13 @@ const creation = ({ passwords, links, mailer, eraseUnverified, baseUrl, authUrl,
     },
   });
 
+/** Returns the filter with the spelling in which addresses are stored. */
+function ofAccount(filter: Filter): Filter {
+  const { property, operator, value } = filter;
+  const isAddress = property === 'email' && (operator === 'is' || operator === 'not') && typeof value === 'string';
+  return isAddress ? { ...filter, value: readEmail(value) ?? value } : filter;
+}
+
 export function createUserOperations(deps: Deps): Record<'list' | 'create' | 'read' | 'remove', Operation> {
   const { sql, baseUrl, allowsSandboxes } = deps;
   return {
@@ -97,7 +106,8 @@ export function createUserOperations(deps: Deps): Record<'list' | 'create' | 're
       title: 'All users',
       properties: USER_PROPERTIES,
       handle: async (request) => {
-        const [rows, total] = await Promise.all([listUsers(sql, request.listing), countUsers(sql, request.listing)]);
+        const listing = { ...request.listing, filters: request.listing.filters.map(ofAccount) };
+        const [rows, total] = await Promise.all([listUsers(sql, listing), countUsers(sql, listing)]);
         const items = rows.map((row) => userDocument(row, { ...request, baseUrl, allowsSandboxes }));
         return { path: `${baseUrl}/users`, items, total };
       },

@@ -130,7 +130,7 @@ async function requestChange(
     [
       { limit: 'changes of address by person', subject: String(session.userId) },
       { limit: 'mail from address', subject: addressPrefix(request.address) },
-      { limit: 'changes of address to mailbox', subject: newEmail },
+      { limit: 'changes of address to mailbox', subject: `${newEmail} by ${session.userId}` },
     ],
     request.now,
   );

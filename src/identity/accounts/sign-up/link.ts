@@ -9,7 +9,7 @@ import { hashOfLinkToken, newLinkToken } from '../link-token.ts';
 import { addressPrefix } from '../throttle/prefix.ts';
 import type { Throttle } from '../throttle/throttle.ts';
 import { existingAccountMail, signUpMail } from './mails.ts';
-import { deleteOlderSignUps, findSignUp, insertSignUp } from './sign-up-sql.ts';
+import { findSignUp, insertSignUp } from './sign-up-sql.ts';
 
 export type SignUpLinkDeps = {
   sql: Sql;
@@ -23,9 +23,6 @@ export type SignUpLinkDeps = {
 /** The addresses in the mails: of the page that creates the account, without its token, and of the page to sign in. */
 type Addresses = { confirmAt: string; signInAt: string };
 
-/** More than one, otherwise a stranger's request would invalidate the link that the person is about to use. */
-const LINKS_MAX = 3;
-
 /** Mails the link, or that there is an account. A disabled account gets no mail. */
 async function send(deps: SignUpLinkDeps, request: RawRequest, email: string, at: Addresses): Promise<void> {
   const { sql, mailer, authUrl, signUpMinutes: lifetimeMinutes } = deps;
@@ -36,7 +33,6 @@ async function send(deps: SignUpLinkDeps, request: RawRequest, email: string, at
     return mailer.send(existingAccountMail({ to: user.email, authUrl, signInAt: at.signInAt }));
   const { token, hash } = newLinkToken('signUp');
   await transaction(sql, async (tx) => {
-    await deleteOlderSignUps(tx, { email, kept: LINKS_MAX - 1 });
     await insertSignUp(tx, { hash, email, now, expires: new Date(now.getTime() + lifetimeMinutes * 60_000) });
     await recordAuditEntry(tx, { action: 'sign_up_requested', userId: null, origin: originOf(request), now });
   });
@@ -44,11 +40,17 @@ async function send(deps: SignUpLinkDeps, request: RawRequest, email: string, at
 }
 
 /**
- * Mails the link unless too many mails were sent. The result is the same whether or not the address has an account. The mails have
- * limits of their own: what strangers do here must not use up the mails to a new password.
+ * Mails the link unless too many mails were sent; earlier links stay valid, because a stranger can request a link as well. The result is
+ * the same whether or not the address has an account. The mails have limits of their own: what strangers do here must not use up the
+ * mails to a new password. `inviter` is who made the invitation: what they do must not use up the links that the person asks for.
  */
-export async function mailSignUpLink(deps: SignUpLinkDeps, request: RawRequest, email: string, at: Addresses) {
-  const subject = email;
+export async function mailSignUpLink(
+  deps: SignUpLinkDeps,
+  request: RawRequest,
+  email: string,
+  { inviter, ...at }: Addresses & { inviter?: string },
+) {
+  const subject = inviter === undefined ? email : `${email} invited by ${inviter}`;
   const taken = await deps.throttle.take(
     [
       { limit: 'mail from address', subject: addressPrefix(request.address) },

@@ -11,16 +11,9 @@ export async function insertSignUp(
   `;
 }
 
-/** Deletes the links of an address except the newest `kept`. */
-export async function deleteOlderSignUps(
-  sql: Queryable,
-  { email, kept }: { email: string; kept: number },
-): Promise<void> {
-  await sql`
-    delete from sign_up where hash in (
-      select hash from sign_up where email = ${email} order by date_created desc, hash offset ${kept}
-    )
-  `;
+/** Deletes the links of an address, of which its account no longer needs any. */
+export async function deleteSignUps(sql: Queryable, email: string): Promise<void> {
+  await sql`delete from sign_up where email = ${email}`;
 }
 
 /** Returns the address of a link; undefined if the link is unknown or expired. */

@@ -18,7 +18,7 @@ import type { EraseUnverified } from '../unverified.ts';
 import { addUser, passwordFault, prepareUser } from '../users.ts';
 import { findSignUpLink, mailSignUpLink, type SignUpLink } from './link.ts';
 import { existingAccountPage, invalidSignUpPage, newAccountPage, signUpPage, signUpSentPage } from './pages.ts';
-import { consumeSignUp, deleteOlderSignUps } from './sign-up-sql.ts';
+import { consumeSignUp, deleteSignUps } from './sign-up-sql.ts';
 
 export type SignUpDeps = {
   sql: Sql;
@@ -54,7 +54,7 @@ const join = (deps: SignUpDeps, request: RawRequest, { hash, email }: SignUpLink
   transaction(deps.sql, async (tx) => {
     const { now } = request;
     if (!(await consumeSignUp(tx, hash, now))) return undefined;
-    await deleteOlderSignUps(tx, { email, kept: 0 });
+    await deleteSignUps(tx, email);
     await deps.eraseUnverified(tx, email, request);
     const { id } = await addUser(tx, { email, passwordHash }, { origin: originOf(request), now });
     // Another user may be signed in in this browser.

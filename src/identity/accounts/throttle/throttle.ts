@@ -38,9 +38,9 @@ const limits = {
   'security mails to account': { tries: 10, refillSeconds: 3_600 },
   /** Requested changes of the e-mail address of one account, each of which mails a stranger. */
   'changes of address by person': { tries: 5, refillSeconds: 3_600 },
-  /** The same to one address, by all people together. */
+  /** The same to one address, by one person: strangers must not use up what its own person needs. */
   'changes of address to mailbox': { tries: 3, refillSeconds: 1_200 },
-  /** Mails of invitations to one address, by all owners together. */
+  /** Mails of invitations to one address by one inviter: a stranger must not use up those of the other stores and of the platform. */
   'invitation to address': { tries: 3, refillSeconds: 1_200 },
   /** Mails of invitations by one store owner. */
   'invitations by person': { tries: 20, refillSeconds: 180 },
@@ -61,6 +61,8 @@ const limits = {
   /** Wrong user codes of devices from one address prefix, and by one person. */
   'user code from address': { tries: 20, refillSeconds: 30 },
   'user code by person': { tries: 10, refillSeconds: 60 },
+  /** Approvals of apps that declare a webhook by one person, so that no person uses up those of the others. */
+  'approvals by person': { tries: 20, refillSeconds: 60 },
   /** Approvals of one app that declares a webhook, and of the apps with one host: each sends it that it was let in, and later its end. */
   'approvals of app': { tries: 60, refillSeconds: 5 },
   'approvals to host': { tries: 240, refillSeconds: 1 },

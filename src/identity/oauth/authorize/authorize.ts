@@ -70,7 +70,7 @@ const CHANGED = 'You have signed in again since this page was opened. Check the 
 const UNDECIDED = 'Choose Allow or Deny.';
 const NO_PERMISSION = 'Choose at least one permission, or deny access.';
 const NO_STORE = 'Choose one of your stores.';
-const TOO_MANY = 'Too many stores let in this app, or another one at its host, at the moment. Try again in';
+const TOO_MANY = 'This app, or another one at its host, was let in too often at the moment. Try again in';
 const GONE = 'Something changed in the meantime. Access was not granted. Check the request and decide again.';
 
 const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, string>): string =>
@@ -190,15 +190,20 @@ function grantedIn(form: URLSearchParams, { scope, permissions }: GrantedScope):
 }
 
 /**
- * Takes an approval of an app that declares a webhook from what its app and its host get at a time. The end of access is not limited,
- * because it has to be possible at once, but there is none without an approval.
+ * Takes an approval of an app that declares a webhook from what the person, its app and its host get at a time. The end of access is
+ * not limited, because it has to be possible at once, but there is none without an approval.
  */
-function takeApproval({ throttle }: Deps, { client }: ConsentRequest, now: Date): ReturnType<Throttle['take']> {
+function takeApproval(
+  { throttle }: Deps,
+  { request: { client }, session }: Consent,
+  now: Date,
+): ReturnType<Throttle['take']> {
   const { clientId, webhookUrl } = client;
   if (webhookUrl === null) return throttle.take([], now);
   const { hostname } = new URL(webhookUrl);
   return throttle.take(
     [
+      { limit: 'approvals by person', subject: String(session.userId) },
       { limit: 'approvals of app', subject: clientId },
       { limit: 'approvals to host', subject: hostname },
     ],
@@ -222,7 +227,7 @@ async function approve(
   const resumes = rawRequest.form.has('resume') && maySend(granted);
   const resumedStores = resumes ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
   const approval = { request, session, store, granted, resumedStores, rawRequest, codeLifetimeSeconds };
-  const taken = await takeApproval(deps, request, rawRequest.now);
+  const taken = await takeApproval(deps, consent, rawRequest.now);
   if (!taken.allowed) {
     const seconds = String(taken.retryAfterSeconds);
     const response = showConsent(deps, consent, rawRequest, 429, `${TOO_MANY} ${seconds} seconds.`);

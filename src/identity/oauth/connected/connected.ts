@@ -13,6 +13,7 @@ import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import type { MemberAccess } from '#stores/audited-changes.ts';
 import { findOwnGrant, listConnected, lockClientsOfMember, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
 import { boundToRevoke } from './section.ts';
+import { scopeNames, scopeOfGrants } from '../scope.ts';
 
 /**
  * Revokes the active grants of a user (of one client or for one store, null: the account, if these internal ids are given),
@@ -66,6 +67,7 @@ export async function exportedGrants(sql: Sql, each: EachDatabase, userId: numbe
     client_id: row.clientId,
     name: row.name,
     store_id: row.storeId,
+    scope: scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' '),
     date_created: row.since,
     date_used: row.lastUsed,
   }));

@@ -4,6 +4,8 @@ import type { Session } from '#identity/accounts/sessions.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
+import { shardOf } from '#core/ids.ts';
+import { findMember } from '#stores/members/members-sql.ts';
 import { addressOfStore } from '#stores/document.ts';
 import { provideSandbox } from '#stores/sandbox.ts';
 import { findSandbox } from '#stores/stores-sql.ts';
@@ -18,16 +20,23 @@ export async function sandboxCard(
   { sql, signedIn, root, baseUrl, allowsSandboxes }: PagesDeps,
   session: Session,
 ): Promise<Markup | null> {
-  const store = await findSandbox(sql, session.userId);
+  const { userId } = session;
+  const store = await findSandbox(sql, userId);
   if (store === undefined && !allowsSandboxes) return null;
+  const key = store && { shard: shardOf(store.id), storeId: store.id, userId };
+  const isMember = key !== undefined && (await findMember(sql, key)) !== undefined;
   return html`<div class="card">
     <h2>Sandbox store</h2>
     <p>A store of your own, in which you make sample events for your apps: customers, orders and subscriptions.</p>
     ${
-      store === undefined
+      store === undefined || !isMember
         ? html`<form method="post" action="${root}/account/sandbox-store">
             ${nonceField(signedIn.nonce(session, FORM))}
-            <div class="buttons"><button type="submit">Create sandbox store</button></div>
+            <div class="buttons">
+              <button type="submit">
+                ${store === undefined ? 'Create sandbox store' : 'Return to the sandbox store'}
+              </button>
+            </div>
           </form>`
         : html`<div class="buttons">
             <a class="button quiet" href="${pathOfStore(store.id, baseUrl)}">Open the sandbox store</a>
