@@ -164,8 +164,8 @@ test('so many stores let in an app, or apps at a host, at a time; an end of acce
   assert.equal((await letInto(neighbour)).status, 303);
   await drain('approvals by person', String(person.userId));
   assert.equal((await letInto(neighbour)).status, 429);
-  const other = await newOwner();
-  assert.ok((await letIn(other, neighbour)).access, 'it is nothing of others');
+  const stranger = await newOwner();
+  assert.ok((await letIn(stranger, neighbour)).access, 'it is nothing of others');
   owners.wait(60_000);
   assert.equal((await letInto(busy)).status, 303);
   await drain('approvals to host', '127.0.0.1');

@@ -106,8 +106,8 @@ export function createUserOperations(deps: Deps): Record<'list' | 'create' | 're
       title: 'All users',
       properties: USER_PROPERTIES,
       handle: async (request) => {
-        const listing = { ...request.listing, filters: request.listing.filters.map(ofAccount) };
-        const [rows, total] = await Promise.all([listUsers(sql, listing), countUsers(sql, listing)]);
+        const found = { ...request.listing, filters: request.listing.filters.map(ofAccount) };
+        const [rows, total] = await Promise.all([listUsers(sql, found), countUsers(sql, found)]);
         const items = rows.map((row) => userDocument(row, { ...request, baseUrl, allowsSandboxes }));
         return { path: `${baseUrl}/users`, items, total };
       },
