@@ -179,6 +179,11 @@ test('a refused form does not send back a key that was typed for something new, 
   assert.doesNotMatch(fieldIn('POST', stored, refusedWith([''])), /not sent back/);
 });
 
+test('a refused form keeps the key that it had offered', () => {
+  const offered = `whsec_${'aB3+'.repeat(8)}`;
+  assert.ok(fieldIn('POST', stored, refusedWith([offered])).includes(`value="${offered}"`));
+});
+
 test('unticked boxes stay unticked in a refused form', () => {
   const field = { isMultiple: true, choices: ['a'], value: ['a'] };
   const again = fieldIn('PATCH', field, { ...refusedWith([]), values: {} });

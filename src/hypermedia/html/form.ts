@@ -38,15 +38,20 @@ const refusalOf = ({ refused }: View, { name }: Action): Refused | undefined =>
 
 type FormState = { refused: Refused | undefined; suggested: Readonly<Record<string, string>> };
 
+/** A key as a creation form offers it: the page had it already, and the person may have copied it. */
+const OFFERED = /^whsec_[A-Za-z0-9+/]{32}$/;
+const isTyped = (value: string): boolean => value !== '' && !OFFERED.test(value);
+
 /**
- * Returns the values of a field: the input if the form was rejected, but no secret; else the current value (of secrets only a
+ * Returns the values of a field: the input if the form was rejected, but no secret that was typed; else the current value (of secrets only a
  * generated one); else the suggested value. A rejected button has sent only some of the fields.
  */
 function valuesOf(field: Field, isNew: boolean, { refused, suggested }: FormState): readonly string[] {
-  if (refused !== undefined && field.kind === 'secret') return [];
+  if (field.kind === 'secret' && !(isNew && field.isGenerated === true)) return [];
+  if (field.kind === 'secret' && refused !== undefined)
+    return listOf(refused.values[field.name]).filter((one) => !isTyped(one));
   if (refused !== undefined && (field.isMultiple || Object.hasOwn(refused.values, field.name)))
     return listOf(Object.hasOwn(refused.values, field.name) ? refused.values[field.name] : undefined);
-  if (field.kind === 'secret' && !(isNew && field.isGenerated === true)) return [];
   if (isNew && field.value === undefined && Object.hasOwn(suggested, field.name)) return listOf(suggested[field.name]);
   return listOf(formValue(field.value));
 }
@@ -60,7 +65,7 @@ function fields(action: Action, index: number, state: FormState): Markup {
   const isNew = action.method === 'POST';
   const all = action.fields.map((field, at): FieldInput => {
     const faults = refused?.faults.filter((fault) => concerns(fault, field)) ?? [];
-    const isLost = field.kind === 'secret' && listOf(refused?.values[field.name]).some((typed) => typed !== '');
+    const isLost = field.kind === 'secret' && listOf(refused?.values[field.name]).some(isTyped);
     return { id: idOf(index, at), field, values: valuesOf(field, isNew, state), faults, isNew, isLost };
   });
   const minor = all.filter(({ field }) => field.isMinor === true);

@@ -28,6 +28,6 @@ const email = Type.Optional(
 export const newMember = Type.Object({ email, role, user }, { additionalProperties: false });
 
 export const changedMember = Type.Object(
-  { role, user_id: readOnly(), email: readOnly(), date_created: readOnly() },
+  { role, user_id: readOnly(), email: readOnly(), is_email_verified: readOnly(), date_created: readOnly() },
   { additionalProperties: false },
 );
