@@ -33,6 +33,7 @@ for (const [typed, read] of [
   ['ade\u0301le@example.com', 'adéle@example.com'],
   ['ada@localhost', 'ada@localhost'],
   ['ada@example.com.', 'ada@example.com'],
+  ['ada@example.com..', 'ada@example.com'],
   ['"ada.l"@example.com', 'ada.l@example.com'],
   ['"a,b"@example.com', undefined],
   ['"ada@example.com', undefined],

@@ -20,15 +20,15 @@ const QUOTED = /^"([\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*)"$/;
 
 /**
  * Returns the one spelling of the address of an account, in which it is stored and compared; undefined if the text is no address. The
- * domain is mapped by UTS 46, so that `y。example` is `y.example`, and has no dot at its end. Everything is in lower case: mail servers
+ * domain is mapped by UTS 46, so that `y。example` is `y.example`, and has no dots at its end. Everything is in lower case: mail servers
  * that distinguish `Ada@` from `ada@` are unknown (RFC 5321 §2.4 discourages them), and two accounts of one mailbox would be worse.
  * Invisible characters and quotes that are needed are refused, as RFC 5321 §4.1.2 advises for new mailboxes.
  */
 export function readEmail(text: string): string | undefined {
-  const [, before = '', typed = ''] = EMAIL.exec(text.trim()) ?? [];
-  const local = QUOTED.exec(before)?.[1] ?? before;
+  const [, typedLocal = '', typedDomain = ''] = EMAIL.exec(text.trim()) ?? [];
+  const local = QUOTED.exec(typedLocal)?.[1] ?? typedLocal;
   if (local.includes('"') || !isLegible(local)) return undefined;
-  const domain = NOT_IN_DOMAIN.test(typed) ? '' : domainToUnicode(domainToASCII(typed)).replace(/\.$/, '');
+  const domain = NOT_IN_DOMAIN.test(typedDomain) ? '' : domainToUnicode(domainToASCII(typedDomain)).replace(/\.+$/, '');
   const email = `${local.normalize('NFC').toLowerCase()}@${domain}`;
   return domain !== '' && isEmail(email) ? email : undefined;
 }

@@ -13,56 +13,53 @@ export type UnsentLimits = {
 /** All connections are counted when this much was sent since the last time: a client can send a thousand requests at once. */
 const COUNTED_EVERY_BYTES = 64 * 1024;
 
-/** `bytes` of a response that is about to be written. Node writes the responses of a connection one after the other, and keeps the rest. */
-type Open = { connection: Socket; bytes: number };
+/** The responses that have not ended, with the bytes of those that are about to be written. */
+type OpenResponses = Map<ServerResponse, number>;
 
 const sizeOf = (payload: unknown): number =>
   typeof payload === 'string' || payload instanceof Uint8Array ? payload.length : 0;
 
-const unsentOf = (response: ServerResponse, { bytes }: Open): number =>
-  response.headersSent ? response.writableLength : bytes;
+function unsentOf(responses: OpenResponses): number {
+  let total = 0;
+  for (const [response, bytes] of responses) total += response.headersSent ? response.writableLength : bytes;
+  return total;
+}
 
-/** Closes the connections of the oldest responses until the others are within the limit. */
-function closeOldest(open: ReadonlyMap<ServerResponse, Open>, { unsentBytesMax }: UnsentLimits): void {
-  const unsent = new Map<Socket, number>();
-  for (const [response, one] of open) {
-    const bytes = unsentOf(response, one);
-    if (bytes > 0) unsent.set(one.connection, (unsent.get(one.connection) ?? 0) + bytes);
-  }
-  let total = unsent.values().reduce((sum, bytes) => sum + bytes, 0);
-  for (const [connection, bytes] of unsent) {
+/** Closes connections, the oldest first, until the others are within the limit. */
+function closeOldest(connections: ReadonlyMap<Socket, OpenResponses>, { unsentBytesMax }: UnsentLimits): void {
+  const unsent = [...connections].map(([connection, responses]) => ({ connection, bytes: unsentOf(responses) }));
+  let total = unsent.reduce((sum, { bytes }) => sum + bytes, 0);
+  for (const { connection, bytes } of unsent) {
     if (total <= unsentBytesMax) return;
+    if (bytes > 0) connection.destroy();
     total -= bytes;
-    connection.destroy();
   }
 }
 
-/** Applies the limits to all responses of the server. */
+/** Applies the limits to all responses of the server, except streams. */
 export function limitUnsent(app: FastifyInstance, limits: UnsentLimits): void {
-  /** The oldest first. */
-  const open = new Map<ServerResponse, Open>();
+  const connections = new Map<Socket, OpenResponses>();
   let uncounted = 0;
-  app.server.on('connection', (connection: Socket) => {
-    // A response that waits for another one of its connection is not closed with it.
-    connection.once('close', () => {
-      for (const [response, one] of open) if (one.connection === connection) open.delete(response);
-    });
-  });
+  // A response that waits for another one of its connection is not closed with it.
+  app.server.on('connection', (connection: Socket) => connection.once('close', () => connections.delete(connection)));
   app.addHook('onRequest', async ({ raw: { socket } }, { raw }) => {
-    open.set(raw, { connection: socket, bytes: 0 });
-    raw.once('close', () => open.delete(raw));
+    const responses = connections.get(socket) ?? new Map<ServerResponse, number>();
+    connections.set(socket, responses.set(raw, 0));
+    raw.once('close', () => {
+      responses.delete(raw);
+      if (responses.size === 0) connections.delete(socket);
+    });
     // Node waits once more if the client took a byte meanwhile. A response that is not ready has nothing unsent, and may take longer.
     raw.setTimeout(limits.unsentMs, () => {
       if (raw.writableLength > 0) raw.destroy();
     });
   });
-  app.addHook('onSend', async (_request, { raw }, payload) => {
+  app.addHook('onSend', async ({ raw: { socket } }, { raw }, payload) => {
     const bytes = sizeOf(payload);
-    const one = open.get(raw);
-    if (one !== undefined) one.bytes = bytes;
+    connections.get(socket)?.set(raw, bytes);
     uncounted += bytes;
     if (uncounted < COUNTED_EVERY_BYTES) return;
     uncounted = 0;
-    closeOldest(open, limits);
+    closeOldest(connections, limits);
   });
 }

@@ -126,9 +126,11 @@ test('the names of users and the User-Agent are shown as text', async () => {
   const browser = newBrowser();
   const agent = { 'User-Agent': '<img src=x onerror=alert(2)>' };
   const wrong = await browser.post('/sign-in', { email, password: 'wrong password' }, agent);
+  const breaking = await browser.post('/sign-in', { email: `"${email}`, password: 'wrong password' });
+  assert.ok(breaking.text.includes('value="&quot;&gt;&lt;script&gt;'));
   assert.equal((await browser.post('/sign-in', { email, password: PASSWORD }, agent)).status, 303);
   const sent = await browser.post('/forgot-password', { email });
-  for (const page of [wrong, await browser.open('/account'), await browser.open('/account/password'), sent])
+  for (const page of [wrong, breaking, await browser.open('/account'), await browser.open('/account/password'), sent])
     assert.doesNotMatch(page.text, /<script>|<img/);
   const { text } = await browser.open('/account');
   assert.ok(text.includes('&gt;&lt;script&gt;alert(1)&lt;/script&gt;@example.com'));

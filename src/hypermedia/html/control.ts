@@ -82,7 +82,7 @@ function numberInput(options: ControlOptions): Markup {
  */
 function secretInput(options: ControlOptions): Markup {
   const [value = ''] = options.values;
-  if (options.isNew && value !== '') return input(options, html`type="text" spellcheck="false"`, value);
+  if (value !== '') return input(options, html`type="text" spellcheck="false"`, value);
   return input(options, html`type="password" autocomplete="new-password"`, undefined);
 }
 

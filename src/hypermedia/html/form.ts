@@ -38,7 +38,7 @@ const refusalOf = ({ refused }: View, { name }: Action): Refused | undefined =>
 
 type FormState = { refused: Refused | undefined; suggested: Readonly<Record<string, string>> };
 
-/** A key as a creation form offers it: the page had it already, and the person may have copied it. */
+/** A key as a creation form offers it: the page had it already, and the person may have copied it. One that was typed stays, too. */
 const OFFERED = /^whsec_[A-Za-z0-9+/]{32}$/;
 const isTyped = (value: string): boolean => value !== '' && !OFFERED.test(value);
 
@@ -65,8 +65,10 @@ function fields(action: Action, index: number, state: FormState): Markup {
   const isNew = action.method === 'POST';
   const all = action.fields.map((field, at): FieldInput => {
     const faults = refused?.faults.filter((fault) => concerns(fault, field)) ?? [];
-    const isLost = field.kind === 'secret' && listOf(refused?.values[field.name]).some(isTyped);
-    return { id: idOf(index, at), field, values: valuesOf(field, isNew, state), faults, isNew, isLost };
+    const values = valuesOf(field, isNew, state);
+    const sent = listOf(refused?.values[field.name]);
+    const isLost = field.kind === 'secret' && sent.some((one) => one !== '' && !values.includes(one));
+    return { id: idOf(index, at), field, values, faults, isNew, isLost };
   });
   const minor = all.filter(({ field }) => field.isMinor === true);
   const isOpen = minor.some(({ faults }) => faults.length > 0);

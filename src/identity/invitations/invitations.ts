@@ -70,7 +70,7 @@ const INVALID: FormFault = { field: 'email', message: 'Enter an address such as 
 const TAKEN: FormFault = {
   field: 'email',
   message:
-    'There is an account with this e-mail address: sign in to it, and join the store then. If you cannot, ask the operator for a link to a new password.',
+    'There is an account with this e-mail address: sign in to it, and join the store then. If you cannot, choose a new password, or ask the operator for a link to one.',
 };
 
 const boundTo = ({ params }: Pick<RawRequest, 'params'>) => ['invitation', params['token'] ?? ''] as const;

@@ -38,7 +38,11 @@ export function createInvitationMails(deps: { throttle: Throttle; mailer: Mailer
     admit: async (to, { principal, now }) => {
       const inviter = isInPerson(principal) ? String(principal.userId) : 'the platform';
       const buckets: Bucket[] = [{ limit: 'invitation to address', subject: `${to} by ${inviter}` }];
-      if (isInPerson(principal)) buckets.push({ limit: 'invitations by person', subject: inviter });
+      if (isInPerson(principal))
+        buckets.push(
+          { limit: 'invitations by person', subject: inviter },
+          { limit: 'mails of others to mailbox', subject: to },
+        );
       const taken = await deps.throttle.take(buckets, now);
       if (!taken.allowed) throw tooMany(taken.retryAfterSeconds);
     },

@@ -10,8 +10,8 @@ export const MEMBER_PROPERTIES = {
   user_id: 'number',
   // Filters would reveal e-mail addresses to apps.
   email: 'none',
-  is_email_verified: 'none',
   role: 'text',
+  is_email_verified: 'none',
   date_created: 'date',
 } as const satisfies Comparisons;
 

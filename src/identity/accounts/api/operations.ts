@@ -5,7 +5,9 @@ import type { Sql } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { guarded, type Operation } from '#http/operation.ts';
+import { readEmail } from '#core/email.ts';
 import { parseId } from '#core/ids.ts';
+import type { Filter } from '#core/listing.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
 import { reachesUser } from '#core/principal.ts';
 import type { Mailer } from '#mail/mail.ts';
@@ -20,8 +22,6 @@ import { addressOfUser, USER_PROPERTIES, userDocument } from './document.ts';
 import { eraseUser, type EraseUserData } from './erase.ts';
 import { countUsers, listUsers } from './users-sql.ts';
 import { newUser } from './schema.ts';
-import type { Filter } from '#core/listing.ts';
-import { readEmail } from '#core/email.ts';
 
 type Deps = {
   sql: Sql;
@@ -90,7 +90,7 @@ const creation = ({ passwords, links, mailer, eraseUnverified, baseUrl, authUrl,
   });
 
 /** Returns the filter with the spelling in which addresses are stored. */
-function ofAccount(filter: Filter): Filter {
+function withStoredSpelling(filter: Filter): Filter {
   const { property, operator, value } = filter;
   const isAddress = property === 'email' && (operator === 'is' || operator === 'not') && typeof value === 'string';
   return isAddress ? { ...filter, value: readEmail(value) ?? value } : filter;
@@ -106,7 +106,7 @@ export function createUserOperations(deps: Deps): Record<'list' | 'create' | 're
       title: 'All users',
       properties: USER_PROPERTIES,
       handle: async (request) => {
-        const found = { ...request.listing, filters: request.listing.filters.map(ofAccount) };
+        const found = { ...request.listing, filters: request.listing.filters.map(withStoredSpelling) };
         const [rows, total] = await Promise.all([listUsers(sql, found), countUsers(sql, found)]);
         const items = rows.map((row) => userDocument(row, { ...request, baseUrl, allowsSandboxes }));
         return { path: `${baseUrl}/users`, items, total };

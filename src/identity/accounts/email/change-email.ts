@@ -131,6 +131,7 @@ async function requestChange(
       { limit: 'changes of address by person', subject: String(session.userId) },
       { limit: 'mail from address', subject: addressPrefix(request.address) },
       { limit: 'changes of address to mailbox', subject: `${newEmail} by ${session.userId}` },
+      { limit: 'mails of others to mailbox', subject: newEmail },
     ],
     request.now,
   );

@@ -40,9 +40,8 @@ async function send(deps: SignUpLinkDeps, request: RawRequest, email: string, at
 }
 
 /**
- * Mails the link unless too many mails were sent; earlier links stay valid, because a stranger can request a link as well. The result is
- * the same whether or not the address has an account. The mails have limits of their own: what strangers do here must not use up the
- * mails to a new password. `inviter` is who made the invitation: what they do must not use up the links that the person asks for.
+ * Mails the link unless a limit is reached; earlier links stay valid. The result is the same whether or not the address has an account.
+ * Neither use up the mails to a new password, nor invitations the links that a person asks for: they count for each `inviter`.
  */
 export async function mailSignUpLink(
   deps: SignUpLinkDeps,
@@ -56,6 +55,7 @@ export async function mailSignUpLink(
       { limit: 'mail from address', subject: addressPrefix(request.address) },
       { limit: 'sign-up mails to address', subject },
       { limit: 'sign-up mails to address a day', subject },
+      ...(inviter === undefined ? [] : [{ limit: 'mails of others to mailbox', subject: email } as const]),
     ],
     request.now,
   );

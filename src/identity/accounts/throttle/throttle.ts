@@ -40,6 +40,8 @@ const limits = {
   'changes of address by person': { tries: 5, refillSeconds: 3_600 },
   /** The same to one address, by one person: strangers must not use up what its own person needs. */
   'changes of address to mailbox': { tries: 3, refillSeconds: 1_200 },
+  /** Mails to one address that other people cause, by all of them together: only many accounts can use it up. */
+  'mails of others to mailbox': { tries: 30, refillSeconds: 600 },
   /** Mails of invitations to one address by one inviter: a stranger must not use up those of the other stores and of the platform. */
   'invitation to address': { tries: 3, refillSeconds: 1_200 },
   /** Mails of invitations by one store owner. */

@@ -70,7 +70,7 @@ const CHANGED = 'You have signed in again since this page was opened. Check the 
 const UNDECIDED = 'Choose Allow or Deny.';
 const NO_PERMISSION = 'Choose at least one permission, or deny access.';
 const NO_STORE = 'Choose one of your stores.';
-const TOO_MANY = 'This app, or another one at its host, was let in too often at the moment. Try again in';
+const TOO_MANY = 'Too many approvals. Try again in';
 const GONE = 'Something changed in the meantime. Access was not granted. Check the request and decide again.';
 
 const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, string>): string =>

@@ -10,10 +10,10 @@ import { notFound } from '#core/problem.ts';
 import type { EachDatabase } from '#shards/each.ts';
 import { listClientsOf } from '../clients/clients-sql.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
+import { scopeNames, scopeOfGrants } from '../scope.ts';
 import type { MemberAccess } from '#stores/audited-changes.ts';
 import { findOwnGrant, listConnected, lockClientsOfMember, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
 import { boundToRevoke } from './section.ts';
-import { scopeNames, scopeOfGrants } from '../scope.ts';
 
 /**
  * Revokes the active grants of a user (of one client or for one store, null: the account, if these internal ids are given),
