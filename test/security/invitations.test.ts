@@ -1,7 +1,9 @@
 /** Invitations to a store: who can make, read and accept them, and what ends them. */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
+import { createThrottle } from '#identity/accounts/throttle/throttle.ts';
 import { createInvitationPurges } from '#stores/purges-sql.ts';
+import { homeOf } from '../setup/suite-map.ts';
 import { faultsOf, itemsOf } from '../setup/caller.ts';
 import { createFiller, filled } from '../setup/form-filler.ts';
 import { SECURITY_MAILS, startMailServer } from '../setup/mail-server.ts';
@@ -479,6 +481,19 @@ test('mails of invitations are limited per address and inviter, and per owner', 
   assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '180']);
   assert.equal((await inviteAsOwner()).response.status, 201, 'a link without a mail is not limited');
   for (let i = 0; i < 20; i += 1) await mails.next();
+});
+
+test('the mails of all people to one address have a limit together, and those of the platform are not among them', async () => {
+  const guest = newAddress();
+  const throttle = createThrottle({ sql: homeOf(sql) });
+  const bucket = { limit: 'mails of others to mailbox', subject: guest } as const;
+  let mailed = 0;
+  while ((await throttle.take([bucket], people.now())).allowed) mailed += 1;
+  assert.equal(mailed, 30);
+  assert.equal((await inviteAsOwner({ email: guest })).response.status, 429);
+  const { path } = await inviteAsOwner();
+  assert.equal((await createBrowser(people.origin).post(path, { email: guest })).status, 429);
+  assert.equal((await invite({ email: guest })).made.status, 201);
 });
 
 test('invalid invitations are rejected', async () => {
