@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { cleanups } from '../setup/cleanups.ts';
 import { openFleet, type Life } from '../setup/fleet/fleet.ts';
 import { commitBefore, treeAt } from '../setup/fleet/older-tree.ts';
+import { openServer } from '../setup/fleet/server.ts';
 import type { Program } from '../setup/fleet/program.ts';
 import { until } from '../setup/until.ts';
 
@@ -22,7 +23,16 @@ const skip = before === undefined ? `the history is not here: no commit before $
 
 test('a fleet is upgraded under load, process by process', { skip }, async (t) => {
   const root = await treeAt(before ?? '', ends);
-  const fleet = await openFleet({ root, leaseMs: LEASE_MS });
+  const server = await openServer(ends);
+  const { directory, user, password, database } = server.address;
+  // The driver of the older version reads no host in the query of the address.
+  const databaseEnv = {
+    DATABASE_URL: `postgres:///${database}`,
+    PGHOST: directory,
+    PGUSER: user,
+    PGPASSWORD: password,
+  };
+  const fleet = await openFleet({ ends, server, databaseEnv, root, leaseMs: LEASE_MS });
   const { ledger, sql } = fleet;
   const oldPublishers = await Promise.all(Array.from({ length: PUBLISHERS }, () => fleet.startPublisher({ root })));
   const oldWorkers = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker({ root })));
