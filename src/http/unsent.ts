@@ -36,7 +36,7 @@ function closeOldest(connections: ReadonlyMap<Socket, OpenResponses>, { unsentBy
   }
 }
 
-/** Applies the limits to all responses of the server, except streams. */
+/** Applies the limits to all responses of the server. What a stream sends does not start a count, and is counted. */
 export function limitUnsent(app: FastifyInstance, limits: UnsentLimits): void {
   const connections = new Map<Socket, OpenResponses>();
   let uncounted = 0;

@@ -38,18 +38,17 @@ const refusalOf = ({ refused }: View, { name }: Action): Refused | undefined =>
 
 type FormState = { refused: Refused | undefined; suggested: Readonly<Record<string, string>> };
 
-/** A key as a creation form offers it: the page had it already, and the person may have copied it. One that was typed stays, too. */
+/** The form of the keys that a creation form offers: the person may have copied it before the form was refused. */
 const OFFERED = /^whsec_[A-Za-z0-9+/]{32}$/;
-const isTyped = (value: string): boolean => value !== '' && !OFFERED.test(value);
 
 /**
- * Returns the values of a field: the input if the form was rejected, but no secret that was typed; else the current value (of secrets only a
- * generated one); else the suggested value. A rejected button has sent only some of the fields.
+ * Returns the values of a field: the input if the form was rejected, of secrets only a key of the offered form; else the current value
+ * (of secrets only a generated one); else the suggested value. A rejected button has sent only some of the fields.
  */
 function valuesOf(field: Field, isNew: boolean, { refused, suggested }: FormState): readonly string[] {
   if (field.kind === 'secret' && !(isNew && field.isGenerated === true)) return [];
   if (field.kind === 'secret' && refused !== undefined)
-    return listOf(refused.values[field.name]).filter((one) => !isTyped(one));
+    return listOf(refused.values[field.name]).filter((one) => OFFERED.test(one));
   if (refused !== undefined && (field.isMultiple || Object.hasOwn(refused.values, field.name)))
     return listOf(Object.hasOwn(refused.values, field.name) ? refused.values[field.name] : undefined);
   if (isNew && field.value === undefined && Object.hasOwn(suggested, field.name)) return listOf(suggested[field.name]);

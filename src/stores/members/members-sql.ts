@@ -20,8 +20,8 @@ type Store = { shard: number; storeId: number };
 type Key = Store & { userId: number };
 
 const members = (sql: Queryable, { shard, storeId }: Store) => sql`
-  select m.store_id as "storeId", m.user_id as "userId", u.email, u.is_email_verified as "isEmailVerified", m.role, m.date_created as "dateCreated",
-    s.time_zone as "timeZone"
+  select m.store_id as "storeId", m.user_id as "userId", u.email, u.is_email_verified as "isEmailVerified", m.role,
+    m.date_created as "dateCreated", s.time_zone as "timeZone"
   from membership m join store s on s.shard = m.shard and s.id = m.store_id join users u on u.id = m.user_id
   where m.shard = ${shard} and m.store_id = ${storeId}`;
 

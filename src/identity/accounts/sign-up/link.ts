@@ -41,7 +41,8 @@ async function send(deps: SignUpLinkDeps, request: RawRequest, email: string, at
 
 /**
  * Mails the link unless a limit is reached; earlier links stay valid. The result is the same whether or not the address has an account.
- * Neither use up the mails to a new password, nor invitations the links that a person asks for: they count for each `inviter`.
+ * The limits are not those of mails to a new password, which these mails must not use up. Mails of an invitation are counted for each
+ * `inviter`, because they must not use up the links that the person asks for.
  */
 export async function mailSignUpLink(
   deps: SignUpLinkDeps,
