@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './architecture/modules.ts';
 import { defaultExports, exportedArrows, vagueNames } from './architecture/names.ts';
 import { foreignWrites, mixedStatements, strayedSql, tablesOf, WRITERS } from './architecture/tables.ts';
+import { lateSetups } from './architecture/setups.ts';
 import { readTree, type Rule } from './architecture/tree.ts';
 import { replacedIn } from './architecture/vocabulary.ts';
 import { formatNames, idleExceptions, processReaders } from './architecture/words.ts';
@@ -55,6 +56,8 @@ const rules: readonly (readonly [name: string, rule: Rule])[] = [
 for (const [name, rule] of rules) test(name, () => assert.deepEqual(rule(src), []));
 
 test('every file has a name that describes its content', () => assert.deepEqual(vagueNames(all), []));
+
+test('a test file awaits nothing after its first test', () => assert.deepEqual(lateSetups(all), []));
 
 test('every table of the migrations has a module that writes it, and no other table is listed', async () => {
   const folder = join(ROOT, 'migrations');

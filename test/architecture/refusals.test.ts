@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './modules.ts';
 import { defaultExports, exportedArrows, vagueNames } from './names.ts';
 import { foreignWrites, mixedStatements, strayedSql, tablesOf } from './tables.ts';
+import { lateSetups } from './setups.ts';
 import { fileOf, type Rule } from './tree.ts';
 import { formatNames, idleExceptions, processReaders } from './words.ts';
 
@@ -56,6 +57,7 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
   [vagueNames, { 'test/setup/index.ts': '' }, /index.ts/],
   [defaultExports, { 'src/http/a.ts': 'export default 1;' }, /default export/],
   [defaultExports, { 'src/http/a.ts': 'export { a as default };' }, /default export/],
+  [lateSetups, { 'test/a.test.ts': "test('a', go);\nconst app = await start();\n" }, /a.test.ts:2 awaits/],
   [exportedArrows, { 'src/http/a.ts': 'export const pageOf = (n: number): Page => read(n);' }, /exports pageOf as/],
   [exportedArrows, { 'src/http/a.ts': 'export const pageOf = async <T>(\n  n: T,\n) => {};' }, /exports pageOf as/],
   [strayedSql, { 'src/stores/a.ts': '\nsql`true`' }, /a.ts:2 contains SQL/],
@@ -106,6 +108,8 @@ for (const [rule, texts, message] of refused) {
 }
 
 const allowed: readonly (readonly [rule: Rule, texts: Texts])[] = [
+  [lateSetups, { 'test/a.test.ts': "const app = await start();\ntest('a', async () => await go());\n" }],
+  [lateSetups, { 'test/a.test.ts': "test('a', go);\nconst go = async () => await 1;\n  await go();\n" }],
   [forbiddenImports, { 'src/http/a.ts': from('#core/ids.ts') + from('./b.ts') + from('fastify') }],
   [forbiddenImports, { 'src/http/a.test.ts': from('../../test/setup/app.ts') }],
   [

@@ -25,6 +25,8 @@ const MIGRATION = 'migrations/0005-delivery-engine.sql';
 
 const ends = cleanups();
 const manual = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
+const before = await commitBefore(MIGRATION);
+const skip = before === undefined ? `the history is not here: no commit before ${MIGRATION}` : false;
 
 /** The commands of the manual that restore a copy into a new folder, without the one that starts the server there. */
 function unpacking(): string {
@@ -138,9 +140,6 @@ test('without demo.json a database with users starts, and new credentials are cr
   assert.equal(password.code, 0, password.err);
   assert.equal(await server.end('SIGTERM'), 0);
 });
-
-const before = await commitBefore(MIGRATION);
-const skip = before === undefined ? `the history is not here: no commit before ${MIGRATION}` : false;
 
 test('the data of an older version start under this one, and their first event arrives', { skip }, async (t) => {
   const root = await treeAt(before ?? '', ends);

@@ -12,6 +12,14 @@ const people = await startWithPeople();
 const { call, sql, alpha, beta, adaId, bobId, store, account, platformToken: platform } = people;
 const [platformId, mailerId] = [people.platform.client_id, people.client.client_id];
 
+/** Makes each commit fail that leaves a store, a webhook or an event with this text. */
+await sql.unsafe(`
+  create function refuse() returns trigger language plpgsql as $$ begin raise 'refused by the test'; end $$;
+  create constraint trigger late after update on store deferrable initially deferred
+    for each row when (new.name = 'Undone by the commit') execute function refuse();
+  create trigger early before insert on event
+    for each row when (new.body like '%Undone by its entry%') execute function refuse()`);
+
 const byPlatform = { actor: 'platform', user: null, client: platformId };
 const byApp = { actor: 'app', user: adaId, client: mailerId };
 const byAda = { actor: 'user', user: adaId, client: null };
@@ -226,14 +234,6 @@ test('a creation repeated under one idempotency key has one entry', async () => 
 });
 
 const LATER = 'The entry of a change of accounts is written later by another database: it cannot undo the change';
-
-/** Makes each commit fail that leaves a store, a webhook or an event with this text. */
-await sql.unsafe(`
-  create function refuse() returns trigger language plpgsql as $$ begin raise 'refused by the test'; end $$;
-  create constraint trigger late after update on store deferrable initially deferred
-    for each row when (new.name = 'Undone by the commit') execute function refuse();
-  create trigger early before insert on event
-    for each row when (new.body like '%Undone by its entry%') execute function refuse()`);
 
 test('a change that does not commit leaves no entry', inOneDatabase(LATER), async () => {
   const entries = await entriesOf(async () =>

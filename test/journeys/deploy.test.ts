@@ -18,6 +18,10 @@ import { freePort } from '../setup/free-port.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), 'utf8');
+const hasSystemd = await access('/usr/bin/systemd-analyze').then(
+  () => true,
+  () => false,
+);
 
 type Rule = { alert: string; expr: string; annotations: { summary: string; description: string } };
 type Panel = { title: string; targets: { expr: string; legendFormat: string }[] };
@@ -164,10 +168,6 @@ test('the image has all files, and starts an existing command', async (t) => {
 });
 
 const UNITS = ['halcyon.service', 'halcyon-worker@.service'];
-const hasSystemd = await access('/usr/bin/systemd-analyze').then(
-  () => true,
-  () => false,
-);
 
 test('the units run existing commands with existing settings', async () => {
   for (const unit of UNITS) {

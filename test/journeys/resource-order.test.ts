@@ -11,6 +11,7 @@ import { standingClock } from '../setup/clock.ts';
 import { COMPLETE_STOP, startEngine } from '../setup/engine.ts';
 import { startReceiver, type Got } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
+const app = await startTestApp({ roles: ['serve', 'deliver'] });
 
 /** A request as the receiver got it, with the status that it responded. */
 type Arrival = { resource: number; version: number; attempt: number; status: number };
@@ -143,8 +144,6 @@ test('an event that fails for good lets the next one of its resource be sent at 
   );
   assert.equal(of1().length, 13);
 });
-
-const app = await startTestApp({ roles: ['serve', 'deliver'] });
 
 type Delivery = {
   id: number;

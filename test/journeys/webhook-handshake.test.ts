@@ -11,6 +11,11 @@ import { startReceiver, type Receiver } from '../setup/receiver.ts';
 
 const clock = passingClock();
 const app = await startTestApp({ clock, roles: ['serve'], env: { REQUIRE_WEBHOOK_HANDSHAKE: '1' } });
+const open = await startTestApp({
+  clock,
+  roles: ['serve'],
+  env: { REQUIRE_WEBHOOK_HANDSHAKE: '1', OPEN_REGISTRATION: '1' },
+});
 const collection = `/stores/${app.storeId}/webhooks`;
 const minimal = { name: 'Orders', format: 'json', encryption_key: 'key' };
 
@@ -149,11 +154,6 @@ test('the server explains the handshake where the error leads, and describes the
 });
 
 const REDIRECTS = { redirect_uris: ['https://app.example.com/cb'] };
-const open = await startTestApp({
-  clock,
-  roles: ['serve'],
-  env: { REQUIRE_WEBHOOK_HANDSHAKE: '1', OPEN_REGISTRATION: '1' },
-});
 
 async function register(
   url: string,

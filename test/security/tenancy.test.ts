@@ -21,6 +21,11 @@ const SHARED = /^\/(?:$|stores$|users$|clients$|token$|rels(?:\/|$)|docs(?:\/|$)
 const fixture = await inhabit();
 const [hal, , siren] = readers;
 assert.ok(hal !== undefined && siren !== undefined);
+/** What only an app and people see of the events about it; `spoken` is what its endpoints respond. */
+const HOOK = 'canary-hook';
+const SPOKEN = 'canary-response';
+const receiver = await startReceiver();
+receiver.answer((_got, response) => void response.end(SPOKEN));
 /** The addresses of Ada's graph, and the actions there. */
 const graph = new Map<string, ReturnType<typeof actionsIn>>();
 /** Actions at addresses of their own, which cannot be read. */
@@ -129,12 +134,6 @@ test('without a token, no part of the graph can be read', async () => {
     assert.equal(response.status, 401, path);
   }
 });
-
-/** What only an app and people see of the events about it; `spoken` is what its endpoints respond. */
-const HOOK = 'canary-hook';
-const SPOKEN = 'canary-response';
-const receiver = await startReceiver();
-receiver.answer((_got, response) => void response.end(SPOKEN));
 
 /** Lets an app that declares a webhook into Ada's store, which has a webhook for the events of apps; both get an event and a test. */
 async function installGadget() {
