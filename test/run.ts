@@ -31,8 +31,11 @@ const FILES_PER_PROCESS = 45;
 /** Kept-alive connections and timers end by themselves in this time. */
 const PATIENCE_MS = 15_000;
 const DAY_MS = 86_400_000;
-/** Compares latencies, which other files on the same cores and disk change: run after all others, with `--isolated`. */
-const MEASURES = 'test/faults/servers.test.ts';
+/**
+ * What they measure, other files on the same cores and disk change: latencies, and the seconds that a receiver has for its response.
+ * With `--isolated` each runs alone, after all others, and with `--minutes` not at all.
+ */
+const MEASURES: ReadonlySet<string> = new Set(['test/faults/hostile-receivers.test.ts', 'test/faults/servers.test.ts']);
 /** With `--minutes`, this many files run before the time is compared: one for each process. */
 const FILES_PER_ROUND = PROCESSES;
 const WORKER_TIMEOUT_MS = 60 * 60_000;
@@ -84,11 +87,9 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 const claims = await mkdtemp(join(tmpdir(), 'halcyon-test-claims-'));
 try {
   await globalSetup();
+  const shared = files.filter((file) => !MEASURES.has(file));
   const how: RunOptions[] = options.isolated
-    ? (isLimited
-        ? inRounds(files.filter((file) => file !== MEASURES))
-        : [files.filter((file) => file !== MEASURES), files.filter((file) => file === MEASURES)]
-      )
+    ? (isLimited ? inRounds(shared) : [shared, ...files.filter((file) => MEASURES.has(file)).map((file) => [file])])
         .filter(({ length }) => length > 0)
         .map((some) => ({ files: some, timeout: FILE_TIMEOUT_MS }))
     : [

@@ -21,7 +21,7 @@ const PHASE_MS = 8_000;
 const MEASURED_EVERY_MS = 100;
 /** An event is delivered to all webhooks of its store, which are of one kind. */
 const EVENTS_PER_STORE = 6;
-/** Of the worker: 30 s would show the same, later. Beside three other tests the receivers took 4 s for their first bytes. */
+/** Of the worker: 30 s would show the same, later. Beside three other tests the receivers took 4 s for their first bytes, so this file runs alone. */
 const DELIVERY_TIMEOUT_MS = 12_000;
 
 const RSS_LIMIT_MIB = 250;
