@@ -9,7 +9,7 @@ import { foreignWrites, mixedStatements, strayedSql, tablesOf, WRITERS } from '.
 import { lateSetups } from './architecture/setups.ts';
 import { readTree, type Rule } from './architecture/tree.ts';
 import { replacedIn } from './architecture/vocabulary.ts';
-import { formatNames, idleExceptions, processReaders } from './architecture/words.ts';
+import { clockReaders, formatNames, idleExceptions, processReaders } from './architecture/words.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 /** The files whose words are checked. */
@@ -49,8 +49,9 @@ const rules: readonly (readonly [name: string, rule: Rule])[] = [
   ['no default exports', defaultExports],
   ['functions are exported as declarations', exportedArrows],
   ['process is read by main.ts alone', processReaders],
+  ["dates are the database's", clockReaders],
   ['no module names a format', formatNames],
-  ['every exception for naming a format is needed', idleExceptions],
+  ['every exception is needed', idleExceptions],
 ];
 
 for (const [name, rule] of rules) test(name, () => assert.deepEqual(rule(src), []));

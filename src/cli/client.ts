@@ -12,7 +12,7 @@ import { notFound } from '#core/problem.ts';
 import { readConfig } from '#config/config.ts';
 import { printResult, examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
-import { withContext } from './command-context.ts';
+import { withContext, type CommandContext } from './command-context.ts';
 import { addRegistrationToken } from './registration-token.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -33,7 +33,7 @@ type Options = {
 };
 
 /** The actor of commands: the operator, without a user and an IP address. */
-const operator = () => ({ userId: null, origin: null, now: new Date() });
+const operator = (now: Date) => ({ userId: null, origin: null, now });
 
 function requireClientId(text: string): string {
   if (isClientId(text)) return text;
@@ -48,7 +48,7 @@ async function ownerOf(sql: Sql, email: string | undefined): Promise<number | un
 }
 
 const create = (terminal: Terminal, options: Options): Promise<void> =>
-  withContext(terminal, async ({ sql }) => {
+  withContext(terminal, async ({ sql, now }) => {
     const { clientsPerUser } = readConfig(terminal.env, terminal.cwd).oauth;
     const userId = await ownerOf(sql, options.owner);
     const client = {
@@ -64,17 +64,17 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       isLegacy: options.legacy === true,
       rotatesRefreshTokens: options.rotateRefreshTokens === true,
       owner: userId === undefined ? undefined : { userId, clientsPerUser },
-      now: new Date(),
+      now,
     };
     const credentials = await (options.public === true ? createPublicClient : createClient)(sql, client);
     printResult(terminal, credentials);
   });
 
 const rotate = (terminal: Terminal, id: string, isAtOnce: boolean): Promise<void> =>
-  withContext(terminal, async ({ sql }) => {
+  withContext(terminal, async ({ sql, now }) => {
     const { clientSecretOverlapHours } = readConfig(terminal.env, terminal.cwd).oauth;
     const overlapHours = isAtOnce ? 0 : clientSecretOverlapHours;
-    const secret = await rotateSecret(sql, { clientId: id, overlapHours }, operator());
+    const secret = await rotateSecret(sql, { clientId: id, overlapHours }, operator(now));
     printResult(terminal, { client_id: id, client_secret: secret, older_secret_ends_in_hours: overlapHours });
   });
 
@@ -90,7 +90,7 @@ const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> 
     const client = await findClient(context.sql, id);
     if (client === undefined) throw notFound('client');
     if (!isSure) await confirm(terminal, `Delete ${client.name} (${id})? All connections of users to it end.`);
-    await removeClient(context, id, operator());
+    await removeClient(context, id, operator(context.now));
     printResult(terminal, { client_id: id, deleted: true });
   });
 
@@ -132,7 +132,12 @@ function addCreate(command: Command, terminal: Terminal): void {
 function addAction(
   command: Command,
   terminal: Terminal,
-  action: { name: string; description: string; done: string; run: (sql: Sql, id: string) => Promise<void> },
+  action: {
+    name: string;
+    description: string;
+    done: string;
+    run: (context: CommandContext, id: string) => Promise<void>;
+  },
 ): void {
   command
     .command(action.name)
@@ -140,8 +145,8 @@ function addAction(
     .argument('<client_id>', 'as `client create` printed it', requireClientId)
     .addHelpText('after', examples(`halcyon client ${action.name} 5f0c1d9e8b7a6f5e4d3c2b1a`))
     .action((id: string) =>
-      withContext(terminal, async ({ sql }) => {
-        await action.run(sql, id);
+      withContext(terminal, async (context) => {
+        await action.run(context, id);
         printResult(terminal, { client_id: id, [action.done]: true });
       }),
     );
@@ -161,7 +166,7 @@ export function createClientCommand(terminal: Terminal): Command {
     name: 'verify',
     description: 'mark a client as verified; the consent page then no longer calls it unverified',
     done: 'verified',
-    run: (sql, id) => verifyClient(sql, id, operator()),
+    run: ({ sql, now }, id) => verifyClient(sql, id, operator(now)),
   });
   command
     .command('delete')

@@ -1,6 +1,7 @@
 /** Opens the installation for the duration of a command. */
 import { declareFile } from '#catalog/own/file.ts';
 import { readConfig } from '#config/config.ts';
+import { readDatabaseTime } from '#db/database-clock.ts';
 import type { openInternalEvents } from '#server/publishing.ts';
 import { readMap } from '#shards/map-sql.ts';
 import { areChangesApplied, enqueue } from '#shards/outbox.ts';
@@ -9,7 +10,11 @@ import { createCommandLog } from './command-log.ts';
 import { openInstallation, type Installation } from './installation.ts';
 import type { Terminal } from './terminal.ts';
 
-export type CommandContext = Installation & ReturnType<typeof openInternalEvents>;
+export type CommandContext = Installation &
+  ReturnType<typeof openInternalEvents> & {
+    /** The time of the database when the command began. */
+    now: Date;
+  };
 
 /** Runs a short-lived command on the database, also while Halcyon is running. */
 export async function withContext(terminal: Terminal, run: (context: CommandContext) => Promise<void>): Promise<void> {
@@ -26,7 +31,8 @@ export async function withContext(terminal: Terminal, run: (context: CommandCont
     const map = await readMap(installation.sql);
     // A process of `serve` or `deliver` applies the changes to other databases.
     const elsewhere = { map: () => map, outbox: { enqueue, enqueueForAll }, each: () => [installation.sql] };
-    await run({ ...installation, ...withOutbox(openInternalEvents(config), elsewhere) });
+    const now = await readDatabaseTime(installation.sql);
+    await run({ ...installation, now, ...withOutbox(openInternalEvents(config), elsewhere) });
     if (map.version > 0 && !(await areChangesApplied(installation.sql)))
       terminal.warn('halcyon: other databases get the change later, from a process of halcyon serve');
   } finally {

@@ -19,14 +19,14 @@ function daysOf(text: string): number {
 }
 
 const createToken = (terminal: Terminal, days: number): Promise<void> =>
-  withContext(terminal, async ({ sql }) => {
-    const token = await createRegistrationToken(sql, { days, now: new Date() });
+  withContext(terminal, async ({ sql, now }) => {
+    const token = await createRegistrationToken(sql, { days, now });
     printResult(terminal, { id: idOfInvitation(token), registration_token: token, days });
   });
 
 const revoke = (terminal: Terminal, idOrToken: string): Promise<void> =>
-  withContext(terminal, async ({ sql }) => {
-    const id = await revokeRegistrationToken(sql, idOrToken, new Date());
+  withContext(terminal, async ({ sql, now }) => {
+    const id = await revokeRegistrationToken(sql, idOrToken, now);
     if (id === undefined) throw new UserError('--revoke: there is no such registration token, or it has expired');
     printResult(terminal, { id, revoked: true });
   });

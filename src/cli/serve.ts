@@ -5,6 +5,7 @@ import { stopAll, type Running } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
 import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
+import { DatabaseClock, readDatabaseTime } from '#db/database-clock.ts';
 import { connectionsOfEach } from '#db/connection-limit.ts';
 import { startApp, type Role } from '#server/app.ts';
 import { openSiblings, type Siblings } from '#server/siblings.ts';
@@ -134,26 +135,28 @@ const workerOf = ({ delivery }: Config, roles: readonly Role[]) =>
 
 type Start = { config: Config; log: Log; roles: readonly Role[] };
 
-const startParts = (
+/** Without `playedClock` the process has the time of the database. */
+async function startParts(
   { config, log, roles }: Start,
   opened: Opened & Pick<Installation, 'sql' | 'direct'>,
   siblings?: Siblings,
-  clock: Clock = systemClock,
-) => {
-  const { secretKeys } = opened;
-  const opener = createPoolOpener(config, { secretKeys, ...workerOf(config, roles) });
-  return startApp({
+  playedClock?: Clock,
+): Promise<Running> {
+  const { secretKeys, sql } = opened;
+  const clock = playedClock ?? (await DatabaseClock.follow({ sql, local: systemClock, log }));
+  const app = await startApp({
     ...opened,
     config,
     log,
     roles,
     siblings,
     clock,
-    openPools: opener,
+    openPools: createPoolOpener(config, { secretKeys, ...workerOf(config, roles) }),
     random: Math.random,
     passwordCost: PASSWORD_COST,
   });
-};
+  return clock instanceof DatabaseClock ? { stop: () => stopAll([clock, app], log) } : app;
+}
 
 /** Runs one process of a supervisor. The supervisor reports an error of its start. */
 async function serveSupervised(terminal: Terminal, start: Start, siblings: Siblings): Promise<void> {
@@ -249,7 +252,8 @@ export async function serve(terminal: Terminal, roles: readonly Role[]): Promise
     if (demo !== undefined) running.push(demo);
     if (!installation.isKeyAdopted)
       log.warn('secrets in this database are sealed with another key than HALCYON_SECRET_KEY; run halcyon rekey');
-    if (roles.includes('serve')) await provideCommandLineClient(installation.sql, new Date());
+    if (roles.includes('serve'))
+      await provideCommandLineClient(installation.sql, await readDatabaseTime(installation.sql));
     if (demo !== undefined) await playDemo(demo, start, installation, { signal: ends.signal, warn: terminal.warn });
     supervisor = isSupervisor ? await startSupervisor(start, installation) : undefined;
     running.push(supervisor ?? (await startParts(start, installation)));

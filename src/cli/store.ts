@@ -18,7 +18,7 @@ function number(text: string, name: string): number {
   throw new UsageError(`${name} must be an id, a positive whole number`);
 }
 
-const by = ({ changelog }: CommandContext): By => ({ changelog, actor: OPERATOR, now: new Date() });
+const by = ({ changelog, now }: CommandContext): By => ({ changelog, actor: OPERATOR, now });
 
 export function createStoreCommand(terminal: Terminal): Command {
   const command = new Command('store').description('stores and their members');

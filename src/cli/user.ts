@@ -37,16 +37,15 @@ async function existing(sql: Queryable, email: string): Promise<Credentials> {
 }
 
 const create = (terminal: Terminal, email: string): Promise<void> =>
-  withContext(terminal, async ({ sql }) => {
+  withContext(terminal, async ({ sql, now }) => {
     const password = newPassword();
     const user = await prepareUser(passwords, { email, password });
-    const { id } = await transaction(sql, (tx) => addUser(tx, user, { origin, now: new Date() }));
+    const { id } = await transaction(sql, (tx) => addUser(tx, user, { origin, now }));
     printResult(terminal, { id, email, password });
   });
 
 const setDisabled = (terminal: Terminal, email: string, isDisabled: boolean): Promise<void> =>
-  withContext(terminal, async ({ sql, accessChanged }) => {
-    const now = new Date();
+  withContext(terminal, async ({ sql, accessChanged, now }) => {
     const { id } = await existing(sql, email);
     await transaction(sql, async (tx) => {
       if (!(await updateDisabled(tx, id, isDisabled ? now : null))) return;
@@ -58,7 +57,7 @@ const setDisabled = (terminal: Terminal, email: string, isDisabled: boolean): Pr
 
 const setPassword = (terminal: Terminal, email: string, disconnectsApps: boolean): Promise<void> =>
   withContext(terminal, async (context) => {
-    const { sql } = context;
+    const { sql, now } = context;
     const { id } = await existing(sql, email);
     const password = newPassword();
     const passwordHash = await passwords.hash(password);
@@ -72,18 +71,18 @@ const setPassword = (terminal: Terminal, email: string, disconnectsApps: boolean
         endGrants: disconnectsApps ? endGrants : undefined,
         actor: OPERATOR,
         origin,
-        now: new Date(),
+        now,
       });
     });
     printResult(terminal, { id, email, password });
   });
 
 const resetLink = (terminal: Terminal, email: string): Promise<void> =>
-  withContext(terminal, async ({ sql }) => {
+  withContext(terminal, async ({ sql, now }) => {
     const { authUrl, accounts } = readConfig(terminal.env, terminal.cwd);
     const { id } = await existing(sql, email);
     const links = createLinks({ sql, authUrl, lifetimeMinutes: accounts.passwordResetMinutes });
-    const link = await links.issue(id, { origin, now: new Date() });
+    const link = await links.issue(id, { origin, now });
     if (link === undefined) throw new UserError(`${email} is disabled: run halcyon user enable ${email} first`);
     // The text output is the link alone, ready to be sent on.
     if (terminal.isJson === true) printResult(terminal, { id, email, url: link });
@@ -91,13 +90,13 @@ const resetLink = (terminal: Terminal, email: string): Promise<void> =>
   });
 
 const removeFactors = (terminal: Terminal, email: string): Promise<void> =>
-  withContext(terminal, async ({ sql }) => {
+  withContext(terminal, async ({ sql, now }) => {
     const { id } = await existing(sql, email);
     await transaction(sql, async (tx) => {
       await lockUser(tx, id);
       if (!(await deleteFactors(tx, id))) return;
       await deleteSessionsOf(tx, id);
-      await recordAuditEntry(tx, { action: 'second_factors_removed', userId: id, origin, now: new Date() });
+      await recordAuditEntry(tx, { action: 'second_factors_removed', userId: id, origin, now });
     });
     printResult(terminal, { id, email });
   });

@@ -5,6 +5,7 @@
  */
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import type { Filter, Listing } from '#core/listing.ts';
+import { readDatabaseTime } from './database-clock.ts';
 import { ALL_DAYS, idsOfDays, narrowed, type DayRange } from './listing.ts';
 import type { Queryable } from './pool.ts';
 
@@ -201,9 +202,7 @@ export async function countDays(
     mayContinue: () => boolean;
   },
 ): Promise<void> {
-  const [clock] = await sql<{ at: Date }[]>`select clock_timestamp() as at`;
-  if (clock === undefined) throw new Error('The database returned no time');
-  const last = Math.min(dayOf(now), dayOf(clock.at)) - OPEN_DAYS;
+  const last = Math.min(dayOf(now), dayOf(await readDatabaseTime(sql))) - OPEN_DAYS;
   const rows = await sql<{ shard: number; through: number }[]>`
     select shard, max(day) as through from day_kind_count where owner_id = 0 and list = 'delivery' group by shard`;
   const counted = new Map(rows.map(({ shard, through }) => [shard, through]));

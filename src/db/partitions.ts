@@ -1,5 +1,6 @@
 /** Maintains the day partitions of append-only tables: created ahead of time, dropped as a whole after the retention period. */
 import { dayOf, dayOfId, firstIdOfDay } from '#core/ids.ts';
+import { readDatabaseTime } from './database-clock.ts';
 import { deleteDayCounts } from './day-counts.ts';
 import { createNumbers, isWithoutNumbers, newestNumberedDay } from './numbers.ts';
 import { transaction, type Queryable, type Sql } from './pool.ts';
@@ -122,10 +123,10 @@ export async function firstDay(sql: Queryable): Promise<number | undefined> {
  * database's clock and the newest event counts; days with pending deliveries are kept as well.
  */
 async function firstKeptDay(sql: Queryable, today: number, retentionDays: number): Promise<number> {
-  const [row] = await sql<{ at: Date }[]>`select clock_timestamp() as at`;
+  const databaseTime = await readDatabaseTime(sql);
   const newest = await newestNumberedDay(sql);
-  if (row === undefined || newest === undefined) return Number.NEGATIVE_INFINITY;
-  return Math.min(Math.min(today, dayOf(row.at), newest) - retentionDays, await oldestPendingDay(sql));
+  if (newest === undefined) return Number.NEGATIVE_INFINITY;
+  return Math.min(Math.min(today, dayOf(databaseTime), newest) - retentionDays, await oldestPendingDay(sql));
 }
 
 async function dropOld(direct: Sql, today: number, retentionDays: number): Promise<string[]> {

@@ -1,5 +1,6 @@
 /** Metrics and health of a process. The parts that do the work register what there is to observe. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { DatabaseClock } from '#db/database-clock.ts';
 import { MIGRATIONS } from '#db/migrate.ts';
 import type { Sql } from '#db/pool.ts';
 import { createDatabaseCheck } from '#db/readiness.ts';
@@ -69,6 +70,10 @@ export async function openObserving({
     metrics: async () => (ofDatabases.size === 0 ? registry : aggregate([await metrics()])).metrics(),
   };
   const checks: Check[] = [await databaseOf({ sql, clock })];
+  if (clock instanceof DatabaseClock) {
+    clock.observe(registry);
+    checks.push(clock.check);
+  }
   const health = createHealth(checks);
   const requests = createRequestMetrics(registry);
   // Default metrics observe the event loop and garbage collection for as long as the process lives, so they are collected

@@ -6,7 +6,7 @@ import { defaultExports, exportedArrows, vagueNames } from './names.ts';
 import { foreignWrites, mixedStatements, strayedSql, tablesOf } from './tables.ts';
 import { lateSetups } from './setups.ts';
 import { fileOf, type Rule } from './tree.ts';
-import { formatNames, idleExceptions, processReaders } from './words.ts';
+import { clockReaders, formatNames, idleExceptions, processReaders, READS_ITS_CLOCK } from './words.ts';
 
 type Texts = Readonly<Record<string, string>>;
 
@@ -57,6 +57,9 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
   [vagueNames, { 'test/setup/index.ts': '' }, /index.ts/],
   [defaultExports, { 'src/http/a.ts': 'export default 1;' }, /default export/],
   [defaultExports, { 'src/http/a.ts': 'export { a as default };' }, /default export/],
+  [clockReaders, { 'src/stores/a.ts': 'const now = new Date();' }, /stores\/a.ts reads the clock/],
+  [clockReaders, { 'src/stores/a.ts': 'const now = Date.now();' }, /reads the clock/],
+  [clockReaders, { 'src/cli/a.ts': "import { systemClock } from '#core/clock.ts';" }, /reads the clock/],
   [lateSetups, { 'test/a.test.ts': "test('a', go);\nconst app = await start();\n" }, /a.test.ts:2 awaits/],
   [exportedArrows, { 'src/http/a.ts': 'export const pageOf = (n: number): Page => read(n);' }, /exports pageOf as/],
   [exportedArrows, { 'src/http/a.ts': 'export const pageOf = async <T>(\n  n: T,\n) => {};' }, /exports pageOf as/],
@@ -108,6 +111,7 @@ for (const [rule, texts, message] of refused) {
 }
 
 const allowed: readonly (readonly [rule: Rule, texts: Texts])[] = [
+  [clockReaders, { 'src/core/clock.ts': 'new Date()', 'src/stores/a.ts': 'new Date(1); // new Date()' }],
   [lateSetups, { 'test/a.test.ts': "const app = await start();\ntest('a', async () => await go());\n" }],
   [lateSetups, { 'test/a.test.ts': "test('a', go);\nconst go = async () => await 1;\n  await go();\n" }],
   [forbiddenImports, { 'src/http/a.ts': from('#core/ids.ts') + from('./b.ts') + from('fastify') }],
@@ -144,14 +148,14 @@ for (const [rule, texts] of allowed) {
 
 test('an unneeded exception is reported', () => {
   const named = "'application/hal+json'";
-  const needed = {
+  const needed: Texts = {
+    ...Object.fromEntries(Object.keys(READS_ITS_CLOCK).map((path) => [path, 'new Date();'])),
     'src/delivery/attempt/formats/formats.ts': named,
     'src/http/bodies/body.ts': named,
     'src/http/bodies/xml-body.ts': named,
   };
-  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/attempt/request.ts': '' })), [
-    'src/delivery/attempt/request.ts',
-  ]);
+  const idle = { 'src/delivery/attempt/request.ts': '', 'src/cli/trigger.ts': '' };
+  assert.deepEqual(idleExceptions(tree({ ...needed, ...idle })), Object.keys(idle));
 });
 
 test('the graph counts imports between modules, without those of tests', () => {

@@ -1,4 +1,4 @@
-/** Words that belong to one place: `process`, and the names of formats. */
+/** Words that belong to one place: `process`, the clock of the machine, and the names of formats. */
 import type { Fault, File } from './tree.ts';
 
 const MAIN = 'src/main.ts';
@@ -26,6 +26,37 @@ export function processReaders(files: readonly File[]): Fault[] {
     });
 }
 
+const WALL_CLOCK = /(?<![\w$])(?:Date\.now\(|new Date\(\)|systemClock(?![\w$]))/g;
+const CLIENT = 'a client of a server, whose dates it does not write';
+
+/** Who may read the clock of this machine. All other dates, and so all that a statement compares, are the database's (`db/database-clock.ts`). */
+export const READS_ITS_CLOCK: Readonly<Record<string, string>> = {
+  'src/core/clock.ts': 'defines it',
+  'src/cli/serve.ts': 'gives it to the clock that follows the database',
+  'src/db/predecessor.ts': 'reads the age of a process of this machine',
+  'src/cli/demo.ts': 'the embedded database is on this machine',
+  'src/cli/demo-day.ts': 'the embedded database is on this machine',
+  'src/cli/installation.ts': 'reads the age of the key file',
+  'src/cli/backup/command.ts': 'names files',
+  'src/cli/backup/set.ts': 'names the date of files',
+  'src/cli/doctor/command.ts': 'compares it with those of the databases',
+  'src/cli/listen/command.ts': CLIENT,
+  'src/cli/login/command.ts': CLIENT,
+  'src/cli/login/device.ts': CLIENT,
+  'src/cli/publish/command.ts': CLIENT,
+  'src/cli/session/api.ts': CLIENT,
+  'src/cli/session/credentials.ts': CLIENT,
+  'src/cli/trigger.ts': CLIENT,
+};
+
+export function clockReaders(files: readonly File[]): Fault[] {
+  return files
+    .filter(({ path, isTest }) => !isTest && path.startsWith('src/') && READS_ITS_CLOCK[path] === undefined)
+    .flatMap(({ path, bare }) =>
+      [...bare.matchAll(WALL_CLOCK)].map(([word]) => `${path} reads the clock of the machine: ${word}`),
+    );
+}
+
 /** As a word or as a part of camelCase; not in Halcyon, nor in `hal_at_`, the prefix of its tokens. */
 const FORMAT =
   /(?<![A-Za-z])hal(?![a-z]|_[a-z]{2}_)|Hal(?![a-z])|(?<![A-Z])HAL(?![A-Z])|[Ss]iren|SIREN|(?<![A-Za-z])xml(?![a-z])|Xml(?![a-z])|XML/g;
@@ -51,8 +82,12 @@ export function formatNames(files: readonly File[]): Fault[] {
 
 /** Returns the exceptions that are no longer needed. */
 export function idleExceptions(files: readonly File[]): Fault[] {
-  return Object.keys(NAMES_A_FORMAT).filter((path) => {
+  const isIdle = (path: string, isNeeded: (file: File) => boolean): boolean => {
     const file = files.find((candidate) => candidate.path === path);
-    return file === undefined || formatsIn(file).length === 0;
-  });
+    return file === undefined || !isNeeded(file);
+  };
+  return [
+    ...Object.keys(NAMES_A_FORMAT).filter((path) => isIdle(path, (file) => formatsIn(file).length > 0)),
+    ...Object.keys(READS_ITS_CLOCK).filter((path) => isIdle(path, ({ bare }) => bare.search(WALL_CLOCK) !== -1)),
+  ];
 }

@@ -63,11 +63,6 @@ export async function readSession(sql: Queryable): Promise<number | undefined> {
   return row?.pid;
 }
 
-export async function readDatabaseTime(sql: Queryable): Promise<Date | undefined> {
-  const [row] = await sql<{ at: Date }[]>`select clock_timestamp() as at`;
-  return row?.at;
-}
-
 /** Returns the applied migrations; undefined in a database without Halcyon's tables. */
 export async function listMigrations(sql: Queryable) {
   const [table] = await sql<{ isThere: boolean }[]>`select to_regclass('schema_migration') is not null as "isThere"`;

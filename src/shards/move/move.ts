@@ -16,6 +16,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { dayOf } from '#core/ids.ts';
+import { readDatabaseTime } from '#db/database-clock.ts';
 import { BLOCK_AGE_MS } from '#db/numbers.ts';
 import { createMissing, partitionsOf } from '#db/partitions.ts';
 import { DatabaseError, transaction, type Sql, type Tx } from '#db/pool.ts';
@@ -164,8 +165,8 @@ class Mover {
    * then no id of the target was used in the source. The sequence of a block alone does not say who still uses its numbers.
    */
   async #raiseNumbers(): Promise<Map<string, number>> {
-    const { source, target, numbersMs = BLOCK_AGE_MS + BLOCK_MARGIN_MS } = this.#between;
-    const numbers = (await readNumbers(source.sql, dayOf(new Date()))).map(({ name, last }) => ({
+    const { home, source, target, numbersMs = BLOCK_AGE_MS + BLOCK_MARGIN_MS } = this.#between;
+    const numbers = (await readNumbers(source.sql, dayOf(await readDatabaseTime(home)))).map(({ name, last }) => ({
       name,
       last: (last ?? 0) + NUMBERS_AHEAD,
     }));
@@ -176,7 +177,8 @@ class Mover {
 
   /** Returns whether the source has used only numbers that the target will not use. */
   async #isBelow(raised: ReadonlyMap<string, number>): Promise<boolean> {
-    const numbers = await readNumbers(this.#between.source.sql, dayOf(new Date()));
+    const { home, source } = this.#between;
+    const numbers = await readNumbers(source.sql, dayOf(await readDatabaseTime(home)));
     return numbers.every(({ name, last }) => last === null || last < (raised.get(name) ?? 0));
   }
 

@@ -1,7 +1,8 @@
 /** Compares the clock of this machine with that of the database. */
+import { readDatabaseTime } from '#db/database-clock.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
 import type { DoctorContext } from '../context.ts';
-import { withTimeouts, readDatabaseTime } from '../doctor-sql.ts';
+import { withTimeouts } from '../doctor-sql.ts';
 
 /** The measurement includes half of the round trip. */
 const WARN_SECONDS = 2;
@@ -12,7 +13,7 @@ export async function checkClocks({ direct, clock }: DoctorContext): Promise<Fin
   const before = clock.now().getTime();
   const databaseTime = await withTimeouts(direct, readDatabaseTime);
   const localMs = (before + clock.now().getTime()) / 2;
-  const seconds = databaseTime === undefined ? 0 : Math.abs(databaseTime.getTime() - localMs) / 1_000;
+  const seconds = Math.abs(databaseTime.getTime() - localMs) / 1_000;
   const message = `the clocks of this machine and the database are ${seconds.toFixed(1)} s apart`;
   const advice = 'Synchronise both by NTP (timedatectl set-ntp true)';
   if (seconds > FAIL_SECONDS) return [fail('clocks', message, advice)];

@@ -1,4 +1,5 @@
 /** Checks of several databases: each shard has one owner, only its owner delivers it, and changes reach the other databases. */
+import { readDatabaseTime } from '#db/database-clock.ts';
 import { DatabaseError, openPool, type DatabaseAddress } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import {
@@ -18,7 +19,7 @@ import { OTHER_CONNECTIONS } from '../../installation.ts';
 import { countOf, fail, ok, spanOf, warn, type Finding } from '../finding.ts';
 import type { DoctorContext } from '../context.ts';
 import { countOutbox, listOwners, readServerUse } from '../databases-sql.ts';
-import { readDatabaseTime, withTimeouts } from '../doctor-sql.ts';
+import { withTimeouts } from '../doctor-sql.ts';
 
 /** A database of the map, opened for checks. */
 export type Member = MapDatabase & { context: DoctorContext };
@@ -191,7 +192,7 @@ export async function checkAllClocks(members: readonly Member[]): Promise<Findin
     const before = context.clock.now().getTime();
     const at = await withTimeouts(context.direct, readDatabaseTime);
     const localMs = (before + context.clock.now().getTime()) / 2;
-    if (at !== undefined) ahead.push({ name, seconds: (at.getTime() - localMs) / 1_000 });
+    ahead.push({ name, seconds: (at.getTime() - localMs) / 1_000 });
   }
   ahead.sort((a, b) => a.seconds - b.seconds);
   const [slow, fast] = [ahead[0], ahead.at(-1)];
