@@ -75,10 +75,12 @@ export function deliverySettings(set: Settings) {
     /** Deliveries of pull webhooks that no listener has acknowledged end after this time. */
     unfetchedDays: set.RETENTION_DAYS,
     exchangeTimeoutMs: set.DELIVERY_TIMEOUT_MS,
-    /** Concurrent test deliveries, in addition to the slots. */
+    /** Concurrent test deliveries, in addition to the slots; those of one store do not keep others waiting. */
     testDeliveriesAtOnce: 8,
+    testDeliveriesOfStore: 2,
     /** Handshakes with endpoints, in addition to the slots, and their numbers per minute: the burst is one minute's number. */
     handshakesAtOnce: 8,
+    handshakesAtOnceOfAsker: 2,
     handshakeTimeoutMs: 5_000,
     handshakesPerMinuteOfStore: 10,
     handshakesPerMinuteOfHost: 60,

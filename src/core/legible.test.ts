@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isLegible, isName } from './legible.ts';
+import { isLegible, isName, shownName } from './legible.ts';
 
 const illegible: Readonly<Record<string, string>> = {
   'a zero-width space': 'Pay\u200bPal',
@@ -36,6 +36,16 @@ for (const text of names) test(`a name: ${text}`, () => assert.equal(isName(text
 
 for (const text of ['', ' ', '\u3164', '\u200b', '…', '\u0301', '🚀'])
   test(`no name: ${JSON.stringify(text)}`, () => assert.equal(isName(text), false));
+
+const LINKS: Readonly<Record<string, string>> = {
+  'Log in: https://evil.example/pay': 'Log in: https: //evil. example/pay',
+  'www.evil.example': 'www. evil. example',
+  'evil\u200b.example': 'evil .example',
+  'St. John & Co.': 'St. John & Co.',
+  'Müller.example': 'Müller. example',
+};
+for (const [name, shown] of Object.entries(LINKS))
+  test(`a name in a mail is no link: ${JSON.stringify(name)}`, () => assert.equal(shownName(name), shown));
 
 test('a text of joiners is checked quickly', () => {
   const before = process.threadCpuUsage();

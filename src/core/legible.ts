@@ -59,8 +59,11 @@ export function shortened(text: string, count: number): string {
 const NAME_SHOWN_MAX = 60;
 const NOT_IN_LINE = new RegExp(String.raw`(?:\s|${INVISIBLE.source})+`, 'gu');
 
-/** Returns a name for a mail, which cannot isolate it: on one line, without invisible characters, shortened. */
+/** What a mail program makes a link of: a dot in a host name, and the end of a scheme. */
+const OF_LINK = /(?<=[\p{L}\p{N}])\.(?=[\p{L}\p{N}])|:(?=\/)/gu;
+
+/** Returns a name for a mail, which cannot isolate it: on one line, without invisible characters and links, shortened. */
 export function shownName(name: string): string {
-  const points = Array.from(name.replaceAll(NOT_IN_LINE, ' ').trim());
+  const points = Array.from(name.replaceAll(NOT_IN_LINE, ' ').trim().replaceAll(OF_LINK, '$& '));
   return points.length > NAME_SHOWN_MAX ? `${points.slice(0, NAME_SHOWN_MAX - 1).join('')}…` : points.join('');
 }

@@ -136,7 +136,7 @@ function openTestDeliveries(
         return { kind: 'queued', delivery: { id: deliveryId, eventId, type, resourceId, action } };
       }
       const sample = { make: () => samples.make(about), keep: samples.keep };
-      const result = await testDeliveries.send({ shard, id }, sample);
+      const result = await testDeliveries.send({ shard, id, storeId: about.storeId }, sample);
       if (result.kind !== 'sent') return result;
       const { event, deliveryId, attempt } = result;
       const { type, resourceId, action } = event;

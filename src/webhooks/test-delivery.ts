@@ -57,7 +57,7 @@ export type SendSample = (
 ) => Promise<
   | { kind: 'sent'; attempt: AttemptRow }
   | { kind: 'queued'; delivery: QueuedSample }
-  | { kind: 'under_way' | 'full' | 'nowhere' | 'stopping' }
+  | { kind: 'under_way' | 'store_full' | 'full' | 'nowhere' | 'stopping' }
 >;
 
 /** The initial state of a delivery. */
@@ -77,10 +77,16 @@ const retryLater = (status: number, code: string, message: string): Problem =>
 
 const NO_URL = 'The webhook has no url: set url first';
 
-function problemOf(kind: 'under_way' | 'full' | 'nowhere' | 'stopping'): Problem {
+function problemOf(kind: 'under_way' | 'store_full' | 'full' | 'nowhere' | 'stopping'): Problem {
   switch (kind) {
     case 'under_way':
       return retryLater(429, 'too_many_requests', 'A test of this webhook is running: wait until it ends');
+    case 'store_full':
+      return retryLater(
+        429,
+        'too_many_requests',
+        'Other webhooks of this store are being tested: wait until a test ends',
+      );
     case 'full':
       return retryLater(503, 'busy', 'Too many tests are running: try again in a few seconds');
     case 'nowhere':
@@ -163,6 +169,7 @@ export function createTest(deps: WebhookDeps): Operation {
           return { status: 202, document: deliveryDocument(row, webhook, deps.baseUrl), location };
         }
         case 'under_way':
+        case 'store_full':
         case 'full':
         case 'nowhere':
         case 'stopping':

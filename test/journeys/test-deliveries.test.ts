@@ -168,33 +168,50 @@ test('every resource has a sample, in every format, that has the form of a real 
   }
 });
 
-test('one webhook has one test at a time, a process eight, and a stopping process rejects tests', async (t) => {
+test('one webhook has one test at a time, a store two, a process eight, and a stopping process rejects tests', async (t) => {
   const receiver = await startReceiver(t);
   const held: (() => void)[] = [];
   receiver.answer((_got, response) => void held.push(() => response.end()));
   const own = await startTestApp({ roles: ['serve'] });
-  const hook = async () => {
+  const newStore = async (n: number) => {
+    const body = { name: `Store ${n}`, domain: `s${n}.example.com`, email: 'owner@example.com', time_zone: 'UTC' };
+    const made = await own.api('POST', '/stores', { token: own.platformToken, body });
+    return String(((await made.json()) as Representation)['id']);
+  };
+  const hook = async (storeId: string) => {
     const body = { name: 'x', format: 'json', encryption_key: KEY, url: receiver.url, event_resource: 'customer' };
-    const made = await own.api('POST', `/stores/${own.storeId}/webhooks`, { body });
+    const made = await own.api('POST', `/stores/${storeId}/webhooks`, { token: own.platformToken, body });
     return `/webhooks/${String(((await made.json()) as Representation)['id'])}/test`;
   };
   const hooks: string[] = [];
-  for (let n = 0; n < 9; n += 1) hooks.push(await hook());
-  const waiting = hooks.slice(0, 8).map((at) => own.api('POST', at));
+  for (let n = 0; n < 4; n += 1) {
+    const storeId = await newStore(n);
+    hooks.push(await hook(storeId), await hook(storeId));
+    if (n === 3) hooks.push(await hook(storeId), await hook(await newStore(4)));
+  }
+  const ask = (at: string) => own.api('POST', at, { token: own.platformToken });
+  const [first = '', third = '', last = ''] = [hooks[0], hooks[8], hooks[9]];
+  const waiting = hooks.slice(6, 8).map(ask);
+  await receiver.until(2);
+  const refused = ask(third);
+  await Promise.race([refused, receiver.until(3)]);
+  assert.equal(receiver.got.length, 2, 'a third test of the store is not sent');
+  const ofStore = await refused;
+  waiting.push(...hooks.slice(0, 6).map(ask));
   await receiver.until(8);
-  const [first = '', last = ''] = [hooks[0], hooks[8]];
-  const again = await own.api('POST', first);
-  const full = await own.api('POST', last);
+  const again = await ask(first);
+  const full = await ask(last);
   assert.deepEqual(
-    [again, full].map(({ status, headers }) => [status, headers.get('retry-after')]),
+    [ofStore, again, full].map(({ status, headers }) => [status, headers.get('retry-after')]),
     [
+      [429, '5'],
       [429, '5'],
       [503, '5'],
     ],
   );
   held[0]?.();
   assert.equal((await Promise.any(waiting)).status, 200);
-  const retried = own.api('POST', last);
+  const retried = ask(last);
   await receiver.until(9);
   const stopped = own.stop();
   const statuses = (await Promise.all([...waiting, retried])).map(({ status }) => status);

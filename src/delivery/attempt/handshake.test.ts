@@ -21,6 +21,7 @@ const settings: HandshakeSettings = {
   tlsSessions: 10,
   answerKeptBytes: 16 * 1024,
   handshakesAtOnce: 8,
+  handshakesAtOnceOfAsker: 2,
   handshakeTimeoutMs: 5_000,
   handshakesPerMinuteOfStore: 1_000,
   handshakesPerMinuteOfHost: 1_000,
@@ -139,6 +140,26 @@ test('a store and a host have limits a minute, which others do not use up', asyn
   assert.equal(receiver.got.length, before + 4);
   clock.advance(30_000);
   assert.equal(await kindOf('127.0.0.1', 1), 'allowed');
+});
+
+test('apps, which anybody may register, keep no store from asking: neither at once, nor the same host', async () => {
+  const clock = standingClock();
+  const busy = handshakesWith({ handshakesPerMinuteOfHost: 6 }, { clock });
+  receiver.answer(() => {});
+  const before = receiver.got.length;
+  const waiting: ReturnType<typeof busy.ask>[] = [];
+  for (const [askers, refused] of [
+    [['a', 'a'], 'a'],
+    [['b', 'b'], 'c'],
+    [[1, 1], 1],
+    [[2, 2], 3],
+  ] as const) {
+    waiting.push(...askers.map((asker) => busy.ask(hook, asker)));
+    await receiver.until(before + waiting.length);
+    assert.equal((await busy.ask(hook, refused)).kind, 'limited', `${refused} after ${waiting.length}`);
+  }
+  await busy.stop();
+  assert.deepEqual(new Set((await Promise.all(waiting)).map(({ kind }) => kind)), new Set(['stopping']));
 });
 
 test('handshakes of a process are limited at once, and a stop ends those that wait', async () => {

@@ -18,6 +18,7 @@ export type HandshakeSettings = Omit<ExchangeLimits, 'exchangeTimeoutMs' | 'answ
     requestOrigin: string;
     userAgent: string;
     handshakesAtOnce: number;
+    handshakesAtOnceOfAsker: number;
     handshakeTimeoutMs: number;
     handshakesPerMinuteOfStore: number;
     handshakesPerMinuteOfHost: number;
@@ -65,6 +66,11 @@ class Buckets {
   }
 }
 
+/** Apps, which anybody may register, leave stores half of the places, and use up nothing of what stores ask of a host. */
+const isForApp = (asker: number | string): boolean => typeof asker === 'string';
+const hostKey = (hostname: string, asker: number | string): string =>
+  `${isForApp(asker) ? 'apps' : 'stores'} ${hostname}`;
+
 const NAME = 'webhook-allowed-origin: ';
 
 /** Returns whether the response permits deliveries: a 2xx with the name of this service, or with `*`. */
@@ -92,7 +98,8 @@ export class Handshakes implements Running {
   readonly #limits: ExchangeLimits;
   readonly #ofAskers: Buckets;
   readonly #ofHosts: Buckets;
-  readonly #running = new Set<Exchange>();
+  /** Each with who asked. */
+  readonly #running = new Map<Exchange, number | string>();
   #isStopping = false;
 
   constructor(deps: { guard: Guard; clock: Clock; log: Log; settings: HandshakeSettings }) {
@@ -118,8 +125,8 @@ export class Handshakes implements Running {
     const waitSeconds = this.#waitSeconds(hostname, asker);
     if (waitSeconds > 0) return { kind: 'limited', waitSeconds };
     this.#ofAskers.take(asker);
-    this.#ofHosts.take(hostname);
-    const outcome = await this.#exchange(new URL(url));
+    this.#ofHosts.take(hostKey(hostname, asker));
+    const outcome = await this.#exchange(new URL(url), asker);
     if (outcome === undefined) return { kind: 'stopping' };
     const result = resultOf(outcome, settings.requestOrigin);
     const by = typeof asker === 'number' ? { store: asker } : { asker };
@@ -129,17 +136,24 @@ export class Handshakes implements Running {
 
   async stop(): Promise<void> {
     this.#isStopping = true;
-    for (const exchange of this.#running) exchange.abort();
+    for (const exchange of this.#running.keys()) exchange.abort();
     await this.#connections.stop();
   }
 
   #waitSeconds(hostname: string, asker: number | string): number {
-    if (this.#running.size >= this.#deps.settings.handshakesAtOnce) return BUSY_WAIT_SECONDS;
-    return Math.ceil(Math.max(this.#ofAskers.waitMs(asker), this.#ofHosts.waitMs(hostname)) / 1_000);
+    const { handshakesAtOnce, handshakesAtOnceOfAsker } = this.#deps.settings;
+    const running = [...this.#running.values()];
+    const ofApps = running.filter(isForApp).length;
+    const isBusy =
+      running.length >= handshakesAtOnce ||
+      running.filter((one) => one === asker).length >= handshakesAtOnceOfAsker ||
+      (isForApp(asker) && ofApps >= Math.ceil(handshakesAtOnce / 2));
+    if (isBusy) return BUSY_WAIT_SECONDS;
+    return Math.ceil(Math.max(this.#ofAskers.waitMs(asker), this.#ofHosts.waitMs(hostKey(hostname, asker))) / 1_000);
   }
 
   /** Returns the outcome; undefined if this process stops. */
-  async #exchange({ origin, pathname, search }: URL): Promise<Outcome | undefined> {
+  async #exchange({ origin, pathname, search }: URL, asker: number | string): Promise<Outcome | undefined> {
     const { clock, settings } = this.#deps;
     const { requestOrigin, userAgent } = settings;
     const headers = ['webhook-request-origin', requestOrigin, 'user-agent', userAgent, 'accept-encoding', 'identity'];
@@ -149,7 +163,7 @@ export class Handshakes implements Running {
       { ...request, mayBegin: () => !this.#isStopping },
       { connections: this.#connections, clock, limits: this.#limits },
     );
-    this.#running.add(exchange);
+    this.#running.set(exchange, asker);
     try {
       return await exchange.outcome;
     } catch {

@@ -5,78 +5,106 @@
  */
 import type { ActiveTarget } from './target.ts';
 
-/** `bytesMax`: the length of the longest text that `pattern` matches. */
+/** `bytesMax`: the length of the longest text that `pattern` matches. `pattern` is for texts of `unescaped`. */
 export type Mask = { pattern: RegExp; bytesMax: number };
 
 /** Shorter values are parts of ordinary words, which would be masked in every response. */
 const LENGTH_MIN = 4;
 const HIDDEN = '***';
+/** An escape of one byte has at most six: `&quot;`, `\u0041`. */
+const ESCAPE_LENGTH_MAX = 6;
 
-const decoded = (text: string): string => {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '));
-  } catch {
-    return text;
-  }
-};
+type Sent = Pick<ActiveTarget, 'url' | 'headers' | 'encryptionKey' | 'nextEncryptionKey'>;
 
-/** Returns the secrets of the request: both keys, the values of headers, also without their scheme, and the query. */
+/** Returns the secrets of the request: both keys, the query and its values, and the values of headers, also without scheme and name. */
 function secretsOf({ url, headers, encryptionKey, nextEncryptionKey }: Sent): string[] {
   const query = url.search.slice(1);
   const parts = query.split('&').map((part) => part.slice(part.indexOf('=') + 1));
   const values = Object.values(headers).flatMap((value) => [value, value.slice(value.indexOf(' ') + 1)]);
-  return [encryptionKey ?? '', nextEncryptionKey ?? '', query, ...parts, ...parts.map(decoded), ...values];
+  const named = values.flatMap((value) => [...value.matchAll(/=\s*"?([^\s",;]+)/g)].map(([, part = '']) => part));
+  return [encryptionKey ?? '', nextEncryptionKey ?? '', query, ...parts, ...values, ...named];
 }
 
-const DOUBLE_QUOTES = ['"', '&quot;', '&#34;'] as const;
-const SINGLE_QUOTES = ["'", '&#39;', '&#039;', '&#x27;'] as const;
+/** One character as HTML, a URL or JSON escapes it. */
+const ESCAPE = new RegExp(
+  [
+    /&(?:#x[\da-f]{1,6}|#\d{1,7}|amp|lt|gt|quot|apos);/,
+    /%[0-7][\da-f]|%[cd][\da-f]%[89ab][\da-f]|%e[\da-f](?:%[89ab][\da-f]){2}|%f[0-7](?:%[89ab][\da-f]){3}/,
+    /\\u[\da-f]{4}|\\["\\/]/,
+  ]
+    .map(({ source }) => source)
+    .join('|'),
+  'gi',
+);
+const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+const CODE_POINT_MAX = 0x10_ff_ff;
 
-/** Returns the text as templates escape it for HTML. */
-function inHtml(text: string): string[] {
-  const escaped = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
-  return DOUBLE_QUOTES.flatMap((double) =>
-    SINGLE_QUOTES.map((single) => escaped.replaceAll('"', double).replaceAll("'", single)),
-  );
+function characterOf(escape: string): string {
+  if (escape.startsWith('%')) {
+    try {
+      return decodeURIComponent(escape);
+    } catch {
+      return escape;
+    }
+  }
+  if (escape.startsWith('\\')) return escape.length === 2 ? escape.slice(1) : unitOf(escape.slice(2));
+  const name = escape.slice(1, -1).toLowerCase();
+  const code = Number(name.startsWith('#') ? name.replace('#x', '0x').replace('#', '') : NaN);
+  return NAMED[name] ?? (code <= CODE_POINT_MAX ? String.fromCodePoint(code) : escape);
 }
 
-/** Returns the text as responses repeat it: as it is, and in JSON, HTML and a URL. */
-function spellingsOf(text: string): string[] {
-  const json = JSON.stringify(text).slice(1, -1);
-  const ascii = json.replaceAll(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
-  return [
-    text,
-    ...[json, ascii].flatMap((one) => [one, one.replaceAll('/', '\\/')]),
-    ...inHtml(text),
-    encodeURIComponent(text.toWellFormed()),
-    new URLSearchParams({ '': text }).toString().slice(1),
-  ];
-}
+const unitOf = (hex: string): string => String.fromCharCode(Number.parseInt(hex, 16));
 
-type Sent = Pick<ActiveTarget, 'url' | 'headers' | 'encryptionKey' | 'nextEncryptionKey'>;
+/** A blank of a form. */
+const spaced = (text: string): string => text.replaceAll('+', ' ');
+
+/** Returns the text with each escape replaced by its character, and where each unit of it begins in `text`; `starts` is absent if no unit moved. */
+function unescaped(text: string): { plain: string; starts?: number[] } {
+  let plain = '';
+  const starts: number[] = [];
+  let at = 0;
+  const take = (part: string, from: number, step: 0 | 1): void => {
+    for (let unit = 0; unit < part.length; unit += 1) starts.push(from + unit * step);
+    plain += part;
+  };
+  for (const { index, 0: escape } of text.matchAll(ESCAPE)) {
+    take(text.slice(at, index), at, 1);
+    take(characterOf(escape), index, 0);
+    at = index + escape.length;
+  }
+  if (at === 0) return { plain: spaced(text) };
+  take(text.slice(at), at, 1);
+  starts.push(text.length);
+  return { plain: spaced(plain), starts };
+}
 
 /** Returns undefined if the webhook has no secrets. */
 export function maskOf(target: Sent): Mask | undefined {
   const secrets = secretsOf(target).filter((secret) => secret.length >= LENGTH_MIN);
-  // The longest first: a spelling may begin with another one.
-  const spellings = [...new Set(secrets.flatMap(spellingsOf))].toSorted((a, b) => b.length - a.length);
-  if (spellings.length === 0) return undefined;
+  // A secret with an escape is repeated as it is, and escaped once more. The longest first: one may begin with another.
+  const sought = new Set(secrets.flatMap((secret) => [spaced(secret), unescaped(secret).plain]));
+  if (sought.size === 0) return undefined;
+  const longestFirst = [...sought].toSorted((a, b) => b.length - a.length);
   return {
-    pattern: new RegExp(spellings.map((spelling) => RegExp.escape(spelling)).join('|'), 'gi'),
-    bytesMax: Math.max(...spellings.map((spelling) => Buffer.byteLength(spelling))),
+    pattern: new RegExp(longestFirst.map((secret) => RegExp.escape(secret)).join('|'), 'gi'),
+    bytesMax: ESCAPE_LENGTH_MAX * Math.max(...secrets.map((secret) => Buffer.byteLength(secret))),
   };
 }
 
 /**
- * Returns the first `length` characters of the text with its secrets masked. The text continues after them, if it does, for at
- * least `bytesMax`: otherwise the part of a secret before the end would not be recognised.
+ * Returns the first `length` characters of the text with its secrets masked, however HTML, a URL or JSON escapes each character. The text
+ * continues after them, if it does, for at least `bytesMax`: otherwise the part of a secret before the end would not be recognised.
  */
 export function masked(text: string, { pattern }: Mask, length: number): string {
+  const { plain, starts } = unescaped(text);
+  const startOf = (unit: number): number => starts?.[unit] ?? unit;
   let shown = '';
   let at = 0;
-  for (const { index, 0: secret } of text.matchAll(pattern)) {
-    if (index >= length) break;
-    shown += text.slice(at, index) + HIDDEN;
-    at = index + secret.length;
+  for (const { index, 0: secret } of plain.matchAll(pattern)) {
+    const start = startOf(index);
+    if (start >= length) break;
+    shown += text.slice(at, start) + HIDDEN;
+    at = startOf(index + secret.length);
   }
   return shown + text.slice(at, Math.max(at, length));
 }

@@ -19,7 +19,9 @@ import { loadTargets } from './target-sql.ts';
 import { activeTarget, type TargetRow } from './target.ts';
 import { lockWebhook, insertTestDelivery, type TestAttemptRow } from './test-delivery-sql.ts';
 
-type TestDeliverySettings = ExchangeLimits & ConnectionSettings & ComposerSettings & { testDeliveriesAtOnce: number };
+type TestDeliverySettings = ExchangeLimits &
+  ConnectionSettings &
+  ComposerSettings & { testDeliveriesAtOnce: number; testDeliveriesOfStore: number };
 
 export type TestDeliveryDeps = {
   sql: Sql;
@@ -37,11 +39,14 @@ export type Sample<Event extends EventRow> = {
 };
 
 type Key = { shard: number; id: number };
+/** The webhook to test. */
+type Tested = Key & { storeId: number };
 
 export type TestResult =
   | { kind: 'sent'; event: EventRow; deliveryId: number; attempt: TestAttemptRow }
-  /** Refused: this process is already testing the webhook (`under_way`), or has reached its limit (`full`). */
+  /** Refused: this process is already testing the webhook (`under_way`) or others of its store (`store_full`), or has reached its limit (`full`). */
   | { kind: 'under_way' }
+  | { kind: 'store_full' }
   | { kind: 'full' }
   /** The webhook is deleted, or has no URL. */
   | { kind: 'nowhere' }
@@ -51,8 +56,8 @@ export class TestDeliveries implements Running {
   readonly #deps: TestDeliveryDeps;
   readonly #connections: Connections;
   readonly #composer: Composer;
-  /** By webhook; null until its attempt has begun. */
-  readonly #running = new Map<number, RunningAttempt | null>();
+  /** By webhook; without an attempt until it has begun. */
+  readonly #running = new Map<number, { storeId: number; attempt?: RunningAttempt }>();
   #isStopping = false;
 
   constructor(deps: TestDeliveryDeps) {
@@ -62,23 +67,26 @@ export class TestDeliveries implements Running {
   }
 
   /** Sends a test delivery; resolves when the endpoint has responded or timed out. */
-  async send<Event extends EventRow>(webhook: Key, sample: Sample<Event>): Promise<TestResult> {
+  async send<Event extends EventRow>(webhook: Tested, sample: Sample<Event>): Promise<TestResult> {
     if (this.#isStopping) return { kind: 'stopping' };
     if (this.#running.has(webhook.id)) return { kind: 'under_way' };
-    if (this.#running.size >= this.#deps.settings.testDeliveriesAtOnce) return { kind: 'full' };
-    this.#running.set(webhook.id, null);
+    const { testDeliveriesAtOnce, testDeliveriesOfStore } = this.#deps.settings;
+    const ofStore = [...this.#running.values()].filter(({ storeId }) => storeId === webhook.storeId);
+    if (ofStore.length >= testDeliveriesOfStore) return { kind: 'store_full' };
+    if (this.#running.size >= testDeliveriesAtOnce) return { kind: 'full' };
+    this.#running.set(webhook.id, { storeId: webhook.storeId });
     try {
       return await this.#send(webhook, sample);
     } finally {
       // Stops the attempt if the transaction failed meanwhile.
-      this.#running.get(webhook.id)?.abort();
+      this.#running.get(webhook.id)?.attempt?.abort();
       this.#running.delete(webhook.id);
     }
   }
 
   async stop(): Promise<void> {
     this.#isStopping = true;
-    for (const running of this.#running.values()) running?.abort();
+    for (const { attempt: running } of this.#running.values()) running?.abort();
     await this.#connections.stop();
   }
 
@@ -123,7 +131,7 @@ export class TestDeliveries implements Running {
       const context = { webhookId: row.id, target: activeTarget(row, sealer), attempt: 1 };
       const deps = { composer: this.#composer, connections: this.#connections, clock, settings };
       const running = attempt(context, bodyOf(event), () => !this.#isStopping, deps);
-      this.#running.set(row.id, running);
+      this.#running.set(row.id, { storeId: row.storeId, attempt: running });
       return running;
     } catch (error) {
       log.error({ err: error, webhook: row.id }, 'sending a test delivery failed');

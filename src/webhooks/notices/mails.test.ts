@@ -111,7 +111,7 @@ test('only the host of the URL is mentioned', () => {
 test('any name is on one line and short', () => {
   const name = `Orders\r\nBcc: eve@example.com\n\n\u202Egnp.exe\u0000${'x'.repeat(255)}`;
   const { subject, text } = mailOf('warning', { name });
-  const shown = `"Orders Bcc: eve@example.com gnp.exe ${'x'.repeat(23)}…"`;
+  const shown = `"Orders Bcc: eve@example. com gnp. exe ${'x'.repeat(21)}…"`;
   assert.equal(subject, `Your webhook ${shown} is failing`);
   assert.ok(text.includes(`the webhook ${shown} of`));
 });
