@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { promisify } from 'node:util';
 import { emptyDatabase } from '../../test/setup/database.ts';
 import { until } from '../../test/setup/until.ts';
-import { migrate } from './migrate.ts';
+import { compare, migrate, MIGRATIONS, migrationsIn } from './migrate.ts';
 import { DatabaseError, openPool } from './pool.ts';
 
 const FIRST = `-- a comment
@@ -48,6 +51,41 @@ test('a database newer than the code is refused', async (t) => {
   await rm(join(folder, '0002-two.sql'));
   await assert.rejects(migrate(sql, folder), refusal(/newer .*0002-two\.sql/));
 });
+
+const git = async (...args: string[]): Promise<string> =>
+  (await promisify(execFile)('git', args, { cwd: MIGRATIONS })).stdout.trim();
+
+/** Returns the text without comments and line breaks. */
+const statementsOf = (text: string): string =>
+  text
+    .replaceAll(/--[^\n]*|\/\*[^]*?\*\//g, '')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
+
+/** Undefined in an archive of the tree or a shallow clone. */
+const isShallow = await git('rev-parse', '--is-shallow-repository').catch(() => 'true');
+
+test(
+  'a database of any commit is accepted if only comments have changed since',
+  { skip: isShallow === 'true' },
+  async (t) => {
+    const migrations = await migrationsIn(MIGRATIONS);
+    let texts = 0;
+    for (const { version, name, text } of migrations) {
+      for (const commit of (await git('log', '--format=%H', '--diff-filter=AM', '--', name)).split('\n')) {
+        const { stdout: earlier } = await promisify(execFile)('git', ['show', `${commit}:./${name}`], {
+          cwd: MIGRATIONS,
+        });
+        if (statementsOf(earlier) !== statementsOf(text)) continue;
+        texts += 1;
+        const applied = [{ version, name, hash: createHash('sha256').update(earlier).digest('hex') }];
+        assert.deepEqual(compare(migrations, applied).changed, [], `${name} of ${commit}`);
+      }
+    }
+    assert.ok(texts > migrations.length);
+    t.diagnostic(`${texts} texts of ${migrations.length} migrations`);
+  },
+);
 
 test('a changed file is refused, and nothing after it is applied', async (t) => {
   const { sql, folder, write } = await start(t, { '0001-one.sql': FIRST });
