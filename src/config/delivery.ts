@@ -10,7 +10,11 @@ const processId = (): number => randomBytes(6).readUIntBE(0, 6) + 1;
  * the database or a receiver does not respond. The rest is done after the next start.
  */
 export function stoppingSettings(set: Settings) {
+  // A person who stops the demo does not wait for a load balancer.
+  const delayMs = (set.SHUTDOWN_DELAY_SECONDS ?? (set.DATABASE_URL === undefined ? 0 : 5)) * 1_000;
   return {
+    /** The process serves on while load balancers see that it is not ready. */
+    delayMs,
     requestsMs: 1_500,
     /** Running requests are aborted after this time, and the next owner sends them again. */
     exchangesMs: set.DELIVERY_DRAIN_MS,
@@ -22,7 +26,7 @@ export function stoppingSettings(set: Settings) {
     othersMs: 250,
     databaseMs: 1_000,
     /** The process exits after this time; nothing accepted is lost. */
-    allMs: 7_000 + set.DELIVERY_DRAIN_MS,
+    allMs: delayMs + 7_000 + set.DELIVERY_DRAIN_MS,
   };
 }
 

@@ -12,6 +12,7 @@ export type Health = {
   started: () => void;
   /** Marks the process as unready; called before anything is stopped. */
   stopping: () => void;
+  isStopping: () => boolean;
 };
 
 const unready = (missing: readonly string[]): Readiness => ({ status: 'unready', missing });
@@ -28,5 +29,6 @@ export function createHealth(checks: readonly Check[]): Health {
     },
     started: () => void (phase = 'running'),
     stopping: () => void (phase = 'stopping'),
+    isStopping: () => phase === 'stopping',
   };
 }

@@ -146,7 +146,8 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
     if (request.routeOptions.config.cors === true) reply.headers(corsHeaders);
     refuseRepeated(request);
   });
-  app.addHook('onSend', async ({ method }) => {
+  app.addHook('onSend', async ({ method }, reply) => {
+    if (services.isStopping()) reply.header('Connection', 'close');
     if (method !== 'GET' && method !== 'HEAD') await services.beforeReply();
   });
   // Handlers receive bytes; bodies/body.ts parses them and describes faults.

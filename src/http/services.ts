@@ -59,6 +59,8 @@ export type Services = {
   authenticate: (token: string, now: Date) => Promise<Principal>;
   /** Called before the response to a request that may have changed something. */
   beforeReply: () => Promise<void>;
+  /** Whether the process will soon close its port: each response then ends its connection. */
+  isStopping: () => boolean;
   /** Returns why the database is unavailable, if the error says so. */
   whyUnavailable: (error: unknown) => string | undefined;
 };

@@ -1,5 +1,6 @@
 /** Starts and stops the parts of a process. compose.ts wires the request handlers. */
 import { platform } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Sql } from '#db/pool.ts';
 import { whyUnavailable } from '#db/why-unavailable.ts';
@@ -72,7 +73,7 @@ function openServer(
   {
     bearer,
     ...parts
-  }: Pick<Services, 'pages' | 'designedPages' | 'idempotency' | 'metrics' | 'beforeReply'> & {
+  }: Pick<Services, 'pages' | 'designedPages' | 'idempotency' | 'metrics' | 'beforeReply' | 'isStopping'> & {
     bearer: Services['authenticate'];
   },
 ): FastifyInstance {
@@ -175,7 +176,9 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     const { health } = observing;
     const { handlers, ...services } = compose({ ...deps, databases, outbox, health, bearer, mailer, sealer, guard });
     const beforeReply = async (): Promise<void> => outbox.flush();
-    const server = openServer(deps, handlers, { ...services, bearer, beforeReply, metrics: observing.requests });
+    const { isStopping } = health;
+    const metrics = observing.requests;
+    const server = openServer(deps, handlers, { ...services, bearer, beforeReply, isStopping, metrics });
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.
     running.push({ stop: () => databases.stopStreams() });
@@ -186,7 +189,7 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
 
 /**
  * Starts the roles over a migrated database: delivery first, so that accepted events do not wait. `stop` stops them in
- * reverse order: it accepts nothing new, then finishes or hands back running work. If one of them cannot start, such as
+ * reverse order: it is not ready and goes on for a time, then accepts nothing new and finishes or hands back running work. If one of them cannot start, such as
  * the server whose port is taken, the others are stopped before the error is thrown.
  */
 export async function startApp(deps: AppDeps): Promise<Running> {
@@ -199,9 +202,10 @@ export async function startApp(deps: AppDeps): Promise<Running> {
       metrics,
       readiness: health.readiness,
     });
-    const stop = (): Promise<void> => {
+    const stop = async (): Promise<void> => {
       health.stopping();
-      return stopAll(running, deps.log);
+      if (deps.roles.includes('serve')) await delay(deps.config.stopping.delayMs);
+      await stopAll(running, deps.log);
     };
     return { stop };
   } catch (error) {

@@ -173,3 +173,16 @@ test('a process that stops is unready before any part of it has stopped', async 
   await stopped;
   await assert.rejects(healthOf(origin), TypeError, 'the port is closed');
 });
+
+test('a process that stops serves on for the delay, unready, and each response ends its connection', async () => {
+  const app = await startTestApp({ roles: ['serve'], env: { SHUTDOWN_DELAY_SECONDS: '1' } });
+  const stopped = app.stop();
+  assert.equal(await healthOf(app.baseUrl), unready('stopping'));
+  const { status, headers } = await app.api('GET', `/stores/${app.storeId}`);
+  assert.deepEqual([status, headers.get('connection')], [200, 'close']);
+  await stopped;
+  await assert.rejects(ask(`${app.baseUrl}/health/ready`), (error: Error) => {
+    assert.equal((error.cause as { code?: string }).code, 'ECONNREFUSED');
+    return true;
+  });
+});

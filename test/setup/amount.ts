@@ -15,6 +15,7 @@ const IN_TURN = [
   'malformed',
   'model',
   'publish-kill',
+  'restarts',
   'realistic-load',
   'recovery',
   'redirected-secrets',

@@ -9,6 +9,8 @@ const MUTATED = HALCYON_MUTATION_TASKS === undefined ? {} : { NODE_OPTIONS, HALC
 export const COMPILED: NodeJS.ProcessEnv = {
   /** One process, as on a machine with one core; test/faults/processes.test.ts starts several. */
   PROCESSES: '1',
+  /** No load balancer is there to notice; test/journeys/shutdown-delay.test.ts waits. */
+  SHUTDOWN_DELAY_SECONDS: '0',
   NODE_COMPILE_CACHE: join(import.meta.dirname, '../../node_modules/.cache/compiled'),
   ...MUTATED,
 };

@@ -187,6 +187,7 @@ export async function startWebhookApi(settings: { versions?: string[] } = {}) {
         signInAt: (path) => `/sign-in?return_to=${path}`,
       },
       beforeReply: async () => {},
+      isStopping: () => false,
       designedPages: new Map(),
       rateLimit: () => ({}),
       metrics: createRequestMetrics(new Registry()),

@@ -1,5 +1,5 @@
 /** Ports and public addresses of a process. */
-import { address, anyText, networkList, NONE, whole } from './kind.ts';
+import { address, anyText, networkList, NONE, whole, wholeOrAuto } from './kind.ts';
 
 export const ADDRESSES = {
   PORT: whole(
@@ -13,6 +13,10 @@ export const ADDRESSES = {
   TRUSTED_PROXIES: networkList(
     NONE,
     'proxies whose `X-Forwarded-For` is trusted. Required behind a proxy: otherwise all requests have the address of the proxy, and all users share one limit of sign-ins',
+  ),
+  SHUTDOWN_DELAY_SECONDS: wholeOrAuto(
+    [0, 300],
+    'how long a stopping process goes on to serve while `/health/ready` is a 503: as long as your load balancer takes to notice. `auto`: 5 with `DATABASE_URL`, otherwise 0',
   ),
   METRICS_PORT: whole(
     0,
