@@ -1,5 +1,6 @@
 /** Readers of single environment variables. An invalid value throws a `ConfigError` that says what to change. */
 import { isIP } from 'node:net';
+import { DatabaseUrlFault, parseDatabaseUrl } from '#core/database-url.ts';
 
 export class ConfigError extends Error {}
 
@@ -34,7 +35,7 @@ export function text(env: Env, name: string): string | undefined {
 }
 
 /** Returns what is wrong with the percent-encoding of a URL; undefined if it can be decoded. */
-export function encodingFault(value: string): string | undefined {
+function encodingFault(value: string): string | undefined {
   try {
     decodeURIComponent(value);
     return undefined;
@@ -73,14 +74,23 @@ export function publicAddress(env: Env, name: string): string | undefined {
   return origin + pathname.replace(/\/+$/, '');
 }
 
+/** Returns the URL of a database, which `db/servers.ts` parses. */
 export function databaseUrl(env: Env, name: string): string | undefined {
   const value = text(env, name);
-  if (value === undefined) return undefined;
-  if (!/^postgres(ql)?:\/\//.test(value) || !URL.canParse(value))
-    throw new ConfigError(`${name} is not an address such as postgres://user:password@host:5432/halcyon`);
-  const fault = encodingFault(value);
+  const fault = value === undefined ? undefined : databaseUrlFault(value);
   if (fault !== undefined) throw new ConfigError(`${name} ${fault}`);
   return value;
+}
+
+/** Returns what is wrong with the URL of a database; undefined if it can be used. */
+export function databaseUrlFault(value: string): string | undefined {
+  try {
+    parseDatabaseUrl(value);
+    return undefined;
+  } catch (error) {
+    if (error instanceof DatabaseUrlFault) return error.message;
+    throw error;
+  }
 }
 
 export function flag(env: Env, name: string): boolean {

@@ -7,7 +7,7 @@ const BASE = ['core', 'db', 'hypermedia', 'http'];
 
 const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   core: [],
-  config: [],
+  config: ['core'],
   receiver: [],
   publisher: [],
   db: ['core'],
