@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { test } from 'node:test';
+import * as fc from 'fast-check';
 import { readConfig } from '#config/config.ts';
 import type { Env } from '#config/env.ts';
 import { SETTING_GROUPS } from '#config/settings/settings.ts';
+import { checkSettings } from '../src/cli/doctor/checks/settings.ts';
 import { resolveTarget } from '../src/cli/publish/target.ts';
 import { serverOf } from '../src/cli/session/server.ts';
 import { HANDBOOK, withSettings } from '../scripts/settings-table.ts';
@@ -106,6 +108,101 @@ test('a proxy that is no address is refused, without its password in the message
     );
   const { outboundProxy } = read({ OUTBOUND_PROXY: 'http://[fd00::1]:3128' }).delivery;
   assert.deepEqual(outboundProxy, { host: 'fd00::1', port: 3_128, authorization: null });
+});
+
+const TYPED: Readonly<Record<string, string>> = {
+  'https://api.example.com': 'https://api.example.com',
+  'https://api.example.com/': 'https://api.example.com',
+  'https://api.example.com//': 'https://api.example.com',
+  'https://api.example.com:443': 'https://api.example.com',
+  'http://api.example.com:8080/': 'http://api.example.com:8080',
+  'https://API.Example.COM/Shop/Api': 'https://api.example.com/Shop/Api',
+  'HTTPS://api.example.com/shop/api/': 'https://api.example.com/shop/api',
+  'https://api.example.com/shop/../api': 'https://api.example.com/api',
+  'http://ключ.example': 'http://xn--j1ac0b1a.example',
+  'http://bücher.example/api/': 'http://xn--bcher-kva.example/api',
+  'http://BÜCHER.example': 'http://xn--bcher-kva.example',
+  'http://[2001:DB8::1]:8080': 'http://[2001:db8::1]:8080',
+  'http://127.1': 'http://127.0.0.1',
+};
+
+test('BASE_URL and AUTH_URL are used as they are parsed, without a slash at their end', () => {
+  for (const [typed, used] of Object.entries(TYPED)) {
+    const { baseUrl, authUrl } = read({ BASE_URL: typed, AUTH_URL: typed });
+    assert.deepEqual([baseUrl, authUrl], [used, used], typed);
+  }
+  fc.assert(
+    fc.property(
+      fc.webUrl({ withFragments: false, withQueryParameters: false }),
+      fc.constantFrom('', '/', '//'),
+      (url, end) => {
+        fc.pre(/^[\w.~/-]*$/.test(new URL(url).pathname));
+        const { baseUrl } = read({ BASE_URL: url + end });
+        assert.match(baseUrl, /^https?:\/\/[\x21-\x7e]+[^/]$/);
+        assert.equal(read({ BASE_URL: baseUrl }).baseUrl, baseUrl);
+        assert.equal(new URL(`${baseUrl}/`).href, new URL(`${new URL(url).href.replace(/\/+$/, '')}/`).href);
+      },
+    ),
+  );
+});
+
+const SECRET = 'a-secret-of-the-url';
+/** By setting: a URL with a place for something in its user, its password and its path. */
+const URLS: Readonly<Record<string, (part: string) => string>> = {
+  BASE_URL: (part) => `https://api.example.com/${part}`,
+  AUTH_URL: (part) => `https://api.example.com/${part}`,
+  DATABASE_URL: (part) => `postgres://u${part}:${SECRET}${part}@db.example/halcyon${part}`,
+  DATABASE_DIRECT_URL: (part) => `postgres://u:${SECRET}${part}@db.example/halcyon`,
+  SHARD_DATABASES: (part) => `0-255=postgres://u:${SECRET}${part}@db.example/halcyon`,
+  SMTP_URL: (part) => `smtps://u:${SECRET}${part}@mail.example`,
+  OUTBOUND_PROXY: (part) => `http://u${part}:${SECRET}@proxy.example:3128`,
+};
+
+test('a URL that cannot be decoded is refused by each setting, also by halcyon doctor, and its secret is not shown', () => {
+  for (const [name, urlWith] of Object.entries(URLS)) {
+    for (const part of ['%', '%2', '%zz', '100%', '%ff', '%c3%28', '%ed%a0%80']) {
+      const env = { ...WITH_DATABASE, ...WITH_MAIL, [name]: urlWith(part) };
+      const isRight = (message: string) => message.startsWith(`${name} has `) && !message.includes(SECRET);
+      assert.throws(
+        () => read(env),
+        ({ message }: Error) => isRight(message) && /%25|letters/.test(message),
+        urlWith(part),
+      );
+      const { findings } = checkSettings(env, '/');
+      assert.deepEqual(
+        findings.map(({ state }) => state),
+        ['fail'],
+        urlWith(part),
+      );
+      assert.ok(isRight(findings[0]?.message ?? ''));
+    }
+    for (const wrong of ['ftp:', 'x', '://']) {
+      const env = { ...WITH_DATABASE, ...WITH_MAIL, [name]: wrong };
+      assert.throws(
+        () => read(env),
+        ({ message }: Error) => message.startsWith(name),
+        `${name} ${wrong}`,
+      );
+    }
+  }
+  const { mail, delivery } = read({
+    ...WITH_MAIL,
+    SMTP_URL: 'smtp://a%40b:100%25@[::1]',
+    OUTBOUND_PROXY: 'http://u:100%25@proxy',
+  });
+  assert.equal(mail?.url, 'smtp://a%40b:100%25@[::1]');
+  assert.equal(delivery.outboundProxy?.authorization, `Basic ${Buffer.from('u:100%').toString('base64')}`);
+});
+
+test('an address with more than an origin and a plain path is refused', () => {
+  for (const part of ['?a', '#a', 'a b', 'ü', '%20', '%2F', ':id', '*', 'a;b', '{x}'])
+    for (const name of ['BASE_URL', 'AUTH_URL'])
+      assert.throws(
+        () => read({ [name]: `https://api.example.com/${part}` }),
+        { message: new RegExp(`^${name} has`) },
+        part,
+      );
+  assert.throws(() => read({ BASE_URL: 'https://u:p@api.example.com' }), { message: /^BASE_URL has/ });
 });
 
 test('a value outside the stated range is refused', () => {

@@ -22,19 +22,25 @@ import { isEncoded } from './shape.ts';
 const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
 
 /** A published resource. `texts`: JSON texts of its members, which several filters may compare. */
-type Payload = { id: string; publishedAt: Date; resource: JsonObject; texts: Map<object, string> };
+type Payload = { id: string; modifiedAt: Date; resource: JsonObject; texts: Map<object, string> };
 
-/** `publishedAt`: the date of modification, if the publisher wrote none. */
-export type PublishedVersion = { resourceId: string; publishedAt: Date; body: string };
+/** `modifiedAt`: what the publish stored as the date of modification. */
+export type PublishedVersion = { resourceId: string; modifiedAt: Date; body: string };
 
 /** Parses a version once for all filters. */
-export function payloadOf({ resourceId, publishedAt, body }: PublishedVersion): Payload {
-  return { id: resourceId, publishedAt, resource: parseExact(body) as JsonObject, texts: new Map() };
+export function payloadOf({ resourceId, modifiedAt, body }: PublishedVersion): Payload {
+  return { id: resourceId, modifiedAt, resource: parseExact(body) as JsonObject, texts: new Map() };
 }
 
-/** Returns what a publish stores as the date of modification. */
-function modifiedMsOf({ publishedAt, resource: { date_modified: written } }: Payload): number {
-  return ((typeof written === 'string' ? parseDate(written) : undefined) ?? publishedAt).getTime();
+/** `timeZone`: of the store at the time of publishing. */
+export type FilteredEvent = { resourceId: string; publishedAt: Date; timeZone: string; body: string };
+
+/** Does the same for an event, of which the date of modification is stored only in the body. */
+export function payloadOfEvent({ resourceId, publishedAt, timeZone, body }: FilteredEvent): Payload {
+  const payload = payloadOf({ resourceId, modifiedAt: publishedAt, body });
+  const written = payload.resource['date_modified'];
+  const modifiedAt = typeof written === 'string' ? parseDate(written, timeZone) : undefined;
+  return { ...payload, modifiedAt: modifiedAt ?? publishedAt };
 }
 
 type Test = (payload: Payload) => boolean;
@@ -248,7 +254,7 @@ function testOf(filter: Filter): Test {
   if (property === 'date_modified') {
     if (!(value instanceof Date)) return () => operator !== 'is';
     const passes = momentTest(operator, value);
-    return (payload) => passes(modifiedMsOf(payload));
+    return (payload) => passes(payload.modifiedAt.getTime());
   }
   if (value instanceof Date) {
     const passes = momentTest(operator, value);

@@ -1,5 +1,6 @@
 /** Readers of single environment variables. An invalid value throws a `ConfigError` that says what to change. */
 import { isIP } from 'node:net';
+import { DatabaseUrlFault, parseDatabaseUrl } from '#core/database-url.ts';
 
 export class ConfigError extends Error {}
 
@@ -33,19 +34,63 @@ export function text(env: Env, name: string): string | undefined {
   return env[name] || undefined;
 }
 
-export function origin(env: Env, name: string, fallback: string): string {
-  const value = text(env, name) ?? fallback;
-  const url = URL.canParse(value) ? new URL(value) : undefined;
-  const plain = url !== undefined && /^https?:$/.test(url.protocol) && url.search === '' && url.hash === '';
-  if (plain && url.username === '' && url.password === '') return value.replace(/\/+$/, '');
-  throw new ConfigError(`${name} is "${value}": set it to an address such as https://api.example.com`);
+/** Returns what is wrong with the percent-encoding of a URL; undefined if it can be decoded. */
+function encodingFault(value: string): string | undefined {
+  try {
+    decodeURIComponent(value);
+    return undefined;
+  } catch {
+    return 'has a % that encodes no character: write the character % as %25';
+  }
 }
 
-export function databaseUrl(env: Env, name: string): string | undefined {
+/** Parses a URL; undefined if the variable is unset. A message does not have the value, which may have a password. */
+function readUrl(
+  env: Env,
+  name: string,
+  { protocol, example }: { protocol: RegExp; example: string },
+): URL | undefined {
   const value = text(env, name);
   if (value === undefined) return undefined;
-  if (/^postgres(ql)?:\/\//.test(value) && URL.canParse(value)) return value;
-  throw new ConfigError(`${name} is not an address such as postgres://user:password@host:5432/halcyon`);
+  const parsed = URL.canParse(value) ? new URL(value) : undefined;
+  if (parsed === undefined || !protocol.test(parsed.protocol) || parsed.hostname === '')
+    throw new ConfigError(`${name} is not an address such as ${example}`);
+  const fault = encodingFault(value);
+  if (fault !== undefined) throw new ConfigError(`${name} ${fault}`);
+  return parsed;
+}
+
+/** Returns an address as parsed, so that its host is in ASCII and lower case, without a slash at its end. */
+export function publicAddress(env: Env, name: string): string | undefined {
+  const example = 'https://api.example.com';
+  const parsed = readUrl(env, name, { protocol: /^https?:$/, example });
+  if (parsed === undefined) return undefined;
+  const { origin, username, password, pathname, search, hash } = parsed;
+  if (username + password + search + hash !== '')
+    throw new ConfigError(`${name} has more than a scheme, a host, a port and a path: write it as in ${example}`);
+  // Routes are compared with decoded paths, and `:` and `*` have a meaning in them.
+  if (!/^[\w.~/-]*$/.test(pathname))
+    throw new ConfigError(`${name} has a path with other characters than letters, digits and - . _ ~: use only these`);
+  return origin + pathname.replace(/\/+$/, '');
+}
+
+/** Returns the URL of a database, which `db/servers.ts` parses. */
+export function databaseUrl(env: Env, name: string): string | undefined {
+  const value = text(env, name);
+  const fault = value === undefined ? undefined : databaseUrlFault(value);
+  if (fault !== undefined) throw new ConfigError(`${name} ${fault}`);
+  return value;
+}
+
+/** Returns what is wrong with the URL of a database; undefined if it can be used. */
+export function databaseUrlFault(value: string): string | undefined {
+  try {
+    parseDatabaseUrl(value);
+    return undefined;
+  } catch (error) {
+    if (error instanceof DatabaseUrlFault) return error.message;
+    throw error;
+  }
 }
 
 export function flag(env: Env, name: string): boolean {
@@ -56,24 +101,22 @@ export function flag(env: Env, name: string): boolean {
 }
 
 export function smtpUrl(env: Env, name: string): string | undefined {
-  const value = text(env, name);
-  if (value === undefined || (/^smtps?:\/\//.test(value) && URL.canParse(value))) return value;
-  throw new ConfigError(`${name} is not an address such as smtps://user:password@mail.example.com`);
+  return readUrl(env, name, { protocol: /^smtps?:$/, example: 'smtps://user:password@mail.example.com' })?.href;
 }
 
 export type ForwardProxy = { host: string; port: number; authorization: string | null };
 
 /** Parses `http://user:password@host:port`; the credentials become a Basic authorization (RFC 7617). */
 export function forwardProxy(env: Env, name: string): ForwardProxy | undefined {
-  const value = text(env, name);
-  if (value === undefined) return undefined;
-  const url = URL.canParse(value) ? new URL(value) : undefined;
-  if (url?.protocol !== 'http:' || url.hostname === '' || `${url.pathname}${url.search}${url.hash}` !== '/')
-    throw new ConfigError(`${name} is not an address such as http://user:password@proxy.example.com:3128`);
-  const credentials = [url.username, url.password].map(decodeURIComponent).join(':');
+  const example = 'http://user:password@proxy.example.com:3128';
+  const parsed = readUrl(env, name, { protocol: /^http:$/, example });
+  if (parsed === undefined) return undefined;
+  const { hostname, port, username, password, pathname, search, hash } = parsed;
+  if (pathname + search + hash !== '/') throw new ConfigError(`${name} has a path: write it as in ${example}`);
+  const credentials = [username, password].map(decodeURIComponent).join(':');
   return {
-    host: url.hostname.replace(/^\[|\]$/g, ''),
-    port: Number(url.port) || 80,
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: Number(port) || 80,
     authorization: credentials === ':' ? null : `Basic ${Buffer.from(credentials).toString('base64')}`,
   };
 }

@@ -1,5 +1,5 @@
 /** Reads `SHARD_DATABASES`: the databases that own the shards. */
-import { ConfigError, type Env } from './env.ts';
+import { ConfigError, databaseUrlFault, type Env } from './env.ts';
 
 /** The shards `first` to `last` belong to the database at `url`. */
 export type ShardRange = { first: number; last: number; url: string };
@@ -17,8 +17,10 @@ function readRange(name: string, text: string): ShardRange {
   const range = { first: Number(first), last: Number(last), url };
   if (/,[\d-]+=postgres/.test(url))
     throw new ConfigError(`${name} has a comma between two ranges: write a space, as in "${EXAMPLE}"`);
-  if (first !== '' && range.first <= range.last && range.last <= LAST_SHARD && URL.canParse(url)) return range;
   const [start = ''] = /^[\d-]+=/.exec(text) ?? [];
+  const fault = databaseUrlFault(url);
+  if (first !== '' && fault !== undefined) throw new ConfigError(`${name} has the part "${start}…", which ${fault}`);
+  if (first !== '' && range.first <= range.last && range.last <= LAST_SHARD) return range;
   throw new ConfigError(
     `${name} has the part "${start}…", which is not <first>-<last>=postgres://… with shards from 0 to ${LAST_SHARD}: write it as in "${EXAMPLE}"`,
   );

@@ -23,8 +23,8 @@ const SERVERS: Record<string, { host: string; port: number }[]> = {
   'postgres://u:p@db.example/halcyon': [{ host: 'db.example', port: 5432 }],
   'postgresql://u:p@db.example:6000/halcyon?sslmode=require': [{ host: 'db.example', port: 6000 }],
   'postgres://u:p@[2001:db8::1]:6000/halcyon': [{ host: '2001:db8::1', port: 6000 }],
-  'postgres://one,two:6000/halcyon': [
-    { host: 'one', port: 6000 },
+  'postgres://one:5433,two:6000/halcyon': [
+    { host: 'one', port: 5433 },
     { host: 'two', port: 6000 },
   ],
   'postgres:///halcyon?host=one,two': [
@@ -59,8 +59,8 @@ test('other parameters of an address are settings of the session', async (t) => 
   assert.deepEqual(row, { name: 'mine', path: 'a, b', zone: 'UTC' });
 });
 
-test('a value that is not possible is refused', () => {
-  for (const query of ['&sslmode=maybe', '&target_session_attrs=standby']) {
+test('what is not possible is refused', () => {
+  for (const query of ['&sslmode=maybe', '&target_session_attrs=standby', '&keepalives=1']) {
     const refused = () => openPool({ kind: 'url', url: urlOf(query) }, { connections: 1, applicationName: 'test' });
     assert.throws(refused, DatabaseError);
   }

@@ -2,6 +2,7 @@
 import { userInfo } from 'node:os';
 import type { ConnectionOptions } from 'node:tls';
 import { Client, defaults, type ClientConfig } from 'pg';
+import { DatabaseUrlFault, parseDatabaseUrl, type DatabaseUrl } from '#core/database-url.ts';
 
 export type DatabaseAddress =
   | { kind: 'url'; url: string }
@@ -31,7 +32,7 @@ const UNVERIFIED: ConnectionOptions = { rejectUnauthorized: false };
 const VERIFIED: ConnectionOptions = {};
 
 /** The `sslmode` of a url: the encryption of each try. As in libpq, only `verify-…` checks the certificate. */
-const TLS: Readonly<Record<string, readonly (ConnectionOptions | false)[]>> = {
+const TLS: Readonly<Record<DatabaseUrl['sslMode'], readonly (ConnectionOptions | false)[]>> = {
   disable: [false],
   allow: [false, UNVERIFIED],
   prefer: [UNVERIFIED, false],
@@ -40,48 +41,24 @@ const TLS: Readonly<Record<string, readonly (ConnectionOptions | false)[]>> = {
   'verify-full': [VERIFIED],
 };
 
-/** Whether a server must accept writes, by the `target_session_attrs` of a url. Halcyon cannot use one that only reads. */
-const TARGETS: Readonly<Record<string, boolean>> = { any: false, primary: true, 'read-write': true };
-
-/** Returns the entry of a url parameter; throws a `DatabaseError` for a value that the table does not have. */
-function chosen<T>(table: Readonly<Record<string, T>>, name: string, value: string): T {
-  const entry = Object.hasOwn(table, value) ? table[value] : undefined;
-  if (entry !== undefined) return entry;
-  throw new DatabaseError(
-    `${name}=${value} in DATABASE_URL is not possible: use one of ${Object.keys(table).join(', ')}`,
-  );
-}
-
-/** Takes a parameter out of the query of a url. */
-function take(query: URLSearchParams, name: string): string | undefined {
-  const value = query.get(name);
-  query.delete(name);
-  return value ?? undefined;
-}
-
 /** Reads a url as libpq does; the driver itself knows neither several hosts nor `target_session_attrs`. */
 function serversOfUrl(address: string): Servers {
-  const { hostname, port, username, password, pathname, searchParams } = new URL(address);
-  const query = new URLSearchParams(searchParams);
-  const hosts = decodeURIComponent(take(query, 'host') ?? hostname).split(',');
-  const certificate = take(query, 'sslrootcert');
-  const sslmode = take(query, 'sslmode') ?? (certificate === 'system' ? 'verify-full' : 'disable');
-  const mustWrite = chosen(TARGETS, 'target_session_attrs', take(query, 'target_session_attrs') ?? 'any');
-  // Fixed, see CONNECT_TIMEOUT_MS.
-  take(query, 'connect_timeout');
+  const { hosts, user, password, database, sslMode, target, parameters } = parsed(address);
   // The driver replaces what is missing by the environment: PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE.
-  const common: ClientConfig = {
-    port: port === '' ? undefined : Number(port),
-    user: decodeURIComponent(username) || undefined,
-    password: decodeURIComponent(password) || undefined,
-    database: decodeURIComponent(pathname.slice(1)) || undefined,
-  };
-  const tries = chosen(TLS, 'sslmode', sslmode);
-  const servers = hosts.flatMap((name) => {
-    const server = { ...common, host: name.replace(/^\[|\]$/g, '') || undefined };
-    return tries.map((ssl): ClientConfig => Object.assign({}, server, { ssl }));
-  });
-  return { servers, mustWrite, parameters: Object.fromEntries(query) };
+  const servers = hosts.flatMap((host) =>
+    TLS[sslMode].map((ssl): ClientConfig => Object.assign({}, { user, password, database }, host, { ssl })),
+  );
+  // Halcyon cannot use a server that only reads.
+  return { servers, mustWrite: target !== 'any', parameters };
+}
+
+function parsed(address: string): DatabaseUrl {
+  try {
+    return parseDatabaseUrl(address);
+  } catch (error) {
+    if (error instanceof DatabaseUrlFault) throw new DatabaseError(`The URL of a database ${error.message}`);
+    throw error;
+  }
 }
 
 /** Returns the servers of an address; throws a `DatabaseError` if the url has a parameter that is not possible. */

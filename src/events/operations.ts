@@ -15,7 +15,8 @@ import { storeOfAddress, type SufficientScopes } from '#core/principal.ts';
 import { EVENTS_TITLE, EVENT_PROPERTIES, addressOfEvent, eventDocument, publishedDocument } from './document.ts';
 import type { Publisher } from './publish/publish.ts';
 import { findEvent, listEvents, type StoredEvent } from './events-sql.ts';
-import { readPublish, type EventLimits } from './publish/request.ts';
+import { timeZonesOf } from './publish/batch-sql.ts';
+import { needsTimeZone, readPublish, type EventLimits } from './publish/request.ts';
 import { describePublishInput } from './publish/schema.ts';
 
 type Deps = {
@@ -49,7 +50,7 @@ const erased = (): Problem =>
 /** A webhook receives the events that it subscribes to, so `webhooks` suffices for each, but not for their list. */
 const EVENT_SCOPES: SufficientScopes = ['store_read', 'events_read', 'webhooks'];
 
-const createPublish = ({ publish, baseUrl, limits, fingerprintKeys, bodyLimitBytes }: Deps): Operation =>
+const createPublish = ({ sql, publish, baseUrl, limits, fingerprintKeys, bodyLimitBytes }: Deps): Operation =>
   accepting({
     title: 'Publish events',
     summary: `Publishes one event, or an array of up to ${limits.eventsPerRequest} in one transaction, at most once per Idempotency-Key; needs the scope platform`,
@@ -59,10 +60,12 @@ const createPublish = ({ publish, baseUrl, limits, fingerprintKeys, bodyLimitByt
     takesKey: true,
     bodyLimitBytes,
     handle: async (request) => {
-      const header = request.key;
-      const { events, keys, isArray } = readPublish(request.body, { limits, header, fingerprintKeys });
-      const storeId = storeOfAddress(request).storeId;
-      const published = await publish({ storeId, events, keys, isArray, now: request.now });
+      const { body, key: header, now } = request;
+      const { storeId } = storeOfAddress(request);
+      const timeZone = needsTimeZone(body) ? (await timeZonesOf(sql.reads, [storeId])).get(storeId) : 'UTC';
+      if (timeZone === undefined) throw notFound('store');
+      const { events, keys, isArray } = readPublish(body, { limits, header, fingerprintKeys, timeZone, now });
+      const published = await publish({ storeId, events, keys, isArray, now });
       const documents = published.map((event) => eventDocument(event, storeId, baseUrl));
       const [document] = documents;
       const [event] = published;

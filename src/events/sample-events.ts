@@ -102,7 +102,7 @@ export function createSampleEvents({ sql, publish, throttle, baseUrl, limits, fi
       const { body, now } = request;
       const { scenario = 'checkout', count = 1 } = body;
       const made = Array.from({ length: count }, () => scenarioEvents(scenario, newIds(), now)).flat();
-      const { events } = readPublish(made, { limits, header: undefined, fingerprintKeys });
+      const { events } = readPublish(made, { limits, header: undefined, fingerprintKeys, timeZone: 'UTC', now });
       const keys = keysOf(request.key, body, events.length, fingerprintKeys);
       const taken = await throttle.take([{ limit: 'sample events of store', subject: String(storeId) }], now);
       if (!taken.allowed) throw tooMany(taken.retryAfterSeconds);

@@ -15,6 +15,7 @@ import { representationHeaders, viewOf } from './reply.ts';
 import { mountResource } from './resource.ts';
 import { watchRequests } from './metrics.ts';
 import type { Route } from './route.ts';
+import { rootOf } from './root.ts';
 import { reportProblem, type Services } from './services.ts';
 import { limitUnsent } from './unsent.ts';
 
@@ -81,6 +82,12 @@ function refuseRepeated({ raw: { rawHeaders } }: FastifyRequest): void {
   }
 }
 
+/** Removes the slash at the end of the path of BASE_URL, with which clients request the home that append their paths to a slash. */
+function withoutSlash(url: string, home: string): string {
+  const isHome = home !== '' && url.startsWith(`${home}/`) && /^\/(?:\?|$)/.test(url.slice(home.length));
+  return isHome ? home + url.slice(home.length + 1) : url;
+}
+
 /** Browsers use https for a year after one https response (RFC 6797). */
 const STRICT_TRANSPORT = { 'Strict-Transport-Security': 'max-age=31536000' } as const;
 
@@ -119,10 +126,12 @@ export function createServer(services: Services, routes: readonly Route[]): Fast
   const { settings } = services;
   const isHttps = settings.authOrigin.startsWith('https:');
   const connections = createConnections((status) => refusalOf(services, status));
+  const home = rootOf(services.naming.baseUrl);
   const app = fastify({
     bodyLimit: settings.bodyLimitBytes,
     requestTimeout: settings.requestTimeoutMs,
     http: { maxHeaderSize: settings.headersLimitBytes },
+    rewriteUrl: ({ url = '/' }) => withoutSlash(url, home),
     routerOptions: { ignoreTrailingSlash: false, maxParamLength: 128 },
     exposeHeadRoutes: false,
     forceCloseConnections: 'idle',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { formatDate, parseDate } from './date.ts';
+import { formatDate, isLocalDate, parseDate } from './date.ts';
 
 /** The result of Intl, part by part. */
 function asIntlSays(at: Date, timeZone: string): string {
@@ -27,6 +27,21 @@ test('a date is shown in every zone as Intl shows it', () => {
   const zone = fc.constantFrom(...Intl.supportedValuesOf('timeZone'), 'UTC');
   fc.assert(
     fc.property(moment, zone, (at, timeZone) => assert.equal(formatDate(at, timeZone), asIntlSays(at, timeZone))),
+    { numRuns: 500 },
+  );
+});
+
+test('a date without an offset is the time at which clocks of its zone show it', () => {
+  const zone = fc.constantFrom(...Intl.supportedValuesOf('timeZone'), 'UTC');
+  fc.assert(
+    fc.property(moment, zone, (at, timeZone) => {
+      const shown = formatDate(at, timeZone).slice(0, 19);
+      const read = parseDate(shown, timeZone);
+      // An hour that occurs twice is read as the first one.
+      assert.ok(read !== undefined && read <= at, shown);
+      assert.equal(formatDate(read, timeZone).slice(0, 19), shown);
+      assert.ok(isLocalDate(shown) && !isLocalDate(formatDate(at, timeZone)));
+    }),
     { numRuns: 500 },
   );
 });

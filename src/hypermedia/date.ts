@@ -48,21 +48,30 @@ export function formatDate(at: Date, timeZone: string): string {
   return `${shown}${minutes < 0 ? '-' : '+'}${two(Math.floor(ahead / 60))}${two(ahead % 60)}`;
 }
 
-const WRITTEN = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d)?(\.\d{1,9})?(?:Z|([+ -]\d\d):?(\d\d))?)?$/;
+const WRITTEN = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d)?(\.\d{1,9})?(Z|([+ -]\d\d):?(\d\d))?)?$/;
 
 /**
- * Parses `2026-11-20`, `2026-11-20T16:05` and `2026-11-20T16:05:03+0000`. The offset may have a colon, be `Z` or absent
- * (UTC), and begin with a blank, which is an unencoded `+` in a query. Returns undefined for other texts.
+ * Parses `2026-11-20`, `2026-11-20T16:05` and `2026-11-20T16:05:03+0000`. The offset may have a colon, be `Z`, and begin with a
+ * blank, which is an unencoded `+` in a query. A date without an offset is in the given time zone. Returns undefined for other texts.
  */
-export function parseDate(text: string): Date | undefined {
-  const [found, day, time = '00:00', seconds = ':00', fraction = '', hours = '+00', minutes = '00'] =
+export function parseDate(text: string, timeZone = 'UTC'): Date | undefined {
+  const [found, day, time = '00:00', seconds = ':00', fraction = '', offset, hours = '+00', minutes = '00'] =
     WRITTEN.exec(text) ?? [];
   if (found === undefined) return undefined;
   const written = `${day}T${time}${seconds}`;
   const local = new Date(`${written}Z`);
   // Date accepts 30 February and the hour 24 as the following day.
   if (Number.isNaN(local.getTime()) || local.toISOString().slice(0, written.length) !== written) return undefined;
-  const at = new Date(`${written}${fraction}${hours.replace(' ', '+')}:${minutes}`);
+  const isLocal = offset === undefined && timeZone !== 'UTC';
+  const at = isLocal
+    ? new Date(Temporal.PlainDateTime.from(`${written}${fraction}`).toZonedDateTime(timeZone).epochMilliseconds)
+    : new Date(`${written}${fraction}${hours.replace(' ', '+')}:${minutes}`);
   // PostgreSQL reads other years differently, or rejects them.
   return at.getUTCFullYear() >= 1 && at.getUTCFullYear() <= 9999 ? at : undefined;
+}
+
+/** Returns whether the text is a date whose time depends on the time zone. */
+export function isLocalDate(text: string): boolean {
+  const found = WRITTEN.exec(text);
+  return found !== null && found[5] === undefined;
 }

@@ -91,7 +91,7 @@ const READERS = {
   filterOnly: textOf,
   number: numberOf,
   boolean: (text: string) => (Object.hasOwn(BOOLEANS, text) ? BOOLEANS[text] : undefined),
-  date: parseDate,
+  date: (text: string) => parseDate(text),
   open: parseOpenValue,
 } as const satisfies Record<string, (text: string, operator: Operator) => Filter['value'] | undefined>;
 type ValueKind = keyof typeof READERS;

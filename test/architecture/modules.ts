@@ -7,7 +7,7 @@ const BASE = ['core', 'db', 'hypermedia', 'http'];
 
 const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   core: [],
-  config: [],
+  config: ['core'],
   receiver: [],
   publisher: [],
   db: ['core'],
@@ -27,7 +27,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
   'identity/oauth': [...BASE, 'catalog', 'changelog', 'identity/accounts', 'shards', 'stores'],
   'identity/invitations': [...BASE, 'changelog', 'mail', 'identity/accounts', 'stores'],
   webhooks: [...BASE, 'catalog', 'events', 'changelog', 'mail', 'shards'],
-  delivery: ['core', 'db', 'hypermedia', 'catalog', 'changelog'],
+  delivery: ['core', 'db', 'hypermedia', 'catalog', 'changelog', 'publisher'],
   server: ALL,
   cli: ALL,
   main: ALL,

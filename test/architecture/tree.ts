@@ -18,7 +18,10 @@ export type Fault = string;
 export type Rule = (files: readonly File[]) => Fault[];
 
 /** The module by its name in the imports of package.json. */
-const PACKAGES: Readonly<Record<string, string>> = { '#receiver': 'packages/receiver/src/receiver.ts' };
+const PACKAGES: Readonly<Record<string, string>> = {
+  '#receiver': 'packages/receiver/src/receiver.ts',
+  '#retry-after': 'packages/publisher/src/retry-after.ts',
+};
 
 /** Returns the module of a file: its folder in src (in `identity/` the one below), the name of a package, `main` for src/main.ts. */
 export function moduleOf(path: string): string | undefined {

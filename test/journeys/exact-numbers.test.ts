@@ -86,9 +86,9 @@ test('a subscription event copies the numbers of the subscription', async () => 
 test('a number that readers cannot read is refused with the reason, and nothing is published', async () => {
   const long = `0.${'1'.repeat(70)}`;
   const cases: [number: string, message: RegExp][] = [
-    ['1e999', /resource\.amount is too large for a number: send it as text/],
-    ['1e-999', /1e-999 is too small for a number: send it as text/],
-    [long, /A number has more than 64 characters: send it as text/],
+    ['1e999', /resource\.amount is too large for a number: send it as a string, in quotes/],
+    ['1e-999', /1e-999 is too small for a number: send it as a string, in quotes/],
+    [long, /A number has more than 64 characters: send it as a string, in quotes/],
   ];
   for (const [number, message] of cases) {
     const response = await publishText(`{"event":"customer/created","resource":{"id":99,"amount":${number}}}`);

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addMember, createStore } from '#stores/store.ts';
 import { Problem } from '#core/problem.ts';
+import { startTestApp } from '../setup/app.ts';
+import { freePort } from '../setup/free-port.ts';
 import { AUTH_URL, BASE_URL, faultsIn, startWebhookApi } from '../setup/webhook-api.ts';
 
 const { call, sql, a, b } = await startWebhookApi();
@@ -130,5 +132,35 @@ test('a member is added once, with the latest role; an unknown store or user is 
     { storeId: a + 256, userId: 7 },
   ]) {
     await assert.rejects(addMember(sql, { ...missing, role: 'owner', now }), { status: 404 });
+  }
+});
+
+test('with a path in BASE_URL the home answers with and without a slash at its end, with the same links', async () => {
+  const port = await freePort();
+  for (const end of ['', '/']) {
+    const app = await startTestApp({
+      roles: ['serve'],
+      env: { PORT: String(port), BASE_URL: `http://LOCALHOST:${port}/shop/api${end}` },
+    });
+    const home = `http://localhost:${port}/shop/api`;
+    assert.equal(app.baseUrl, home);
+    const bodies = await Promise.all(
+      ['', '/', '?', '/?', '?zoom', '/?zoom'].map(async (rest) => {
+        const response = await app.api('GET', home + rest);
+        return [response.status, await response.text()] as const;
+      }),
+    );
+    const [[status, body], slash, ...others] = bodies as [[number, string], ...(readonly [number, string])[]];
+    assert.equal(status, 200);
+    assert.deepEqual(slash, [status, body]);
+    assert.deepEqual(others.slice(0, 2), [bodies[0], bodies[0]]);
+    assert.equal(others[2]?.[0], others[3]?.[0]);
+    const { _links } = JSON.parse(body) as { _links: Record<string, { href: string }> };
+    assert.equal(_links['self']?.href, home);
+    for (const { href } of Object.values(_links))
+      if (href !== undefined) assert.ok(`${href}/`.startsWith(`${home}/`), href);
+    for (const other of ['/shop/apis', '/shop/api//', '/shop/', '/shop', '/'])
+      assert.equal((await app.api('GET', `http://localhost:${port}${other}`)).status, 404, other);
+    await app.stop();
   }
 });

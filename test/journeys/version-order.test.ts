@@ -1,5 +1,7 @@
 /** Which version is the latest: by date_modified if both have one, else by arrival. */
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
 
@@ -48,4 +50,33 @@ test('a version without a date is the latest, though an older one comes with it'
 test('of two versions with the same date the later is the latest', async () => {
   const date = '2026-01-01T00:00:00+0000';
   assert.deepEqual(await publish([date], [date]), { versions: [1, 2], latest: 2 });
+});
+
+test('a date without an offset is in the time zone of the store', async () => {
+  // The store is in Berlin: 12:30 there is 10:30 in UTC.
+  assert.deepEqual(await publish(['2026-06-01T10:45:00Z'], ['2026-06-01T12:30:00']), { versions: [1, 0], latest: 1 });
+  assert.deepEqual(await publish(['2026-06-01T10:15:00Z'], ['2026-06-01T12:30:00']), { versions: [1, 2], latest: 2 });
+});
+
+test('a date in the future does not make later versions stale', async () => {
+  const [future, past] = ['2999-01-01T00:00:00Z', '2026-06-01T00:00:00Z'];
+  assert.deepEqual(await publish([future], [past]), { versions: [1, 2], latest: 2 });
+  assert.deepEqual(await publish([past, future, past]), { versions: [1, 2, 3], latest: 3 });
+  assert.deepEqual(await publish([past], [future, '2026-05-01T00:00:00Z']), { versions: [1, 2, 0], latest: 2 });
+  // Lists compare the date that the representation shows.
+  const listed = await app.api('GET', `/stores/${storeId}/customers?date_modified=${future}`);
+  const { _embedded } = (await listed.json()) as { _embedded: { 'svc:customers': { id: number }[] } };
+  assert.deepEqual(
+    _embedded['svc:customers'].map((customer) => customer.id),
+    [id],
+  );
+});
+
+test('migration 0036 releases resources that a date in the future has pinned', async () => {
+  const [future, past] = ['2999-01-01T00:00:00Z', '2026-06-01T00:00:00Z'];
+  await publish([past]);
+  await app.sql`update resource set dated_at = ${future} where id = ${String(id)}`;
+  await app.sql.unsafe(await readFile(join(import.meta.dirname, '../../migrations/0036-future-dates.sql'), 'utf8'));
+  const rows = await app.sql`select dated_at from resource where id = ${String(id)}`;
+  assert.deepEqual([...rows], [{ dated_at: null }]);
 });

@@ -75,6 +75,7 @@ const refused: [string, object, string[]][] = [
   ['url 5', { url: 5 }, ['url invalid_value']],
   ['url relative', { url: '/hook' }, ['url invalid_value']],
   ['url ftp', { url: 'ftp://example.com' }, ['url invalid_value']],
+  ['url with port 0', { url: 'http://example.com:0/' }, ['url invalid_value']],
   ['url with user-info', { url: 'https://u:p@example.com' }, ['url invalid_value']],
   ['url with a fragment', { url: 'https://example.com/#x' }, ['url invalid_value']],
   ['url at a forbidden address', { url: 'http://10.0.0.1/' }, ['url forbidden_address']],

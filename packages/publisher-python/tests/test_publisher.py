@@ -14,6 +14,7 @@ from concurrent.futures import CancelledError, wait
 from pathlib import Path
 
 from halcyon_publisher import Clock, Publisher, PublishError
+from halcyon_publisher._retry_after import retry_after_seconds
 
 from gate import Gate
 
@@ -77,6 +78,13 @@ def until(satisfied):
 
 
 @unittest.skipUnless(SERVER, "HALCYON_URL is not set")
+class RetryAfterTest(unittest.TestCase):
+    def test_retry_after(self):
+        vectors = json.loads((PACKAGE.parent / "retry-after.json").read_text(encoding="utf-8"))
+        for header, seconds in vectors["seconds"].items():
+            self.assertEqual(retry_after_seconds(header, vectors["now"]), seconds, header)
+
+
 class PublisherTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -1,5 +1,6 @@
 /** Sends one POST, and decides whether its failure is temporary. */
 import type { Clock } from './clock.ts';
+import { retryAfterMs } from './retry-after.ts';
 
 /** `temporary`: the request can be repeated, after at least `waitMs`. `isUnknown`: the server may have acted on the request. */
 export type Answer =
@@ -20,13 +21,6 @@ export type Connection = {
 /** Every 5xx is temporary as well: requests with events have idempotency keys, so a repetition publishes nothing twice. */
 const TEMPORARY: ReadonlySet<number> = new Set([408, 425, 429]);
 const isTemporary = (status: number): boolean => status >= 500 || TEMPORARY.has(status);
-
-/** Returns the delay of `Retry-After` (RFC 9110 §10.2.3): seconds or a date. */
-function retryAfterMs(header: string | null): number {
-  if (header === null) return 0;
-  const ms = /^[0-9]+$/.test(header) ? 1000 * Number(header) : Date.parse(header) - Date.now();
-  return Number.isFinite(ms) ? Math.max(0, ms) : 0;
-}
 
 /** Returns the innermost reason: fetch reports every network failure as "fetch failed" with a cause. */
 function reasonOf(error: unknown): string {
@@ -58,7 +52,7 @@ export async function exchange(
     const text = await response.text();
     const { status } = response;
     if (!isTemporary(status)) return { kind: 'response', status, text };
-    const waitMs = retryAfterMs(response.headers.get('Retry-After'));
+    const waitMs = retryAfterMs(response.headers.get('Retry-After'), Date.now());
     // A 429 is sent before the body is read.
     return { kind: 'temporary', problem: `the server responds with ${status}`, waitMs, isUnknown: status !== 429 };
   } catch (error) {

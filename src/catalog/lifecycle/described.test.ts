@@ -6,7 +6,7 @@ import { differencesBetween } from './difference.ts';
 import { changesBetween } from './described.ts';
 
 const changeOf = (before: JsonObject, after: JsonObject) =>
-  changesBetween(before, after, differencesBetween(before, after));
+  changesBetween(before, after, { differing: differencesBetween(before, after, 'UTC'), timeZone: 'UTC' });
 const withTemplate = (template: JsonObject): JsonObject => ({
   id: 1,
   _embedded: { 'svc:transaction_template': template },
@@ -71,6 +71,6 @@ test('a number in another spelling does not differ, and one whose last digit a d
   const versionOf = (price: string, balance: string) =>
     parseExact(`{"id":1,"price":${price},"balance":${balance}}`) as JsonObject;
   const was = versionOf('12.50', '9007199254740992');
-  assert.deepEqual(differencesBetween(was, versionOf('12.5', '9007199254740992')), []);
-  assert.deepEqual(differencesBetween(was, versionOf('1.25e1', '9007199254740993')), ['balance']);
+  assert.deepEqual(differencesBetween(was, versionOf('12.5', '9007199254740992'), 'UTC'), []);
+  assert.deepEqual(differencesBetween(was, versionOf('1.25e1', '9007199254740993'), 'UTC'), ['balance']);
 });

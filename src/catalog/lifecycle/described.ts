@@ -53,10 +53,10 @@ const sideOf = (entries: readonly [name: string, sides: Sides][], side: 0 | 1): 
   Object.fromEntries(entries.slice(0, ENTRIES_MAX).map(([name, sides]) => [name, sides[side]]));
 
 /** Returns the differences of an embedded list, or of an embedded template and its items. */
-function embeddedSides(was: Value | undefined, is: Value | undefined): Sides {
+function embeddedSides(was: Value | undefined, is: Value | undefined, timeZone: string): Sides {
   if (!isObject(was) || !isObject(is)) return [summarizeList(was), summarizeList(is)];
   const items: Sides = [summarizeList(embeddedUnder(was, 'items')), summarizeList(embeddedUnder(is, 'items'))];
-  const entries = membersOf(was, is, differencesBetween(was, is));
+  const entries = membersOf(was, is, differencesBetween(was, is, timeZone));
   if (!isSame(items)) entries.unshift(['items', items]);
   return [sideOf(entries, 0), sideOf(entries, 1)];
 }
@@ -68,11 +68,11 @@ function embeddedSides(was: Value | undefined, is: Value | undefined): Sides {
 export function changesBetween(
   before: Subscription,
   after: Subscription,
-  differing: readonly string[],
+  { differing, timeZone }: { differing: readonly string[]; timeZone: string },
 ): { before: JsonObject; after: JsonObject } {
   const relations = OWN_RELATIONS.filter((name) => differing.includes(name)).map((name): [string, Sides] => [
     name,
-    embeddedSides(embeddedUnder(before, name), embeddedUnder(after, name)),
+    embeddedSides(embeddedUnder(before, name), embeddedUnder(after, name), timeZone),
   ]);
   const entries = [...relations.filter(([, sides]) => !isSame(sides)), ...membersOf(before, after, differing)];
   return { before: sideOf(entries, 0), after: sideOf(entries, 1) };

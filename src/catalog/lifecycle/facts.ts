@@ -34,8 +34,8 @@ export function readFlag(value: Value | undefined): boolean {
 }
 
 /** Returns null for `0000-00-00`, which means no date. */
-const readDateMs = (value: Value | undefined): number | null =>
-  typeof value === 'string' ? (parseDate(value)?.getTime() ?? null) : null;
+const readDateMs = (value: Value | undefined, timeZone: string): number | null =>
+  typeof value === 'string' ? (parseDate(value, timeZone)?.getTime() ?? null) : null;
 
 const AMOUNT = /^-?\d{1,15}(?:\.\d{1,15})?$/;
 
@@ -50,25 +50,26 @@ function readLastTransaction(subscription: Subscription): string | null {
   return (isObject(last) ? readWord(last['id']) : '') || null;
 }
 
-export function factsOf(subscription: Subscription): Facts {
+/** `timeZone`: of the store, for dates without an offset. */
+export function factsOf(subscription: Subscription, timeZone: string): Facts {
   const pastDue = readAmount(subscription['past_due_amount']);
-  const firstFailedMs = readDateMs(subscription['first_failed_transaction_date']);
+  const firstFailedMs = readDateMs(subscription['first_failed_transaction_date'], timeZone);
   return {
     isActive: readFlag(subscription['is_active']),
-    hasEnd: readDateMs(subscription['end_date']) !== null,
-    startMs: readDateMs(subscription['start_date']),
-    nextMs: readDateMs(subscription['next_transaction_date']),
+    hasEnd: readDateMs(subscription['end_date'], timeZone) !== null,
+    startMs: readDateMs(subscription['start_date'], timeZone),
+    nextMs: readDateMs(subscription['next_transaction_date'], timeZone),
     isPastDue: pastDue === null ? firstFailedMs !== null : pastDue > 0,
     pastDue,
     firstFailedMs,
     error: readWord(subscription['error_message']) || null,
-    modifiedMs: readDateMs(subscription['date_modified']),
+    modifiedMs: readDateMs(subscription['date_modified'], timeZone),
     lastTransaction: readLastTransaction(subscription),
   };
 }
 
 /** How known properties are compared, so that `0` and `"0.00"` are equal. */
-const readers: Readonly<Record<string, (value: Value | undefined) => unknown>> = {
+const readers: Readonly<Record<string, (value: Value | undefined, timeZone: string) => unknown>> = {
   is_active: readFlag,
   start_date: readDateMs,
   next_transaction_date: readDateMs,
@@ -91,9 +92,10 @@ function normalized(value: Value | undefined): Value {
 }
 
 /** Returns a text that is equal for equal values; a missing property equals `null`. */
-export function comparableOf(name: string, value: Value | undefined): string {
+export function comparableOf(name: string, value: Value | undefined, timeZone: string): string {
   return (
-    (Object.hasOwn(readers, name) ? JSON.stringify(readers[name]?.(value)) : JSON.stringify(normalized(value))) ??
-    'null'
+    (Object.hasOwn(readers, name)
+      ? JSON.stringify(readers[name]?.(value, timeZone))
+      : JSON.stringify(normalized(value))) ?? 'null'
   );
 }

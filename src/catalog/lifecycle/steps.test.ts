@@ -22,10 +22,13 @@ const ENDING = { end_date: '2026-12-31' };
 const OWING = { past_due_amount: 19, error_message: 'declined' };
 const OFF = { is_active: false };
 
+const timeZone = 'Europe/Berlin';
+
 type Part = { readonly [name: string]: Value };
 /** Both parts are merged over an active subscription; null: there was none before. */
 const stepsOf = (before: Part | null, after: Part, action = 'modified') =>
-  stepsBetween(before === null ? undefined : { ...running, ...before }, { ...running, ...after }, { action }).steps;
+  stepsBetween(before === null ? undefined : { ...running, ...before }, { ...running, ...after }, { action, timeZone })
+    .steps;
 
 const embedding = (relation: string, value: Value) => ({ _embedded: { [`svc:${relation}`]: value } });
 
@@ -136,12 +139,12 @@ test('arbitrary JSON gives only known steps, each at most once, in one order, an
   const before = fc.option(anySubscription, { nil: undefined });
   fc.assert(
     fc.property(before, anySubscription, anyAction, (was, is, action) => {
-      const { steps } = stepsBetween(was, is, { action });
+      const { steps } = stepsBetween(was, is, { action, timeZone });
       assert.deepEqual(
         steps,
         STEPS.filter((step) => steps.includes(step)),
       );
-      assert.deepEqual(stepsBetween(was, is, { action }).steps, steps);
+      assert.deepEqual(stepsBetween(was, is, { action, timeZone }).steps, steps);
     }),
     { numRuns: 300 },
   );
@@ -150,7 +153,7 @@ test('arbitrary JSON gives only known steps, each at most once, in one order, an
 test('two equal versions are no step', () => {
   fc.assert(
     fc.property(anySubscription, anyAction, (one, action) => {
-      assert.deepEqual(stepsBetween(one, structuredClone(one), { action }), { steps: [], differing: [] });
+      assert.deepEqual(stepsBetween(one, structuredClone(one), { action, timeZone }), { steps: [], differing: [] });
     }),
     { numRuns: 300 },
   );
@@ -159,9 +162,16 @@ test('two equal versions are no step', () => {
 test('two different versions are a step', () => {
   fc.assert(
     fc.property(anySubscription, anySubscription, anyAction, (was, is, action) => {
-      const { steps, differing } = stepsBetween(was, is, { action });
+      const { steps, differing } = stepsBetween(was, is, { action, timeZone });
       assert.equal(steps.length > 0, differing.length > 0);
     }),
     { numRuns: 300 },
   );
+});
+
+test('a date without an offset is in the time zone of the store', () => {
+  const written = { ...running, start_date: '2026-08-01', next_transaction_date: '2026-11-01 00:00' };
+  assert.deepEqual(stepsBetween(running, written, { action: 'modified', timeZone }), { steps: [], differing: [] });
+  const { differing } = stepsBetween(running, written, { action: 'modified', timeZone: 'UTC' });
+  assert.deepEqual(differing, ['start_date', 'next_transaction_date']);
 });

@@ -141,11 +141,12 @@ export type LifecycleChanges = { steps: Step[]; differing: string[] };
 export function stepsBetween(
   before: Subscription | undefined,
   after: Subscription,
-  { action }: { action: string },
+  { action, timeZone }: { action: string; timeZone: string },
 ): LifecycleChanges {
-  const differing = before === undefined ? [] : differencesBetween(before, after);
+  const differing = before === undefined ? [] : differencesBetween(before, after, timeZone);
   if (before !== undefined && differing.length === 0) return { steps: [], differing };
-  const change = { before: before === undefined ? undefined : factsOf(before), after: factsOf(after), action };
+  const [was, is] = [before && factsOf(before, timeZone), factsOf(after, timeZone)];
+  const change = { before: was, after: is, action };
   const found = rules.filter(({ when }) => when(change));
   const explained = new Set<string>(found.flatMap(({ explains }) => explains));
   const steps: Step[] = found.map(({ step }) => step);

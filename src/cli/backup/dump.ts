@@ -1,4 +1,5 @@
 /** Dumps a running database consistently with pg_dump. */
+import { parseDatabaseUrl } from '#core/database-url.ts';
 import type { DatabaseAddress } from '#db/pool.ts';
 import type { Env } from '#config/env.ts';
 import { UserError } from '../explain.ts';
@@ -12,11 +13,12 @@ export function connectionOf(address: DatabaseAddress): { name: string; env: Env
     const { directory, user, password, database } = address;
     return { name: database, env: { PGHOST: directory, PGPORT: '5432', PGUSER: user, PGPASSWORD: password } };
   }
-  // Parsed by an expression: PostgreSQL accepts a list of hosts, which is no URL to Node.
-  const [, scheme = '', user = '', password, rest = ''] =
-    /^(postgres(?:ql)?:\/\/)([^:@/]*)(?::([^@/]*))?(@.*)$/.exec(address.url) ?? [];
+  const { password } = parseDatabaseUrl(address.url);
   if (password === undefined) return { name: address.url, env: {} };
-  return { name: `${scheme}${user}${rest}`, env: { PGPASSWORD: decodeURIComponent(password) } };
+  const name = address.url
+    .replace(/(?<=^postgres(?:ql)?:\/\/[^:/?]*):[^/?]*(?=@)/, '')
+    .replace(/(?<=[?&])password=[^&]*&?/, '');
+  return { name, env: { PGPASSWORD: password } };
 }
 
 /** Writes the dump, of an exported snapshot if there is one; throws a `UserError` if there is no pg_dump as new as the server (`major`). */

@@ -1,6 +1,7 @@
 /** Retries a request while the server is unreachable, restarting or busy, up to a time limit. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Clock } from '#core/clock.ts';
+import { retryAfterMs } from '#retry-after';
 import { EXIT, UserError } from '../explain.ts';
 import { causeOf } from '../session/exchange.ts';
 
@@ -23,13 +24,6 @@ const LONGEST_MS = 10_000;
 /** Includes 500: events have idempotency keys, so a retry publishes nothing twice. */
 const TEMPORARY: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
 
-/** Returns the delay of `Retry-After` (RFC 9110 §10.2.3), seconds or a date. */
-function retryAfterMs(header: string | null, now: Date): number {
-  if (header === null) return 0;
-  const ms = /^[0-9]+$/.test(header) ? 1000 * Number(header) : Date.parse(header) - now.getTime();
-  return Number.isFinite(ms) ? Math.max(0, ms) : 0;
-}
-
 /** Returns an exponential backoff with 50 % jitter, so that clients that were disconnected together do not retry together. */
 function backoffMs(tries: number, random: number): number {
   const most = Math.min(LONGEST_MS, FIRST_MS * 2 ** tries);
@@ -46,7 +40,7 @@ export async function withRetries(request: () => Promise<Reply>, options: RetryO
     try {
       const reply = await request();
       if (!TEMPORARY.has(reply.status)) return reply;
-      requestedMs = retryAfterMs(reply.retryAfter, clock.now());
+      requestedMs = retryAfterMs(reply.retryAfter, clock.now().getTime());
       problem = `the server answers ${reply.status}`;
     } catch (error) {
       stop.throwIfAborted();

@@ -1,7 +1,7 @@
 /** Determines server, store and client from options, the environment or the demo file. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { origin } from '#config/env.ts';
+import { publicAddress } from '#config/env.ts';
 import type { Config } from '#config/config.ts';
 import type { DemoFile } from '../demo.ts';
 import { UsageError, UserError } from '../explain.ts';
@@ -64,7 +64,8 @@ export async function resolveTarget(
 ): Promise<PublishTarget> {
   const { env } = terminal;
   const demo = await readDemo(join(config.dataDir, 'demo.json'));
-  const url = origin({ '--url': options.url ?? env['HALCYON_URL'] }, '--url', demo?.base_url ?? config.baseUrl);
+  const given = publicAddress({ '--url': options.url ?? env['HALCYON_URL'] }, '--url');
+  const url = given ?? demo?.base_url ?? config.baseUrl;
   const credentials = await credentialsOf(options, terminal);
   const clientId = options.clientId ?? credentials.client_id ?? (env['HALCYON_CLIENT_ID'] || undefined);
   const demoClient = clientId === undefined && url === demo?.base_url ? demo.platform : undefined;

@@ -9,7 +9,7 @@ import {
   list,
   networks,
   oneOf,
-  origin,
+  publicAddress,
   smtpUrl,
   text,
   token,
@@ -119,7 +119,7 @@ export function address(defaultText: string, meaning: string): Optional<string> 
     defaultText,
     allowed: 'a URL',
     meaning,
-    read: (env, name) => (text(env, name) === undefined ? undefined : origin(env, name, '')),
+    read: publicAddress,
   };
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { outcomeOfReply, retryAfterMs, type Outcome } from '../attempt/http/outcome.ts';
+import { outcomeOfReply, type Outcome } from '../attempt/http/outcome.ts';
 import {
   HEALTHY,
   UNKNOWN,
@@ -141,16 +141,6 @@ test('Retry-After is respected on 429 and 503 only', () => {
     return outcome.kind === 'refused' ? outcome.retryAfterMs : undefined;
   };
   assert.deepEqual([429, 503, 500].map(pauseOf), [5_000, 5_000, 0]);
-});
-
-test('Retry-After is seconds or a date', () => {
-  assert.equal(retryAfterMs('120', now), 120_000);
-  assert.equal(retryAfterMs('9999999999', now), 9_999_999_999_000);
-  assert.equal(retryAfterMs('9'.repeat(400), now), Number.POSITIVE_INFINITY);
-  assert.equal(retryAfterMs('Sat, 21 Nov 2026 12:01:00 GMT', now), 60_000);
-  assert.equal(retryAfterMs('Sat, 21 Nov 2026 11:00:00 GMT', now), 0);
-  assert.equal(retryAfterMs('soon', now), 0);
-  assert.equal(retryAfterMs(undefined, now), 0);
 });
 
 for (const profile of ['hour', 'long'] as const)

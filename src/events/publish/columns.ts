@@ -18,7 +18,7 @@ export type PublishColumns = {
   total: number[];
   /** Whether an earlier event of the batch has a newer date. */
   isStale: boolean[];
-  /** Whether `modifiedAt` is the publisher's date_modified; otherwise it is the time of publishing. */
+  /** Whether `modifiedAt` decides which version is the latest. */
   isDated: boolean[];
   /** At the newest event: the newest date of its resource in the batch. */
   datedAt: (Date | null)[];
@@ -68,6 +68,14 @@ export function byResource<T extends Row>(rows: readonly T[]): T[][] {
 export type MarkedRow<T extends Row> = { row: T; isStale: boolean };
 
 /**
+ * Returns the date that decides which version is the latest; null for an event without one. A date in the future would make all later
+ * versions stale, so the event counts as one without a date.
+ */
+export function decisiveDate({ modifiedAt, isAhead }: NewEvent): Date | null {
+  return isAhead === true ? null : modifiedAt;
+}
+
+/**
  * Marks the stale events of one resource, beginning with the newest stored date (`newestDate`). An event is stale if its
  * date_modified is older; of two equal dates the later event wins, and an event without a date is never stale. The time of
  * publishing is not compared, because it has another clock and precision than the dates of publishers.
@@ -75,7 +83,7 @@ export type MarkedRow<T extends Row> = { row: T; isStale: boolean };
 export function markStale<T extends Row>(rows: readonly T[], newestDate?: Date): MarkedRow<T>[] {
   let newestMs = newestDate?.getTime() ?? Number.NEGATIVE_INFINITY;
   return rows.map((row) => {
-    const atMs = row.event.modifiedAt?.getTime();
+    const atMs = decisiveDate(row.event)?.getTime();
     const isStale = atMs !== undefined && atMs < newestMs;
     if (atMs !== undefined && !isStale) newestMs = atMs;
     return { row, isStale };
@@ -89,7 +97,8 @@ export function markStale<T extends Row>(rows: readonly T[], newestDate?: Date):
  */
 export function dependsOnStored(group: readonly Row[]): boolean {
   const newer = markStale(group).filter(({ isStale }) => !isStale);
-  return newer.at(-1)?.row.event.modifiedAt !== null && newer.some(({ row }) => row.event.modifiedAt === null);
+  const dates = newer.map(({ row }) => decisiveDate(row.event));
+  return dates.at(-1) !== null && dates.includes(null);
 }
 
 /** Returns the newest stored date of the row's resource, if it was read and locked. */
@@ -142,7 +151,7 @@ export function toColumns(
     const newest = allStale ? marked.length - 1 : marked.findLastIndex(({ isStale }) => !isStale);
     const total = allStale ? 1 : marked.filter(({ isStale }) => !isStale).length;
     // The dates of events that are not stale increase, so the last one is the newest.
-    const dated = marked.findLast(({ row, isStale }) => !isStale && row.event.modifiedAt !== null);
+    const dated = marked.findLast(({ row, isStale }) => !isStale && decisiveDate(row.event) !== null);
     let after = total;
     for (const [index, { row, isStale }] of marked.entries()) {
       if (!isStale) after -= 1;
@@ -159,8 +168,8 @@ export function toColumns(
       columns.after.push(after);
       columns.total.push(index === newest ? total : 0);
       columns.isStale.push(isStale);
-      columns.isDated.push(row.event.modifiedAt !== null);
-      columns.datedAt.push(index === newest ? (dated?.row.event.modifiedAt ?? null) : null);
+      columns.isDated.push(decisiveDate(row.event) !== null);
+      columns.datedAt.push(index === newest ? (dated === undefined ? null : decisiveDate(dated.row.event)) : null);
       columns.previousId.push(group[index - 1]?.eventId ?? null);
       columns.headId.push(group.at(-1)?.eventId ?? row.eventId);
       const { about } = row.event;

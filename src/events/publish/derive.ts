@@ -103,10 +103,11 @@ function deriveSubscription(group: readonly Row[], { book, derives, previous, te
     if (isStale) continue;
     const next = parseExact(row.event.body) as Subscription;
     if (derives) {
-      const derived = stepsBetween(latest, next, row.event);
+      const { timeZone } = book;
+      const { resourceId: subscriptionId, action } = row.event;
+      const derived = stepsBetween(latest, next, { action, timeZone });
       const { differing } = derived;
-      const { resourceId: subscriptionId } = row.event;
-      const about = { subscriptionId, before: latest, after: next, differing, now, timeZone: book.timeZone };
+      const about = { subscriptionId, before: latest, after: next, differing, now, timeZone };
       for (const step of derived.steps) steps.push({ row, event: (id) => stepEvent(id, step, about) });
     }
     latest = next;

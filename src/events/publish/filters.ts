@@ -67,10 +67,10 @@ export function evaluateFilters(columns: PublishColumns, filtersOf: FiltersOf): 
   for (const [at, storeId] of columns.storeId.entries()) {
     const filters = filtersOf(storeId)?.filter(({ type }) => type === columns.type[at]) ?? [];
     if (filters.length === 0) continue;
-    const [resourceId, publishedAt, body] = [columns.resourceId[at], columns.modifiedAt[at], columns.body[at]];
-    if (resourceId === undefined || publishedAt === undefined || body === undefined)
+    const [resourceId, modifiedAt, body] = [columns.resourceId[at], columns.modifiedAt[at], columns.body[at]];
+    if (resourceId === undefined || modifiedAt === undefined || body === undefined)
       throw new Error('A column is short');
-    const payload = payloadOf({ resourceId, publishedAt, body });
+    const payload = payloadOf({ resourceId, modifiedAt, body });
     while (known.length < at) known.push(null);
     while (passed.length < at) passed.push(null);
     known.push(literalOf(filters.map(({ id }) => id)));

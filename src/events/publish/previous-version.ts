@@ -1,6 +1,6 @@
 /** Reads and locks the stored versions that the result of a batch depends on. */
 import type { Queryable } from '#db/pool.ts';
-import { byResource, inLockOrder, dependsOnStored, type Row, type NewestDateOf } from './columns.ts';
+import { byResource, decisiveDate, inLockOrder, dependsOnStored, type Row, type NewestDateOf } from './columns.ts';
 import type { Published } from './batch-sql.ts';
 import { lockPreviousVersions, type PreviousVersion } from './previous-version-sql.ts';
 
@@ -23,8 +23,8 @@ const dependent = (rows: readonly Row[]): Row[][] =>
 
 /** Returns whether resources other than subscriptions depend on stored versions: those with dated and undated events. */
 export function dependOnPreviousVersions(rows: readonly Row[]): boolean {
-  const isMixed =
-    rows.some(({ event }) => event.modifiedAt === null) && rows.some(({ event }) => event.modifiedAt !== null);
+  const dates = rows.map(({ event }) => decisiveDate(event));
+  const isMixed = dates.includes(null) && dates.some((date) => date !== null);
   return isMixed && dependent(rows).length > 0;
 }
 

@@ -1,10 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Problem } from '#core/problem.ts';
-import { readPublish } from './request.ts';
+import { needsTimeZone, readPublish } from './request.ts';
 
 const limits = { eventsPerRequest: 3, eventLimitBytes: 200, eventDepth: 3 };
-const asked = { limits, header: undefined, fingerprintKeys: [Buffer.alloc(32)] as const };
+const NOW = new Date('2026-11-25T12:00:00Z');
+const asked = {
+  limits,
+  header: undefined,
+  fingerprintKeys: [Buffer.alloc(32)] as const,
+  timeZone: 'Europe/Berlin',
+  now: NOW,
+};
 const good = { event: 'transaction/created', resource: { id: 7, total: 1.5 } };
 
 function faultsOf(body: unknown): string[] {
@@ -27,18 +34,84 @@ test('one event and an array of events are accepted', () => {
   assert.equal(readPublish([good], asked).isArray, true);
 });
 
-test('date_modified is read with its offset, with or without a colon', () => {
-  const at = (text: string) =>
-    readPublish({ ...good, resource: { id: 1, date_modified: text } }, asked).events[0]?.modifiedAt?.toISOString();
-  assert.equal(at('2026-11-20T16:05:03+0100'), '2026-11-20T15:05:03.000Z');
-  assert.equal(at('2026-11-20T16:05:03-08:00'), '2026-11-21T00:05:03.000Z');
-  // In the time zone of the process it would be another moment in each, and an hour would occur twice or not at all.
-  assert.equal(at('2027-03-28T02:30:00'), '2027-03-28T02:30:00.000Z');
-  assert.equal(at('2026-02-31'), undefined);
-  assert.equal(at('5'), undefined);
-  assert.equal(at('yesterday'), undefined);
-  assert.equal(at('0000-01-01T00:00:00Z'), undefined);
-  assert.equal(at('+010000-01-01T00:00:00Z'), undefined);
+const dated = (date_modified: unknown) => ({ ...good, resource: { id: 1, date_modified } });
+const modifiedAt = (date: unknown) => readPublish(dated(date), asked).events[0]?.modifiedAt?.toISOString();
+
+const DATES: readonly (readonly [date: unknown, at: string | undefined])[] = [
+  [undefined, undefined],
+  [null, undefined],
+  ['2026-11-20T16:05:03+0100', '2026-11-20T15:05:03.000Z'],
+  ['2026-11-20T16:05:03-08:00', '2026-11-21T00:05:03.000Z'],
+  ['2026-11-20T16:05:03Z', '2026-11-20T16:05:03.000Z'],
+  ['2026-11-20T16:05:03.25Z', '2026-11-20T16:05:03.250Z'],
+  // Without an offset: in the time zone of the store, in which an hour of March does not exist and one of October is twice.
+  ['2026-11-20', '2026-11-19T23:00:00.000Z'],
+  ['2026-11-20T16:05', '2026-11-20T15:05:00.000Z'],
+  ['2026-11-20 16:05:03', '2026-11-20T15:05:03.000Z'],
+  ['2026-07-20T16:05:03.25', '2026-07-20T14:05:03.250Z'],
+  ['2026-03-29T02:30', '2026-03-29T01:30:00.000Z'],
+  ['2026-10-25T02:30', '2026-10-25T00:30:00.000Z'],
+  ['9999-12-31', '9999-12-30T23:00:00.000Z'],
+];
+
+test('date_modified is a date, in the time zone of the store if it has no offset', () => {
+  for (const [date, at] of DATES) {
+    assert.equal(modifiedAt(date), at, String(date));
+    const isLocal = typeof date === 'string' && !/[Z+]|-08:00/.test(date);
+    assert.equal(needsTimeZone([good, dated(date)]), isLocal, String(date));
+  }
+  for (const body of [null, 5, [], [null], { resource: 5 }, { resource: null }])
+    assert.equal(needsTimeZone(body), false);
+});
+
+test('a date_modified more than an hour in the future is marked', () => {
+  const marks = (date: string) => readPublish(dated(date), asked).events[0]?.isAhead;
+  for (const date of ['2026-11-25T13:00:00Z', '2026-11-25T14:00:00', '2026-11-25'])
+    assert.equal(marks(date), undefined);
+  for (const date of ['2026-11-25T13:00:01Z', '2026-11-25T14:00:01', '9999-12-31']) assert.equal(marks(date), true);
+});
+
+const NO_DATES: readonly unknown[] = [
+  '',
+  ' ',
+  '5',
+  '1795267500',
+  'yesterday',
+  'now',
+  'null',
+  '2026',
+  '2026-11',
+  '20.11.2026',
+  '11/20/2026',
+  '20261120',
+  '2026-02-31',
+  '2026-13-01',
+  '0000-00-00',
+  '0000-01-01T00:00:00Z',
+  '+010000-01-01T00:00:00Z',
+  '2026-11-20T24:00Z',
+  '2026-11-20T16',
+  '2026-11-20T16:05:03 Europe/Berlin',
+  'Fri, 20 Nov 2026 16:05:03 GMT',
+  '2026-W47-5',
+  '2026-11-20Z',
+  0,
+  1795267500,
+  1795267500000,
+  true,
+  false,
+  [],
+  {},
+  ['2026-11-20'],
+  { date: '2026-11-20' },
+];
+
+test('a date_modified that is no date is refused, and the message says what to write', () => {
+  const message = /^0\.resource\.date_modified must be a date such as 2026-11-20T16:05:03\+0000/;
+  for (const date of NO_DATES) {
+    assert.deepEqual(faultsOf(dated(date)), ['400 resource.date_modified invalid_value'], String(date));
+    assert.throws(() => readPublish([dated(date)], asked), { message });
+  }
 });
 
 test('an unknown event of a known resource gets the events of the resource', () => {

@@ -1,6 +1,6 @@
 /** Validates a publish request; each fault names the invalid member, with its index in an array. */
 import { isNumber, isScalar, type Value } from '#hypermedia/document.ts';
-import { parseDate } from '#hypermedia/date.ts';
+import { isLocalDate, parseDate } from '#hypermedia/date.ts';
 import {
   declarationOf,
   eventsOf,
@@ -54,6 +54,8 @@ export type NewEvent = {
   action: string;
   resourceId: string;
   modifiedAt: Date | null;
+  /** Set if `modifiedAt` is in the future, and therefore compared with no other date. */
+  isAhead?: true;
   body: string;
   /** Id of the subscription that the event was derived from; both are erased together. */
   about?: string;
@@ -79,9 +81,6 @@ function readId(id: unknown): string | undefined {
   if (isNumber(id)) return INTEGER.test(String(id)) ? String(id) : undefined;
   return typeof id === 'string' && isResourceId(id) ? id : undefined;
 }
-
-/** Parses `date_modified`, in UTC if it has no offset; returns null if it is not a date. */
-const readModifiedAt = (value: unknown): Date | null => (typeof value === 'string' ? (parseDate(value) ?? null) : null);
 
 /**
  * In JSON text a quoted name follows one of these two characters. JavaScript objects treat this name as their prototype, so
@@ -117,7 +116,20 @@ function validateSchema(type: ResourceType, body: string, at: string, faults: Fa
     faults.push({ code, message: at + message, ...(field !== undefined && { field: at + field }) });
 }
 
-function readEvent(value: unknown, at: string, limits: EventLimits, faults: Fault[]): NewEvent | undefined {
+/** Clocks of publishers may be ahead by this much. */
+const AHEAD_MAX_MS = 3_600_000;
+
+/** Returns null for a resource without `date_modified`; undefined for a value that is no date. */
+function readModifiedAt(value: unknown, timeZone: string): Date | null | undefined {
+  if (value === undefined || value === null) return null;
+  return typeof value === 'string' ? parseDate(value, timeZone) : undefined;
+}
+
+/** `timeZone`: of the store, for dates without an offset. */
+type EventContext = { limits: EventLimits; timeZone: string; now: Date };
+
+function readEvent(value: unknown, at: string, context: EventContext, faults: Fault[]): NewEvent | undefined {
+  const { limits } = context;
   const before = faults.length;
   // Each message begins with the member, so its position before it identifies the event.
   const fail = (field: string, code: string, message: string) =>
@@ -147,6 +159,14 @@ function readEvent(value: unknown, at: string, limits: EventLimits, faults: Faul
       'resource.id must be an integer of 1 to 64 digits, or a string of 1 to 64 characters that is not "." or ".."',
     );
   }
+  const modifiedAt = readModifiedAt(resource['date_modified'], context.timeZone);
+  if (modifiedAt === undefined) {
+    fail(
+      'resource.date_modified',
+      'invalid_value',
+      'resource.date_modified must be a date such as 2026-11-20T16:05:03+0000, or null if the resource has none',
+    );
+  }
   if (isDeeperThan(resource, limits.eventDepth)) {
     fail(
       'resource',
@@ -163,32 +183,44 @@ function readEvent(value: unknown, at: string, limits: EventLimits, faults: Faul
   if (PROTOTYPE.test(body)) {
     fail('resource', 'invalid_value', 'resource: __proto__ cannot be the name of a member at any depth');
   }
-  if (faults.length > before || type === undefined || resourceId === undefined) return undefined;
+  if (faults.length > before || type === undefined || resourceId === undefined || modifiedAt === undefined)
+    return undefined;
   validateSchema(type, body, at, faults);
   if (faults.length > before) return undefined;
   const action = name.slice(type.length + 1);
-  return { type, action, resourceId, modifiedAt: readModifiedAt(resource['date_modified']), body };
+  const isAhead = modifiedAt !== null && modifiedAt.getTime() > context.now.getTime() + AHEAD_MAX_MS;
+  return { type, action, resourceId, modifiedAt, ...(isAhead && { isAhead }), body };
 }
 
 /** `header`: the idempotency key of the whole request. */
-type ReadPublishOptions = { limits: EventLimits; header: string | undefined; fingerprintKeys: Keys };
+type ReadPublishOptions = EventContext & { header: string | undefined; fingerprintKeys: Keys };
 
 export type PublishInput = { events: NewEvent[]; keys: Key[]; isArray: boolean };
+
+/** Returns whether the body has a `date_modified` without an offset. */
+export function needsTimeZone(body: unknown): boolean {
+  const list: readonly unknown[] = Array.isArray(body) ? body : [body];
+  return list.some((one) => {
+    const resource = isObject(one) ? one['resource'] : undefined;
+    const written = isObject(resource) ? resource['date_modified'] : undefined;
+    return typeof written === 'string' && isLocalDate(written);
+  });
+}
 
 /**
  * Reads one event or an array of events with their idempotency keys. Throws a 400 with all faults, or a 409 if the only fault
  * is an event type that only Halcyon publishes. `isArray` decides the form of the response.
  */
-export function readPublish(body: unknown, { limits, header, fingerprintKeys }: ReadPublishOptions): PublishInput {
+export function readPublish(body: unknown, { header, fingerprintKeys, ...context }: ReadPublishOptions): PublishInput {
   const isArray = Array.isArray(body);
   const list: readonly unknown[] = isArray ? body : [body];
-  if (list.length === 0 || list.length > limits.eventsPerRequest) {
+  if (list.length === 0 || list.length > context.limits.eventsPerRequest) {
     const code = list.length === 0 ? 'required' : 'too_many';
-    throw invalid({ code, message: `Send 1 to ${limits.eventsPerRequest} events at once`, field: 'body' });
+    throw invalid({ code, message: `Send 1 to ${context.limits.eventsPerRequest} events at once`, field: 'body' });
   }
   const faults: Fault[] = [];
   const positionOf = (index: number): string => (isArray ? `${index}.` : '');
-  const events = list.flatMap((value, index) => readEvent(value, positionOf(index), limits, faults) ?? []);
+  const events = list.flatMap((value, index) => readEvent(value, positionOf(index), context, faults) ?? []);
   const names = list.map((value, index) =>
     readKeyOfEvent(
       isObject(value) ? value['idempotency_key'] : undefined,

@@ -22,7 +22,8 @@ const id = Type.Unsafe<number | string>({
 });
 
 const dateModified = clearableText({
-  description: 'Decides which version is the latest if several arrive out of order.',
+  description:
+    'Decides which version is the latest if several arrive out of order. A date such as 2026-11-20T16:05:03+0000; without an offset it is in the time zone of the store.',
 });
 
 export function describePublishInput({ eventsPerRequest, eventLimitBytes, eventDepth }: EventLimits): InputDescription {

@@ -44,8 +44,8 @@ const copyOf = ({ _embedded, _links, ...own }: Subscription): Subscription =>
   isSmall(own) ? own : shortened(Object.entries(own));
 
 /** Returns the properties that differ, before and after; null for a first version. */
-const changesOf = ({ before, after, differing }: About) =>
-  before === undefined ? { before: null, after: null } : changesBetween(before, after, differing);
+const changesOf = ({ before, after, ...about }: About) =>
+  before === undefined ? { before: null, after: null } : changesBetween(before, after, about);
 
 const RELATIONS = ['last_transaction', 'transaction_template'] as const;
 

@@ -1,7 +1,7 @@
 /** Finds the events that a webhook has missed, one range of events at a time, and splits them into pages. */
 import type { Sql } from '#db/pool.ts';
 import { dayOfId, firstIdOfDay } from '#core/ids.ts';
-import { compileFilter, payloadOf } from '#catalog/payload-filter.ts';
+import { compileFilter, payloadOfEvent } from '#catalog/payload-filter.ts';
 import { versionsOf, type OpenRecovery, type Page } from './recovery-sql.ts';
 import { findMissed, type Missed } from './missed-sql.ts';
 
@@ -34,7 +34,7 @@ export async function passing(sql: Sql, recovery: OpenRecovery, page: Page): Pro
   const eventIds: number[] = [];
   for (let at = 0; at < page.eventIds.length; at += BODIES_MAX) {
     const versions = await versionsOf(sql, recovery, page.eventIds.slice(at, at + BODIES_MAX));
-    eventIds.push(...versions.filter((version) => passes(payloadOf(version))).map(({ eventId }) => eventId));
+    eventIds.push(...versions.filter((version) => passes(payloadOfEvent(version))).map(({ eventId }) => eventId));
   }
   return { ...page, eventIds };
 }

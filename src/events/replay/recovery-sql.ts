@@ -1,7 +1,7 @@
 /** SQL of recoveries: insert, find, start, write pages, end. */
 import { isAnyOpen, openTransactions } from '#db/activity.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
-import type { PublishedVersion } from '#catalog/payload-filter.ts';
+import type { FilteredEvent } from '#catalog/payload-filter.ts';
 import type { Queryable } from '#db/pool.ts';
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import { resourceKey } from '../events-sql.ts';
@@ -182,9 +182,9 @@ export async function versionsOf(
   sql: Queryable,
   { shard, storeId }: Pick<OpenRecovery, 'shard' | 'storeId'>,
   eventIds: readonly number[],
-): Promise<(PublishedVersion & { eventId: number })[]> {
-  return sql<(PublishedVersion & { eventId: number })[]>`
-    select id as "eventId", resource_id as "resourceId", date_created as "publishedAt", body from event
+): Promise<(FilteredEvent & { eventId: number })[]> {
+  return sql<(FilteredEvent & { eventId: number })[]>`
+    select id as "eventId", resource_id as "resourceId", date_created as "publishedAt", time_zone as "timeZone", body from event
     where shard = ${shard} and id = any (${eventIds}::bigint[]) and store_id = ${storeId} and octet_length(body) > 0
     order by id`;
 }

@@ -29,7 +29,7 @@ export type NewRefeed = ResourceKey & {
 export async function lockFiltered(sql: Queryable, key: ResourceKey): Promise<PublishedVersion | undefined> {
   const { shard, storeId, type, id } = key;
   const [row] = await sql<PublishedVersion[]>`
-    select r.id as "resourceId", r.modified_at as "publishedAt", r.body from resource r
+    select r.id as "resourceId", r.modified_at as "modifiedAt", r.body from resource r
     where r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type} and r.id = ${id} and exists (
       select from webhook w
       where w.shard = ${shard} and w.store_id = ${storeId} and w.is_active and w.event_resource = ${type} and w.filter_id is not null

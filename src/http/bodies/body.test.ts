@@ -39,7 +39,12 @@ const refused: readonly (readonly [name: string, body: Buffer, message: RegExp, 
   ['an escaped NUL', bytes('{"a":{"b":"x\\u0000"}}'), /NUL/, 'a.b'],
   ['half of a surrogate pair', bytes('{"a":["\\ud800"]}'), /half of a surrogate pair/, 'a.0'],
   ['the other half', bytes('{"a":"x\\udfff"}'), /half of a surrogate pair/, 'a'],
-  ['a number that would become null', bytes('{"a":[1,{"b":1e999}]}'), /a\.1\.b is too large for a number/, 'a.1.b'],
+  [
+    'a number that would become null',
+    bytes('{"a":[1,{"b":1e999}]}'),
+    /a\.1\.b is too large for a number: send a smaller one/,
+    'a.1.b',
+  ],
   ['a negative number that would become null, at the top level', bytes('-1e999'), /The body is too large for a number/],
   ['half of a surrogate pair in a name', bytes('{"a":{"\\ud83d":1}}'), /name contains half/, 'a'],
 ];

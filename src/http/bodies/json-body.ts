@@ -21,6 +21,9 @@ function unstorable(text: string): string | undefined {
 /** Escapes of characters that cannot be stored; UTF-8 without a NUL contains such characters in no other form. */
 const UNSTORABLE_ESCAPE = /\\u(?:0000|d[89a-f])/i;
 
+/** What helps where a string is possible, too: in open JSON, whose numbers are kept. */
+const AS_STRING = 'send it as a string, in quotes';
+
 const isInfinite = (value: unknown): boolean => value === Infinity || value === -Infinity;
 
 /** For bodies whose schema lists the members: 500,000 unknown names took seconds. */
@@ -75,8 +78,13 @@ function within(found: Violation, name: string): Violation {
  */
 function countKeys(
   root: unknown,
-  { membersMax, mayBeUnstorable }: { membersMax: number; mayBeUnstorable: boolean },
+  {
+    membersMax,
+    mayBeUnstorable,
+    keepsNumbers,
+  }: { membersMax: number; mayBeUnstorable: boolean; keepsNumbers: boolean },
 ): number {
+  const advice = keepsNumbers ? AS_STRING : 'send a smaller one';
   let keys = 0;
   let members = 0;
   const visitMember = (value: unknown, depth: number): Violation | undefined => {
@@ -86,7 +94,7 @@ function countKeys(
       return what === undefined ? undefined : { message: () => `A string contains ${what}`, path: [] };
     }
     if (isInfinite(value))
-      return { message: (path) => `${path || 'The body'} is too large for a number: send it as text`, path: [] };
+      return { message: (path) => `${path || 'The body'} is too large for a number: ${advice}`, path: [] };
     if (typeof value !== 'object' || value === null) return undefined;
     if (depth === DEPTH_MAX) return atRoot(TOO_DEEP);
     const names = Array.isArray(value) ? undefined : Object.keys(value);
@@ -190,9 +198,9 @@ const NUMBER_CHARACTERS_MAX = 64;
 /** Throws a 400 for a number with too many characters, and for one that a double makes 0. */
 function requireReadable({ text }: ExactNumber): void {
   if (text.length > NUMBER_CHARACTERS_MAX)
-    throw malformed(`A number has more than ${NUMBER_CHARACTERS_MAX} characters: send it as text`);
+    throw malformed(`A number has more than ${NUMBER_CHARACTERS_MAX} characters: ${AS_STRING}`);
   if (/e/i.test(text) && Number(text) === 0 && /^[-0.]*[1-9]/.test(text))
-    throw malformed(`${text} is too small for a number: send it as text`);
+    throw malformed(`${text} is too small for a number: ${AS_STRING}`);
 }
 
 /** A body with 149,000 ExactNumbers took 300 ms. */
@@ -228,7 +236,7 @@ export function parseJson(
     throw malformed(`The body is not valid JSON${locateError(text)}`);
   }
   // A duplicate name disappears in the parsed value, so the counts differ only then; only then the slow search runs.
-  if (countKeys(value, { membersMax, mayBeUnstorable: UNSTORABLE_ESCAPE.test(text) }) !== names) {
+  if (countKeys(value, { membersMax, mayBeUnstorable: UNSTORABLE_ESCAPE.test(text), keepsNumbers }) !== names) {
     if (text.length > LOCATE_LENGTH_MAX) throw malformed('A member occurs twice in its object');
     const field = findDuplicate(text) ?? '';
     throw malformed(`The member ${field} occurs twice`, field);

@@ -2,7 +2,7 @@
  * Converts the query of a search form into the query that a program would send, and redirects the browser there. A
  * browser sends empty fields, which a filter reads as "not set", and times without a zone, which a filter reads as UTC.
  */
-import { formatDate } from '#hypermedia/date.ts';
+import { formatDate, parseDate } from '#hypermedia/date.ts';
 import { SEARCH, withWildcards } from '#hypermedia/html/search.ts';
 
 /** The format of `datetime-local`. */
@@ -14,10 +14,10 @@ const DATED = /:(?:greaterthan|lessthan)$/;
 function inZone(name: string, value: string, timeZone: string): string {
   if (!DATED.test(name) || !LOCAL.test(value)) return value;
   try {
-    const { epochMilliseconds } = Temporal.PlainDateTime.from(value).toZonedDateTime(timeZone);
-    return formatDate(new Date(epochMilliseconds), timeZone);
+    const at = parseDate(value, timeZone);
+    // The filter reports an invalid day, or the time without a zone.
+    return at === undefined ? value : formatDate(at, timeZone);
   } catch {
-    // An invalid day or zone: the filter reports it.
     return value;
   }
 }

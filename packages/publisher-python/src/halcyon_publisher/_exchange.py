@@ -1,6 +1,5 @@
 """Sends one POST, and decides whether its failure is temporary."""
 
-import email.utils
 import http.client
 import json
 import threading
@@ -8,6 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, Mapping
 from urllib.parse import urlsplit
+
+from ._retry_after import retry_after_seconds
 
 
 @dataclass(frozen=True)
@@ -33,18 +34,6 @@ _TEMPORARY = frozenset((408, 425, 429))
 
 # An older connection may be closed by the server at the moment at which a request is sent.
 _IDLE_SECONDS = 4.0
-
-
-def _retry_after_seconds(header: str | None) -> float:
-    """Returns the delay of `Retry-After` (RFC 9110 §10.2.3): seconds or a date."""
-    if header is None:
-        return 0.0
-    if header.isascii() and header.isdigit():
-        return float(header)
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
-    except (TypeError, ValueError, OverflowError):
-        return 0.0
 
 
 class Exchange:
@@ -92,7 +81,7 @@ class Exchange:
         if status < 500 and status not in _TEMPORARY:
             return Response(status, text)
         # A 429 is sent before the body is read.
-        wait_seconds = _retry_after_seconds(response.headers.get("Retry-After"))
+        wait_seconds = retry_after_seconds(response.headers.get("Retry-After"), time.time())
         return Temporary(f"the server responds with {status}", wait_seconds, status != 429)
 
 

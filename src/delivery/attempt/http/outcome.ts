@@ -1,5 +1,6 @@
 /** Outcomes of an exchange with an endpoint: a receiver's 500 is data, not an exception. Pure. */
 import type { OutcomeLabel } from '#core/outcome.ts';
+import { retryAfterMs } from '#retry-after';
 import { errors } from 'undici';
 import { BlockedAddress } from './guard.ts';
 
@@ -62,14 +63,6 @@ export function labelOf(outcome: Outcome): OutcomeLabel {
 
 const RETRY_AFTER_STATUSES: ReadonlySet<number> = new Set([429, 503]);
 
-/** Returns the milliseconds requested by `Retry-After` (seconds or a date), without a limit; 0 if absent or invalid. */
-export function retryAfterMs(header: string | undefined, now: Date): number {
-  if (header === undefined) return 0;
-  if (/^[0-9]+$/.test(header.trim())) return Number(header) * 1_000;
-  const at = Date.parse(header);
-  return Number.isNaN(at) ? 0 : Math.max(0, at - now.getTime());
-}
-
 export function kindOfStatus(code: number): 'delivered' | 'gone' | 'refused' {
   if (code >= 200 && code < 300) return 'delivered';
   return code === 410 ? 'gone' : 'refused';
@@ -79,7 +72,7 @@ export function kindOfStatus(code: number): 'delivered' | 'gone' | 'refused' {
 export function outcomeOfReply(reply: Reply, retryAfter: string | undefined, now: Date): Outcome {
   const kind = kindOfStatus(reply.code);
   if (kind !== 'refused') return { kind, reply };
-  const pause = RETRY_AFTER_STATUSES.has(reply.code) ? retryAfterMs(retryAfter, now) : 0;
+  const pause = RETRY_AFTER_STATUSES.has(reply.code) ? retryAfterMs(retryAfter, now.getTime()) : 0;
   return { kind, reply, retryAfterMs: pause };
 }
 
