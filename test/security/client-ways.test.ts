@@ -6,7 +6,7 @@ import { createRegistrationToken } from '#identity/oauth/registration/invitation
 import { runCommand } from '../setup/command.ts';
 import { urlOf } from '../setup/database.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
-import { credentialsIn, hiddenIn, preselectedIn, REGISTERED } from './page-forms.ts';
+import { credentialsIn, hiddenIn, newApp, preselectedIn, REGISTERED, saveApp } from './page-forms.ts';
 
 const server = await startAuthorizationServer();
 const { browser, origin, sql } = server;
@@ -81,3 +81,49 @@ for (const [name, create] of Object.entries(WAYS)) {
     }
   });
 }
+
+/** Returns how each way that sets redirect URIs refuses one: those above, and the changes of an existing client. */
+const REFUSALS: Readonly<Record<string, (uri: string) => Promise<string>>> = {
+  ...Object.fromEntries(
+    Object.entries(WAYS).map(([name, create]) => [
+      name,
+      async (uri: string) => {
+        const { clientId, refusal } = await create('confidential', uri);
+        assert.equal(clientId, '');
+        return refusal;
+      },
+    ]),
+  ),
+  'the page of the app': async (uri) => {
+    const { clientId } = await newApp(browser);
+    const { status, text } = await saveApp(browser, clientId, { redirect_uris: uri });
+    assert.equal(status, 422);
+    return text;
+  },
+  'PUT /register/:client_id': async (uri) => {
+    const made = await sendJson('POST', '/register', invitation, { redirect_uris: [REGISTERED] });
+    const { client_id, registration_access_token: token } = made.body;
+    const path = `/register/${idIn(made.body)}`;
+    const { status, body } = await sendJson('PUT', path, token, { client_id, redirect_uris: [REGISTERED, uri] });
+    assert.deepEqual([status, body['error']], [400, 'invalid_redirect_uri']);
+    return JSON.stringify(body);
+  },
+};
+
+const ADDED = ['code', 'state', 'iss', 'error', 'error_description', 'error_message'];
+
+for (const [name, refuse] of Object.entries(REFUSALS)) {
+  test(`a redirect URI with a parameter of the response is refused: ${name}`, async () => {
+    for (const parameter of ADDED) {
+      const refusal = await refuse(`${REGISTERED}?keep=1&${parameter}=x`);
+      assert.match(refusal, new RegExp(`must not have the parameter ${parameter},`), parameter);
+    }
+  });
+}
+
+test('the server adds no other parameter to a redirect URI', async () => {
+  const allowed = await browser.consent(server.asking());
+  const denied = await browser.consent(server.asking(), { decision: 'deny' });
+  const names = [allowed, denied].flatMap(({ location }) => Array.from(new URL(location ?? '').searchParams.keys()));
+  assert.deepEqual(new Set(names), new Set(['keep', ...ADDED]));
+});

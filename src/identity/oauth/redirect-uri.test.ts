@@ -62,6 +62,14 @@ test('addresses that could send a code to a third party, or run a script, are re
   for (const uri of bad) assert.notEqual(whyNotRegistrable(uri), undefined, uri);
 });
 
+test('a parameter of the response is refused however it is written, and in an address of any scheme', () => {
+  for (const query of ['code=1', 'a=1&state', 'error=&b', 'c%6fde=1', '&&iss=x', 'error_description=+'])
+    for (const uri of ['https://app.example.com/cb', 'http://127.0.0.1/cb', 'com.example.app:/cb'])
+      assert.match(whyNotRegistrable(`${uri}?${query}`) ?? '', /^must not have the parameter /, `${uri}?${query}`);
+  for (const query of ['Code=1', 'codes=1', 'x=code', 'a%26code=1', 'my_state=1'])
+    assert.equal(whyNotRegistrable(`https://app.example.com/cb?${query}`), undefined, query);
+});
+
 test('any text added to an address as a parameter is read back unchanged', () => {
   check(
     property(string({ unit: 'grapheme' }), anyText(), (state, other) => {
