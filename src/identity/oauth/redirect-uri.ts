@@ -70,10 +70,10 @@ export function withParameters(uri: string, parameters: Readonly<Record<string, 
 }
 
 /**
- * Matches a loopback address as three parts: before the port, the port, after it. `localhost` is excluded, because a hosts
- * file or a resolver may point it elsewhere (RFC 8252 §8.3). The part after the port is empty or starts with `/` or `?`.
+ * Matches a loopback address as three parts: before the port, the port, after it. The part after the port is empty or starts with `/` or
+ * `?`. RFC 8252 §8.3 advises against `localhost`, but many native clients use it, and a free port leads no further than a registered one.
  */
-const LOOPBACK_ADDRESS = /^(http:\/\/(?:127\.0\.0\.1|\[::1\]))(?::([1-9][0-9]{0,4}))?((?:[/?].*)?)$/s;
+const LOOPBACK_ADDRESS = /^(http:\/\/(?:localhost|127\.0\.0\.1|\[::1\]))(?::([1-9][0-9]{0,4}))?((?:[/?].*)?)$/s;
 const PORT_MAX = 65_535;
 
 /** Returns a loopback address without its port; undefined for all other addresses. */
