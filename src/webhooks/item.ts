@@ -236,6 +236,7 @@ export function createItem(
       title: 'Change this webhook',
       isConditional: true,
       input: part,
+      admit: async (request) => void (await webhookOf(deps.sql, request)),
       review: (request) => review(deps, request, 'part'),
       handle: async (request) => ({
         status: 200,
@@ -248,6 +249,7 @@ export function createItem(
       summary: 'Replaces the webhook; absent optional properties return to their defaults',
       scopes: CHANGE_SCOPES,
       input: whole,
+      admit: async (request) => void (await webhookOf(deps.sql, request)),
       review: (request) => review(deps, request, 'whole'),
       handle: async (request) => ({
         status: 200,
