@@ -173,6 +173,14 @@ function requireUtf8(parameters: readonly string[]): void {
   });
 }
 
+/** Throws a 415 for an encoded body; `Accept-Encoding` says that the encoding is the reason (RFC 9110 §12.5.3, §15.5.16). */
+export function refuseEncoding(encoding: string | undefined): void {
+  if (encoding === undefined || encoding.trim().toLowerCase() === 'identity') return;
+  const message = 'Send the body as it is, without a Content-Encoding';
+  const fault = { code: 'unsupported_media_type', message, field: 'Content-Encoding' };
+  throw new Problem(415, fault, { headers: { 'Accept-Encoding': 'identity' } });
+}
+
 /** Parses a body by its content type into the shape that the schema requires. Throws 400 and 415. */
 export function parseBody(bytes: Uint8Array, contentType: string, shape: BodyShape): unknown {
   const [mediaType = '', ...parameters] = contentType
