@@ -111,7 +111,7 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
     const readBody = (): unknown =>
       mayLackBody && bytes.length === 0
         ? {}
-        : parseBody(bytes, headers['content-type'] ?? '', { arrays, objects, membersMax });
+        : parseBody(bytes, headers['content-type'] ?? '', { arrays, objects, membersMax, isPatch: method === 'PATCH' });
     const { value, faults, sound } = validate(form === undefined ? readBody() : form.body);
     if (faults.length === 0) return handle(value);
     const further = (await operation.review?.({ ...base, principal, body: sound })) ?? [];
