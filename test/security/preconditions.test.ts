@@ -98,6 +98,21 @@ for (const place of changeable) {
   }
 
   for (const method of changing(place).filter((name) => name !== 'DELETE')) {
+    test(`a change that changes nothing keeps tag, date and changelog: ${method} ${place.path}`, async () => {
+      const countEntries = async () => (await app.sql`select from event where resource_type = 'changelog'`).length;
+      const [before, entries] = [await read(place), await countEntries()];
+      app.clock.advance(61_000);
+      const isRoleRequired = place.path.includes('/members/');
+      const bodies = [before.body, ...(method === 'PATCH' && !isRoleRequired ? ['{}'] : [])];
+      for (const body of bodies) {
+        const { status } = await ask(method, place.at, place.bearer(method), body);
+        assert.equal(status, 200, body);
+        const after = await read(place);
+        assert.deepEqual([after.headers['etag'], after.body], [before.headers['etag'], before.body], body);
+      }
+      assert.equal(await countEntries(), entries);
+    });
+
     test(`the tag of any format allows a change, and is stale then: ${method} ${place.path}`, async () => {
       for (const accept of mediaTypes) {
         const tag = tagOf(await read(place, { Accept: accept }));
