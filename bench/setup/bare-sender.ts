@@ -49,7 +49,15 @@ function endpointAt(url: URL, index: number, connect: buildConnector.connector):
     }),
     path: url.pathname + url.search,
     webhookId: index + 1,
-    event: { ...event, id: 0, storeId, version: 1, nonce: 2 ** 40 + index, baseUrl: BASE_URL },
+    event: {
+      ...event,
+      id: 0,
+      storeId,
+      version: 1,
+      nonce: 2 ** 40 + index,
+      baseUrl: BASE_URL,
+      dateCreated: new Date(0),
+    },
     body: Buffer.from(representationOf(storeId, { ...event, modifiedAt: null })),
     target: { storeDomain: `store${index}.example.com`, headers: {}, format: 'json', url },
   };

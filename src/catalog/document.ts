@@ -24,6 +24,7 @@ export type FrozenEvent = {
   /** Random number stored with the event; part of every webhook-id. */
   nonce: number;
   baseUrl: string;
+  dateCreated: Date;
   body: string;
 };
 

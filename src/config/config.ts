@@ -150,6 +150,7 @@ export function readConfig(env: Env, cwd: string) {
     processes,
     baseUrl,
     authUrl: set.AUTH_URL ?? baseUrl,
+    securityContact: set.SECURITY_CONTACT,
     dataDir: resolve(cwd, set.HALCYON_DATA),
     /** With the embedded database the terminal is read by a person, so only warnings are logged. */
     logLevel: set.LOG_LEVEL ?? (url === undefined ? 'warn' : 'info'),

@@ -104,6 +104,13 @@ export function smtpUrl(env: Env, name: string): string | undefined {
   return readUrl(env, name, { protocol: /^smtps?:$/, example: 'smtps://user:password@mail.example.com' })?.href;
 }
 
+/** Returns the address of a contact (RFC 9116 §2.5.3); undefined if unset. */
+export function contactUri(env: Env, name: string): string | undefined {
+  const value = text(env, name);
+  if (value === undefined || /^(?:https:\/\/[^\s@]+|mailto:[^\s@]+@[^\s@]+)$/.test(value)) return value;
+  throw new ConfigError(`${name} is "${value}": set it to an address such as mailto:security@example.com`);
+}
+
 export type ForwardProxy = { host: string; port: number; authorization: string | null };
 
 /** Parses `http://user:password@host:port`; the credentials become a Basic authorization (RFC 7617). */

@@ -1,5 +1,8 @@
-/** One fault in a request; `field` names the invalid member. */
-export type Fault = { code: string; message: string; field?: string };
+/**
+ * One fault in a request; `field` names the invalid member. `description` is the `error_description` of a 401 or 403 whose message says
+ * more than the specification does.
+ */
+export type Fault = { code: string; message: string; field?: string; description?: string };
 
 /**
  * Messages quote names from requests, and a request may contain a secret in place of a name. No name of the API is this long,

@@ -16,7 +16,7 @@ import {
   storeOfAddress,
   type Principal,
 } from '#core/principal.ts';
-import { bearerChallenge } from './challenge.ts';
+import { bearerChallenge, INVALID_TOKEN } from './challenge.ts';
 import { withoutCors } from './cors.ts';
 import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
 import { negotiate, negotiateStream, type Representation } from './negotiate.ts';
@@ -141,14 +141,11 @@ function challengeOf(services: Services, request: FastifyRequest, access: Operat
   return { 'WWW-Authenticate': bearerChallenge(services.naming.baseUrl) };
 }
 
-/** Throws a 401 with a challenge if a required token was not sent. */
+/** Throws a 401 with a challenge if a required token was not sent. The challenge has no error code (RFC 6750 §3.1). */
 function requireToken(challenge: Record<string, string>): void {
   if (Object.keys(challenge).length === 0) return;
-  throw new Problem(
-    401,
-    { code: 'invalid_token', message: 'The access token provided is invalid' },
-    { headers: challenge },
-  );
+  const message = 'Send an access token in the header Authorization: Bearer <token>';
+  throw new Problem(401, { code: 'invalid_token', message, description: INVALID_TOKEN }, { headers: challenge });
 }
 
 /** Returns the principal of the bearer token; null if none was sent. */

@@ -1,6 +1,9 @@
 /** The challenge of a 401 of the API (RFC 6750 §3). */
 import { wellKnown } from './root.ts';
 
+export const REALM = 'Bearer realm="halcyon"';
+export const INVALID_TOKEN = 'The access token provided is invalid';
+
 /** Returns the address of the API's metadata (RFC 9728 §3). */
 export function resourceMetadataOf(baseUrl: string): string {
   return wellKnown('oauth-protected-resource', baseUrl);
@@ -12,5 +15,5 @@ export function resourceMetadataOf(baseUrl: string): string {
  */
 export function bearerChallenge(baseUrl: string, error?: { code: string; description: string }): string {
   const reason = error === undefined ? '' : `, error="${error.code}", error_description="${error.description}"`;
-  return `Bearer realm="halcyon"${reason}, resource_metadata="${resourceMetadataOf(baseUrl)}"`;
+  return `${REALM}${reason}, resource_metadata="${resourceMetadataOf(baseUrl)}"`;
 }

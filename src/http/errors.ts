@@ -12,7 +12,8 @@ export function newLogref(): string {
 function oauthMembers(problem: Problem) {
   if (problem.status !== 401 && problem.status !== 403) return [];
   const [first] = problem.faults;
-  return first === undefined ? [] : [text('error', first.code), text('error_description', first.message)];
+  if (first === undefined) return [];
+  return [text('error', first.code), text('error_description', first.description ?? first.message)];
 }
 
 /** Returns the heading of an error page. */

@@ -235,15 +235,19 @@ export function accepting<Schema extends TSchema>(
     input: Schema;
     inputDescription?: InputDescription;
     takesKey?: true;
+    /** Throws a 404 if the caller cannot access the address. */
+    admit?: (request: ApiRequest) => Promise<void>;
     review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
     handle: (request: ApiRequest<Static<Schema>>) => Promise<OperationResult>;
   },
 ): Operation {
+  const { admit } = described;
   return operation(described, {
     access: described.access ?? 'token',
     takesKey: described.takesKey ?? false,
     input: described.input,
     documentedInput: described.inputDescription,
+    admit: admit && ((request) => admit(withPrincipal(request))),
     review: async (request) => described.review?.(withPrincipal(request)) ?? [],
     handle: (request) => described.handle(withPrincipal(request)),
   });

@@ -5,7 +5,7 @@
 import { Readable } from 'node:stream';
 import { parseCookie } from 'cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { parseForm } from './bodies/body.ts';
+import { parseForm, refuseEncoding } from './bodies/body.ts';
 import { preflightHeaders } from './cors.ts';
 import { negotiate } from './negotiate.ts';
 import { optionsDocument } from './options.ts';
@@ -22,21 +22,21 @@ import {
   type Services,
 } from './services.ts';
 
-function formOf(request: FastifyRequest): URLSearchParams {
-  const isForm = /^application\/x-www-form-urlencoded\s*(;|$)/i.test(request.headers['content-type'] ?? '');
-  return isForm && request.body instanceof Uint8Array ? parseForm(request.body) : new URLSearchParams();
-}
+const isForm = (contentType: string): boolean => /^application\/x-www-form-urlencoded\s*(;|$)/i.test(contentType);
 
 export function toRawRequest(request: FastifyRequest, now: Date): RawRequest {
+  const contentType = request.headers['content-type'] ?? '';
+  const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
+  if (bytes.length > 0) refuseEncoding(request.headers['content-encoding']);
   return {
     method: request.method,
     path: request.url.split('?', 1)[0] ?? '/',
     params: request.params as Params,
     query: queryOf(request),
     rawQuery: rawQueryOf(request),
-    form: formOf(request),
-    bytes: request.body instanceof Uint8Array ? request.body : Buffer.alloc(0),
-    contentType: request.headers['content-type'] ?? '',
+    form: isForm(contentType) ? parseForm(bytes) : new URLSearchParams(),
+    bytes,
+    contentType,
     headers: headersOf(request),
     cookies: parseCookie(request.headers.cookie ?? ''),
     address: request.ip,

@@ -25,17 +25,19 @@ export function etagOf({ version }: Pick<Document, 'version'>, mediaType: string
   return version === undefined ? `"${digest}"` : `"${version}-${digest}"`;
 }
 
-const TAG = /(W\/)?"([\x21\x23-\x7e\x80-\u{ffff}]*)"/gu;
+const TAG = /"([\x21\x23-\x7e\x80-\u{ffff}]*)"/gu;
 
-const tagsOf = (header: string): { isWeak: boolean; tag: string }[] =>
-  [...header.matchAll(TAG)].map(([, weak, tag = '']) => ({ isWeak: weak !== undefined, tag }));
+/** Returns the tags of a header without their quotes, and without `W/`. */
+const tagsOf = (header: string): string[] => [...header.matchAll(TAG)].map(([, tag = '']) => tag);
 
-/** Returns whether `If-None-Match` names the tag, by weak comparison (RFC 9110 §13.1.2). */
+/**
+ * Returns whether `If-None-Match` names the tag, by weak comparison (RFC 9110 §13.1.2), or names it with a suffix such as `-gzip`, which
+ * proxies append that compress the response.
+ */
 export function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
-  return (
-    ifNoneMatch !== undefined &&
-    (ifNoneMatch.trim() === '*' || tagsOf(ifNoneMatch).some(({ tag }) => `"${tag}"` === etag))
-  );
+  if (ifNoneMatch === undefined) return false;
+  const own = etag.slice(1, -1);
+  return ifNoneMatch.trim() === '*' || tagsOf(ifNoneMatch).some((tag) => tag === own || tag.startsWith(`${own}-`));
 }
 
 /** Returns the version in an entity tag, which is the same in every format and for every query. */
@@ -45,19 +47,15 @@ type Conditions = Readonly<{ 'if-match'?: string | undefined; 'if-none-match'?: 
 
 /**
  * Returns the check that an operation runs before it changes version `currentVersion`. The check throws a 412 unless
- * `If-Match` is absent, `*`, or names the version with a strong tag (RFC 9110 §13.1.1), and if `If-None-Match` is `*`
- * or names it (§13.1.2).
+ * `If-Match` is absent, `*`, or names the version (RFC 9110 §13.1.1), and if `If-None-Match` is `*` or names it (§13.1.2). Weak tags count:
+ * proxies that compress a response weaken its tag, and the version in the tag is exact all the same.
  */
 export function unmodifiedSince({ 'if-match': ifMatch, 'if-none-match': ifNoneMatch }: Conditions) {
   return (currentVersion: number | string): void => {
     const namesVersion = (tag: string): boolean => versionIn(tag) === String(currentVersion);
     const isExcluded =
-      ifNoneMatch !== undefined &&
-      (ifNoneMatch.trim() === '*' || tagsOf(ifNoneMatch).some(({ tag }) => namesVersion(tag)));
-    const isMatch =
-      ifMatch === undefined ||
-      ifMatch.trim() === '*' ||
-      tagsOf(ifMatch).some(({ isWeak, tag }) => !isWeak && namesVersion(tag));
+      ifNoneMatch !== undefined && (ifNoneMatch.trim() === '*' || tagsOf(ifNoneMatch).some(namesVersion));
+    const isMatch = ifMatch === undefined || ifMatch.trim() === '*' || tagsOf(ifMatch).some(namesVersion);
     if (isMatch && !isExcluded) return;
     const field = isMatch ? 'If-None-Match' : 'If-Match';
     const message = isMatch

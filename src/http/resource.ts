@@ -1,10 +1,10 @@
 /** Serves an API request: format → version → caller → query and body → handler → format. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { invalid, Problem } from '#core/problem.ts';
+import { invalid } from '#core/problem.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import type { View } from '#hypermedia/view.ts';
 import { createActions } from './actions.ts';
-import { parseBody, propertiesOf } from './bodies/body.ts';
+import { parseBody, propertiesOf, refuseEncoding } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { isBodyOptional } from './bodies/optional.ts';
 import { isDecodable } from './bodies/utf8.ts';
@@ -49,12 +49,6 @@ export function readQuery(raw: string): URLSearchParams {
 /** `form` replaces the body and the headers of a program. */
 export type Run = (request: FastifyRequest, caller: Caller, form?: FormInput) => Promise<OperationResult>;
 type FormInput = { body: unknown; ifMatch: string | undefined; key: string | undefined };
-
-function refuseEncoding(encoding: string | undefined): void {
-  if (encoding === undefined || encoding.trim().toLowerCase() === 'identity') return;
-  const message = 'Send the body as it is, without a Content-Encoding';
-  throw new Problem(415, { code: 'unsupported_media_type', message, field: 'Content-Encoding' });
-}
 
 /** Throws a 400 for a repeated header, because Node joins the values. */
 function refuseTwoKeys({ raw }: FastifyRequest): void {
@@ -117,7 +111,7 @@ function createRun(services: Services, method: Method, operation: Operation): Ru
     const readBody = (): unknown =>
       mayLackBody && bytes.length === 0
         ? {}
-        : parseBody(bytes, headers['content-type'] ?? '', { arrays, objects, membersMax });
+        : parseBody(bytes, headers['content-type'] ?? '', { arrays, objects, membersMax, isPatch: method === 'PATCH' });
     const { value, faults, sound } = validate(form === undefined ? readBody() : form.body);
     if (faults.length === 0) return handle(value);
     const further = (await operation.review?.({ ...base, principal, body: sound })) ?? [];

@@ -22,6 +22,7 @@ import { rescheduleSnapshot } from '#events/snapshots/zone.ts';
 import type { Pages } from '#http/caller.ts';
 import type { DesignedPages } from '#http/services.ts';
 import { createAssets } from '#http/assets.ts';
+import { createFixedAddresses } from '#http/fixed-addresses.ts';
 import { createHealthEndpoints } from '#http/health.ts';
 import { rootOf } from '#http/root.ts';
 import { createIdempotency } from '#http/idempotency/idempotency.ts';
@@ -369,6 +370,7 @@ export function compose(composeDeps: ComposeDeps): {
     }),
     metadata: createMetadata({ baseUrl, authUrl }),
     resourceMetadata: createResourceMetadata({ baseUrl, authUrl }),
+    fixedAddresses: createFixedAddresses({ baseUrl, authUrl }, config.securityContact),
     assets: createAssets(logo),
     health: createHealthEndpoints(deps.health),
     reference: openReference(config, { testableOf: ofStores.testableOf, routes: () => routesOf(handlers, config) }),

@@ -58,6 +58,7 @@ export type Handlers = Accounts &
     introspect: RawHandler;
     metadata: RawHandler;
     resourceMetadata: RawHandler;
+    fixedAddresses: Record<'changePassword' | 'robots' | 'securityText', RawHandler>;
     assets: RawHandler;
     health: HealthEndpoints;
     reference: Reference;
@@ -257,8 +258,11 @@ export function routesOf(handlers: Handlers, addresses: { baseUrl: string; authU
       { cors: true, answerProblem: protocolProblem },
     ),
     ...healthRoutes(handlers, api),
-    // Browsers request it at the origin, regardless of the path of AUTH_URL.
+    // Programs request these at the origin, regardless of the path of AUTH_URL.
     page('/favicon.ico', { GET: showIcon }),
+    page('/robots.txt', { GET: handlers.fixedAddresses.robots }),
+    page('/.well-known/change-password', { GET: handlers.fixedAddresses.changePassword }),
+    page('/.well-known/security.txt', { GET: handlers.fixedAddresses.securityText }),
     page(`${api}/assets/:file`, { GET: handlers.assets }),
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
     page(`${auth}/device`, { GET: handlers.device.show, POST: handlers.device.decide }),

@@ -1,4 +1,5 @@
 /** API operations on stores: {base_url}/stores. */
+import { isDeepStrictEqual } from 'node:util';
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
@@ -97,7 +98,9 @@ async function change(
     if (faults.length > 0) throw invalid(...faults);
     const timeZone = readTimeZone(details.timeZone) ?? details.timeZone;
     const domain = details.domain.toLowerCase();
-    const changed = await updateStore(tx, { ...details, domain, timeZone, shard, id: storeId, now: request.now });
+    const columns = { ...details, domain, timeZone };
+    if (isDeepStrictEqual(columns, detailsOf(stored, {}))) return { after: stored, afterCommit: undefined };
+    const changed = await updateStore(tx, { ...columns, shard, id: storeId, now: request.now });
     if (timeZone !== stored.timeZone) await rescheduleSnapshot(tx, { shard, storeId });
     const states = { before: stored, after: changed ?? stored };
     await recordStore(tx, storeId, states, { changelog, actor: actorOf(request.principal), now: request.now });

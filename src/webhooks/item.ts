@@ -1,4 +1,5 @@
 /** The operations of one webhook: read, PATCH, PUT, delete. */
+import { isDeepStrictEqual } from 'node:util';
 import { transaction } from '#db/pool.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { readFieldsOf } from '#hypermedia/listing.ts';
@@ -160,7 +161,10 @@ async function requireConsentToChange(
   await requireConsent(deps, settings.url, stored.storeId);
 }
 
-/** Changes the webhook in one transaction that locks its row, so that concurrent changes are serialized. */
+/**
+ * Changes the webhook in one transaction that locks its row, so that concurrent changes are serialized. If nothing differs, nothing is
+ * written: version and date stay.
+ */
 async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): Promise<WebhookRow> {
   const { sql, changelog, announce, onChanged } = deps;
   const key = keyOf(request);
@@ -180,13 +184,18 @@ async function change(deps: WebhookDeps, request: ChangeRequest, kind: Change): 
     const { input, isKeyKept, settings: draft, faults } = validateChange(deps, request, kind, stored, forbidden);
     if (faults.length > 0) throw invalid(...faults);
     const settings: Settings = { ...draft, name: draft.name ?? stored.name, format: draft.format ?? stored.format };
-    await updateWebhook(tx, {
+    const columns = {
       ...settings,
       ...(isSameRequest(settings, stored) ? storedColumns(row) : sealRequest(deps, key.id, settings)),
-      ...key,
-      storeId: stored.storeId,
       ...keysAfterUpdate(stored, settings, isKeyKept ? stored.encryptionKey : sealedKey(deps, stored, input)),
       user: userAfter(stored, settings, access),
+    };
+    const present = { ...stored, ...storedColumns(row) };
+    if (isDeepStrictEqual(present, { ...present, ...columns })) return { before: row, after: row };
+    await updateWebhook(tx, {
+      ...columns,
+      ...key,
+      storeId: stored.storeId,
       inactiveReason: stored.inactiveReason,
       stopsDeliveries: stopsDeliveries(stored, settings),
       now: request.now,
@@ -236,6 +245,7 @@ export function createItem(
       title: 'Change this webhook',
       isConditional: true,
       input: part,
+      admit: async (request) => void (await webhookOf(deps.sql, request)),
       review: (request) => review(deps, request, 'part'),
       handle: async (request) => ({
         status: 200,
@@ -248,6 +258,7 @@ export function createItem(
       summary: 'Replaces the webhook; absent optional properties return to their defaults',
       scopes: CHANGE_SCOPES,
       input: whole,
+      admit: async (request) => void (await webhookOf(deps.sql, request)),
       review: (request) => review(deps, request, 'whole'),
       handle: async (request) => ({
         status: 200,

@@ -4,7 +4,15 @@ import { transaction, type Tx } from '#db/pool.ts';
 import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { shardOf } from '#core/ids.ts';
 import { conflict, notFound } from '#core/problem.ts';
-import { CHANGE_SCOPES, documentFor, keyOf, requireSending, type Retry, type WebhookDeps } from './access.ts';
+import {
+  CHANGE_SCOPES,
+  documentFor,
+  keyOf,
+  requireSending,
+  sendingWebhookOf,
+  type Retry,
+  type WebhookDeps,
+} from './access.ts';
 import { addressOfWebhook } from './document.ts';
 import { deliveryOf, deliveryWith } from './history/delivery.ts';
 import { addressOfDelivery, deliveryDocument } from './history/document.ts';
@@ -37,6 +45,7 @@ const createRetryDelivery = (deps: WebhookDeps): Operation =>
     summary: 'Attempts this pending delivery at once, before its next attempt is due; the attempt counts',
     scopes: CHANGE_SCOPES,
     input: emptySchema,
+    admit: async (request) => void (await sendingWebhookOf(deps.sql, request)),
     handle: async (request) => {
       const { webhook, delivery } = await transaction(deps.sql, async (tx) => {
         const locked = await lockSending(tx, request);
@@ -60,6 +69,7 @@ const createRetryPending = (deps: WebhookDeps): Operation =>
     summary: 'Attempts all pending deliveries at once, before their next attempts are due; the attempts count',
     scopes: CHANGE_SCOPES,
     input: emptySchema,
+    admit: async (request) => void (await sendingWebhookOf(deps.sql, request)),
     handle: async (request) => {
       const webhook = await transaction(deps.sql, async (tx) => {
         const locked = await lockSending(tx, request);

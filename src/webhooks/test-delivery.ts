@@ -144,6 +144,7 @@ export function createTest(deps: WebhookDeps): Operation {
       'Sends a sample event once, even if the webhook is disabled, and returns the response; it does not count as a failure. For a pull webhook the sample is queued (202)',
     scopes: CHANGE_SCOPES,
     input: createSchema(),
+    admit: async (request) => void (await sendingWebhookOf(deps.sql, request)),
     handle: async (request) => {
       const webhook = await sendingWebhookOf(deps.sql, request);
       const { storeId, eventResource: type, timeZone, isHeld } = webhook;

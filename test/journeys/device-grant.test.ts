@@ -137,6 +137,7 @@ test('a client needs the grant, its credentials, a scope and the right resource'
     [{ scope, ...kiosk, client_secret: 'x' }, 401, 'invalid_client'],
     [{ scope }, 401, 'invalid_client'],
     [{ ...tv }, 400, 'invalid_scope'],
+    [{ scope: '', ...tv }, 400, 'invalid_scope'],
     [{ scope: 'platform', ...tv }, 400, 'invalid_scope'],
     [{ scope, ...tv, resource: 'https://other.example' }, 400, 'invalid_target'],
   ];

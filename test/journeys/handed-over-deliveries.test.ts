@@ -41,7 +41,7 @@ async function commit(given: { dueAt?: Date; to?: number } = {}): Promise<Commit
   return {
     shard,
     delivery: { id, storeId, webhookId: to, epoch: 0, eventId, attempts: 0, faults: 0, dueAt },
-    event: { ...event, nonce: 1, baseUrl: 'http://localhost', body: body(1), storeId },
+    event: { ...event, nonce: 1, baseUrl: 'http://localhost', dateCreated: dueAt, body: body(1), storeId },
   };
 }
 

@@ -49,6 +49,10 @@ const redirects: [what: string, address: string, error: string, description: str
   ['state twice',          addressOf({}, '&state=b'),               'invalid_request', 'A parameter is given more than once', null],
   ['scope twice',          addressOf({}, '&scope=user_full_access'), 'invalid_request', 'A parameter is given more than once', 'a state'],
   ['a state not in UTF-8', addressOf({ state: undefined }, '&state=%ff'), 'invalid_request', rejections.unreadableState.description, null],
+  ...['fragment', 'form_post', 'query.jwt', 'Query', 'x'].map((response_mode): (typeof redirects)[number] => [
+    `response_mode ${response_mode}`, addressOf({ response_mode }), 'invalid_request', rejections.responseMode.description, 'a state',
+  ]),
+  ['response_mode twice',  addressOf({ response_mode: 'query' }, '&response_mode=query'), 'invalid_request', 'A parameter is given more than once', 'a state'],
   ['a plain challenge',    addressOf({ code_challenge: CHALLENGE, code_challenge_method: 'plain' }), 'invalid_request', rejections.challenge.description, 'a state'],
   ['a challenge without method', addressOf({ code_challenge: CHALLENGE }), 'invalid_request', rejections.challenge.description, 'a state'],
   ['a malformed challenge', addressOf({ code_challenge: 'short', code_challenge_method: 'S256' }), 'invalid_request', rejections.challenge.description, 'a state'],
@@ -113,7 +117,7 @@ test('POST repeats the checks of GET', async () => {
 });
 
 test('unknown parameters are ignored, also repeated ones', async () => {
-  assert.equal((await server.browser.open(addressOf({}, '&prompt=none&x=1&x=2'))).status, 200);
+  assert.equal((await server.browser.open(addressOf({ response_mode: 'query' }, '&prompt=none&x=1&x=2'))).status, 200);
 });
 
 test('the base URL is accepted as the resource at every step, with a slash and repeated', async () => {

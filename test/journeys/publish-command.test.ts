@@ -179,7 +179,9 @@ type Report = { complete: boolean; published: number; refused: number; faults: {
 const deep = `{"a":`.repeat(120) + '1' + '}'.repeat(120);
 const faulty: readonly (readonly [line: string, message: RegExp])[] = [
   ['{"event":', /not JSON/],
-  ['[1]', /not an event/],
+  ['1', /not an event/],
+  ['null', /not an event/],
+  ['"x"', /not an event/],
   [order(1).replace('created', 'made'), /event must be one of/],
   [order(1).replace('"id":1', '"id":1,"total":1,"total":2'), /resource\.total occurs twice/],
   [order(1, { name: '\u0000' }), /resource\.name: .*NUL/],
@@ -205,6 +207,24 @@ test('--keep-going publishes all other lines and names each rejected one', async
     const own = ended.err.split('\n').find((line) => line.startsWith(`orders.jsonl:${2 * n + 2}: `));
     assert.match(own ?? '', message);
   }
+});
+
+test('a JSON array is called one, however it is written, and with the way to publish it', async () => {
+  const events = orders(3).map((line) => JSON.parse(line) as object);
+  const texts = [
+    JSON.stringify(events),
+    JSON.stringify(events, null, 2),
+    `[${orders(3).join(',\n')}]`,
+    ` [\n${orders(1)[0]}\n]`,
+    '[]',
+    '[1]',
+  ];
+  for (const text of texts) {
+    const { code, err } = await publish([await file([text]), '--store', storeId]);
+    assert.equal(code, 1, err);
+    assert.match(err, /^orders\.jsonl:1: .*JSON array: .*one line.*jq -c "\.\[\]"/, text);
+  }
+  assert.deepEqual(posts, []);
 });
 
 test('a token that expires in the middle is replaced by another', async () => {

@@ -110,11 +110,50 @@ test('a form changes a webhook, and clears a number with an empty text', async (
   assert.deepEqual(faultsIn(await call('PATCH', item, { body: twice })), ['name duplicate_parameter']);
 });
 
-test('application/hal+json is accepted, another content type is a 415', async () => {
-  const hal = await call('PATCH', item, { body: { name: 'h' }, headers: { 'Content-Type': 'application/hal+json' } });
-  assert.equal(hal.status, 200);
-  const csv = await call('PATCH', item, { body: '{}', headers: { 'Content-Type': 'text/csv' } });
-  assert.deepEqual([csv.status, ...faultsIn(csv)], [415, 'Content-Type unsupported_media_type']);
+const JSON_BODY = '{"name":"A ]]> B","format":"json","encryption_key":"a key of mine"}';
+const XML_BODY =
+  '<resource><name>A ]]&gt; B</name><format>json</format><encryption_key>a key of mine</encryption_key></resource>';
+/** Which methods accept a content type. */
+const TYPES: readonly [type: string, body: string, accepting: readonly string[]][] = [
+  ['application/json', JSON_BODY, ['POST', 'PATCH', 'PUT']],
+  ['application/hal+json', JSON_BODY, ['POST', 'PATCH', 'PUT']],
+  ['Application/Merge-Patch+JSON; charset=utf-8', JSON_BODY, ['PATCH']],
+  ['application/xml', XML_BODY, ['POST', 'PATCH', 'PUT']],
+  ['application/hal+xml', XML_BODY, ['POST', 'PATCH', 'PUT']],
+  ['text/xml', XML_BODY, ['POST', 'PATCH', 'PUT']],
+  ['text/xml; charset=utf-8', XML_BODY, ['POST', 'PATCH', 'PUT']],
+  ['text/xml; charset=iso-8859-1', XML_BODY, []],
+  ['text/csv', JSON_BODY, []],
+  ['application/json-patch+json', '[]', []],
+  ['application/xhtml+xml', XML_BODY, []],
+];
+
+test('each content type is accepted by its methods, and by others it is a 415', async () => {
+  for (const [type, body, accepting] of TYPES) {
+    for (const method of ['POST', 'PATCH', 'PUT']) {
+      const reply = await call(method, method === 'POST' ? path : item, {
+        body,
+        headers: { 'Content-Type': type },
+      });
+      const { status } = reply;
+      if (!accepting.includes(method))
+        assert.deepEqual(
+          [status, ...faultsIn(reply)],
+          [415, 'Content-Type unsupported_media_type'],
+          `${method} ${type}`,
+        );
+      else
+        assert.deepEqual([status, reply.body['name']], [method === 'POST' ? 201 : 200, 'A ]]> B'], `${method} ${type}`);
+    }
+  }
+});
+
+test('a webhook is written as XML that is read as the same text, with ]]> in it', async () => {
+  await call('PATCH', item, { body: JSON_BODY, headers: { 'Content-Type': 'application/json' } });
+  const { text } = await call('GET', item, { headers: { Accept: 'application/xml' } });
+  assert.match(text, /<name>A \]\]&gt; B<\/name>/);
+  const { status, body } = await call('PUT', item, { body: text, headers: { 'Content-Type': 'text/xml' } });
+  assert.deepEqual([status, body['name']], [200, 'A ]]> B']);
 });
 
 test('a string body of fetch, sent as text/plain, is read as JSON', async () => {

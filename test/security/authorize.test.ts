@@ -15,7 +15,10 @@ const server = await startAuthorizationServer();
 const { asking, browser, sql, alpha, adaId } = server;
 const details = { name: 'Desk app', trusted: false, now: new Date('2026-07-01T10:00:00.000Z') };
 const LOOPBACK = 'http://127.0.0.1/cb';
-const desk = await createPublicClient(sql, { ...details, redirectUris: [LOOPBACK, 'http://[::1]:9/cb'] });
+const desk = await createPublicClient(sql, {
+  ...details,
+  redirectUris: [LOOPBACK, 'http://[::1]:9/cb', 'http://localhost/cb'],
+});
 const owned = await createClient(sql, {
   ...details,
   redirectUris: ['https://secret-staging.example.com/some/where'],
@@ -72,7 +75,12 @@ test('a missing state is reported before a missing challenge', async () => {
   assert.equal(parametersOf(location).get('error_description'), 'The state parameter is required');
 });
 
-for (const redirect_uri of ['http://127.0.0.1:49152/cb', 'http://[::1]:49152/cb', 'http://[::1]/cb']) {
+for (const redirect_uri of [
+  'http://127.0.0.1:49152/cb',
+  'http://[::1]:49152/cb',
+  'http://[::1]/cb',
+  'http://localhost:49152/cb',
+]) {
   test(`a public client receives the answer on the port it listens on, and redeems with it: ${redirect_uri}`, async () => {
     const { location } = await browser.consent(fromDesk({ redirect_uri }));
     assert.ok(location?.startsWith(`${redirect_uri}?code=`), `${location}`);

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { hashToken } from '#identity/oauth/tokens.ts';
 import { addMember } from '#stores/store.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
+import { fillIn, operationTable } from './route-table.ts';
 
 const server = await startAuthorizationServer();
 const { newCode, redeem, read, wait, alpha, foreign, sql, statements } = server;
@@ -130,4 +131,50 @@ test('the deletion of a client ends its tokens', async () => {
   const token = await accessToken();
   await sql`delete from client where client_id = ${server.client.client_id}`;
   await assertRefused(await read(alpha, token), INVALID);
+});
+
+/** No credentials, those of another scheme, and a scheme without its token. */
+const NO_TOKEN = [undefined, 'Basic eDp5', 'Bearer', 'hal_at_x'];
+
+test('without a token each operation names the missing header, and no error in the challenge', async () => {
+  const named = new Proxy<Record<string, string>>({}, { get: () => '1' });
+  const operations = operationTable(ISSUER).filter(({ operation }) => operation.access !== 'anyone');
+  assert.ok(operations.length > 60, `${operations.length} operations`);
+  for (const { path, method } of operations) {
+    for (const authorization of NO_TOKEN) {
+      const headers = {
+        'SERVICE-API-VERSION': '1',
+        ...(authorization !== undefined && { Authorization: authorization }),
+        ...(path.endsWith('/stream') && { Accept: 'text/event-stream' }),
+      };
+      const response = await fetch(server.origin + fillIn({ path }, named), { method, headers });
+      const where = `${method} ${path} ${authorization}`;
+      const challenge = `Bearer realm="halcyon", resource_metadata="${ISSUER}/.well-known/oauth-protected-resource"`;
+      assert.deepEqual([response.status, response.headers.get('www-authenticate')], [401, challenge], where);
+      const body = (await response.json()) as { _embedded: Record<string, { code: string; message: string }[]> };
+      const [fault] = body._embedded['svc:errors'] ?? [];
+      assert.match(fault?.message ?? '', /Authorization: Bearer/, where);
+      assert.deepEqual(
+        [fault?.code, body],
+        ['invalid_token', { ...body, error: fault?.code, error_description: INVALID }],
+      );
+    }
+  }
+});
+
+test('without a token the registration of a client has no error in the challenge either', async () => {
+  for (const [path, method] of [
+    ['/register', 'POST'],
+    ['/register/1', 'GET'],
+    ['/register/1', 'PUT'],
+    ['/register/1', 'DELETE'],
+  ] as const) {
+    for (const authorization of NO_TOKEN) {
+      const headers = authorization === undefined ? undefined : { Authorization: authorization };
+      const response = await fetch(server.origin + path, { method, ...(headers && { headers }) });
+      const body = (await response.json()) as Record<string, unknown>;
+      assert.deepEqual([response.status, body['error']], [401, 'invalid_token'], `${method} ${path}`);
+      assert.equal(response.headers.get('www-authenticate'), 'Bearer realm="halcyon"', `${method} ${path}`);
+    }
+  }
 });

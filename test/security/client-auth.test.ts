@@ -47,6 +47,9 @@ const rows: [what: string, form: Record<string, string>, headers: Record<string,
   ['Basic with the same client_id in the body',   confidentialId,                          basicOf(client.client_id, client.client_secret), AUTHENTICATED],
   ['a confidential client without its secret',     confidentialId,                          {},                                    REFUSED],
   ['a confidential client by Basic without it',    {},                                      basicOf(client.client_id, ''),         REFUSED],
+  ['a public client by an assertion',              { ...publicId, client_assertion: 'a.b.c' }, {},                                 REFUSED],
+  ['a confidential client by an assertion',        { ...confidentialId, client_assertion: 'a.b.c' }, {},                           REFUSED],
+  ['a client by an assertion alone',               { client_assertion: 'a.b.c' },           {},                                    REFUSED],
   ['an unknown client without a secret',           { client_id: 'unknown' },                {},                                    REFUSED],
 ];
 for (const [what, form, headers, expected] of rows) {

@@ -4,14 +4,25 @@ import type { Browser, Page } from './oauth-server.ts';
 const unescape = (text: string): string =>
   text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
 
-/** Returns the hidden fields of the form for `action`; throws if the page has no such form. */
-export function hiddenIn({ text }: Page, action: string): Record<string, string> {
+const INPUTS = {
+  hidden: /<input\s+type="hidden"\s+name="([^"]*)"\s+value="([^"]*)"/g,
+  checked: /<input\s+type="(?:checkbox|radio)"\s+name="([^"]*)"\s+value="([^"]*)"\s+checked/g,
+};
+
+/** Returns fields of the form for `action`; throws if the page has no such form. */
+function inputsIn({ text }: Page, action: string, which: keyof typeof INPUTS): [name: string, value: string][] {
   const forms = [...text.matchAll(/<form method="post" action="([^"]*)"[^>]*>(.*?)<\/form>/gs)];
   const found = forms.find(([, goesTo = '']) => unescape(goesTo) === action);
   if (found === undefined) throw new Error(`No form goes to ${action}: ${forms.map(([, to]) => to).join(' ')}`);
-  const inputs = [...(found[2] ?? '').matchAll(/<input\s+type="hidden"\s+name="([^"]*)"\s+value="([^"]*)"/g)];
-  return Object.fromEntries(inputs.map(([, name = '', value = '']) => [name, unescape(value)]));
+  const inputs = [...(found[2] ?? '').matchAll(INPUTS[which])];
+  return inputs.map(([, name = '', value = '']) => [name, unescape(value)]);
 }
+
+export const hiddenIn = (page: Page, action: string): Record<string, string> =>
+  Object.fromEntries(inputsIn(page, action, 'hidden'));
+
+/** Returns the boxes and choices that are selected when the page is opened. */
+export const preselectedIn = (page: Page, action: string) => inputsIn(page, action, 'checked');
 
 export const REGISTERED = 'https://mine.example.com/callback';
 const SETTINGS = { name: 'My app', company: '', description: '', contact: '', redirect_uris: REGISTERED };

@@ -1,6 +1,7 @@
-/** Malformed requests to /token, /revoke and /introspect are answered in the protocol's own error format. */
+/** Malformed requests to the endpoints of tokens and devices are answered in the protocol's own error format. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
@@ -24,7 +25,7 @@ const faults: [what: string, body: string | Uint8Array<ArrayBuffer>, contentType
   ['a multipart form',          sound,                                        'multipart/form-data; boundary=x', 400],
   ['two megabytes',             `${sound}&scope=${'a'.repeat(2_097_152)}`,    FORM,                  413],
 ];
-for (const path of ['/token', '/revoke', '/introspect']) {
+for (const path of ['/token', '/revoke', '/introspect', '/device_authorization']) {
   for (const [what, body, contentType, status] of faults) {
     test(`${path} with ${what} is ${status} invalid_request`, async () => {
       statements.length = 0;
@@ -39,6 +40,21 @@ for (const path of ['/token', '/revoke', '/introspect']) {
       assert.deepEqual(statements, [], 'and it costs no statement');
     });
   }
+
+  test(`${path} with an encoded form is 415 invalid_request`, async () => {
+    for (const [encoding, status] of [
+      ['gzip', 415],
+      ['br', 415],
+      ['identity', 400],
+    ] as const) {
+      const headers = { 'Content-Type': FORM, 'Content-Encoding': encoding };
+      const body = status === 415 ? gzipSync(sound) : 'a=%zz';
+      const response = await fetch(origin + path, { method: 'POST', headers, body });
+      const { error } = (await response.json()) as Record<string, string>;
+      assert.deepEqual([response.status, error], [status, 'invalid_request'], encoding);
+      assert.equal(response.headers.get('accept-encoding'), status === 415 ? 'identity' : null);
+    }
+  });
 
   test(`${path} with 100 KB of headers is a 431`, async () => {
     const headers = { 'Content-Type': FORM, 'X-Large': 'a'.repeat(102_400) };

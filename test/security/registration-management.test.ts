@@ -169,7 +169,7 @@ test('every other token gets the same 401', async () => {
   const { body } = await send('POST', '/register', invitation, { redirect_uris: [CALLBACK] });
   assert.ok(body['client_id'] !== undefined);
   const answers: Record<string, unknown>[] = [];
-  for (const token of ['', 'x', other.token, invitation, one.secret, `hal_mt_${'a'.repeat(43)}`])
+  for (const token of ['x', other.token, invitation, one.secret, `hal_mt_${'a'.repeat(43)}`])
     for (const method of ['GET', 'PUT', 'DELETE']) {
       const answer = await send(method, one.path, token, method === 'PUT' ? replacement(one.id) : undefined);
       assert.equal(answer.status, 401);

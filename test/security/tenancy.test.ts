@@ -109,6 +109,51 @@ test('actions on resources of another store are rejected, at the addresses of ac
   assert.equal(await tables(), present);
 });
 
+/** Each is refused before or by the validation of a body: with 400, 413 or 415 for a caller with access. */
+const INVALID_BODIES: readonly { body: string; headers?: Record<string, string> }[] = [
+  { body: '{' },
+  { body: '[[]]' },
+  { body: '{"unknown":1,"unknown":2}' },
+  { body: '{"unknown":1}' },
+  { body: '<a/>', headers: { 'Content-Type': 'image/png' } },
+  { body: '<!DOCTYPE a><a/>', headers: { 'Content-Type': 'application/xml' } },
+  { body: 'a=%ff', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } },
+  { body: '{}', headers: { 'Content-Encoding': 'gzip' } },
+];
+
+test('access to an address is decided before the body is read: no invalid one is more than a 404', async () => {
+  const [delivery] = await fixture.sql<{ id: number }[]>`
+    select id from delivery_done where webhook_id = ${fixture.webhooks[0] ?? 0} limit 1`;
+  const named = {
+    store_id: String(fixture.alpha),
+    user_id: String(fixture.adaId),
+    webhook_id: String(fixture.webhooks[0]),
+    delivery_id: String(delivery?.id),
+    event_id: String(fixture.events[0]),
+    recovery_id: String(fixture.recovery),
+    invitation_id: '1',
+    client_id: fixture.client.client_id,
+    grant_id: '1',
+    collection: 'transactions',
+    id: '1',
+  };
+  const addressed = resourceTable(ISSUER).filter(({ path }) => path.includes('/:'));
+  const writes = addressed.flatMap((route) => {
+    const methods = ROUTE_METHODS.filter((method) => method !== 'GET' && route.operations[method] !== undefined);
+    return methods.map((method) => ({ method, path: fillIn(route, named) }));
+  });
+  assert.ok(writes.length > 20, `${writes.length} operations`);
+  const present = await tables();
+  for (const { method, path } of writes) {
+    for (const asked of INVALID_BODIES) {
+      const response = await fixture.call(method, path, { token: fixture.tokens.foreign, ...asked });
+      const where = `${method} ${path} ${JSON.stringify(asked)}: ${await response.text()}`;
+      assert.equal(response.status, 404, where);
+    }
+  }
+  assert.equal(await tables(), present);
+});
+
 test('a signed-in person of another store has no access either', async () => {
   const headers = { Cookie: fixture.bobsBrowser.cookie() ?? '' };
   for (const path of graph.keys()) {

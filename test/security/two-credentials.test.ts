@@ -44,15 +44,23 @@ test('an access token in the body alone does not authenticate', async () => {
   assert.deepEqual(await refusal('POST', webhooks, {}, { access_token: access }), [401, 'invalid_token']);
 });
 
-for (const path of ['/token', '/revoke', '/introspect']) {
-  test(`two secrets of one client are rejected at ${path}`, async () => {
-    const form = { ...client, token: access, grant_type: 'refresh_token', refresh_token: 'x' };
-    assert.deepEqual(await refusal('POST', path, basic, form), INVALID);
-  });
+const TWO_METHODS: Readonly<Record<string, [headers: Record<string, string>, form: Record<string, string>]>> = {
+  'two secrets': [basic, client],
+  'a secret in the header and an assertion': [basic, { client_assertion: 'a.b.c' }],
+  'a secret and an assertion in the body': [{}, { ...client, client_assertion: 'a.b.c' }],
+};
+for (const path of ['/token', '/revoke', '/introspect', '/device_authorization']) {
+  for (const [what, [headers, fields]] of Object.entries(TWO_METHODS)) {
+    test(`${what} of one client are rejected at ${path}`, async () => {
+      const form = { ...fields, token: access, grant_type: 'refresh_token', refresh_token: 'x', scope: 'store_read' };
+      assert.deepEqual(await refusal('POST', path, headers, form), INVALID);
+    });
+  }
 }
 
 test('a token of the platform beside a secret is rejected at /introspect', async () => {
   const { body } = await token({ grant_type: 'client_credentials', ...platform });
   const headers = { Authorization: `Bearer ${String(body['access_token'])}` };
-  assert.deepEqual(await refusal('POST', '/introspect', headers, { token: access, ...client }), INVALID);
+  for (const form of [client, { client_assertion: 'a.b.c' }])
+    assert.deepEqual(await refusal('POST', '/introspect', headers, { token: access, ...form }), INVALID);
 });

@@ -31,15 +31,19 @@ function replaceKey(text: string, key: string): string {
   return none === undefined ? text : `${text.slice(0, none.offset)}"${key}"${text.slice(none.offset + none.length)}`;
 }
 
+const IS_ARRAY =
+  'the line begins a JSON array: write each of its events as one line, as jq -c ".[]" does, and publish these lines';
+
 /** Returns the line with its key, or a message. The text is otherwise unchanged, so that the server validates the original. */
 function entryOf(line: number, text: string, keyOf: Key): Entry | string {
+  if (text.startsWith('[')) return IS_ARRAY;
   let event: unknown;
   try {
     event = parseExact(text);
   } catch (error) {
     return `the line is not JSON (${(error as Error).message}): write one event as one line`;
   }
-  if (typeof event !== 'object' || event === null || Array.isArray(event)) {
+  if (typeof event !== 'object' || event === null) {
     return 'the line is not an event: write {"event": "transaction/created", "resource": {…}}';
   }
   const { [NAME]: ownKey, ...content } = event as { [NAME]?: unknown };

@@ -1,5 +1,5 @@
 /** Ports and public addresses of a process. */
-import { address, anyText, networkList, NONE, whole, wholeOrAuto } from './kind.ts';
+import { address, anyText, contact, networkList, NONE, whole, wholeOrAuto } from './kind.ts';
 
 export const ADDRESSES = {
   PORT: whole(
@@ -10,6 +10,9 @@ export const ADDRESSES = {
   HOST: anyText('127.0.0.1', 'an address of the machine', 'address to listen on; `0.0.0.0`: all addresses'),
   BASE_URL: address('`http://localhost:PORT`', 'public URL of the API'),
   AUTH_URL: address('as `BASE_URL`', 'public URL of the authorization server and the pages'),
+  SECURITY_CONTACT: contact(
+    'where people report a vulnerability, published at `/.well-known/security.txt` (RFC 9116); without it that address is a 404',
+  ),
   TRUSTED_PROXIES: networkList(
     NONE,
     'proxies whose `X-Forwarded-For` is trusted. Required behind a proxy: otherwise all requests have the address of the proxy, and all users share one limit of sign-ins',

@@ -1,5 +1,6 @@
 /** The kinds of settings: each with its allowed values, its default and its parser. */
 import {
+  contactUri,
   databaseUrl,
   flag,
   forwardProxy,
@@ -170,6 +171,10 @@ export function proxyUrl(meaning: string): Optional<ForwardProxy> {
 
 export function mailAddress(meaning: string): Optional<string> {
   return unvalidatedText(NONE, 'an e-mail address', meaning);
+}
+
+export function contact(meaning: string): Optional<string> {
+  return { defaultText: NONE, allowed: '`mailto:…`, `https://…`', meaning, read: contactUri };
 }
 
 export function openIdProviders(meaning: string): Setting<readonly OpenIdProvider[]> {

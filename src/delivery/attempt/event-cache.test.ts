@@ -12,6 +12,7 @@ const eventOf = (id: number, characters = 2): EventRow => ({
   version: 1,
   nonce: 1,
   baseUrl: 'http://localhost',
+  dateCreated: new Date(0),
   body: 'x'.repeat(characters),
 });
 

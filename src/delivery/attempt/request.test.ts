@@ -28,6 +28,7 @@ const event: EventRow = {
   version: 1,
   nonce: 1,
   baseUrl: 'https://api.example.com',
+  dateCreated: new Date('2026-11-20T16:05:03.004Z'),
   body: '{"id":5}',
 };
 
@@ -210,6 +211,7 @@ test('the headers of a CloudEvent are encoded, and no header of the webhook repl
   const found = sent({ target: binary, event: { ...event, resourceId: 'a "ü" %' } });
   assert.equal(found.get('ce-subject'), 'transactions/a%2520%2522%25C3%25BC%2522%2520%2525');
   assert.match(found.get('ce-id') ?? '', /^evt_/);
+  assert.equal(found.get('ce-time'), '2026-11-20T16:05:03.004Z');
   assert.equal(found.get('ce-mine'), '1');
 });
 

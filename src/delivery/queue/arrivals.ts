@@ -159,8 +159,8 @@ export class Arrivals {
 
   #cacheBody({ eventId, body, ...row }: Arrival, readAt: number): void {
     if (body === null) return;
-    const { storeId, type, resourceId, action, version, nonce, baseUrl } = row;
-    const event = { id: eventId, storeId, type, resourceId, action, version, nonce, baseUrl, body };
+    const { storeId, type, resourceId, action, version, nonce, baseUrl, dateCreated } = row;
+    const event = { id: eventId, storeId, type, resourceId, action, version, nonce, baseUrl, dateCreated, body };
     this.#deps.bodies.put(event, readAt);
   }
 

@@ -206,10 +206,7 @@ export class Committers<In, Out> {
   }
 }
 
-export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body'> & {
-  timeZone: string;
-  dateCreated: Date;
-};
+export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body'> & { timeZone: string };
 
 /** `keys`: idempotency keys. `isArray`: whether the body was an array, so that faults name an index. */
 export type PublishRequest = {

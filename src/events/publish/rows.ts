@@ -61,7 +61,7 @@ export function rowOf(event: Row['event'], storeId: number, { n, at, now }: { n:
 export function toCommitted(
   rows: readonly Row[],
   returned: readonly Published[],
-  { baseUrl, now: dueAt }: { baseUrl: string; now: Date },
+  { baseUrl, now }: { baseUrl: string; now: Date },
 ): Committed[] {
   const byId = new Map(rows.map((row) => [row.eventId, row]));
   const deliveries = returned.flatMap(({ eventId, version, deliveryId, webhookId, epoch, isHeld }) => {
@@ -69,8 +69,8 @@ export function toCommitted(
     if (row === undefined || deliveryId === null || webhookId === null || epoch === null) return [];
     const { shard, storeId, nonce } = row;
     const { type, resourceId, action, body } = row.event;
-    const event = { id: eventId, type, resourceId, action, version, nonce, baseUrl, body };
-    return [{ shard, deliveryId, storeId, webhookId, epoch, isHeld: isHeld === true, dueAt, event }];
+    const event = { id: eventId, type, resourceId, action, version, nonce, baseUrl, dateCreated: now, body };
+    return [{ shard, deliveryId, storeId, webhookId, epoch, isHeld: isHeld === true, dueAt: now, event }];
   });
   return deliveries.toSorted((a, b) => a.deliveryId - b.deliveryId);
 }

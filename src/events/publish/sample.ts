@@ -13,7 +13,7 @@ import { insertPullSample, insertSample } from './sample-sql.ts';
 /** Id of sample resources whose ids publishers assign: unlikely in real data, and below 2^32. */
 export const SAMPLE_ID = 999_999_999;
 
-export type SampleEvent = FrozenEvent & { storeId: number; timeZone: string; dateCreated: Date };
+export type SampleEvent = FrozenEvent & { storeId: number; timeZone: string };
 
 export type Samples = {
   /**

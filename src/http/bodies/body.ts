@@ -108,7 +108,13 @@ export function parseForm(bytes: Uint8Array): URLSearchParams {
  * Requirements of the schema: members that are arrays, and, for an operation that validates its body itself, members that
  * are objects and must be parsed here because no later step coerces them. Numbers in such a body stay as they are written.
  */
-export type BodyShape = { arrays: ReadonlySet<string>; objects?: ReadonlySet<string> | undefined; membersMax?: number };
+export type BodyShape = {
+  arrays: ReadonlySet<string>;
+  objects?: ReadonlySet<string> | undefined;
+  membersMax?: number;
+  /** The body changes only the members that it has, so a merge patch (RFC 7396) is accepted. */
+  isPatch?: boolean;
+};
 
 /** Parses a field that contains JSON. Faults are reported under the name of the field. */
 function jsonOf(name: string, text: string): unknown {
@@ -173,6 +179,14 @@ function requireUtf8(parameters: readonly string[]): void {
   });
 }
 
+/** Throws a 415 for an encoded body; `Accept-Encoding` says that the encoding is the reason (RFC 9110 §12.5.3, §15.5.16). */
+export function refuseEncoding(encoding: string | undefined): void {
+  if (encoding === undefined || encoding.trim().toLowerCase() === 'identity') return;
+  const message = 'Send the body as it is, without a Content-Encoding';
+  const fault = { code: 'unsupported_media_type', message, field: 'Content-Encoding' };
+  throw new Problem(415, fault, { headers: { 'Accept-Encoding': 'identity' } });
+}
+
 /** Parses a body by its content type into the shape that the schema requires. Throws 400 and 415. */
 export function parseBody(bytes: Uint8Array, contentType: string, shape: BodyShape): unknown {
   const [mediaType = '', ...parameters] = contentType
@@ -180,7 +194,7 @@ export function parseBody(bytes: Uint8Array, contentType: string, shape: BodySha
     .split(';')
     .map((part) => part.trim());
   requireUtf8(parameters);
-  switch (mediaType) {
+  switch (shape.isPatch === true && mediaType === 'application/merge-patch+json' ? 'application/json' : mediaType) {
     case 'application/json':
     case 'application/hal+json':
     // `fetch` sends every string with this type. Only bearer requests reach this code: forms of a session are read by
@@ -191,6 +205,7 @@ export function parseBody(bytes: Uint8Array, contentType: string, shape: BodySha
       return formToObject(parseForm(bytes), shape);
     case 'application/xml':
     case 'application/hal+xml':
+    case 'text/xml':
       return parseXml(bytes, shape.arrays);
     default:
       throw new Problem(415, {

@@ -37,6 +37,7 @@ const taken: readonly (readonly [what: string, inside: string, value: unknown])[
   ['references to characters', '<a>&#13;&#x1F680;&#0233;</a>', { a: '\r\u{1f680}é' }],
   ['references in a name', '<member name="&#xe9;&quot;">x</member>', { 'é"': 'x' }],
   ['CDATA, in which nothing is markup', '<a>1<![CDATA[<!DOCTYPE &amp; <b>]]>2</a>', { a: '1<!DOCTYPE &amp; <b>2' }],
+  [']]> in texts, references and CDATA', '<a>]]&gt;]&#93;&#62;<![CDATA[x]]]]><![CDATA[>]]></a>', { a: ']]>]]>x]]>' }],
   ['comments and instructions', '<!-- <!DOCTYPE a> --><a>x<!-- y -->z<?b c?></a>', { a: 'xz' }],
   ['base64', '<a encoding="base64">YQ\n E=</a>', { a: 'a\u0001' }],
   [

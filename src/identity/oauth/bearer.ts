@@ -1,5 +1,5 @@
 /** Authenticates requests by bearer token (RFC 6750); each is looked up after its request arrived. */
-import { bearerChallenge } from '#http/challenge.ts';
+import { bearerChallenge, INVALID_TOKEN } from '#http/challenge.ts';
 import { createLookup } from '#db/lookup.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { withKnownTokens } from './known-tokens.ts';
@@ -9,7 +9,6 @@ import { Problem } from '#core/problem.ts';
 import { findBearers, touchGrant, type BearerRow, type GrantStatus } from './oauth-sql.ts';
 import { hashToken, looksLike } from './tokens.ts';
 
-const INVALID = 'The access token provided is invalid';
 const EXPIRED = 'The access token provided has expired';
 
 /** Resolution of "last used": one update per hour and grant instead of one per request. */
@@ -70,7 +69,7 @@ export function createBearer({
   const find = withKnownTokens(read, { outageMs, monotonicMs });
   return async (token, now) => {
     const row = looksLike('accessToken', token) ? await find(hashToken(token).toString('base64')) : undefined;
-    if (row === undefined || !isInEffect(row, now)) throw invalidToken(baseUrl, INVALID);
+    if (row === undefined || !isInEffect(row, now)) throw invalidToken(baseUrl, INVALID_TOKEN);
     if (now >= row.expires) throw invalidToken(baseUrl, EXPIRED);
     // A known token of an outage is not written.
     await touch(sql, row, now).catch((error: unknown) => {

@@ -40,11 +40,21 @@ function readBasic(authorization: string): Credentials | undefined {
   }
 }
 
-/** Reads the credentials from the header or the body. Throws if both contain a secret, or two different ids. */
+/** Throws if a request authenticates in two ways (RFC 6749 §2.3). */
+export function requireOneMethod(authorization: string | undefined, form: Form): void {
+  const methods = [authorization, form.client_secret, form.client_assertion].filter((given) => given !== undefined);
+  if (methods.length > 1) throw new TokenRefusal(tokenErrors.twoMethods);
+}
+
+/**
+ * Reads the credentials from the header or the body; undefined without any, and for an assertion (RFC 7521 §4.2), which is not supported.
+ * Throws for two methods, and for two different ids.
+ */
 function readCredentials(authorization: string | undefined, form: Form): Credentials | undefined {
+  requireOneMethod(authorization, form);
+  if (form.client_assertion !== undefined) return undefined;
   if (authorization === undefined)
     return form.client_id === undefined ? undefined : { clientId: form.client_id, secret: form.client_secret };
-  if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);
   const credentials = readBasic(authorization);
   if (credentials !== undefined && form.client_id !== undefined && form.client_id !== credentials.clientId)
     throw new TokenRefusal(tokenErrors.twoClientIds);

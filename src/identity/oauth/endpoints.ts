@@ -48,6 +48,7 @@ const authorizationParameters = Type.Object({
   ),
   state: text('A random value, returned unchanged. Abort if it differs.'),
   redirect_uri: optional('Exactly one of the registered addresses; required if several are registered.'),
+  response_mode: Type.Optional(choice(['query'], 'The only supported mode, and the default.')),
   code_challenge: optional('PKCE (RFC 7636): required for public clients.'),
   code_challenge_method: Type.Optional(choice(['S256'], 'The only supported method.')),
   resource,

@@ -36,6 +36,7 @@ export const rejections = {
   invalidTarget: { error: 'invalid_target', description: 'The resource must be the base URL of this API' },
   noState: { error: 'invalid_request', description: 'The state parameter is required' },
   unreadableState: { error: 'invalid_request', description: 'The state parameter is not valid UTF-8 text' },
+  responseMode: { error: 'invalid_request', description: 'The response_mode must be query' },
   noChallenge: {
     error: 'invalid_request',
     description: 'A public client must send a code_challenge with code_challenge_method S256 (PKCE)',
@@ -58,7 +59,7 @@ const invalidGrant = (description: string) => ({ status: 400, error: 'invalid_gr
 export const tokenErrors = {
   notAForm: invalidRequest('Send the parameters as application/x-www-form-urlencoded'),
   repeated: invalidRequest('A parameter is given more than once'),
-  twoSecrets: invalidRequest('Send the client credentials in the Authorization header or in the body, not in both'),
+  twoMethods: invalidRequest('Authenticate in one way: by the Authorization header or in the body, not by both'),
   twoClientIds: invalidRequest('The client_id in the body is not the one in the Authorization header'),
   invalidClient: { status: 401, error: 'invalid_client', description: 'Client authentication failed' },
   guessing: {
@@ -111,6 +112,8 @@ export const tokenErrors = {
     error: 'invalid_request',
     description: 'Too many device codes were requested from this address; try again later',
   },
+  // RFC 6749 §3.3, which RFC 8628 §3.1 refers to.
+  noScope: { status: 400, error: 'invalid_scope', description: 'The scope parameter is required' },
   unsupportedScope: { status: 400, ...rejections.unsupportedScope },
   unregisteredScope: { status: 400, ...rejections.unregisteredScope },
   noRefreshToken: invalidRequest('The refresh_token parameter is required'),

@@ -6,6 +6,7 @@ const PARAMETERS = [
   'grant_type',
   'client_id',
   'client_secret',
+  'client_assertion',
   'code',
   'redirect_uri',
   'code_verifier',

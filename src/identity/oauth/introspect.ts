@@ -5,7 +5,7 @@ import { bearerTokenOf } from '#http/caller.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { requirePlatform } from '#core/principal.ts';
 import { isInEffect, type Bearer } from './bearer.ts';
-import type { AuthenticateClient } from './client-auth.ts';
+import { requireOneMethod, type AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm, type Form } from './form.ts';
 import { findIntrospected, findAuthenticatedClient, type IntrospectedRow } from './oauth-sql.ts';
@@ -28,7 +28,7 @@ type Visibility = number | 'all';
 async function visibilityOf({ sql, authenticate, bearer }: Deps, request: RawRequest, form: Form): Promise<Visibility> {
   const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) {
-    if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);
+    requireOneMethod(request.headers['authorization'], form);
     requirePlatform(await bearer(token, request.now));
     return 'all';
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assert as check, property, string } from 'fast-check';
+import { assert as check, constantFrom, property, string } from 'fast-check';
 import { formTargets, isSameRedirect, shownHost, whyNotRegistrable, withParameters } from './redirect-uri.ts';
 import { anyText } from '../../../test/setup/any-text.ts';
 
@@ -62,6 +62,14 @@ test('addresses that could send a code to a third party, or run a script, are re
   for (const uri of bad) assert.notEqual(whyNotRegistrable(uri), undefined, uri);
 });
 
+test('a parameter of the response is refused however it is written, and in an address of any scheme', () => {
+  for (const query of ['code=1', 'a=1&state', 'error=&b', 'c%6fde=1', '&&iss=x', 'error_description=+'])
+    for (const uri of ['https://app.example.com/cb', 'http://127.0.0.1/cb', 'com.example.app:/cb'])
+      assert.match(whyNotRegistrable(`${uri}?${query}`) ?? '', /^must not have the parameter /, `${uri}?${query}`);
+  for (const query of ['Code=1', 'codes=1', 'x=code', 'a%26code=1', 'my_state=1'])
+    assert.equal(whyNotRegistrable(`https://app.example.com/cb?${query}`), undefined, query);
+});
+
 test('any text added to an address as a parameter is read back unchanged', () => {
   check(
     property(string({ unit: 'grapheme' }), anyText(), (state, other) => {
@@ -99,7 +107,7 @@ test('the consent page names the host, and says if an app is on the device', () 
 });
 
 test('the loopback port is free for public clients only', () => {
-  for (const host of ['http://127.0.0.1', 'http://[::1]']) {
+  for (const host of ['http://127.0.0.1', 'http://[::1]', 'http://localhost']) {
     for (const registered of [`${host}/cb?x=1`, `${host}:8000/cb?x=1`]) {
       for (const port of ['', ':1', ':80', ':8000', ':65535']) {
         const given = `${host}${port}/cb?x=1`;
@@ -112,18 +120,27 @@ test('the loopback port is free for public clients only', () => {
 });
 
 test('only the port is free, for any address', () => {
+  const hosts = constantFrom('127.0.0.1', '[::1]', 'localhost');
   check(
-    property(string({ unit: 'grapheme-ascii' }), string({ unit: 'grapheme-ascii' }), (before, after) => {
-      const registered = 'http://127.0.0.1/cb';
-      const given = `http://127.0.0.1${before}/cb${after}`;
+    property(hosts, string({ unit: 'grapheme-ascii' }), string({ unit: 'grapheme-ascii' }), (host, before, after) => {
+      const registered = `http://${host}/cb`;
+      const given = `http://${host}${before}/cb${after}`;
       const isPort = /^(?::[1-9][0-9]{0,4})?$/.test(before) && Number(before.slice(1) || 80) < 65_536;
       assert.equal(isSameRedirect(registered, given, true), isPort && after === '');
     }),
   );
 });
 
-test('localhost has no free port, since a resolver may map it elsewhere', () => {
-  assert.equal(isSameRedirect('http://localhost/cb', 'http://localhost:3000/cb', true), false);
-  assert.equal(isSameRedirect('https://app.example.com/cb', 'https://app.example.com:444/cb', true), false);
-  assert.equal(isSameRedirect('http://127.0.0.1/cb', 'http://[::1]/cb', true), false);
+test('no other address has a free port, and each loopback host is itself only', () => {
+  for (const host of [
+    'https://app.example.com',
+    'https://localhost',
+    'http://localhost.example.com',
+    'http://127.0.0.2',
+  ])
+    assert.equal(isSameRedirect(`${host}/cb`, `${host}:3000/cb`, true), false, host);
+  const loopback = ['127.0.0.1', '[::1]', 'localhost', 'LOCALHOST', 'localhost.'];
+  for (const registered of loopback)
+    for (const given of loopback.filter((host) => host !== registered))
+      assert.equal(isSameRedirect(`http://${registered}/cb`, `http://${given}/cb`, true), false, given);
 });

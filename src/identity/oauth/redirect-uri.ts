@@ -10,8 +10,8 @@ const IPV6 = /^\[[0-9a-f:.]+\]$/;
 /** RFC 8252 §7.1: a private-use scheme is a reversed domain name, so it contains a period; `javascript:` does not. */
 const APP_SCHEME = /^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+:$/;
 
-/** Returns why an address cannot be registered, as the end of a sentence; undefined if it can. */
-export function whyNotRegistrable(uri: string): string | undefined {
+/** Returns why an address cannot be one of a client, as the end of a sentence; undefined if it can. */
+function whyNotAddress(uri: string): string | undefined {
   if (uri.length > ADDRESS_LENGTH_MAX) return `must be at most ${ADDRESS_LENGTH_MAX} characters`;
   if (uri.includes('#')) return 'must not have a fragment';
   if (uri.includes('*')) return 'must not have a wildcard: register each address';
@@ -27,12 +27,26 @@ export function whyNotRegistrable(uri: string): string | undefined {
   return undefined;
 }
 
+/** The parameters of the response to an authorization request (RFC 6749 §4.1.2, RFC 9207), and `error_message`. */
+const RESPONSE_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description', 'error_message'];
 /** The parameters that the server adds to the address that starts an installation. */
-const INSTALL_PARAMETERS = ['iss', 'store_id'] as const;
+const INSTALL_PARAMETERS = ['iss', 'store_id'];
+
+/** Returns why an address has a parameter that the server adds to it: clients differ in which of the two they read. */
+function whyNotExtensible(uri: string, added: readonly string[]): string | undefined {
+  const { searchParams } = new URL(uri);
+  const taken = added.find((name) => searchParams.has(name));
+  return taken === undefined ? undefined : `must not have the parameter ${taken}, which is added to it`;
+}
+
+/** Returns why an address cannot be a redirect address, as the end of a sentence; undefined if it can. */
+export function whyNotRegistrable(uri: string): string | undefined {
+  return whyNotAddress(uri) ?? whyNotExtensible(uri, RESPONSE_PARAMETERS);
+}
 
 /** Returns why an address cannot be a link on the page of an app, as the end of a sentence; undefined if it can. */
 export function whyNotLinkable(uri: string): string | undefined {
-  return /^https:/i.test(uri) ? whyNotRegistrable(uri) : 'must begin with https:';
+  return /^https:/i.test(uri) ? whyNotAddress(uri) : 'must begin with https:';
 }
 
 /**
@@ -40,11 +54,7 @@ export function whyNotLinkable(uri: string): string | undefined {
  */
 export function whyNotInitiating(uri: string): string | undefined {
   if (!/^https?:/i.test(uri)) return 'must begin with https:';
-  const reason = whyNotRegistrable(uri);
-  if (reason !== undefined) return reason;
-  const { searchParams } = new URL(uri);
-  const taken = INSTALL_PARAMETERS.find((name) => searchParams.has(name));
-  return taken === undefined ? undefined : `must not have the parameter ${taken}, which is added to it`;
+  return whyNotAddress(uri) ?? whyNotExtensible(uri, INSTALL_PARAMETERS);
 }
 
 /**
@@ -60,10 +70,10 @@ export function withParameters(uri: string, parameters: Readonly<Record<string, 
 }
 
 /**
- * Matches a loopback address as three parts: before the port, the port, after it. `localhost` is excluded, because a hosts
- * file or a resolver may point it elsewhere (RFC 8252 §8.3). The part after the port is empty or starts with `/` or `?`.
+ * Matches a loopback address as three parts: before the port, the port, after it. The part after the port is empty or starts with `/` or
+ * `?`. RFC 8252 §8.3 advises against `localhost`, but many native clients use it, and a free port leads no further than a registered one.
  */
-const LOOPBACK_ADDRESS = /^(http:\/\/(?:127\.0\.0\.1|\[::1\]))(?::([1-9][0-9]{0,4}))?((?:[/?].*)?)$/s;
+const LOOPBACK_ADDRESS = /^(http:\/\/(?:localhost|127\.0\.0\.1|\[::1\]))(?::([1-9][0-9]{0,4}))?((?:[/?].*)?)$/s;
 const PORT_MAX = 65_535;
 
 /** Returns a loopback address without its port; undefined for all other addresses. */

@@ -19,12 +19,14 @@ const begin = ({ naming, authUrl, versionHeader, scopes }: Setting): Markup =>
       </li>
       <li>
         Redirect a user to ${relationLink('authorize', naming)} with ${code('response_type=code')}, your
-        ${code('client_id')}, a ${code('scope')} and a random ${code('state')}. The user is redirected to your redirect
-        URI with a code, which is valid for 30 seconds.
+        ${code('client_id')}, a ${code('scope')} and a random ${code('state')}. With PKCE, which a client without a
+        secret must use and every other should, also send a ${code('code_challenge')} and
+        ${code('code_challenge_method=S256')}. The user is redirected to your redirect URI with a code, which is valid
+        for 30 seconds.
       </li>
       <li>
         Exchange the code at ${relationLink('token', naming)} for an access token, which is valid for two hours, and a
-        refresh token.
+        refresh token. With PKCE, also send the ${code('code_verifier')}.
       </li>
       <li>Request the home of the API, and follow its links:</li>
     </ol>

@@ -7,7 +7,7 @@ import { conflict, type Fault, invalid, notFound, type Problem } from '#core/pro
 import { CHANGE_SCOPES, type WebhookDeps } from '../access.ts';
 import { attemptDocument } from '../history/document.ts';
 import type { AttemptRow } from '../history/history-sql.ts';
-import { pullWebhookOf } from './listener.ts';
+import { createdWebhookOf, pullWebhookOf } from './listener.ts';
 
 /** Outcomes without a response, as in attempts; they describe the target to which the listener forwarded the request. */
 const LISTENER_OUTCOMES = [
@@ -101,6 +101,7 @@ export function createAnswer(deps: WebhookDeps): Operation {
       'Ends a delivery that a listener fetched, with its result: it is not retried and does not affect the health of the webhook',
     scopes: CHANGE_SCOPES,
     input: answerSchema,
+    admit: async (request) => void (await createdWebhookOf(deps, request)),
     review: async ({ body }) => faultsOf(body),
     handle: async (request) => {
       const webhook = await pullWebhookOf(deps, request);

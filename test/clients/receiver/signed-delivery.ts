@@ -36,6 +36,7 @@ export function sent(options: Options = {}): Sent {
       resourceId: '70012',
       version: 4,
       baseUrl: 'https://api.example.com',
+      dateCreated: now,
       body: '',
       ...(options.isTest && { isTest: options.isTest }),
     },

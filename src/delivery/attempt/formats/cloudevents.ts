@@ -12,13 +12,14 @@ export const DATA_TYPE = 'application/json';
  * Returns the attributes of an event, the same for all webhooks and retries: receivers may drop an event whose `source` and `id` they
  * have seen (§3.1.1). The nonce makes the id differ from one that is allocated again after a restore from a backup.
  */
-function attributesOf({ id, nonce, baseUrl, storeId, type, action, resourceId, version }: EventRow) {
+function attributesOf({ id, nonce, baseUrl, storeId, type, action, resourceId, version, dateCreated }: EventRow) {
   return {
     specversion: '1.0',
     id: `evt_${id.toString(36)}_${nonce.toString(36)}`,
     source: `${baseUrl}/stores/${storeId}`,
     type: `${type}/${action}`,
     subject: `${collectionOf(type)}/${encodeURIComponent(resourceId)}`,
+    time: dateCreated.toISOString(),
     resourceversion: version,
   };
 }

@@ -76,6 +76,10 @@ const stateSupplied: Check = ({ values }) => (values.state === undefined ? rejec
 
 const stateReadable: Check = ({ unreadable }) => (unreadable.has('state') ? rejections.unreadableState : undefined);
 
+/** A client that asks for another mode would not find the response in the query (OAuth 2.0 Multiple Response Types §2.1). */
+const responseModeQuery: Check = ({ values }) =>
+  (values.response_mode ?? 'query') === 'query' ? undefined : rejections.responseMode;
+
 /**
  * Requires PKCE of a public client, whose token request is authenticated by nothing else (RFC 9700 §2.1.1), and of a client whose
  * owner requires it.
@@ -106,6 +110,7 @@ const checksWithRedirect: Steps = [
   ['scope',          scopeRegistered  ],
   ['state',          stateSupplied    ],
   ['state',          stateReadable    ],
+  ['response_mode',  responseModeQuery],
   ['code_challenge', challengeSupplied],
   ['code_challenge', challengeValid   ],
   ['resource',       resourceOwn      ],

@@ -7,6 +7,7 @@ const PARAMETERS = [
   'response_type',
   'scope',
   'state',
+  'response_mode',
   'code_challenge',
   'code_challenge_method',
 ] as const;

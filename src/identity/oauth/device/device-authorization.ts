@@ -62,7 +62,8 @@ export function createDeviceAuthorization(deps: Deps): RawHandler {
     const client = await authenticate(request, form, (claim) => findAuthenticatedClient(sql.reads, claim));
     if (!client.allowsDeviceGrant) throw new TokenRefusal(tokenErrors.unauthorizedClient);
     if (!areOwnResources(request.form.getAll('resource'), baseUrl)) throw new TokenRefusal(tokenErrors.invalidTarget);
-    const { scope = '' } = form;
+    const { scope } = form;
+    if (scope === undefined) throw new TokenRefusal(tokenErrors.noScope);
     const requested = readScope(scope);
     if (requested === undefined) throw new TokenRefusal(tokenErrors.unsupportedScope);
     if (!mayAskFor(client.scopes, requested)) throw new TokenRefusal(tokenErrors.unregisteredScope);

@@ -6,6 +6,7 @@ import { originOf } from '#identity/accounts/audit/audit.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { bearerTokenOf } from '#http/caller.ts';
+import { REALM } from '#http/challenge.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { changeClient, removeClient, settingsHash } from '../clients/change.ts';
@@ -32,19 +33,26 @@ const NOT_ACCEPTED = [
   'client_id_issued_at',
 ];
 
-function unauthorized(): Problem {
-  const message = 'The registration access token is not that of this client, or was replaced';
-  const headers = { 'WWW-Authenticate': 'Bearer realm="halcyon", error="invalid_token"' };
-  return new Problem(401, { code: 'invalid_token', message }, { headers });
-}
+const unauthorized = (message: string, challenge: string): Problem =>
+  new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': challenge } });
+
+const noToken = (): Problem =>
+  unauthorized('Send the registration access token in the header Authorization: Bearer <token>', REALM);
+
+const wrongToken = (): Problem =>
+  unauthorized(
+    'The registration access token is not that of this client, or was replaced',
+    `${REALM}, error="invalid_token"`,
+  );
 
 /** Returns the client. Throws the same 401 for a wrong token and an unknown client (RFC 7592 §2). */
 async function managedBy({ sql }: Deps, { headers, params }: RawRequest): Promise<Managed> {
-  const token = bearerTokenOf(headers['authorization']) ?? '';
+  const token = bearerTokenOf(headers['authorization']);
   const { client_id: clientId = '' } = params;
-  if (!looksLike('managementToken', token) || !isClientId(clientId)) throw unauthorized();
+  if (token === undefined) throw noToken();
+  if (!looksLike('managementToken', token) || !isClientId(clientId)) throw wrongToken();
   const client = await findManagedClient(sql, clientId, hashToken(token));
-  if (client === undefined) throw unauthorized();
+  if (client === undefined) throw wrongToken();
   return { client, token };
 }
 
@@ -109,7 +117,7 @@ async function replace(deps: Deps, request: RawRequest): Promise<RawResponse> {
   const change = { ...client, ...changed };
   await transaction(deps.sql, async (tx) => {
     const isReplaced = await replaceManagementToken(tx, { id: client.id, from: hashToken(token), to: next.hash });
-    if (!isReplaced) throw unauthorized();
+    if (!isReplaced) throw wrongToken();
     const actor = { ...actorOf(client, request), baseHash: settingsHash(client) };
     await changeClient({ ...deps, sql: tx }, client, change, actor);
   });

@@ -8,6 +8,7 @@ import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
 import type { Sql } from '#db/pool.ts';
 import { bearerTokenOf } from '#http/caller.ts';
+import { REALM } from '#http/challenge.ts';
 import type { RawRequest } from '#http/route.ts';
 import { isSameOrigin } from '#http/pages/own-pages.ts';
 import { Problem } from '#core/problem.ts';
@@ -15,8 +16,6 @@ import type { Bearer } from '../bearer.ts';
 import { callerOf, type Caller } from '../clients/action.ts';
 import { looksLike } from '../tokens.ts';
 import { findRegistrationTokenId } from './invitation.ts';
-
-const REALM = 'Bearer realm="halcyon"';
 
 /** `token` is a registration token, `anonymous` an open registration; both are throttled. */
 export type Registrar =

@@ -31,7 +31,7 @@ export const LABELS: DetailLabels = {
   initiate_login_uri: 'The install address',
 };
 
-/** A new app uses PKCE unless its owner decides otherwise, because most libraries do it anyway (RFC 9700 §2.1.1). */
+/** A new app need not use PKCE, because the parameters that the specification documents must suffice for it. */
 export const EMPTY_FORM: FormValues = {
   name: '',
   company: '',
@@ -47,7 +47,7 @@ export const EMPTY_FORM: FormValues = {
   scopes: FULL_SCOPES,
   isPublic: false,
   rotates: false,
-  requiresPkce: true,
+  requiresPkce: false,
 };
 
 export function readFormValues(form: URLSearchParams): FormValues {
@@ -196,7 +196,10 @@ export function pkceField(values: FormValues): Markup {
     <input type="checkbox" name="requires_pkce" value="1" ${values.requiresPkce && html`checked`} />
     <span>
       Require PKCE
-      <span class="soft">Authorization requests without a code_challenge are refused.</span>
+      <span class="soft">
+        Recommended if your app or its OAuth library sends a code_challenge. Authorization requests without one are then
+        refused.
+      </span>
     </span>
   </label>`;
 }
