@@ -225,9 +225,19 @@ test('a stop waits for exchanges as configured, and the process does not end bef
   assert.equal((long?.allMs ?? 0) - (short?.allMs ?? 0), 30_000);
 });
 
-test('there is a process for each core, but the embedded PostgreSQL gets a core of several', () => {
+test('there is a process for each core, but a PostgreSQL on this machine gets a core of several', () => {
   const cores = availableParallelism();
-  assert.equal(readConfig(WITH_DATABASE, '/').processes, Math.min(8, cores));
-  assert.equal(readConfig(EMBEDDED, '/').processes, Math.min(8, Math.max(1, cores - 1)));
+  const [all, others] = [Math.min(8, cores), Math.min(8, Math.max(1, cores - 1))];
+  const processesOf = (env: Env) => readConfig({ ...WITH_DATABASE, ...env }, '/').processes;
+  assert.equal(readConfig(EMBEDDED, '/').processes, others);
+  for (const here of ['', '127.0.0.1', '127.1.2.3:6000', 'localhost', 'LOCALHOST', '[::1]', 'localhost:1,127.0.0.1:2'])
+    assert.equal(processesOf({ DATABASE_URL: `postgres://${here}/halcyon` }), others, here);
+  for (const elsewhere of ['db.example', '10.0.0.1', '[2001:db8::1]', 'localhost.example', 'localhost:1,db.example:2'])
+    assert.equal(processesOf({ DATABASE_URL: `postgres://${elsewhere}/halcyon` }), all, elsewhere);
+  const [socket, remote] = ['postgres:///halcyon?host=/run/postgresql', 'postgres://db.example/halcyon'];
+  assert.equal(processesOf({ DATABASE_URL: socket }), others);
+  assert.equal(processesOf({ DATABASE_URL: 'postgres:///halcyon', PGHOST: 'db.example' }), all);
+  // The first leads to PgBouncer.
+  assert.equal(processesOf({ DATABASE_URL: 'postgres://localhost:6432/halcyon', DATABASE_DIRECT_URL: remote }), all);
   assert.equal(readConfig({ PROCESSES: '3' }, '/').processes, 3);
 });

@@ -1,6 +1,7 @@
 /** The environment, read once into one frozen value. Every limit has its unit in its name. */
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
+import { parseDatabaseUrl } from '#core/database-url.ts';
 import { ConfigError, mailServer, secretKeys, type Env } from './env.ts';
 import { readLogo } from './brand.ts';
 import { readEventsFile } from './events-file.ts';
@@ -131,6 +132,15 @@ function statementSettings({ SEARCH_LIMIT_MS: searchLimitMs, DATABASE_CONNECTION
   };
 }
 
+/** A loopback address, or the folder of a socket. */
+const ON_THIS_MACHINE = /^(?:localhost|127(?:\.\d+){3}|::1|\/.*)$/i;
+
+/** Returns whether PostgreSQL takes processor time of this machine: the embedded one does. */
+function isOnThisMachine(url: string | undefined, env: Env): boolean {
+  if (url === undefined) return true;
+  return parseDatabaseUrl(url).hosts.every(({ host }) => ON_THIS_MACHINE.test(host ?? (env['PGHOST'] || 'localhost')));
+}
+
 export function readConfig(env: Env, cwd: string) {
   const set = readSettings(env);
   const url = set.DATABASE_URL;
@@ -140,8 +150,8 @@ export function readConfig(env: Env, cwd: string) {
     throw new ConfigError('Set DATABASE_URL beside SHARD_DATABASES: the home database, which has the map of shards');
   const baseUrl = set.BASE_URL ?? `http://localhost:${set.PORT}`;
   const requestsPerSecond = set.API_RATE_PER_SECOND;
-  // The embedded PostgreSQL needs a core: on two, one process takes 35 % less CPU time per delivered event than two (docs/scaling.md).
-  const cores = availableParallelism() - (url === undefined ? 1 : 0);
+  // PostgreSQL needs a core: beside it on two, one process takes 35 % less CPU time per delivered event than two (docs/scaling.md).
+  const cores = availableParallelism() - (isOnThisMachine(set.DATABASE_DIRECT_URL ?? url, env) ? 1 : 0);
   const processes = set.PROCESSES ?? Math.min(AUTO_PROCESSES_MAX, Math.max(1, cores));
   return Object.freeze({
     host: set.HOST,

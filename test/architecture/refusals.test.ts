@@ -31,7 +31,7 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
     /may not import config: it imports #config\/env.ts/,
   ],
   [forbiddenImports, { 'src/stores/a.ts': from('#server/app.ts') }, /may not import server/],
-  [forbiddenImports, { 'src/config/config.ts': from('#core/ids.ts') }, /config.ts may not import core/],
+  [forbiddenImports, { 'src/config/config.ts': from('#db/pool.ts') }, /config.ts may not import db/],
   [forbiddenImports, { 'src/stores/a.ts': from('../../test/setup/app.ts') }, /outside of src/],
   [forbiddenImports, { 'src/stores/a.test.ts': from('../../test/journeys/b.ts') }, /outside of src/],
   [forbiddenImports, { 'src/webhooks/a.ts': from('#receiver') }, /webhooks\/a.ts may not import receiver/],
