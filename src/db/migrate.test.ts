@@ -15,6 +15,19 @@ const FIRST = `-- a comment
 create table one (n int); insert into one values (1);
 create function twice(n int) returns int language sql as $$ select n * 2; $$;`;
 
+const git = async (...args: string[]): Promise<string> =>
+  (await promisify(execFile)('git', args, { cwd: MIGRATIONS })).stdout.trim();
+
+/** Returns the text without comments and line breaks. */
+const statementsOf = (text: string): string =>
+  text
+    .replaceAll(/--[^\n]*|\/\*[^]*?\*\//g, '')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
+
+/** Undefined in an archive of the tree or a shallow clone. */
+const isShallow = await git('rev-parse', '--is-shallow-repository').catch(() => 'true');
+
 /** An empty database, and a folder of migrations with the given files. */
 async function start(t: TestContext, files: Record<string, string>) {
   const { sql, address } = await emptyDatabase(t);
@@ -51,19 +64,6 @@ test('a database newer than the code is refused', async (t) => {
   await rm(join(folder, '0002-two.sql'));
   await assert.rejects(migrate(sql, folder), refusal(/newer .*0002-two\.sql/));
 });
-
-const git = async (...args: string[]): Promise<string> =>
-  (await promisify(execFile)('git', args, { cwd: MIGRATIONS })).stdout.trim();
-
-/** Returns the text without comments and line breaks. */
-const statementsOf = (text: string): string =>
-  text
-    .replaceAll(/--[^\n]*|\/\*[^]*?\*\//g, '')
-    .replaceAll(/\s+/g, ' ')
-    .trim();
-
-/** Undefined in an archive of the tree or a shallow clone. */
-const isShallow = await git('rev-parse', '--is-shallow-repository').catch(() => 'true');
 
 test(
   'a database of any commit is accepted if only comments have changed since',

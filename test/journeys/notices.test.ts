@@ -59,7 +59,7 @@ test('a store is warned once and notified of the disable; after its owner enable
   await fail(1);
   const warning = await mails.next();
   assert.deepEqual(warning.to, ['owner@example.com']);
-  assert.equal(warning.subject, WARNING.replace('hook"', 'hook Bcc: eve@example.com"'));
+  assert.equal(warning.subject, WARNING.replace('hook"', 'hook Bcc: eve@example. com"'));
   assert.match(warning.text, /^10 consecutive attempts .* 127\.0\.0\.1:\d+ .* 500: /m);
   assert.ok(warning.text.includes(`\nhttp://localhost:8080${path}\n`));
   await fail(5);

@@ -82,7 +82,7 @@ test('an error is answered in XML', async () => {
 test('malformed XML is a 400, and the 415 names the accepted types', async () => {
   const broken = await call('POST', path, { body: '<resource>', headers: { 'Content-Type': types[0] } });
   assert.deepEqual([broken.status, ...faultsIn(broken)], [400, '- malformed_body']);
-  const plain = await call('POST', path, { body: '<resource/>', headers: { 'Content-Type': 'text/xml' } });
+  const plain = await call('POST', path, { body: '<resource/>', headers: { 'Content-Type': 'text/plain+xml' } });
   assert.equal(plain.status, 415);
   for (const type of ['application/json', 'application/hal+json', ...types, 'application/x-www-form-urlencoded'])
     assert.ok(plain.text.includes(type), type);

@@ -14,7 +14,7 @@ export const clients: readonly Clause[] = [
   {
     clause: 'both at once refused',
     tests: [
-      'test/security/two-credentials.test.ts > two secrets of one client are rejected at ${path}',
+      'test/security/two-credentials.test.ts > ${what} of one client are rejected at ${path}',
       'test/security/two-credentials.test.ts > a token of the platform beside a secret is rejected at /introspect',
       'test/journeys/oauth-errors.test.ts > /token with ${what} is ${error}',
     ],

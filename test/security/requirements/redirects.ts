@@ -18,13 +18,13 @@ export const redirects: readonly Clause[] = [
     mutations: ['redirect-uri-by-prefix'],
   },
   {
-    clause: 'loopback port freedom only for 127.0.0.1/[::1] of public clients',
+    clause: 'loopback port freedom only for 127.0.0.1, [::1] and localhost of public clients',
     tests: [
       "test/security/redirects.test.ts > a look-alike of a public client's loopback address is a 400 page: ${JSON.stringify(uri)}",
       'test/security/redirects.test.ts > the loopback port of a confidential client must match',
       'test/security/authorize.test.ts > a public client receives the answer on the port it listens on, and redeems with it: ${redirect_uri}',
       'src/identity/oauth/redirect-uri.test.ts > the loopback port is free for public clients only',
-      'src/identity/oauth/redirect-uri.test.ts > localhost has no free port, since a resolver may map it elsewhere',
+      'src/identity/oauth/redirect-uri.test.ts > no other address has a free port, and each loopback host is itself only',
     ],
     guards: 'redirect',
     mutations: ['loopback-path-not-compared', 'loopback-port-free-for-all'],
