@@ -1,19 +1,19 @@
 /**
  * Plays the last day of the demo store at its first start, so that its pages show what they are for: the whole application runs with a
- * clock that is behind, and orders are published and delivered over HTTP. For the last half hour the endpoint of one webhook fails.
+ * clock that is behind, orders are published by its API, and they are delivered over HTTP. For the last half hour the endpoint of one webhook fails.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { orderEvents } from '#catalog/scenarios.ts';
 import { systemClock, type Clock } from '#core/clock.ts';
-import type { Running } from '#core/lifecycle.ts';
 import type { Config } from '#config/config.ts';
+import type { Send } from '#server/app.ts';
 import { completeFile, demoApi, type DemoApi } from './demo-api.ts';
 import type { DemoFile } from './demo.ts';
 import { FAILING_PATH } from './demo-receiver/server.ts';
 
-export type StartAt = (clock: Clock, config: Config) => Promise<Running>;
+/** Runs the application with a clock, without a port that would show its wrong dates, for as long as `play` takes. */
+export type PlayWith = (clock: Clock, play: (send: Send) => Promise<void>) => Promise<void>;
 
-const LOOPBACK = '127.0.0.1';
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
@@ -64,30 +64,25 @@ async function playOrders(api: DemoApi, file: DemoFile, orders: { at: Date; ids:
   for (const webhookId of webhooks) await untilAttempted(api, token, webhookId);
 }
 
-/**
- * Plays the day, until `isStopping`. `startAt` starts the application with a clock and a configuration, on loopback alone, because its
- * dates are wrong; `keep` writes the file with the webhook of the receiver.
- */
+/** Plays the day, until `isStopping`. `keep` writes the file with the webhook of the receiver. */
 export async function playDemoDay({
   file,
-  config: publicConfig,
-  startAt,
+  config,
+  playWith,
   keep,
   isStopping,
 }: {
   file: DemoFile;
   config: Config;
-  startAt: StartAt;
+  playWith: PlayWith;
   isStopping: () => boolean;
   keep: (file: DemoFile) => Promise<void>;
 }): Promise<void> {
-  const config = { ...publicConfig, host: LOOPBACK, metricsPort: 0 };
   let behindMs = DAY_MS;
   const clock: Clock = { now: () => new Date(Date.now() - behindMs), monotonicMs: systemClock.monotonicMs };
-  const app = await startAt(clock, config);
-  try {
-    const api = demoApi(file, config);
-    const completed = await completeFile(file, config);
+  await playWith(clock, async (send) => {
+    const api = demoApi(file, config, send);
+    const completed = await completeFile(file, config, send);
     await keep(completed);
     const { id: warehouse } = await api.post(`/stores/${file.store_id}/webhooks`, completed.access_token, {
       name: 'Warehouse',
@@ -104,7 +99,5 @@ export async function playDemoDay({
       ({ behindMs } = one);
       await playOrders(api, file, { at: clock.now(), ids: one.ids }, webhooks);
     }
-  } finally {
-    await app.stop();
-  }
+  });
 }

@@ -20,9 +20,10 @@ import { findStore } from '#stores/stores-sql.ts';
 import { addMemberWithEntry, createStoreWithEntry } from '#stores/audited-changes.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Config } from '#config/config.ts';
+import type { Send } from '#server/app.ts';
 import { openInternalEvents } from '#server/publishing.ts';
 import { completeFile } from './demo-api.ts';
-import { playDemoDay, type StartAt } from './demo-day.ts';
+import { playDemoDay, type PlayWith } from './demo-day.ts';
 import { startDemoReceiver, type DemoReceiver } from './demo-receiver/start.ts';
 import type { Installation } from './installation.ts';
 
@@ -43,10 +44,13 @@ export type DemoFile = {
 export type Demo = Running & {
   path: string;
   file: DemoFile;
-  /** Creates the webhook if it is missing, and a new access token, because that of an earlier start has expired. Requires the API. */
-  complete: () => Promise<void>;
-  /** Plays the last day of the store, at the first start only. `startAt` starts the application with a clock. */
-  playDay: ((startAt: StartAt, isStopping: () => boolean) => Promise<void>) | undefined;
+  /**
+   * Creates the webhook if it is missing, and a new access token, because that of an earlier start has expired; then writes the file.
+   * Before, everything in it works.
+   */
+  complete: (send: Send) => Promise<void>;
+  /** Plays the last day of the store, at the first start only. */
+  playDay: ((playWith: PlayWith, isStopping: () => boolean) => Promise<void>) | undefined;
 };
 
 const EMAIL = 'owner@example.com';
@@ -109,30 +113,24 @@ async function createDemoData(
   };
 }
 
-/** Returns the file of an earlier start. An unfinished `demo.json.new` is valid if its store was committed. */
+/** Returns the file of an earlier start, also one that ended before the demo was complete: if its store was committed. */
 async function findFile(path: string, sql: Sql): Promise<DemoFile | undefined> {
   const present = await read(path);
   if (present !== undefined) return present;
   const unfinished = await read(`${path}.new`).catch(() => undefined);
-  if (
-    unfinished === undefined ||
-    (await findStore(sql, shardOf(unfinished.store_id), unfinished.store_id)) === undefined
-  )
-    return undefined;
-  await rename(`${path}.new`, path);
-  return unfinished;
+  const isCommitted =
+    unfinished !== undefined && (await findStore(sql, shardOf(unfinished.store_id), unfinished.store_id)) !== undefined;
+  return isCommitted ? unfinished : undefined;
 }
 
-/** Creates the demo. The file is written before the commit and renamed after it, so that a crash leaves both or neither. */
+/** Creates the demo. The unfinished file is written before the commit, so that a crash leaves both or neither. */
 async function createFile(path: string, sql: Sql, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> {
   const effects = openInternalEvents(config);
-  const file = await transaction(sql, async (tx) => {
+  return transaction(sql, async (tx) => {
     const created = await createDemoData(tx, config, effects, receiver);
     await write(`${path}.new`, created);
     return created;
   });
-  await rename(`${path}.new`, path);
-  return file;
 }
 
 /** Starts the receiver on a port; returns undefined if the port is taken. */
@@ -188,19 +186,26 @@ export async function openDemo(deps: {
   const url = `http://localhost:${port}/`;
   const stored = existing ?? (await createFile(path, installation.sql, config, { url, encryption_key: key }));
   let file = { ...stored, base_url: config.baseUrl, auth_url: config.authUrl };
-  const keep = async (completed: DemoFile): Promise<void> => {
-    file = completed;
-    await replace(path, file);
-  };
   return {
     path,
     file,
-    complete: async () => keep(await completeFile(file, config)),
+    complete: async (send) => {
+      try {
+        file = await completeFile(file, config, send);
+      } finally {
+        // The account and the platform in it work even if the app does not.
+        await replace(path, file);
+      }
+    },
     playDay:
       existing === undefined && receiver !== undefined
-        ? async (startAt, isStopping) => {
+        ? async (playWith, isStopping) => {
+            const keep = async (completed: DemoFile): Promise<void> => {
+              file = completed;
+              await write(`${path}.new`, file);
+            };
             isPlaying = true;
-            await playDemoDay({ file, config, startAt, keep, isStopping }).finally(() => (isPlaying = false));
+            await playDemoDay({ file, config, playWith, keep, isStopping }).finally(() => (isPlaying = false));
           }
         : undefined,
     stop: async () => receiver?.stop(),

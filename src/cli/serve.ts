@@ -7,7 +7,7 @@ import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { DatabaseClock, readDatabaseTime } from '#db/database-clock.ts';
 import { connectionsOfEach } from '#db/connection-limit.ts';
-import { startApp, type Role } from '#server/app.ts';
+import { startApp, type AppDeps, type Role, type Send } from '#server/app.ts';
 import { openSiblings, type Siblings } from '#server/siblings.ts';
 import { ProcessFailed, Supervisor, type Opened } from '#server/supervisor.ts';
 import { VERSION } from '#server/version.ts';
@@ -29,6 +29,8 @@ import { adviceOnPort } from './port.ts';
 import type { Terminal } from './terminal.ts';
 
 const LAST_PORT = 65_535;
+/** Beyond the ports that the demo's receiver tries. */
+const NEXT = 10;
 
 /** Throws a `UserError` if the port is not free, before anything is created. `setting` is the setting of the port. */
 async function requireFreePort(host: string, port: number, setting: 'PORT' | 'METRICS_PORT'): Promise<void> {
@@ -38,7 +40,7 @@ async function requireFreePort(host: string, port: number, setting: 'PORT' | 'ME
     if (error.code === 'EADDRINUSE')
       reject(
         new UserError(
-          `Port ${port} on ${host} is taken: stop the process that uses it, or choose another, such as ${setting}=${port === LAST_PORT ? port - 1 : port + 1}`,
+          `Port ${port} on ${host} is taken: stop the process that uses it, or choose another, such as ${setting}=${port > LAST_PORT - NEXT ? port - NEXT : port + NEXT}`,
         ),
       );
     else
@@ -71,7 +73,11 @@ function readSettings({ env, cwd, warn }: Terminal): Config {
   );
 }
 
-function summary(config: Config, demo: Demo | undefined, hasDataSetting: boolean): string {
+function summary(
+  config: Config,
+  demo: (Pick<Demo, 'path' | 'file'> & { isComplete: boolean }) | undefined,
+  hasDataSetting: boolean,
+): string {
   const lines = [
     `Halcyon ${VERSION} is ready.`,
     '',
@@ -86,10 +92,13 @@ function summary(config: Config, demo: Demo | undefined, hasDataSetting: boolean
       `    password     ${demo.file.user.password}`,
       `  Demo receiver  ${demo.file.receiver.url}   (verifies and prints deliveries)`,
       `  Credentials    ${demo.path}`,
+    );
+    const tryNext = [
       '',
       'Try next: publish an event in a second terminal, in this folder, and see it arrive here',
       `  echo '{"event":"transaction/created","resource":{"id":1001}}' | ${publish}`,
-    );
+    ];
+    if (demo.isComplete) lines.push(...tryNext);
   }
   lines.push('', 'ctrl-C stops it; the data is kept.');
   return lines.join('\n');
@@ -139,8 +148,7 @@ type Start = { config: Config; log: Log; roles: readonly Role[] };
 async function startParts(
   { config, log, roles }: Start,
   opened: Opened & Pick<Installation, 'sql' | 'direct'>,
-  siblings?: Siblings,
-  playedClock?: Clock,
+  { playedClock, ...how }: Pick<AppDeps, 'siblings' | 'prepare' | 'isPrivate'> & { playedClock?: Clock } = {},
 ): Promise<Running> {
   const { secretKeys, sql } = opened;
   const clock = playedClock ?? (await DatabaseClock.follow({ sql, local: systemClock, log }));
@@ -149,7 +157,7 @@ async function startParts(
     config,
     log,
     roles,
-    siblings,
+    ...how,
     clock,
     openPools: createPoolOpener(config, { secretKeys, ...workerOf(config, roles) }),
     random: Math.random,
@@ -168,7 +176,7 @@ async function serveSupervised(terminal: Terminal, start: Start, siblings: Sibli
   const pools = openPools(config, opened.address, { ...workerOf(config, roles), silenceMs });
   const running: Running[] = [{ stop: () => closePools(pools, config.stopping) }];
   try {
-    running.push(await startParts(start, { ...opened, ...pools }, siblings));
+    running.push(await startParts(start, { ...opened, ...pools }, { siblings }));
   } catch (error) {
     await siblings.failed(explain(error) ?? String(error), exitCodeOf(error));
     return await stopAll(running, log);
@@ -214,6 +222,17 @@ async function startSupervisor(
   }
 }
 
+/** Runs `prepare` in an application that opens no port, and stops it. */
+async function runPrivately(
+  { config, ...start }: Start,
+  installation: Installation,
+  how: { prepare: (send: Send) => Promise<void>; playedClock?: Clock },
+): Promise<void> {
+  const quiet = { ...start, config: { ...config, metricsPort: 0 } };
+  const app = await startParts(quiet, installation, { ...how, isPrivate: true });
+  await app.stop();
+}
+
 /** Plays the history of a new demo; Halcyon works without it, so an error is a warning. A stop signal ends the play. */
 async function playDemo(
   demo: Demo,
@@ -225,7 +244,7 @@ async function playDemo(
   void signal.then(() => (isStopping = true));
   await demo
     .playDay?.(
-      (clock, config) => startParts({ ...start, config }, installation, undefined, clock),
+      (playedClock, prepare) => runPrivately(start, installation, { prepare, playedClock }),
       () => isStopping,
     )
     .catch((error: unknown) => warn(`The demo has no history: ${String(error)}`));
@@ -255,15 +274,22 @@ export async function serve(terminal: Terminal, roles: readonly Role[]): Promise
     if (roles.includes('serve'))
       await provideCommandLineClient(installation.sql, await readDatabaseTime(installation.sql));
     if (demo !== undefined) await playDemo(demo, start, installation, { signal: ends.signal, warn: terminal.warn });
-    supervisor = isSupervisor ? await startSupervisor(start, installation) : undefined;
-    running.push(supervisor ?? (await startParts(start, installation)));
+    let isDemoComplete = false;
     // A failure is not fatal: the demo may have been changed, and Halcyon works without it.
-    await demo?.complete().catch((error: unknown) => terminal.warn(`The demo is incomplete: ${String(error)}`));
+    const prepare =
+      demo &&
+      (async (send: Send): Promise<void> => {
+        const completed = demo.complete(send).then(() => (isDemoComplete = true));
+        await completed.catch((error: unknown) => terminal.warn((error as Error).message));
+      });
+    if (isSupervisor && prepare !== undefined) await runPrivately(start, installation, { prepare });
+    supervisor = isSupervisor ? await startSupervisor(start, installation) : undefined;
+    running.push(supervisor ?? (await startParts(start, installation, { prepare })));
     // With DATABASE_URL, stdout contains only log lines.
     const write = config.database.url === undefined ? terminal.print : terminal.warn;
     write(
       roles.includes('serve')
-        ? summary(config, demo, Boolean(terminal.env['HALCYON_DATA']))
+        ? summary(config, demo && { ...demo, isComplete: isDemoComplete }, Boolean(terminal.env['HALCYON_DATA']))
         : `Halcyon ${VERSION} is delivering.`,
     );
     await untilStopped(ends, installation, log);

@@ -31,6 +31,7 @@ import {
   rawQueryOf,
   refuseOtherMethods,
   type Services,
+  timesSent,
 } from './services.ts';
 import { actionRoutesOf, targetOf, withActionsOf, type Target } from './target.ts';
 
@@ -52,7 +53,7 @@ type FormInput = { body: unknown; ifMatch: string | undefined; key: string | und
 
 /** Throws a 400 for a repeated header, because Node joins the values. */
 function refuseTwoKeys({ raw }: FastifyRequest): void {
-  if ((raw.headersDistinct['idempotency-key']?.length ?? 0) < 2) return;
+  if (timesSent(raw, 'idempotency-key') < 2) return;
   const message = 'Idempotency-Key is sent twice: send one key per request';
   throw invalid({ code: 'invalid_header', message, field: 'Idempotency-Key' });
 }

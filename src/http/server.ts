@@ -16,7 +16,7 @@ import { mountResource } from './resource.ts';
 import { watchRequests } from './metrics.ts';
 import type { Route } from './route.ts';
 import { rootOf } from './root.ts';
-import { reportProblem, type Services } from './services.ts';
+import { reportProblem, timesSent, type Services } from './services.ts';
 import { limitUnsent } from './unsent.ts';
 
 type ConnectionError = Error & { code?: string };
@@ -70,16 +70,10 @@ function createConnections(refusal: (status: 400 | 431) => string) {
  * Throws a 400 for a repeated header: Node.js reads the first and drops the others, while a proxy may have read another
  * (RFC 9112 §3.2, RFC 9110 §5.3).
  */
-function refuseRepeated({ raw: { rawHeaders } }: FastifyRequest): void {
-  for (const name of ['Host', 'Authorization']) {
-    // `headersDistinct` would cost 2 µs per request instead of 0.2.
-    let count = 0;
-    for (let at = 0; at < rawHeaders.length; at += 2) {
-      const sent = rawHeaders[at];
-      if (sent?.length === name.length && sent.toLowerCase() === name.toLowerCase()) count += 1;
-    }
-    if (count > 1) throw invalid({ code: 'invalid_header', message: `${name} is sent more than once`, field: name });
-  }
+function refuseRepeated({ raw }: FastifyRequest): void {
+  for (const name of ['Host', 'Authorization'])
+    if (timesSent(raw, name.toLowerCase()) > 1)
+      throw invalid({ code: 'invalid_header', message: `${name} is sent more than once`, field: name });
 }
 
 /** Removes the slash at the end of the path of BASE_URL, with which clients request the home that append their paths to a slash. */

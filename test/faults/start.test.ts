@@ -1,12 +1,14 @@
 /** A start that cannot succeed prints one clear line that says what to do, and leaves nothing incomplete. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readdir, rename, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { runProcess } from '../setup/command.ts';
 import { placeForFixture, startFixture } from '../setup/fixture.ts';
+import { until } from '../setup/until.ts';
+import type { DemoFile } from '../../src/cli/demo.ts';
 
 function oneLine(text: string): string {
   const lines = text.trim().split('\n');
@@ -29,7 +31,7 @@ test('a port in use is reported before anything is created', async (t) => {
 const wrong: readonly (readonly [name: string, env: Record<string, string>, line: RegExp])[] = [
   ['PORT is no number', { PORT: 'http' }, /PORT is "http": set it to a whole number from 1 to 65535/],
   ['one port for two', { PORT: '18080', METRICS_PORT: '18080' }, /PORT and METRICS_PORT are the same/],
-  ['BASE_URL is no address', { BASE_URL: 'example' }, /BASE_URL is "example": set it to an address/],
+  ['BASE_URL is no address', { BASE_URL: 'example' }, /BASE_URL is not an address such as/],
   ['LOG_LEVEL is unknown', { LOG_LEVEL: 'loud' }, /LOG_LEVEL is "loud": set it to one of/],
   ['the secret key is too short', { HALCYON_SECRET_KEY: 'abc' }, /HALCYON_SECRET_KEY must be 32 bytes/],
   [
@@ -110,7 +112,8 @@ test('the first start plays a day of the demo store: one webhook works, and one 
     ['ok', 'failing'],
   );
   const [works, fails] = webhooks.map(({ id }) => id);
-  const ofOrder = await list('statuses?resource_id=2120', 'statuses');
+  // Of the last half hour at each time of the day: the last five times have an order or more each, and the last order is 2125.
+  const ofOrder = await list('statuses?resource_id=2121', 'statuses');
   const statesOf = (id: unknown) => ofOrder.filter(({ webhook_id: of }) => of === id).map(({ status }) => status);
   assert.deepEqual([statesOf(works), statesOf(fails)], [['successful', 'successful'], ['pending']]);
   const endOf = async (order: string) =>
@@ -121,6 +124,64 @@ test('the first start plays a day of the demo store: one webhook works, and one 
   assert.ok(hours > 22 && hours < 24, `${hours} hours`);
   assert.ok(dateOf(last) <= Date.now());
   assert.equal(await end('SIGTERM'), 0);
+});
+
+test('from its first moment a start refuses, or responds rightly: the first one and the next', async (t) => {
+  const place = await placeForFixture();
+  t.after(() => place.remove());
+  const origin = `http://127.0.0.1:${place.env['PORT']}`;
+  const versioned = { 'SERVICE-API-VERSION': '1' };
+  const statusOf = (path: string, init: RequestInit = {}): Promise<string> =>
+    fetch(origin + path, { headers: versioned, ...init }).then(
+      ({ status }) => String(status),
+      () => 'refused',
+    );
+  const fileOf = (): Promise<DemoFile | undefined> =>
+    readFile(join(place.dataDir, 'demo.json'), 'utf8').then(
+      (text) => JSON.parse(text) as DemoFile,
+      () => undefined,
+    );
+  for (const isFirst of [true, false]) {
+    const found = new Map<string, number>();
+    const note = (what: string): unknown => found.set(what, (found.get(what) ?? 0) + 1);
+    const fixture = startFixture(place);
+    const ask = async (): Promise<number> => {
+      note(`ready ${await statusOf('/health/ready')}`);
+      const demo = await fileOf();
+      if (demo === undefined) return 0;
+      const form = new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...demo.platform });
+      const answer = await fetch(`${origin}/token`, { method: 'POST', body: form }).catch(() => undefined);
+      const { access_token: issued } = ((await answer?.json()) ?? {}) as { access_token?: string };
+      const tokens = { app: demo.access_token, ...(issued !== undefined && { platform: issued }) };
+      for (const [who, token] of Object.entries(tokens)) {
+        const headers = { ...versioned, Authorization: `Bearer ${token}` };
+        note(`${who} ${await statusOf(`/stores/${demo.store_id}`, { headers })}`);
+      }
+      return Math.min(found.get('app 200') ?? 0, found.get('platform 200') ?? 0);
+    };
+    await until(ask, (right) => right >= 10);
+    const { end } = await fixture;
+    t.diagnostic([...found].map(([what, count]) => `${what}: ${count}`).join(', '));
+    const faults = [...found.keys()].filter((what) => !/ (?:200|refused)$|^ready 503$/.test(what));
+    assert.deepEqual(faults, [], isFirst ? 'the first start' : 'the next start');
+    assert.equal(await end('SIGTERM'), 0);
+  }
+});
+
+test('a start after Demo App was disconnected says so, and does not promise that an event arrives', async (t) => {
+  const place = await placeForFixture();
+  t.after(() => place.remove());
+  const first = await startFixture(place);
+  assert.match(first.output(), /Try next: publish an event/);
+  const { base_url, client, refresh_token: token } = first.demo;
+  const { client_id, client_secret } = client;
+  const body = new URLSearchParams({ token, client_id, client_secret });
+  assert.equal((await fetch(`${base_url}/revoke`, { method: 'POST', body })).status, 200);
+  assert.equal(await first.end('SIGTERM'), 0);
+  const second = await startFixture(place);
+  assert.match(second.output(), /^Demo App is no longer connected, so its webhook receives nothing/m);
+  assert.doesNotMatch(second.output(), /Try next|\b400\b/);
+  assert.equal(await second.end('SIGTERM'), 0);
 });
 
 test('a second start keeps the data; SIGTERM, SIGINT and SIGHUP each stop it gracefully', async (t) => {
