@@ -5,6 +5,7 @@ import { stopAll, type Running } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
 import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
+import { isUnavailable } from '#db/unavailable.ts';
 import { DatabaseClock, readDatabaseTime } from '#db/database-clock.ts';
 import { connectionsOfEach } from '#db/connection-limit.ts';
 import { startApp, type AppDeps, type Role, type Send } from '#server/app.ts';
@@ -253,7 +254,7 @@ async function playDemo(
 export async function serve(terminal: Terminal, roles: readonly Role[]): Promise<void> {
   const siblings = openSiblings();
   const config = withDemoDefaults(readSettings(siblings === undefined ? terminal : { ...terminal, warn: () => {} }));
-  const log = createLog(config.logLevel).child({ pid: terminal.processId });
+  const log = createLog(config.logLevel, undefined, { isUnavailable }).child({ pid: terminal.processId });
   const start = { config, log, roles };
   if (siblings !== undefined) return serveSupervised(terminal, start, siblings);
   const isSupervisor = config.processes > 1;

@@ -25,38 +25,51 @@ function errorForLog(error: Error): object {
   };
 }
 
-/** SQLSTATE disk_full. */
-const DISK_FULL = '53100';
-const DISK_FULL_EVERY_MS = 60_000;
+const UNAVAILABLE_EVERY_MS = 60_000;
 
-function isDiskFull(error: unknown): boolean {
+/** Returns the code of the first error in the chain of causes that says that a database is unavailable. */
+function codeOfUnavailable(error: unknown, isUnavailable: (error: unknown) => boolean): string | undefined {
   for (let at = error; at instanceof Error; at = at.cause)
-    if ((at as { code?: unknown }).code === DISK_FULL) return true;
-  return false;
+    if (isUnavailable(at)) return (at as NodeJS.ErrnoException).code;
+  return undefined;
 }
 
+type Line = { err?: unknown; database?: unknown };
+
 /**
- * Limits log lines about a full disk to one per minute: every request and batch fails for the same reason, and the log may be
- * on the same disk. `repeated` is the number of lines that were dropped since the last one.
+ * Limits log lines about an unavailable database to one per minute for each message, reason and database: every request and batch
+ * fails for the same reason, and the disk that is full may be that of the log. `repeated` is the number of lines that were dropped
+ * since the last one.
  */
-function createDiskFullLimit(nowMs: () => number) {
-  let nextMs = -Infinity;
-  let repeated = 0;
-  return (about: object): object | undefined => {
-    if (nowMs() < nextMs) {
-      repeated += 1;
+function createUnavailableLimit(isUnavailable: (error: unknown) => boolean, nowMs: () => number) {
+  const written = new Map<string, { nextMs: number; repeated: number }>();
+  return (line: Line, message: unknown): object | undefined => {
+    const code = codeOfUnavailable(line.err, isUnavailable);
+    if (code === undefined) return line;
+    const key = JSON.stringify([message, code, line.database]);
+    const last = written.get(key);
+    if (last !== undefined && nowMs() < last.nextMs) {
+      last.repeated += 1;
       return undefined;
     }
-    nextMs = nowMs() + DISK_FULL_EVERY_MS;
-    const line = repeated === 0 ? about : { ...about, repeated };
-    repeated = 0;
-    return line;
+    written.set(key, { nextMs: nowMs() + UNAVAILABLE_EVERY_MS, repeated: 0 });
+    return last === undefined || last.repeated === 0 ? line : { ...line, repeated: last.repeated };
   };
 }
 
+type LogDeps = {
+  /** Returns whether an error says that a database is unavailable; lines about one are limited. */
+  isUnavailable?: (error: unknown) => boolean;
+  nowMs?: () => number;
+};
+
 /** Creates a log with one JSON line per entry, on standard output by default; `level` is pino's, `silent` disables it. */
-export function createLog(level: string, to?: DestinationStream, nowMs = () => performance.now()): Log {
-  const limitDiskFull = createDiskFullLimit(nowMs);
+export function createLog(
+  level: string,
+  to?: DestinationStream,
+  { isUnavailable = () => false, nowMs = () => performance.now() }: LogDeps = {},
+): Log {
+  const limitUnavailable = createUnavailableLimit(isUnavailable, nowMs);
   const options: LoggerOptions = {
     level,
     base: null,
@@ -64,8 +77,7 @@ export function createLog(level: string, to?: DestinationStream, nowMs = () => p
     serializers: { err: errorForLog },
     hooks: {
       logMethod([about, ...rest], method) {
-        const isLimited = typeof about === 'object' && about !== null && isDiskFull((about as { err?: unknown }).err);
-        const line = isLimited ? limitDiskFull(about) : about;
+        const line = typeof about === 'object' && about !== null ? limitUnavailable(about, rest[0]) : about;
         if (line !== undefined) method.apply(this, [line as never, ...rest]);
       },
     },

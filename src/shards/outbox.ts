@@ -176,7 +176,7 @@ export class Outbox implements Running {
       } catch (error) {
         if (isUnavailable(error)) {
           this.#late.add(target.id);
-          return log.warn({ database: target.id, reason: String(error) }, 'outbox waits: database unavailable');
+          return log.warn({ database: target.id, err: error }, 'outbox waits: database unavailable');
         }
         if (limit === 1)
           return log.error({ database: target.id, err: error }, 'a change of the outbox cannot be applied; retrying');

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLog } from '#core/log.ts';
 import { createSealer } from '#db/seal.ts';
+import { isUnavailable } from '#db/unavailable.ts';
 import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { replaceAddresses } from '#shards/adopt.ts';
 import { HOME } from '#shards/map.ts';
@@ -23,8 +24,9 @@ async function throughProxy(address: DatabaseAddress, ends: Cleanups): Promise<s
   addresses.push(address);
   return proxy.url;
 }
-type Said = { msg: string; database?: number };
+type Said = { msg: string; database?: number; err?: { code?: string } };
 const said: Said[] = [];
+let saidBytes = 0;
 const divided = await startDividedApp({
   through: throughProxy,
   home: async (address, ends) => {
@@ -36,7 +38,17 @@ const divided = await startDividedApp({
     return sql;
   },
   env: { HOME_OUTAGE_SECONDS: '60' },
-  log: createLog('error', { write: (line) => void said.push(JSON.parse(line) as Said) }),
+  log: createLog(
+    'warn',
+    {
+      write: (line) => {
+        said.push(JSON.parse(line) as Said);
+        saidBytes += line.length;
+      },
+    },
+    // The minute of the log does not end.
+    { isUnavailable, nowMs: () => 0 },
+  ),
 });
 const { app, platform, call, createStores, publish, createWebhook, receivedBy } = divided;
 const [first = assert.fail(), second = assert.fail(), ofHome = assert.fail()] = proxies;
@@ -79,6 +91,25 @@ test('a database that is down fails only the requests of its stores, with a 503 
   assert.equal((await call('GET', `/stores/${inSecond}/webhooks`)).status, 200);
   const ready = await fetch(`${app.baseUrl}/health/ready`);
   assert.equal(ready.status, 200);
+  first.open();
+  await untilBack(inFirst);
+});
+
+test('while a database is down, the log grows with the reasons, and not with the requests', async () => {
+  first.close();
+  await until(
+    () => publish(inFirst, 1_000),
+    ({ status }) => status === 503,
+  );
+  saidBytes = 0;
+  const publishing = Array.from({ length: 500 }, async (_, n) => (await publish(inFirst, 1_000 + n)).status);
+  assert.deepEqual(new Set(await Promise.all(publishing)), new Set([503]));
+  // With one line and its stack for each request, 500 KB.
+  assert.ok(saidBytes < 50_000, `${saidBytes} bytes`);
+  const reasons = said.flatMap(({ msg, database, err }) =>
+    err === undefined ? [] : [`${msg} ${database} ${err.code}`],
+  );
+  assert.deepEqual(reasons, [...new Set(reasons)]);
   first.open();
   await untilBack(inFirst);
 });

@@ -266,7 +266,7 @@ export class Ownership implements Running {
 
   #logFailure(error: unknown): void {
     if (isUnavailable(error))
-      this.#deps.log.warn({ reason: String(error) }, 'heartbeat failed: database unavailable; the lease will expire');
+      this.#deps.log.warn({ err: error }, 'heartbeat failed: database unavailable; the lease will expire');
     else this.#deps.log.error({ err: error }, 'heartbeat failed');
   }
 

@@ -3,10 +3,11 @@
  * always verified and resumed if possible.
  */
 import type { LookupAddress } from 'node:dns';
-import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import { connect as connectTls, createSecureContext, type TLSSocket } from 'node:tls';
 import type { Clock } from '#core/clock.ts';
 import type { Guard } from './guard.ts';
+import { HappyEyeballs } from './happy-eyeballs.ts';
 import { isPublic } from './networks.ts';
 import { Sessions } from './sessions.ts';
 import { openTunnel, ProxyError, type Proxy } from './tunnel.ts';
@@ -49,15 +50,6 @@ export type Dialer = {
 
 const TCP_KEEP_ALIVE_MS = 60_000;
 
-/** How a socket reaches the endpoint. */
-type Way = { lookup: LookupFunction } | { socket: Socket };
-
-/** Returns a look-up function with a known result. */
-const resolvedTo =
-  (addresses: LookupAddress[]): LookupFunction =>
-  (_hostname, _options, callback) =>
-    callback(null, addresses);
-
 class ConnectTimeout extends Error {
   readonly code = 'UND_ERR_CONNECT_TIMEOUT';
 }
@@ -74,7 +66,8 @@ async function addressesOf(guard: Guard, { hostname, port }: DialRequest): Promi
   });
 }
 
-type OpenTls = (request: DialRequest, way: Way, ready: () => void) => TLSSocket;
+/** Begins TLS on a connected socket. */
+type OpenTls = (request: DialRequest, socket: Socket, ready: () => void) => TLSSocket;
 
 /** One socket that is being opened. */
 class Dial implements Opening {
@@ -100,33 +93,31 @@ class Dial implements Opening {
     this.#opening?.destroy();
   }
 
-  /** Connects directly. */
-  connect(lookup: LookupFunction): void {
-    const { hostname, port, isTls, onStep } = this.#request;
-    onStep(isIP(hostname) === 0 ? 'dns' : 'connect');
-    if (isTls) return this.#connectTls({ lookup });
-    const socket = connectTcp({ host: hostname, port, lookup });
-    socket.once('connect', () => this.#end(null, socket));
-    this.#watch(socket);
-  }
-
-  /** Connects through the proxy to the addresses that are public, otherwise directly. */
-  async route(proxy: Proxy, resolving: Promise<LookupAddress[]>): Promise<void> {
+  /** Connects through the proxy, if there is one, to the addresses that are public, otherwise directly. */
+  async open(resolving: Promise<LookupAddress[]>, proxy: Proxy | undefined): Promise<void> {
     this.#request.onStep('dns');
     try {
       const addresses = await resolving;
-      const [first, ...others] = addresses.filter(({ address }) => isPublic(address));
       if (this.#isDone) return;
-      if (first === undefined) this.connect(resolvedTo(addresses));
+      const [first, ...others] = addresses.filter(({ address }) => isPublic(address));
+      if (proxy === undefined || first === undefined) this.#connect(addresses);
       else this.#connectThrough(proxy, first, others);
     } catch (error) {
       this.#end(error as Error, null);
     }
   }
 
+  #connect(addresses: readonly LookupAddress[]): void {
+    this.#begin('connect');
+    this.#opening = new HappyEyeballs(addresses, this.#request.port, (error, socket) => {
+      if (socket === null) this.#end(error, null);
+      else this.#connected(socket);
+    });
+  }
+
   /** Tries the addresses one after the other. */
   #connectThrough(proxy: Proxy, { address }: LookupAddress, others: readonly LookupAddress[]): void {
-    const { hostname, port, isTls } = this.#request;
+    const { hostname, port } = this.#request;
     const [next, ...rest] = others;
     this.#opening = openTunnel(proxy, {
       hostname,
@@ -137,25 +128,22 @@ class Dial implements Opening {
         if (this.#isDone) return void tunnel?.destroy();
         const hasNoRoute = error instanceof ProxyError && error.code === 'PROXY_NO_ROUTE';
         if (next !== undefined && hasNoRoute) return this.#connectThrough(proxy, next, rest);
-        if (tunnel === null) return this.#end(error, null);
-        this.#watch(tunnel);
-        if (isTls) this.#connectTls({ socket: tunnel });
-        else this.#end(null, tunnel);
+        if (tunnel === null) this.#end(error, null);
+        else this.#connected(tunnel);
       },
     });
   }
 
-  #connectTls(way: Way): void {
-    const socket: TLSSocket = this.#openTls(this.#request, way, () => this.#end(null, socket));
+  #connected(socket: Socket): void {
     this.#watch(socket);
+    if (!this.#request.isTls) return this.#end(null, socket);
+    const secured: TLSSocket = this.#openTls(this.#request, socket, () => this.#end(null, secured));
+    this.#watch(secured);
   }
 
   #watch(socket: Socket): void {
     this.#opening = socket;
     socket.setNoDelay(true).setKeepAlive(true, TCP_KEEP_ALIVE_MS);
-    socket.once('lookup', (error: Error | null) => {
-      if (error === null && !this.#isDone && !socket.destroyed) this.#begin('connect');
-    });
     socket.on('error', (error) => this.#end(error, null));
     socket.once('close', () => clearTimeout(this.#timeout));
   }
@@ -181,14 +169,13 @@ export function createDialer(deps: { guard: Guard; clock: Clock; settings: DialS
   // Shared by all connections: otherwise Node creates one for each, and loads all root certificates each time.
   let context: ReturnType<typeof createSecureContext> | undefined;
 
-  const openTls = ({ origin, hostname, port, onStep }: DialRequest, way: Way, ready: () => void): TLSSocket => {
+  const openTls: OpenTls = ({ origin, hostname, onStep }, tcpSocket, ready) => {
     const known = sessions.find(origin, clock.monotonicMs());
     let verifiedAtMs = known?.verifiedAtMs ?? Number.NEGATIVE_INFINITY;
     const socket = connectTls({
-      // Also with a tunnel: the certificate is verified against it if there is no servername.
+      socket: tcpSocket,
+      // The certificate is verified against it if there is no servername.
       host: hostname,
-      port,
-      ...way,
       servername: isIP(hostname) === 0 ? hostname : '',
       // HTTP/2 is not offered: limits count connections, and one reset would end a hundred exchanges.
       ALPNProtocols: ['http/1.1'],
@@ -198,8 +185,7 @@ export function createDialer(deps: { guard: Guard; clock: Clock; settings: DialS
       ...(known !== undefined && { session: known.ticket }),
     });
     let isOpen = false;
-    if ('socket' in way) onStep('tls');
-    else socket.once('connect', () => onStep('tls'));
+    onStep('tls');
     socket.once('secureConnect', () => {
       isOpen = true;
       if (socket.isSessionReused()) handshakes.resumed += 1;
@@ -224,9 +210,7 @@ export function createDialer(deps: { guard: Guard; clock: Clock; settings: DialS
     dial: (request) => {
       guard.checkLiteral(request);
       const dial = new Dial(request, openTls, settings.connectTimeoutMs);
-      const { outboundProxy } = settings;
-      if (outboundProxy === undefined) dial.connect(guard.lookupFor(request.port));
-      else void dial.route(outboundProxy, addressesOf(guard, request));
+      void dial.open(addressesOf(guard, request), settings.outboundProxy);
       return dial;
     },
     handshakes,

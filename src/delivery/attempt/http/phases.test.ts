@@ -3,8 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { EventEmitter, once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import { setImmediate as immediate } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
-import { connect, type Socket } from 'node:net';
+import { startDeafServer } from '../../../../test/setup/deaf-server.ts';
 import { loopback, OK, openFixture, rawServer } from '../../../../test/setup/exchanges.ts';
 import { until } from '../../../../test/setup/until.ts';
 import { Aborted, type Exchange } from './exchange.ts';
@@ -38,29 +37,9 @@ const none = () =>
     (count) => count === 0,
   );
 
-/** A listening port whose thread sleeps: once its backlog is full, connections are neither accepted nor refused. */
 async function deafPort(context: { after: (fn: () => Promise<void>) => void }): Promise<number> {
-  const deaf = new Worker(
-    `const { parentPort } = require('node:worker_threads');
-    const server = require('node:net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
-      parentPort.postMessage(server.address().port);
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
-    });`,
-    { eval: true },
-  );
-  const [port] = (await once(deaf, 'message')) as [number];
-  // The kernel accepts one connection more than the backlog.
-  const fillers: Socket[] = [];
-  for (let n = 0; n < 2; n += 1) {
-    const filler = connect(port, '127.0.0.1');
-    filler.on('error', () => {});
-    fillers.push(filler);
-    await once(filler, 'connect');
-  }
-  context.after(async () => {
-    for (const filler of fillers) filler.destroy();
-    await deaf.terminate();
-  });
+  const { port, close } = await startDeafServer();
+  context.after(close);
   return port;
 }
 
