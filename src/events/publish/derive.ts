@@ -12,7 +12,7 @@ import { Problem } from '#core/problem.ts';
 import { byResource, inLockOrder, markStale, type Row } from './columns.ts';
 import type { IdAllocator } from './batch.ts';
 import type { PreviousVersions } from './previous-version.ts';
-import type { TermColumns } from './batch-sql.ts';
+import { timeZonesOf, type TermColumns } from './batch-sql.ts';
 import { numberAt, rowOf } from './rows.ts';
 import type { PublishRequest } from './publish.ts';
 import type { NewEvent } from './request.ts';
@@ -57,7 +57,7 @@ async function booksOf(tx: Queryable, rows: readonly Row[], now: Date): Promise<
   if (stores.storeId.length === 0) return new Map();
   let books = await lockBooks(tx, stores, now);
   if (books.length < stores.storeId.length) {
-    await openBooks(tx, stores, now);
+    await openBooks(tx, await timeZonesOf(tx, stores.storeId), now);
     books = await lockBooks(tx, stores, now);
   }
   return new Map(books.map((book) => [book.storeId, book]));
