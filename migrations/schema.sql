@@ -380,6 +380,7 @@ create table erased_resource (
   id text not null,
   version integer not null,
   step_id bigint,
+  date_erased timestamp with time zone,
   constraint erased_resource_pkey PRIMARY KEY (shard, store_id, type, id),
   constraint erased_resource_version_check CHECK ((version > 0))
 );

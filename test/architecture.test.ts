@@ -5,7 +5,14 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './architecture/modules.ts';
 import { defaultExports, exportedArrows, vagueNames } from './architecture/names.ts';
-import { foreignWrites, mixedStatements, strayedSql, tablesOf, WRITERS } from './architecture/tables.ts';
+import {
+  foreignWrites,
+  mixedStatements,
+  strayedSql,
+  tablesOf,
+  WRITERS,
+  zonedStatements,
+} from './architecture/tables.ts';
 import { lateSetups } from './architecture/setups.ts';
 import { readTree, type Rule } from './architecture/tree.ts';
 import { replacedIn } from './architecture/vocabulary.ts';
@@ -46,6 +53,7 @@ const rules: readonly (readonly [name: string, rule: Rule])[] = [
   ['SQL is in -sql.ts files and in db/', strayedSql],
   ['each table has one module that writes it', foreignWrites],
   ['no statement reads accounts and stores together', mixedStatements],
+  ['no statement reads a time zone', zonedStatements],
   ['no default exports', defaultExports],
   ['functions are exported as declarations', exportedArrows],
   ['process is read by main.ts alone', processReaders],

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './modules.ts';
 import { defaultExports, exportedArrows, vagueNames } from './names.ts';
-import { foreignWrites, mixedStatements, strayedSql, tablesOf } from './tables.ts';
+import { foreignWrites, mixedStatements, strayedSql, tablesOf, zonedStatements } from './tables.ts';
 import { lateSetups } from './setups.ts';
 import { fileOf, type Rule } from './tree.ts';
 import { clockReaders, formatNames, idleExceptions, processReaders, READS_ITS_CLOCK } from './words.ts';
@@ -88,6 +88,11 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
     mixedStatements,
     { 'src/webhooks/a-sql.ts': 'sql`select from webhook w`; sql`update client c set a = 1 from store s`' },
     /client of accounts and webhook of stores/,
+  ],
+  [
+    zonedStatements,
+    { 'src/events/a-sql.ts': '\nsql`select now() at time  zone s.zone`' },
+    /a-sql.ts:2 reads a time zone/,
   ],
   [foreignWrites, { 'src/stores/purges.ts': '[{ deletes: name }]' }, /no module owns/],
   [foreignWrites, { 'src/db/purges.ts': 'sql`delete from session`' }, /is identity\/accounts's to delete/],

@@ -181,6 +181,20 @@ export function mixedStatements(files: readonly File[]): Fault[] {
     });
 }
 
+/**
+ * Refuses a statement that converts a time by a time zone: PostgreSQL may lack the zone of a store, and reads CET as an offset. Days
+ * are those of `src/events/days.ts`.
+ */
+export function zonedStatements(files: readonly File[]): Fault[] {
+  return files
+    .filter(({ isTest }) => !isTest)
+    .flatMap(({ path, templates }) =>
+      templates
+        .filter(({ text }) => /\bat\s+time\s+zone\b|\btimezone\s*\(/i.test(text))
+        .map(({ line }) => `${path}:${line} reads a time zone in SQL`),
+    );
+}
+
 /** Returns the names of the tables that migrations create. */
 export function tablesOf(migration: string): string[] {
   return [...migration.matchAll(/^create table (\w+)/gim)].map(([, name = '']) => name);

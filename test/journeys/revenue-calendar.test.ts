@@ -1,6 +1,9 @@
 /** Days of stores: of 23 and 25 hours, without a midnight, with two, and in a zone that changes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { dayAt, endOfDay, nextDay } from '#events/days.ts';
+import { transaction } from '#db/pool.ts';
+import { readTimeZone } from '#stores/rules.ts';
 import { euros, snapshotsOf, startRevenue } from '../setup/revenue.ts';
 
 const revenue = await startRevenue();
@@ -56,6 +59,15 @@ test('a day that has its first hour twice is reported once', async () => {
   assert.deepEqual(await daysOf(store), ['2027-11-06 1', '2027-11-07 3']);
 });
 
+test('a store in CET has summer time', async () => {
+  const store = await addStore('CET');
+  await publish(store, '2027-07-01T21:59:59Z', euros('a', 1));
+  await publish(store, '2027-07-01T22:00:00Z', euros('a', 2));
+  await isDueAt(store, '2027-07-01T22:10:00Z');
+  await isDueAt(store, '2027-07-02T22:10:00Z');
+  assert.deepEqual(await daysOf(store), ['2027-07-01 1', '2027-07-02 2']);
+});
+
 test('months and years end at their calendar boundaries', async () => {
   const [store, other] = [await addStore('Asia/Kolkata'), await addStore('Asia/Kolkata')];
   await publish(store, '2028-02-28T12:00:00Z', euros('a', 1, { end_date: '2028-03-01' }));
@@ -89,4 +101,47 @@ test('a store that moves west waits until its day has ended there, and a reporte
   await publish(store, '2027-06-03T09:59:00Z', euros('a', 3));
   await isDueAt(store, '2027-06-03T10:10:00Z');
   assert.deepEqual(await daysOf(store), ['2027-06-01 1', '2027-06-02 8']);
+});
+
+/** Morocco ends its summer time in 2026, by tz data that Node.js has and this PostgreSQL lacks. */
+const NEWER: ReadonlySet<string> = new Set(['Africa/Casablanca', 'Africa/El_Aaiun']);
+
+/** Returns the days around each change of the clock in 2026 to 2028, and around the first of these years. */
+function daysOfChanges(timeZone: string): string[] {
+  const days = new Set<string>();
+  let at: Temporal.ZonedDateTime | null = Temporal.ZonedDateTime.from({ timeZone, year: 2026, month: 1, day: 1 });
+  while (at !== null && at.year <= 2028) {
+    for (const by of [-1, 0, 1]) days.add(at.toPlainDate().add({ days: by }).toString());
+    at = at.getTimeZoneTransition('next');
+  }
+  return [...days];
+}
+
+test('the days of every time zone that a store can have end when they end for PostgreSQL', async (t) => {
+  const { sql } = revenue;
+  const names = (await sql<{ name: string }[]>`select name from pg_timezone_names order by name`).map(
+    ({ name }) => name,
+  );
+  const wrong: string[] = [];
+  let count = 0;
+  await transaction(sql, async (tx) => {
+    for (const name of new Set([...names, ...Intl.supportedValuesOf('timeZone')])) {
+      const timeZone = readTimeZone(name);
+      if (timeZone === undefined) continue;
+      const days = daysOfChanges(timeZone);
+      const ends = days.map((day) => endOfDay(day, timeZone));
+      count += days.length;
+      for (const [n, end] of ends.entries())
+        if (dayAt(end, timeZone) !== nextDay(days[n] ?? '')) wrong.push(`${timeZone} ${days[n]}: no end`);
+      if (NEWER.has(timeZone)) continue;
+      // As a setting, CET is a name with summer time, and no abbreviation.
+      await tx`select set_config('TimeZone', ${timeZone}, true)`;
+      const other = await tx<{ day: string }[]>`
+        select d.day::text as day from unnest(${days}::date[], ${ends}::timestamptz[]) as d (day, ended)
+        where d.ended::date <> d.day + 1 or (d.ended - interval '1 second')::date <> d.day`;
+      wrong.push(...other.map(({ day }) => `${timeZone} ${day}: PostgreSQL`));
+    }
+  });
+  assert.deepEqual(wrong, []);
+  t.diagnostic(`${names.length} names, ${count} days`);
 });

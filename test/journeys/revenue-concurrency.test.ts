@@ -1,7 +1,7 @@
 /** Daily snapshots with concurrency: publishes, other processes, and the leftovers of a crashed process. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { closeDay } from '#events/snapshots/snapshots-sql.ts';
+import { advanceBook, closeDay } from '#events/snapshots/snapshots-sql.ts';
 import { publishSnapshot } from '#events/snapshots/publish-snapshot.ts';
 import { shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';
@@ -41,7 +41,7 @@ test('two processes that report a day at the same moment report it once', async 
   const store = await addStore('UTC');
   await publish(store, '2027-02-01T10:00:00Z', euros('a', 10));
   revenue.at('2027-02-02T00:10:00Z');
-  const book = { shard: shardOf(store), storeId: store, day: '2027-02-01' };
+  const book = { shard: shardOf(store), storeId: store, day: '2027-02-01', timeZone: 'UTC' };
   const { end } = await holdBook(store, 'update');
   const both = Promise.all([publishSnapshot(revenue.deps(), book), publishSnapshot(revenue.deps(), book)]);
   await someWait(2);
@@ -77,7 +77,7 @@ test('a publish that races the closing of its day belongs to the next day', asyn
   const store = await addStore('UTC');
   await publish(store, '2027-02-01T10:00:00Z', euros('a', 10));
   const { held, end } = await holdBook(store, 'update');
-  const book = { shard: shardOf(store), storeId: store, day: '2027-02-01' };
+  const book = { shard: shardOf(store), storeId: store, day: '2027-02-01', timeZone: 'UTC' };
   assert.equal(await closeDay(held, book, new Date('2027-02-02T00:10:00Z')), true);
   const late = publish(store, '2027-02-01T23:59:59Z', euros('a', 20));
   await someWait(1);
@@ -87,10 +87,19 @@ test('a publish that races the closing of its day belongs to the next day', asyn
   assert.deepEqual(await sumsOf(store), ['2027-02-01 10', '2027-02-02 20']);
 });
 
+test('a day is not closed or passed by a time zone that its store has left', async () => {
+  const store = await addStore('UTC');
+  await publish(store, '2027-02-01T10:00:00Z', euros('a', 10));
+  const book = { shard: shardOf(store), storeId: store, day: '2027-02-01', timeZone: 'UTC' };
+  await revenue.moveStore(store, 'Pacific/Honolulu');
+  assert.equal(await closeDay(sql, book, new Date('2027-02-02T00:10:00Z')), false);
+  assert.equal(await advanceBook(sql, book), false);
+});
+
 test('a day closed by a process that crashed is reported by the next process', async () => {
   const store = await addStore('UTC');
   await publish(store, '2027-02-01T10:00:00Z', euros('a', 10));
-  const book = { shard: shardOf(store), storeId: store, day: '2027-02-01' };
+  const book = { shard: shardOf(store), storeId: store, day: '2027-02-01', timeZone: 'UTC' };
   assert.equal(await closeDay(sql, book, new Date('2027-02-02T00:10:00Z')), true);
   await publish(store, '2027-02-01T23:59:59Z', euros('a', 20));
   assert.equal(await round(store, '2027-02-03T00:10:00Z'), 2);

@@ -25,17 +25,22 @@ export async function lockResource(
   return row;
 }
 
-/** Deletes the resource and keeps its version number in case it is published again. */
-export async function deleteResource(sql: Queryable, { shard, storeId, type, id }: ResourceKey): Promise<void> {
+/** Deletes the resource and keeps its version number and the time of the erasure in case it is published again. */
+export async function deleteResource(
+  sql: Queryable,
+  { shard, storeId, type, id }: ResourceKey,
+  now: Date,
+): Promise<void> {
   await sql`
     with gone as (
       delete from resource where shard = ${shard} and store_id = ${storeId} and type = ${type} and id = ${id}
       returning version, case when type = 'subscription_event' then step_id end as step_id
     )
-    insert into erased_resource as e (shard, store_id, type, id, version, step_id)
-    select ${shard}, ${storeId}, ${type}, ${id}, version, step_id from gone
+    insert into erased_resource as e (shard, store_id, type, id, version, step_id, date_erased)
+    select ${shard}, ${storeId}, ${type}, ${id}, version, step_id, ${now}::timestamptz from gone
     on conflict (shard, store_id, type, id) do update set
-      version = greatest(e.version, excluded.version), step_id = coalesce(excluded.step_id, e.step_id)`;
+      version = greatest(e.version, excluded.version), step_id = coalesce(excluded.step_id, e.step_id),
+      date_erased = greatest(e.date_erased, excluded.date_erased)`;
 }
 
 /**

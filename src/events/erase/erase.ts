@@ -36,7 +36,7 @@ export async function eraseResource(
     const latest = await lockResource(tx, key);
     if (latest === undefined) throw notFound(labelOf(key.type));
     unmodified(latest.version);
-    await deleteResource(tx, key);
+    await deleteResource(tx, key, now);
     if (book !== undefined) await endTerm(tx, key, book.day);
     if (key.type === 'customer') await insertErasedCustomer(tx, key, now);
     const all = { shard, storeId, eventId: latest.headId, stepId: latest.stepId };

@@ -98,8 +98,16 @@ const upsertTerms = (sql: Queryable, terms: TermColumns) => sql`
   ),`;
 
 /** The version number of the resource when it was erased; 0 if it never was. */
-const erasedVersion = (sql: Queryable, key: ReturnType<typeof sql>) =>
-  sql`coalesce((select e.version from erased_resource e where (e.shard, e.store_id, e.type, e.id) = (${key})), 0)`;
+const erasedVersion = (sql: Queryable) => sql`
+  coalesce((
+    select e.version from erased_resource e where (e.shard, e.store_id, e.type, e.id) = (r.shard, r.store_id, r.type, r.id)
+  ), 0)`;
+
+/** The stored version of the resource; null if there is none. */
+const storedVersion = (sql: Queryable) => sql`(
+  select b.version from resource b
+  where b.shard = i.shard and b.store_id = i.store_id and b.type = i.type and b.id = i.resource_id
+)`;
 
 /** The newest step of the subscription before the batch; the subscription is locked. */
 const newestStep = (sql: Queryable) => sql`(
@@ -107,10 +115,14 @@ const newestStep = (sql: Queryable) => sql`(
   where b.shard = i.shard and b.store_id = i.store_id and b.type = 'subscription' and b.id = i.about_id
 )`;
 
-/** The rows of the batch joined with their stores; empty until the keys are claimed. */
+/**
+ * The rows of the batch joined with their stores and the last erasure of their resource; empty until the keys are claimed. An event
+ * that is dated before the erasure is erased as well.
+ */
 const readInput = (sql: Queryable, { columns, filters, claims }: Batch) => sql`
   input as materialized (
-    select i.*, s.time_zone
+    select i.*, s.time_zone, coalesce(e.version, 0) as erased_version,
+      coalesce(i.is_dated and i.modified_at < e.date_erased, false) as is_erased
     from unnest(
       ${columns.shard}::smallint[], ${columns.storeId}::bigint[], ${columns.eventId}::bigint[], ${columns.type}::text[],
       ${columns.resourceId}::text[], ${columns.action}::text[], ${columns.nonce}::bigint[],
@@ -121,6 +133,10 @@ const readInput = (sql: Queryable, { columns, filters, claims }: Batch) => sql`
     ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
       is_dated, dated_at, previous_id, head_id, step_id, about_id, at, known, passed)
     cross join lateral (select s.time_zone from store s where s.shard = i.shard and s.id = i.store_id limit 1) as s
+    left join lateral (
+      select e.version, e.date_erased from erased_resource e
+      where e.shard = i.shard and e.store_id = i.store_id and e.type = i.type and e.id = i.resource_id limit 1
+    ) as e on true
     where (select is_set from lock_limit) is not null ${claims !== null ? sql`and (select is_granted from granted)` : sql``}
   )`;
 
@@ -138,7 +154,8 @@ const writeDeliveries = (sql: Queryable, { day, now }: Batch) => sql`
         and (i.type || '/' || i.action) = any (w.events)
       offset 0
     ) as w
-    where w.filter_id is null or passes_filter(w.filter_id, i.known::bigint[], i.passed::bigint[])
+    where not i.is_erased
+      and (w.filter_id is null or passes_filter(w.filter_id, i.known::bigint[], i.passed::bigint[]))
     order by i.at, w.id
   ), matched as (
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
@@ -165,8 +182,10 @@ const writeDeliveries = (sql: Queryable, { day, now }: Batch) => sql`
  * to be kept consistent in every process.
  *
  * Each resource occurs once in `latest`, because `on conflict` cannot update a row twice in one statement. An event whose
- * representation is older than the stored one does not change it and has version 0; otherwise versions increase. After all
- * writes, new resources are checked for a concurrent erasure, which fails the statement with HL001.
+ * representation is older than the stored one does not change it and has version 0; otherwise versions increase. An event that is
+ * dated before the erasure of its resource has version 0, no body and no deliveries; it extends the chain of events if the
+ * resource was published again. After all writes, new resources are checked for a concurrent erasure, which fails the statement
+ * with HL001.
  *
  * `offset 0` keeps the planner from comparing filters before the events: only filters of webhooks that subscribe are known.
  *
@@ -175,8 +194,10 @@ const writeDeliveries = (sql: Queryable, { day, now }: Batch) => sql`
  */
 export async function publishBatch(sql: Queryable, batch: Batch): Promise<Published[]> {
   const { claims, terms, now, baseUrl } = batch;
-  const erasedBase = erasedVersion(sql, sql`r.shard, r.store_id, r.type, r.id`);
-  const isNewer = sql`(not excluded.is_dated or r.dated_at is null or excluded.modified_at >= r.dated_at)`;
+  const erasedBase = erasedVersion(sql);
+  // An erased event is older than every version, also than one without a date.
+  const isNewer = sql`(not excluded.is_dated or (excluded.dated_at is distinct from '-infinity'
+    and (r.dated_at is null or excluded.modified_at >= r.dated_at)))`;
   return sql<Published[]>`
   with lock_limit as materialized (
     select set_config('lock_timeout', ${String(LOCK_MS)}, true) as is_set
@@ -185,11 +206,12 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
     insert into resource as r
       (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, step_id, time_zone,
         base_url, body)
-    select shard, store_id, type, resource_id, total + ${erasedVersion(sql, sql`i.shard, i.store_id, i.type, i.resource_id`)},
-      modified_at, is_dated, dated_at, event_id, head_id, case when about_id is null then step_id else ${newestStep(sql)} end,
+    select shard, store_id, type, resource_id, total + erased_version,
+      modified_at, is_dated, case when is_erased then '-infinity' else dated_at end, event_id, head_id,
+      case when about_id is null then step_id else ${newestStep(sql)} end,
       time_zone, ${baseUrl}, body
     from input i
-    where total > 0
+    where total > 0 and (not is_erased or ${storedVersion(sql)} is not null)
     order by shard, store_id, type, resource_id
     on conflict (shard, store_id, type, id) do update set
       version             = case when ${isNewer} then excluded.version + greatest(r.version - ${erasedBase}, 0)
@@ -214,8 +236,9 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
     insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone,
       base_url, date_created, body)
     select i.shard, i.event_id, i.store_id, i.type, i.resource_id, i.action,
-      case when i.is_stale or (i.is_dated and i.modified_at < l.superseded_dated_at) then 0 else l.version - i.after end,
-      i.nonce, coalesce(i.previous_id, l.superseded_event_id), i.time_zone, ${baseUrl}, ${now}, i.body
+      case when i.is_stale or i.is_erased or (i.is_dated and i.modified_at < l.superseded_dated_at) then 0 else l.version - i.after end,
+      i.nonce, coalesce(i.previous_id, l.superseded_event_id), i.time_zone, ${baseUrl}, ${now},
+      case when i.is_erased then '' else i.body end
     from input i
     full join latest l on l.head_event_id = i.head_id
     returning id, resource_type, resource_id, version, previous_id, time_zone

@@ -12,8 +12,7 @@ import { Problem } from '#core/problem.ts';
 import { byResource, inLockOrder, markStale, type Row } from './columns.ts';
 import type { IdAllocator } from './batch.ts';
 import type { PreviousVersions } from './previous-version.ts';
-import type { PreviousVersion } from './previous-version-sql.ts';
-import type { TermColumns } from './batch-sql.ts';
+import { timeZonesOf, type TermColumns } from './batch-sql.ts';
 import { numberAt, rowOf } from './rows.ts';
 import type { PublishRequest } from './publish.ts';
 import type { NewEvent } from './request.ts';
@@ -58,7 +57,7 @@ async function booksOf(tx: Queryable, rows: readonly Row[], now: Date): Promise<
   if (stores.storeId.length === 0) return new Map();
   let books = await lockBooks(tx, stores, now);
   if (books.length < stores.storeId.length) {
-    await openBooks(tx, stores, now);
+    await openBooks(tx, await timeZonesOf(tx, stores.storeId), now);
     books = await lockBooks(tx, stores, now);
   }
   return new Map(books.map((book) => [book.storeId, book]));
@@ -83,7 +82,9 @@ type NewTerm = { row: Row; day: string; term: Term };
 type PreviousState = {
   book: Book;
   derives: boolean;
-  previous: PreviousVersion | undefined;
+  /** The body of the stored version; undefined if the subscription does not exist. */
+  previous: string | undefined;
+  newestDate: Date | undefined;
   term: LastTerm | undefined;
 };
 
@@ -95,11 +96,15 @@ const isSameTerm = (before: Term, after: Term): boolean =>
   before.endDay === after.endDay;
 
 /** Derives the steps and the new term of one subscription. */
-function deriveSubscription(group: readonly Row[], { book, derives, previous, term: last }: PreviousState, now: Date) {
+function deriveSubscription(
+  group: readonly Row[],
+  { book, derives, previous, newestDate, term: last }: PreviousState,
+  now: Date,
+) {
   const steps: Step[] = [];
-  const first = previous === undefined ? undefined : (parseExact(previous.body) as Subscription);
+  const first = previous === undefined ? undefined : (parseExact(previous) as Subscription);
   let latest = first;
-  for (const { row, isStale } of markStale(group, previous?.datedAt ?? undefined)) {
+  for (const { row, isStale } of markStale(group, newestDate)) {
     if (isStale) continue;
     const next = parseExact(row.event.body) as Subscription;
     if (derives) {
@@ -161,7 +166,13 @@ export async function derive(
     const book = row && books.get(row.storeId);
     if (book === undefined || row === undefined) continue;
     const term = lasts.get(keyOf(row.storeId, row.event.resourceId));
-    const before = { book, derives: deriving.has(row.storeId), previous: previousVersions.of(row), term };
+    const before = {
+      book,
+      derives: deriving.has(row.storeId),
+      previous: previousVersions.bodyOf(row),
+      newestDate: previousVersions.newestDateOf(row),
+      term,
+    };
     const derivedHere = deriveSubscription(group, before, now);
     steps.push(...derivedHere.steps);
     terms.push(...derivedHere.terms);

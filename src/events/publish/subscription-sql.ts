@@ -1,6 +1,8 @@
 /** SQL around a publish of subscriptions. All transactions lock rows in the same order. */
 import type { Term } from '#catalog/mrr.ts';
+import { shardOf } from '#core/ids.ts';
 import type { Queryable } from '#db/pool.ts';
+import { dayAt, dueAfter } from '../days.ts';
 
 type Stores = { shard: number[]; storeId: number[] };
 
@@ -30,25 +32,35 @@ export type Book = {
  * Stores without a book yet, and erased stores, are absent.
  */
 export async function lockBooks(sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<Book[]> {
-  return sql<Book[]>`
-  select s.id as "storeId", s.time_zone as "timeZone",
-    greatest((${now}::timestamptz at time zone s.time_zone)::date, b.open_day)::text as day
+  const books = await sql<(Omit<Book, 'day'> & { openDay: string })[]>`
+  select s.id as "storeId", s.time_zone as "timeZone", b.open_day::text as "openDay"
   from (select * from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id) order by 1, 2) as a
   cross join lateral (select s.id, s.time_zone from store s where s.shard = a.shard and s.id = a.store_id limit 1) as s
   cross join lateral (
     select b.open_day from revenue_book b where b.shard = a.shard and b.store_id = a.store_id limit 1 for share
   ) as b`;
+  return books.map(({ storeId: id, timeZone, openDay }) => {
+    const today = dayAt(now, timeZone);
+    return { storeId: id, timeZone, day: today > openDay ? today : openDay };
+  });
 }
 
-/** Creates the revenue books of stores. The day of the first subscription is the first with a snapshot. */
-export async function openBooks(sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<void> {
+/**
+ * Creates the revenue books of stores with these time zones. The day of the first subscription is the first with a snapshot.
+ */
+export async function openBooks(sql: Queryable, timeZones: ReadonlyMap<number, string>, now: Date): Promise<void> {
+  const books = [...timeZones].map(([storeId, timeZone]) => {
+    const day = dayAt(now, timeZone);
+    return { storeId, day, dueAt: dueAfter(day, timeZone) };
+  });
   await sql`
     insert into revenue_book (shard, store_id, open_day, next_day, due_at)
-    select a.shard, s.id, o.day, o.day, (o.day + 1)::timestamp at time zone s.time_zone + interval '10 minutes'
-    from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id)
-    cross join lateral (select s.id, s.time_zone from store s where s.shard = a.shard and s.id = a.store_id limit 1) as s
-    cross join lateral (select (${now}::timestamptz at time zone s.time_zone)::date as day) as o
-    order by a.shard, s.id
+    select shard, store_id, day, day, due_at
+    from unnest(
+      ${books.map(({ storeId }) => shardOf(storeId))}::smallint[], ${books.map(({ storeId }) => storeId)}::bigint[],
+      ${books.map(({ day }) => day)}::date[], ${books.map(({ dueAt }) => dueAt)}::timestamptz[]
+    ) as a (shard, store_id, day, due_at)
+    order by shard, store_id
     on conflict (shard, store_id) do nothing`;
 }
 

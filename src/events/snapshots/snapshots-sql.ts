@@ -1,15 +1,10 @@
 /** SQL of the daily revenue snapshots: finding due books, closing days, and summing their terms. */
 import type { Fragment, Queryable } from '#db/pool.ts';
+import { CLOSE_DELAY_MS, dayAt, dueAfter, nextDay } from '../days.ts';
 
+type StoreBook = { shard: number; storeId: number };
 /** A store with a due snapshot; `day` is the oldest day without one, such as `2026-11-21`. */
-export type DueBook = { shard: number; storeId: number; day: string };
-
-/** A snapshot is made this long after midnight: by then all publishes that began before midnight are committed. */
-const CLOSE_DELAY = '10 minutes';
-
-/** The store's next midnight plus the delay; if the calendar has no such midnight, the first moment after it. */
-const dueAfter = (sql: Queryable, day: Fragment) => sql`
-  ((${day} + 1)::timestamp at time zone s.time_zone + ${CLOSE_DELAY}::interval)`;
+export type DueBook = StoreBook & { day: string; timeZone: string };
 
 type DueQuery = { shards: readonly number[]; except: readonly number[]; now: Date; limit: number };
 
@@ -19,7 +14,7 @@ type DueQuery = { shards: readonly number[]; except: readonly number[]; now: Dat
  */
 export async function dueBooks(sql: Queryable, { shards, except, now, limit }: DueQuery): Promise<DueBook[]> {
   return sql<DueBook[]>`
-  select b.shard, b.store_id as "storeId", b.next_day::text as day
+  select b.shard, b.store_id as "storeId", b.next_day::text as day, s.time_zone as "timeZone"
   from revenue_book b
   join store s on s.shard = b.shard and s.id = b.store_id
   where b.shard = any (${shards}::smallint[]) and b.due_at <= ${now}
@@ -37,42 +32,46 @@ export async function limitStatements(sql: Queryable, limitMs: number): Promise<
   await sql`select set_config('statement_timeout', ${`${limitMs}ms`}, true)`;
 }
 
+/** SQL condition: the store is still in the time zone of the book, and the book at its day. */
+const isUnchanged = (sql: Queryable, { shard, storeId, day, timeZone }: DueBook) => sql`
+  b.shard = ${shard} and b.store_id = ${storeId} and b.next_day = ${day}
+    and s.shard = b.shard and s.id = b.store_id and s.time_zone = ${timeZone}`;
+
 /**
- * Closes a day if it is over in the store's current time zone, and returns true; later publishes belong to a later day. Waits
- * for publishes that hold a share lock on the book, so all terms of the day are committed. If the day is not over, because the
- * store moved west, the due time is set again.
+ * Closes a day if it is over, and returns true; later publishes belong to a later day. Waits for publishes that hold a share lock
+ * on the book, so all terms of the day are committed. If the day is not over, because the store moved west, the due time is set
+ * again. Returns false if the store moves at the same time.
  */
-export async function closeDay(sql: Queryable, { shard, storeId, day }: DueBook, now: Date): Promise<boolean> {
-  const rows = await sql<{ isOver: boolean }[]>`
-    update revenue_book b set
-      open_day = case when o.is_over then greatest(b.open_day, b.next_day + 1) else b.open_day end,
-      due_at = case when o.is_over then b.due_at
-        else greatest(${dueAfter(sql, sql`b.next_day`)}, ${now}::timestamptz + interval '1 minute') end
-    from store s
-    cross join lateral (
-      select ((${now}::timestamptz - ${CLOSE_DELAY}::interval) at time zone s.time_zone)::date > ${day}::date as is_over
-    ) as o
-    where b.shard = ${shard} and b.store_id = ${storeId} and b.next_day = ${day}
-      and s.shard = b.shard and s.id = b.store_id
-    returning o.is_over as "isOver"`;
-  return rows[0]?.isOver === true;
+export async function closeDay(sql: Queryable, book: DueBook, now: Date): Promise<boolean> {
+  const { day, timeZone } = book;
+  const isOver = dayAt(new Date(now.getTime() - CLOSE_DELAY_MS), timeZone) > day;
+  const change = isOver
+    ? sql`open_day = greatest(b.open_day, b.next_day + 1)`
+    : sql`due_at = greatest(${dueAfter(day, timeZone)}::timestamptz, ${now}::timestamptz + interval '1 minute')`;
+  const rows = await sql`update revenue_book b set ${change} from store s where ${isUnchanged(sql, book)} returning 1`;
+  return isOver && rows.length > 0;
 }
 
-/** Sets the due time of the open day by the store's current time zone. */
-export async function updateDueTime(
-  sql: Queryable,
-  { shard, storeId }: Pick<DueBook, 'shard' | 'storeId'>,
-): Promise<void> {
+/** Returns the book of a store at its open day, and locks it until the transaction ends; undefined if it has none. */
+export async function lockBook(sql: Queryable, { shard, storeId }: StoreBook): Promise<DueBook | undefined> {
+  const [book] = await sql<DueBook[]>`
+    select b.shard, b.store_id as "storeId", b.next_day::text as day, s.time_zone as "timeZone"
+    from revenue_book b join store s on s.shard = b.shard and s.id = b.store_id
+    where b.shard = ${shard} and b.store_id = ${storeId}
+    for update of b`;
+  return book;
+}
+
+/** Sets the due time of the open day by the time zone of the book, which is locked. */
+export async function updateDueTime(sql: Queryable, { shard, storeId, day, timeZone }: DueBook): Promise<void> {
   await sql`
-    update revenue_book b set due_at = ${dueAfter(sql, sql`b.next_day`)}
-    from store s
-    where b.shard = ${shard} and b.store_id = ${storeId} and s.shard = b.shard and s.id = b.store_id`;
+    update revenue_book set due_at = ${dueAfter(day, timeZone)} where shard = ${shard} and store_id = ${storeId}`;
 }
 
 /** Returns the last subscription id of the next chunk of `termsMax` terms; undefined if fewer remain. */
 export async function endOfChunk(
   sql: Queryable,
-  { shard, storeId }: DueBook,
+  { shard, storeId }: StoreBook,
   { after, termsMax }: { after: string; termsMax: number },
 ): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`
@@ -140,14 +139,13 @@ export async function sumChunk(
 
 /**
  * Advances the book to the next day and locks it until the transaction ends. Returns false if another process has published
- * this day.
+ * this day, or the store moves to another time zone at the same time.
  */
-export async function advanceBook(sql: Queryable, { shard, storeId, day }: DueBook): Promise<boolean> {
+export async function advanceBook(sql: Queryable, book: DueBook): Promise<boolean> {
   const rows = await sql`
-    update revenue_book b set next_day = b.next_day + 1, due_at = ${dueAfter(sql, sql`(b.next_day + 1)`)}
+    update revenue_book b set next_day = b.next_day + 1, due_at = ${dueAfter(nextDay(book.day), book.timeZone)}
     from store s
-    where b.shard = ${shard} and b.store_id = ${storeId} and b.next_day = ${day}
-      and s.shard = b.shard and s.id = b.store_id
+    where ${isUnchanged(sql, book)}
     returning 1`;
   return rows.length > 0;
 }

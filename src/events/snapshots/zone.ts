@@ -1,7 +1,7 @@
 /** Updates the due time of the revenue snapshot when the time zone of a store changes. */
 import type { Queryable } from '#db/pool.ts';
 import { Problem } from '#core/problem.ts';
-import { limitStatements, updateDueTime } from './snapshots-sql.ts';
+import { limitStatements, lockBook, updateDueTime } from './snapshots-sql.ts';
 
 /** Publishes of subscriptions lock the book one after the other, and the store stays locked during this wait. */
 const WAIT_MS = 2_000;
@@ -13,11 +13,12 @@ const CANCELLED = '57014';
  */
 export async function rescheduleSnapshot(tx: Queryable, store: { shard: number; storeId: number }): Promise<void> {
   await limitStatements(tx, WAIT_MS);
-  await updateDueTime(tx, store).catch((cause: unknown) => {
+  const book = await lockBook(tx, store).catch((cause: unknown) => {
     if ((cause as { code?: unknown }).code !== CANCELLED) throw cause;
     const message =
       'The time zone cannot change now because many subscriptions are being published in this store; retry in a second';
     throw new Problem(503, { code: 'busy', message }, { headers: { 'Retry-After': '1' }, cause });
   });
+  if (book !== undefined) await updateDueTime(tx, book);
   await limitStatements(tx, 0);
 }
