@@ -2,6 +2,7 @@
 import { findRunning, startEmbedded } from '#db/embedded.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
+import { checkPooled, findCollationChange, remedyOfCollations } from '#db/usable.ts';
 import { checkSealingKey } from '#db/sealing-key.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
@@ -136,9 +137,15 @@ export async function openInstallation(config: Config, log: Log, options: OpenOp
   };
   try {
     await checkServer(direct);
-    if (config.database.directUrl !== undefined) await checkServer(sql);
+    if (config.database.directUrl !== undefined) {
+      await checkServer(sql);
+      await checkPooled(sql);
+    }
     const { keys: secretKeys, from } = await openSecretKeys(config);
     const { applied } = await migrate(direct, MIGRATIONS, (name) => onMigration?.(name));
+    const change = await findCollationChange(direct);
+    if (change !== undefined)
+      log.warn({ ...change, remedy: remedyOfCollations(change) }, 'collations have changed; indexes may be wrong');
     const isKeyAdopted = await checkSealingKey(direct, { keys: secretKeys, from });
     const opening = {
       config: config.database,
