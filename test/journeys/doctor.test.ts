@@ -94,6 +94,16 @@ test('a server that would lose accepted data, or has a full disk', async (t) => 
   assertFinding(findings, /^fail .* 505,/);
 });
 
+test('a database that refuses writes', async (t) => {
+  const { address, ...rest } = await place(t);
+  const url = `${urlOf(address)}&default_transaction_read_only=on`;
+  const reading = openPool({ kind: 'url', url }, { connections: 1, applicationName: 'test' });
+  t.after(() => reading.end());
+  const findings = await checkDatabase({ ...rest, sql: reading, direct: reading });
+  assertFinding(findings, /^fail default_transaction_read_only is on/);
+  assert.equal(findings.length, 1, 'the checks of a database that works are skipped');
+});
+
 test('two addresses of two databases', async (t) => {
   const [one, other] = [await place(t), await testDatabase(t)];
   assertFinding(await checkSessions(one), /^ok /);

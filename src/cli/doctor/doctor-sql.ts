@@ -22,6 +22,7 @@ export function withTimeouts<T>(sql: Sql, read: (tx: Tx) => Promise<T>): Promise
 export type Server = {
   version: string;
   isStandby: boolean;
+  readOnly: string;
   fsync: string;
   fullPageWrites: string;
   synchronousCommit: string;
@@ -36,6 +37,7 @@ export async function readServer(sql: Queryable): Promise<Server | undefined> {
   const [row] = await sql<Server[]>`
     select current_setting('server_version') as version,
       pg_is_in_recovery() as "isStandby",
+      current_setting('default_transaction_read_only') as "readOnly",
       current_setting('fsync') as fsync,
       current_setting('full_page_writes') as "fullPageWrites",
       current_setting('synchronous_commit') as "synchronousCommit",

@@ -75,6 +75,12 @@ export async function checkDatabase({ sql, direct, config }: DoctorContext): Pro
     const advice = 'Point DATABASE_URL to the primary, for example by host=one,two with target_session_attrs=primary';
     return [fail('database', 'the server is a read-only standby', advice)];
   }
+  if (server.readOnly === 'on') {
+    const message = 'default_transaction_read_only is on: every write is refused';
+    const advice =
+      'Free disk space if the provider set it for that; then reset it for the server, the database and the role';
+    return [fail('database', message, advice)];
+  }
   const change = await findCollationChange(direct);
   const problems = [...settingsOf(server), ...(change === undefined ? [] : [ofCollations(change)])];
   const message = `PostgreSQL ${server.version}, with durable settings`;
