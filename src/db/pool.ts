@@ -59,7 +59,7 @@ const OLDEST_MAJOR = 15;
  * `isShared`: a pooler assigns a session per transaction (PgBouncer), so statements are not prepared.
  * `silenceMs`: a connection without a response for this long while a statement waits is closed, and the statement rejects with an
  * error for which `isUnavailable` returns true. It may have been executed.
- * `onQuery` counts statements for the benches.
+ * `onQuery` counts statements for the benches. `onRefused`: the server refuses further connections; statements wait for the open ones.
  */
 export function openPool(
   address: DatabaseAddress,
@@ -69,9 +69,10 @@ export function openPool(
     isShared?: boolean;
     silenceMs?: number;
     onQuery?: (statement: string) => void;
+    onRefused?: (error: Error) => void;
   },
 ): Sql {
-  const { connections, applicationName, isShared = false, silenceMs, onQuery } = options;
+  const { connections, applicationName, isShared = false, silenceMs, onQuery, onRefused } = options;
   const servers = serversAt(address);
   const { application_name = applicationName, ...parameters } = servers.parameters;
   const { options: text, setUp } = sessionOf(parameters, isShared);
@@ -82,6 +83,7 @@ export function openPool(
     isShared,
     silenceMs,
     onQuery,
+    onRefused,
   });
 }
 
