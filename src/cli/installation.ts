@@ -2,6 +2,7 @@
 import { findRunning, startEmbedded } from '#db/embedded.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
+import { checkPooled, findCollationChange, remedyOfCollations } from '#db/usable.ts';
 import { checkSealingKey } from '#db/sealing-key.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
@@ -72,15 +73,17 @@ async function openSecretKeys(config: Config): Promise<{ keys: Keys; from: strin
 export function openPools(
   { database }: Pick<Config, 'database'>,
   address: DatabaseAddress,
-  { worker, silenceMs }: { worker?: number; silenceMs?: number },
+  { worker, silenceMs, log }: { worker?: number; silenceMs?: number; log: Log },
 ): Pools {
   const { connections, directUrl } = database;
   const applicationName = worker === undefined ? 'halcyon' : `halcyon ${worker}`;
   const isShared = directUrl !== undefined;
   const timeout = silenceMs === undefined ? {} : { silenceMs };
+  const onRefused = (error: Error): void =>
+    log.warn({ reason: String(error) }, 'database refuses further connections; statements wait for the open ones');
   const directAddress = isShared ? ({ kind: 'url', url: directUrl } as const) : address;
   return {
-    sql: openPool(address, { connections, applicationName, isShared, ...timeout }),
+    sql: openPool(address, { connections, applicationName, isShared, onRefused, ...timeout }),
     direct: openPool(directAddress, { connections: DIRECT_CONNECTIONS, applicationName }),
   };
 }
@@ -93,10 +96,10 @@ export async function closePools({ sql, direct }: Pools, { databaseMs }: Config[
 /** Returns a function that opens the pools of another database of the map of shards, and prepares it before it is used. */
 export function createPoolOpener(
   config: Pick<Config, 'database' | 'stopping'>,
-  { secretKeys: keys, worker }: { secretKeys: Keys; worker?: number },
+  { secretKeys: keys, worker, log }: { secretKeys: Keys; worker?: number; log: Log },
 ): AppDeps['openPools'] {
   const { silenceMs, ...database } = config.database;
-  const use = { silenceMs, ...(worker === undefined ? {} : { worker }) };
+  const use = { silenceMs, log, ...(worker === undefined ? {} : { worker }) };
   return ({ name, url, home, identity }) => {
     const pools = openPools({ database: { ...database, silenceMs, directUrl: undefined } }, { kind: 'url', url }, use);
     return {
@@ -124,6 +127,7 @@ export async function openInstallation(config: Config, log: Log, options: OpenOp
   const { address } = database;
   // Commands have no time limit for statements.
   const use = {
+    log,
     ...(worker === undefined ? {} : { worker }),
     ...(usesRunningServer ? {} : { silenceMs: config.database.silenceMs }),
   };
@@ -136,9 +140,15 @@ export async function openInstallation(config: Config, log: Log, options: OpenOp
   };
   try {
     await checkServer(direct);
-    if (config.database.directUrl !== undefined) await checkServer(sql);
+    if (config.database.directUrl !== undefined) {
+      await checkServer(sql);
+      await checkPooled(sql);
+    }
     const { keys: secretKeys, from } = await openSecretKeys(config);
     const { applied } = await migrate(direct, MIGRATIONS, (name) => onMigration?.(name));
+    const change = await findCollationChange(direct);
+    if (change !== undefined)
+      log.warn({ ...change, remedy: remedyOfCollations(change) }, 'collations have changed; indexes may be wrong');
     const isKeyAdopted = await checkSealingKey(direct, { keys: secretKeys, from });
     const opening = {
       config: config.database,

@@ -160,7 +160,7 @@ async function startParts(
     roles,
     ...how,
     clock,
-    openPools: createPoolOpener(config, { secretKeys, ...workerOf(config, roles) }),
+    openPools: createPoolOpener(config, { secretKeys, log, ...workerOf(config, roles) }),
     random: Math.random,
     passwordCost: PASSWORD_COST,
   });
@@ -174,7 +174,7 @@ async function serveSupervised(terminal: Terminal, start: Start, siblings: Sibli
   const ends = { signal: terminal.untilStopSignal(allMs), uncaught: terminal.untilUncaught?.(allMs) };
   const opened = await siblings.opened;
   const { silenceMs } = config.database;
-  const pools = openPools(config, opened.address, { ...workerOf(config, roles), silenceMs });
+  const pools = openPools(config, opened.address, { ...workerOf(config, roles), silenceMs, log });
   const running: Running[] = [{ stop: () => closePools(pools, config.stopping) }];
   try {
     running.push(await startParts(start, { ...opened, ...pools }, { siblings }));

@@ -65,7 +65,8 @@ export class PostgresError extends Error {
 
 /**
  * `setUp`: a statement that each new connection executes. `isShared`: a pooler assigns a session per transaction, so statements
- * are not prepared. `silenceMs`: a connection without a response for this long while a statement waits is lost.
+ * are not prepared. `silenceMs`: a connection without a response for this long while a statement waits is lost. `onRefused`: called
+ * when the server refuses further connections to a pool that works with those that are open.
  */
 export type ConnectionSettings = Servers & {
   session: Pick<ClientConfig, 'application_name' | 'options'>;
@@ -73,6 +74,7 @@ export type ConnectionSettings = Servers & {
   isShared: boolean;
   silenceMs: number | undefined;
   onQuery: ((statement: string) => void) | undefined;
+  onRefused: ((error: Error) => void) | undefined;
 };
 
 /** The key of a session, which the driver does not declare. */

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { testDatabase } from '../../test/setup/database.ts';
+import { cleanups } from '../../test/setup/cleanups.ts';
+import { singleDatabase, testDatabase } from '../../test/setup/database.ts';
 import { until } from '../../test/setup/until.ts';
 import { openPool, transaction, useOf } from './pool.ts';
+import { isUnavailable } from './unavailable.ts';
 
 const { address } = await testDatabase();
 
@@ -50,4 +52,56 @@ test('a failed statement is no longer counted either', async (t) => {
     RangeError,
   );
   assert.deepEqual(useOf(sql), { connections: 1, busy: 0, waiting: 0, refusedForSpace: 0 });
+});
+
+for (const [title, limit] of [
+  ['the role', (role: string) => `alter role ${role} connection limit 3`],
+  ['the database', (_role: string, database: string) => `alter database ${database} connection limit 3`],
+] as const)
+  test(`statements wait for the open connections while ${title} allows no more, and the reason is reported once`, async () => {
+    const ends = cleanups();
+    const { sql: admin, address: at } = await singleDatabase(ends);
+    assert.ok(at.kind === 'socket');
+    const role = `limited_${at.database}`;
+    await admin.unsafe(`create role ${role} login password 'x'; ${limit(role, at.database)}`);
+    ends.after(async () => void (await admin.unsafe(`drop role ${role}`)));
+    const refused: Error[] = [];
+    const sql = openPool(
+      { ...at, user: role, password: 'x' },
+      { connections: 10, applicationName: 'test', onRefused: (error) => refused.push(error) },
+    );
+    ends.after(() => sql.end({ timeout: 0 }));
+    const first = await Promise.all([sql.reserve(), sql.reserve()]);
+    const answers = Promise.allSettled(
+      Array.from({ length: 200 }, async (_, n) =>
+        n % 2 === 0 ? sql`select 1` : transaction(sql, (tx) => tx`select 1`),
+      ),
+    );
+    await until(
+      async () => refused.length,
+      (count) => count > 0,
+    );
+    for (const reserved of first) reserved.release();
+    assert.ok((await answers).every(({ status }) => status === 'fulfilled'));
+    assert.deepEqual(
+      refused.map((error) => (error as NodeJS.ErrnoException).code),
+      ['53300'],
+    );
+    await admin.unsafe(`alter role ${role} connection limit -1; alter database ${at.database} connection limit -1`);
+    // The pool grows again by itself.
+    const all = await Promise.all(Array.from({ length: 10 }, () => sql.reserve()));
+    for (const reserved of all) reserved.release();
+  });
+
+test('a pool without an open connection rejects, also if the server only refuses further ones', async () => {
+  const ends = cleanups();
+  const { sql: admin, address: at } = await singleDatabase(ends);
+  assert.ok(at.kind === 'socket');
+  const role = `limited_${at.database}`;
+  await admin.unsafe(`create role ${role} login password 'x' connection limit 0`);
+  ends.after(async () => void (await admin.unsafe(`drop role ${role}`)));
+  const sql = openPool({ ...at, user: role, password: 'x' }, { connections: 10, applicationName: 'test' });
+  ends.after(() => sql.end({ timeout: 0 }));
+  const answers = await Promise.allSettled(Array.from({ length: 50 }, async () => sql`select 1`));
+  assert.ok(answers.every((answer) => answer.status === 'rejected' && isUnavailable(answer.reason)));
 });

@@ -2,7 +2,7 @@
  * The connections of a pool. `Pool` of the driver (pg-pool 3.14) leaves callers pending after its end, applies the connect time-out to
  * callers that wait for a busy pool, and cannot close connections that are in use.
  */
-import { Connection, ConnectionError, type ConnectionSettings } from './connection.ts';
+import { Connection, ConnectionError, PostgresError, type ConnectionSettings } from './connection.ts';
 import { isDiskFull } from './unavailable.ts';
 
 /**
@@ -15,6 +15,11 @@ type Caller = { resolve: (connection: Connection) => void; reject: (error: unkno
 
 /** A connection is replaced after 30 to 60 minutes: the memory of its process grows with its statements, and names move. */
 const LIFETIME_MIN_MS = 30 * 60_000;
+
+/** With as many connections a pool serves all callers: one for a transaction, and one for the statements beside it. */
+const SERVING_MIN = 2;
+/** The pause after the server refused a further connection. */
+const RETRY_MS = 1_000;
 
 export class Connections {
   readonly settings: ConnectionSettings;
@@ -30,6 +35,9 @@ export class Connections {
   #refusedForSpace = 0;
   /** Why no connection is given to callers, while the server is known not to respond. */
   #suspended: string | undefined;
+  /** Runs while no further connection is tried. */
+  #pause: NodeJS.Timeout | undefined;
+  #isRefused = false;
   #ending: Promise<void> | undefined;
   readonly #abort = new AbortController();
   readonly #allClosed = Promise.withResolvers<void>();
@@ -141,10 +149,22 @@ export class Connections {
 
   /** Opens as many connections as callers wait for, up to the limit. */
   #grow(): void {
+    if (this.#pause !== undefined && this.#open.size >= SERVING_MIN) return;
     while (this.#opening < this.#waiting.length && this.#open.size + this.#opening < this.#limit) {
       this.#opening += 1;
       void this.#openOne();
     }
+  }
+
+  /** Lets the callers wait for the open connections, because the server has no further one. */
+  #waitForOthers(error: PostgresError): void {
+    if (!this.#isRefused) this.settings.onRefused?.(error);
+    this.#isRefused = true;
+    this.#pause ??= setTimeout(() => {
+      this.#pause = undefined;
+      this.#grow();
+    }, RETRY_MS).unref();
+    if (this.#ending !== undefined) this.#settle();
   }
 
   async #openOne(): Promise<void> {
@@ -154,9 +174,11 @@ export class Connections {
       this.#opening -= 1;
       connection.onLost = () => this.#remove(connection);
       this.#open.set(connection, performance.now() + LIFETIME_MIN_MS * (1 + Math.random()));
+      if (this.#open.size === this.#limit) this.#isRefused = false;
       this.release(connection);
     } catch (error) {
       this.#opening -= 1;
+      if (error instanceof PostgresError && this.#open.size >= SERVING_MIN) return this.#waitForOthers(error);
       // Without any connection, the other callers would wait for the same error one after the other.
       const callers = this.#open.size === 0 ? this.#waiting.length : 1;
       for (const { reject } of this.#waiting.splice(0, callers)) reject(error);

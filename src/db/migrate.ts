@@ -4,6 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseError, type Queryable, type Sql } from './pool.ts';
+import { checkDatabaseText } from './usable.ts';
 
 type Migration = { version: number; name: string; hash: string; text: string };
 export type Applied = Pick<Migration, 'version' | 'name' | 'hash'>;
@@ -121,8 +122,8 @@ async function apply(sql: Queryable, migration: Migration, patienceMs: number): 
 
 /**
  * Applies the missing migrations of `folder` and returns their file names. Throws a `DatabaseError` if the database is newer than
- * the code, an applied file was changed, or a file fails or finds a table locked for `patienceMs` (it is then rolled back). Calls
- * `onBegin` before each migration, because one may take minutes.
+ * the code or has another encoding than UTF8, an applied file was changed, or a file fails or finds a table locked for `patienceMs`
+ * (it is then rolled back). Calls `onBegin` before each migration, because one may take minutes.
  */
 export async function migrate(
   sql: Sql,
@@ -135,6 +136,7 @@ export async function migrate(
   const connection = await sql.reserve();
   try {
     await connection`select pg_advisory_lock(${LOCK})`;
+    await checkDatabaseText(connection);
     await connection`
       create table if not exists schema_migration (
         version integer primary key, name text not null, hash text not null, date_applied timestamptz not null

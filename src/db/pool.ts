@@ -4,6 +4,7 @@ import { Connections, type PoolUse } from './connections.ts';
 import { createReads } from './reads.ts';
 import { remedyOf } from './remedy.ts';
 import { DatabaseError, endpointsOf, serversAt, type DatabaseAddress } from './servers.ts';
+import { sessionOf } from './session.ts';
 import { createTag, type Command, type Queryable, type Rows } from './statement.ts';
 
 export { DatabaseError, type DatabaseAddress } from './servers.ts';
@@ -54,32 +55,11 @@ export class UnusableError extends DatabaseError {
 /** The oldest PostgreSQL version that supports all statements. */
 const OLDEST_MAJOR = 15;
 /**
- * Every statement can use an index. Sequential scans are off because a plan made while a table was small is kept until statistics
- * are collected, a minute in which 100,000 rows may arrive; JIT is off because it would treat the penalised scans as expensive.
- * Parallel workers are off because one search would use the cores of all other statements. Without generic plans, a publish of one
- * event takes twice as long, as it does behind a pooler.
- */
-const PLANNING = {
-  enable_seqscan: 'off',
-  jit: 'off',
-  max_parallel_workers_per_gather: '0',
-  plan_cache_mode: 'force_generic_plan',
-};
-
-const SESSION = { TimeZone: 'UTC', DateStyle: 'ISO' };
-
-/** Returns settings as the startup parameter `options`. */
-const optionsOf = (settings: Readonly<Record<string, string>>): string =>
-  Object.entries(settings)
-    .map(([name, value]) => `-c ${name}=${value.replaceAll(/[\\\s]/g, String.raw`\$&`)}`)
-    .join(' ');
-
-/**
  * Returns a pool that connects on first use. int8 is read as a number, timestamptz as a `Date`, both also inside arrays.
  * `isShared`: a pooler assigns a session per transaction (PgBouncer), so statements are not prepared.
  * `silenceMs`: a connection without a response for this long while a statement waits is closed, and the statement rejects with an
  * error for which `isUnavailable` returns true. It may have been executed.
- * `onQuery` counts statements for the benches.
+ * `onQuery` counts statements for the benches. `onRefused`: the server refuses further connections; statements wait for the open ones.
  */
 export function openPool(
   address: DatabaseAddress,
@@ -89,21 +69,21 @@ export function openPool(
     isShared?: boolean;
     silenceMs?: number;
     onQuery?: (statement: string) => void;
+    onRefused?: (error: Error) => void;
   },
 ): Sql {
-  const { connections, applicationName, isShared = false, silenceMs, onQuery } = options;
+  const { connections, applicationName, isShared = false, silenceMs, onQuery, onRefused } = options;
   const servers = serversAt(address);
-  const { application_name = applicationName, options: more, ...parameters } = servers.parameters;
-  // PgBouncer 1.18 refuses `options`, but keeps these two settings of a client whose session changes.
-  const inSession = isShared ? parameters : { ...SESSION, ...PLANNING, ...parameters };
-  const text = [optionsOf(inSession), more ?? ''].join(' ').trim();
+  const { application_name = applicationName, ...parameters } = servers.parameters;
+  const { options: text, setUp } = sessionOf(parameters, isShared);
   return createPool(connections, {
     ...servers,
     session: { application_name, ...(text !== '' && { options: text }) },
-    setUp: isShared ? `set TimeZone = '${SESSION.TimeZone}'; set DateStyle = '${SESSION.DateStyle}'` : undefined,
+    setUp,
     isShared,
     silenceMs,
     onQuery,
+    onRefused,
   });
 }
 

@@ -1,4 +1,4 @@
-/** The readiness check of the database: it responds, has all migrations and free disk space. */
+/** The readiness check of the database: it responds, accepts writes, has all migrations and free disk space. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '#core/clock.ts';
 import type { Check } from '#core/health.ts';
@@ -35,7 +35,7 @@ function createSpaceCheck(sql: Sql): () => Promise<void> {
 
 /**
  * Returns the check. `disk`: the disk of the database is full. `database`: no response within a second, because the server is
- * unavailable or all connections are in use. `migrations`: a file of the folder is not applied; additional migrations of newer
+ * unavailable or all connections are in use. `writes`: the server only reads. `migrations`: a file of the folder is not applied; additional migrations of newer
  * code are accepted, because versions overlap during an upgrade.
  */
 export async function createDatabaseCheck(deps: { sql: Sql; clock: Clock; migrations: string }): Promise<Check> {
@@ -47,9 +47,12 @@ export async function createDatabaseCheck(deps: { sql: Sql; clock: Clock; migrat
 
   const check = async (): Promise<Missing> => {
     try {
-      const rows = await sql<{ version: number }[]>`select version from schema_migration`;
+      const rows = await sql<{ version: number; isReadOnly: boolean }[]>`
+        select version, current_setting('transaction_read_only') = 'on' as "isReadOnly" from schema_migration`;
       const applied = new Set(rows.map(({ version }) => version));
       if (!required.every((version) => applied.has(version))) return 'migrations';
+      // On a standby every transaction is.
+      if (rows[0]?.isReadOnly === true) return 'writes';
       await checkSpace();
       return undefined;
     } catch (error) {

@@ -28,6 +28,7 @@ const SERVER: readonly string[] = [
   '57P03', // not yet started
   '57P05', // the session was idle for too long
   '25P03', // the transaction was idle for too long
+  '25P04', // the transaction took too long
   '53100', // the disk is full
   '53300', // too many connections
   '25006', // read-only: a standby that is not promoted yet, or a demoted primary

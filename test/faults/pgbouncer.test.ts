@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checkServer, openPool } from '#db/pool.ts';
+import { checkPooled } from '#db/usable.ts';
 import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
 import { checkSessions } from '../../src/cli/doctor/checks/server.ts';
@@ -43,6 +44,7 @@ test('doctor reports a pooler in place of PostgreSQL, and accepts PostgreSQL its
   // PgBouncer without a setting that names it: it accepts no settings of the planner.
   await assert.rejects(checkServer(through(false)), /unsupported startup parameter.*options.*DATABASE_DIRECT_URL/);
   const throughPool = through(true);
+  await checkPooled(throughPool);
   const config = readConfig({}, '/');
   const place = { config, clock: systemClock, sql: throughPool };
   assertFinding(await checkSessions({ ...place, direct: throughPool }), /^fail .* points to a pooler/);

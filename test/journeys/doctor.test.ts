@@ -82,7 +82,6 @@ test('a server that would lose accepted data, or has a full disk', async (t) => 
   const set = (name: string, value: string) =>
     sql.unsafe(`alter database ${address.database} set ${name} = '${value}'`);
   await set('synchronous_commit', 'off');
-  await set('default_transaction_isolation', 'serializable');
   await set('work_mem', '64kB');
   const fresh = openPool(address, { connections: 2, applicationName: 'test' });
   t.after(() => fresh.end());
@@ -91,9 +90,18 @@ test('a server that would lose accepted data, or has a full disk', async (t) => 
   assertFinding(findings, /^fail fsync is off/);
   assertFinding(findings, /^warn full_page_writes is off/);
   assertFinding(findings, /^fail synchronous_commit is off/);
-  assertFinding(findings, /^fail default_transaction_isolation .*serializable/);
   assertFinding(findings, /^warn work_mem is 64 kB/);
   assertFinding(findings, /^fail .* 505,/);
+});
+
+test('a database that refuses writes', async (t) => {
+  const { address, ...rest } = await place(t);
+  const url = `${urlOf(address)}&default_transaction_read_only=on`;
+  const reading = openPool({ kind: 'url', url }, { connections: 1, applicationName: 'test' });
+  t.after(() => reading.end());
+  const findings = await checkDatabase({ ...rest, sql: reading, direct: reading });
+  assertFinding(findings, /^fail default_transaction_read_only is on/);
+  assert.equal(findings.length, 1, 'the checks of a database that works are skipped');
 });
 
 test('two addresses of two databases', async (t) => {

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { openPool, type Sql } from '#db/pool.ts';
+import { openPool, transaction, type Sql } from '#db/pool.ts';
 import { systemClock } from '#core/clock.ts';
 import { createLog } from '#core/log.ts';
 import { startApp, type Role } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { startTestApp } from '../setup/app.ts';
-import { testDatabase } from '../setup/database.ts';
+import { singleDatabase, testDatabase } from '../setup/database.ts';
 import { cleanups, type Cleanups } from '../setup/cleanups.ts';
 import { KEY } from '../setup/engine.ts';
 import { scrape } from '../setup/exposition.ts';
@@ -106,6 +106,36 @@ test('a process whose tables are older than its code is not ready, but live', as
     () => healthOf(app.baseUrl),
     (said) => said === READY,
   );
+});
+
+test('a process whose database refuses writes is not ready, but live, until it accepts them', async () => {
+  const ends = cleanups();
+  const { sql: admin, address } = await singleDatabase(ends);
+  assert.ok(address.kind === 'socket');
+  const sql = openPool(address, { connections: 2, applicationName: 'test' });
+  ends.after(() => sql.end({ timeout: 0 }));
+  const app = await startTestApp({ roles: ['serve'], sql });
+  ends.after(app.stop);
+  const settings = [
+    `database ${address.database} set default_transaction_read_only`,
+    `role ${address.user} in database ${address.database} set default_transaction_read_only`,
+  ];
+  for (const setting of settings)
+    for (const [value, expected] of [
+      ['on', unready('writes')],
+      ['off', READY],
+    ] as const) {
+      await transaction(admin, (tx) => tx.unsafe(`alter ${setting} = ${value}`));
+      // Sessions have the settings of their beginning.
+      await admin`
+        select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid()`;
+      await until(
+        () => healthOf(app.baseUrl),
+        (said) => said === expected,
+      );
+      assert.equal((await ask(`${app.baseUrl}/health/live`)).status, 200);
+    }
 });
 
 test('a process that only delivers is ready while the database answers and its lease is valid', async () => {

@@ -332,7 +332,8 @@ test('an address that leads to another database than that of the map is refused,
   await open(t, settingsOf(home, { '0-99': home, '100-199': b, '200-255': c }, secretKey));
   const [ofHome, ofB] = await Promise.all([home, b].map(({ sql }) => readIdentity(sql)));
   assert.ok(ofHome && ofB);
-  const openPools = createPoolOpener(readConfig(env, tmpdir()), { secretKeys: [secretKey] });
+  const log = createLog('silent');
+  const openPools = createPoolOpener(readConfig(env, tmpdir()), { secretKeys: [secretKey], log });
   for (const other of [c, stranger, empty]) {
     const address = createSealer(secretKey).seal(other.url, 'shard_database:1');
     await home.sql`update shard_database set address = ${address} where id = 1`;

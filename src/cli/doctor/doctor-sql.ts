@@ -22,11 +22,10 @@ export function withTimeouts<T>(sql: Sql, read: (tx: Tx) => Promise<T>): Promise
 export type Server = {
   version: string;
   isStandby: boolean;
-  encoding: string;
+  readOnly: string;
   fsync: string;
   fullPageWrites: string;
   synchronousCommit: string;
-  isolation: string;
   autovacuum: string;
   workMemKb: number;
   connectionsMax: number;
@@ -38,11 +37,10 @@ export async function readServer(sql: Queryable): Promise<Server | undefined> {
   const [row] = await sql<Server[]>`
     select current_setting('server_version') as version,
       pg_is_in_recovery() as "isStandby",
-      current_setting('server_encoding') as encoding,
+      current_setting('default_transaction_read_only') as "readOnly",
       current_setting('fsync') as fsync,
       current_setting('full_page_writes') as "fullPageWrites",
       current_setting('synchronous_commit') as "synchronousCommit",
-      current_setting('default_transaction_isolation') as isolation,
       current_setting('autovacuum') as autovacuum,
       pg_size_bytes(current_setting('work_mem')) / 1024 as "workMemKb",
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as "connectionsMax",

@@ -1,5 +1,12 @@
 /** Checks of the database server: it responds, and its settings do not risk accepted events. */
 import { checkServer, type Sql } from '#db/pool.ts';
+import {
+  checkDatabaseText,
+  checkPooled,
+  findCollationChange,
+  remedyOfCollations,
+  type CollationChange,
+} from '#db/usable.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
 import type { DoctorContext } from '../context.ts';
 import { withTimeouts, readDatabaseId, readServer, readSession, type Server } from '../doctor-sql.ts';
@@ -24,10 +31,6 @@ function settingsOf(server: Server): Finding[] {
     const message = 'synchronous_commit is off: a crash loses events that were accepted';
     found.push(fail('database', message, set('synchronous_commit', 'on')));
   }
-  if (server.isolation !== 'read committed') {
-    const message = `default_transaction_isolation is "${server.isolation}": transactions fail on concurrent changes`;
-    found.push(fail('database', message, set('default_transaction_isolation', "'read committed'")));
-  }
   if (server.autovacuum !== 'on') {
     const message = 'autovacuum is off: deleted rows are not removed, which slows everything down';
     found.push(fail('database', message, set('autovacuum', 'on')));
@@ -36,11 +39,13 @@ function settingsOf(server: Server): Finding[] {
     const message = `work_mem is ${server.workMemKb} kB, the memory limit of each sort of each connection`;
     found.push(warn('database', message, `${set('work_mem', "'4MB'")}; use 1 MB to 512 MB`));
   }
-  if (server.encoding !== 'UTF8') {
-    const message = `the encoding of the database is ${server.encoding}, but events may contain any script`;
-    found.push(fail('database', message, "Create a database with encoding 'UTF8', and restore a dump into it"));
-  }
   return found;
+}
+
+function ofCollations(change: CollationChange): Finding {
+  const { recorded, actual } = change;
+  const message = `the collations have version ${actual}, but the indexes were built with ${recorded}: they may be wrong`;
+  return warn('database', message, remedyOfCollations(change));
 }
 
 function checkConnections(server: Server, connections: number): Finding {
@@ -59,14 +64,25 @@ function checkConnections(server: Server, connections: number): Finding {
 /** Checks the server; throws a `DatabaseError` if it does not respond. */
 export async function checkDatabase({ sql, direct, config }: DoctorContext): Promise<Finding[]> {
   await checkServer(direct);
-  if (sql !== direct) await checkServer(sql);
+  if (sql !== direct) {
+    await checkServer(sql);
+    await checkPooled(sql);
+  }
+  await checkDatabaseText(direct);
   const server = await withTimeouts(direct, readServer);
   if (server === undefined) return [];
   if (server.isStandby) {
     const advice = 'Point DATABASE_URL to the primary, for example by host=one,two with target_session_attrs=primary';
     return [fail('database', 'the server is a read-only standby', advice)];
   }
-  const problems = settingsOf(server);
+  if (server.readOnly === 'on') {
+    const message = 'default_transaction_read_only is on: every write is refused';
+    const advice =
+      'Free disk space if the provider set it for that; then reset it for the server, the database and the role';
+    return [fail('database', message, advice)];
+  }
+  const change = await findCollationChange(direct);
+  const problems = [...settingsOf(server), ...(change === undefined ? [] : [ofCollations(change)])];
   const message = `PostgreSQL ${server.version}, with durable settings`;
   return [
     ...(problems.length === 0 ? [ok('database', message)] : problems),
