@@ -26,7 +26,8 @@ async function refresh(file: DemoFile, config: Config, send: Send): Promise<stri
     method: 'POST',
     body: new URLSearchParams(form),
   });
-  return json['access_token'] === undefined ? undefined : String(json['access_token']);
+  const { access_token: token } = json;
+  return typeof token === 'string' ? token : undefined;
 }
 
 async function createWebhook(file: DemoFile, { baseUrl, naming }: Config, send: Send): Promise<number> {
