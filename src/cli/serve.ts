@@ -8,7 +8,7 @@ import { provideCommandLineClient } from '#identity/oauth/clients/command-line.t
 import { isUnavailable } from '#db/unavailable.ts';
 import { DatabaseClock, readDatabaseTime } from '#db/database-clock.ts';
 import { connectionsOfEach } from '#db/connection-limit.ts';
-import { startApp, type AppDeps, type Role, type Send } from '#server/app.ts';
+import { startApp, type App, type AppDeps, type Role, type Send } from '#server/app.ts';
 import { openSiblings, type Siblings } from '#server/siblings.ts';
 import { ProcessFailed, Supervisor, type Opened } from '#server/supervisor.ts';
 import { VERSION } from '#server/version.ts';
@@ -31,7 +31,7 @@ import type { Terminal } from './terminal.ts';
 
 const LAST_PORT = 65_535;
 /** Beyond the ports that the demo's receiver tries. */
-const NEXT = 10;
+const PORT_DISTANCE = 10;
 
 /** Throws a `UserError` if the port is not free, before anything is created. `setting` is the setting of the port. */
 async function requireFreePort(host: string, port: number, setting: 'PORT' | 'METRICS_PORT'): Promise<void> {
@@ -41,7 +41,7 @@ async function requireFreePort(host: string, port: number, setting: 'PORT' | 'ME
     if (error.code === 'EADDRINUSE')
       reject(
         new UserError(
-          `Port ${port} on ${host} is taken: stop the process that uses it, or choose another, such as ${setting}=${port > LAST_PORT - NEXT ? port - NEXT : port + NEXT}`,
+          `Port ${port} on ${host} is taken: stop the process that uses it, or choose another, such as ${setting}=${port > LAST_PORT - PORT_DISTANCE ? port - PORT_DISTANCE : port + PORT_DISTANCE}`,
         ),
       );
     else
@@ -150,10 +150,10 @@ async function startParts(
   { config, log, roles }: Start,
   opened: Opened & Pick<Installation, 'sql' | 'direct'>,
   { playedClock, ...how }: Pick<AppDeps, 'siblings' | 'prepare' | 'isPrivate'> & { playedClock?: Clock } = {},
-): Promise<Running> {
+): Promise<App> {
   const { secretKeys, sql } = opened;
   const clock = playedClock ?? (await DatabaseClock.follow({ sql, local: systemClock, log }));
-  const app = await startApp({
+  const starting = startApp({
     ...opened,
     config,
     log,
@@ -164,7 +164,12 @@ async function startParts(
     random: Math.random,
     passwordCost: PASSWORD_COST,
   });
-  return clock instanceof DatabaseClock ? { stop: () => stopAll([clock, app], log) } : app;
+  if (!(clock instanceof DatabaseClock)) return starting;
+  const { retire, ...app } = await starting.catch(async (error: unknown) => {
+    await clock.stop();
+    throw error;
+  });
+  return { retire, stop: () => stopAll([clock, app], log) };
 }
 
 /** Runs one process of a supervisor. The supervisor reports an error of its start. */
@@ -176,14 +181,17 @@ async function serveSupervised(terminal: Terminal, start: Start, siblings: Sibli
   const { silenceMs } = config.database;
   const pools = openPools(config, opened.address, { ...workerOf(config, roles), silenceMs, log });
   const running: Running[] = [{ stop: () => closePools(pools, config.stopping) }];
+  let app: App;
   try {
-    running.push(await startParts(start, { ...opened, ...pools }, { siblings }));
+    app = await startParts(start, { ...opened, ...pools }, { siblings });
+    running.push(app);
   } catch (error) {
     await siblings.failed(explain(error) ?? String(error), exitCodeOf(error));
     return await stopAll(running, log);
   }
   try {
     await untilStopped(ends, NEVER_ENDS, log);
+    await app.retire();
   } finally {
     await stopAll(running, log);
   }
@@ -285,7 +293,8 @@ export async function serve(terminal: Terminal, roles: readonly Role[]): Promise
       });
     if (isSupervisor && prepare !== undefined) await runPrivately(start, installation, { prepare });
     supervisor = isSupervisor ? await startSupervisor(start, installation) : undefined;
-    running.push(supervisor ?? (await startParts(start, installation, { prepare })));
+    const app = isSupervisor ? undefined : await startParts(start, installation, { prepare });
+    running.push(...[supervisor, app].filter((part) => part !== undefined));
     // With DATABASE_URL, stdout contains only log lines.
     const write = config.database.url === undefined ? terminal.print : terminal.warn;
     write(
@@ -294,6 +303,7 @@ export async function serve(terminal: Terminal, roles: readonly Role[]): Promise
         : `Halcyon ${VERSION} is delivering.`,
     );
     await untilStopped(ends, installation, log);
+    await app?.retire();
   } finally {
     await stopAll(running, log);
   }

@@ -85,6 +85,7 @@ export function deliverySettings(set: Settings) {
     /** Handshakes with endpoints, in addition to the slots, and their numbers per minute: the burst is one minute's number. */
     handshakesAtOnce: 8,
     handshakesAtOnceOfAsker: 2,
+    handshakesAtOnceOfApps: 4,
     handshakeTimeoutMs: 5_000,
     handshakesPerMinuteOfStore: 10,
     handshakesPerMinuteOfHost: 60,

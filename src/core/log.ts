@@ -34,7 +34,7 @@ function codeOfUnavailable(error: unknown, isUnavailable: (error: unknown) => bo
   return undefined;
 }
 
-type Line = { err?: unknown; database?: unknown };
+type Line = { err?: unknown; database?: unknown; webhook?: unknown };
 
 /**
  * Limits log lines about an unavailable database to one per minute for each message, reason and database: every request and batch
@@ -45,7 +45,8 @@ function createUnavailableLimit(isUnavailable: (error: unknown) => boolean, nowM
   const written = new Map<string, { nextMs: number; repeated: number }>();
   return (line: Line, message: unknown): object | undefined => {
     const code = codeOfUnavailable(line.err, isUnavailable);
-    if (code === undefined) return line;
+    // What is lost for a webhook is said of each.
+    if (code === undefined || line.webhook !== undefined) return line;
     const key = JSON.stringify([message, code, line.database]);
     const last = written.get(key);
     if (last !== undefined && nowMs() < last.nextMs) {

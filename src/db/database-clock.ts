@@ -39,7 +39,7 @@ export class DatabaseClock implements Clock, Running {
     this.#deps = deps;
   }
 
-  /** Reads the database's time now and then again and again. Rejects if the first reading fails. */
+  /** Reads the database's time, then every ten seconds. Rejects if the first reading fails. */
   static async follow(deps: Deps): Promise<DatabaseClock> {
     const clock = new DatabaseClock(deps);
     await clock.#read();

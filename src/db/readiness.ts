@@ -51,7 +51,7 @@ export async function createDatabaseCheck(deps: { sql: Sql; clock: Clock; migrat
         select version, current_setting('transaction_read_only') = 'on' as "isReadOnly" from schema_migration`;
       const applied = new Set(rows.map(({ version }) => version));
       if (!required.every((version) => applied.has(version))) return 'migrations';
-      // On a standby every transaction is.
+      // On a standby `transaction_read_only` is always on.
       if (rows[0]?.isReadOnly === true) return 'writes';
       await checkSpace();
       return undefined;

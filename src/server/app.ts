@@ -210,12 +210,15 @@ async function startParts(deps: AppDeps, running: Running[]): Promise<Observing>
   return observing;
 }
 
+/** `retire`: the process becomes unready, and serves on for as long as load balancers take to notice; before a stop that is not urgent. */
+export type App = Running & { retire: () => Promise<void> };
+
 /**
  * Starts the roles over a migrated database: delivery first, so that accepted events do not wait. `stop` stops them in
- * reverse order: it is not ready and goes on for a time, then accepts nothing new and finishes or hands back running work. If one of them cannot start, such as
+ * reverse order: it accepts nothing new, then finishes or hands back running work. If one of them cannot start, such as
  * the server whose port is taken, the others are stopped before the error is thrown.
  */
-export async function startApp(deps: AppDeps): Promise<Running> {
+export async function startApp(deps: AppDeps): Promise<App> {
   const running: Running[] = [];
   declareFile(deps.config.events.file);
   try {
@@ -225,12 +228,16 @@ export async function startApp(deps: AppDeps): Promise<Running> {
       metrics,
       readiness: health.readiness,
     });
-    const stop = async (): Promise<void> => {
-      health.stopping();
-      if (deps.roles.includes('serve')) await delay(deps.config.stopping.delayMs);
-      await stopAll(running, deps.log);
+    return {
+      retire: async () => {
+        health.stopping();
+        if (deps.roles.includes('serve')) await delay(deps.config.stopping.delayMs, undefined, { ref: false });
+      },
+      stop: async () => {
+        health.stopping();
+        await stopAll(running, deps.log);
+      },
     };
-    return { stop };
   } catch (error) {
     await stopAll(running, deps.log);
     throw error;

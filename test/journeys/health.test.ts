@@ -205,12 +205,13 @@ test('a process that stops is unready before any part of it has stopped', async 
 });
 
 test('a process that stops serves on for the delay, unready, and each response ends its connection', async () => {
-  const app = await startTestApp({ roles: ['serve'], env: { SHUTDOWN_DELAY_SECONDS: '1' } });
-  const stopped = app.stop();
+  const app = await startTestApp({ roles: ['serve'], env: { SHUTDOWN_DELAY_SECONDS: '300' } });
+  let isRetired = false;
+  void app.retire().then(() => (isRetired = true));
   assert.equal(await healthOf(app.baseUrl), unready('stopping'));
   const { status, headers } = await app.api('GET', `/stores/${app.storeId}`);
-  assert.deepEqual([status, headers.get('connection')], [200, 'close']);
-  await stopped;
+  assert.deepEqual([status, headers.get('connection'), isRetired], [200, 'close', false]);
+  await app.stop();
   await assert.rejects(ask(`${app.baseUrl}/health/ready`), (error: Error) => {
     assert.equal((error.cause as { code?: string }).code, 'ECONNREFUSED');
     return true;

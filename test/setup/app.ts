@@ -30,6 +30,8 @@ export type TestApp = {
   platformToken: string;
   /** Sends a request to the API, with `body` as JSON. */
   api: (method: string, path: string, options?: Asked) => Promise<Response>;
+  /** Makes the application unready before a stop, as a stop signal does. */
+  retire: () => Promise<void>;
   stop: () => Promise<void>;
   /** Stops the application and starts it again with the same settings, or with changed ones. */
   restart: (changes?: Record<string, string>) => Promise<void>;
@@ -133,6 +135,7 @@ export async function startTestApp(
         },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       }),
+    retire: () => running.retire(),
     stop: () => running.stop(),
     restart: async (changes) => {
       await running.stop();

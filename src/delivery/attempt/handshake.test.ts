@@ -22,6 +22,7 @@ const settings: HandshakeSettings = {
   answerKeptBytes: 16 * 1024,
   handshakesAtOnce: 8,
   handshakesAtOnceOfAsker: 2,
+  handshakesAtOnceOfApps: 4,
   handshakeTimeoutMs: 5_000,
   handshakesPerMinuteOfStore: 1_000,
   handshakesPerMinuteOfHost: 1_000,

@@ -19,6 +19,7 @@ export type HandshakeSettings = Omit<ExchangeLimits, 'exchangeTimeoutMs' | 'answ
     userAgent: string;
     handshakesAtOnce: number;
     handshakesAtOnceOfAsker: number;
+    handshakesAtOnceOfApps: number;
     handshakeTimeoutMs: number;
     handshakesPerMinuteOfStore: number;
     handshakesPerMinuteOfHost: number;
@@ -66,7 +67,7 @@ class Buckets {
   }
 }
 
-/** Apps, which anybody may register, leave stores half of the places, and use up nothing of what stores ask of a host. */
+/** Apps have fewer places, because registration may be open, and limits per host of their own. */
 const isForApp = (asker: number | string): boolean => typeof asker === 'string';
 const hostKey = (hostname: string, asker: number | string): string =>
   `${isForApp(asker) ? 'apps' : 'stores'} ${hostname}`;
@@ -98,7 +99,7 @@ export class Handshakes implements Running {
   readonly #limits: ExchangeLimits;
   readonly #ofAskers: Buckets;
   readonly #ofHosts: Buckets;
-  /** Each with who asked. */
+  /** The asker of each running exchange. */
   readonly #running = new Map<Exchange, number | string>();
   #isStopping = false;
 
@@ -141,13 +142,13 @@ export class Handshakes implements Running {
   }
 
   #waitSeconds(hostname: string, asker: number | string): number {
-    const { handshakesAtOnce, handshakesAtOnceOfAsker } = this.#deps.settings;
+    const { handshakesAtOnce, handshakesAtOnceOfAsker, handshakesAtOnceOfApps } = this.#deps.settings;
     const running = [...this.#running.values()];
     const ofApps = running.filter(isForApp).length;
     const isBusy =
       running.length >= handshakesAtOnce ||
       running.filter((one) => one === asker).length >= handshakesAtOnceOfAsker ||
-      (isForApp(asker) && ofApps >= Math.ceil(handshakesAtOnce / 2));
+      (isForApp(asker) && ofApps >= handshakesAtOnceOfApps);
     if (isBusy) return BUSY_WAIT_SECONDS;
     return Math.ceil(Math.max(this.#ofAskers.waitMs(asker), this.#ofHosts.waitMs(hostKey(hostname, asker))) / 1_000);
   }

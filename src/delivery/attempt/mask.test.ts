@@ -12,6 +12,7 @@ const json = (character: string): string =>
     .split('')
     .map((unit) => `\\u${hex(unit.charCodeAt(0), 4)}`)
     .join('');
+const LETTERS: Readonly<Record<string, string>> = { '\b': '\\b', '\f': '\\f', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 const NAMES: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
 
 /** How encoders escape a character, and the characters that each of them always escapes; it may escape any others. */
@@ -22,13 +23,18 @@ const ENCODERS: Readonly<Record<string, readonly [escape: (character: string) =>
   'in HTML, decimal': [(character) => `&#${codeOf(character)};`, '&'],
   'in HTML, of three digits': [(character) => `&#${String(codeOf(character)).padStart(3, '0')};`, '&'],
   'in HTML, hexadecimal': [(character) => `&#x${hex(codeOf(character), 2)};`, '&'],
+  'in HTML, of six digits': [(character) => `&#x${hex(codeOf(character), 6)};`, '&'],
   'in HTML, by name': [(character) => `&${NAMES[character] ?? `#${codeOf(character)}`};`, '&'],
   'in JSON': [json, '\\'],
-  'in JSON, after a backslash': [(character) => (/["\\/]/.test(character) ? `\\${character}` : json(character)), '\\'],
+  'in JSON, after a backslash': [
+    (character) => (/["\\/]/.test(character) ? `\\${character}` : (LETTERS[character] ?? json(character))),
+    '\\',
+  ],
   'as it is': [(character) => character, ''],
 };
 
 const secret = fc.oneof(
+  fc.string({ unit: fc.constantFrom(...Array.from(`abAB01 +/=&<>%\\\n\r\t\b\f"'`)), minLength: 4, maxLength: 30 }),
   fc.string({ unit: 'grapheme-ascii', minLength: 4, maxLength: 30 }),
   fc.string({ unit: 'binary', minLength: 4, maxLength: 30 }).filter((text) => text.isWellFormed()),
 );
@@ -61,6 +67,7 @@ test('a secret that looks like an escape is masked, as it is and escaped once mo
   for (const [key, written] of [
     ['Q&amp;A-key', 'Q&amp;amp;A-key'],
     ['100%25-key', '100%2525-key'],
+    [String.raw`a&amp;%25\n-key`, String.raw`a&amp;amp;%25\n-key`],
     [String.raw`\u0041-key`, String.raw`\\u0041-key`],
   ] as const) {
     const mask = maskFor(key);

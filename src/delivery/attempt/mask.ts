@@ -5,14 +5,14 @@
  */
 import type { ActiveTarget } from './target.ts';
 
-/** `bytesMax`: the length of the longest text that `pattern` matches. `pattern` is for texts of `unescaped`. */
+/** `bytesMax`: the length of the longest secret with all characters escaped. `pattern` matches texts of `unescaped`. */
 export type Mask = { pattern: RegExp; bytesMax: number };
 
 /** Shorter values are parts of ordinary words, which would be masked in every response. */
 const LENGTH_MIN = 4;
 const HIDDEN = '***';
-/** An escape of one byte has at most six: `&quot;`, `\u0041`. */
-const ESCAPE_LENGTH_MAX = 6;
+/** The longest escape of one byte: `&#x000041;`. */
+const ESCAPE_LENGTH_MAX = 10;
 
 type Sent = Pick<ActiveTarget, 'url' | 'headers' | 'encryptionKey' | 'nextEncryptionKey'>;
 
@@ -26,17 +26,16 @@ function secretsOf({ url, headers, encryptionKey, nextEncryptionKey }: Sent): st
 }
 
 /** One character as HTML, a URL or JSON escapes it. */
-const ESCAPE = new RegExp(
-  [
-    /&(?:#x[\da-f]{1,6}|#\d{1,7}|amp|lt|gt|quot|apos);/,
-    /%[0-7][\da-f]|%[cd][\da-f]%[89ab][\da-f]|%e[\da-f](?:%[89ab][\da-f]){2}|%f[0-7](?:%[89ab][\da-f]){3}/,
-    /\\u[\da-f]{4}|\\["\\/]/,
-  ]
-    .map(({ source }) => source)
-    .join('|'),
-  'gi',
+const HTML = /&(?:#x[\da-f]{1,6}|#\d{1,7}|amp|lt|gt|quot|apos);/;
+const URL_ENCODED =
+  /%[0-7][\da-f]|%[cd][\da-f]%[89ab][\da-f]|%e[\da-f](?:%[89ab][\da-f]){2}|%f[0-7](?:%[89ab][\da-f]){3}/;
+const JSON_ESCAPED = /\\u[\da-f]{4}|\\["\\/bfnrt]/;
+/** Each is read alone, because a secret may contain the escapes of another, and all together, for what was escaped twice. */
+const WAYS = [[HTML], [URL_ENCODED], [JSON_ESCAPED], [HTML, URL_ENCODED, JSON_ESCAPED]].map(
+  (kinds) => new RegExp(kinds.map(({ source }) => source).join('|'), 'gi'),
 );
 const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+const CONTROLS: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 const CODE_POINT_MAX = 0x10_ff_ff;
 
 function characterOf(escape: string): string {
@@ -47,7 +46,8 @@ function characterOf(escape: string): string {
       return escape;
     }
   }
-  if (escape.startsWith('\\')) return escape.length === 2 ? escape.slice(1) : unitOf(escape.slice(2));
+  const [, letter = ''] = escape;
+  if (escape.startsWith('\\')) return escape.length === 2 ? (CONTROLS[letter] ?? letter) : unitOf(escape.slice(2));
   const name = escape.slice(1, -1).toLowerCase();
   const code = Number(name.startsWith('#') ? name.replace('#x', '0x').replace('#', '') : NaN);
   return NAMED[name] ?? (code <= CODE_POINT_MAX ? String.fromCodePoint(code) : escape);
@@ -58,8 +58,8 @@ const unitOf = (hex: string): string => String.fromCharCode(Number.parseInt(hex,
 /** A blank of a form. */
 const spaced = (text: string): string => text.replaceAll('+', ' ');
 
-/** Returns the text with each escape replaced by its character, and where each unit of it begins in `text`; `starts` is absent if no unit moved. */
-function unescaped(text: string): { plain: string; starts?: number[] } {
+/** Returns the text with each escape replaced by its character, and where each unit of it begins in `text`; undefined without an escape. */
+function unescaped(text: string, way: RegExp): { plain: string; starts: number[] } | undefined {
   let plain = '';
   const starts: number[] = [];
   let at = 0;
@@ -67,12 +67,12 @@ function unescaped(text: string): { plain: string; starts?: number[] } {
     for (let unit = 0; unit < part.length; unit += 1) starts.push(from + unit * step);
     plain += part;
   };
-  for (const { index, 0: escape } of text.matchAll(ESCAPE)) {
+  for (const { index, 0: escape } of text.matchAll(way)) {
     take(text.slice(at, index), at, 1);
     take(characterOf(escape), index, 0);
     at = index + escape.length;
   }
-  if (at === 0) return { plain: spaced(text) };
+  if (at === 0) return undefined;
   take(text.slice(at), at, 1);
   starts.push(text.length);
   return { plain: spaced(plain), starts };
@@ -82,7 +82,12 @@ function unescaped(text: string): { plain: string; starts?: number[] } {
 export function maskOf(target: Sent): Mask | undefined {
   const secrets = secretsOf(target).filter((secret) => secret.length >= LENGTH_MIN);
   // A secret with an escape is repeated as it is, and escaped once more. The longest first: one may begin with another.
-  const sought = new Set(secrets.flatMap((secret) => [spaced(secret), unescaped(secret).plain]));
+  const sought = new Set(
+    secrets.flatMap((secret) => [
+      spaced(secret),
+      ...WAYS.map((way) => unescaped(secret, way)?.plain ?? spaced(secret)),
+    ]),
+  );
   if (sought.size === 0) return undefined;
   const longestFirst = [...sought].toSorted((a, b) => b.length - a.length);
   return {
@@ -96,15 +101,19 @@ export function maskOf(target: Sent): Mask | undefined {
  * continues after them, if it does, for at least `bytesMax`: otherwise the part of a secret before the end would not be recognised.
  */
 export function masked(text: string, { pattern }: Mask, length: number): string {
-  const { plain, starts } = unescaped(text);
-  const startOf = (unit: number): number => starts?.[unit] ?? unit;
+  const readings = [{ plain: spaced(text), starts: undefined }, ...WAYS.map((way) => unescaped(text, way))];
+  const found = readings.flatMap((reading) =>
+    [...(reading?.plain.matchAll(pattern) ?? [])].map(({ index, 0: secret }) => {
+      const end = index + secret.length;
+      return { start: reading?.starts?.[index] ?? index, end: reading?.starts?.[end] ?? end };
+    }),
+  );
   let shown = '';
   let at = 0;
-  for (const { index, 0: secret } of plain.matchAll(pattern)) {
-    const start = startOf(index);
+  for (const { start, end } of found.toSorted((a, b) => a.start - b.start)) {
     if (start >= length) break;
-    shown += text.slice(at, start) + HIDDEN;
-    at = startOf(index + secret.length);
+    if (start >= at && (start > at || shown === '')) shown += text.slice(at, start) + HIDDEN;
+    at = Math.max(at, end);
   }
   return shown + text.slice(at, Math.max(at, length));
 }

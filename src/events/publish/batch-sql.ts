@@ -189,7 +189,7 @@ const writeDeliveries = (sql: Queryable, { day, now }: Batch) => sql`
  *
  * `offset 0` keeps the planner from comparing filters before the events: only filters of webhooks that subscribe are known.
  *
- * Each `full join` finds a match on both sides. An inner join would do, but the planner cannot estimate the length of an array
+ * The `full join` with `latest` keeps erased events whose resource does not exist. For all others an inner join would do, but the planner cannot estimate the length of an array
  * and chooses nested loops for it: 500 events then took 60 ms instead of 20 ms.
  */
 export async function publishBatch(sql: Queryable, batch: Batch): Promise<Published[]> {

@@ -4,6 +4,8 @@ import { connect, type Socket } from 'node:net';
 
 /** Connection Attempt Delay (RFC 8305 §5). Node.js would end the earlier attempt instead of only beginning the next one. */
 const NEXT_ATTEMPT_MS = 250;
+/** A name may have thousands, and each attempt is a socket. */
+const ADDRESSES_MAX = 8;
 
 /** Returns the addresses in their order, with alternating families (RFC 8305 §4). */
 function alternating(addresses: readonly LookupAddress[]): LookupAddress[] {
@@ -33,7 +35,7 @@ export class HappyEyeballs {
     port: number,
     done: (error: Error | null, socket: Socket | null) => void,
   ) {
-    this.#addresses = alternating(addresses);
+    this.#addresses = alternating(addresses).slice(0, ADDRESSES_MAX);
     this.#port = port;
     this.#done = done;
     this.#beginNext();
