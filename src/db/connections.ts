@@ -174,7 +174,7 @@ export class Connections {
       this.#opening -= 1;
       connection.onLost = () => this.#remove(connection);
       this.#open.set(connection, performance.now() + LIFETIME_MIN_MS * (1 + Math.random()));
-      this.#isRefused = false;
+      if (this.#open.size === this.#limit) this.#isRefused = false;
       this.release(connection);
     } catch (error) {
       this.#opening -= 1;
