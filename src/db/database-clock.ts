@@ -90,10 +90,10 @@ export class DatabaseClock implements Clock, Running {
     return this.#deps.local.now().getTime() - this.monotonicMs();
   }
 
-  /** A failed reading is repeated later; that the database does not respond is reported elsewhere. */
+  /** A failed reading is repeated by the timer, not by each look at the clock; that the database does not respond is reported elsewhere. */
   #refresh(): void {
     this.#reading ??= this.#read()
-      .catch(() => {})
+      .catch(() => void (this.#wallMs = this.#sinceMonotonic()))
       .finally(() => (this.#reading = undefined));
   }
 

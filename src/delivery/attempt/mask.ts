@@ -30,10 +30,14 @@ const HTML = /&(?:#x[\da-f]{1,6}|#\d{1,7}|amp|lt|gt|quot|apos);/;
 const URL_ENCODED =
   /%[0-7][\da-f]|%[cd][\da-f]%[89ab][\da-f]|%e[\da-f](?:%[89ab][\da-f]){2}|%f[0-7](?:%[89ab][\da-f]){3}/;
 const JSON_ESCAPED = /\\u[\da-f]{4}|\\["\\/bfnrt]/;
-/** Each is read alone, because a secret may contain the escapes of another, and all together, for what was escaped twice. */
-const WAYS = [[HTML], [URL_ENCODED], [JSON_ESCAPED], [HTML, URL_ENCODED, JSON_ESCAPED]].map(
-  (kinds) => new RegExp(kinds.map(({ source }) => source).join('|'), 'gi'),
-);
+const allOf = (kinds: readonly RegExp[]): RegExp => new RegExp(kinds.map(({ source }) => source).join('|'), 'gi');
+/** Each kind with the character that begins its escapes. */
+const KINDS = [
+  ['&', allOf([HTML])],
+  ['%', allOf([URL_ENCODED])],
+  ['\\', allOf([JSON_ESCAPED])],
+] as const;
+const ALL = allOf([HTML, URL_ENCODED, JSON_ESCAPED]);
 const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 const CONTROLS: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 const CODE_POINT_MAX = 0x10_ff_ff;
@@ -58,8 +62,11 @@ const unitOf = (hex: string): string => String.fromCharCode(Number.parseInt(hex,
 /** A blank of a form. */
 const spaced = (text: string): string => text.replaceAll('+', ' ');
 
-/** Returns the text with each escape replaced by its character, and where each unit of it begins in `text`; undefined without an escape. */
-function unescaped(text: string, way: RegExp): { plain: string; starts: number[] } | undefined {
+/** A text to search, and where each unit of it begins in what was written; absent if no unit moved. */
+type Reading = { plain: string; starts?: readonly number[] };
+
+/** Returns the text with each escape replaced by its character. */
+function unescaped(text: string, way: RegExp): Reading {
   let plain = '';
   const starts: number[] = [];
   let at = 0;
@@ -72,22 +79,27 @@ function unescaped(text: string, way: RegExp): { plain: string; starts: number[]
     take(characterOf(escape), index, 0);
     at = index + escape.length;
   }
-  if (at === 0) return undefined;
+  if (at === 0) return { plain: spaced(text) };
   take(text.slice(at), at, 1);
   starts.push(text.length);
   return { plain: spaced(plain), starts };
+}
+
+/**
+ * Returns the text as it is, without the escapes of each kind, because a secret may contain those of another, and without any, for
+ * what was escaped twice. Most texts have no escape and are read once: 1 µs for the headers of a response, instead of 5.
+ */
+function readingsOf(text: string): Reading[] {
+  const ways = KINDS.filter(([mark]) => text.includes(mark)).map(([, way]) => way);
+  if (ways.length > 1) ways.push(ALL);
+  return [{ plain: spaced(text) }, ...ways.map((way) => unescaped(text, way))];
 }
 
 /** Returns undefined if the webhook has no secrets. */
 export function maskOf(target: Sent): Mask | undefined {
   const secrets = secretsOf(target).filter((secret) => secret.length >= LENGTH_MIN);
   // A secret with an escape is repeated as it is, and escaped once more. The longest first: one may begin with another.
-  const sought = new Set(
-    secrets.flatMap((secret) => [
-      spaced(secret),
-      ...WAYS.map((way) => unescaped(secret, way)?.plain ?? spaced(secret)),
-    ]),
-  );
+  const sought = new Set(secrets.flatMap((secret) => readingsOf(secret).map(({ plain }) => plain)));
   if (sought.size === 0) return undefined;
   const longestFirst = [...sought].toSorted((a, b) => b.length - a.length);
   return {
@@ -101,11 +113,10 @@ export function maskOf(target: Sent): Mask | undefined {
  * continues after them, if it does, for at least `bytesMax`: otherwise the part of a secret before the end would not be recognised.
  */
 export function masked(text: string, { pattern }: Mask, length: number): string {
-  const readings = [{ plain: spaced(text), starts: undefined }, ...WAYS.map((way) => unescaped(text, way))];
-  const found = readings.flatMap((reading) =>
-    [...(reading?.plain.matchAll(pattern) ?? [])].map(({ index, 0: secret }) => {
+  const found = readingsOf(text).flatMap(({ plain, starts }) =>
+    [...plain.matchAll(pattern)].map(({ index, 0: secret }) => {
       const end = index + secret.length;
-      return { start: reading?.starts?.[index] ?? index, end: reading?.starts?.[end] ?? end };
+      return { start: starts?.[index] ?? index, end: starts?.[end] ?? end };
     }),
   );
   let shown = '';
