@@ -9,7 +9,7 @@ import {
   documentFor,
   keyOf,
   requireSending,
-  sendingWebhookOf,
+  webhookOf,
   type Retry,
   type WebhookDeps,
 } from './access.ts';
@@ -45,7 +45,7 @@ const createRetryDelivery = (deps: WebhookDeps): Operation =>
     summary: 'Attempts this pending delivery at once, before its next attempt is due; the attempt counts',
     scopes: CHANGE_SCOPES,
     input: emptySchema,
-    admit: async (request) => void (await sendingWebhookOf(deps.sql, request)),
+    admit: async (request) => void (await webhookOf(deps.sql, request)),
     handle: async (request) => {
       const { webhook, delivery } = await transaction(deps.sql, async (tx) => {
         const locked = await lockSending(tx, request);
@@ -69,7 +69,7 @@ const createRetryPending = (deps: WebhookDeps): Operation =>
     summary: 'Attempts all pending deliveries at once, before their next attempts are due; the attempts count',
     scopes: CHANGE_SCOPES,
     input: emptySchema,
-    admit: async (request) => void (await sendingWebhookOf(deps.sql, request)),
+    admit: async (request) => void (await webhookOf(deps.sql, request)),
     handle: async (request) => {
       const webhook = await transaction(deps.sql, async (tx) => {
         const locked = await lockSending(tx, request);

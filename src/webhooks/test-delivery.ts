@@ -6,7 +6,7 @@ import { accepting, type ApiRequest, type Operation } from '#http/operation.ts';
 import { transaction } from '#db/pool.ts';
 import { conflict, invalid, notFound, Problem } from '#core/problem.ts';
 import { findDeclaring } from './app-access/app-access-sql.ts';
-import { CHANGE_SCOPES, keyOf, sendingWebhookOf, type WebhookDeps } from './access.ts';
+import { CHANGE_SCOPES, keyOf, sendingWebhookOf, webhookOf, type WebhookDeps } from './access.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './history/document.ts';
 import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
 import { retryOf } from './retry.ts';
@@ -144,7 +144,7 @@ export function createTest(deps: WebhookDeps): Operation {
       'Sends a sample event once, even if the webhook is disabled, and returns the response; it does not count as a failure. For a pull webhook the sample is queued (202)',
     scopes: CHANGE_SCOPES,
     input: createSchema(),
-    admit: async (request) => void (await sendingWebhookOf(deps.sql, request)),
+    admit: async (request) => void (await webhookOf(deps.sql, request)),
     handle: async (request) => {
       const webhook = await sendingWebhookOf(deps.sql, request);
       const { storeId, eventResource: type, timeZone, isHeld } = webhook;
