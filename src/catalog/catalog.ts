@@ -231,9 +231,33 @@ export function typeOfCollection(name: string): ResourceType | undefined {
   return name.endsWith('s') && isResourceType(type) ? type : undefined;
 }
 
-/** Returns the relations of a resource type that `zoom` accepts, as a tree; none for a type that is no longer declared. */
+/** Returns the relations that are declared for a resource type, as a tree; none for a type that is no longer declared. */
 export function relationsOf(type: ResourceType): Relations {
   return entries.get(type)?.relations ?? NO_RELATIONS;
+}
+
+/** Returns the resource type that a relation embeds, by its name: `customer`, `transactions`, `last_transaction`. */
+function typeOfRelation(rel: string): ResourceType | undefined {
+  const named = types.filter((type) => [type, collectionOf(type)].some((name) => `_${rel}`.endsWith(`_${name}`)));
+  return named.toSorted((a, b) => b.length - a.length)[0];
+}
+
+function zoomable(declared: Relations): Relations {
+  const all = {};
+  for (const [rel, nested] of Object.entries(declared)) {
+    const type = typeOfRelation(rel);
+    const below = type === undefined ? nested : { ...relationsOf(type), ...nested };
+    Object.defineProperty(all, rel, { enumerable: true, get: () => zoomable(below) });
+  }
+  return all;
+}
+
+/**
+ * Returns the relations of a resource type that `zoom` accepts: those that are declared, and below one that embeds a resource the
+ * relations of its type. The tree has no end, because types embed each other; a reader limits the depth.
+ */
+export function zoomableOf(type: ResourceType): Relations {
+  return zoomable(relationsOf(type));
 }
 
 const NO_RELATIONS: Relations = {};

@@ -6,7 +6,7 @@ import type { ApiRequest, Operation } from '#http/operation.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
 import { invalid, notFound } from '#core/problem.ts';
 import { collectionKeyOf, resourceScopes, visibleAppOf } from './access.ts';
-import { collectionOf, relationsOf, typeOfCollection, labelOf, type ResourceType } from './catalog.ts';
+import { collectionOf, labelOf, typeOfCollection, zoomableOf, type ResourceType } from './catalog.ts';
 import { resourceDocument } from './document.ts';
 import { internalProperties } from './internal-types.ts';
 import { listResources } from './catalog-sql.ts';
@@ -53,7 +53,7 @@ export function createResourceList({ search, baseUrl }: CommerceDeps): Operation
     },
     relations: ({ params }) => {
       const type = typeOfCollection(params['collection'] ?? '');
-      return type === undefined ? {} : relationsOf(type);
+      return type === undefined ? {} : zoomableOf(type);
     },
     handle: async (request) => {
       const key = collectionKeyOf(request);

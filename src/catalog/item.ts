@@ -1,7 +1,7 @@
 /** API operations on commerce resources: read the latest version, list a type, read an embedded relation. */
 import { guarded, type Charted, type Operation } from '#http/operation.ts';
 import { isVisible, resourceNotFound, resourceKeyOf, resourceScopes } from './access.ts';
-import { relationsOf } from './catalog.ts';
+import { zoomableOf } from './catalog.ts';
 import { createResourceList, type CommerceDeps } from './collection.ts';
 import { resourceDocument } from './document.ts';
 import { findResource, findUpTo, type ResourceKey } from './catalog-sql.ts';
@@ -28,7 +28,7 @@ export function createCommerceOperations(deps: CommerceDeps): Record<'list' | 'r
         if (stored === undefined || !isVisible(request.principal, { ...stored, type: key.type }))
           throw resourceNotFound(key.type);
         const { version, baseUrl, body } = stored;
-        const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, relationsOf(key.type)));
+        const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, zoomableOf(key.type)));
         const naming = { baseUrl, relationPrefix: deps.relationPrefix };
         return { status: 200, document: { ...document, version }, naming, ...chartsOf(deps, key) };
       },

@@ -6,7 +6,7 @@ import type { Relations } from '#hypermedia/zoom.ts';
 import { parseExact } from '#core/exact-number.ts';
 import { notFound } from '#core/problem.ts';
 import { resourceNotFound, resourceKeyOf, resourceScopes } from './access.ts';
-import { isMany, relationsOf, titleOf, typeOfCollection, labelOf } from './catalog.ts';
+import { isMany, relationsOf, titleOf, typeOfCollection, labelOf, zoomableOf } from './catalog.ts';
 import type { CommerceDeps } from './collection.ts';
 import { addressOf, embeddedDocument, nameOf, type JsonObject } from './document.ts';
 import { currencyOf } from './kinds.ts';
@@ -26,7 +26,7 @@ function keyOf(request: AddressedRequest): ResourceKey & { rel: string } {
 /** Returns the relations that can be embedded in the targets of this relation. */
 function relationsBelow({ params }: Pick<AddressedRequest, 'params'>): Relations {
   const type = typeOfCollection(params['collection'] ?? '');
-  const relations = type === undefined ? {} : relationsOf(type);
+  const relations = type === undefined ? {} : zoomableOf(type);
   const rel = params['relation'] ?? '';
   return (Object.hasOwn(relations, rel) ? relations[rel] : undefined) ?? {};
 }

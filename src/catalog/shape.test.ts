@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { renderHal } from '#hypermedia/hal.ts';
 import { readListing } from '#hypermedia/listing.ts';
 import { Problem } from '#core/problem.ts';
+import { builtInTypes, relationsOf, type ResourceType } from './catalog.ts';
 import { resourceDocument, type Frozen } from './document.ts';
 import { readShape, shapeOf } from './shape.ts';
 
@@ -17,6 +18,14 @@ function messagesOf(query: string): string[] {
   }
 }
 
+function codeOf(ask: () => unknown): string | undefined {
+  try {
+    return void ask();
+  } catch (error) {
+    return error instanceof Problem ? error.faults.map(({ code }) => code).join(' ') : String(error);
+  }
+}
+
 test('zoom is a tree of relations, fields a set of names', () => {
   const { zoom, fields } = readShape('zoom=items,items:item_options,customer&fields=id,total', 'transaction');
   assert.deepEqual(zoom, { items: { item_options: {} }, customer: {} });
@@ -26,6 +35,39 @@ test('zoom is a tree of relations, fields a set of names', () => {
 test('an unknown relation is named, together with the possible ones', () => {
   assert.match(messagesOf('zoom=items:colour')[0] ?? '', /"colour".*"items:colour".*item_options, item_category/);
   assert.equal(messagesOf('zoom=foo,bar').length, 2);
+});
+
+/** What each relation embeds; relations that are not listed embed no resource. */
+const EMBEDDED: Readonly<Record<string, ResourceType>> = {
+  customer: 'customer',
+  subscription: 'subscription',
+  transaction: 'transaction',
+  transactions: 'transaction',
+  last_transaction: 'transaction',
+  original_transaction: 'transaction',
+  transaction_logs: 'transaction_log',
+};
+
+for (const type of builtInTypes)
+  for (const rel of Object.keys(relationsOf(type)))
+    test(`zoom accepts below ${rel} of a ${type} the relations of what it embeds`, () => {
+      const embedded = EMBEDDED[rel];
+      for (const below of builtInTypes.flatMap((one) => Object.keys(relationsOf(one)))) {
+        const known = { ...(embedded && relationsOf(embedded)), ...relationsOf(type)[rel] };
+        const code = codeOf(() => readShape(`zoom=${rel}:${below}`, type));
+        assert.equal(code, Object.hasOwn(known, below) ? undefined : 'unknown_relation', below);
+      }
+    });
+
+test('zoom follows relations to four levels, also where types embed each other', () => {
+  const path = 'subscription:transactions:customer:default_billing_address';
+  assert.deepEqual(readShape(`zoom=${path}`, 'transaction').zoom, {
+    subscription: { transactions: { customer: { default_billing_address: {} } } },
+  });
+  assert.equal(
+    codeOf(() => readShape(`zoom=transaction:${path}`, 'transaction_log')),
+    'too_many',
+  );
 });
 
 test('an unknown modifier, a repeated modifier and an empty field are refused', () => {
@@ -44,14 +86,6 @@ test('the query of a webhook without events may name a relation of any resource,
   assert.throws(() => readShape('zoom=nope', null), { message: /there is no relation "nope"/ });
   assert.deepEqual([...(readShape('fields=id', null).fields ?? [])], ['id']);
 });
-
-function codeOf(ask: () => unknown): string | undefined {
-  try {
-    return void ask();
-  } catch (error) {
-    return error instanceof Problem ? error.faults.map(({ code }) => code).join(' ') : String(error);
-  }
-}
 for (const query of ['fields=', 'fields=id,', 'fields=id&fields=name', `fields=${'a,'.repeat(100)}a`]) {
   test(`${query.slice(0, 25)} is the same fault for a list and for a resource`, () => {
     const parameters = new URLSearchParams(query);

@@ -2,7 +2,7 @@
 import { FIELDS_MAX, membersOf, onlyValue, otherNames, unknownParameter } from '#hypermedia/parameters.ts';
 import { readZoom, type Relations } from '#hypermedia/zoom.ts';
 import { invalid, type Fault } from '#core/problem.ts';
-import { relationsOf, resourceTypes, type ResourceType } from './catalog.ts';
+import { resourceTypes, zoomableOf, type ResourceType } from './catalog.ts';
 
 export type Shape = { zoom: Relations; fields: ReadonlySet<string> | null };
 
@@ -52,7 +52,7 @@ function findShape(query: string, type: ResourceType | null): { shape: Shape; fa
   const parameters = new URLSearchParams(query);
   for (const candidate of type === null ? resourceTypes() : [type]) {
     const faults: Fault[] = isEncoded(query) ? [] : [NOT_ENCODED];
-    found = { shape: readModifiers(parameters, relationsOf(candidate), faults, 'query'), faults };
+    found = { shape: readModifiers(parameters, zoomableOf(candidate), faults, 'query'), faults };
     if (faults.length === 0) break;
   }
   return found;

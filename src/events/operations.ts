@@ -1,6 +1,6 @@
 /** API operations on events: publish (scope `platform` only), list, read, and read the payload. */
 import { isVisible, visibleAppOf } from '#catalog/access.ts';
-import { allEvents, relationsOf, resourceTypes } from '#catalog/catalog.ts';
+import { allEvents, resourceTypes, zoomableOf } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/document.ts';
 import { shapeOf } from '#catalog/shape.ts';
 import type { Sql } from '#db/pool.ts';
@@ -116,7 +116,7 @@ const createPayload = ({ sql, relationPrefix }: Deps): Operation =>
       const { type, resourceId, version, baseUrl, body } = await eventOf(sql, request, storeId);
       if (body === '') throw erased();
       const frozen = { storeId, type, id: resourceId, baseUrl, body };
-      const document = resourceDocument(frozen, shapeOf(request.query, relationsOf(type)));
+      const document = resourceDocument(frozen, shapeOf(request.query, zoomableOf(type)));
       return { status: 200, document: { ...document, version }, naming: { baseUrl, relationPrefix } };
     },
   });

@@ -295,6 +295,22 @@ test('a relation to many is a collection, with zoom, fields, order and filters',
   assert.deepEqual(faultsOf((await get(`${path}?zoom=customer`)).body), ['zoom unknown_relation']);
 });
 
+test('zoom embeds what an embedded resource embeds, wherever it is read', async () => {
+  const customer = { id: 5, _embedded: { default_billing_address: { city: 'Kiel' } } };
+  await publish('transaction/created', [{ id: 'zoomed', _embedded: { customer } }]);
+  const path = `${transactions}/zoomed`;
+  const events = await list('?resource_id=zoomed', `/stores/${storeId}/events`);
+  const payload = new URL(events.items[0]?._links['svc:payload']?.href ?? '').pathname;
+  const nested = { 'svc:default_billing_address': { city: 'Kiel' } };
+  for (const address of [path, payload]) {
+    const { body } = await get(`${address}?zoom=customer:default_billing_address`);
+    assert.deepEqual(body._embedded, { 'svc:customer': { id: 5, _embedded: nested } });
+  }
+  const { items: found } = await list('?id=zoomed&zoom=customer:default_billing_address');
+  assert.deepEqual(found[0]?.['_embedded'], { 'svc:customer': { id: 5, _embedded: nested } });
+  assert.deepEqual((await get(`${path}/customer?zoom=default_billing_address`)).body._embedded, nested);
+});
+
 test('a relation to one resource is that resource', async () => {
   const { body } = await get(`${transactions}/B-7/customer`);
   assert.equal(body['id'], 5);
