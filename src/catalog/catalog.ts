@@ -242,9 +242,9 @@ function typeOfRelation(rel: string): ResourceType | undefined {
   return named.toSorted((a, b) => b.length - a.length)[0];
 }
 
-function zoomable(declared: Relations): Relations {
+function zoomable(tree: Relations): Relations {
   const all = {};
-  for (const [rel, nested] of Object.entries(declared)) {
+  for (const [rel, nested] of Object.entries(tree)) {
     const type = typeOfRelation(rel);
     const below = type === undefined ? nested : { ...relationsOf(type), ...nested };
     Object.defineProperty(all, rel, { enumerable: true, get: () => zoomable(below) });

@@ -18,6 +18,8 @@ const event: PublishedEvent = {
 
 const eventExample = ({ baseUrl }: Naming): Document => eventDocument(event, 1001, baseUrl);
 
+const eventResults: Example = (naming) => publishedDocument([eventExample(naming)], 1001, naming.baseUrl);
+
 const eventsExample = listExample('events', 'The events of this store', '/stores/1001/events', eventExample);
 
 const resource = { id: 70012, status: 'captured', total_order: 58.9, currency_code: 'EUR' };
@@ -41,9 +43,9 @@ export const eventChapter: Chapter = {
       about:
         'The events of this store. Only the platform publishes here: one event as an object (201), or up to 1,000 as an array (200) that is written in one transaction, at most 16 MiB. All errors of an array are reported together, each with its position: 3.resource.id. The header Idempotency-Key applies to the whole request, the member idempotency_key to one event; a repetition within 24 hours returns the first result, and the same key with another body is a 422.',
       paths: ['/stores/:store_id/events'],
-      makes: 'event',
+      makes: ['event'],
       example: eventsExample,
-      results: (naming) => publishedDocument([eventExample(naming)], 1001, naming.baseUrl),
+      results: eventResults,
     },
     {
       rel: 'event',
@@ -59,7 +61,7 @@ export const eventChapter: Chapter = {
       about:
         'A POST publishes realistic events of customers, orders and subscriptions that do not exist, as a platform would: they are delivered, listed and kept like all others. scenario selects the events, count how many customers there are. Only a sandbox store links here; in other stores the request is a 409. A store may make such requests 20 times in a row, then once in five minutes.',
       paths: ['/stores/:store_id/sample_events'],
-      makes: 'event',
+      results: eventResults,
     },
     {
       rel: 'payload',
@@ -75,7 +77,7 @@ export const eventChapter: Chapter = {
       about:
         'A POST sends the latest version of the resource to webhooks again, as a new event with the action refeed: to the webhooks listed in webhooks, or to all active webhooks for this type of resource; event limits these to the webhooks that subscribe to it. It creates no new version. webhook-id is new, because receivers drop ids that they have seen, and Service-Webhook-Refeed is true. If a listed webhook cannot receive it, the response names each such webhook and nothing is sent.',
       paths: ['/stores/:store_id/:collection/:id/send_webhooks'],
-      makes: 'event',
+      makes: ['event'],
     },
     {
       rel: 'resource',

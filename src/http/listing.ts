@@ -74,6 +74,7 @@ export function listing(
   return operation(described, {
     access: described.access ?? 'token',
     properties: described.properties,
+    isOpen: described.isOpen === true,
     closedAt: described.closedAt,
     modifiers: ['offset', 'limit', 'order', 'fields', ...(described.relations === undefined ? [] : ['zoom'])],
     handle: async (rawRequest) => {

@@ -100,8 +100,8 @@ export type Operation = {
   scopes: SufficientScopes;
   /** Returns those of `scopes` that suffice at an address, if not all do. */
   scopesAt: ((params: Params) => readonly Permission[]) | undefined;
-  /** Creates a resource: 201, and at most once with an Idempotency-Key. */
-  isCreating: boolean;
+  /** The status of a success with a Document. An array of a `documentedInput` is a 200, one item has this status. */
+  status: 200 | 201 | 202;
   /** Accepts an Idempotency-Key. */
   takesKey: boolean;
   /** Checks If-Match (`unmodified`); the reference documents If-Match and 412. */
@@ -121,8 +121,12 @@ export type Operation = {
   isSensitive: boolean;
   /** Parameters that the query may contain; a listing adds filters by `properties`. */
   modifiers: readonly string[];
+  /** The properties that `fields` may name, of an operation that is no listing; undefined for any. */
+  selects: readonly string[] | undefined;
   /** For listings: how each property of the items is compared. */
   properties: Comparisons | undefined;
+  /** For listings: items have any other properties as well. */
+  isOpen: boolean;
   /** Returns the properties at an address whose items have no others; undefined if they are not known. */
   closedAt: ((params: Params) => Comparisons | undefined) | undefined;
   /**
@@ -148,6 +152,10 @@ export type OperationOptions = {
   isConditional?: true;
   isSensitive?: true;
   modifiers?: readonly string[];
+  /** The properties that `fields` may name, if not any. */
+  selects?: readonly string[];
+  /** Default: 200. */
+  status?: Operation['status'];
 };
 
 export function operation(
@@ -160,6 +168,8 @@ export function operation(
     isConditional,
     isSensitive,
     modifiers = [],
+    selects,
+    status = 200,
   }: OperationOptions,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
 ): Operation {
@@ -170,9 +180,10 @@ export function operation(
     scopesAt,
     bodyLimitBytes,
     modifiers,
+    selects,
     isConditional: isConditional === true,
     isSensitive: isSensitive === true,
-    isCreating: false,
+    status,
     takesKey: false,
     storesResponse: false,
     isStream: false,
@@ -181,6 +192,7 @@ export function operation(
     admit: undefined,
     review: undefined,
     properties: undefined,
+    isOpen: false,
     closedAt: undefined,
     ...rest,
     handle: async (request, execution) => {

@@ -15,8 +15,8 @@ export type Relation = {
   paths?: readonly string[];
   /** Values of path parameters, such as the name of a collection. */
   given?: Readonly<Record<string, string>>;
-  /** The relation of the resource that a POST creates and returns. */
-  makes?: string;
+  /** The relations of the resources that a POST creates and returns, of which it returns one. */
+  makes?: readonly string[];
   /** An example, made by the function that makes the real document. */
   example?: Example;
   /** Examples with other members, which the schema has as well: for other callers and states. */

@@ -3,7 +3,7 @@ import { homeOf } from '#http/root.ts';
 import type { Endpoint } from '#http/relation.ts';
 import { json, text, type Document, type Field, type Link, type Naming, type Value } from '#hypermedia/document.ts';
 import { renderExamples } from './examples.ts';
-import type { MethodDoc, RelationDoc, RelationDocs } from './relation-docs.ts';
+import { comparableOf, type MethodDoc, type RelationDoc, type RelationDocs } from './relation-docs.ts';
 
 const addressOfRelation = (rel: string, { baseUrl }: Naming): string => `${baseUrl}/rels/${rel}`;
 
@@ -27,7 +27,7 @@ const fieldValue = (field: Field): Value =>
 
 const methodValue =
   (address: string) =>
-  ({ method, title, summary, access, scopes, fields, modifiers, comparable }: MethodDoc): Value => ({
+  ({ method, title, summary, access, scopes, fields, modifiers, properties }: MethodDoc): Value => ({
     method,
     address,
     title,
@@ -36,7 +36,7 @@ const methodValue =
     ...(access === 'token' && { scopes }),
     fields: fields.map(fieldValue),
     modifiers,
-    filters: comparable,
+    filters: comparableOf({ properties }),
   });
 
 const endpointValue = ({ method, address, title, summary, access, specification, answers }: Endpoint): Value => ({

@@ -3,6 +3,7 @@ import { documentedBody, fieldsOf } from '#http/actions.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Chapter, Endpoint, Relation } from '#http/relation.ts';
 import { rootOf } from '#http/root.ts';
+import type { Comparisons } from '#core/listing.ts';
 import type { SufficientScopes } from '#core/principal.ts';
 import { METHODS, type Method, type Params, type Resource, type Route } from '#http/route.ts';
 import type { Document, Field, Naming } from '#hypermedia/document.ts';
@@ -17,8 +18,11 @@ export type MethodDoc = {
   scopes: SufficientScopes;
   fields: readonly Field[];
   modifiers: readonly string[];
-  /** For listings: the properties to sort and filter by. */
-  comparable: readonly string[];
+  /** For listings: how the properties of the items are compared; with `isOpen` they have others as well. */
+  properties: Comparisons;
+  isOpen: boolean;
+  /** The properties that `fields` may name; none if any. */
+  selects: readonly string[];
 };
 
 /** An address with its parameters in braces, the path of its route below `{base_url}`, and its methods. */
@@ -35,8 +39,16 @@ export type RelationDoc = Omit<Relation, 'example' | 'paths' | 'variants' | 'res
 
 export type RelationDocs = { chapters: readonly Chapter[]; byRel: ReadonlyMap<string, RelationDoc> };
 
+/** Returns the properties to sort and filter by. */
+export function comparableOf({ properties }: Pick<MethodDoc, 'properties'>): string[] {
+  return Object.keys(properties).filter((name) => properties[name] !== 'none');
+}
+
 /** Describes a method. `given` contains path parameters with a fixed value. */
 export function methodDocOf(method: Method, operation: Operation, given: Params = {}): MethodDoc {
+  const closed = operation.closedAt?.(given);
+  const properties = closed ?? operation.properties ?? {};
+  const isOpen = operation.isOpen && closed === undefined;
   return {
     method,
     title: operation.title,
@@ -46,9 +58,10 @@ export function methodDocOf(method: Method, operation: Operation, given: Params 
     scopes: Object.keys(given).length === 0 ? operation.scopes : (operation.scopesAt?.(given) ?? operation.scopes),
     fields: fieldsOf(documentedBody(operation)),
     modifiers: operation.modifiers,
-    comparable: Object.entries(operation.closedAt?.(given) ?? operation.properties ?? {})
-      .filter(([, comparison]) => comparison !== 'none')
-      .map(([name]) => name),
+    properties,
+    isOpen,
+    selects:
+      operation.selects ?? (isOpen ? [] : Object.keys(properties).filter((name) => properties[name] !== 'filterOnly')),
   };
 }
 

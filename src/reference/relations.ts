@@ -86,7 +86,9 @@ const homeDoc: MethodDoc = {
   scopes: [],
   fields: [],
   modifiers: [],
-  comparable: [],
+  properties: {},
+  isOpen: false,
+  selects: [],
 };
 
 /** Returns the documentation of a relation that leads to home. */

@@ -77,7 +77,7 @@ const invitationRelations: readonly Relation[] = [
     about:
       'The pending invitations of a store, or to a signed-in person, who accepts and declines them there. The person with the link becomes a member, with an account or a new one. An invitation can be accepted once, within 72 hours; then it is deleted. A store has at most 100.',
     paths: ['/stores/:store_id/invitations', '/users/:user_id/invitations'],
-    makes: 'invitation',
+    makes: ['invitation'],
     example: listExample('invitations', 'Invitations to this store', '/stores/1001/invitations', invitationExample),
   },
   {
@@ -136,7 +136,7 @@ export function storeChapter({
         about:
           'The stores that the token has access to: one for a token of a store, all stores of the user for a token of an account. Only the platform creates stores.',
         paths: ['/stores'],
-        makes: 'store',
+        makes: ['store'],
         example: listExample('stores', 'Your stores', '/stores', storeExample),
       },
       {
@@ -153,7 +153,7 @@ export function storeChapter({
         about:
           'A POST returns the store in which the user tries apps, and creates it the first time. It is like any other store, has is_sandbox, links to sample events, belongs to the user instead of the platform, and is erased with the account. Absent if the operator has switched sandbox stores off.',
         paths: ['/users/:user_id/sandbox_store'],
-        makes: 'store',
+        makes: ['store'],
       },
       {
         rel: 'members',
@@ -161,7 +161,7 @@ export function storeChapter({
         about:
           'The users who can authorize apps for the store. An app has access only while the user who authorized it is a member. A store has at most 100 members.',
         paths: ['/stores/:store_id/members'],
-        makes: 'member',
+        makes: ['member', 'invitation'],
         example: listExample('members', 'The members of this store', '/stores/1001/members', memberExample),
       },
       {

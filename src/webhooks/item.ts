@@ -220,25 +220,29 @@ async function review(deps: WebhookDeps, request: ChangeRequest, kind: Change) {
   return validateChange(deps, request, kind, stored, await findForbiddenReason(deps, request.body.url)).faults;
 }
 
+const createRead = (deps: WebhookDeps): Operation =>
+  guarded({
+    summary: 'One webhook',
+    scopes: READ_SCOPES,
+    modifiers: ['fields'],
+    selects: Object.keys(WEBHOOK_PROPERTIES),
+    handle: async (request) => {
+      const webhook = await webhookOf(deps.sql, request);
+      return {
+        status: 200,
+        document: withFields(documentFor(deps, webhook, request), readFieldsOf(request.query, WEBHOOK_PROPERTIES)),
+        ...statisticsOfWebhook(deps, keyOf(request), request.now),
+        advice: async () => adviceOfWebhook(deps, webhook, request.now),
+      };
+    },
+  });
+
 export function createItem(
   deps: WebhookDeps,
   { part, whole }: Schemas,
 ): Record<'read' | 'patch' | 'replace' | 'remove', Operation> {
   return {
-    read: guarded({
-      summary: 'One webhook',
-      scopes: READ_SCOPES,
-      modifiers: ['fields'],
-      handle: async (request) => {
-        const webhook = await webhookOf(deps.sql, request);
-        return {
-          status: 200,
-          document: withFields(documentFor(deps, webhook, request), readFieldsOf(request.query, WEBHOOK_PROPERTIES)),
-          ...statisticsOfWebhook(deps, keyOf(request), request.now),
-          advice: async () => adviceOfWebhook(deps, webhook, request.now),
-        };
-      },
-    }),
+    read: createRead(deps),
     patch: accepting({
       summary: 'Changes the given properties and leaves the others unchanged',
       scopes: CHANGE_SCOPES,

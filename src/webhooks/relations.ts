@@ -101,7 +101,7 @@ export const webhookChapter: Chapter = {
       title: 'The webhooks of a store',
       about: 'All webhooks of the store, of any app. POST creates a webhook; a store has at most 100.',
       paths: ['/stores/:store_id/webhooks'],
-      makes: 'webhook',
+      makes: ['webhook'],
       example: listExample('webhooks', 'The webhooks of this store', '/stores/1001/webhooks', webhookExample),
     },
     {
@@ -119,7 +119,7 @@ export const webhookChapter: Chapter = {
       about:
         'POST adds a second key, next_encryption_key: the one that you send, or a generated one. Until rotation_ends deliveries are signed with both keys, so that your server can change keys without losing events; then only the new key is valid. {"finish":true} ends the rotation immediately. Only readers who see the key may rotate it.',
       paths: ['/webhooks/:webhook_id/rotate_key'],
-      makes: 'webhook',
+      makes: ['webhook'],
     },
     {
       rel: 'test',
@@ -127,7 +127,7 @@ export const webhookChapter: Chapter = {
       about:
         'POST sends one sample event immediately, even if the webhook is disabled, and returns the attempt with its response. It is not retried, does not count as a failure, and is listed in statuses and logs as <resource>/test. If you name an event, it is sent under that name and listed as <resource>/test:<action>.',
       paths: ['/webhooks/:webhook_id/test'],
-      makes: 'log',
+      makes: ['log'],
     },
     {
       rel: 'retry_pending',
@@ -135,7 +135,7 @@ export const webhookChapter: Chapter = {
       about:
         'POST makes the pending deliveries of the webhook due at once, at most 10,000, even if the endpoint asked for a pause or failed many times. After five consecutive failures one is attempted first; if it succeeds, the others follow. Each attempt counts. A successful test of a failing webhook, and a change of its url, do the same. The response is 409 if the webhook is disabled or a pull webhook.',
       paths: ['/webhooks/:webhook_id/retry_pending'],
-      makes: 'webhook',
+      makes: ['webhook'],
     },
     {
       rel: 'passing',
@@ -157,7 +157,7 @@ export const webhookChapter: Chapter = {
       about:
         'POST by the listener ends the delivery, with the response_code of the response or with an outcome if there was none. The same answer may be repeated. The delivery is not retried, and the answer does not affect the health of the webhook.',
       paths: ['/webhooks/:webhook_id/statuses/:delivery_id/answer'],
-      makes: 'log',
+      makes: ['log'],
     },
     {
       rel: 'statuses',

@@ -306,8 +306,8 @@ test('zoom embeds what an embedded resource embeds, wherever it is read', async 
     const { body } = await get(`${address}?zoom=customer:default_billing_address`);
     assert.deepEqual(body._embedded, { 'svc:customer': { id: 5, _embedded: nested } });
   }
-  const { items: found } = await list('?id=zoomed&zoom=customer:default_billing_address');
-  assert.deepEqual(found[0]?.['_embedded'], { 'svc:customer': { id: 5, _embedded: nested } });
+  const listed = await list('?id=zoomed&zoom=customer:default_billing_address');
+  assert.deepEqual(listed.items[0]?.['_embedded'], { 'svc:customer': { id: 5, _embedded: nested } });
   assert.deepEqual((await get(`${path}/customer?zoom=default_billing_address`)).body._embedded, nested);
 });
 

@@ -142,6 +142,27 @@ test('every successful response with a body has a schema that compilers of clien
     assert.ok('type' in schema || 'anyOf' in schema, name);
 });
 
+test('the values of an enumeration have one type, so that generators of clients can name them', () => {
+  let enumerations = 0;
+  const check = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return;
+    if ('enum' in value && Array.isArray(value.enum)) {
+      enumerations += 1;
+      const types = new Set(value.enum.filter((one) => one !== null).map((one) => typeof one));
+      assert.ok(types.size <= 1, JSON.stringify(value));
+    }
+    Object.values(value).forEach(check);
+  };
+  check({ paths: described.paths, schemas: described.components.schemas });
+  assert.ok(enumerations > 50);
+});
+
+test('a success has a status of its own, not that of a range', () => {
+  for (const [path, item] of Object.entries(described.paths))
+    for (const [method, { responses = {} }] of Object.entries(item))
+      for (const status of Object.keys(responses)) assert.match(status, /^\d{3}$/, `${method} ${path}`);
+});
+
 test('every example matches its schema', () => {
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   ajv.addSchema(described, 'api');

@@ -1,4 +1,7 @@
-/** A fuzzer (schemathesis, from PyPI) finds no response of the server that contradicts /openapi.json, and no 5xx. */
+/**
+ * A fuzzer (schemathesis, from PyPI) finds no response of the server that contradicts /openapi.json, no 5xx, and no read that the
+ * description allows and the server refuses.
+ */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,7 +12,7 @@ import { startFurnishedApp, type FurnishedApp } from '../setup/app-with-resource
 import { makePythonEnvironment, run } from './programs.ts';
 
 const VERSION = '4.32.5';
-/** For each of two tokens. */
+/** For each run. */
 const FUZZING_SECONDS = amountOf('fuzzing', { all: 90, part: 25 });
 
 const CHECKS = [
@@ -20,15 +23,17 @@ const CHECKS = [
 ];
 
 type Parameter = { name: string; schema: object };
-type Description = { paths: Record<string, { parameters?: Parameter[] }> };
+type Description = { paths: Record<string, { parameters?: Parameter[]; get?: { parameters?: Parameter[] } }> };
 
-/** Returns the description with the ids of existing resources in paths: a fuzzer does not guess any. */
-async function describedWithIds({ baseUrl, named }: FurnishedApp): Promise<Description> {
+/** Returns the description with existing ids and relations: a fuzzer does not guess any. */
+async function describedWithNames({ baseUrl, named }: FurnishedApp): Promise<Description> {
   const description = (await (await fetch(`${baseUrl}/openapi.json`)).json()) as Description;
-  for (const parameter of Object.values(description.paths).flatMap(({ parameters = [] }) => parameters)) {
-    const value = named[parameter.name];
-    if (value === undefined) continue;
-    parameter.schema = { enum: [/^\d+$/.test(value) ? Number(value) : value] };
+  for (const [path, { parameters = [], get }] of Object.entries(description.paths)) {
+    const values = { ...named, zoom: path.endsWith('{relation}') ? 'item_options' : 'customer' };
+    for (const parameter of [...parameters, ...(get?.parameters ?? [])]) {
+      const value = Object.entries(values).find(([name]) => name === parameter.name)?.[1];
+      if (value !== undefined) parameter.schema = { enum: [/^\d+$/.test(value) ? Number(value) : value] };
+    }
   }
   return description;
 }
@@ -39,15 +44,17 @@ test('no response to random requests contradicts the description', async (t) => 
   const programOf = await makePythonEnvironment(join(folder, 'venv'), [`schemathesis==${VERSION}`]);
   const app = await startFurnishedApp();
   const file = join(folder, 'openapi.json');
-  await writeFile(file, JSON.stringify(await describedWithIds(app)));
-  for (const [who, token] of Object.entries({ app: app.token, platform: app.platformToken })) {
-    const words = `run ${file} --url ${app.baseUrl} --phases coverage,fuzzing --max-examples 20 --seed 1 --max-redirects 0`;
+  await writeFile(file, JSON.stringify(await describedWithNames(app)));
+  const all = `--phases coverage,fuzzing --checks ${CHECKS.join(',')} --header`;
+  const reads = '--phases fuzzing --mode positive --include-method GET --checks positive_data_acceptance --header';
+  const runs = { app: [all, app.token], platform: [all, app.platformToken], reads: [reads, app.token] } as const;
+  for (const [who, [options, token]] of Object.entries(runs)) {
+    const words = `run ${file} --url ${app.baseUrl} --max-examples 20 --seed 1 --max-redirects 0`;
     const { code, out } = await run(programOf('schemathesis'), [
       ...words.split(' '),
       // A stream does not end, and later requests need the resources.
-      ...'--exclude-path-regex stream$ --exclude-method DELETE --suppress-health-check all'.split(' '),
-      ...`--checks ${CHECKS.join(',')} --max-time ${FUZZING_SECONDS} --no-color --warnings off`.split(' '),
-      '--header',
+      ...'--exclude-path-regex (?:stream|/authorize)$ --exclude-method DELETE --suppress-health-check all'.split(' '),
+      ...`--max-time ${FUZZING_SECONDS} --no-color --warnings off ${options}`.split(' '),
       `Authorization: Bearer ${token}`,
     ]);
     assert.equal(code, 0, `${who}: ${out}`);

@@ -153,7 +153,7 @@ export function oauthChapter(addresses: { baseUrl: string; authUrl: string }): C
         title: 'Clients',
         about: 'The apps that may request access. Only the response that creates a client contains its client_secret.',
         paths: ['/clients', '/users/:user_id/clients'],
-        makes: 'client',
+        makes: ['client'],
         example: listExample('clients', 'All clients', '/clients', clientExample),
       },
       {

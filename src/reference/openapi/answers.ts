@@ -90,12 +90,12 @@ export function errorResponse(errors: RelationDoc): Json {
   };
 }
 
-/** `makes` is the relation of the resource that a POST returns. */
+/** `makes` are the relations of the resources of which a POST returns one. */
 type Context = {
   path: string;
   relations: readonly RelationDoc[];
-  makes: RelationDoc | undefined;
-  operation: Pick<Operation, 'input' | 'documentedInput' | 'isCreating' | 'takesKey' | 'isConditional' | 'isStream'>;
+  makes: readonly RelationDoc[];
+  operation: Pick<Operation, 'input' | 'documentedInput' | 'status' | 'takesKey' | 'isConditional' | 'isStream'>;
 };
 
 const errorStatusesOf = ({ method, access, fields }: MethodDoc, { path, operation }: Context): string[] => [
@@ -113,8 +113,10 @@ const errorStatusesOf = ({ method, access, fields }: MethodDoc, { path, operatio
   '503',
 ];
 
-const withExample = (relations: readonly (RelationDoc | undefined)[]): RelationDoc[] =>
-  relations.flatMap((relation) => (relation?.example === undefined ? [] : [relation]));
+const DONE = { 200: 'Done', 202: 'Accepted for processing' };
+
+const withExample = (relations: readonly RelationDoc[]): RelationDoc[] =>
+  relations.filter(({ example }) => example !== undefined);
 
 function successResponses(
   methodDoc: MethodDoc,
@@ -122,12 +124,11 @@ function successResponses(
 ): [status: string, response: Json][] {
   const etag = { ETag: refer('headers', 'etag') };
   if (methodDoc.method === 'DELETE') return [['204', { description: 'Deleted', headers: limits }]];
-  const { isCreating, documentedInput, isStream } = operation;
+  const { status, documentedInput, isStream } = operation;
   const shown = { relations: withExample(relations), hasFields: methodDoc.modifiers.includes('fields') };
   if (isStream) return [['200', stream(methodDoc.title)]];
   const location = { Location: refer('headers', 'location') };
-  const one = success('Created', { relations: withExample([makes]) }, { ...etag, ...location });
-  if (isCreating) return [['201', one]];
+  const one = success('Created', { relations: withExample(makes) }, { ...etag, ...location });
   if (documentedInput !== undefined) {
     const results = { relations: relations.flatMap(resultsOf) };
     return [
@@ -135,8 +136,12 @@ function successResponses(
       ['201', one],
     ];
   }
-  if (methodDoc.method === 'POST')
-    return [['2XX', success('Done, or accepted for processing', { relations: withExample([makes]) }, etag)]];
+  if (status === 201) return [['201', one]];
+  if (methodDoc.method === 'POST') {
+    const results = makes.flatMap(resultsOf);
+    const answered = { relations: results.length > 0 ? results : withExample(makes) };
+    return [[`${status}`, success(DONE[status], answered, etag)]];
+  }
   const links = methodDoc.modifiers.includes('offset') ? { Link: refer('headers', 'link') } : {};
   return [['200', success(methodDoc.title, shown, { ...etag, ...links })]];
 }

@@ -5,7 +5,6 @@ import { API_VERSION } from '#http/caller.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { MethodDoc } from '../relation-docs.ts';
-import { aboutModifier } from '../words.ts';
 
 export type Json = { readonly [name: string]: Value };
 
@@ -26,6 +25,26 @@ const HINTS: ReadonlyMap<string, string> = new Map([
 /** Returns the schema of a member of a map: the one of `^`, which every name matches. */
 const anyOfNames = (patterns: Value): Value => (patterns as Json)['^'] ?? true;
 
+const isWord = (value: Value): boolean => typeof value === 'string' || value === null;
+
+/**
+ * Returns an enumeration with one type for each alternative: generators of clients name a value by its text, and flags accept "1",
+ * 1 and true.
+ */
+function alternatives({ enum: values, ...others }: Json & { enum: readonly Value[] }): Json {
+  const numbers = values.filter((value) => typeof value === 'number');
+  if (values.every(isWord)) return { enum: values, ...others };
+  return {
+    anyOf: [
+      { type: 'string', enum: values.filter((value) => typeof value === 'string') },
+      ...(numbers.length > 0 ? [{ type: 'integer', enum: numbers }] : []),
+      ...(values.includes(true) ? [{ type: 'boolean' }] : []),
+      ...(values.includes(null) ? [{ type: 'null' }] : []),
+    ],
+    ...others,
+  };
+}
+
 /** Returns a schema as JSON Schema, whose hints for forms have the names of extensions (OpenAPI 3.1, §4.9). */
 export function plainSchema(schema: TSchema): Json {
   const rename = (value: Value, isNames: boolean): Value => {
@@ -38,7 +57,10 @@ export function plainSchema(schema: TSchema): Json {
       if (name === 'patternProperties') return ['additionalProperties', rename(anyOfNames(member), false)];
       return [HINTS.get(name) ?? name, rename(member, name === 'properties')];
     });
-    return Object.fromEntries(entries);
+    const renamed: Json = Object.fromEntries(entries);
+    return !isNames && Array.isArray(renamed['enum'])
+      ? alternatives({ ...renamed, enum: renamed['enum'] as Value[] })
+      : renamed;
   };
   return rename(JSON.parse(JSON.stringify(schema)) as Value, false) as Json;
 }
@@ -78,34 +100,6 @@ export function pathParameters(path: string, given: readonly Readonly<Record<str
     const examples = [...new Set(given.flatMap((values) => values[name] ?? []))].map((text) => typedAs(type, text));
     return { name, in: 'path', required: true, schema: examples.length === 0 ? type : { ...type, examples } };
   });
-}
-
-const query = (name: string, description: string, schema: Json = { type: 'string' }): Json => ({
-  name,
-  in: 'query',
-  description,
-  schema,
-});
-
-const MODIFIER_SCHEMAS: Readonly<Record<string, Json>> = {
-  offset: { type: 'integer', minimum: 0, default: 0 },
-  limit: { type: 'integer', minimum: 1, maximum: 300, default: 20 },
-  order: { type: 'string', minLength: 1 },
-  fields: { type: 'string', minLength: 1 },
-  period: { type: 'string', enum: ['24h', '7d', '30d'], default: '24h' },
-  zoom: { type: 'string', minLength: 1 },
-};
-
-export function queryParameters({ modifiers, comparable }: MethodDoc): Json[] {
-  return [
-    ...modifiers.map((name) => query(name, aboutModifier(name) ?? '', MODIFIER_SCHEMAS[name])),
-    ...comparable.map((name) =>
-      query(
-        name,
-        `Only items with this ${name}; append :not, :lessthan or :greaterthan to the name for other comparisons.`,
-      ),
-    ),
-  ];
 }
 
 const header = (name: string, description: string, schema: Json = { type: 'string' }, required = false): Json => ({

@@ -14,10 +14,10 @@ import {
   headersFor,
   pathParameters,
   plainSchema,
-  queryParameters,
   requestBody,
   type Json,
 } from './input.ts';
+import { queryParameters } from './query.ts';
 import { resultsOf, schemasOf, usedComponents } from './schemas.ts';
 import { deliveryParameters, receivingTag, webhooksOf } from './webhooks.ts';
 import { widenIntegers } from './wide-integers.ts';
@@ -41,15 +41,14 @@ type Context = { relationDocs: RelationDocs; setting: Setting };
 function resourceItem(route: Resource, path: string, relations: readonly RelationDoc[], context: Context): Json {
   const { setting, relationDocs } = context;
   const [relation] = relations;
-  const { makes } = relation ?? {};
-  const made = makes === undefined ? relation : relationDocs.byRel.get(makes);
+  const made = relation?.makes?.map((rel) => relationDocs.byRel.get(rel)) ?? [relation];
   const given = relations.flatMap((one) => (one.given === undefined ? [] : [one.given]));
   const operations = METHODS.flatMap((method): [string, Json][] => {
     const operation = route.operations[method];
     if (operation === undefined) return [];
     const methodDoc = methodDocOf(method, operation);
     const { input } = operation;
-    const responseContext = { path, relations, makes: made, operation };
+    const responseContext = { path, relations, makes: made.filter((one) => one !== undefined), operation };
     const described = {
       operationId: operationId(method, path),
       summary: methodDoc.title,

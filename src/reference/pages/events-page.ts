@@ -40,8 +40,8 @@ function resourceCard(types: readonly EventType[], { naming }: Setting): Markup 
       ${
         zooms.length === 0
           ? 'It has no relations to embed.'
-          : html`${code('zoom')} can embed ${listed(zooms.map((zoom) => code(zoom)))}, and below an embedded resource the
-            relations of its type.`
+          : html`${code('zoom')} can embed ${listed(zooms.map((zoom) => code(zoom)))}, and below an embedded resource
+            the relations of its type.`
       }
     </p>
     ${folded('JSON Schema of the body', JSON.stringify(schema, null, 2))}

@@ -5,7 +5,7 @@ import { type Document, type Field, type Naming, nameOf } from '#hypermedia/docu
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { renderExamples } from '../examples.ts';
-import type { MethodDoc, RelationDoc, AddressDoc } from '../relation-docs.ts';
+import { comparableOf, type MethodDoc, type RelationDoc, type AddressDoc } from '../relation-docs.ts';
 import { aboutModifier, constraintsOf, kindOf, kindOfProperty, accessText } from '../words.ts';
 import { frame, listed, namedTable, relationLink, table } from './frame.ts';
 
@@ -31,8 +31,9 @@ function fieldsPart(label: string, { method, fields }: MethodDoc, methodDocs: re
   return html`<p>Same fields as ${same.method}${required.length > 0 && html`; required: ${listed(required)}`}.</p>`;
 }
 
-const modifierTable = (label: string, { modifiers, comparable }: MethodDoc): Markup =>
-  html`${namedTable(
+const modifierTable = (label: string, { modifiers, properties }: MethodDoc): Markup => {
+  const comparable = comparableOf({ properties });
+  return html`${namedTable(
     label,
     ['Parameter', 'Meaning'],
     modifiers.map((name) => [name, aboutModifier(name) ?? '']),
@@ -41,6 +42,7 @@ const modifierTable = (label: string, { modifiers, comparable }: MethodDoc): Mar
     comparable.length > 0 &&
     html`<p>Sort and filter by ${listed(comparable.map((name) => html`<code>${name}</code>`))}.</p>`
   }`;
+};
 
 const methodPart =
   ({ address, methodDocs }: AddressDoc) =>

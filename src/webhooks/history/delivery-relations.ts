@@ -75,7 +75,7 @@ export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRo
       about:
         'POST attempts a pending delivery next, whenever it is due, even if the endpoint asked for a pause or failed many times. The attempt counts. The response is 409 if the delivery has ended or waits for the listener of a pull webhook.',
       paths: ['/webhooks/:webhook_id/statuses/:delivery_id/retry'],
-      makes: 'status',
+      makes: ['status'],
     },
     {
       rel: 'resend',
@@ -83,7 +83,7 @@ export function deliveryRelations({ webhook, delivery, attempt, now }: ExampleRo
       about:
         'POST sends the same event to the same webhook again, even if it arrived. This creates a new delivery with the same webhook-id, whose attempts count from 1. The response is 409 if a delivery of the event is pending, the webhook is disabled, or the event was erased.',
       paths: ['/webhooks/:webhook_id/statuses/:delivery_id/resend'],
-      makes: 'status',
+      makes: ['status'],
     },
   ];
 }

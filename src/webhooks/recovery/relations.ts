@@ -34,7 +34,7 @@ export const recoveryRelations: readonly Relation[] = [
     about:
       'POST {"since": date} starts a recovery: the webhook is sent those of its events since that date that have neither a successful nor a pending delivery, with their original webhook-id. until limits it to events before a date, event to one event of the webhook, resource_id to one resource, and only_failed to events with a failed delivery. response_code and response_body limit it to events with a failed delivery whose last response had them. In resource_id and response_body * is any text, as in a search of statuses. Recovered and live events are sent side by side. The response (202) is the recovery with its progress. A webhook has one open recovery at a time.',
     paths: ['/webhooks/:webhook_id/recover'],
-    makes: 'recovery',
+    makes: ['recovery'],
   },
   {
     rel: 'recoveries',
@@ -57,6 +57,6 @@ export const recoveryRelations: readonly Relation[] = [
     about:
       'POST ends a waiting or running recovery; the link exists only for those. No more deliveries are created, existing ones are still sent, and the recovery stays readable.',
     paths: ['/webhooks/:webhook_id/recoveries/:recovery_id/cancel'],
-    makes: 'recovery',
+    makes: ['recovery'],
   },
 ];

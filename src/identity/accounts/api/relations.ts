@@ -35,7 +35,7 @@ export const userChapter: Chapter = {
       about:
         'All users with an account; only for the platform. A user created without a password is mailed a link for choosing one.',
       paths: ['/users'],
-      makes: 'user',
+      makes: ['user'],
       example: listExample('users', 'All users', '/users', userExample),
     },
     {
