@@ -143,12 +143,14 @@ test('a transaction that locks the tables in another order continues, and the mi
   const reader = await reading(t, address, 'two');
   // Of two deadlocked transactions PostgreSQL cancels the one that looks first.
   await reader`set local deadlock_timeout = 500`;
-  const migrated = migrate(sql, folder);
   const waiting = () => sql`select from pg_locks where not granted and relation = 'two'::regclass`;
-  await until(waiting, ({ length }) => length > 0);
-  assert.equal((await reader`select from one`).length, 0);
-  await reader`commit`;
-  assert.deepEqual(await migrated, { applied: ['0002-alter.sql'] });
+  const goOn = async () => {
+    await until(waiting, ({ length }) => length > 0);
+    assert.equal((await reader`select from one`).length, 0);
+    await reader`commit`;
+  };
+  const [migrated] = await Promise.all([migrate(sql, folder), goOn()]);
+  assert.deepEqual(migrated, { applied: ['0002-alter.sql'] });
 });
 
 test('a migration whose table stays locked is rolled back, and the error says what to end', async (t) => {

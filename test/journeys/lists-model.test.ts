@@ -375,6 +375,11 @@ const EXAMPLES: [PublishedEvent[], Listing[]][] = [
     [eventOf(0, once), eventOf(0, { ...once, lateDays: 1 }), eventOf(2, once)],
     [0, 1, 2].map((offset) => ({ offset, limit: 1, filters: [isValue('event', 'transaction/created')], order: [] })),
   ],
+  // Of a successful and a failed delivery the first has the code of the filter.
+  [
+    [eventOf(0, once), eventOf(0, { ...once, status: 'failed' })],
+    [{ ...page, filters: [{ property: 'response_code', operator: 'is', value: 200 }] }],
+  ],
 ];
 
 test('pages, totals and filters are those of a model, before and after the ended days are counted', async () => {

@@ -209,6 +209,7 @@ test('one webhook has one test at a time, a store two, a process eight, and a st
       [503, '5'],
     ],
   );
+  assert.match(await again.text(), /A test of this webhook is running/);
   held[0]?.();
   assert.equal((await Promise.any(waiting)).status, 200);
   const retried = ask(last);
