@@ -5,7 +5,7 @@
 import { BLOCK_AGE_MS, EVENT_BLOCK, nextEventBlock } from '#db/numbers.ts';
 import { createMissing } from '#db/partitions.ts';
 import { type Queryable, limitWaits, transaction, type Sql } from '#db/pool.ts';
-import { hadNoConnection, isUnavailable } from '#db/unavailable.ts';
+import { hadNoConnection, isDiskFull, isUnavailable } from '#db/unavailable.ts';
 import { dayOf } from '#core/ids.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { lookUpKeys, staleAt, type Ready } from './key.ts';
@@ -203,7 +203,9 @@ export function createBatchWriter(deps: BatchDeps) {
         await writeReady(ready, now, results);
         hasCommitted = true;
       } catch (error) {
-        if (isUnavailable(error) && !hadNoConnection(error)) onUnknown(error);
+        // PostgreSQL rolls back a transaction for which its disk has no space.
+        const isKnown = hadNoConnection(error) || isDiskFull(error);
+        if (isUnavailable(error) && !isKnown) onUnknown(error);
         missesFilter = isUnknownFilter(error);
         if (isConflict(error) && tries < TRIES_MAX) {
           tries += 1;
