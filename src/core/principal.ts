@@ -82,17 +82,24 @@ export function requirePlatform(principal: Principal, fault: Partial<Fault> = {}
   );
 }
 
-/** The scopes of which each suffices for an operation, beside those with full access; `any`: every scope for the store. */
-export type SufficientScopes = readonly Permission[] | 'any';
+/**
+ * The scopes of which each suffices for an operation, beside those with full access; `any`: every scope for the store; `account`: only full
+ * access to the account of the user, because the operation concerns no store.
+ */
+export type SufficientScopes = readonly Permission[] | 'any' | 'account';
 
 export function hasPermission({ permissions }: Principal, sufficient: SufficientScopes): boolean {
-  return permissions === null || sufficient === 'any' || permissions.some((held) => sufficient.includes(held));
+  return (
+    permissions === null ||
+    sufficient === 'any' ||
+    permissions.some((held) => sufficient !== 'account' && sufficient.includes(held))
+  );
 }
 
 /** Throws a 403 `insufficient_scope` unless the caller has a sufficient scope; its challenge names them (RFC 6750 §3). */
 export function requirePermission(principal: Principal, sufficient: SufficientScopes): void {
   if (sufficient === 'any' || hasPermission(principal, sufficient)) return;
-  const scopes = [...sufficient, 'store_full_access'];
+  const scopes = sufficient === 'account' ? ['user_full_access'] : [...sufficient, 'store_full_access'];
   const message = `This needs a token with ${scopes.length === 1 ? 'the scope' : 'one of the scopes'} ${scopes.join(', ')}`;
   throw new Problem(
     403,

@@ -3,6 +3,7 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { notFound } from '#core/problem.ts';
 import { scripts, type Script } from '#hypermedia/scripts.ts';
+import { acceptsEncoding } from './compression.ts';
 import { isKnown } from './reply.ts';
 import type { RawHandler } from './route.ts';
 
@@ -33,14 +34,6 @@ function encodedOf(script: Script): Promise<readonly Encoded[]> {
   return found;
 }
 
-/** Returns whether the header accepts the encoding (RFC 9110 §12.5.3); a wildcard does not count. */
-function accepts(header: string, encoding: string): boolean {
-  return header.split(',').some((part) => {
-    const [name = '', quality = 'q=1'] = part.toLowerCase().split(';');
-    return name.trim() === encoding && !/^q=0(\.0*)?$/.test(quality.trim());
-  });
-}
-
 type Picture = { file: string; mediaType: string; body: Buffer };
 
 /** Creates the handler of the scripts and of the logo. */
@@ -54,7 +47,7 @@ export function createAssets(logo: Picture | undefined): RawHandler {
     const accepted = headers['accept-encoding'] ?? '';
     const script = scripts.find((one) => one.file === file);
     const encodings = script === undefined ? pictures.get(file) : await encodedOf(script);
-    const chosen = encodings?.find(({ encoding }) => encoding === undefined || accepts(accepted, encoding));
+    const chosen = encodings?.find(({ encoding }) => encoding === undefined || acceptsEncoding(accepted, encoding));
     if (chosen === undefined) throw notFound('file');
     const { encoding, body } = chosen;
     const etag = `"${file}-${encoding ?? 'identity'}"`;

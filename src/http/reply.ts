@@ -13,6 +13,7 @@ import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { pageHeaders } from './answers.ts';
 import type { Visitor } from './caller.ts';
+import { acceptsEncoding, compress, gzipTag, isCompressible } from './compression.ts';
 import { withoutCors } from './cors.ts';
 import type { Services } from './services.ts';
 
@@ -93,7 +94,7 @@ export function linkHeader(document: Document): string | undefined {
   return headerNow() || undefined;
 }
 
-const VARY = 'Accept, Authorization';
+const VARY = 'Accept, Accept-Encoding, Authorization';
 
 /** Headers of every response to a program: it may be cached for this caller only, and must be revalidated. */
 export const privateHeaders = { 'Cache-Control': 'private, no-cache', Vary: VARY } as const;
@@ -142,13 +143,15 @@ type Outgoing = {
   view: View | undefined;
   /** Replaces the format's rendering of the document. */
   page?: string;
+  /** The reader has no session, whose pages have nonces. */
+  mayCompress?: boolean;
 };
 
-export function sendDocument(
+export async function sendDocument(
   reply: FastifyReply,
   request: FastifyRequest,
   representation: Representation,
-  { status, document, naming, isSecret, view, page }: Outgoing,
+  { status, document, naming, isSecret, view, page, mayCompress = false }: Outgoing,
 ) {
   const text = page ?? representation.format.render(document, naming, view);
   // The framework would add a charset to the media type of a string.
@@ -158,12 +161,16 @@ export function sendDocument(
   if (links !== undefined) reply.header('Link', links);
   if (isSecret) return reply.code(status).header('Cache-Control', 'no-store').send(bytes);
   const etag = etagOf(document, representation.mediaType, text);
-  reply.header('ETag', etag);
-  const isRead = request.method === 'GET' || request.method === 'HEAD';
-  if (isRead && status === 200 && isKnown(request.headers['if-none-match'], etag)) {
+  const isRead = status === 200 && (request.method === 'GET' || request.method === 'HEAD');
+  const isAccepted = mayCompress && isRead && acceptsEncoding(request.headers['accept-encoding'] ?? '', 'gzip');
+  const isCompressed = isAccepted && isCompressible(document, bytes);
+  reply.header('ETag', isCompressed ? gzipTag(etag) : etag);
+  if (isRead && isKnown(request.headers['if-none-match'], etag)) {
     return reply.code(304).removeHeader('Content-Type').send();
   }
-  return reply.code(status).header('Content-Length', bytes.length).send(bytes);
+  if (isCompressed) reply.header('Content-Encoding', 'gzip');
+  const body = isCompressed ? await compress(bytes) : bytes;
+  return reply.code(status).header('Content-Length', body.length).send(body);
 }
 
 /** Proxies must neither store nor buffer the stream; nginx buffers it without `X-Accel-Buffering`. */

@@ -169,7 +169,8 @@ async function send(services: Services, { request, reply, caller, target }: Exch
   const viewParts = { ...messages, ...(charts && { charts }), ...(refresh && { refresh }) };
   const view = isPage ? viewOf(services, caller.visitor, document, viewParts) : undefined;
   const page = view && (await pageOf(services, result, { document, naming, view }));
-  const outgoing = { status: result.status, document, naming, isSecret, view };
+  const mayCompress = !caller.visitor;
+  const outgoing = { status: result.status, document, naming, isSecret, view, mayCompress };
   return sendDocument(reply, request, representation, page === undefined ? outgoing : { ...outgoing, page });
 }
 

@@ -2,6 +2,7 @@
  * The reference of the API: relations, getting started and OpenAPI, generated from the chapters of the modules and the
  * route table.
  */
+import { acceptsEncoding, compress, gzipTag } from '#http/compression.ts';
 import { isKnown, etagOf } from '#http/reply.ts';
 import { errorDocument } from '#http/errors.ts';
 import { defaultRepresentation } from '#http/negotiate.ts';
@@ -104,7 +105,7 @@ export function createReference({ setting, chapters, testableOf, routes }: Refer
   });
   const description = lazy(() => {
     const body = JSON.stringify(openApi(routes(), { relationDocs: relationDocs(), setting }));
-    return { body, etag: etagOf({}, 'application/json', body) };
+    return { body, etag: etagOf({}, 'application/json', body), gzipped: lazy(() => compress(Buffer.from(body))) };
   });
   return {
     docs: open({
@@ -134,10 +135,14 @@ export function createReference({ setting, chapters, testableOf, routes }: Refer
       },
     }),
     openApi: async ({ headers }) => {
-      const { body, etag } = description();
-      const caching = { ETag: etag, 'Cache-Control': 'no-cache' };
+      const { body, etag, gzipped } = description();
+      const isGzip = acceptsEncoding(headers['accept-encoding'] ?? '', 'gzip');
+      const tag = isGzip ? gzipTag(etag) : etag;
+      const caching = { ETag: tag, 'Cache-Control': 'no-cache', Vary: 'Accept-Encoding' };
       if (isKnown(headers['if-none-match'], etag)) return { status: 304, headers: caching, body: '' };
-      return { status: 200, headers: { ...caching, 'Content-Type': 'application/json' }, body };
+      const json = { ...caching, 'Content-Type': 'application/json' };
+      if (!isGzip) return { status: 200, headers: json, body };
+      return { status: 200, headers: { ...json, 'Content-Encoding': 'gzip' }, body: await gzipped() };
     },
     answerProblem: (problem, logref) => ({
       status: problem.status,

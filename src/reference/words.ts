@@ -15,6 +15,7 @@ const ACCESS: Readonly<Record<Operation['access'], string>> = {
 export function accessText({ access, scopes }: Pick<Operation, 'access' | 'scopes'>): string {
   if (access !== 'token') return ACCESS[access];
   if (scopes === 'any') return `${ACCESS.token}, or with any limited scope for it.`;
+  if (scopes === 'account') return 'With a token for the account of the user, or of the platform.';
   return scopes.length === 0 ? `${ACCESS.token}.` : `${ACCESS.token}, or with one of the scopes ${scopes.join(', ')}.`;
 }
 

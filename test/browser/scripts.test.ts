@@ -72,6 +72,23 @@ test('a button copies a block as it is, and says so', needsChromium, async (t) =
   assert.equal(await page.evaluate('navigator.clipboard.readText()'), text);
 });
 
+test('a form is sent once, also on a double click', needsChromium, async (t) => {
+  const page = await enter(t);
+  await page.goto(deliveries);
+  const sent = await page.evaluate(`{
+    let count = 0;
+    addEventListener('submit', (event) => {
+      if (!event.defaultPrevented) count += 1;
+      event.preventDefault();
+    });
+    const form = document.querySelector('form[method=post]');
+    form.requestSubmit();
+    form.requestSubmit();
+    count;
+  }`);
+  assert.equal(sent, 1);
+});
+
 test('on plain http, where browsers have no clipboard, the button copies nonetheless', needsChromium, async (t) => {
   const page = await enter(t, { permissions: ['clipboard-read'] });
   await page.addInitScript('Object.defineProperty(Navigator.prototype, "clipboard", { value: undefined })');

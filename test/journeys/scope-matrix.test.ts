@@ -15,7 +15,7 @@ const limited = userScopes().filter((scope) => !scope.endsWith('_full_access'));
  * `open`: no scope is needed. `hidden`: a 404 for every token of a store. `other`: only another scope or a signed-in owner may.
  * A list: the limited scopes that suffice.
  */
-type Row = 'open' | 'any' | 'full' | 'hidden' | 'other' | readonly string[];
+type Row = 'open' | 'any' | 'full' | 'account' | 'hidden' | 'other' | readonly string[];
 
 const READS = ['store_read', 'webhooks'];
 const CHANGES = ['webhooks'];
@@ -89,14 +89,14 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'DELETE /stores/:store_id/:collection/:id': 'other',
   'POST /stores/:store_id/:collection/:id/send_webhooks': CHANGES,
   'GET /stores/:store_id/:collection/:id/:relation': RESOURCE,
-  'GET /users/:user_id/clients': 'full',
+  'GET /users/:user_id/clients': 'account',
   'GET /users/:user_id/grants': 'any',
   'GET /grants/:grant_id': 'any',
   'DELETE /grants/:grant_id': 'any',
   'GET /clients': 'other',
   'POST /clients': 'other',
-  'GET /clients/:client_id': 'full',
-  'GET /clients/:client_id/installs': 'full',
+  'GET /clients/:client_id': 'account',
+  'GET /clients/:client_id/installs': 'account',
   'DELETE /clients/:client_id': 'hidden',
 };
 
@@ -159,7 +159,8 @@ test('a limited scope permits exactly the operations of the table', async (t) =>
       if (isAllowed || row === 'other') continue;
       const named = /scope="([^"]*)"/.exec(challenge)?.[1]?.split(' ');
       const sufficient = Array.isArray(row) ? row : [];
-      assert.deepEqual(new Set(named), new Set([...sufficient, 'store_full_access']), `the challenge of ${key}`);
+      const full = row === 'account' ? 'user_full_access' : 'store_full_access';
+      assert.deepEqual(new Set(named), new Set([...sufficient, full]), `the challenge of ${key}`);
     }
     t.diagnostic([key.padEnd(64), ...cells].join(' | '));
   }

@@ -1,5 +1,5 @@
 /** The client that orval (from npm), which writes an object for each enumeration, makes from /openapi.json compiles. */
-import { mkdtemp, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -18,6 +18,5 @@ test('the client of orval compiles', async (t) => {
   const generator = join(cwd, 'generator/node_modules/orval/dist/bin/orval.js');
   const source = ['--input', `${baseUrl}/openapi.json`, '--output', 'client.ts', '--client', 'fetch'];
   await succeed(process.execPath, [generator, ...source], { cwd });
-  await symlink(MODULES, join(cwd, 'node_modules'));
   await succeed(process.execPath, [join(MODULES, 'typescript/bin/tsc'), ...OPTIONS.split(' ')], { cwd });
 });

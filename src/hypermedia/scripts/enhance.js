@@ -270,6 +270,26 @@ function keepLive(last) {
   last.before(element('p', { class: 'live soft' }, state, button));
 }
 
+const RESENT_MS = 5000;
+
+/**
+ * Sends a form once, also on a double click: the second request for a deletion would find nothing, and its page replace that of the first. After a
+ * while the form can be sent again, because the first response may never come, or be a download.
+ */
+function sendOnce() {
+  /** @type {Set<EventTarget>} */
+  const sent = new Set();
+  addEventListener('submit', (event) => {
+    const form = event.target;
+    if (!(form instanceof HTMLFormElement) || form.method !== 'post') return;
+    if (sent.has(form)) event.preventDefault();
+    sent.add(form);
+    setTimeout(() => sent.delete(form), RESENT_MS);
+  });
+  // The back button may show the page as it was left.
+  addEventListener('pageshow', () => sent.clear());
+}
+
 /** @param {ParentNode} root */
 function enhance(root) {
   for (const time of root.querySelectorAll('time:not(.exact)')) {
@@ -281,6 +301,7 @@ function enhance(root) {
 }
 
 enhance(document);
+sendOnce();
 const live = livePartsOf(document).at(-1);
 if (live !== undefined) keepLive(live);
 const dialog = createDialog();

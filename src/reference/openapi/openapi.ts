@@ -31,8 +31,9 @@ const FULL = ['store_full_access', 'user_full_access', 'platform'];
 
 function security({ access, scopes }: MethodDoc, all: readonly string[]): Json[] {
   if (access === 'anyone') return [{}, { bearer: [] }];
-  const ofToken = scopes === 'any' ? all : [...FULL, ...scopes];
-  const sufficient = access === 'token' ? ofToken : ['platform'];
+  const ofToken = { any: all, account: ['user_full_access', 'platform'] };
+  const limited = typeof scopes === 'string' ? ofToken[scopes] : [...FULL, ...scopes];
+  const sufficient = access === 'token' ? limited : ['platform'];
   return [...sufficient.map((scope): Json => ({ oauth2: [scope] })), { bearer: [] }];
 }
 

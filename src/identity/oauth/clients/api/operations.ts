@@ -137,6 +137,7 @@ async function page(deps: Deps, owner: number | null, path: string, query: Listi
 const installsOf = ({ sql, eachDatabase, baseUrl }: Deps): Operation =>
   listing({
     summary: 'Lists the stores and accounts that an app has access to',
+    scopes: 'account',
     rel: 'installs',
     title: 'Installs',
     properties: INSTALL_PROPERTIES,
@@ -167,6 +168,7 @@ export function createClientOperations(deps: Deps): ClientOperations {
     }),
     listOfUser: listing({
       summary: 'Lists the apps created by a user',
+      scopes: 'account',
       rel: 'clients',
       title: 'Apps',
       properties: CLIENT_PROPERTIES,
@@ -180,6 +182,7 @@ export function createClientOperations(deps: Deps): ClientOperations {
     create: creation(deps),
     read: guarded({
       summary: 'Returns a client, without its secret',
+      scopes: 'account',
       handle: async (request) => {
         const client = await clientFor(deps.sql, request);
         return { status: 200, document: clientDocument(client, { ...deps, clientSecret: null, webhookKey: null }) };
