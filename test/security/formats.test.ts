@@ -26,7 +26,12 @@ function assertReadable(text: string, mediaType: string): void {
 
 function assertIn({ headers, body }: Answer, { mediaType, contentType, isPage }: Offer): void {
   assert.equal(headers['content-type'], contentType);
-  assert.deepEqual(listOf(headers['vary']), ['Accept', 'Authorization', ...(isPage ? ['Cookie'] : [])]);
+  assert.deepEqual(listOf(headers['vary']), [
+    'Accept',
+    'Accept-Encoding',
+    'Authorization',
+    ...(isPage ? ['Cookie'] : []),
+  ]);
   assert.equal(headers['cache-control'], 'private, no-cache');
   assertReadable(body, mediaType);
 }
