@@ -120,8 +120,9 @@ const verification = ({ webhookHeaderPrefix: prefix }: Setting): Markup =>
       ${code('verify')} into your app. For TypeScript the package ${code('@halcyon/receiver')} does all of this:
       ${code(`verifyDelivery({ headers, body, keys, headerPrefix: '${prefix}' })`)}, and has middleware for Express,
       Fastify, Hono and Next. For Python the package ${code('halcyon-receiver')} has
-      ${code(`verify_delivery(headers=headers, body=body, keys=keys, header_prefix="${prefix}")`)}. Libraries for
-      Standard Webhooks verify ${code('webhook-signature')}.
+      ${code(`verify_delivery(headers=headers, body=body, keys=keys, header_prefix="${prefix}")`)}. Both are in
+      ${code('packages/')} of Halcyon, and in no registry: do not install a package of these names from one. Libraries
+      for Standard Webhooks verify ${code('webhook-signature')}.
     </p>
     ${programsFor(prefix).map(
       ({ language, rawBody, source }) =>
