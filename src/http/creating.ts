@@ -27,12 +27,12 @@ type CreateOptions<Schema extends TSchema, Prepared> = OperationOptions & {
 
 function createOperation<Schema extends TSchema, Prepared>(
   described: CreateOptions<Schema, Prepared>,
-  rest: Pick<Operation, 'status'> & { answer: (made: CreatedResult) => Awaited<ReturnType<Operation['handle']>> },
+  rest: Pick<Operation, 'statuses'> & { answer: (made: CreatedResult) => Awaited<ReturnType<Operation['handle']>> },
 ): Operation {
   const { admit } = described;
   return operation(described, {
     access: described.access ?? 'token',
-    status: rest.status,
+    statuses: rest.statuses,
     takesKey: true,
     storesResponse: true,
     input: described.input,
@@ -61,7 +61,7 @@ function createOperation<Schema extends TSchema, Prepared>(
  * runs after the commit, but not for a repeated request.
  */
 export function creating<Schema extends TSchema, Prepared>(described: CreateOptions<Schema, Prepared>): Operation {
-  return createOperation(described, { status: 201, answer: (made) => ({ status: 201, ...made }) });
+  return createOperation(described, { statuses: [201], answer: (made) => ({ status: 201, ...made }) });
 }
 
 /** Defines a POST that changes an existing resource: 200 with its new state, at `location`. */
@@ -69,7 +69,7 @@ export function doing<Schema extends TSchema, Prepared>(
   described: CreateOptions<Schema, Prepared> & { done?: Done },
 ): Operation {
   return createOperation(described, {
-    status: 200,
+    statuses: [200],
     answer: ({ location, ...made }) => {
       const { done } = described;
       return { status: 200, next: location, ...(done !== undefined && { done }), ...made };
@@ -82,5 +82,5 @@ export function doing<Schema extends TSchema, Prepared>(
  * watched.
  */
 export function beginning<Schema extends TSchema, Prepared>(described: CreateOptions<Schema, Prepared>): Operation {
-  return createOperation(described, { status: 202, answer: (made) => ({ status: 202, ...made }) });
+  return createOperation(described, { statuses: [202], answer: (made) => ({ status: 202, ...made }) });
 }

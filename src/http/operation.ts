@@ -100,8 +100,8 @@ export type Operation = {
   scopes: SufficientScopes;
   /** Returns those of `scopes` that suffice at an address, if not all do. */
   scopesAt: ((params: Params) => readonly Permission[]) | undefined;
-  /** The status of a success with a Document. An array of a `documentedInput` is a 200, one item has this status. */
-  status: 200 | 201 | 202;
+  /** The statuses of a success with a Document; of a `documentedInput` those of one item, because an array is a 200. */
+  statuses: readonly (200 | 201 | 202)[];
   /** Accepts an Idempotency-Key. */
   takesKey: boolean;
   /** Checks If-Match (`unmodified`); the reference documents If-Match and 412. */
@@ -155,7 +155,7 @@ export type OperationOptions = {
   /** The properties that `fields` may name, if not any. */
   selects?: readonly string[];
   /** Default: 200. */
-  status?: Operation['status'];
+  statuses?: Operation['statuses'];
 };
 
 export function operation(
@@ -169,7 +169,7 @@ export function operation(
     isSensitive,
     modifiers = [],
     selects,
-    status = 200,
+    statuses = [200],
   }: OperationOptions,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
 ): Operation {
@@ -183,7 +183,7 @@ export function operation(
     selects,
     isConditional: isConditional === true,
     isSensitive: isSensitive === true,
-    status,
+    statuses,
     takesKey: false,
     storesResponse: false,
     isStream: false,

@@ -127,7 +127,7 @@ export const webhookChapter: Chapter = {
       about:
         'POST sends one sample event immediately, even if the webhook is disabled, and returns the attempt with its response. It is not retried, does not count as a failure, and is listed in statuses and logs as <resource>/test. If you name an event, it is sent under that name and listed as <resource>/test:<action>.',
       paths: ['/webhooks/:webhook_id/test'],
-      makes: ['log'],
+      makes: ['log', 'status'],
     },
     {
       rel: 'retry_pending',

@@ -44,7 +44,7 @@ const createRetryDelivery = (deps: WebhookDeps): Operation =>
     title: 'Retry now',
     summary: 'Attempts this pending delivery at once, before its next attempt is due; the attempt counts',
     scopes: CHANGE_SCOPES,
-    status: 202,
+    statuses: [202],
     input: emptySchema,
     admit: async (request) => void (await webhookOf(deps.sql, request)),
     handle: async (request) => {
@@ -69,7 +69,7 @@ const createRetryPending = (deps: WebhookDeps): Operation =>
     title: 'Retry pending deliveries now',
     summary: 'Attempts all pending deliveries at once, before their next attempts are due; the attempts count',
     scopes: CHANGE_SCOPES,
-    status: 202,
+    statuses: [202],
     input: emptySchema,
     admit: async (request) => void (await webhookOf(deps.sql, request)),
     handle: async (request) => {

@@ -143,6 +143,7 @@ export function createTest(deps: WebhookDeps): Operation {
     summary:
       'Sends a sample event once, even if the webhook is disabled, and returns the response; it does not count as a failure. For a pull webhook the sample is queued (202)',
     scopes: CHANGE_SCOPES,
+    statuses: [200, 202],
     input: createSchema(),
     admit: async (request) => void (await webhookOf(deps.sql, request)),
     handle: async (request) => {

@@ -49,7 +49,7 @@ for (const described of reads)
       assert.equal((await read({ 'Accept-Encoding': 'gzip', 'If-None-Match': String(tag) })).status, 304);
   });
 
-test('the reads that are compressed are most of them, and webhooks, which have keys, are not', async () => {
+test('documents and pages are compressed, and webhooks, which have keys, are not', async () => {
   const isCompressed = async (path: string, accept = 'application/hal+json') =>
     (await ask(path, { 'Accept-Encoding': 'gzip', Accept: accept })).headers['content-encoding'] === 'gzip';
   assert.equal(await isCompressed(`/stores/${storeId}`), true);

@@ -118,6 +118,19 @@ test('the response to an array of events is as described', async () => {
   assert.deepEqual(check({ method: 'POST', path: path.slice(app.baseUrl.length), ...response }), []);
 });
 
+test('the response to a test of a pull webhook is as described', async () => {
+  const webhook = { name: 'Pull', format: 'json', is_held: true, event_resource: 'customer' };
+  const request = { token: app.platformToken, type: 'application/json' };
+  const made = await ask('POST', addressOf('/stores/{store_id}/webhooks'), {
+    ...request,
+    body: JSON.stringify(webhook),
+  });
+  const path = `/webhooks/${(JSON.parse(made.text) as { id: number }).id}/test`;
+  const response = await ask('POST', app.baseUrl + path, { ...request, body: '{}' });
+  assert.equal(response.status, 202, response.text);
+  assert.deepEqual(check({ method: 'POST', path, ...response }), []);
+});
+
 for (const { method, path } of operations) {
   test(`each status of ${method} ${path} is described`, async () => {
     const found: string[] = [];

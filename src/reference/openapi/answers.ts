@@ -95,7 +95,7 @@ type Context = {
   path: string;
   relations: readonly RelationDoc[];
   makes: readonly RelationDoc[];
-  operation: Pick<Operation, 'input' | 'documentedInput' | 'status' | 'takesKey' | 'isConditional' | 'isStream'>;
+  operation: Pick<Operation, 'input' | 'documentedInput' | 'statuses' | 'takesKey' | 'isConditional' | 'isStream'>;
 };
 
 const errorStatusesOf = ({ method, access, fields }: MethodDoc, { path, operation }: Context): string[] => [
@@ -113,7 +113,7 @@ const errorStatusesOf = ({ method, access, fields }: MethodDoc, { path, operatio
   '503',
 ];
 
-const DONE = { 200: 'Done', 202: 'Accepted for processing' };
+const DONE = { 200: 'Done', 201: 'Created', 202: 'Accepted for processing' };
 
 const withExample = (relations: readonly RelationDoc[]): RelationDoc[] =>
   relations.filter(({ example }) => example !== undefined);
@@ -124,11 +124,11 @@ function successResponses(
 ): [status: string, response: Json][] {
   const etag = { ETag: refer('headers', 'etag') };
   if (methodDoc.method === 'DELETE') return [['204', { description: 'Deleted', headers: limits }]];
-  const { status, documentedInput, isStream } = operation;
+  const { statuses, documentedInput, isStream } = operation;
   const shown = { relations: withExample(relations), hasFields: methodDoc.modifiers.includes('fields') };
   if (isStream) return [['200', stream(methodDoc.title)]];
   const location = { Location: refer('headers', 'location') };
-  const one = success('Created', { relations: withExample(makes) }, { ...etag, ...location });
+  const one = success(DONE[201], { relations: withExample(makes) }, { ...etag, ...location });
   if (documentedInput !== undefined) {
     const results = { relations: relations.flatMap(resultsOf) };
     return [
@@ -136,11 +136,11 @@ function successResponses(
       ['201', one],
     ];
   }
-  if (status === 201) return [['201', one]];
+  if (statuses.includes(201)) return [['201', one]];
   if (methodDoc.method === 'POST') {
     const results = makes.flatMap(resultsOf);
     const answered = { relations: results.length > 0 ? results : withExample(makes) };
-    return [[`${status}`, success(DONE[status], answered, etag)]];
+    return statuses.map((status) => [`${status}`, success(DONE[status], answered, etag)]);
   }
   const links = methodDoc.modifiers.includes('offset') ? { Link: refer('headers', 'link') } : {};
   return [['200', success(methodDoc.title, shown, { ...etag, ...links })]];
