@@ -119,12 +119,19 @@ test('the response to an array of events is as described', async () => {
 });
 
 test('the response to a test of a pull webhook is as described', async () => {
-  const webhook = { name: 'Pull', format: 'json', is_held: true, event_resource: 'customer' };
-  const request = { token: app.platformToken, type: 'application/json' };
+  const webhook = {
+    name: 'Pull',
+    format: 'json',
+    is_held: true,
+    event_resource: 'customer',
+    encryption_key: 'k'.repeat(32),
+  };
+  const request = { token: app.token, type: 'application/json' };
   const made = await ask('POST', addressOf('/stores/{store_id}/webhooks'), {
     ...request,
     body: JSON.stringify(webhook),
   });
+  assert.equal(made.status, 201, made.text);
   const path = `/webhooks/${(JSON.parse(made.text) as { id: number }).id}/test`;
   const response = await ask('POST', app.baseUrl + path, { ...request, body: '{}' });
   assert.equal(response.status, 202, response.text);
