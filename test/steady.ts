@@ -1,10 +1,10 @@
 /**
  * Runs the fast tests several times under a condition, and prints each failed run with what failed: no test may fail by chance.
  *
- *     node test/steady.ts --runs 10 --condition idle
- *     node test/steady.ts --runs 5 --condition busy       beside two processes that never wait
- *     node test/steady.ts --runs 5 --condition one-core   on one core (`taskset`, Linux)
- *     node test/steady.ts --runs 20 --condition busy test/journeys/rotation.test.ts …
+ *     npm run test:steady -- --runs 10 --condition idle
+ *     npm run test:steady -- --runs 5 --condition busy       beside two processes that never wait
+ *     npm run test:steady -- --runs 5 --condition one-core   on one core (`taskset`, Linux)
+ *     npm run test:steady -- --runs 20 --condition busy test/journeys/rotation.test.ts …
  *
  * The whole output of each failed run is kept in a file.
  */

@@ -20,6 +20,9 @@ const takers = operationTable(app.baseUrl).flatMap(({ operation, ...at }) =>
 const EVENT = Type.Object({ event: Type.String(), resource: Type.Object({}) });
 const schemaOf = (input: TSchema): TSchema => ('properties' in input ? input : EVENT);
 
+/** A body that no operation accepts. */
+const NO_BODY = 'true';
+
 function isObject(text: string): boolean {
   try {
     const value: unknown = JSON.parse(text);
@@ -70,7 +73,7 @@ for (const { method, path, input } of takers) {
         const answer = await response.text();
         if (!response.ok) assertRefused(response.status, answer, body);
       }),
-      { numRuns: RUNS },
+      { numRuns: RUNS, examples: [app.token, app.platformToken].map((token) => [NO_BODY, token]) },
     );
     // If every request were rejected before its body, no body would have been validated.
     assert.ok(statuses.has(400), `only ${[...statuses].join(', ')}`);
