@@ -1,6 +1,6 @@
 /** The environment, read once into one frozen value. Every limit has its unit in its name. */
 import { availableParallelism } from 'node:os';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseDatabaseUrl } from '#core/database-url.ts';
 import { ConfigError, mailServer, secretKeys, type Env } from './env.ts';
 import { readLogo } from './brand.ts';
@@ -132,6 +132,10 @@ function statementSettings({ SEARCH_LIMIT_MS: searchLimitMs, DATABASE_CONNECTION
   };
 }
 
+/** Where other programs get the packages of Halcyon; `npm run packages` writes the folder. */
+const packageSettings = ({ NPM_REGISTRY: npmRegistry, PYTHON_INDEX: pythonIndex }: Settings) =>
+  Object.freeze({ dir: join(import.meta.dirname, '../../packages/built'), npmRegistry, pythonIndex });
+
 /** A loopback address, or the folder of a socket. */
 const ON_THIS_MACHINE = /^(?:localhost|127(?:\.\d+){3}|::1|\/.*)$/i;
 
@@ -161,6 +165,7 @@ export function readConfig(env: Env, cwd: string) {
     baseUrl,
     authUrl: set.AUTH_URL ?? baseUrl,
     securityContact: set.SECURITY_CONTACT,
+    packages: packageSettings(set),
     dataDir: resolve(cwd, set.HALCYON_DATA),
     /** With the embedded database the terminal is read by a person, so only warnings are logged. */
     logLevel: set.LOG_LEVEL ?? (url === undefined ? 'warn' : 'info'),

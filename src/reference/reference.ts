@@ -28,17 +28,20 @@ import type { Setting } from './setting.ts';
 export type Reference = {
   docs: Operation;
   receiving: Operation;
+  /** The packages that /docs/receiving names. */
+  packageFile: RawHandler;
   eventTypes: Operation;
   eventType: Operation;
   relations: Operation;
   relation: Operation;
   openApi: RawHandler;
-  /** Renders errors of the raw endpoint `openApi`. */
+  /** Renders errors of the raw endpoints. */
   answerProblem: ProblemAnswer;
 };
 
 export type ReferenceDeps = {
   setting: Setting;
+  packageFile: RawHandler;
   chapters: readonly Chapter[];
   /** Returns the newest webhooks of these stores that can send a test delivery. */
   testableOf: (stores: readonly number[], limit: number) => Promise<readonly Testable[]>;
@@ -97,7 +100,7 @@ function webhookReference({
   };
 }
 
-export function createReference({ setting, chapters, testableOf, routes }: ReferenceDeps): Reference {
+export function createReference({ setting, packageFile, chapters, testableOf, routes }: ReferenceDeps): Reference {
   const { naming } = setting;
   const relationDocs = lazy((): RelationDocs => {
     const table = routes();
@@ -117,6 +120,7 @@ export function createReference({ setting, chapters, testableOf, routes }: Refer
       }),
     }),
     ...webhookReference({ setting, testableOf }),
+    packageFile,
     relations: open({
       summary: 'All link relations',
       handle: async () => ({

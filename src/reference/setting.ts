@@ -1,6 +1,7 @@
 /** Names, addresses and limits from the configuration that the reference shows. */
 import type { EventType } from '#http/relation.ts';
 import type { Naming } from '#hypermedia/document.ts';
+import type { Installation } from './packages.ts';
 
 /** The requests of webhooks. */
 export type SentRequests = {
@@ -15,6 +16,8 @@ export type Setting = {
   versionHeader: string;
   webhookHeaderPrefix: string;
   sentRequests: SentRequests;
+  /** How to install the receiver. */
+  installation: Installation;
   /** The name that endpoints have to allow before a webhook gets their url; undefined if the operator does not require it. */
   handshakeOrigin: string | undefined;
   rate: { requestsPerSecond: number; burstRequests: number };

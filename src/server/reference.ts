@@ -10,10 +10,12 @@ import { eventChapter } from '#events/relations.ts';
 import type { Chapter } from '#http/relation.ts';
 import { scopeDescriptions } from '#identity/oauth/endpoints.ts';
 import { oauthChapter } from '#identity/oauth/relations.ts';
+import { openPackages, type Installation } from '#reference/packages.ts';
 import { createReference, type Reference, type ReferenceDeps } from '#reference/reference.ts';
 import type { Setting } from '#reference/setting.ts';
 import { storeChapter } from '#stores/relations.ts';
 import { webhookChapter } from '#webhooks/relations.ts';
+import { VERSION } from './version.ts';
 
 type Settings = {
   baseUrl: string;
@@ -26,6 +28,7 @@ type Settings = {
     deactivateAfterSeconds: Readonly<Record<RetryProfile, number>>;
   };
   webhooks: { handshakeOrigin: string | undefined };
+  packages: { dir: string; npmRegistry: string | undefined; pythonIndex: string | undefined };
   database: { retentionDays: number };
 };
 
@@ -40,7 +43,7 @@ export function chaptersOf({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'aut
   ];
 }
 
-const deliveriesOf = ({ delivery, database }: Settings): Setting['deliveries'] => ({
+const deliveriesOf = ({ delivery, database }: Pick<Settings, 'delivery' | 'database'>): Setting['deliveries'] => ({
   timeoutSeconds: delivery.exchangeTimeoutMs / 1_000,
   retrySeconds: Object.fromEntries(
     Object.entries(gapsMs).map(([profile, gaps]) => [profile, gaps.map((ms) => ms / 1_000)]),
@@ -50,7 +53,7 @@ const deliveriesOf = ({ delivery, database }: Settings): Setting['deliveries'] =
   retentionDays: database.retentionDays,
 });
 
-export function settingOf(settings: Settings): Setting {
+export function settingOf(settings: Omit<Settings, 'packages'>, installation: Installation): Setting {
   const { baseUrl, authUrl, rate } = settings;
   const { handshakeOrigin } = settings.webhooks;
   const { relationPrefix, ...names } = settings.naming;
@@ -63,6 +66,7 @@ export function settingOf(settings: Settings): Setting {
     scopes: scopeDescriptions(),
     deliveries: deliveriesOf(settings),
     sentRequests: deliveryDoc(names.webhookHeaderPrefix, { isOriginSent: handshakeOrigin !== undefined }),
+    installation,
     handshakeOrigin,
     eventTypes: eventTypes(naming),
   };
@@ -70,5 +74,7 @@ export function settingOf(settings: Settings): Setting {
 
 /** `routes` is called lazily: the route table contains the reference itself. */
 export function openReference(settings: Settings, deps: Pick<ReferenceDeps, 'testableOf' | 'routes'>): Reference {
-  return createReference({ setting: settingOf(settings), chapters: chaptersOf(settings), ...deps });
+  const { installation, file } = openPackages({ ...settings.packages, baseUrl: settings.baseUrl, version: VERSION });
+  const setting = settingOf(settings, installation);
+  return createReference({ setting, packageFile: file, chapters: chaptersOf(settings), ...deps });
 }

@@ -66,11 +66,12 @@ export type Handlers = Accounts &
 
 /** Routes of the documentation. */
 const referenceRoutes = (
-  { docs, receiving, eventTypes, eventType, relations, relation, openApi, answerProblem }: Reference,
+  { docs, receiving, packageFile, eventTypes, eventType, relations, relation, openApi, answerProblem }: Reference,
   api: string,
 ): Route[] => [
   resource(`${api}/docs`, { GET: docs }, { isDocumentation: true }),
   resource(`${api}/docs/receiving`, { GET: receiving }, { isDocumentation: true }),
+  page(`${api}/docs/packages/:file`, { GET: packageFile }),
   resource(`${api}/docs/events`, { GET: eventTypes }, { isDocumentation: true }),
   resource(`${api}/docs/events/:resource_type/:action`, { GET: eventType }, { isDocumentation: true }),
   resource(`${api}/rels`, { GET: relations }, { isDocumentation: true }),

@@ -17,7 +17,7 @@ const routes = routeTable(baseUrl);
 const naming = { baseUrl, relationPrefix: 'svc' };
 const chapters = [
   ...chaptersOf({ baseUrl, authUrl: baseUrl }),
-  referenceChapter(routes, settingOf(readConfig({ BASE_URL: baseUrl }, '/'))),
+  referenceChapter(routes, settingOf(readConfig({ BASE_URL: baseUrl }, '/'), { npm: undefined, python: undefined })),
 ];
 const relations = chapters.flatMap((chapter) => chapter.relations);
 

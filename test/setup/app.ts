@@ -84,6 +84,8 @@ export async function startTestApp(
     clock?: TestClock;
     secretKey?: Buffer;
     log?: Log;
+    /** The folder of the packages that /docs/receiving offers. */
+    packagesDir?: string;
   } = {},
 ): Promise<TestApp> {
   const ends = cleanups();
@@ -101,7 +103,9 @@ export async function startTestApp(
     SEARCH_LIMIT_MS: '60000',
     ...options.env,
   };
-  const config = readConfig(env, process.cwd());
+  const read = readConfig(env, process.cwd());
+  // Without the packages that a developer has built.
+  const config = { ...read, packages: { ...read.packages, dir: options.packagesDir ?? '/nowhere' } };
   const parts = {
     config,
     sql: homeOf(sql),

@@ -5,6 +5,7 @@ import { formAround } from '#hypermedia/html/form.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { programsFor } from '../receiving.ts';
+import type { Installation } from '../packages.ts';
 import type { Setting } from '../setting.ts';
 import { frame, namedTable, pathOf, table, relationLink } from './frame.ts';
 
@@ -111,7 +112,16 @@ const headers = ({ sentRequests }: Setting): Markup =>
     )}
   </section>`;
 
-const verification = ({ webhookHeaderPrefix: prefix }: Setting): Markup =>
+function installing({ npm, python }: Installation): Markup {
+  const commands = [npm, python].filter((command) => command !== undefined);
+  if (commands.length > 0) return html`<pre class="copyable">${commands.join('\n')}</pre>`;
+  return html`<p>
+    This server does not have the packages yet: ${code('npm run packages')} in the folder of Halcyon builds them. After
+    a restart this page has the commands that install them.
+  </p>`;
+}
+
+const verification = ({ webhookHeaderPrefix: prefix, installation }: Setting): Markup =>
   html`<section class="card">
     <h2>Verify a delivery</h2>
     <p>
@@ -120,10 +130,11 @@ const verification = ({ webhookHeaderPrefix: prefix }: Setting): Markup =>
       ${code('verify')} into your app. For TypeScript the package ${code('@halcyon/receiver')} does all of this:
       ${code(`verifyDelivery({ headers, body, keys, headerPrefix: '${prefix}' })`)}, and has middleware for Express,
       Fastify, Hono and Next. For Python the package ${code('halcyon-receiver')} has
-      ${code(`verify_delivery(headers=headers, body=body, keys=keys, header_prefix="${prefix}")`)}. Both are in
-      ${code('packages/')} of Halcyon, and in no registry: do not install a package of these names from one. Libraries
-      for Standard Webhooks verify ${code('webhook-signature')}.
+      ${code(`verify_delivery(headers=headers, body=body, keys=keys, header_prefix="${prefix}")`)}. No public registry
+      has them: do not install a package of these names from one. Libraries for Standard Webhooks verify
+      ${code('webhook-signature')}.
     </p>
+    ${installing(installation)}
     ${programsFor(prefix).map(
       ({ language, rawBody, source }) =>
         html`<details>

@@ -14,6 +14,25 @@ const BESIDE = ['express', 'fastify', 'hono', '@hono/node-server', '@types/expre
 
 export type Packed = { size: number; unpackedSize: number; files: { path: string; size: number }[] };
 
+/** Returns the sorted paths of the files of a package with these modules: as modules of JavaScript, and for CommonJS. */
+export function publishedFiles(modules: readonly string[]): string[] {
+  const emitted = ['dist', 'dist/cjs'].flatMap((folder) =>
+    modules.flatMap((name) => [`${folder}/${name}.d.ts`, `${folder}/${name}.js`]),
+  );
+  return ['CHANGELOG.md', 'LICENSE', 'README.md', 'dist/cjs/package.json', 'package.json', ...emitted].toSorted();
+}
+
+/** Copies what builds the packages, because each build begins with an empty `dist`; returns the root of the copy. */
+export async function copyPackages(ends: Cleanups): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), 'halcyon-root-'));
+  ends.after(() => rm(root, { recursive: true, force: true }));
+  const filter = (path: string): boolean => !/\/(?:node_modules|dist|built)$/.test(path);
+  for (const path of ['package.json', 'tsconfig.json', 'scripts/install.mjs', 'packages'])
+    await cp(join(ROOT, path), join(root, path), { recursive: true, filter });
+  await symlink(join(ROOT, 'node_modules'), join(root, 'node_modules'));
+  return root;
+}
+
 /** Packs `@halcyon/<name>` by npm, and returns a folder that has it installed. */
 export async function installPackage(name: string, ends: Cleanups): Promise<{ folder: string; packed: Packed }> {
   const folder = await mkdtemp(join(tmpdir(), `halcyon-${name}-`));
@@ -21,7 +40,7 @@ export async function installPackage(name: string, ends: Cleanups): Promise<{ fo
   const npm = process.env['npm_execpath'];
   const [command, first] = npm === undefined ? ['npm', []] : [process.execPath, [npm]];
   const { stdout } = await run(command, [...first, 'pack', '--json', '--pack-destination', folder], {
-    cwd: join(ROOT, 'packages', name),
+    cwd: join(await copyPackages(ends), 'packages', name),
   });
   const packed = (JSON.parse(stdout) as (Packed & { filename: string })[])[0];
   if (packed === undefined) throw new Error(`npm packed nothing: ${stdout}`);
