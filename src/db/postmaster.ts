@@ -2,6 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { open, readFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Account } from './binaries.ts';
 import { programFailed } from './data-folder.ts';
@@ -13,6 +14,8 @@ const CONNECTIONS_MIN = 200;
 const READY_TIMEOUT_MS = 300_000;
 const FAST_SHUTDOWN_MS = 10_000;
 const POLL_MS = 5;
+/** The end of a second start that fails comes at once. */
+const SECOND_START_MS = 5_000;
 
 const SETTINGS = {
   listen_addresses: '',
@@ -42,9 +45,31 @@ async function openLog(path: string) {
   return open(path, 'a', 0o600);
 }
 
-async function lastLines(path: string, from: number): Promise<string> {
-  const text = (await readFile(path)).subarray(from).toString();
-  return text.trim().split('\n').slice(-5).join('\n');
+const SHOWN_LINES = 5;
+
+/** Returns the reason that PostgreSQL gives for its end, with the lines after it; without one the last lines. */
+function reasonIn(log: string): { lines: string; isFound: boolean } {
+  const lines = log.trim().split('\n');
+  const at = lines.findIndex((line) => /\b(?:FATAL|PANIC): /.test(line));
+  const isFound = at >= 0;
+  return {
+    lines: lines
+      .slice(isFound ? at : -SHOWN_LINES)
+      .slice(0, SHOWN_LINES)
+      .join('\n'),
+    isFound,
+  };
+}
+
+/** Returns why PostgreSQL does not start. A full disk has no space for its log: then it starts once more, to a pipe. */
+async function reasonOf(log: string, startAgain: () => ChildProcess): Promise<string> {
+  const logged = reasonIn(log);
+  if (logged.isFound) return logged.lines;
+  const child = startAgain();
+  const timer = setTimeout(() => child.kill('SIGINT'), SECOND_START_MS);
+  const said = reasonIn(child.stderr === null ? '' : await text(child.stderr));
+  clearTimeout(timer);
+  return said.isFound ? said.lines : logged.lines;
 }
 
 /**
@@ -114,14 +139,16 @@ export async function startPostmaster(options: {
   const args = ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
   const log = await openLog(logFile);
   const logStart = (await log.stat()).size;
-  const child = spawn(join(binaries, 'bin', 'postgres'), args, {
-    // A separate process group: ctrl-C in the terminal must not shut it down before this process has finished.
-    detached: true,
-    stdio: ['ignore', log.fd, log.fd],
-    cwd: data,
-    env: { PATH: '/usr/bin:/bin' },
-    ...account,
-  });
+  const start = (output: number | 'pipe'): ChildProcess =>
+    spawn(join(binaries, 'bin', 'postgres'), args, {
+      // A separate process group: ctrl-C in the terminal must not shut it down before this process has finished.
+      detached: true,
+      stdio: ['ignore', output, output],
+      cwd: data,
+      env: { PATH: '/usr/bin:/bin' },
+      ...account,
+    });
+  const child = start(log.fd);
   const stopWatchdog = child.pid === undefined ? () => {} : startWatchdog(child.pid, account);
   const failed = new AbortController();
   const exited = new Promise<string>((resolve) => {
@@ -136,8 +163,9 @@ export async function startPostmaster(options: {
     await untilReady(data, pid, AbortSignal.any([failed.signal, AbortSignal.timeout(READY_TIMEOUT_MS)]));
   } catch {
     await stop();
-    const lines = await lastLines(logFile, logStart);
-    throw programFailed(`PostgreSQL did not start (${await exited})`, lines);
+    const log = (await readFile(logFile)).subarray(logStart).toString();
+    const reason = await reasonOf(log, () => start('pipe'));
+    throw programFailed(`PostgreSQL did not start (${await exited})`, reason);
   }
   child.unref();
   return { pid, stop, exited };

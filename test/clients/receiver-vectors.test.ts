@@ -1,8 +1,12 @@
-/** packages/vectors.json: what the packages for receivers must make of genuine and forged deliveries. */
+/**
+ * packages/vectors.json and handshake.json: what the packages for receivers must make of genuine and forged deliveries, and of a service
+ * that asks for permission.
+ */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { verifyDelivery, WebhookError } from '#receiver';
+import { handshakeHeaders, verifyDelivery, WebhookError } from '#receiver';
+import handshakes from '../../packages/handshake.json' with { type: 'json' };
 import { VECTORS, vectors, type Vector } from '../../scripts/receiver-vectors.ts';
 
 const written = JSON.parse(await readFile(VECTORS, 'utf8')) as Vector[];
@@ -36,4 +40,12 @@ test('the vectors are those of the engine, except for the random encryption', ()
   );
   const plain = (list: readonly Vector[]) => list.filter((vector) => !isEncrypted(vector));
   assert.deepEqual(plain(written), plain(made), 'run: node scripts/receiver-vectors.ts');
+});
+
+test('a service gets permission only if it is the allowed one', () => {
+  for (const { name, headers, allowedOrigin, isAllowed } of handshakes) {
+    const answer = handshakeHeaders({ headers: { ...headers }, allowedOrigin: allowedOrigin ?? undefined });
+    const permission = { Allow: 'POST', 'WebHook-Allowed-Origin': allowedOrigin, 'WebHook-Allowed-Rate': '*' };
+    assert.deepEqual(answer, isAllowed ? permission : undefined, name);
+  }
 });

@@ -1,6 +1,6 @@
 /** An embedded database whose disk is full, and one that refuses sessions, as an operator sees them. */
 import assert from 'node:assert/strict';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { appendFile, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -15,6 +15,8 @@ import { placeForFixture, startFixture, type Fixture, type FixturePlace } from '
 import { until } from '../setup/until.ts';
 
 const DISK_MB = 128;
+const WHOLE_DISK_MB = 256;
+const PAGE_BYTES = 4_096;
 /** Rejected requests in sequence: without a limit each has lines in the log. */
 const REFUSED = 100;
 const BODY = 'x'.repeat(100_000);
@@ -58,7 +60,7 @@ test(
   async () => {
     const place = await prepare();
     await (await startFixture(place)).end('SIGTERM');
-    const disk = await moveToSmallDisk(join(place.dataDir, 'postgres/data'), DISK_MB, ends);
+    const disk = await moveToSmallDisk(join(place.dataDir, 'postgres/data/base'), DISK_MB, ends);
     const fixture = await startFixture(place);
     ends.after(async () => void (await fixture.end('SIGKILL')));
     const [{ base_url: at }, metrics] = [fixture.demo, `http://127.0.0.1:${place.env['METRICS_PORT']}`];
@@ -95,6 +97,27 @@ test(
     const stopped = await doctor(place);
     assert.deepEqual([stopped.code, stopped.disk?.state], [1, 'fail'], stopped.disk?.message ?? '');
     await disk.free();
+  },
+);
+
+test(
+  "a start on a full disk shows PostgreSQL's own reason, also where its log has no space for it",
+  { skip },
+  async () => {
+    const place = await prepare();
+    await (await startFixture(place)).end('SIGTERM');
+    const home = join(place.dataDir, 'postgres');
+    const disk = await moveToSmallDisk(home, WHOLE_DISK_MB, ends);
+    const log = join(home, 'server.log');
+    const { size } = await stat(log);
+    for (const padding of [0, PAGE_BYTES - (size % PAGE_BYTES)]) {
+      await appendFile(log, ' '.repeat(padding));
+      await disk.fill();
+      const { code, err } = await runProcess(['serve'], place.env);
+      assert.equal(code, 1, err);
+      assert.match(err, /FATAL: .*No space left on device.*; the disk is full: free space, then run this again/);
+      await disk.free();
+    }
   },
 );
 

@@ -3,6 +3,7 @@
  * written, and all resume by themselves when there is free space.
  */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { cleanups } from '../setup/cleanups.ts';
 import { openFleet, type Fleet } from '../setup/fleet/fleet.ts';
@@ -22,7 +23,7 @@ async function openFull(): Promise<{ fleet: Fleet; disk: SmallDisk }> {
   let disk: SmallDisk | undefined;
   const server = await openServer(ends, {
     prepare: async (data) => {
-      disk = await moveToSmallDisk(data, DISK_MB, ends);
+      disk = await moveToSmallDisk(join(data, 'base'), DISK_MB, ends);
     },
   });
   assert.ok(disk);

@@ -9,9 +9,9 @@ export function handshakeHeaders(asked: {
   headers: HeadersLike;
   allowedOrigin: string | undefined;
 }): Record<string, string> | undefined {
-  const origin = readerOf(asked.headers).text('webhook-request-origin');
+  const origin = readerOf(asked.headers).text('webhook-request-origin') ?? '';
   const { allowedOrigin = '' } = asked;
-  if (origin === undefined || allowedOrigin === '') return undefined;
+  if (origin === '' || allowedOrigin === '') return undefined;
   if (allowedOrigin !== '*' && origin.toLowerCase() !== allowedOrigin.toLowerCase()) return undefined;
   return { Allow: 'POST', 'WebHook-Allowed-Origin': allowedOrigin, 'WebHook-Allowed-Rate': '*' };
 }

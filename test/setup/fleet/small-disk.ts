@@ -1,4 +1,4 @@
-/** A disk that is soon full: a tmpfs for the tables of a server, and a file on it that fills the free space. */
+/** A disk that is soon full: a tmpfs for a folder of a server, and a file on it that fills the free space. */
 import { execFile } from 'node:child_process';
 import { cp, mkdir, open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -25,22 +25,20 @@ export type SmallDisk = {
 };
 
 /**
- * Puts the tables in the data folder of a stopped server onto a disk of that many bytes. The write-ahead
- * log stays where it is, as on a separate volume: if that is full PostgreSQL ends, and does not
- * start before there is space.
+ * Puts a folder of a stopped server onto a disk of that many bytes. With the folder of the tables the write-ahead log stays
+ * where it is, as on a separate volume: if that is full PostgreSQL ends, and does not start before there is space.
  */
-export async function moveToSmallDisk(data: string, megabytes: number, ends: Cleanups): Promise<SmallDisk> {
-  const tables = join(data, 'base');
-  const before = `${tables}.before`;
-  await rename(tables, before);
-  await mkdir(tables, { mode: 0o700 });
-  await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m,mode=0700`, 'tmpfs', tables]);
-  ends.after(() => run('umount', ['--lazy', tables]).then(() => {}));
-  await cp(before, tables, { recursive: true, preserveTimestamps: true });
+export async function moveToSmallDisk(folder: string, megabytes: number, ends: Cleanups): Promise<SmallDisk> {
+  const { uid, gid } = await stat(folder);
+  const before = `${folder}.before`;
+  await rename(folder, before);
+  await mkdir(folder, { mode: 0o700 });
+  await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m,mode=0700`, 'tmpfs', folder]);
+  ends.after(() => run('umount', ['--lazy', folder]).then(() => {}));
+  await cp(before, folder, { recursive: true, preserveTimestamps: true });
   await rm(before, { recursive: true });
-  const { uid, gid } = await stat(data);
-  await run('chown', ['-R', `${uid}:${gid}`, tables]);
-  const filler = join(tables, 'filler');
+  await run('chown', ['-R', `${uid}:${gid}`, folder]);
+  const filler = join(folder, 'filler');
   return {
     fill: async () => {
       const file = await open(filler, 'w', 0o600);

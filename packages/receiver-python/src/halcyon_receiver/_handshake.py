@@ -9,7 +9,7 @@ def handshake_headers(*, headers: HeadersLike, allowed_origin: str | None) -> di
     section 4).
     """
     origin = _Headers(headers).text("webhook-request-origin")
-    if origin is None or not allowed_origin:
+    if not origin or not allowed_origin:
         return None
     if allowed_origin != "*" and origin.lower() != allowed_origin.lower():
         return None
