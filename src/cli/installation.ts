@@ -4,12 +4,15 @@ import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { checkPooled, findCollationChange, remedyOfCollations } from '#db/usable.ts';
 import { checkSealingKey } from '#db/sealing-key.ts';
+import { nameOf } from '#db/servers.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Config } from '#config/config.ts';
 import type { AppDeps } from '#server/app.ts';
+import type { ShardMap } from '#shards/map.ts';
 import { prepareDatabase } from '#shards/prepare.ts';
 import { openKeyFile } from './key-file.ts';
+import { sayIfLate } from './late.ts';
 import { openOtherDatabases, type MigratedDatabase, type OtherDatabase } from './other-databases.ts';
 
 /** One for partition maintenance, one for retention: each occupies its connection with an advisory lock while it runs. */
@@ -27,6 +30,7 @@ type Pools = {
 export type Installation = Pools & {
   /** The database of `sql`, the home database. */
   address: DatabaseAddress;
+  map: ShardMap;
   /** The other databases of the map of shards. */
   databases: readonly OtherDatabase[];
   /** The first key seals; all of them open. */
@@ -116,13 +120,15 @@ type OpenOptions = {
   worker?: number;
   /** Whether every database of the map must be available; otherwise a missing one is logged. */
   requiresAll?: boolean;
+  /** Whether a setting that assigns the shards differently than the map gives addresses only. */
+  followsMap?: boolean;
   /** `database`: the name of a database other than the home database. */
   onMigration?: (name: string, database?: string) => void;
 };
 
 /** Opens the databases (and starts the embedded one without `DATABASE_URL`) and migrates them, one after another. */
 export async function openInstallation(config: Config, log: Log, options: OpenOptions): Promise<Installation> {
-  const { usesRunningServer, worker, requiresAll = false, onMigration } = options;
+  const { usesRunningServer, worker, requiresAll = false, followsMap, onMigration } = options;
   const database = await openDatabase(config, log, usesRunningServer);
   const { address } = database;
   // Commands have no time limit for statements.
@@ -139,9 +145,11 @@ export async function openInstallation(config: Config, log: Log, options: OpenOp
     await database.stop();
   };
   try {
-    await checkServer(direct);
-    if (config.database.directUrl !== undefined) {
-      await checkServer(sql);
+    const { directUrl } = config.database;
+    const directAddress: DatabaseAddress = directUrl === undefined ? address : { kind: 'url', url: directUrl };
+    await sayIfLate(log, nameOf(directAddress), checkServer(direct));
+    if (directUrl !== undefined) {
+      await sayIfLate(log, nameOf(address), checkServer(sql));
       await checkPooled(sql);
     }
     const { keys: secretKeys, from } = await openSecretKeys(config);
@@ -157,6 +165,7 @@ export async function openInstallation(config: Config, log: Log, options: OpenOp
       keys: secretKeys,
       keysFrom: from,
       requiresAll,
+      followsMap,
       openPools: (other: DatabaseAddress) =>
         openPools({ database: { ...config.database, directUrl: undefined } }, other, use),
       ...(onMigration && { onMigration }),

@@ -19,6 +19,7 @@ import { readIdentity, readMap } from '#shards/map-sql.ts';
 import { removeUnused } from '#shards/move/undo.ts';
 import type { MapDatabase, ShardMap } from '#shards/map.ts';
 import { identify, isDown, prepareDatabase, type Prepared } from '#shards/prepare.ts';
+import { sayIfLate } from './late.ts';
 import type { Config } from '#config/config.ts';
 
 /** A database of the map. `isPrepared`: it was reachable, and has the schema and the key of this process. */
@@ -28,6 +29,8 @@ type Pools = { sql: Sql; direct: Sql };
 export type MigratedDatabase = { database: string; applied: readonly string[] };
 
 export type OtherDatabases = {
+  /** The map, with the addresses that were used. */
+  map: ShardMap;
   databases: readonly OtherDatabase[];
   /** The migrations that were applied, by the name of the database. */
   migrated: readonly MigratedDatabase[];
@@ -43,6 +46,8 @@ type Opening = {
   keysFrom: string;
   /** Throws if a database of the map is unavailable; otherwise that is logged. */
   requiresAll: boolean;
+  /** Whether the map says which database has which shards, even if the setting differs; the setting has only addresses then. */
+  followsMap?: boolean | undefined;
   openPools: (address: DatabaseAddress) => Pools;
   onMigration?: (migration: string, database: string) => void;
 };
@@ -145,13 +150,33 @@ class Opener {
     return readMap(home);
   }
 
+  /** Returns the map with the addresses of the setting, which lead to restored databases before the map does. Nothing is written. */
+  async #withAddresses(assigned: readonly Assigned[], map: ShardMap): Promise<ShardMap> {
+    const found = await Promise.all(
+      assigned.map(async (one) => {
+        const database = await this.#find(one, map).catch((error: unknown) => {
+          if (isDown(error)) return undefined;
+          throw error;
+        });
+        return { ...one, id: database?.id };
+      }),
+    );
+    const databases = map.databases.map((database) => {
+      const { url, name } = found.find(({ id }) => id === database.id) ?? {};
+      if (url === undefined || name === undefined) return database;
+      return { ...database, name, address: this.#sealer.seal(url, addressBinding(database.id)) };
+    });
+    return { ...map, databases };
+  }
+
   /** Returns the map, after it was made from the setting or compared with it. */
   async #readMap(): Promise<ShardMap> {
-    const { config, home } = this.#opening;
+    const { config, home, followsMap = false } = this.#opening;
     const map = await readMap(home);
     requireOwners(map);
     if (config.shards === undefined || config.url === undefined) return map;
     const assigned = assignedIn(config.shards, config.url);
+    if (followsMap) return map.version > 0 ? this.#withAddresses(assigned, map) : map;
     if (map.version > 0) return this.#compare(assigned, map);
     await this.#adopt(assigned);
     // Another process may have made the map meanwhile, from another setting.
@@ -162,7 +187,11 @@ class Opener {
   async #isPrepared({ name, identity }: MapDatabase, url: string): Promise<boolean> {
     const { log, requiresAll } = this.#opening;
     try {
-      await withPools([url], ([direct]) => direct && this.#prepare(direct, { name, identity }));
+      await withPools([url], async ([direct]) => {
+        if (direct === undefined) return;
+        await sayIfLate(log, name, identify(direct, name));
+        await this.#prepare(direct, { name, identity });
+      });
       return true;
     } catch (error) {
       if (requiresAll || !isDown(error)) throw error;
@@ -173,6 +202,7 @@ class Opener {
 
   async open(opened: OtherDatabase[]): Promise<OtherDatabases> {
     const map = await this.#readMap();
+    const preparing: (() => Promise<void>)[] = [];
     for (const database of map.databases) {
       const url = this.#urlOf(database);
       if (url === undefined) continue;
@@ -184,15 +214,18 @@ class Opener {
       const address: DatabaseAddress = { kind: 'url', url };
       const one = { id, name, address, ...this.#opening.openPools(address), isPrepared: false };
       opened.push(one);
-      one.isPrepared = await this.#isPrepared(database, url);
+      preparing.push(async () => void (one.isPrepared = await this.#isPrepared(database, url)));
     }
+    // Beside each other: one that does not respond takes ten seconds.
+    const ends = await Promise.allSettled(preparing.map((prepare) => prepare()));
+    for (const end of ends) if (end.status === 'rejected') throw end.reason;
     const migrated = [...this.#applied].map(([database, applied]) => ({ database, applied }));
-    return { databases: opened, migrated, isKeyAdopted: this.#isKeyAdopted };
+    return { map, databases: opened, migrated, isKeyAdopted: this.#isKeyAdopted };
   }
 }
 
 /**
- * Opens the databases of the map. Adds them to `opened` one after another, so that the caller can close them after an error. Throws a
+ * Opens the databases of the map. Adds them to `opened` before they are used, so that the caller can close them after an error. Throws a
  * `DatabaseError` if the home database is in the map of another one, or the map differs from the setting.
  */
 export async function openOtherDatabases(opening: Opening, opened: OtherDatabase[]): Promise<OtherDatabases> {

@@ -97,6 +97,18 @@ test('a changed file is refused, and nothing after it is applied', async (t) => 
   assert.equal(row?.['two'], null);
 });
 
+test('nothing is written beside tables of another program with the same names, and others do not matter', async (t) => {
+  const { sql, folder } = await start(t, { '0001-first.sql': FIRST, '0002-second.sql': 'create table two (n int);' });
+  const contents = () => sql`select relname::text from pg_class where relnamespace = 'public'::regnamespace order by 1`;
+  await sql`create table two (sku text)`;
+  const before = await contents();
+  const foreign = /tables of another program \(two\)\. Create a database for Halcyon alone/;
+  await assert.rejects(migrate(sql, folder), refusal(foreign));
+  assert.deepEqual(await contents(), before);
+  await sql`alter table two rename to other`;
+  assert.deepEqual((await migrate(sql, folder)).applied, ['0001-first.sql', '0002-second.sql']);
+});
+
 test('two files with one number are refused', async (t) => {
   const { sql, folder } = await start(t, { '0001-one.sql': FIRST, '0001-two.sql': 'select 1' });
   await assert.rejects(migrate(sql, folder), refusal(/same number/));

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { DatabaseError, type Queryable, type Sql } from './pool.ts';
+import { DatabaseError, UnusableError, type Queryable, type Sql } from './pool.ts';
 import { checkDatabaseText } from './usable.ts';
 
 type Migration = { version: number; name: string; hash: string; text: string };
@@ -86,6 +86,34 @@ function requireCompatible(migrations: readonly Migration[], applied: readonly A
   return missing;
 }
 
+const CREATED = /^create (?:unlogged )?table (?:if not exists )?(\w+)/gm;
+
+/** Throws a `DatabaseError` if the first migrations cannot be applied: tables of another program have these names, or a privilege is missing. */
+async function requireFree(sql: Queryable, migrations: readonly Migration[]): Promise<void> {
+  const names = new Set(migrations.flatMap(({ text }) => Array.from(text.matchAll(CREATED), ([, name = '']) => name)));
+  const [row] = await sql<{ isBegun: boolean; mayCreate: boolean; names: string[]; role: string; schema: string }[]>`
+    select to_regclass('schema_migration') is not null as "isBegun",
+      has_schema_privilege(current_schema(), 'create') as "mayCreate",
+      array(
+        select relname::text from pg_class
+        where relnamespace = current_schema()::regnamespace and relname = any (${[...names]}) order by relname
+      ) as names,
+      quote_ident(current_user) as role, quote_ident(current_schema()) as schema`;
+  if (row === undefined || row.isBegun) return;
+  if (row.names.length > 0)
+    throw new UnusableError(
+      `The schema ${row.schema} of the database has tables of another program (${row.names.slice(0, 3).join(', ')})`,
+      'Create a database for Halcyon alone, or a schema, and put that first in search_path',
+      undefined,
+    );
+  if (!row.mayCreate)
+    throw new UnusableError(
+      `The user ${row.role} may not create tables in the schema ${row.schema}`,
+      `In psql: grant create on schema ${row.schema} to ${row.role}`,
+      undefined,
+    );
+}
+
 /** Applies one migration; false if it was rolled back because a table stayed locked for `lockMs`. */
 async function isApplied(sql: Queryable, { version, name, hash, text }: Migration, lockMs: number): Promise<boolean> {
   // A reserved connection has no `begin` method.
@@ -137,6 +165,7 @@ export async function migrate(
   try {
     await connection`select pg_advisory_lock(${LOCK})`;
     await checkDatabaseText(connection);
+    await requireFree(connection, migrations);
     await connection`
       create table if not exists schema_migration (
         version integer primary key, name text not null, hash text not null, date_applied timestamptz not null

@@ -2,7 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { open, readFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
+import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Account } from './binaries.ts';
 import { programFailed } from './data-folder.ts';
@@ -62,12 +62,12 @@ function reasonIn(log: string): { lines: string; isFound: boolean } {
 }
 
 /** Returns why PostgreSQL does not start. A full disk has no space for its log: then it starts once more, to a pipe. */
-async function reasonOf(log: string, startAgain: () => ChildProcess): Promise<string> {
-  const logged = reasonIn(log);
+async function reasonOf(path: string, from: number, startAgain: () => ChildProcess): Promise<string> {
+  const logged = reasonIn((await readFile(path)).subarray(from).toString());
   if (logged.isFound) return logged.lines;
   const child = startAgain();
   const timer = setTimeout(() => child.kill('SIGINT'), SECOND_START_MS);
-  const said = reasonIn(child.stderr === null ? '' : await text(child.stderr));
+  const said = reasonIn(child.stderr === null ? '' : await textOf(child.stderr));
   clearTimeout(timer);
   return said.isFound ? said.lines : logged.lines;
 }
@@ -163,8 +163,7 @@ export async function startPostmaster(options: {
     await untilReady(data, pid, AbortSignal.any([failed.signal, AbortSignal.timeout(READY_TIMEOUT_MS)]));
   } catch {
     await stop();
-    const log = (await readFile(logFile)).subarray(logStart).toString();
-    const reason = await reasonOf(log, () => start('pipe'));
+    const reason = await reasonOf(logFile, logStart, () => start('pipe'));
     throw programFailed(`PostgreSQL did not start (${await exited})`, reason);
   }
   child.unref();

@@ -106,6 +106,23 @@ export async function subscribe({ name, target }: Replication, url: string): Pro
     );
 }
 
+/**
+ * Creates a subscription without a slot, and undoes that: throws what PostgreSQL says if the user may not, or the server of the target
+ * cannot connect to the source. Nothing is kept.
+ */
+export async function trySubscription(target: Sql, url: string): Promise<void> {
+  const isUndone = Symbol('undone');
+  await transaction(target, async (tx) => {
+    await tx.unsafe(
+      `create subscription halcyon_try connection ${literal(url)} publication halcyon_try
+        with (create_slot = false, enabled = false, slot_name = none)`,
+    );
+    throw isUndone;
+  }).catch((error: unknown) => {
+    if (error !== isUndone) throw error;
+  });
+}
+
 async function isSubscribed({ name, target }: Pick<Replication, 'name' | 'target'>): Promise<boolean> {
   const rows = await target`
     select from pg_subscription
@@ -228,6 +245,8 @@ export type Replicating = {
   isReplicator: boolean;
   mayPublish: boolean;
   maySubscribe: boolean;
+  /** Whether the user owns the tables, as publications and triggers require; true without tables. */
+  isOwner: boolean;
 };
 
 /** Returns what the server and the user of a connection can do for a replication. */
@@ -239,7 +258,10 @@ export async function readReplicating(sql: Queryable): Promise<Replicating> {
       has_database_privilege(current_database(), 'create') as "mayPublish",
       rolsuper or exists (
         select from pg_roles s where s.rolname = 'pg_create_subscription' and pg_has_role(s.oid, 'usage')
-      ) as "maySubscribe"
+      ) as "maySubscribe",
+      not exists (
+        select from pg_class where oid = to_regclass('shard_lease') and not pg_has_role(relowner, 'usage')
+      ) as "isOwner"
     from pg_roles where rolname = current_user`;
   if (row === undefined) throw new Error('The user is no role');
   return row;

@@ -8,6 +8,17 @@ export async function findIdentity(sql: Queryable): Promise<Identity | undefined
   return table?.isThere === true ? readIdentity(sql) : undefined;
 }
 
+/** Returns whether a worker runs on a database: its session is open. */
+export async function hasWorkers(sql: Queryable): Promise<boolean> {
+  const rows = await sql`
+    select from worker
+    where exists (
+      select from pg_stat_get_activity(backend_pid) as session
+      where coalesce(session.backend_start, backend_started) = backend_started
+    )`;
+  return rows.length > 0;
+}
+
 /** Returns the identity of a database, and locks it until the transaction ends. */
 export async function lockIdentity(tx: Queryable): Promise<Identity> {
   await tx`select from database_identity for update`;

@@ -4,8 +4,9 @@ import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { checkServer, DatabaseError, UnusableError, type Sql } from '#db/pool.ts';
 import { checkSealingKey } from '#db/sealing-key.ts';
 import { isUnavailable } from '#db/unavailable.ts';
-import { findIdentity } from './adopt-sql.ts';
+import { findIdentity, hasWorkers } from './adopt-sql.ts';
 import { readIdentity, type Identity } from './map-sql.ts';
+import { hasUsers } from './users-sql.ts';
 
 export type Preparation = {
   /** The name of the database, for messages. */
@@ -41,12 +42,12 @@ export function isDown(error: unknown): boolean {
 }
 
 /** Returns the identity of a database that a setting names; undefined if Halcyon does not know it. */
-export async function identify(direct: Sql, name: string): Promise<string | undefined> {
+export async function identify(direct: Sql, name: string, setting?: string): Promise<string | undefined> {
   try {
     await checkServer(direct);
     return (await findIdentity(direct))?.identity;
   } catch (error) {
-    throw withName(name, error);
+    throw withName(name, error, setting);
   }
 }
 
@@ -61,6 +62,13 @@ function requireMember(found: Identity | undefined, { home, identity }: Preparat
     );
 }
 
+/** Throws a `DatabaseError` if a database that is in no map is another installation, whose worker would deliver the shards too. */
+async function requireUnused(direct: Sql, found: Identity | undefined): Promise<void> {
+  if (found === undefined || found.home !== null) return;
+  const use = (await hasWorkers(direct)) ? 'a worker runs on it' : (await hasUsers(direct)) && 'it has users';
+  if (use !== false) throw new DatabaseError(`it is the database of another installation (${use}): use a new database`);
+}
+
 /**
  * Throws a `DatabaseError` if the database cannot be used. One of another home database, and one that is not the database of the map,
  * is not changed: an empty database in the place of a lost one must not be taken for it. Can be repeated. `direct` leads to PostgreSQL
@@ -70,7 +78,9 @@ export async function prepareDatabase(direct: Sql, preparation: Preparation): Pr
   const { name, keys, keysFrom, setting, onMigration } = preparation;
   try {
     await checkServer(direct);
-    requireMember(await findIdentity(direct), preparation);
+    const found = await findIdentity(direct);
+    requireMember(found, preparation);
+    await requireUnused(direct, found);
     const { applied } = await migrate(direct, MIGRATIONS, (migration) => onMigration?.(migration, name));
     const isKeyAdopted = await checkSealingKey(direct, { keys, from: keysFrom });
     const { identity } = await readIdentity(direct);

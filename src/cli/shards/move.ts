@@ -89,7 +89,8 @@ export async function move(
       const open = await findOpen(databases, shards, target);
       if (abort === true) return undo(terminal, databases, { open, target });
       const source = databases.place(open?.source ?? ownerOf(map, shards, target));
-      const started = open ?? (await startMove(home, { shards, source, target, homeName, sealer }));
+      const { prepare } = target;
+      const started = open ?? (await startMove(home, { shards, source, target, homeName, sealer, prepare }));
       const progress = progressOf(terminal);
       const moved = await runMove({ home, move: started, source, target, progress }).catch((error: unknown) => {
         if (!(error instanceof StoppedError)) throw error;

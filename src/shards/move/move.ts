@@ -107,6 +107,15 @@ export function replicationOf({ id }: Pick<Move, 'id'>, source: Place, target: P
   return { name: `halcyon_move_${id}`, source: source.sql, target: target.sql };
 }
 
+/** Returns the error for a subscription that the server of the target refuses. */
+export function notSubscribed(source: Place, target: Place, error: unknown): DatabaseError {
+  const message = error instanceof Error ? error.message : String(error);
+  return new DatabaseError(
+    `The server of ${target.name} cannot subscribe to ${source.name} (${message}): the address of ${source.name} must lead there from that server too, with a user whose login pg_hba.conf allows`,
+    { cause: error },
+  );
+}
+
 /** `numbersMs`: how long processes use a block of numbers; for tests without processes. */
 type Between = { home: Sql; move: Move; source: Place; target: Place; progress: Progress; numbersMs?: number };
 
@@ -251,10 +260,7 @@ class Mover {
   async #subscribe(): Promise<void> {
     const { source, target } = this.#between;
     await subscribe(this.#replication, source.url).catch((error: unknown) => {
-      const message = error instanceof Error ? error.message : String(error);
-      throw new DatabaseError(
-        `The server of ${target.name} cannot subscribe to ${source.name} (${message}): the address of ${source.name} must lead there from that server too, with a user whose login pg_hba.conf allows`,
-      );
+      throw notSubscribed(source, target, error);
     });
   }
 

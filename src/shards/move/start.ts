@@ -1,6 +1,6 @@
 /** Starts a move of shards: checks both databases, and writes the move and a new target into the home database. */
 import { DatabaseError, transaction, type Sql, type Tx } from '#db/pool.ts';
-import { readReplicating } from '#db/replication.ts';
+import { readReplicating, trySubscription } from '#db/replication.ts';
 import type { Sealer } from '#db/seal.ts';
 import { addressBinding } from '../adopt.ts';
 import { setLeases } from '../adopt-sql.ts';
@@ -16,7 +16,7 @@ import {
 } from '../map-sql.ts';
 import { formatShards, HOME, shardsOf, type ShardMap } from '../map.ts';
 import { enqueueApps, hasRows, insertMove, listMovedShards, listMoves, type Move } from './move-sql.ts';
-import type { Place } from './move.ts';
+import { notSubscribed, type Place } from './move.ts';
 import { listMovedTables } from './tables.ts';
 
 /** Beside its slot, a subscription needs some for tables that are being copied. */
@@ -32,11 +32,16 @@ async function requireReplicable(source: Place, target: Place): Promise<void> {
     from.freeSlots < SLOTS &&
       `${source.name} has ${from.freeSlots} free replication slots: raise max_replication_slots by ${SLOTS}, and restart its PostgreSQL`,
     !from.isReplicator && `The user of ${source.name} may not replicate: alter role … replication`,
+    !from.isOwner && `The user of ${source.name} does not own the tables: connect as their owner`,
+    !to.isOwner && `The user of ${target.name} does not own the tables: connect as their owner`,
     !from.mayPublish && `The user of ${source.name} may not create a publication: grant create on database …`,
     !(to.maySubscribe && to.mayPublish) &&
       `The user of ${target.name} may not create a subscription: grant pg_create_subscription (PostgreSQL 15: superuser) and create on the database`,
   ].filter((fault) => fault !== false);
   if (faults.length > 0) throw new DatabaseError(faults.join('. '));
+  await trySubscription(target.sql, source.url).catch((error: unknown) => {
+    throw notSubscribed(source, target, error);
+  });
 }
 
 /** Throws a `DatabaseError` if the target has rows of the shards, for example of an earlier move. */
@@ -53,8 +58,8 @@ async function requireNoRows(target: Place, shards: readonly number[]): Promise<
       );
 }
 
-/** Throws a `DatabaseError` if a database that is not in the map is an installation of its own. */
-async function requireUnused({ sql, name }: Place): Promise<void> {
+/** Throws a `DatabaseError` if a database that is not in the map has stores. */
+async function requireEmpty({ sql, name }: Place): Promise<void> {
   if ((await listShardsWithStores(sql)).length > 0 || (await readVersion(sql)) > 0)
     throw new DatabaseError(`${name} is the database of another installation, which has stores: use a new database`);
 }
@@ -102,7 +107,7 @@ async function addDatabase(
   await assignShards(tx, [], HOME);
 }
 
-/** Starts a move between two prepared databases and returns it. The target may be new. */
+/** Starts a move and returns it. The target may be new: nothing is written into it before it was checked, and `prepare` prepares it then. */
 export async function startMove(
   home: Sql,
   {
@@ -111,22 +116,25 @@ export async function startMove(
     target,
     homeName,
     sealer,
+    prepare,
   }: {
     shards: readonly number[];
     source: Place;
     target: Place;
     homeName: string;
     sealer: Sealer;
+    prepare: () => Promise<void>;
   },
 ): Promise<Move> {
   await requireReplicable(source, target);
+  await prepare();
   await requireNoRows(target, shards);
   const { identity: ofHome } = await readIdentity(home);
   const { identity } = await readIdentity(target.sql);
   const map = await readMap(home);
   const isNew = !map.databases.some(({ id }) => id === target.id);
   if (isNew) {
-    await requireUnused(target);
+    await requireEmpty(target);
     await transaction(target.sql, async (tx) => {
       await writeHome(tx, ofHome);
       await setLeases(tx, []);
