@@ -186,6 +186,18 @@ test('deleting leads back to the list', async () => {
   assert.equal(await rowOf(path), undefined);
 });
 
+test('a second click on Delete leads home, with a sentence that it no longer exists', async () => {
+  const path = await create();
+  const form = await formFor(path, 'DELETE');
+  await send(path, form);
+  const again = await send(path, form);
+  assert.equal(again.status, 303);
+  assert.match(again.headers.get('location') ?? '', /^\/account\?done=gone$/);
+  assert.match(await (await show(again.headers.get('location') ?? '')).text(), /This no longer exists\./);
+  const changed = await send(path, filled(form, { _method: 'PATCH' }));
+  assert.notEqual(changed.status, 303, 'only a deletion can be repeated');
+});
+
 const refused: [what: string, changes: Record<string, string>, headers: Record<string, string>][] = [
   ['without its nonce', { nonce: '' }, {}],
   ['with the nonce of another action', { _method: 'PATCH' }, {}],

@@ -289,7 +289,9 @@ test('a deleted app ends at once: its codes, tokens and page', async () => {
   const { body } = await server.redeem(await server.newCode(asking), { ...credentials, redirect_uri: REGISTERED });
   assert.equal((await server.read(server.alpha, String(body['access_token']))).status, 200);
   assert.match((await browser.open(`${path}/delete`)).text, /cannot be undone/);
-  assert.equal((await submit(browser, `${path}/delete`, `${path}/delete`)).location, '/account/clients?done=deleted');
+  const form = hiddenIn(await browser.open(`${path}/delete`), `${path}/delete`);
+  for (const click of ['first', 'second'])
+    assert.equal((await browser.post(`${path}/delete`, form)).location, '/account/clients?done=deleted', click);
   assert.equal((await server.read(server.alpha, String(body['access_token']))).status, 401);
   const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...credentials };
   assert.equal((await server.token(refresh)).status, 401);

@@ -389,6 +389,8 @@ test('an owner revokes in the row of an invitation, and only in the own session'
   assert.equal((await createBrowser(people.origin).open(path)).status, 200);
   const revoked = await revoke(nonce);
   assert.deepEqual([revoked.status, revoked.headers.get('location')], [303, `${members}?done=deleted`]);
+  const again = await revoke(nonce);
+  assert.deepEqual([again.status, again.headers.get('location')?.split('=')[1]], [303, 'gone']);
   assert.equal((await createBrowser(people.origin).open(path)).status, 410);
 });
 

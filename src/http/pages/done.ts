@@ -18,6 +18,7 @@ const SENTENCES = {
   retried: 'Retry requested.',
   unchanged: 'No changes.',
   deleted: 'Deleted.',
+  gone: 'This no longer exists.',
   declined: 'Invitation declined.',
   left: 'You have left the store.',
 } as const;

@@ -126,12 +126,24 @@ async function renderAgain(
 }
 
 export async function answerForm(services: Services, form: PostedForm) {
-  const { request, reply, caller, visitor, route, runs, allow } = form;
+  const { request, reply, visitor, runs, allow } = form;
   const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
   const post = readFormPost(bytes, pathOf(request), visitor);
+  if (runs[post.method] === undefined) throw methodNotAllowed(request, allow);
+  try {
+    return await answerPost(services, form, post);
+  } catch (thrown) {
+    // The second click on Delete: a DELETE is idempotent (RFC 9110 §9.2.2), and what it deletes is gone already.
+    if (!(post.method === 'DELETE' && thrown instanceof Problem && thrown.status === 404)) throw thrown;
+    return redirectTo(reply, services.settings.home, services, 'gone');
+  }
+}
+
+async function answerPost(services: Services, form: PostedForm, post: FormPost) {
+  const { request, reply, caller, visitor, route, runs } = form;
   const run = runs[post.method];
   const input = route.operations[post.method]?.input;
-  if (run === undefined) throw methodNotAllowed(request, allow);
+  if (run === undefined) throw methodNotAllowed(request, form.allow);
   const document = await formDocument(services, form);
   const fields = actionOf(services, form, document, post)?.fields ?? fieldsOf(input);
   const body = bodyOf(post, { fields });

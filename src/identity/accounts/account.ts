@@ -1,6 +1,7 @@
 /** GET /account: the signed-in user, the connected apps and the latest activity. */
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer } from '#http/answers.ts';
+import { doneSentence } from '#http/pages/done.ts';
 import type { RawHandler } from '#http/route.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#core/ids.ts';
@@ -56,7 +57,7 @@ export function createAccount(deps: {
     const older = found.length > ENTRIES_SHOWN ? entries.at(-1)?.id : undefined;
     const tries = await countTries(sql, userId, new Date(now.getTime() - TRIES_COUNTED_DAYS * DAY_MS));
     const invitations = new URL(`${deps.baseUrl}/users/${userId}/invitations`).pathname;
-    const message = DONE.get(visit.done ?? '');
+    const message = DONE.get(visit.done ?? '') ?? doneSentence(query);
     const activity = { tries, entries, older, isLatest: before === undefined };
     return htmlAnswer(200, accountPage({ root, email, invitations, message, sections, activity }));
   });

@@ -1,6 +1,6 @@
 /** The pages of a signed-in user's own apps: /account/clients and everything below it. */
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import type { RawHandler } from '#http/route.ts';
+import type { RawHandler, RawResponse } from '#http/route.ts';
 import { Problem } from '#core/problem.ts';
 import type { KeyChange } from '../app-webhook.ts';
 import { changeClient, changeFaults, removeClient } from '../change.ts';
@@ -73,6 +73,27 @@ const createReplaceKey =
     }
   };
 
+function createRemove(deps: PagesDeps, { page, form }: ReturnType<typeof createOwnClient>): OwnClients['remove'] {
+  const { root, signedIn } = deps;
+  const afterwards = (): RawResponse => redirectAnswer(`${root}/account/clients?done=deleted`);
+  const submit = form('delete client', async (request, session, client) => {
+    await removeClient(deps, client.clientId, clientActorOf(request, session));
+    return afterwards();
+  });
+  return {
+    show: page(async (_request, session, client) => {
+      const nonce = signedIn.nonce(session, ['delete client', client.clientId]);
+      return htmlAnswer(200, deletePage({ root, client, nonce }));
+    }),
+    submit: (request) =>
+      submit(request).catch((error: unknown) => {
+        // The second click: the nonce was right, and the app is gone already.
+        if (error instanceof Problem && error.status === 404) return afterwards();
+        throw error;
+      }),
+  };
+}
+
 export function createOwnClients(deps: PagesDeps): OwnClients {
   const { sql, signedIn, root, securityMails, clientSecretOverlapHours: overlapHours } = deps;
   const own = createOwnClient(deps);
@@ -134,15 +155,6 @@ export function createOwnClients(deps: PagesDeps): OwnClients {
       await removeLogo(sql, client, clientActorOf(request, session));
       return redirectTo(client, 'saved');
     }),
-    remove: {
-      show: page(async (_request, session, client) => {
-        const nonce = signedIn.nonce(session, ['delete client', client.clientId]);
-        return htmlAnswer(200, deletePage({ root, client, nonce }));
-      }),
-      submit: form('delete client', async (request, session, client) => {
-        await removeClient(deps, client.clientId, clientActorOf(request, session));
-        return redirectAnswer(`${root}/account/clients?done=deleted`);
-      }),
-    },
+    remove: createRemove(deps, own),
   };
 }
