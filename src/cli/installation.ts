@@ -12,7 +12,7 @@ import type { AppDeps } from '#server/app.ts';
 import type { ShardMap } from '#shards/map.ts';
 import { prepareDatabase } from '#shards/prepare.ts';
 import { openKeyFile } from './key-file.ts';
-import { sayIfLate } from './late.ts';
+import { warnIfLate } from './late.ts';
 import { openOtherDatabases, type MigratedDatabase, type OtherDatabase } from './other-databases.ts';
 
 /** One for partition maintenance, one for retention: each occupies its connection with an advisory lock while it runs. */
@@ -147,9 +147,9 @@ export async function openInstallation(config: Config, log: Log, options: OpenOp
   try {
     const { directUrl } = config.database;
     const directAddress: DatabaseAddress = directUrl === undefined ? address : { kind: 'url', url: directUrl };
-    await sayIfLate(log, nameOf(directAddress), checkServer(direct));
+    await warnIfLate(log, nameOf(directAddress), checkServer(direct));
     if (directUrl !== undefined) {
-      await sayIfLate(log, nameOf(address), checkServer(sql));
+      await warnIfLate(log, nameOf(address), checkServer(sql));
       await checkPooled(sql);
     }
     const { keys: secretKeys, from } = await openSecretKeys(config);

@@ -19,7 +19,7 @@ import { readIdentity, readMap } from '#shards/map-sql.ts';
 import { removeUnused } from '#shards/move/undo.ts';
 import type { MapDatabase, ShardMap } from '#shards/map.ts';
 import { identify, isDown, prepareDatabase, type Prepared } from '#shards/prepare.ts';
-import { sayIfLate } from './late.ts';
+import { warnIfLate } from './late.ts';
 import type { Config } from '#config/config.ts';
 
 /** A database of the map. `isPrepared`: it was reachable, and has the schema and the key of this process. */
@@ -127,7 +127,8 @@ class Opener {
   async #find({ url, name }: Assigned, map: ShardMap): Promise<MapDatabase | undefined> {
     const known = map.databases.find((database) => this.#urlOf(database) === url);
     if (known !== undefined || url === undefined) return known;
-    const identity = await withPools([url], async ([direct]) => direct && identify(direct, name));
+    const { log } = this.#opening;
+    const identity = await withPools([url], ([direct]) => direct && warnIfLate(log, name, identify(direct, name)));
     return map.databases.find((database) => database.identity === identity);
   }
 
@@ -152,17 +153,12 @@ class Opener {
 
   /** Returns the map with the addresses of the setting, which lead to restored databases before the map does. Nothing is written. */
   async #withAddresses(assigned: readonly Assigned[], map: ShardMap): Promise<ShardMap> {
-    const found = await Promise.all(
-      assigned.map(async (one) => {
-        const database = await this.#find(one, map).catch((error: unknown) => {
-          if (isDown(error)) return undefined;
-          throw error;
-        });
-        return { ...one, id: database?.id };
-      }),
-    );
+    const found: (Assigned & { database: MapDatabase | undefined })[] = [];
+    // A new address that does not respond is refused: the one in the map may lead to the database from before the restore.
+    for (const one of assigned) found.push({ ...one, database: await this.#find(one, map) });
+    requireDistinct(found.flatMap(({ name, database }) => (database ? [{ name, identity: database.identity }] : [])));
     const databases = map.databases.map((database) => {
-      const { url, name } = found.find(({ id }) => id === database.id) ?? {};
+      const { url, name } = found.find((one) => one.database?.id === database.id) ?? {};
       if (url === undefined || name === undefined) return database;
       return { ...database, name, address: this.#sealer.seal(url, addressBinding(database.id)) };
     });
@@ -189,7 +185,7 @@ class Opener {
     try {
       await withPools([url], async ([direct]) => {
         if (direct === undefined) return;
-        await sayIfLate(log, name, identify(direct, name));
+        await warnIfLate(log, name, identify(direct, name));
         await this.#prepare(direct, { name, identity });
       });
       return true;
@@ -216,9 +212,12 @@ class Opener {
       opened.push(one);
       preparing.push(async () => void (one.isPrepared = await this.#isPrepared(database, url)));
     }
-    // Beside each other: one that does not respond takes ten seconds.
+    // Concurrently: each database that does not respond takes ten seconds.
     const ends = await Promise.allSettled(preparing.map((prepare) => prepare()));
-    for (const end of ends) if (end.status === 'rejected') throw end.reason;
+    const [failed, ...others] = ends.filter((end) => end.status === 'rejected');
+    for (const { reason } of others)
+      this.#opening.log.error({ err: reason }, 'another database of the map cannot be used either');
+    if (failed !== undefined) throw failed.reason;
     const migrated = [...this.#applied].map(([database, applied]) => ({ database, applied }));
     return { map, databases: opened, migrated, isKeyAdopted: this.#isKeyAdopted };
   }

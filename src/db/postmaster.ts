@@ -1,7 +1,7 @@
 /** Starts the server process of the embedded cluster, detached from the terminal, and stops it when this process ends for any reason. */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { open, readFile, rename, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { open, readFile, rename, stat, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Account } from './binaries.ts';
@@ -14,8 +14,9 @@ const CONNECTIONS_MIN = 200;
 const READY_TIMEOUT_MS = 300_000;
 const FAST_SHUTDOWN_MS = 10_000;
 const POLL_MS = 5;
-/** The end of a second start that fails comes at once. */
+/** PostgreSQL that cannot start ends within milliseconds. */
 const SECOND_START_MS = 5_000;
+const FULL_BELOW_BYTES = 1024 * 1024;
 
 const SETTINGS = {
   listen_addresses: '',
@@ -46,11 +47,13 @@ async function openLog(path: string) {
 }
 
 const SHOWN_LINES = 5;
+/** A session is refused while the server starts, which says nothing about its end. */
+const REASON = /\b(?:PANIC|FATAL(?!: +the database system is)): /;
 
 /** Returns the reason that PostgreSQL gives for its end, with the lines after it; without one the last lines. */
 function reasonIn(log: string): { lines: string; isFound: boolean } {
   const lines = log.trim().split('\n');
-  const at = lines.findIndex((line) => /\b(?:FATAL|PANIC): /.test(line));
+  const at = lines.findIndex((line) => REASON.test(line));
   const isFound = at >= 0;
   return {
     lines: lines
@@ -61,12 +64,14 @@ function reasonIn(log: string): { lines: string; isFound: boolean } {
   };
 }
 
-/** Returns why PostgreSQL does not start. A full disk has no space for its log: then it starts once more, to a pipe. */
+/** Returns why PostgreSQL does not start. A full disk has no space for its log: then PostgreSQL is started once more, to a pipe. */
 async function reasonOf(path: string, from: number, startAgain: () => ChildProcess): Promise<string> {
   const logged = reasonIn((await readFile(path)).subarray(from).toString());
-  if (logged.isFound) return logged.lines;
+  const { bavail, bsize } = await statfs(dirname(path));
+  if (logged.isFound || bavail * bsize > FULL_BELOW_BYTES) return logged.lines;
   const child = startAgain();
-  const timer = setTimeout(() => child.kill('SIGINT'), SECOND_START_MS);
+  child.on('error', () => {});
+  const timer = setTimeout(() => child.kill('SIGQUIT'), SECOND_START_MS);
   const said = reasonIn(child.stderr === null ? '' : await textOf(child.stderr));
   clearTimeout(timer);
   return said.isFound ? said.lines : logged.lines;

@@ -111,15 +111,15 @@ export async function subscribe({ name, target }: Replication, url: string): Pro
  * cannot connect to the source. Nothing is kept.
  */
 export async function trySubscription(target: Sql, url: string): Promise<void> {
-  const isUndone = Symbol('undone');
+  const undone = Symbol('undone');
   await transaction(target, async (tx) => {
     await tx.unsafe(
       `create subscription halcyon_try connection ${literal(url)} publication halcyon_try
         with (create_slot = false, enabled = false, slot_name = none)`,
     );
-    throw isUndone;
+    throw undone;
   }).catch((error: unknown) => {
-    if (error !== isUndone) throw error;
+    if (error !== undone) throw error;
   });
 }
 

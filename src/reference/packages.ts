@@ -47,7 +47,8 @@ export function openPackages({ dir, version, baseUrl, npmRegistry, pythonIndex }
       npm:
         npmRegistry === undefined
           ? installFile('npm install', tarball('halcyon-receiver'))
-          : `npm install --@halcyon:registry=${npmRegistry} @halcyon/receiver`,
+          : // Kept in the project, so that no later command asks the public registry.
+            `npm config set --location=project @halcyon:registry=${npmRegistry} && npm install @halcyon/receiver`,
       // No second index beside it: pip would take the newest version of both, even a stranger's.
       python:
         pythonIndex === undefined

@@ -12,7 +12,8 @@ export async function findIdentity(sql: Queryable): Promise<Identity | undefined
 export async function hasWorkers(sql: Queryable): Promise<boolean> {
   const rows = await sql`
     select from worker
-    where exists (
+    -- The start of a session is null for a role that may not see it, as in delivery/leases/.
+    where backend_pid is not null and exists (
       select from pg_stat_get_activity(backend_pid) as session
       where coalesce(session.backend_start, backend_started) = backend_started
     )`;

@@ -149,7 +149,8 @@ test('the compose file runs existing commands on existing files', async () => {
 
 test('the image has all files, and starts an existing command', async (t) => {
   const text = await read('deploy/Containerfile');
-  const copied = [...text.matchAll(/^COPY (?!--from)(.+) \.\/?\S*$/gm)].flatMap(([, paths = '']) => paths.split(' '));
+  const image = text.slice(text.lastIndexOf('\nFROM '));
+  const copied = [...image.matchAll(/^COPY (?!--from)(.+) \.\/?\S*$/gm)].flatMap(([, paths = '']) => paths.split(' '));
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-image-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));

@@ -22,7 +22,8 @@ async function commandsOf(baseUrl: string): Promise<(string | null)[]> {
   const page = await (await read('text/html')).text();
   const { packages } = (await (await read('application/json')).json()) as { packages: Record<string, string | null> };
   const commands = ['npm', 'python'].map((tool) => packages[tool] ?? null);
-  for (const command of commands) if (command !== null) assert.ok(page.includes(command), command);
+  for (const command of commands)
+    if (command !== null) assert.ok(page.includes(command.replaceAll('&', '&amp;')), command);
   assert.equal(
     page.includes('npm run packages'),
     commands.every((command) => command === null),
@@ -54,7 +55,7 @@ test('a server whose operator has registries names these', async () => {
   const env = { NPM_REGISTRY: 'https://npm.example.com/all/', PYTHON_INDEX: 'https://pypi.example.com/simple' };
   const { baseUrl } = await startTestApp({ roles: ['serve'], packagesDir, env });
   assert.deepEqual(await commandsOf(baseUrl), [
-    'npm install --@halcyon:registry=https://npm.example.com/all @halcyon/receiver',
+    'npm config set --location=project @halcyon:registry=https://npm.example.com/all && npm install @halcyon/receiver',
     'pip install --index-url https://pypi.example.com/simple halcyon-receiver',
   ]);
 });

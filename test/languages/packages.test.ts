@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { VERSION } from '#server/version.ts';
 import { copyPackages } from '../clients/receiver/packed.ts';
@@ -15,7 +15,10 @@ const SUBPATHS = ['', '/express', '/fastify', '/hono', '/next'];
 
 const root = await copyPackages(cleanups());
 const packagesDir = join(root, 'packages/built');
-await succeed('npm', ['run', '--silent', 'packages'], { cwd: root });
+// Debian's Python has no pip; that of an environment has one.
+await makePythonEnvironment(join(root, 'python'), []);
+const PATH = [join(root, 'python/bin'), process.env['PATH']].join(delimiter);
+await succeed('npm', ['run', '--silent', 'packages'], { cwd: root, env: { PATH } });
 const { baseUrl } = await startTestApp({ roles: ['serve'], packagesDir });
 const page = await fetch(`${baseUrl}/docs/receiving`, { headers: { Accept: 'application/json' } });
 const { packages: commands } = (await page.json()) as { packages: { npm: string; python: string } };

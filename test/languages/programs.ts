@@ -37,7 +37,7 @@ export async function makePythonEnvironment(
 ): Promise<(program: string) => string> {
   await succeed('python3', ['-m', 'venv', folder]);
   const programOf = (program: string) => join(folder, 'bin', program);
-  await succeed(programOf('pip'), ['install', '--quiet', ...packages]);
+  if (packages.length > 0) await succeed(programOf('pip'), ['install', '--quiet', ...packages]);
   return programOf;
 }
 

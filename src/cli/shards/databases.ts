@@ -14,13 +14,14 @@ import { readConfig } from '#config/config.ts';
 import { createCommandLog } from '../command-log.ts';
 import { UsageError, UserError } from '../explain.ts';
 import { openInstallation, type Installation } from '../installation.ts';
-import { sayIfLate } from '../late.ts';
+import { warnIfLate } from '../late.ts';
 import type { Terminal } from '../terminal.ts';
 
 /** Differs from those of `db/` and `server/`. */
 const LOCK = 7_209_006;
 const CONNECTIONS = 2;
 
+/** A database that may be new: `prepare` applies the migrations, and checks its key. */
 type Found = Place & { prepare: () => Promise<void> };
 
 export type Databases = {
@@ -33,7 +34,7 @@ export type Databases = {
   /** Throws a `UserError` if the database is not reachable. */
   place: (id: number) => Place;
   isReachable: (id: number) => boolean;
-  /** Returns the database of that name or address, which may be new: `prepare` applies the migrations. */
+  /** Returns the database of that name or address. */
   find: (nameOrUrl: string) => Promise<Found>;
   /** Lets only one process change the map. */
   alone: (work: () => Promise<void>) => Promise<void>;
@@ -62,13 +63,17 @@ function placesOf({ installation, homeUrl, map }: Opened): Pick<Databases, 'plac
   return { place, isReachable };
 }
 
+/** The databases of the map are prepared when they are opened. */
+const ALREADY_PREPARED = async (): Promise<void> => {};
+
 /** Opens a database by its address; it may be one of the map. */
 async function openByUrl(url: string, { installation, map, pools, log }: Opened, terminal: Terminal): Promise<Found> {
   const name = nameOf({ kind: 'url', url });
   const sql = openPool({ kind: 'url', url }, { connections: CONNECTIONS, applicationName: 'halcyon' });
   pools.push(sql);
-  const identity = await sayIfLate(log, name, identify(sql, name, '--to'));
+  const identity = await warnIfLate(log, name, identify(sql, name, '--to'));
   const known = map.databases.find((one) => one.identity === identity);
+  if (known !== undefined) return { id: known.id, name: known.name, sql, url, prepare: ALREADY_PREPARED };
   const { identity: home } = await readIdentity(installation.direct);
   const prepare = async (): Promise<void> =>
     void (await prepareDatabase(sql, {
@@ -79,7 +84,7 @@ async function openByUrl(url: string, { installation, map, pools, log }: Opened,
       setting: '--to',
       onMigration: (migration) => terminal.warn(`Applying ${migration} to ${name}`),
     }));
-  return { id: known?.id ?? newIdIn(map), name: known?.name ?? name, sql, url, prepare };
+  return { id: newIdIn(map), name, sql, url, prepare };
 }
 
 const isUrl = (text: string): boolean => /^postgres(?:ql)?:\/\//.test(text) && URL.canParse(text);
@@ -88,8 +93,7 @@ async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Pr
   if (isUrl(nameOrUrl)) return openByUrl(nameOrUrl, opened, terminal);
   const { databases } = opened.map;
   const found = nameOrUrl === 'home' ? databases[0] : databases.find(({ name }) => name === nameOrUrl);
-  // Those of the map are prepared.
-  if (found !== undefined) return { ...placesOf(opened).place(found.id), prepare: async () => {} };
+  if (found !== undefined) return { ...placesOf(opened).place(found.id), prepare: ALREADY_PREPARED };
   const names = [...new Set(['home', ...databases.map(({ name }) => name)])].join(', ');
   throw new UsageError(`--to ${nameOrUrl} is no database of the map: use ${names}, or a postgres:// address`);
 }

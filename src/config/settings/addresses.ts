@@ -14,7 +14,10 @@ export const ADDRESSES = {
     'where people report a vulnerability, published at `/.well-known/security.txt` (RFC 9116); without it that address is a 404',
   ),
   NPM_REGISTRY: address(NONE, 'registry of yours that has `@halcyon/receiver`, named by `/docs/receiving`'),
-  PYTHON_INDEX: address(NONE, 'package index of yours that has `halcyon-receiver`, named by `/docs/receiving`'),
+  PYTHON_INDEX: address(
+    NONE,
+    'package index of yours that has `halcyon-receiver` and the packages of PyPI, named by `/docs/receiving`',
+  ),
   TRUSTED_PROXIES: networkList(
     NONE,
     'proxies whose `X-Forwarded-For` is trusted. Required behind a proxy: otherwise all requests have the address of the proxy, and all users share one limit of sign-ins',

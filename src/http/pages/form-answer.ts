@@ -126,25 +126,23 @@ async function renderAgain(
 }
 
 export async function answerForm(services: Services, form: PostedForm) {
-  const { request, reply, visitor, runs, allow } = form;
+  const { request, reply, caller, visitor, route, runs, allow } = form;
   const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
   const post = readFormPost(bytes, pathOf(request), visitor);
-  if (runs[post.method] === undefined) throw methodNotAllowed(request, allow);
-  try {
-    return await answerPost(services, form, post);
-  } catch (thrown) {
-    // The second click on Delete: a DELETE is idempotent (RFC 9110 §9.2.2), and what it deletes is gone already.
-    if (!(post.method === 'DELETE' && thrown instanceof Problem && thrown.status === 404)) throw thrown;
-    return redirectTo(reply, services.settings.home, services, 'gone');
-  }
-}
-
-async function answerPost(services: Services, form: PostedForm, post: FormPost) {
-  const { request, reply, caller, visitor, route, runs } = form;
   const run = runs[post.method];
   const input = route.operations[post.method]?.input;
-  if (run === undefined) throw methodNotAllowed(request, form.allow);
-  const document = await formDocument(services, form);
+  if (run === undefined) throw methodNotAllowed(request, allow);
+  // The second click on Delete: a DELETE is idempotent (RFC 9110 §9.2.2), and the resource is deleted already.
+  const isGone = (thrown: unknown): boolean =>
+    post.method === 'DELETE' && thrown instanceof Problem && thrown.status === 404;
+  const leadHome = () => redirectTo(reply, services.settings.home, services, 'gone');
+  let document: Document | undefined;
+  try {
+    document = await formDocument(services, form);
+  } catch (thrown) {
+    if (isGone(thrown)) return leadHome();
+    throw thrown;
+  }
   const fields = actionOf(services, form, document, post)?.fields ?? fieldsOf(input);
   const body = bodyOf(post, { fields });
   if (post.method === 'PATCH' && Object.keys(body).length === 0) {
@@ -165,6 +163,7 @@ async function answerPost(services: Services, form: PostedForm, post: FormPost) 
       return await renderSecret(services, form, result);
     return redirectAfter(services, form, result);
   } catch (thrown) {
+    if (isGone(thrown)) return leadHome();
     if (!(thrown instanceof Problem) || !isCorrectable(thrown) || document === undefined) throw thrown;
     return renderAgain(services, form, { document, post, problem: thrown });
   }

@@ -114,11 +114,14 @@ const headers = ({ sentRequests }: Setting): Markup =>
 
 function installing({ npm, python }: Installation): Markup {
   const commands = [npm, python].filter((command) => command !== undefined);
-  if (commands.length > 0) return html`<pre class="copyable">${commands.join('\n')}</pre>`;
-  return html`<p>
-    This server does not have the packages yet: ${code('npm run packages')} in the folder of Halcyon builds them. After
-    a restart this page has the commands that install them.
-  </p>`;
+  return html`${commands.length > 0 && html`<pre class="copyable">${commands.join('\n')}</pre>`}
+  ${
+    commands.length < 2 &&
+    html`<p>
+      This server does not have ${commands.length === 0 ? 'the packages' : 'the other package'} yet: its operator builds
+      them with ${code('npm run packages')}, and restarts it.
+    </p>`
+  }`;
 }
 
 const verification = ({ webhookHeaderPrefix: prefix, installation }: Setting): Markup =>

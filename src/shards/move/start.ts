@@ -107,7 +107,7 @@ async function addDatabase(
   await assignShards(tx, [], HOME);
 }
 
-/** Starts a move and returns it. The target may be new: nothing is written into it before it was checked, and `prepare` prepares it then. */
+/** Starts a move and returns it. The target may be new: `prepare` prepares it, once both databases have what a move needs. */
 export async function startMove(
   home: Sql,
   {
@@ -132,7 +132,10 @@ export async function startMove(
   const { identity: ofHome } = await readIdentity(home);
   const { identity } = await readIdentity(target.sql);
   const map = await readMap(home);
-  const isNew = !map.databases.some(({ id }) => id === target.id);
+  const known = map.databases.find((database) => database.identity === identity);
+  if (target.id !== (known?.id ?? newIdIn(map)))
+    throw new DatabaseError('Another command has changed the map of shards: run this again');
+  const isNew = known === undefined;
   if (isNew) {
     await requireEmpty(target);
     await transaction(target.sql, async (tx) => {
