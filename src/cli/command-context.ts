@@ -3,6 +3,7 @@ import { declareFile } from '#catalog/own/file.ts';
 import { readConfig } from '#config/config.ts';
 import { readDatabaseTime } from '#db/database-clock.ts';
 import type { openInternalEvents } from '#server/publishing.ts';
+import { readMap } from '#shards/map-sql.ts';
 import { areChangesApplied, enqueue } from '#shards/outbox.ts';
 import { enqueueForAll } from '#shards/outbox-sql.ts';
 import { createCommandLog } from './command-log.ts';
@@ -27,7 +28,7 @@ export async function withContext(terminal: Terminal, run: (context: CommandCont
     usesRunningServer: true,
   });
   try {
-    const { map } = installation;
+    const map = await readMap(installation.sql);
     // A process of `serve` or `deliver` applies the changes to other databases.
     const elsewhere = { map: () => map, outbox: { enqueue, enqueueForAll }, each: () => [installation.sql] };
     const now = await readDatabaseTime(installation.sql);

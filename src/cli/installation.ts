@@ -5,6 +5,7 @@ import { checkServer, openPool, type DatabaseAddress, type Sql } from '#db/pool.
 import { checkPooled, findCollationChange, remedyOfCollations } from '#db/usable.ts';
 import { checkSealingKey } from '#db/sealing-key.ts';
 import { nameOf } from '#db/servers.ts';
+import { hasUsers } from '#identity/accounts/accounts-sql.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Config } from '#config/config.ts';
@@ -104,12 +105,13 @@ export function createPoolOpener(
 ): AppDeps['openPools'] {
   const { silenceMs, ...database } = config.database;
   const use = { silenceMs, log, ...(worker === undefined ? {} : { worker }) };
+  const keysFrom = 'HALCYON_SECRET_KEY';
   return ({ name, url, home, identity }) => {
     const pools = openPools({ database: { ...database, silenceMs, directUrl: undefined } }, { kind: 'url', url }, use);
     return {
       ...pools,
       prepare: async () =>
-        void (await prepareDatabase(pools.direct, { name, home, identity, keys, keysFrom: 'HALCYON_SECRET_KEY' })),
+        void (await prepareDatabase(pools.direct, { name, home, identity, keys, keysFrom, hasUsers })),
       close: async () => closePools(pools, config.stopping),
     };
   };
@@ -126,7 +128,7 @@ type OpenOptions = {
   onMigration?: (name: string, database?: string) => void;
 };
 
-/** Opens the databases (and starts the embedded one without `DATABASE_URL`) and migrates them, one after another. */
+/** Opens the databases (and starts the embedded one without `DATABASE_URL`) and migrates them, the home database first. */
 export async function openInstallation(config: Config, log: Log, options: OpenOptions): Promise<Installation> {
   const { usesRunningServer, worker, requiresAll = false, followsMap, onMigration } = options;
   const database = await openDatabase(config, log, usesRunningServer);

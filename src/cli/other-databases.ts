@@ -1,6 +1,7 @@
 /** Opens the databases beside the home database: those of `SHARD_DATABASES`, or of the map in the home database. */
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
+import { hasUsers } from '#identity/accounts/accounts-sql.ts';
 import { DatabaseError, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { createSealer, type Sealer } from '#db/seal.ts';
 import {
@@ -88,6 +89,7 @@ class Opener {
       home: this.#identity,
       keys,
       keysFrom,
+      hasUsers,
       ...(identity !== undefined && { identity }),
       ...(onMigration && { onMigration }),
     });

@@ -20,7 +20,7 @@ export type PackageSources = {
 };
 
 /** The commands that install the receiver; undefined without a registry and a built package. */
-export type Installation = { npm: string | undefined; python: string | undefined };
+export type InstallCommands = { npm: string | undefined; python: string | undefined };
 
 function readIfBuilt(path: string): Buffer | undefined {
   try {
@@ -33,7 +33,7 @@ function readIfBuilt(path: string): Buffer | undefined {
 
 /** Returns the handler of `/docs/packages/:file`, and how to install the receiver. */
 export function openPackages({ dir, version, baseUrl, npmRegistry, pythonIndex }: PackageSources): {
-  installation: Installation;
+  installCommands: InstallCommands;
   file: RawHandler;
 } {
   const wheel = (name: string): string => `${name}-${version}-py3-none-any.whl`;
@@ -43,7 +43,7 @@ export function openPackages({ dir, version, baseUrl, npmRegistry, pythonIndex }
   const installFile = (command: string, name: string): string | undefined =>
     files.get(name) && `${command} ${baseUrl}/docs/packages/${name}`;
   return {
-    installation: {
+    installCommands: {
       npm:
         npmRegistry === undefined
           ? installFile('npm install', tarball('halcyon-receiver'))

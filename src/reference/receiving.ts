@@ -43,7 +43,7 @@ export function programsFor(prefix: string): readonly Program[] {
 
 /** Returns the Document of `/docs/receiving`. */
 export function receivingDocument(setting: Setting): Document {
-  const { naming, webhookHeaderPrefix: prefix, deliveries, handshakeOrigin, installation } = setting;
+  const { naming, webhookHeaderPrefix: prefix, deliveries, handshakeOrigin, installCommands } = setting;
   return {
     name: 'receiving',
     title: 'Receiving webhooks',
@@ -58,7 +58,7 @@ export function receivingDocument(setting: Setting): Document {
       text.orNull('handshake_origin', handshakeOrigin ?? null),
       number('timeout_seconds', deliveries.timeoutSeconds),
       json('retry_seconds', deliveries.retrySeconds),
-      json('packages', { npm: installation.npm ?? null, python: installation.python ?? null }),
+      json('packages', { npm: installCommands.npm ?? null, python: installCommands.python ?? null }),
       json(
         'programs',
         programsFor(prefix).map(({ language, source }) => ({ language, source })),

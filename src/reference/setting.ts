@@ -1,7 +1,7 @@
 /** Names, addresses and limits from the configuration that the reference shows. */
 import type { EventType } from '#http/relation.ts';
 import type { Naming } from '#hypermedia/document.ts';
-import type { Installation } from './packages.ts';
+import type { InstallCommands } from './packages.ts';
 
 /** The requests of webhooks. */
 export type SentRequests = {
@@ -17,7 +17,7 @@ export type Setting = {
   webhookHeaderPrefix: string;
   sentRequests: SentRequests;
   /** How to install the receiver. */
-  installation: Installation;
+  installCommands: InstallCommands;
   /** The name that endpoints have to allow before a webhook gets their url; undefined if the operator does not require it. */
   handshakeOrigin: string | undefined;
   rate: { requestsPerSecond: number; burstRequests: number };

@@ -10,7 +10,7 @@ import { eventChapter } from '#events/relations.ts';
 import type { Chapter } from '#http/relation.ts';
 import { scopeDescriptions } from '#identity/oauth/endpoints.ts';
 import { oauthChapter } from '#identity/oauth/relations.ts';
-import { openPackages, type Installation } from '#reference/packages.ts';
+import { openPackages, type InstallCommands } from '#reference/packages.ts';
 import { createReference, type Reference, type ReferenceDeps } from '#reference/reference.ts';
 import type { Setting } from '#reference/setting.ts';
 import { storeChapter } from '#stores/relations.ts';
@@ -53,7 +53,7 @@ const deliveriesOf = ({ delivery, database }: Pick<Settings, 'delivery' | 'datab
   retentionDays: database.retentionDays,
 });
 
-export function settingOf(settings: Omit<Settings, 'packages'>, installation: Installation): Setting {
+export function settingOf(settings: Omit<Settings, 'packages'>, installCommands: InstallCommands): Setting {
   const { baseUrl, authUrl, rate } = settings;
   const { handshakeOrigin } = settings.webhooks;
   const { relationPrefix, ...names } = settings.naming;
@@ -66,7 +66,7 @@ export function settingOf(settings: Omit<Settings, 'packages'>, installation: In
     scopes: scopeDescriptions(),
     deliveries: deliveriesOf(settings),
     sentRequests: deliveryDoc(names.webhookHeaderPrefix, { isOriginSent: handshakeOrigin !== undefined }),
-    installation,
+    installCommands,
     handshakeOrigin,
     eventTypes: eventTypes(naming),
   };
@@ -74,7 +74,7 @@ export function settingOf(settings: Omit<Settings, 'packages'>, installation: In
 
 /** `routes` is called lazily: the route table contains the reference itself. */
 export function openReference(settings: Settings, deps: Pick<ReferenceDeps, 'testableOf' | 'routes'>): Reference {
-  const { installation, file } = openPackages({ ...settings.packages, baseUrl: settings.baseUrl, version: VERSION });
-  const setting = settingOf(settings, installation);
+  const { installCommands, file } = openPackages({ ...settings.packages, baseUrl: settings.baseUrl, version: VERSION });
+  const setting = settingOf(settings, installCommands);
   return createReference({ setting, packageFile: file, chapters: chaptersOf(settings), ...deps });
 }

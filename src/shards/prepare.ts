@@ -1,12 +1,11 @@
 /** Prepares a database beside the home database: checks its server, applies the migrations, and checks its key. */
 import type { Keys } from '#core/keys.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
-import { checkServer, DatabaseError, UnusableError, type Sql } from '#db/pool.ts';
+import { checkServer, DatabaseError, UnusableError, type Queryable, type Sql } from '#db/pool.ts';
 import { checkSealingKey } from '#db/sealing-key.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { findIdentity, hasWorkers } from './adopt-sql.ts';
 import { readIdentity, type Identity } from './map-sql.ts';
-import { hasUsers } from './users-sql.ts';
 
 export type Preparation = {
   /** The name of the database, for messages. */
@@ -21,6 +20,8 @@ export type Preparation = {
   /** Where the address is from, for messages; `SHARD_DATABASES` by default. */
   setting?: string;
   onMigration?: (name: string, database: string) => void;
+  /** Returns whether a database has accounts, which only home databases have. */
+  hasUsers: (sql: Queryable) => Promise<boolean>;
 };
 
 export type Prepared = { identity: string; applied: readonly string[]; isKeyAdopted: boolean };
@@ -62,9 +63,13 @@ function requireMember(found: Identity | undefined, { home, identity }: Preparat
     );
 }
 
-/** Throws a `DatabaseError` if a database that is in no map is another installation, whose worker would deliver the shards too. */
-async function requireUnused(direct: Sql, found: Identity | undefined): Promise<void> {
-  if (found === undefined || found.home !== null) return;
+/** Throws a `DatabaseError` if a database that is in no map is the home of another installation, whose worker would deliver the shards too. */
+async function requireUnused(
+  direct: Sql,
+  found: Identity | undefined,
+  { home, hasUsers }: Pick<Preparation, 'home' | 'hasUsers'>,
+): Promise<void> {
+  if (found === undefined || found.home !== null || found.identity === home) return;
   const use = (await hasWorkers(direct)) ? 'a worker runs on it' : (await hasUsers(direct)) && 'it has users';
   if (use !== false) throw new DatabaseError(`it is the database of another installation (${use}): use a new database`);
 }
@@ -80,7 +85,7 @@ export async function prepareDatabase(direct: Sql, preparation: Preparation): Pr
     await checkServer(direct);
     const found = await findIdentity(direct);
     requireMember(found, preparation);
-    await requireUnused(direct, found);
+    await requireUnused(direct, found, preparation);
     const { applied } = await migrate(direct, MIGRATIONS, (migration) => onMigration?.(migration, name));
     const isKeyAdopted = await checkSealingKey(direct, { keys, from: keysFrom });
     const { identity } = await readIdentity(direct);

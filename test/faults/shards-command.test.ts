@@ -72,7 +72,8 @@ test('a database is also found by its name, and the home database by its address
   // It is no other installation, though a worker runs on it.
   await beat(home, 1, new Date());
   const [, second] = (await run('shards status')).json['databases'] as Json[];
-  assert.equal((await run('shards move', ['5', '--to', String(second?.['name'])])).code, 0);
+  // Alone, this test finds no other database in the map.
+  assert.equal((await run('shards move', ['5', '--to', String(second?.['name'] ?? urls.b)])).code, 0);
   assert.equal((await run('shards drop-moved', ['--now'])).code, 0);
   assert.equal((await run('shards move', ['5', '--to', urls.home])).code, 0);
   assert.equal((await run('shards drop-moved', ['--now'])).code, 0);
@@ -253,33 +254,47 @@ test('after a restore status names and reads the databases of the setting, and c
   assert.deepEqual(await readMap(home), map);
 });
 
-test('databases that do not respond are waited for together', async () => {
+/** A home database whose map has two databases that never respond. `onBoth` is called with the connections when both are open. */
+async function startSilent(
+  name: string,
+  onBoth: (own: Sql, sockets: readonly Socket[]) => Promise<void>,
+): Promise<string> {
+  const url = await createDatabase(server, name);
+  const own = poolOn(url);
   const sockets: Socket[] = [];
-  let areTogether = false;
-  const decide = async (): Promise<void> => {
-    // A connection that the command has closed before is known to be closed after one turn of the loop.
-    for (let turn = 0; turn < 2; turn += 1) await setImmediate();
-    areTogether = sockets.every(({ readableEnded, destroyed }) => !readableEnded && !destroyed);
-    for (const socket of sockets) socket.destroy();
-  };
   const silent = createServer((socket) => {
     socket.on('error', () => {}).resume();
-    if (sockets.push(socket) === 2) void decide();
+    if (sockets.push(socket) !== 2) return;
+    void onBoth(own, sockets).finally(() => sockets.forEach((one) => one.destroy()));
   }).listen(0, '127.0.0.1');
   ends.after(async () => void silent.close());
   await once(silent, 'listening');
   const { port } = silent.address() as AddressInfo;
-  const ownHome = await createDatabase(server, 'quiet');
-  const own = poolOn(ownHome);
   const { identity } = await readIdentity(own);
-  await upsertDatabase(own, { id: HOME, name: 'quiet', identity, address: null });
+  await upsertDatabase(own, { id: HOME, name, identity, address: null });
   await assignShards(own, [...Array(SHARDS).keys()], HOME);
   for (const id of [1, 2]) {
     const address = createSealer(SECRET_KEY).seal(`postgres://a:b@127.0.0.1:${port}/${id}`, addressBinding(id));
     await upsertDatabase(own, { id, name: `silent ${id}`, identity: randomUUID(), address });
     await assignShards(own, [id], id);
   }
-  const { databases } = (await run('shards status', [], { DATABASE_URL: ownHome })).json as { databases: Json[] };
+  return url;
+}
+
+test('databases that do not respond are waited for together', async () => {
+  let areTogether = false;
+  const url = await startSilent('quiet', async (_, sockets) => {
+    // A connection that the command has closed before is known to be closed after one turn of the loop.
+    for (let turn = 0; turn < 2; turn += 1) await setImmediate();
+    areTogether = sockets.every(({ readableEnded, destroyed }) => !readableEnded && !destroyed);
+  });
+  const { databases } = (await run('shards status', [], { DATABASE_URL: url })).json as { databases: Json[] };
   assert.equal(databases.filter(({ is_reachable: isReachable }) => isReachable === false).length, 2);
   assert.equal(areTogether, true);
+});
+
+test('a map that has changed while the command waited for a database is not changed again', async () => {
+  const url = await startSilent('changing', async (own) => void (await assignShards(own, [5], 1)));
+  const { failure } = await run('shards move', ['5', '--to', urls.b], { DATABASE_URL: url });
+  assert.match(failure, /map of shards has changed since this command began: run it again/);
 });

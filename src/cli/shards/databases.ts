@@ -4,8 +4,9 @@ import type { Log } from '#core/log.ts';
 import { openPool, type Sql } from '#db/pool.ts';
 import { createSealer, type Sealer } from '#db/seal.ts';
 import { nameOf } from '#db/servers.ts';
+import { hasUsers } from '#identity/accounts/accounts-sql.ts';
 import { withAdvisoryLock } from '#db/advisory-lock.ts';
-import { readIdentity } from '#shards/map-sql.ts';
+import { readIdentity, readVersion } from '#shards/map-sql.ts';
 import { HOME, shardsIn, type ShardMap } from '#shards/map.ts';
 import type { Place } from '#shards/move/move.ts';
 import { newIdIn } from '#shards/move/start.ts';
@@ -63,9 +64,6 @@ function placesOf({ installation, homeUrl, map }: Opened): Pick<Databases, 'plac
   return { place, isReachable };
 }
 
-/** The databases of the map are prepared when they are opened. */
-const ALREADY_PREPARED = async (): Promise<void> => {};
-
 /** Opens a database by its address; it may be one of the map. */
 async function openByUrl(url: string, { installation, map, pools, log }: Opened, terminal: Terminal): Promise<Found> {
   const name = nameOf({ kind: 'url', url });
@@ -73,7 +71,6 @@ async function openByUrl(url: string, { installation, map, pools, log }: Opened,
   pools.push(sql);
   const identity = await warnIfLate(log, name, identify(sql, name, '--to'));
   const known = map.databases.find((one) => one.identity === identity);
-  if (known !== undefined) return { id: known.id, name: known.name, sql, url, prepare: ALREADY_PREPARED };
   const { identity: home } = await readIdentity(installation.direct);
   const prepare = async (): Promise<void> =>
     void (await prepareDatabase(sql, {
@@ -82,9 +79,10 @@ async function openByUrl(url: string, { installation, map, pools, log }: Opened,
       keys: installation.secretKeys,
       keysFrom: 'HALCYON_SECRET_KEY',
       setting: '--to',
+      hasUsers,
       onMigration: (migration) => terminal.warn(`Applying ${migration} to ${name}`),
     }));
-  return { id: newIdIn(map), name, sql, url, prepare };
+  return { id: known?.id ?? newIdIn(map), name: known?.name ?? name, sql, url, prepare };
 }
 
 const isUrl = (text: string): boolean => /^postgres(?:ql)?:\/\//.test(text) && URL.canParse(text);
@@ -93,7 +91,8 @@ async function findIn(opened: Opened, terminal: Terminal, nameOrUrl: string): Pr
   if (isUrl(nameOrUrl)) return openByUrl(nameOrUrl, opened, terminal);
   const { databases } = opened.map;
   const found = nameOrUrl === 'home' ? databases[0] : databases.find(({ name }) => name === nameOrUrl);
-  if (found !== undefined) return { ...placesOf(opened).place(found.id), prepare: ALREADY_PREPARED };
+  // A database of the map was prepared when it was opened.
+  if (found !== undefined) return { ...placesOf(opened).place(found.id), prepare: async () => {} };
   const names = [...new Set(['home', ...databases.map(({ name }) => name)])].join(', ');
   throw new UsageError(`--to ${nameOrUrl} is no database of the map: use ${names}, or a postgres:// address`);
 }
@@ -129,7 +128,12 @@ export async function withDatabases(terminal: Terminal, run: (databases: Databas
       find: (nameOrUrl) => findIn(opened, terminal, nameOrUrl),
       alone: async (work) => {
         if (!isKeyAdopted) throw new UserError('The databases are sealed with several keys: run halcyon rekey first');
-        if (!(await withAdvisoryLock(home, LOCK, work)))
+        const workOnMap = async (): Promise<void> => {
+          if ((await readVersion(home)) !== map.version)
+            throw new UserError('The map of shards has changed since this command began: run it again');
+          await work();
+        };
+        if (!(await withAdvisoryLock(home, LOCK, workOnMap)))
           throw new UserError('Another halcyon shards command is running: wait until it has ended');
       },
     });

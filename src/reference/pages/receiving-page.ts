@@ -5,7 +5,7 @@ import { formAround } from '#hypermedia/html/form.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { programsFor } from '../receiving.ts';
-import type { Installation } from '../packages.ts';
+import type { InstallCommands } from '../packages.ts';
 import type { Setting } from '../setting.ts';
 import { frame, namedTable, pathOf, table, relationLink } from './frame.ts';
 
@@ -112,7 +112,7 @@ const headers = ({ sentRequests }: Setting): Markup =>
     )}
   </section>`;
 
-function installing({ npm, python }: Installation): Markup {
+function installing({ npm, python }: InstallCommands): Markup {
   const commands = [npm, python].filter((command) => command !== undefined);
   return html`${commands.length > 0 && html`<pre class="copyable">${commands.join('\n')}</pre>`}
   ${
@@ -124,7 +124,7 @@ function installing({ npm, python }: Installation): Markup {
   }`;
 }
 
-const verification = ({ webhookHeaderPrefix: prefix, installation }: Setting): Markup =>
+const verification = ({ webhookHeaderPrefix: prefix, installCommands }: Setting): Markup =>
   html`<section class="card">
     <h2>Verify a delivery</h2>
     <p>
@@ -137,7 +137,7 @@ const verification = ({ webhookHeaderPrefix: prefix, installation }: Setting): M
       has them: do not install a package of these names from one. Libraries for Standard Webhooks verify
       ${code('webhook-signature')}.
     </p>
-    ${installing(installation)}
+    ${installing(installCommands)}
     ${programsFor(prefix).map(
       ({ language, rawBody, source }) =>
         html`<details>

@@ -132,10 +132,7 @@ export async function startMove(
   const { identity: ofHome } = await readIdentity(home);
   const { identity } = await readIdentity(target.sql);
   const map = await readMap(home);
-  const known = map.databases.find((database) => database.identity === identity);
-  if (target.id !== (known?.id ?? newIdIn(map)))
-    throw new DatabaseError('Another command has changed the map of shards: run this again');
-  const isNew = known === undefined;
+  const isNew = !map.databases.some(({ id }) => id === target.id);
   if (isNew) {
     await requireEmpty(target);
     await transaction(target.sql, async (tx) => {
