@@ -1,12 +1,13 @@
 /** Reads the collection and the resource from the address of a request. */
+import type { Sql } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import { callingApp, reachesStore, type Permission, type Principal } from '#core/principal.ts';
+import { callingApp, reachesStore, storeOfAddress, type Permission, type Principal } from '#core/principal.ts';
 import type { Params } from '#http/route.ts';
 import { isResourceId, resourceTypes, typeOfCollection, labelOf, readScopeOf, type ResourceType } from './catalog.ts';
 import type { AppChange } from './internal-types.ts';
-import type { ResourceKey } from './catalog-sql.ts';
+import { timeZonesOf, type ResourceKey } from './catalog-sql.ts';
 
 /** Returns the limited scopes that suffice to read resources; at an address only that of its type, which includes what is embedded. */
 export function resourceScopes() {
@@ -27,6 +28,12 @@ export function collectionKeyOf({ params, principal }: AddressedRequest): Omit<R
   const type = typeOfCollection(params['collection'] ?? '');
   if (storeId === undefined || type === undefined || !reachesStore(principal, storeId)) throw notFound('collection');
   return { shard: shardOf(storeId), storeId, type };
+}
+
+/** Returns the time zone of the store of the address; undefined if it does not exist. Throws a 404 without access to it. */
+export async function zoneOf(sql: Pick<Sql, 'reads'>, request: AddressedRequest): Promise<string | undefined> {
+  const { storeId } = storeOfAddress(request);
+  return (await timeZonesOf(sql.reads, [storeId])).get(storeId);
 }
 
 /** Returns the client_id of the only app whose changes of access the caller reads: an app reads its own. Null if it reads all. */

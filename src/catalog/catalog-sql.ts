@@ -2,6 +2,7 @@
 import { ALL_DAYS, daysWithin, idsOfDays, ordered, paged, readPage } from '#db/listing.ts';
 import { membersFor, narrowedOpenly, orderedOpenly } from '#db/open-listing.ts';
 import type { Queryable } from '#db/pool.ts';
+import { shardOf } from '#core/ids.ts';
 import type { Filter, Listing, Order } from '#core/listing.ts';
 import type { ResourceType } from './catalog.ts';
 import { internalProperties } from './internal-types.ts';
@@ -248,4 +249,13 @@ export async function listEmbedded(
       array(select value::text from page) as rows, (select count(*) from found) as total
     from owner`;
   return row;
+}
+
+/** Returns the time zone of each store; erased stores are absent from the map. */
+export async function timeZonesOf(sql: Queryable, storeIds: readonly number[]): Promise<ReadonlyMap<number, string>> {
+  const shards = [...new Set(storeIds.map(shardOf))];
+  const rows = await sql<{ id: number; timeZone: string }[]>`
+    select id, time_zone as "timeZone" from store
+    where shard = any (${shards}::smallint[]) and id = any (${storeIds}::bigint[])`;
+  return new Map(rows.map(({ id, timeZone }) => [id, timeZone]));
 }

@@ -5,7 +5,7 @@ import { listing } from '#http/listing.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
 import { invalid, notFound } from '#core/problem.ts';
-import { collectionKeyOf, resourceScopes, visibleAppOf } from './access.ts';
+import { collectionKeyOf, resourceScopes, visibleAppOf, zoneOf } from './access.ts';
 import { collectionOf, labelOf, typeOfCollection, zoomableOf, type ResourceType } from './catalog.ts';
 import { resourceDocument } from './document.ts';
 import { internalProperties } from './internal-types.ts';
@@ -37,7 +37,7 @@ function visibleListing(
   return { ...query, filters: [...query.filters, { property: 'client_id', operator: 'is', value: clientId }] };
 }
 
-export function createResourceList({ search, baseUrl }: CommerceDeps): Operation {
+export function createResourceList({ sql, search, baseUrl }: CommerceDeps): Operation {
   return listing({
     summary: 'The resources of one type, in their latest versions, in pages; filters accept any property',
     ...resourceScopes(),
@@ -47,6 +47,7 @@ export function createResourceList({ search, baseUrl }: CommerceDeps): Operation
     // The other dates are in the JSON text.
     narrowedBy: 'date_modified',
     isOpen: true,
+    zone: (request) => zoneOf(sql, request),
     closedAt: ({ collection = '' }) => {
       const type = typeOfCollection(collection);
       return type && internalProperties(type);

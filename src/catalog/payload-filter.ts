@@ -9,7 +9,7 @@ import { ExactNumber, parseExact } from '#core/exact-number.ts';
 import type { Comparisons, Filter } from '#core/listing.ts';
 import type { Fault } from '#core/problem.ts';
 import { codePoints } from '#core/text.ts';
-import { parseDate } from '#hypermedia/date.ts';
+import { isLocalDate, parseDate } from '#hypermedia/date.ts';
 import { readConditions } from '#hypermedia/filter.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { ResourceType } from './catalog.ts';
@@ -298,9 +298,21 @@ function parse(text: string): { conditions: Filter[][]; faults: Fault[] } {
   return { conditions, faults };
 }
 
+/**
+ * Returns a fault for each date of the resource itself without an offset. A list reads it in the time zone of its store; a webhook has
+ * its filter for longer than the store has its time zone.
+ */
+function zoneFaults(text: string): Fault[] {
+  return [...new URLSearchParams(text)].flatMap(([name, value]) => {
+    const [property = ''] = name.split(':', 1);
+    const isDated = Object.hasOwn(PROPERTIES, property) && property !== 'id' && value.split(',').some(isLocalDate);
+    return isDated ? [fault(`${name} must have an offset from UTC, as in 2026-11-20T00:00:00+0100`)] : [];
+  });
+}
+
 /** Returns one fault for each condition that cannot be evaluated. */
 export function payloadFilterFaults(text: string): Fault[] {
-  return parse(text).faults;
+  return [...parse(text).faults, ...zoneFaults(text)];
 }
 
 /** Returns the query of a list with the resources that pass the filter; undefined if lists cannot compare like this. */

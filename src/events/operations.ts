@@ -1,5 +1,5 @@
 /** API operations on events: publish (scope `platform` only), list, read, and read the payload. */
-import { isVisible, visibleAppOf } from '#catalog/access.ts';
+import { isVisible, visibleAppOf, zoneOf } from '#catalog/access.ts';
 import { allEvents, resourceTypes, zoomableOf } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/document.ts';
 import { shapeOf } from '#catalog/shape.ts';
@@ -15,7 +15,6 @@ import { storeOfAddress, type SufficientScopes } from '#core/principal.ts';
 import { EVENTS_TITLE, EVENT_PROPERTIES, addressOfEvent, eventDocument, publishedDocument } from './document.ts';
 import type { Publisher } from './publish/publish.ts';
 import { findEvent, listEvents, type StoredEvent } from './events-sql.ts';
-import { timeZonesOf } from './publish/batch-sql.ts';
 import { needsTimeZone, readPublish, type EventLimits } from './publish/request.ts';
 import { describePublishInput } from './publish/schema.ts';
 
@@ -62,7 +61,7 @@ const createPublish = ({ sql, publish, baseUrl, limits, fingerprintKeys, bodyLim
     handle: async (request) => {
       const { body, key: header, now } = request;
       const { storeId } = storeOfAddress(request);
-      const timeZone = needsTimeZone(body) ? (await timeZonesOf(sql.reads, [storeId])).get(storeId) : 'UTC';
+      const timeZone = needsTimeZone(body) ? await zoneOf(sql, request) : 'UTC';
       if (timeZone === undefined) throw notFound('store');
       const { events, keys, isArray } = readPublish(body, { limits, header, fingerprintKeys, timeZone, now });
       const published = await publish({ storeId, events, keys, isArray, now });
@@ -76,13 +75,14 @@ const createPublish = ({ sql, publish, baseUrl, limits, fingerprintKeys, bodyLim
     },
   });
 
-const createList = ({ search, baseUrl }: Deps): Operation =>
+const createList = ({ sql, search, baseUrl }: Deps): Operation =>
   listing({
     summary: 'The events of this store, newest first, in pages',
     scopes: ['store_read', 'events_read'],
     title: EVENTS_TITLE,
     rel: 'events',
     properties: EVENT_PROPERTIES,
+    zone: (request) => zoneOf(sql, request),
     searchedBy: {
       event: allEvents(),
       resource_type: resourceTypes(),

@@ -1,4 +1,5 @@
 /** Operations that list a collection. */
+import { formatDate, isLocalDate, parseDate } from '#hypermedia/date.ts';
 import type { Document, Link, Naming, Search } from '#hypermedia/document.ts';
 import { readListing } from '#hypermedia/listing.ts';
 import { collection } from '#hypermedia/page.ts';
@@ -50,6 +51,28 @@ const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['
 const CREATED = 'date_created';
 
 /**
+ * Returns the query in which dates without an offset, of the declared properties, have that of the time zone. `zone` is read only
+ * if there are any; without a zone they are in UTC.
+ */
+async function withOffsets(
+  query: URLSearchParams,
+  properties: Comparisons,
+  zone: () => Promise<string | undefined>,
+): Promise<URLSearchParams> {
+  const isWithout = ([name, value]: readonly [string, string]): boolean =>
+    properties[name.split(':', 1)[0] ?? ''] === 'date' && isLocalDate(value);
+  const parameters = [...query];
+  if (!parameters.some(isWithout)) return query;
+  const timeZone = (await zone()) ?? 'UTC';
+  return new URLSearchParams(
+    parameters.map(([name, value]) => {
+      const at = isWithout([name, value]) ? parseDate(value, timeZone) : undefined;
+      return [name, at === undefined ? value : formatDate(at, timeZone)];
+    }),
+  );
+}
+
+/**
  * Defines an operation that lists a collection. `offset`, `limit`, `order`, `fields` and filters are parsed here for
  * every collection, according to `properties`. `isOpen` permits other properties, except at addresses for which
  * `closedAt` returns the properties.
@@ -68,6 +91,8 @@ export function listing(
     closedAt?: (params: Params) => Comparisons | undefined;
     /** The relations that `zoom` may name, if any. */
     relations?: (request: ApiRequest<undefined>) => Relations;
+    /** Returns the time zone of the store for dates without an offset; undefined for a store that does not exist. */
+    zone?: (request: ApiRequest<undefined>) => Promise<string | undefined>;
     handle: (request: ApiRequest<undefined> & { listing: Listing; zoom: Relations }) => Promise<Listed>;
   },
 ): Operation {
@@ -79,10 +104,10 @@ export function listing(
     modifiers: ['offset', 'limit', 'order', 'fields', ...(described.relations === undefined ? [] : ['zoom'])],
     handle: async (rawRequest) => {
       const request = withPrincipal<undefined>(rawRequest);
-      const { query } = request;
       const closedProperties = described.closedAt?.(request.params);
       const { properties, isOpen = false } =
         closedProperties === undefined ? described : { properties: closedProperties };
+      const query = await withOffsets(request.query, properties, async () => described.zone?.(request));
       const parsed = readListing(query, {
         properties,
         isOpen,
@@ -94,7 +119,7 @@ export function listing(
         const property = closedProperties === undefined ? narrowedBy : CREATED;
         if (properties[property] !== 'date') throw error;
         const fields = searchFields({ ...searchedBy, [property]: null }, properties);
-        throw withNarrower(error, request, { filters: parsed.listing.filters, property, fields });
+        throw withNarrower(error, { query, now: request.now }, { filters: parsed.listing.filters, property, fields });
       });
       const { links = [], rel = described.rel, title = described.title, timeZone = 'UTC' } = result;
       const { path, items, total } = result;

@@ -1,4 +1,5 @@
 /** The collection of a store's webhooks (list, create), and the operations of the module. */
+import { zoneOf } from '#catalog/access.ts';
 import type { Tx } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
@@ -51,6 +52,7 @@ const createList = (deps: WebhookDeps): Operation =>
     rel: 'webhooks',
     title: 'The webhooks of this store',
     properties: WEBHOOK_PROPERTIES,
+    zone: (request) => zoneOf(deps.sql, request),
     searchedBy: { name: null, is_active: null, state: WEBHOOK_STATES },
     handle: async (request) => {
       const { listing: query, now } = request;

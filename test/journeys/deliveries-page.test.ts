@@ -86,7 +86,7 @@ test('what a search of failed deliveries shows is sent again by a recovery of th
   assert.ok(Date.parse((since ?? '').replace('+0000', 'Z')) < people.now().getTime() - 29 * 86_400_000);
   assert.deepEqual(part, {
     only_failed: '1',
-    until: '2999-01-01',
+    until: '2999-01-01T00:00:00+0000',
     resource_id: 'T 3',
     response_code: '500',
     response_body: '*ell*',

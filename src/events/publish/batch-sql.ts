@@ -1,5 +1,4 @@
-/** SQL of publishing: one statement per batch, and the time zones of the stores of internal events. */
-import { shardOf } from '#core/ids.ts';
+/** SQL of publishing: one statement per batch. */
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
 import { resourceKey } from '../events-sql.ts';
@@ -248,13 +247,4 @@ export async function publishBatch(sql: Queryable, batch: Batch): Promise<Publis
   from written w
   full join matched m on m.event_id = w.id
   where (select is_valid from checked)`;
-}
-
-/** Returns the time zone of each store; erased stores are absent from the map. */
-export async function timeZonesOf(sql: Queryable, storeIds: readonly number[]): Promise<ReadonlyMap<number, string>> {
-  const shards = [...new Set(storeIds.map(shardOf))];
-  const rows = await sql<{ id: number; timeZone: string }[]>`
-    select id, time_zone as "timeZone" from store
-    where shard = any (${shards}::smallint[]) and id = any (${storeIds}::bigint[])`;
-  return new Map(rows.map(({ id, timeZone }) => [id, timeZone]));
 }

@@ -2,6 +2,7 @@
  * Derives lifecycle events and revenue terms from published subscriptions. Both compare a version with the previous one, which
  * is locked first.
  */
+import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import { stepsBetween } from '#catalog/lifecycle/steps.ts';
 import { termOf, type Term } from '#catalog/mrr.ts';
 import type { Value } from '#hypermedia/document.ts';
@@ -12,7 +13,7 @@ import { Problem } from '#core/problem.ts';
 import { byResource, inLockOrder, markStale, type Row } from './columns.ts';
 import type { IdAllocator } from './batch.ts';
 import type { PreviousVersions } from './previous-version.ts';
-import { timeZonesOf, type TermColumns } from './batch-sql.ts';
+import type { TermColumns } from './batch-sql.ts';
 import { numberAt, rowOf } from './rows.ts';
 import type { PublishRequest } from './publish.ts';
 import type { NewEvent } from './request.ts';

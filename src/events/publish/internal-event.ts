@@ -1,10 +1,11 @@
 /** Writes internal events in the transaction of the change that they describe. */
 import type { Queryable } from '#db/pool.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
+import { timeZonesOf } from '#catalog/catalog-sql.ts';
 import type { AppChange, ChangelogEntry } from '#catalog/internal-types.ts';
 import { inLockOrder, toColumns } from './columns.ts';
 import type { IdAllocator } from './batch.ts';
-import { publishBatch, timeZonesOf } from './batch-sql.ts';
+import { publishBatch } from './batch-sql.ts';
 import { busyIfUnknownFilter, evaluateFilters, readFilters } from './filters.ts';
 import { numberAt, rowOf, toCommitted, type Committed } from './rows.ts';
 import { staleAt } from './key.ts';

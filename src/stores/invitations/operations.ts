@@ -190,6 +190,7 @@ export function createInvitationOperations(
       access: 'owner',
       ...LIST,
       properties: INVITATION_PROPERTIES,
+      zone: async (request) => (await storeOf(sql.reads, request)).timeZone,
       handle: async (request) => {
         const store = { ...storeOfAddress(request), now: request.now };
         await storeOf(sql.reads, request);

@@ -166,6 +166,7 @@ export function createMemberOperations(deps: Deps): Record<'list' | 'add' | 'rea
       rel: 'members',
       title: 'The members of this store',
       properties: MEMBER_PROPERTIES,
+      zone: async (request) => (await storeOf(sql.reads, request)).timeZone,
       handle: async (request) => {
         const key = storeOfAddress(request);
         await storeOf(sql.reads, request);

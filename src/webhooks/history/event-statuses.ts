@@ -1,4 +1,5 @@
 /** The deliveries of one event to all webhooks of the store. */
+import { zoneOf } from '#catalog/access.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
 import { addressOfEvent, addressOfEvents } from '#events/document.ts';
@@ -39,6 +40,7 @@ export function createEventStatuses({
     title: 'The deliveries of this event',
     rel: 'statuses',
     properties: STATUS_PROPERTIES,
+    zone: (request) => zoneOf(sql, request),
     searchedBy: { status: DELIVERY_STATES },
     handle: async (request) => {
       const { shard, storeId } = storeOfAddress(request);

@@ -35,6 +35,7 @@ const historyOf = (
     title,
     properties,
     searchedBy,
+    zone: async (request) => (await webhookOf(sql, request)).timeZone,
     handle: async (request) => {
       const webhook = await webhookOf(sql, request);
       const { id, storeId, timeZone } = webhook;

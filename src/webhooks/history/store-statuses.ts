@@ -1,4 +1,5 @@
 /** The deliveries of a store to all its webhooks: "what happened to this order?" without knowing the webhook. */
+import { zoneOf } from '#catalog/access.ts';
 import { allEvents } from '#catalog/catalog.ts';
 import type { Search } from '#db/search.ts';
 import type { Sql } from '#db/pool.ts';
@@ -27,6 +28,7 @@ export function createStoreStatuses({
     title: 'The deliveries of this store',
     rel: 'statuses',
     properties: STATUS_PROPERTIES,
+    zone: (request) => zoneOf(sql, request),
     searchedBy: {
       status: DELIVERY_STATES,
       event: allEvents(),

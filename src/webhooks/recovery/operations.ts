@@ -99,38 +99,37 @@ const invalidField = (field: 'since' | 'until' | 'event', message: string): Faul
 
 const NO_DATE = 'must be a date such as 2026-11-20 or 2026-11-20T16:05:03+0000';
 
+/** `timeZone`: of the store, for dates without an offset. */
+type PartContext = { now: Date; retentionDays: number; timeZone: string };
+
 /**
  * Returns the requested start, or a fault if it is no date, in the future, or before the retention period. For failed deliveries an
  * earlier start is that of the oldest stored events: lists show these deliveries for part of a day longer than events are promised.
  */
-function readSince(
-  since: string,
-  onlyFailed: boolean,
-  { now, retentionDays }: { now: Date; retentionDays: number },
-): Date | Fault {
-  const at = parseDate(since);
+function readSince(since: string, onlyFailed: boolean, { now, retentionDays, timeZone }: PartContext): Date | Fault {
+  const at = parseDate(since, timeZone);
   if (at === undefined) return invalidField('since', `since ${NO_DATE}`);
-  if (at > now) return invalidField('since', `since must not be in the future: now is ${formatDate(now, 'UTC')}`);
+  if (at > now) return invalidField('since', `since must not be in the future: now is ${formatDate(now, timeZone)}`);
   const earliest = new Date(now.getTime() - retentionDays * DAY_MS);
   if (at >= earliest) return at;
   if (onlyFailed) return new Date(Math.max(at.getTime(), startOfDay(dayOf(now) - retentionDays).getTime()));
   const kept = `events are kept for ${retentionDays} days`;
-  return invalidField('since', `since must not be before ${formatDate(earliest, 'UTC')}: ${kept}`);
+  return invalidField('since', `since must not be before ${formatDate(earliest, timeZone)}: ${kept}`);
 }
 
 /** Returns the requested end, null for none, or a fault if it is no date or not after the start. */
-function readUntil(until: string, since: Date | Fault): Date | Fault | null {
+function readUntil(until: string, since: Date | Fault, timeZone: string): Date | Fault | null {
   if (until === '') return null;
-  const at = parseDate(until);
+  const at = parseDate(until, timeZone);
   if (at === undefined) return invalidField('until', `until ${NO_DATE}`);
   return since instanceof Date && at <= since ? invalidField('until', 'until must be after since') : at;
 }
 
 /** Returns what to recover. Throws a 400 with all faults of the body. */
-function readPart(body: RecoveryBody, context: { now: Date; retentionDays: number }): RecoveredPart {
+function readPart(body: RecoveryBody, context: PartContext): RecoveredPart {
   const onlyFailed = isSet(body.only_failed);
   const since = readSince(body.since ?? '', onlyFailed, context);
-  const until = readUntil(body.until ?? '', since);
+  const until = readUntil(body.until ?? '', since, context.timeZone);
   const faults = [since, until].flatMap((value) => (value === null || value instanceof Date ? [] : [value]));
   if (faults.length > 0 || !(since instanceof Date)) throw invalid(...faults);
   return {
@@ -212,7 +211,10 @@ const createRecover = (deps: RecoveryDeps): Operation =>
     scopes: CHANGE_SCOPES,
     input: createSchema(),
     admit: async (request) => void (await sendingWebhookOf(deps.sql, request)),
-    prepare: async ({ body, now }) => readPart(body, { now, retentionDays: deps.retentionDays }),
+    prepare: async (request) => {
+      const { timeZone } = await webhookOf(deps.sql, request);
+      return readPart(request.body, { now: request.now, retentionDays: deps.retentionDays, timeZone });
+    },
     make: async (tx, request, part) => {
       const { webhook, row } = await openRecovery(tx, deps, request, part);
       const { baseUrl } = deps;
@@ -243,6 +245,7 @@ export function createRecoveries(deps: RecoveryDeps): Record<'recover' | 'list' 
       rel: 'recoveries',
       title: 'The recoveries of this webhook',
       properties: RECOVERY_PROPERTIES,
+      zone: async (request) => (await webhookOf(deps.sql, request)).timeZone,
       handle: async (request) => {
         const webhook = await webhookOf(deps.sql, request);
         const { id: webhookId, timeZone } = webhook;
