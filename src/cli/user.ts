@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { Command } from 'commander';
 import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { deleteFactors } from '#identity/accounts/factors/factors-sql.ts';
-import { createLinks } from '#identity/accounts/password/links.ts';
-import { replacePassword, type EndGrants } from '#identity/accounts/password/replace.ts';
+import { createLinks } from '#identity/accounts/password-reset.ts';
+import { replacePassword, type EndGrants } from '#identity/accounts/password-change.ts';
 import { createPasswords, PASSWORD_COST } from '#identity/accounts/passwords.ts';
 import {
   deleteSessionsOf,

@@ -1,4 +1,4 @@
-/** Types of mails: other modules write them, the mailer sends them. */
+/** Types and layout of mails: other modules write them, the mailer sends them. */
 
 export type Mail = {
   to: string;
@@ -13,3 +13,8 @@ export type Mailer = {
   /** Queues the mail and returns at once, so that the response time does not reveal whether a mail is sent. */
   send: (mail: Mail) => void;
 };
+
+/** Returns a mail in the layout of all mails: a greeting and paragraphs, each separated by an empty line. */
+export function letter(to: string, subject: string, paragraphs: readonly string[]): Mail {
+  return { to, subject, text: `${['Hello,', ...paragraphs].join('\n\n')}\n` };
+}

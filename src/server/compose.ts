@@ -46,9 +46,9 @@ import {
 import { eraseAppsOf } from '#identity/oauth/erase.ts';
 import { formTargets } from '#identity/oauth/redirect-uri.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
-import { createInvitationMails } from '#identity/invitations/mails.ts';
+import { createInvitationMails } from '#identity/invitations/invitations.ts';
 import { createInvitationPages } from '#identity/invitations/invitations.ts';
-import { createReceivedInvitations } from '#identity/invitations/received.ts';
+import { createReceivedInvitations } from '#identity/invitations/received-invitations.ts';
 import { createMetadata, createResourceMetadata } from '#identity/oauth/metadata.ts';
 import { createRevoke } from '#identity/oauth/revoke.ts';
 import { createTokenEndpoint } from '#identity/oauth/token.ts';

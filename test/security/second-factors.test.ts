@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assert as check, asyncProperty, json, nat, oneof, string, tuple } from 'fast-check';
 import { TOTP, Secret } from 'otpauth';
-import { createLinks } from '#identity/accounts/password/links.ts';
+import { createLinks } from '#identity/accounts/password-reset.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createAuthenticator } from '../setup/authenticator.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer, type Browser, type Page } from './oauth-server.ts';

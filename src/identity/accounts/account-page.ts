@@ -2,7 +2,7 @@
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { activitySection, type Activity } from './activity.ts';
-import { accountNav } from './nav.ts';
+import { accountNav } from './page-kit.ts';
 
 export function accountPage(view: {
   root: string;

@@ -2,7 +2,7 @@
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import { emailInput } from './email-input.ts';
+import { emailInput } from './page-kit.ts';
 import { IDENTITY_FIELD } from './external/verified-identity.ts';
 import { verificationForm } from './factors/verification-form.ts';
 

@@ -15,7 +15,7 @@ import { findCredentials, lockPassword, type Credentials } from './accounts-sql.
 import { insertIdentity, touchIdentity } from './external/external-sql.ts';
 import { IDENTITY_FIELD, type VerifiedIdentities, type VerifiedIdentity } from './external/verified-identity.ts';
 import { findFactors, type Factors } from './factors/factors-sql.ts';
-import { factorChangedMail } from './factors/mails.ts';
+import { factorChangedMail } from './account-mails.ts';
 import type { Passkeys } from './factors/passkeys.ts';
 import type { PendingSignIns } from './factors/pending-sign-in.ts';
 import { hasSecondFactor, type SecondFactor } from './factors/second-factor.ts';
@@ -25,7 +25,7 @@ import type { Sessions } from './sessions.ts';
 import { secondFactorPage, signInPage } from './sign-in-page.ts';
 import { addressPrefix } from './throttle/prefix.ts';
 import type { Throttle } from './throttle/throttle.ts';
-import { tooManyAnswer } from './too-many.ts';
+import { tooManyAnswer } from './page-kit.ts';
 
 /** One message for an unknown address and a wrong password, so that the page does not reveal whether an account exists. */
 const WRONG = 'The e-mail address or the password is wrong.';

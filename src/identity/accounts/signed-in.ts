@@ -7,9 +7,8 @@ import { shell } from '#hypermedia/shell.ts';
 import type { Keys } from '#core/keys.ts';
 import { formNonce, isFormNonce } from './form-nonce.ts';
 import type { StepUp } from './factors/step-up.ts';
-import { accountNav } from './nav.ts';
+import { accountNav, unverifiedAnswer } from './page-kit.ts';
 import type { Session, Sessions } from './sessions.ts';
-import { unverifiedAnswer } from './unverified-page.ts';
 
 /** The form's name, then everything that its effect depends on, such as the id of the object it deletes. */
 type Bound = readonly (string | number)[];

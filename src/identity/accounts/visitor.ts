@@ -5,7 +5,7 @@ import { parseId } from '#core/ids.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { confirmationAt, isFresh, type StepUp } from './factors/step-up.ts';
-import { accountNav } from './nav.ts';
+import { accountNav } from './page-kit.ts';
 import type { Sessions } from './sessions.ts';
 import { enrolmentForStore, enrolmentPath, type SignedIn } from './signed-in.ts';
 

@@ -1,22 +1,29 @@
-/** Accepts an invitation to a store: GET and POST /invitations/<token>. */
+/** Accepts an invitation to a store: GET and POST /invitations/<token>. Sends the mails of invitations. */
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import type { Devices } from '#identity/accounts/device.ts';
-import type { FormFault } from '#identity/accounts/password/pages.ts';
+import { askForLink } from '#identity/accounts/mailed-links.ts';
+import { invitationMail } from '#identity/accounts/account-mails.ts';
+import { INVALID_EMAIL, tooManyAnswer, unverifiedAnswer, type FormFault } from '#identity/accounts/page-kit.ts';
 import type { Passwords } from '#identity/accounts/passwords.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
-import { findSignUpLink, mailSignUpLink, type SignUpLink } from '#identity/accounts/sign-up/link.ts';
-import { invalidSignUpPage, signUpSentPage } from '#identity/accounts/sign-up/pages.ts';
-import { deleteSignUps } from '#identity/accounts/sign-up/sign-up-sql.ts';
+import {
+  findSignUpLink,
+  invalidSignUpLink,
+  SIGN_UP_FAILURE,
+  signUpMailTo,
+  signUpSent,
+  type SignUpLink,
+} from '#identity/accounts/sign-up.ts';
+import { deleteSignUps } from '#identity/accounts/links-sql.ts';
 import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
-import { tooManyAnswer } from '#identity/accounts/too-many.ts';
 import type { EraseUnverified } from '#identity/accounts/unverified.ts';
-import { unverifiedAnswer } from '#identity/accounts/unverified-page.ts';
 import { addUser, passwordFault, prepareUser } from '#identity/accounts/users.ts';
 import { acceptInvitation, isFor, NotAccepted } from '#stores/invitations/accept.ts';
 import { findOffered, type OfferedInvitation } from '#stores/invitations/invitations-sql.ts';
+import type { InvitationMails } from '#stores/invitations/operations.ts';
 import { hashOfToken } from '#stores/invitations/token.ts';
 import { addressOfStore } from '#stores/document.ts';
 import { findMember } from '#stores/members/members-sql.ts';
@@ -29,6 +36,7 @@ import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
 import type { Log } from '#core/log.ts';
+import { isInPerson } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
 import {
@@ -39,7 +47,7 @@ import {
   otherAddressPage,
   signInPath,
   storeFullPage,
-} from './pages.ts';
+} from './invitation-pages.ts';
 
 export type InvitationPageDeps = {
   sql: Sql;
@@ -66,7 +74,6 @@ type Context = InvitationPageDeps & { root: string };
 /** The request with the valid invitation of its link. */
 type Visit = { request: RawRequest; token: string; invitation: OfferedInvitation };
 
-const INVALID: FormFault = { field: 'email', message: 'Enter an address such as ada@example.com.' };
 const TAKEN: FormFault = {
   field: 'email',
   message:
@@ -97,11 +104,11 @@ const accept = <Result>(
 
 const invalidLink = ({ root }: Context) => htmlAnswer(410, invalidInvitationPage(root));
 
-const staleProof = ({ root }: Context, token: string) =>
-  htmlAnswer(410, invalidSignUpPage(`${root}/invitations/${token}`));
+const staleProof = ({ root }: Context, token: string) => invalidSignUpLink(`${root}/invitations/${token}`);
 
-const tooMany = ({ root }: Context, taken: { retryAfterSeconds: number }) =>
-  tooManyAnswer(root, taken, html`<p>A valid invitation stays valid.</p>`);
+const ADVICE = html`<p>A valid invitation stays valid.</p>`;
+
+const tooMany = ({ root }: Context, taken: { retryAfterSeconds: number }) => tooManyAnswer(root, taken, ADVICE);
 
 const overviewPath = ({ baseUrl }: Context, { storeId }: OfferedInvitation): string =>
   new URL(`${addressOfStore(storeId, baseUrl)}/overview`).pathname;
@@ -189,7 +196,7 @@ async function createAccount(context: Context, visit: Visit, newcomer: Newcomer)
   const ask = isVerified ? 'password' : 'both';
   const again = (fault: FormFault) =>
     htmlAnswer(422, newPersonPage({ root, token, invitation, email, ask, proof: link?.token, fault }));
-  if (email === '') return again(INVALID);
+  if (email === '') return again(INVALID_EMAIL);
   const weak = await passwordFault({ email, password, hasSecondFactor: false });
   if (weak !== undefined) return again({ field: 'password', message: `The ${weak.message}.` });
   const refused = isVerified ? undefined : await throttled(context, visit);
@@ -206,19 +213,21 @@ async function createAccount(context: Context, visit: Visit, newcomer: Newcomer)
 }
 
 /** Mails the link that verifies the address; the answer does not show whether the address has an account. */
-async function mailLink(context: Context & { mailer: Mailer }, visit: Visit): Promise<RawResponse> {
+function mailLink(context: Context & { mailer: Mailer }, visit: Visit): Promise<RawResponse> {
   const { request, token, invitation } = visit;
   const { root, authUrl, signUpMinutes: lifetimeMinutes } = context;
-  const typed = invitation.email ?? request.form.get('email') ?? '';
-  const email = readEmail(typed);
-  if (email === undefined)
-    return htmlAnswer(422, newPersonPage({ root, token, invitation, email: typed, ask: 'email', fault: INVALID }));
   const signInAt = new URL(signInPath({ root, token }), authUrl).href;
   const inviter = String(invitation.createdBy ?? 'the platform');
   const at = { confirmAt: `${authUrl}/invitations/${token}`, signInAt, inviter };
-  const taken = await mailSignUpLink(context, request, email, at);
-  if (!taken.allowed) return tooMany(context, taken);
-  return htmlAnswer(200, signUpSentPage({ root, email, lifetimeMinutes, again: `${root}/invitations/${token}` }));
+  return askForLink(context, request, {
+    typed: invitation.email ?? request.form.get('email') ?? '',
+    refuse: (email) =>
+      htmlAnswer(422, newPersonPage({ root, token, invitation, email, ask: 'email', fault: INVALID_EMAIL })),
+    mailTo: async (email) => signUpMailTo(context, request, email, at),
+    advice: ADVICE,
+    sent: (email) => signUpSent(email, { lifetimeMinutes, again: `${root}/invitations/${token}` }),
+    failure: SIGN_UP_FAILURE,
+  });
 }
 
 /** Shows the form for a visitor without a session: what has to be entered depends on what verifies the address. */
@@ -277,5 +286,29 @@ export function createInvitationPages(deps: InvitationPageDeps): Record<'show' |
       if ((await sessions.find(request)) === null) return acceptAsNew(context, visit);
       return signedIn.form(boundTo, (_request, session) => acceptAs(context, visit, session))(request);
     }),
+  };
+}
+
+/** Creates the mails of invitations, which are sent within their limits. */
+function tooManyMails(retryAfterSeconds: number): Problem {
+  const message = `Too many invitations were mailed: wait ${retryAfterSeconds} s, or omit email and hand over the link`;
+  const headers = { 'Retry-After': String(retryAfterSeconds) };
+  return new Problem(429, { code: 'too_many_requests', message, field: 'email' }, { headers });
+}
+
+export function createInvitationMails(deps: { throttle: Throttle; mailer: Mailer; authUrl: string }): InvitationMails {
+  return {
+    admit: async (to, { principal, now }) => {
+      const inviter = isInPerson(principal) ? String(principal.userId) : 'the platform';
+      const buckets: Bucket[] = [{ limit: 'invitation to address', subject: `${to} by ${inviter}` }];
+      if (isInPerson(principal))
+        buckets.push(
+          { limit: 'invitations by person', subject: inviter },
+          { limit: 'mails of others to mailbox', subject: to },
+        );
+      const taken = await deps.throttle.take(buckets, now);
+      if (!taken.allowed) throw tooManyMails(taken.retryAfterSeconds);
+    },
+    send: (mail) => deps.mailer.send(invitationMail(mail, deps.authUrl)),
   };
 }

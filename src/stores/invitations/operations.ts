@@ -36,7 +36,7 @@ import { DEFAULT_ROLE, newInvitation } from './schema.ts';
 import { newToken } from './token.ts';
 
 /** What the mail of an invitation says. */
-export type InvitationMail = { to: string; storeName: string; token: string; expires: Date };
+type InvitationMail = { to: string; storeName: string; token: string; expires: Date };
 
 /** Mails of invitations. `admit` throws a 429 after too many mails to the address or by the person; `send` returns at once. */
 export type InvitationMails = {

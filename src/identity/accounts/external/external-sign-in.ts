@@ -13,7 +13,7 @@ import type { Passwords } from '../passwords.ts';
 import { returnPath } from '../return-path.ts';
 import type { Finish, SignInDeps, SignInPages } from '../sign-in.ts';
 import { addressPrefix } from '../throttle/prefix.ts';
-import { tooManyAnswer } from '../too-many.ts';
+import { tooManyAnswer } from '../page-kit.ts';
 import type { EraseUnverified } from '../unverified.ts';
 import { addUser } from '../users.ts';
 import type { AttemptCookies } from './attempt-cookie.ts';

@@ -10,7 +10,7 @@ import { createAttempts, type Attempts } from '../attempts.ts';
 import { createDevices, type Devices } from '../device.ts';
 import type { Passwords } from '../passwords.ts';
 import type { Throttle } from '../throttle/throttle.ts';
-import { signInAdvice } from '../too-many.ts';
+import { signInAdvice } from '../page-kit.ts';
 import { createPasskeys, type Passkeys } from './passkeys.ts';
 import { createPendingSignIns, type PendingSignIns } from './pending-sign-in.ts';
 import { createSecondFactor, type SecondFactor } from './second-factor.ts';

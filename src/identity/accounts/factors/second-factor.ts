@@ -10,7 +10,7 @@ import type { Devices } from '../device.ts';
 import type { Throttle } from '../throttle/throttle.ts';
 import { acceptCode, CODE_PATTERN } from './authenticator-app.ts';
 import { findFactors, type Factors } from './factors-sql.ts';
-import { recoveryCodeUsedMail } from './mails.ts';
+import { recoveryCodeUsedMail } from '../account-mails.ts';
 import type { Passkeys } from './passkeys.ts';
 import { acceptRecoveryCode } from './recovery-codes.ts';
 

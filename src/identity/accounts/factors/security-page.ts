@@ -2,7 +2,7 @@
 import { renderSVG } from 'uqr';
 import { constant, html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import { accountNav } from '../nav.ts';
+import { accountNav, cardPage, nonceField, postForm } from '../page-kit.ts';
 import type { LinkedIdentity } from '../external/external-sql.ts';
 import type { Factors, PasskeyRow } from './factors-sql.ts';
 import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX } from './passkeys.ts';
@@ -34,9 +34,10 @@ export type SecurityView = {
   nonce: (bound: readonly (string | number)[]) => string;
 };
 
-const nonceField = (nonce: string): Markup => html`<input type="hidden" name="nonce" value="${nonce}" />`;
-
 const day = (date: Date): string => date.toISOString().slice(0, 10);
+
+const removal = (action: string, nonce: string, submit: string): Markup =>
+  postForm({ action, hidden: { nonce }, submit, style: 'danger' });
 
 const passkeyRow = ({ root, nonce }: SecurityView, passkey: PasskeyRow): Markup => {
   const { id, name, dateCreated, dateUsed } = passkey;
@@ -46,16 +47,22 @@ const passkeyRow = ({ root, nonce }: SecurityView, passkey: PasskeyRow): Markup 
       <strong>${name}</strong>
       <span class="soft">added ${day(dateCreated)}, ${dateUsed === null ? 'never used' : `used ${day(dateUsed)}`}</span>
     </p>
-    <form method="post" action="${at}/rename">
-      ${nonceField(nonce(['passkey', id, 'rename']))}
-      <label for="name-${id}">New name</label>
-      <input type="text" id="name-${id}" name="name" value="${name}" maxlength="${PASSKEY_NAME_LENGTH_MAX}" required />
-      <div class="buttons"><button type="submit" class="quiet">Rename</button></div>
-    </form>
-    <form method="post" action="${at}/remove">
-      ${nonceField(nonce(['passkey', id, 'remove']))}
-      <div class="buttons"><button type="submit" class="danger">Remove ${name}</button></div>
-    </form>
+    ${postForm({
+      action: `${at}/rename`,
+      hidden: { nonce: nonce(['passkey', id, 'rename']) },
+      fields: html`<label for="name-${id}">New name</label>
+        <input
+          type="text"
+          id="name-${id}"
+          name="name"
+          value="${name}"
+          maxlength="${PASSKEY_NAME_LENGTH_MAX}"
+          required
+        />`,
+      submit: 'Rename',
+      style: 'quiet',
+    })}
+    ${removal(`${at}/remove`, nonce(['passkey', id, 'remove']), `Remove ${name}`)}
   </li>`;
 };
 
@@ -111,23 +118,19 @@ const appCard = ({ root, factors, nonce }: SecurityView): Markup =>
         >${factors.hasApp ? 'Set up another app' : 'Set up an app'}</a
       >
     </div>
-    ${
-      factors.hasApp &&
-      html`<form method="post" action="${root}/account/security/app/remove">
-        ${nonceField(nonce(['app', 'remove']))}
-        <div class="buttons"><button type="submit" class="danger">Remove the app</button></div>
-      </form>`
-    }
+    ${factors.hasApp && removal(`${root}/account/security/app/remove`, nonce(['app', 'remove']), 'Remove the app')}
   </div>`;
 
 const codesCard = ({ root, factors, nonce }: SecurityView): Markup =>
   html`<div class="card">
     <h2>Recovery codes</h2>
     <p>Each of them replaces a lost device once. You have ${factors.recoveryCodes} left.</p>
-    <form method="post" action="${root}/account/security/recovery-codes">
-      ${nonceField(nonce(['recovery-codes']))}
-      <div class="buttons"><button type="submit" class="quiet">Make new codes</button></div>
-    </form>
+    ${postForm({
+      action: `${root}/account/security/recovery-codes`,
+      hidden: { nonce: nonce(['recovery-codes']) },
+      submit: 'Make new codes',
+      style: 'quiet',
+    })}
   </div>`;
 
 /** Only for a person with linked providers: an account is linked by signing in with a provider. */
@@ -142,10 +145,11 @@ const providersCard = ({ root, identities, providerOf, nonce }: SecurityView): M
               <strong>${providerOf(issuer)}</strong>
               <span class="soft">linked ${day(dateCreated)}, used ${day(dateUsed)}</span>
             </p>
-            <form method="post" action="${root}/account/security/providers/${id}/unlink">
-              ${nonceField(nonce(['provider', id, 'unlink']))}
-              <div class="buttons"><button type="submit" class="danger">Unlink ${providerOf(issuer)}</button></div>
-            </form>
+            ${removal(
+              `${root}/account/security/providers/${id}/unlink`,
+              nonce(['provider', id, 'unlink']),
+              `Unlink ${providerOf(issuer)}`,
+            )}
           </li>`,
       )}
     </ul>
@@ -188,12 +192,9 @@ export function appPage(view: {
 }): string {
   const { root, secret, address, nonce, alert } = view;
   const described = alert !== undefined && html`aria-invalid="true" aria-describedby="app-alert"`;
-  return shell({
-    title: 'Set up an authenticator app',
-    nav: accountNav(root),
-    main: html`<div class="card">
-      <h1>Set up an authenticator app</h1>
-      ${alert !== undefined && html`<p class="alert" role="alert" id="app-alert">${alert}</p>`}
+  return cardPage(
+    'Set up an authenticator app',
+    html`${alert !== undefined && html`<p class="alert" role="alert" id="app-alert">${alert}</p>`}
       <ol>
         <li>
           <p>Scan this picture with your app, or enter the key.</p>
@@ -205,10 +206,10 @@ export function appPage(view: {
         </li>
         <li><p>Enter the code that the app shows.</p></li>
       </ol>
-      <form method="post" action="${root}/account/security/app">
-        ${nonceField(nonce)}
-        <input type="hidden" name="secret" value="${secret}" />
-        <div class="field">
+      ${postForm({
+        action: `${root}/account/security/app`,
+        hidden: { nonce, secret },
+        fields: html`<div class="field">
           <label for="code">Code</label>
           <input
             type="text"
@@ -220,28 +221,24 @@ export function appPage(view: {
             required
             ${described}
           />
-        </div>
-        <div class="buttons">
-          <button type="submit">Set up</button><a class="button quiet" href="${root}/account/security">Cancel</a>
-        </div>
-      </form>
-    </div>`,
-  });
+        </div>`,
+        submit: 'Set up',
+        cancel: { href: `${root}/account/security` },
+      })}`,
+    accountNav(root),
+  );
 }
 
 /** Renders new recovery codes, which are never shown again. */
 export function recoveryCodesPage(root: string, codes: readonly string[]): string {
-  return shell({
-    title: 'Recovery codes',
-    nav: accountNav(root),
-    main: html`<div class="card">
-      <h1>Recovery codes</h1>
-      <p class="good" role="status">Saved. These are your recovery codes; earlier ones are no longer valid.</p>
+  return cardPage(
+    'Recovery codes',
+    html`<p class="good" role="status">Saved. These are your recovery codes; earlier ones are no longer valid.</p>
       <p>Write them down or print them now: they are not shown again. Each replaces a lost device once.</p>
       <ul class="codes">
         ${codes.map((code) => html`<li><code>${code}</code></li>`)}
       </ul>
-      <div class="buttons"><a class="button" href="${root}/account/security">I have saved them</a></div>
-    </div>`,
-  });
+      <div class="buttons"><a class="button" href="${root}/account/security">I have saved them</a></div>`,
+    accountNav(root),
+  );
 }

@@ -15,7 +15,7 @@ import type { Session } from '../sessions.ts';
 import { enrolmentPath, type SignedIn } from '../signed-in.ts';
 import { addressOf, createSecret, storeApp } from './authenticator-app.ts';
 import { deleteApp, deletePasskey, deleteRecoveryCodes, findFactors, renamePasskey } from './factors-sql.ts';
-import { factorChangedMail } from './mails.ts';
+import { factorChangedMail } from '../account-mails.ts';
 import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX, type Passkeys } from './passkeys.ts';
 import { renewRecoveryCodes } from './recovery-codes.ts';
 import { hasSecondFactor } from './second-factor.ts';

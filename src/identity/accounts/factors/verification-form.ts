@@ -1,7 +1,7 @@
 /** Renders the form in which a person proves who they are: with a passkey, a code, or the password. */
 import { VERIFICATION_FIELDS } from '#http/pages/form-post.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { usernameField } from '../password/pages.ts';
+import { postForm, usernameField } from '../page-kit.ts';
 
 const alertId = 'verification-alert';
 
@@ -51,21 +51,14 @@ export function verificationForm(view: {
   submit: string;
   cancel: { href: string; label: string };
 }): Markup {
-  const { factors, alert } = view;
+  const { action, email, factors, alert, submit, cancel } = view;
+  const passkey =
+    factors?.passkeyOptions !== undefined &&
+    html`<input type="hidden" name="${VERIFICATION_FIELDS.passkey}" />
+      <p class="buttons" data-passkey-get="${factors.passkeyOptions}" hidden>
+        <button type="button">Use a passkey</button>
+      </p>`;
+  const field = factors === undefined ? passwordField(email, alert) : codeField(factors.hasApp, alert);
   return html`${alert !== undefined && html`<p class="alert" role="alert" id="${alertId}">${alert}</p>`}
-    <form method="post" action="${view.action}">
-      ${view.fields}
-      ${
-        factors?.passkeyOptions !== undefined &&
-        html`<input type="hidden" name="${VERIFICATION_FIELDS.passkey}" />
-          <p class="buttons" data-passkey-get="${factors.passkeyOptions}" hidden>
-            <button type="button">Use a passkey</button>
-          </p>`
-      }
-      ${factors === undefined ? passwordField(view.email, alert) : codeField(factors.hasApp, alert)}
-      <div class="buttons">
-        <button type="submit">${view.submit}</button
-        ><a class="button quiet" href="${view.cancel.href}">${view.cancel.label}</a>
-      </div>
-    </form>`;
+  ${postForm({ action, fields: html`${view.fields} ${passkey} ${field}`, submit, cancel })}`;
 }

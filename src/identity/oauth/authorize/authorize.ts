@@ -8,7 +8,7 @@ import { formNonce, isFormNonce } from '#identity/accounts/form-nonce.ts';
 import type { SecurityMails } from '#identity/accounts/security-mails.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
-import { unverifiedAnswer } from '#identity/accounts/unverified-page.ts';
+import { unverifiedAnswer } from '#identity/accounts/page-kit.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';

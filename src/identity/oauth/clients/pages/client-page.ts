@@ -17,7 +17,8 @@ import {
   scopeFields,
   type FormValues,
 } from './form.ts';
-import { appsPage, nonceField, pathOf } from './page-context.ts';
+import { nonceField } from '#identity/accounts/page-kit.ts';
+import { appsPage, pathOf } from './page-context.ts';
 import { webhookKeyCard } from './webhook-key-card.ts';
 
 export type ClientView = {

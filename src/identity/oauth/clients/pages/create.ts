@@ -20,7 +20,8 @@ import {
   type FormValues,
 } from './form.ts';
 import { secretPage } from './secret-page.ts';
-import { appsPage, nonceField, pathOf, type PagesDeps } from './page-context.ts';
+import { nonceField } from '#identity/accounts/page-kit.ts';
+import { appsPage, pathOf, type PagesDeps } from './page-context.ts';
 
 type View = { clientId: string; nonce: string; values: FormValues; faults: readonly Fault[]; alert?: string };
 

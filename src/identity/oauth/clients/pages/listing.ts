@@ -2,7 +2,7 @@
  * The public page of an app, GET /apps/<client_id>, and the link that installs it, GET /apps/<client_id>/install. Neither changes
  * anything, and what they show does not depend on the visitor, except that the developer sees a preview.
  */
-import { accountNav } from '#identity/accounts/nav.ts';
+import { accountNav } from '#identity/accounts/page-kit.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';

@@ -1,12 +1,12 @@
 /** What the pages of a user's own apps share: dependencies, the lookup of the app, and the page frame. */
 import { originOf } from '#identity/accounts/audit/audit.ts';
-import { accountNav } from '#identity/accounts/nav.ts';
+import { accountNav } from '#identity/accounts/page-kit.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import type { SecurityMails } from '#identity/accounts/security-mails.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import type { Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
-import { html, type Markup } from '#hypermedia/markup.ts';
+import type { Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound } from '#core/problem.ts';
 import type { EachDatabase } from '#shards/each.ts';
@@ -59,8 +59,4 @@ export function clientActorOf(request: RawRequest, session: Session): ClientActo
 
 export function appsPage(root: string, title: string, main: Markup): string {
   return shell({ title, nav: accountNav(root, 'apps'), main });
-}
-
-export function nonceField(nonce: string): Markup {
-  return html`<input type="hidden" name="nonce" value="${nonce}" />`;
 }

@@ -9,7 +9,8 @@ import { addressOfStore } from '#stores/document.ts';
 import { findMember } from '#stores/members/members-sql.ts';
 import { provideSandbox } from '#stores/sandbox.ts';
 import { findSandbox } from '#stores/stores-sql.ts';
-import { nonceField, type PagesDeps } from './page-context.ts';
+import { nonceField } from '#identity/accounts/page-kit.ts';
+import { type PagesDeps } from './page-context.ts';
 
 const FORM = ['create sandbox store'] as const;
 

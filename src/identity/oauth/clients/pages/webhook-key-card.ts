@@ -3,7 +3,8 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { AppKeys, KeyChange } from '../app-webhook.ts';
 import type { ClientView } from './client-page.ts';
-import { nonceField, pathOf } from './page-context.ts';
+import { nonceField } from '#identity/accounts/page-kit.ts';
+import { pathOf } from './page-context.ts';
 
 const shownKey = (summary: string, key: string | null): Markup =>
   key === null

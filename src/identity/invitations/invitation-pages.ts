@@ -1,13 +1,14 @@
 /** Renders the pages of an invitation. Only those for a valid link name the store. */
-import { emailInput } from '#identity/accounts/email-input.ts';
-import { accountNav } from '#identity/accounts/nav.ts';
 import {
+  accountNav,
   alertOf,
-  described,
+  emailField,
   newPasswordField,
+  noticePage,
+  postForm,
   usernameField,
   type FormFault,
-} from '#identity/accounts/password/pages.ts';
+} from '#identity/accounts/page-kit.ts';
 import type { OfferedInvitation } from '#stores/invitations/invitations-sql.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
@@ -37,14 +38,13 @@ export function acceptPage(offer: Offer & { email: string; nonce: string }): str
     nav: accountNav(root),
     main: html`<div class="card">
       ${intro(offer)}
-      <form method="post" action="${root}/invitations/${token}">
-        <input type="hidden" name="nonce" value="${nonce}" />
-        <p>You are signed in as <strong>${email}</strong>.</p>
-        <div class="buttons">
-          <button type="submit">Join the store</button>
-          <a class="button quiet" href="${signInPath(offer)}">Use another account</a>
-        </div>
-      </form>
+      ${postForm({
+        action: `${root}/invitations/${token}`,
+        hidden: { nonce },
+        fields: html`<p>You are signed in as <strong>${email}</strong>.</p>`,
+        submit: 'Join the store',
+        cancel: { href: signInPath(offer), label: 'Use another account' },
+      })}
     </div>`,
   });
 }
@@ -63,6 +63,14 @@ export function newPersonPage(
 ): string {
   const { root, token, invitation, email, ask, proof, fault } = offer;
   const isFixed = ask === 'password' || invitation.email !== null;
+  const address = isFixed
+    ? html`<p>Your account gets the e-mail address <strong>${email}</strong>.</p>
+        ${usernameField(email)}`
+    : emailField(email, fault);
+  const rest =
+    ask === 'email'
+      ? html`<p>We will mail you a link. Choose your password there.</p>`
+      : newPasswordField('Password', fault);
   return shell({
     title: 'Invitation',
     main: html`<div class="card">
@@ -73,74 +81,50 @@ export function newPersonPage(
       <div class="card">
         <h2>New here?</h2>
         ${alertOf(fault)}
-        <form method="post" action="${root}/invitations/${token}">
-          ${proof !== undefined && html`<input type="hidden" name="token" value="${proof}" />`}
-          ${
-            isFixed
-              ? html`<p>Your account gets the e-mail address <strong>${email}</strong>.</p>
-                  ${usernameField(email)}`
-              : html`<label for="email">E-mail</label> ${emailInput(email, described('email', fault))}`
-          }
-          ${
-            ask === 'email'
-              ? html`<p>We will mail you a link. Choose your password there.</p>
-                  <div class="buttons"><button type="submit" class="quiet">Send the link</button></div>`
-              : html`${newPasswordField('Password', fault)}
-                  <div class="buttons"><button type="submit" class="quiet">Create an account and join</button></div>`
-          }
-        </form>
+        ${postForm({
+          action: `${root}/invitations/${token}`,
+          hidden: proof === undefined ? {} : { token: proof },
+          fields: html`${address} ${rest}`,
+          submit: ask === 'email' ? 'Send the link' : 'Create an account and join',
+          style: 'quiet',
+        })}
       </div>`,
   });
 }
 
 /** Renders the page of a link that leads to no valid invitation, without saying why. */
 export function invalidInvitationPage(root: string): string {
-  return shell({
+  return noticePage({
     title: 'Invitation not valid',
-    main: html`<div class="card">
-      <h1>Invitation not valid</h1>
-      <p class="alert" role="alert">The link was already used, was revoked, or has expired.</p>
-      <p>Ask the person who invited you for another one.</p>
-      <p><a href="${root}/account">Your account</a></p>
-    </div>`,
-  });
-}
-
-type Notice = { title: string; message: string; action: { href: string; label: string } | undefined };
-
-function noticePage(root: string, { title, message, action }: Notice): string {
-  return shell({
-    title,
-    nav: accountNav(root),
-    main: html`<div class="card">
-      <h1>${title}</h1>
-      <p>${message}</p>
-      ${action !== undefined && html`<p><a class="button" href="${action.href}">${action.label}</a></p>`}
-    </div>`,
+    alert: 'The link was already used, was revoked, or has expired.',
+    message: 'Ask the person who invited you for another one.',
+    link: { href: `${root}/account`, label: 'Your account' },
   });
 }
 
 /** Renders the page of a signed-in person whose address is not that of the invitation, which is not shown. */
 export function otherAddressPage(offer: Pick<Offer, 'root' | 'token'> & { email: string }): string {
-  return noticePage(offer.root, {
+  return noticePage({
     title: 'Invitation for another account',
     message: `You are signed in as ${offer.email}, and this invitation is for another e-mail address.`,
-    action: { href: signInPath(offer), label: 'Sign in with another account' },
+    link: { href: signInPath(offer), label: 'Sign in with another account', isButton: true },
+    nav: accountNav(offer.root),
   });
 }
 
 export function alreadyMemberPage({ root, store }: { root: string; store: string }): string {
-  return noticePage(root, {
+  return noticePage({
     title: 'You are a member already',
     message: 'Your role in the store stays as it is, and the invitation stays valid.',
-    action: { href: store, label: 'Open the store' },
+    link: { href: store, label: 'Open the store', isButton: true },
+    nav: accountNav(root),
   });
 }
 
 export function storeFullPage({ root, membersPerStore }: { root: string; membersPerStore: number }): string {
-  return noticePage(root, {
+  return noticePage({
     title: 'The store has no place',
     message: `A store has at most ${membersPerStore} members. The invitation stays valid: ask an owner to remove a member first.`,
-    action: undefined,
+    nav: accountNav(root),
   });
 }

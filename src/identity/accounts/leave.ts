@@ -7,21 +7,34 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import type { Mailer } from '#mail/mail.ts';
-import { lockUser, type Credentials } from '../accounts-sql.ts';
-import type { AccountSection } from '../account.ts';
-import { eraseUser, type EraseUserData } from '../api/erase.ts';
-import type { Attempts } from '../attempts.ts';
-import { originOf, recordAuditEntry } from '../audit/audit.ts';
-import { listBrowsers } from '../browsers-sql.ts';
-import { listEmailChanges } from '../email/email-sql.ts';
-import { listIdentities } from '../external/external-sql.ts';
-import { findFactors } from '../factors/factors-sql.ts';
-import { WRONG_PASSWORD, type FormFault } from '../password/pages.ts';
-import type { Session, Sessions } from '../sessions.ts';
-import type { SignedIn } from '../signed-in.ts';
-import { tooManyAnswer } from '../too-many.ts';
-import { findExportedUser, listExportedEntries, listSoleStores, lockSoleOwnership } from './leave-sql.ts';
-import { erasedMail, erasedPage, erasePage } from './pages.ts';
+import { findUser, lockUser, type Credentials } from './accounts-sql.ts';
+import type { AccountSection } from './account.ts';
+import { eraseUser, type EraseUserData } from './api/erase.ts';
+import type { Attempts } from './attempts.ts';
+import { originOf, recordAuditEntry } from './audit/audit.ts';
+import { listBrowsers } from './browsers-sql.ts';
+import { listEmailChanges } from './links-sql.ts';
+import { listIdentities } from './external/external-sql.ts';
+import { findFactors } from './factors/factors-sql.ts';
+import { erasedMail } from './account-mails.ts';
+import {
+  accountNav,
+  alertOf,
+  cardPage,
+  currentPasswordField,
+  formPage,
+  nonceField,
+  noticePage,
+  postForm,
+  tooManyAnswer,
+  usernameField,
+  WRONG_PASSWORD,
+  type FormFault,
+  type Refused,
+} from './page-kit.ts';
+import type { Session, Sessions } from './sessions.ts';
+import type { SignedIn } from './signed-in.ts';
+import { listExportedEntries, listSoleStores, lockSoleOwnership, type SoleStore } from './leave-sql.ts';
 
 /** Returns a part of the export from another module, without secrets. */
 export type ExportPart = (userId: number) => Promise<unknown>;
@@ -44,13 +57,12 @@ export type LeaveDeps = {
 };
 
 const EXPORT_FORM = ['export account'] as const;
-const ERASE_FORM = ['erase account'] as const;
 const EXPORTED_SESSIONS_MAX = 1_000;
 const EXPORTED_ENTRIES_MAX = 10_000;
 
 /** Returns all that is stored about a person, except secrets and their hashes. */
 async function exportOf({ sql, exportParts }: LeaveDeps, { userId, id }: Session, now: Date) {
-  const user = await findExportedUser(sql, userId);
+  const user = await findUser(sql, userId);
   if (user === undefined) throw notFound('account');
   const sessions = { userId, hash: Buffer.from(id, 'hex'), now, limit: EXPORTED_SESSIONS_MAX };
   const { passkeys, hasApp } = await findFactors(sql, userId);
@@ -101,9 +113,9 @@ async function exportOf({ sql, exportParts }: LeaveDeps, { userId, id }: Session
 }
 
 /** Thrown to roll back an erasure that must not happen. */
-class Refused extends Error {
+class NotErased extends Error {
   readonly reason: 'only owner' | 'password changed';
-  constructor(reason: Refused['reason']) {
+  constructor(reason: NotErased['reason']) {
     super(reason);
     this.reason = reason;
   }
@@ -114,8 +126,8 @@ const mayErase =
   (user: Credentials) =>
   async (tx: Tx): Promise<void> => {
     const locked = await lockUser(tx, user.id);
-    if (locked?.passwordHash !== user.passwordHash || locked.isDisabled) throw new Refused('password changed');
-    if (await lockSoleOwnership(tx, user.id)) throw new Refused('only owner');
+    if (locked?.passwordHash !== user.passwordHash || locked.isDisabled) throw new NotErased('password changed');
+    if (await lockSoleOwnership(tx, user.id)) throw new NotErased('only owner');
   };
 
 const inPersonOf = (userId: number): Principal => ({
@@ -129,30 +141,72 @@ const inPersonOf = (userId: number): Principal => ({
   owned: [],
 });
 
-async function erase(deps: LeaveDeps, request: RawRequest, session: Session): Promise<RawResponse> {
-  const { sql, root, signedIn, mailer, baseUrl, authUrl } = deps;
+type EraseView = { email: string; nonce: string; fault: FormFault | undefined };
+
+/** Says which stores need another owner before their only owner can erase the account. */
+const refusal = (stores: readonly SoleStore[], { root, baseUrl }: Pick<LeaveDeps, 'root' | 'baseUrl'>): Markup => {
+  const membersOf = (id: number): string => new URL(`${baseUrl}/stores/${id}/members`).pathname;
+  return html`<p class="alert" role="alert">You are the only owner of these stores, which need one:</p>
+    <ul>
+      ${stores.map(
+        ({ id, name, hasMembers }) =>
+          html`<li>
+            <strong>${name}</strong>:
+            ${
+              hasMembers
+                ? html`make <a href="${membersOf(id)}">another member</a> an owner`
+                : html`<a href="${membersOf(id)}">invite</a> another owner, or ask the operator of this service to erase
+                    the store`
+            }
+          </li>`,
+      )}
+    </ul>
+    <p>You can erase your account then.</p>
+    <p><a href="${root}/account">Your account</a></p>`;
+};
+
+const eraseForm = (root: string, { email, nonce, fault }: EraseView): Markup =>
+  html`${alertOf(fault)}
+    <p>
+      This erases the account <strong>${email}</strong> with its memberships, connected apps, browsers, your own apps
+      and your sandbox store, at once and for good. Other stores and their data stay. The activity stays for a year: it
+      has the network addresses and browsers, but not your e-mail address.
+    </p>
+    ${postForm({
+      action: `${root}/account/erase`,
+      hidden: { nonce },
+      fields: html`${usernameField(email)} ${currentPasswordField(fault)}`,
+      submit: 'Erase the account',
+      style: 'danger',
+      cancel: { href: `${root}/account` },
+    })}`;
+
+async function erase(
+  deps: LeaveDeps,
+  request: RawRequest,
+  { session, again }: { session: Session; again: (status: number, refused?: Refused) => Promise<RawResponse> },
+): Promise<RawResponse> {
+  const { sql, root, mailer, authUrl } = deps;
   const { email, userId } = session;
-  const again = async (status: number, fault?: FormFault): Promise<RawResponse> => {
-    const stores = await listSoleStores(sql, userId);
-    return htmlAnswer(
-      status,
-      erasePage({ root, baseUrl, email, stores, nonce: signedIn.nonce(session, ERASE_FORM), fault }),
-    );
-  };
   const attempt = await deps.attempts(request, { email, password: request.form.get('current') ?? '' });
   if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, deps.advice);
-  if (attempt.kind === 'wrong') return again(422, WRONG_PASSWORD);
+  if (attempt.kind === 'wrong') return again(422, { fault: WRONG_PASSWORD });
   const { user } = attempt;
   try {
     const by = { ...request, principal: inPersonOf(userId), unmodified: () => {} };
     await eraseUser({ ...deps, mayErase: mayErase(user) }, userId, by);
   } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    return error.reason === 'only owner' ? again(409) : again(422, WRONG_PASSWORD);
+    if (!(error instanceof NotErased)) throw error;
+    return error.reason === 'only owner' ? again(409) : again(422, { fault: WRONG_PASSWORD });
   }
   mailer?.send(erasedMail({ to: email, authUrl }));
   const { cookie } = await deps.sessions.end(sql, request);
-  return htmlAnswer(200, erasedPage(root), { headers: { 'Set-Cookie': cookie } });
+  const page = noticePage({
+    title: 'Account erased',
+    good: 'Your account is erased, and all browsers and apps have lost their access.',
+    link: { href: `${root}/sign-in`, label: 'Sign in with another account' },
+  });
+  return htmlAnswer(200, page, { headers: { 'Set-Cookie': cookie } });
 }
 
 /** The section of the account page with both actions. */
@@ -165,7 +219,7 @@ export function leaveSection(): AccountSection {
         without passwords and tokens.
       </p>
       <form method="post" action="${root}/account/export">
-        <input type="hidden" name="nonce" value="${nonce(EXPORT_FORM)}" />
+        ${nonceField(nonce(EXPORT_FORM))}
         <button type="submit" class="quiet">Download your data</button>
       </form>
       <p><a href="${root}/account/erase">Erase your account …</a></p>
@@ -175,7 +229,7 @@ export function leaveSection(): AccountSection {
 export type Leave = { export: RawHandler; erase: Record<'show' | 'submit', RawHandler> };
 
 export function createLeave(deps: LeaveDeps): Leave {
-  const { sql, signedIn, baseUrl, root } = deps;
+  const { sql, signedIn, root } = deps;
   return {
     export: signedIn.sensitiveForm(
       () => EXPORT_FORM,
@@ -189,17 +243,16 @@ export function createLeave(deps: LeaveDeps): Leave {
         return jsonAnswer(200, exported, { 'Content-Disposition': 'attachment; filename="account.json"' });
       },
     ),
-    erase: {
-      show: signedIn.page(async (_request, session) => {
-        const { userId, email } = session;
-        const stores = await listSoleStores(sql, userId);
-        const nonce = signedIn.nonce(session, ERASE_FORM);
-        return htmlAnswer(200, erasePage({ root, baseUrl, email, stores, nonce, fault: undefined }));
-      }),
-      submit: signedIn.passwordForm(
-        () => ERASE_FORM,
-        (request, session) => erase(deps, request, session),
-      ),
-    },
+    erase: formPage(signedIn, {
+      name: 'erase account',
+      guard: 'passwordForm',
+      render: async (session, { nonce, fault }) => {
+        const stores = await listSoleStores(sql, session.userId);
+        const view = { email: session.email, nonce, fault };
+        const content = stores.length > 0 ? refusal(stores, deps) : eraseForm(root, view);
+        return cardPage('Erase your account', content, accountNav(root));
+      },
+      submit: (request, session, again) => erase(deps, request, { session, again }),
+    }),
   };
 }

@@ -1,15 +1,6 @@
 /** SQL of the export and the erasure of an account by its person. */
 import type { Queryable } from '#db/pool.ts';
 
-export type ExportedUser = { id: number; email: string; isEmailVerified: boolean; dateCreated: Date };
-
-export async function findExportedUser(sql: Queryable, userId: number): Promise<ExportedUser | undefined> {
-  const [row] = await sql<ExportedUser[]>`
-    select id, email, is_email_verified as "isEmailVerified", date_created as "dateCreated" from users where id = ${userId}
-  `;
-  return row;
-}
-
 export type ExportedEntry = {
   action: string;
   app: string | null;

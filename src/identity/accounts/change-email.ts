@@ -1,0 +1,346 @@
+/**
+ * Changes the e-mail address of a person: /account/email requests the change with the password, the link mailed to the new address
+ * makes it, and the link mailed to the former address cancels or undoes it.
+ *
+ * Each step locks the user first, then the changes, as every change of credentials does.
+ */
+import { PostgresError } from '#db/connection.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { readEmail } from '#core/email.ts';
+import type { Mailer } from '#mail/mail.ts';
+import { deleteSessionsOf, findUserByEmail, lockUser, type Credentials } from './accounts-sql.ts';
+import type { Attempts } from './attempts.ts';
+import { originOf, recordAuditEntry, type Action } from './audit/audit.ts';
+import type { Devices } from './device.ts';
+import {
+  consumePendingChange,
+  deleteChangesFrom,
+  deletePendingChanges,
+  deleteResetsOf,
+  findPendingChange,
+  findUndoableChange,
+  insertEmailChange,
+  updateEmail,
+  type EmailChange,
+  type UndoableChange,
+} from './links-sql.ts';
+import { followLink, hashOfLinkToken, newLinkToken } from './mailed-links.ts';
+import { confirmEmailMail, emailChangeMail, takenEmailMail } from './account-mails.ts';
+import {
+  accountNav,
+  alertOf,
+  cardPage,
+  currentPasswordField,
+  emailField,
+  formPage,
+  INVALID_EMAIL,
+  noticePage,
+  postForm,
+  tooManyAnswer,
+  WRONG_PASSWORD,
+  type FormFault,
+  type Refused,
+} from './page-kit.ts';
+import type { Session } from './sessions.ts';
+import type { SignedIn } from './signed-in.ts';
+import { addressPrefix } from './throttle/prefix.ts';
+import type { Throttle } from './throttle/throttle.ts';
+
+export type ChangeEmailDeps = {
+  sql: Sql;
+  attempts: Attempts;
+  throttle: Throttle;
+  devices: Devices;
+  signedIn: SignedIn;
+  /** Undefined if mail is not configured. */
+  mailer: Mailer | undefined;
+  /** Lifetime of the link that makes the change. */
+  emailConfirmHours: number;
+  /** Time in which the change can be undone. */
+  emailUndoDays: number;
+  authUrl: string;
+  root: string;
+  /** Advice on the page for too many attempts. */
+  advice: Markup;
+};
+
+const CONFIRM_FORM = ['confirm email'] as const;
+type PendingLink = { hash: Buffer; token: string; change: EmailChange };
+type UndoLink = { hash: Buffer; token: string; change: UndoableChange };
+
+const SAME: FormFault = { field: 'email', message: 'This is your e-mail address already.' };
+
+const later = (now: Date, hours: number): Date => new Date(now.getTime() + hours * 3_600_000);
+const isTaken = (error: unknown): boolean => error instanceof PostgresError && error.code === '23505';
+
+const audit = (tx: Tx, request: RawRequest, userId: number, action: Action): Promise<void> =>
+  recordAuditEntry(tx, { action, userId, origin: originOf(request), now: request.now });
+
+/**
+ * Stores the request and returns the tokens of its links; undefined if the password has changed since it was verified. A request for
+ * a taken address is stored like others, because its link is not mailed.
+ */
+const store = (deps: ChangeEmailDeps, request: RawRequest, user: Credentials, newEmail: string) =>
+  transaction(deps.sql, async (tx) => {
+    const { now } = request;
+    const locked = await lockUser(tx, user.id);
+    if (locked === undefined || locked.isDisabled || locked.passwordHash !== user.passwordHash) return undefined;
+    const [confirm, undo] = [newLinkToken('emailChange'), newLinkToken('emailUndo')];
+    await deletePendingChanges(tx, user.id);
+    await insertEmailChange(tx, {
+      userId: user.id,
+      oldEmail: locked.email,
+      newEmail,
+      hash: confirm.hash,
+      undoHash: undo.hash,
+      now,
+      expires: later(now, deps.emailConfirmHours),
+      undoExpires: later(now, deps.emailUndoDays * 24),
+    });
+    await audit(tx, request, user.id, 'email_change_requested');
+    return { oldEmail: locked.email, confirm: confirm.token, undo: undo.token };
+  });
+
+const changeTitle = 'Change your e-mail address';
+
+function changePage(
+  root: string,
+  session: Session,
+  view: { nonce: string; fault: FormFault | undefined; typed: string },
+) {
+  const { nonce, fault, typed } = view;
+  return cardPage(
+    changeTitle,
+    html`${alertOf(fault)}
+      <p>
+        It is <strong>${session.email}</strong> now. We will mail the new address a link that makes the change, and this
+        one a link that stops it.
+      </p>
+      ${postForm({
+        action: `${root}/account/email`,
+        hidden: { nonce },
+        fields: html`<div class="field">${emailField(typed, fault, 'New e-mail address')}</div>
+          ${currentPasswordField(fault)}`,
+        submit: 'Send the link',
+        cancel: { href: `${root}/account` },
+      })}`,
+    accountNav(root),
+  );
+}
+
+/** Returns the same page whether or not the new address has an account. */
+const sentPage = ({ root, emailConfirmHours }: ChangeEmailDeps, newEmail: string): string =>
+  noticePage({
+    title: 'Check your inbox',
+    good: html`A mail was sent to <strong>${newEmail}</strong>.`,
+    message: html`Your address changes when you open the link in it. The link is valid for ${emailConfirmHours} hours.
+    Only the latest link works.`,
+    link: { href: `${root}/account`, label: 'Your account' },
+    nav: accountNav(root),
+  });
+
+const confirmPage = (root: string, { token, change: { newEmail } }: PendingLink, nonce: string): string =>
+  cardPage(
+    'Confirm your e-mail address',
+    html`<p>From now on you sign in with <strong>${newEmail}</strong>.</p>
+      ${postForm({
+        action: `${root}/account/email/confirm`,
+        hidden: { nonce, token },
+        submit: 'Change the address',
+        cancel: { href: `${root}/account` },
+      })}`,
+    accountNav(root),
+  );
+
+const undoPage = (root: string, { token, change: { isMade, oldEmail } }: UndoLink): string =>
+  cardPage(
+    'Keep your e-mail address',
+    html`<p>
+        ${isMade ? html`The account gets <strong>${oldEmail}</strong> back.` : html`<strong>${oldEmail}</strong> stays the address of the account.`}
+        All browsers are signed out.
+      </p>
+      ${postForm({ action: `${root}/undo-email`, hidden: { token }, submit: 'Keep this address' })}`,
+  );
+
+const undonePage = (root: string, { oldEmail }: UndoableChange): string =>
+  noticePage({
+    title: 'Address kept',
+    good: html`The address of the account is <strong>${oldEmail}</strong>, and all browsers are signed out.`,
+    message: `If you did not request the change, another person knows your password: choose a new one, and disconnect all apps with it.`,
+    link: { href: `${root}/forgot-password`, label: 'Choose a new password', isButton: true },
+  });
+
+/** The pages that end a change without making it. */
+function endedAnswers(root: string) {
+  const answer = (status: number, title: string, alert: string) => (): RawResponse =>
+    htmlAnswer(status, noticePage({ title, alert, link: { href: `${root}/account`, label: 'Your account' } }));
+  return {
+    invalid: answer(
+      410,
+      'Link not valid',
+      'The link was already used, has expired, belongs to another account, or was replaced by a newer one.',
+    ),
+    taken: answer(409, 'Address in use', 'Another account has this e-mail address. Nothing was changed.'),
+    noMail: answer(
+      200,
+      changeTitle,
+      'This service does not send mail, so it cannot verify a new address. Ask its operator.',
+    ),
+  };
+}
+
+/** Verifies the password, and mails both addresses. */
+async function requestChange(
+  deps: ChangeEmailDeps & { mailer: Mailer },
+  request: RawRequest,
+  { session, again }: { session: Session; again: (status: number, refused: Refused) => Promise<RawResponse> },
+): Promise<RawResponse> {
+  const { sql, attempts, throttle, mailer, root, authUrl } = deps;
+  const entered = request.form.get('email') ?? '';
+  const newEmail = readEmail(entered);
+  if (newEmail === undefined) return again(422, { typed: entered, fault: INVALID_EMAIL });
+  if (newEmail === session.email) return again(422, { typed: newEmail, fault: SAME });
+  const wrong = { typed: newEmail, fault: WRONG_PASSWORD };
+  const attempt = await attempts(request, { email: session.email, password: request.form.get('current') ?? '' });
+  if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, deps.advice);
+  if (attempt.kind === 'wrong') return again(422, wrong);
+  const taken = await throttle.take(
+    [
+      { limit: 'changes of address by person', subject: String(session.userId) },
+      { limit: 'mail from address', subject: addressPrefix(request.address) },
+      { limit: 'changes of address to mailbox', subject: `${newEmail} by ${session.userId}` },
+      { limit: 'mails of others to mailbox', subject: newEmail },
+    ],
+    request.now,
+  );
+  if (!taken.allowed) return tooManyAnswer(root, taken, html`<p>Links that were mailed before stay valid.</p>`);
+  const stored = await store(deps, request, attempt.user, newEmail);
+  if (stored === undefined) return again(422, wrong);
+  const other = await findUserByEmail(sql, newEmail);
+  const mail = { oldEmail: stored.oldEmail, newEmail, authUrl };
+  const isFree = other === undefined || other.id === session.userId;
+  const lifetimeHours = deps.emailConfirmHours;
+  // The other account is mailed at its own spelling of the address.
+  if (isFree) mailer.send(confirmEmailMail(mail, { token: stored.confirm, lifetimeHours }));
+  else mailer.send(takenEmailMail({ ...mail, newEmail: other.email }));
+  const undo = { token: stored.undo, address: request.address, undoDays: deps.emailUndoDays };
+  mailer.send(emailChangeMail(mail, undo));
+  return htmlAnswer(200, sentPage(deps, newEmail));
+}
+
+type Outcome = 'changed' | 'invalid' | 'taken';
+
+/** Thrown to roll back the use of the link. */
+class Taken extends Error {}
+
+/** Makes the change. A link whose address is taken stays usable, because the address may become free. */
+async function makeChange(deps: ChangeEmailDeps, request: RawRequest, hash: Buffer, change: EmailChange) {
+  const { userId, oldEmail, newEmail } = change;
+  const { now } = request;
+  try {
+    return await transaction(deps.sql, async (tx): Promise<{ outcome: Outcome; passwordHash: string }> => {
+      const user = await lockUser(tx, userId);
+      const isCurrent = user?.email === oldEmail && !user.isDisabled;
+      const undoExpires = later(now, deps.emailUndoDays * 24);
+      if (!isCurrent || !(await consumePendingChange(tx, { hash, now, undoExpires })))
+        return { outcome: 'invalid', passwordHash: '' };
+      if (!(await updateEmail(tx, { userId, email: newEmail, now }))) throw new Taken();
+      // Links to a new password were mailed to the former address.
+      await deleteResetsOf(tx, userId);
+      await audit(tx, request, userId, 'email_changed');
+      return { outcome: 'changed', passwordHash: user.passwordHash };
+    });
+  } catch (error) {
+    if (!(error instanceof Taken) && !isTaken(error)) throw error;
+    return { outcome: 'taken', passwordHash: '' } as const;
+  }
+}
+
+/** Cancels or undoes the change, and signs out all browsers: another person may have requested the change in one. */
+async function undoChange(deps: ChangeEmailDeps, request: RawRequest, undoHash: Buffer): Promise<Outcome> {
+  const { now } = request;
+  const found = await findUndoableChange(deps.sql, undoHash, now);
+  if (found === undefined) return 'invalid';
+  const { userId } = found;
+  try {
+    return await transaction(deps.sql, async (tx): Promise<Outcome> => {
+      await lockUser(tx, userId);
+      // Read again with the lock: the change may have been made, or undone, concurrently.
+      const change = await findUndoableChange(tx, undoHash, now);
+      if (change === undefined || !(await deleteChangesFrom(tx, undoHash))) return 'invalid';
+      if (change.isMade && !(await updateEmail(tx, { userId, email: change.oldEmail, now }))) throw new Taken();
+      await deleteSessionsOf(tx, userId);
+      await deleteResetsOf(tx, userId);
+      await audit(tx, request, userId, change.isMade ? 'email_change_undone' : 'email_change_cancelled');
+      return 'changed';
+    });
+  } catch (error) {
+    if (!(error instanceof Taken) && !isTaken(error)) throw error;
+    return 'taken';
+  }
+}
+
+export type ChangeEmail = Record<'change' | 'confirm' | 'undo', Record<'show' | 'submit', RawHandler>>;
+
+/** Requires the session of the person: a mistyped address must not hand the account to its reader. */
+function createConfirm(deps: ChangeEmailDeps): ChangeEmail['confirm'] {
+  const { sql, signedIn, root } = deps;
+  const { invalid, taken } = endedAnswers(root);
+  const { show, submit } = followLink<PendingLink, [Session]>({
+    invalid,
+    find: async (token, now, { userId }) => {
+      const hash = hashOfLinkToken('emailChange', token);
+      const change = hash && (await findPendingChange(sql, { hash, userId, now }));
+      return hash === undefined || change === undefined ? undefined : { hash, change, token: token ?? '' };
+    },
+    show: (link, session) => htmlAnswer(200, confirmPage(root, link, signedIn.nonce(session, CONFIRM_FORM))),
+    submit: async (request, { hash, change }) => {
+      const { outcome, passwordHash } = await makeChange(deps, request, hash, change);
+      if (outcome === 'taken') return taken();
+      if (outcome === 'invalid') return invalid();
+      const cookies = deps.devices.remember(request, { email: change.newEmail, passwordHash });
+      return redirectAnswer(`${root}/account?done=email`, { 'Set-Cookie': cookies });
+    },
+  });
+  return { show: signedIn.page(show), submit: signedIn.form(() => CONFIRM_FORM, submit) };
+}
+
+/** Works without a session: another person may have changed the password too. */
+function createUndo(deps: ChangeEmailDeps): ChangeEmail['undo'] {
+  const { sql, root } = deps;
+  const { invalid, taken } = endedAnswers(root);
+  return followLink<UndoLink>({
+    invalid,
+    find: async (token, now) => {
+      const hash = hashOfLinkToken('emailUndo', token);
+      const change = hash && (await findUndoableChange(sql, hash, now));
+      return hash === undefined || change === undefined ? undefined : { hash, change, token: token ?? '' };
+    },
+    show: (link) => htmlAnswer(200, undoPage(root, link)),
+    submit: async (request, { hash, change }) => {
+      const outcome = await undoChange(deps, request, hash);
+      if (outcome === 'taken') return taken();
+      return outcome === 'invalid' ? invalid() : htmlAnswer(200, undonePage(root, change));
+    },
+  });
+}
+
+export function createChangeEmail(deps: ChangeEmailDeps): ChangeEmail {
+  const { signedIn, mailer, root } = deps;
+  const { noMail } = endedAnswers(root);
+  const change = formPage(signedIn, {
+    name: 'change email',
+    guard: 'passwordForm',
+    render: async (session, view) => changePage(root, session, view),
+    submit: async (request, session, again) =>
+      mailer === undefined ? noMail() : requestChange({ ...deps, mailer }, request, { session, again }),
+  });
+  return {
+    change: mailer === undefined ? { ...change, show: signedIn.page(async () => noMail()) } : change,
+    confirm: createConfirm(deps),
+    undo: createUndo(deps),
+  };
+}

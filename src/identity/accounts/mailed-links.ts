@@ -1,0 +1,97 @@
+/**
+ * Links that are mailed to an address, and prove that a person reads its mail: to a new password, a new account (sign-up and invitation) or a
+ * changed address. A link expires, works once, and is stored as the SHA-256 of its random token.
+ *
+ * `askForLink` is the flow of the form that asks for an address, `followLink` that of the page to which a link leads.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import type { RawRequest, RawResponse } from '#http/route.ts';
+import type { Markup } from '#hypermedia/markup.ts';
+import { readEmail } from '#core/email.ts';
+import type { Log } from '#core/log.ts';
+import { tooManyAnswer } from './page-kit.ts';
+import type { Bucket, Throttle } from './throttle/throttle.ts';
+
+/** The prefix lets a secret scanner, or a reader of a log, identify a leaked secret. */
+const PREFIXES = {
+  passwordReset: 'hal_pr_',
+  signUp: 'hal_su_',
+  emailChange: 'hal_ec_',
+  emailUndo: 'hal_eu_',
+} as const;
+const TOKEN_BYTES = 32;
+
+type Kind = keyof typeof PREFIXES;
+
+const hash = (token: string): Buffer => createHash('sha256').update(token).digest();
+
+/** Returns a new token and its hash. */
+export function newLinkToken(kind: Kind): { token: string; hash: Buffer } {
+  const token = PREFIXES[kind] + randomBytes(TOKEN_BYTES).toString('base64url');
+  return { token, hash: hash(token) };
+}
+
+/** Returns the hash by which a token is looked up; undefined if the text cannot be a token of this kind, which saves the statement. */
+export function hashOfLinkToken(kind: Kind, token: string | null): Buffer | undefined {
+  const prefix = PREFIXES[kind];
+  const isToken = token?.startsWith(prefix) === true && /^[A-Za-z0-9_-]{43}$/.test(token.slice(prefix.length));
+  return isToken ? hash(token) : undefined;
+}
+
+/** The mail of a link, and what limits it. */
+export type LinkMail = {
+  buckets: readonly Bucket[];
+  /** Sends the mail that fits the address: the link, or that there is an account already. */
+  send: () => Promise<void>;
+};
+
+/** Why a person asks for a link: what is shown and mailed. The pages do not show whether the address has an account. */
+export type LinkPurpose = {
+  /** What the log says if the mail could not be made. */
+  failure: string;
+  /** Renders the form again for a text that is no address. */
+  refuse: (typed: string) => RawResponse;
+  /** The advice of the page for too many attempts. */
+  advice: Markup;
+  mailTo: (email: string) => Promise<LinkMail>;
+  sent: (email: string) => RawResponse;
+};
+
+/** Mails the link for the address that was entered, unless a limit is reached; earlier links stay valid. */
+export async function askForLink(
+  { throttle, log, root }: { throttle: Throttle; log: Log; root: string },
+  request: RawRequest,
+  { typed, ...purpose }: LinkPurpose & { typed: string },
+): Promise<RawResponse> {
+  const email = readEmail(typed);
+  if (email === undefined) return purpose.refuse(typed);
+  const { buckets, send } = await purpose.mailTo(email);
+  const taken = await throttle.take(buckets, request.now);
+  if (!taken.allowed) return tooManyAnswer(root, taken, purpose.advice);
+  // Not awaited: a commit waits for the disk, and its duration would reveal whether the account exists.
+  send().catch((error: unknown) => log.error({ err: error }, purpose.failure));
+  return purpose.sent(email);
+}
+
+/**
+ * Creates the handlers of the page to which a link leads: GET shows its form, POST uses the link. GET does not consume it, because mail
+ * scanners open links in advance. `visit` is what the handlers get beside the request, such as the session.
+ */
+export function followLink<Link, Visit extends readonly unknown[] = []>(link: {
+  /** Returns the link of a token; undefined if it is unknown, used or expired. */
+  find: (token: string | null, now: Date, ...visit: Visit) => Promise<Link | undefined>;
+  invalid: () => RawResponse;
+  show: (link: Link, ...visit: Visit) => RawResponse;
+  submit: (request: RawRequest, link: Link, ...visit: Visit) => Promise<RawResponse>;
+}): Record<'show' | 'submit', (request: RawRequest, ...visit: Visit) => Promise<RawResponse>> {
+  return {
+    show: async ({ query, now }, ...visit) => {
+      const found = await link.find(query.get('token'), now, ...visit);
+      return found === undefined ? link.invalid() : link.show(found, ...visit);
+    },
+    submit: async (request, ...visit) => {
+      const found = await link.find(request.form.get('token'), request.now, ...visit);
+      return found === undefined ? link.invalid() : link.submit(request, found, ...visit);
+    },
+  };
+}

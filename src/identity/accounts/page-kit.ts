@@ -1,0 +1,268 @@
+/**
+ * What the pages of people are made of: the navigation, a card, forms that post, notices, fields with their faults, and the handlers of
+ * a form of a signed-in person. `root` is everywhere the path prefix of the pages, without a trailing slash.
+ */
+import { htmlAnswer } from '#http/answers.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { shell } from '#hypermedia/shell.ts';
+import type { Session } from './sessions.ts';
+import type { SignedIn } from './signed-in.ts';
+import { passwordLengthMin } from './users.ts';
+
+export type Section = 'account' | 'apps';
+
+const navEntry = (href: string, text: string, isCurrent: boolean): Markup =>
+  html`<a href="${href}" ${isCurrent && html`aria-current="page"`}>${text}</a>`;
+
+/** Returns the navigation of a signed-in user's pages, for the shell's `nav`. */
+export function accountNav(root: string, current?: Section): Markup {
+  return html`<nav aria-label="Your pages">
+    ${navEntry(`${root}/home`, 'Stores', false)} ${navEntry(`${root}/account#connected`, 'Connected apps', false)}
+    ${navEntry(`${root}/account/clients`, 'Your apps', current === 'apps')}
+    ${navEntry(`${root}/account`, 'Account', current === 'account')}
+    <form method="post" action="${root}/sign-out"><button type="submit">Sign out</button></form>
+  </nav>`;
+}
+
+/** Renders a page of one card, whose heading is the title. `nav`: of a signed-in user. */
+export function cardPage(title: string, content: Markup, nav?: Markup): string {
+  const main = html`<div class="card">
+    <h1>${title}</h1>
+    ${content}
+  </div>`;
+  return shell({ title, main, ...(nav !== undefined && { nav }) });
+}
+
+type PageLink = { href: string; label: string; isButton?: true };
+
+/** A page without a form: what happened, more about it, and where to go on. */
+export type Notice = {
+  title: string;
+  /** Announced as an error (`alert`) or a success (`good`); `message` is not announced. */
+  alert?: Markup | string;
+  good?: Markup | string;
+  message?: Markup | string;
+  link?: PageLink | undefined;
+  nav?: Markup;
+};
+
+export function noticePage({ title, alert, good, message, link, nav }: Notice): string {
+  const content = html`${alert !== undefined && html`<p class="alert" role="alert">${alert}</p>`}
+  ${good !== undefined && html`<p class="good" role="status">${good}</p>`}
+  ${message !== undefined && html`<p>${message}</p>`}
+  ${
+    link !== undefined &&
+    html`<p><a ${link.isButton === true && html`class="button"`} href="${link.href}">${link.label}</a></p>`
+  }`;
+  return cardPage(title, content, nav);
+}
+
+/** Renders the hidden field of a nonce. */
+export function nonceField(nonce: string): Markup {
+  return html`<input type="hidden" name="nonce" value="${nonce}" />`;
+}
+
+export type PostForm = {
+  action: string;
+  /** Values of hidden fields by name, such as `nonce` and `token`. */
+  hidden?: Readonly<Record<string, string>>;
+  fields?: Markup | readonly Markup[];
+  submit: string;
+  /** The class of the button. */
+  style?: 'quiet' | 'danger' | 'quiet danger';
+  cancel?: { href: string; label?: string };
+};
+
+/** Renders a form that posts its fields, with its buttons below them. */
+export function postForm({ action, hidden = {}, fields, submit, style, cancel }: PostForm): Markup {
+  return html`<form method="post" action="${action}">
+    ${Object.entries(hidden).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
+    ${fields}
+    <div class="buttons">
+      <button type="submit" ${style !== undefined && html`class="${style}"`}>${submit}</button>
+      ${cancel !== undefined && html`<a class="button quiet" href="${cancel.href}">${cancel.label ?? 'Cancel'}</a>`}
+    </div>
+  </form>`;
+}
+
+/** An error message and the form field it belongs to. */
+export type FormFault = { field: 'email' | 'current' | 'password'; message: string };
+
+const alertId = 'form-alert';
+const hintId = 'password-hint';
+
+/** The fault of a text that is no e-mail address. */
+export const INVALID_EMAIL: FormFault = { field: 'email', message: 'Enter an address such as ada@example.com.' };
+/** The fault of a wrong current password. */
+export const WRONG_PASSWORD: FormFault = { field: 'current', message: 'The current password is wrong.' };
+
+/** Renders the error message of a form, if it has one. */
+export function alertOf(fault: FormFault | undefined): Markup | undefined {
+  return fault && html`<p class="alert" role="alert" id="${alertId}">${fault.message}</p>`;
+}
+
+/** Returns the ARIA attributes that connect a field with its hint and its error message. */
+function described(field: FormFault['field'], fault: FormFault | undefined, hint = ''): Markup {
+  const isWrong = fault?.field === field;
+  const ids = [hint, isWrong ? alertId : ''].filter((id) => id !== '').join(' ');
+  return html`${isWrong && html`aria-invalid="true"`} ${ids !== '' && html`aria-describedby="${ids}"`}`;
+}
+
+/**
+ * Renders the input of an e-mail address. Not `type="email"`: browsers reject jörg@example.com there, and send ada@xn--bcher-kva.example for
+ * ada@bücher.example, which matches no account. `inputmode` still shows the keyboard with @ on phones.
+ */
+export function emailInput(value: string, attributes: Markup | false, autocomplete = 'username'): Markup {
+  return html`<input
+    type="text"
+    id="email"
+    name="email"
+    value="${value}"
+    inputmode="email"
+    autocomplete="${autocomplete}"
+    autocapitalize="none"
+    spellcheck="false"
+    required
+    ${attributes}
+  />`;
+}
+
+/** Renders the field of an e-mail address. */
+export function emailField(value: string, fault: FormFault | undefined, label = 'E-mail'): Markup {
+  return html`<label for="email">${label}</label> ${emailInput(value, described('email', fault))}`;
+}
+
+/**
+ * Returns a hidden field that is not submitted: password managers read from it to which account the new password
+ * belongs.
+ */
+export function usernameField(email: string): Markup {
+  return html`<input type="text" value="${email}" autocomplete="username" readonly hidden />`;
+}
+
+/** Renders the field of the password that the person has. */
+export function currentPasswordField(fault: FormFault | undefined): Markup {
+  return html`<div class="field">
+    <label for="current">Current password</label>
+    <input
+      type="password"
+      id="current"
+      name="current"
+      autocomplete="current-password"
+      required
+      ${described('current', fault)}
+    />
+  </div>`;
+}
+
+/** Renders the field of a password that the person chooses. */
+export function newPasswordField(
+  label: string,
+  fault: FormFault | undefined,
+  { hasSecondFactor }: { hasSecondFactor: boolean } = { hasSecondFactor: false },
+): Markup {
+  return html`<div class="field">
+    <label for="password">${label}</label>
+    <input
+      type="password"
+      id="password"
+      name="password"
+      autocomplete="new-password"
+      required
+      ${described('password', fault, hintId)}
+    />
+    <p class="soft" id="${hintId}">
+      At least ${passwordLengthMin({ hasSecondFactor })} characters, for example a few words that you use nowhere else.
+    </p>
+  </div>`;
+}
+
+/** What is shown again of a refused form: the fault, and what was entered. */
+export type Refused = { fault?: FormFault | undefined; typed?: string };
+
+/** Renders the form again with the status. */
+type Again = (status: number, refused?: Refused) => Promise<RawResponse>;
+
+/**
+ * Creates both handlers of a form of a signed-in person: GET renders it with its nonce, POST checks the nonce and what `guard` requires, and
+ * `submit` can render it again.
+ */
+export function formPage(
+  signedIn: SignedIn,
+  form: {
+    /** The name of the form, to which its nonce is bound. */
+    name: string;
+    guard: 'form' | 'sensitiveForm' | 'passwordForm';
+    render: (session: Session, view: { nonce: string; fault: FormFault | undefined; typed: string }) => Promise<string>;
+    submit: (request: RawRequest, session: Session, again: Again) => Promise<RawResponse>;
+  },
+): Record<'show' | 'submit', RawHandler> {
+  const bound = [form.name] as const;
+  const again =
+    (session: Session): Again =>
+    async (status, { fault, typed = '' } = {}) =>
+      htmlAnswer(status, await form.render(session, { nonce: signedIn.nonce(session, bound), fault, typed }));
+  return {
+    show: signedIn.page((_request, session) => again(session)(200)),
+    submit: signedIn[form.guard](
+      () => bound,
+      (request, session) => form.submit(request, session, again(session)),
+    ),
+  };
+}
+
+function span(seconds: number): string {
+  if (seconds <= 90) return seconds === 1 ? '1 second' : `${seconds} seconds`;
+  return `${Math.ceil(seconds / 60)} minutes`;
+}
+
+/** Returns the 429 of too many attempts, with `Retry-After` and the alternatives. */
+export function tooManyAnswer(
+  root: string,
+  { retryAfterSeconds }: { retryAfterSeconds: number },
+  advice: Markup,
+): RawResponse {
+  const page = cardPage(
+    'Too many attempts',
+    html`<p class="alert" role="alert">Too many attempts. Try again in ${span(retryAfterSeconds)}.</p>
+      ${advice}
+      <p><a href="${root}/account">Your account</a></p>`,
+  );
+  return htmlAnswer(429, page, { headers: { 'Retry-After': String(retryAfterSeconds) } });
+}
+
+/** Returns the advice for throttled password attempts. Without mail only the operator can create a reset link. */
+export function signInAdvice({ root, sendsMail }: { root: string; sendsMail: boolean }): Markup {
+  return html`<p>
+      If you do not remember your password,
+      ${
+        sendsMail
+          ? html`<a href="${root}/forgot-password">request a reset link</a>: you can use it immediately.`
+          : html`ask the operator of this service for a reset link.`
+      }
+    </p>
+    <p>
+      A browser that has signed in to this account before does not have to wait, unless the password has changed since
+      then.
+    </p>`;
+}
+
+/** Returns the 403 for a person whose e-mail address is not verified, instead of what such an account may not do. */
+export function unverifiedAnswer(root: string, email: string): RawResponse {
+  const page = cardPage(
+    'Confirm your e-mail address',
+    html`<p class="alert" role="alert">Your e-mail address <strong>${email}</strong> is not confirmed.</p>
+      <p>
+        Your account was made with an invitation link. Until the address is confirmed, it can only work in the store of
+        that invitation.
+      </p>
+      <p>
+        To confirm it, choose a new password with a link that is mailed to the address. A new account replaces this one
+        then: what belongs to it now ends, also the membership of the store.
+      </p>
+      <p><a class="button" href="${root}/forgot-password">Get the link</a></p>`,
+    accountNav(root),
+  );
+  return htmlAnswer(403, page);
+}

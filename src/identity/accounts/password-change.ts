@@ -1,0 +1,156 @@
+/** Changes the password of a signed-in user (/account/password), and what every new password of an account ends. */
+import { inPerson, type Actor } from '#changelog/changelog.ts';
+import { transaction, type Queryable, type Sql } from '#db/pool.ts';
+import { redirectAnswer } from '#http/answers.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { deleteSessionsOf, lockUser, updatePassword, type Credentials } from './accounts-sql.ts';
+import type { Attempts } from './attempts.ts';
+import { originOf, recordAuditEntry, type Origin } from './audit/audit.ts';
+import type { Devices } from './device.ts';
+import { findFactors } from './factors/factors-sql.ts';
+import { hasSecondFactor } from './factors/second-factor.ts';
+import { deleteResetsOf } from './links-sql.ts';
+import {
+  accountNav,
+  alertOf,
+  cardPage,
+  currentPasswordField,
+  formPage,
+  newPasswordField,
+  postForm,
+  tooManyAnswer,
+  usernameField,
+  WRONG_PASSWORD,
+  type FormFault,
+} from './page-kit.ts';
+import type { Passwords } from './passwords.ts';
+import type { SecurityMails } from './security-mails.ts';
+import type { Session, Sessions } from './sessions.ts';
+import type { SignedIn } from './signed-in.ts';
+import { passwordFault } from './users.ts';
+
+/** Revokes all grants of a user and returns their number. Passed in, because accounts may not write the table of grants. */
+export type EndGrants = (
+  sql: Queryable,
+  of: { userId: number; actor: Actor; origin: Origin | null; now: Date },
+) => Promise<number>;
+
+/**
+ * Stores a new password and ends all sessions and reset links of the user. Grants remain unless `endGrants` is given. Call
+ * it in a transaction that has locked the user's row.
+ */
+export async function replacePassword(
+  sql: Queryable,
+  change: {
+    action: 'password_changed' | 'password_reset';
+    userId: number;
+    passwordHash: string;
+    endGrants: EndGrants | undefined;
+    actor: Actor;
+    origin: Origin | null;
+    now: Date;
+  },
+): Promise<void> {
+  const { action, userId, actor, origin, now } = change;
+  await updatePassword(sql, userId, change.passwordHash);
+  await deleteResetsOf(sql, userId);
+  await deleteSessionsOf(sql, userId);
+  const grants = await change.endGrants?.(sql, { userId, actor, origin, now });
+  await recordAuditEntry(sql, {
+    action,
+    userId,
+    origin,
+    detail: grants === undefined ? {} : { grants_ended: grants },
+    now,
+  });
+}
+
+/** Renders the fields of a new password for an account with connected apps. */
+export function newPasswordFields(view: { fault: FormFault | undefined; hasSecondFactor: boolean }): Markup {
+  return html`${newPasswordField('New password', view.fault, view)}
+    <label class="choice">
+      <input type="checkbox" name="end_grants" value="1" />
+      <span>
+        Also disconnect all connected apps
+        <span class="soft">
+          Connected apps keep their access when the password changes. Select this if another person may have connected
+          one.
+        </span>
+      </span>
+    </label>`;
+}
+
+type Deps = {
+  sql: Sql;
+  attempts: Attempts;
+  passwords: Passwords;
+  sessions: Sessions;
+  devices: Devices;
+  signedIn: SignedIn;
+  endGrants: EndGrants;
+  /** Undefined if mail is not configured. */
+  securityMails: SecurityMails | undefined;
+  root: string;
+  /** Advice on the page for too many attempts. */
+  advice: Markup;
+};
+
+/**
+ * Replaces the password and returns the cookie of the new session; undefined if the password has changed since it was
+ * verified.
+ */
+const replace = (
+  deps: Deps,
+  request: RawRequest,
+  user: Credentials,
+  passwordHash: string,
+): Promise<string | undefined> =>
+  transaction(deps.sql, async (tx) => {
+    const { now } = request;
+    const locked = await lockUser(tx, user.id);
+    if (locked === undefined || locked.isDisabled || locked.passwordHash !== user.passwordHash) return undefined;
+    const endGrants = request.form.get('end_grants') === '1' ? deps.endGrants : undefined;
+    const by = { actor: inPerson(user.id), origin: originOf(request), now };
+    await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
+    return deps.sessions.start(tx, user.id, request);
+  });
+
+export function createChange(deps: Deps): Record<'show' | 'submit', RawHandler> {
+  const { signedIn, attempts, passwords, root, advice } = deps;
+  const hasFactor = async ({ userId }: Session) => hasSecondFactor(await findFactors(deps.sql, userId));
+  return formPage(signedIn, {
+    name: 'password',
+    guard: 'passwordForm',
+    render: async (session, { nonce, fault }) => {
+      const { email } = session;
+      const fields = html`${usernameField(email)} ${currentPasswordField(fault)}
+      ${newPasswordFields({ fault, hasSecondFactor: await hasFactor(session) })}`;
+      const action = `${root}/account/password`;
+      const cancel = { href: `${root}/account` };
+      return cardPage(
+        'Change your password',
+        html`${alertOf(fault)}
+          <p>For <strong>${email}</strong>. All other browsers are signed out.</p>
+          ${postForm({ action, hidden: { nonce }, fields, submit: 'Change password', cancel })}`,
+        accountNav(root),
+      );
+    },
+    submit: async (request, session, again) => {
+      const { email } = session;
+      const password = request.form.get('password') ?? '';
+      const fault = await passwordFault({ email, password, hasSecondFactor: await hasFactor(session) });
+      if (fault !== undefined)
+        return again(422, { fault: { field: 'password', message: `The new ${fault.message}.` } });
+      const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
+      if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
+      if (attempt.kind === 'wrong') return again(422, { fault: WRONG_PASSWORD });
+      const passwordHash = await passwords.hash(password);
+      const cookie = await replace(deps, request, attempt.user, passwordHash);
+      if (cookie === undefined) return again(422, { fault: WRONG_PASSWORD });
+      deps.securityMails?.passwordChanged(request, attempt.user);
+      const cookies = [cookie, ...deps.devices.remember(request, { email, passwordHash })];
+      return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
+    },
+  });
+}

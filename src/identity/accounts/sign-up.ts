@@ -1,0 +1,236 @@
+/** Self sign-up, if the operator allows it: /sign-up mails a link, /sign-up/confirm creates the account. Invitations mail the same link. */
+import { transaction, type Sql } from '#db/pool.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { html } from '#hypermedia/markup.ts';
+import type { Log } from '#core/log.ts';
+import { notFound, Problem } from '#core/problem.ts';
+import type { Mailer } from '#mail/mail.ts';
+import { findUserByEmail } from './accounts-sql.ts';
+import { originOf, recordAuditEntry } from './audit/audit.ts';
+import type { Devices } from './device.ts';
+import { consumeSignUp, deleteSignUps, findSignUp, insertSignUp } from './links-sql.ts';
+import { askForLink, followLink, hashOfLinkToken, newLinkToken, type LinkMail } from './mailed-links.ts';
+import { existingAccountMail, signUpMail } from './account-mails.ts';
+import {
+  alertOf,
+  cardPage,
+  emailField,
+  INVALID_EMAIL,
+  newPasswordField,
+  noticePage,
+  postForm,
+  usernameField,
+  type FormFault,
+} from './page-kit.ts';
+import type { Passwords } from './passwords.ts';
+import type { Sessions } from './sessions.ts';
+import { addressPrefix } from './throttle/prefix.ts';
+import type { Throttle } from './throttle/throttle.ts';
+import type { EraseUnverified } from './unverified.ts';
+import { addUser, passwordFault, prepareUser } from './users.ts';
+
+export type SignUpLinkDeps = { sql: Sql; mailer: Mailer; signUpMinutes: number; authUrl: string };
+
+/** The addresses in the mails: of the page that creates the account, without its token, and of the page to sign in. */
+type Addresses = { confirmAt: string; signInAt: string };
+
+/** Mails the link, or that there is an account. A disabled account gets no mail. */
+async function send(deps: SignUpLinkDeps, request: RawRequest, email: string, at: Addresses): Promise<void> {
+  const { sql, mailer, authUrl, signUpMinutes: lifetimeMinutes } = deps;
+  const { now } = request;
+  const user = await findUserByEmail(sql, email);
+  if (user?.isDisabled === true) return;
+  if (user?.isEmailVerified === true)
+    return mailer.send(existingAccountMail({ to: user.email, authUrl, signInAt: at.signInAt }));
+  const { token, hash } = newLinkToken('signUp');
+  await transaction(sql, async (tx) => {
+    await insertSignUp(tx, { hash, email, now, expires: new Date(now.getTime() + lifetimeMinutes * 60_000) });
+    await recordAuditEntry(tx, { action: 'sign_up_requested', userId: null, origin: originOf(request), now });
+  });
+  mailer.send(signUpMail({ to: email, link: `${at.confirmAt}?token=${token}`, lifetimeMinutes, authUrl }));
+}
+
+/**
+ * Returns the mail with the link of a new account. The limits are not those of mails to a new password, which these mails must not use up.
+ * Mails of an invitation are counted for each `inviter`, because they must not use up the links that the person asks for.
+ */
+export function signUpMailTo(
+  deps: SignUpLinkDeps,
+  request: RawRequest,
+  email: string,
+  { inviter, ...at }: Addresses & { inviter?: string },
+): LinkMail {
+  const subject = inviter === undefined ? email : `${email} invited by ${inviter}`;
+  return {
+    buckets: [
+      { limit: 'mail from address', subject: addressPrefix(request.address) },
+      { limit: 'sign-up mails to address', subject },
+      { limit: 'sign-up mails to address a day', subject },
+      ...(inviter === undefined ? [] : [{ limit: 'mails of others to mailbox', subject: email } as const]),
+    ],
+    send: () => send(deps, request, email, at),
+  };
+}
+
+export const SIGN_UP_FAILURE = 'sign-up link failed';
+
+/** A valid link and the address that it proves. */
+export type SignUpLink = { token: string; hash: Buffer; email: string };
+
+/** Returns the link of a token; undefined if it is unknown, used or expired. */
+export async function findSignUpLink(sql: Sql, token: string | null, now: Date): Promise<SignUpLink | undefined> {
+  const hash = hashOfLinkToken('signUp', token);
+  const email = hash && (await findSignUp(sql, hash, now));
+  return hash === undefined || email === undefined ? undefined : { hash, email, token: token ?? '' };
+}
+
+/** Returns the same page whether or not the address has an account. `again`: the page that asks for the address. */
+export function signUpSent(email: string, { lifetimeMinutes, again }: { lifetimeMinutes: number; again: string }) {
+  return htmlAnswer(
+    200,
+    noticePage({
+      title: 'Check your inbox',
+      good: html`A mail was sent to <strong>${email}</strong>.`,
+      message: html`The link in it is valid for ${lifetimeMinutes} minutes and can be used once. If no mail arrives,
+      check your spam folder and the address.`,
+      link: { href: again, label: 'Enter another address' },
+    }),
+  );
+}
+
+/** Returns the 410 of a link that is not valid. `again`: the page where another one is requested. */
+export function invalidSignUpLink(again: string): RawResponse {
+  return htmlAnswer(
+    410,
+    noticePage({
+      title: 'Link not valid',
+      alert: 'The link was already used, has expired, or was replaced by newer ones.',
+      link: { href: again, label: 'Request another link' },
+    }),
+  );
+}
+
+const signUpPage = (root: string, email: string, fault?: FormFault): string =>
+  cardPage(
+    'Create an account',
+    html`${alertOf(fault)}
+      <p>We will mail you a link. Choose your password there.</p>
+      ${postForm({ action: `${root}/sign-up`, fields: emailField(email, fault), submit: 'Send the link' })}
+      <p><a href="${root}/sign-in">Sign in to an existing account</a></p>`,
+  );
+
+const newAccountPage = (root: string, { token, email }: SignUpLink, fault?: FormFault): string =>
+  cardPage(
+    'Choose a password',
+    html`${alertOf(fault)}
+      <p>Your account has the e-mail address <strong>${email}</strong>.</p>
+      ${postForm({
+        action: `${root}/sign-up/confirm`,
+        hidden: { token },
+        fields: html`${usernameField(email)} ${newPasswordField('Password', fault)}`,
+        submit: 'Create the account',
+      })}`,
+  );
+
+export type SignUpDeps = {
+  sql: Sql;
+  passwords: Passwords;
+  sessions: Sessions;
+  devices: Devices;
+  throttle: Throttle;
+  eraseUnverified: EraseUnverified;
+  mailer: Mailer | undefined;
+  /** Whether people may create accounts themselves. It needs mail. */
+  allowsSignUp: boolean;
+  signUpMinutes: number;
+  authUrl: string;
+  root: string;
+  log: Log;
+};
+
+/** Creates the account and returns the cookie of its session; undefined if the link has been used in the meantime. */
+const join = (deps: SignUpDeps, request: RawRequest, { hash, email }: SignUpLink, passwordHash: string) =>
+  transaction(deps.sql, async (tx) => {
+    const { now } = request;
+    if (!(await consumeSignUp(tx, hash, now))) return undefined;
+    await deleteSignUps(tx, email);
+    await deps.eraseUnverified(tx, email, request);
+    const { id } = await addUser(tx, { email, passwordHash }, { origin: originOf(request), now });
+    // Another user may be signed in in this browser.
+    await deps.sessions.end(tx, request);
+    return deps.sessions.start(tx, id, request);
+  });
+
+const existingAccount = (root: string): RawResponse =>
+  htmlAnswer(
+    409,
+    noticePage({
+      title: 'Account exists',
+      alert: 'There is an account with this e-mail address already.',
+      link: { href: `${root}/sign-in`, label: 'Sign in', isButton: true },
+    }),
+  );
+
+async function createAccount(deps: SignUpDeps, request: RawRequest, link: SignUpLink): Promise<RawResponse> {
+  const { root, passwords } = deps;
+  const { email } = link;
+  const password = request.form.get('password') ?? '';
+  const weak = await passwordFault({ email, password, hasSecondFactor: false });
+  if (weak !== undefined) {
+    return htmlAnswer(422, newAccountPage(root, link, { field: 'password', message: `The ${weak.message}.` }));
+  }
+  const { passwordHash } = await prepareUser(passwords, { email, password });
+  try {
+    const session = await join(deps, request, link, passwordHash);
+    if (session === undefined) return invalidSignUpLink(`${root}/sign-up`);
+    const cookies = [session, ...deps.devices.remember(request, { email, passwordHash })];
+    return redirectAnswer(`${root}/home`, { 'Set-Cookie': cookies });
+  } catch (error) {
+    // The operator or an invitation created the account since the link was mailed.
+    if (error instanceof Problem && error.status === 409) return existingAccount(root);
+    throw error;
+  }
+}
+
+export type SignUp = Record<'request' | 'confirm', Record<'show' | 'submit', RawHandler>>;
+
+export function createSignUp(deps: SignUpDeps): SignUp {
+  const { sql, mailer, root, authUrl, signUpMinutes: lifetimeMinutes } = deps;
+  const again = `${root}/sign-up`;
+  const at = { confirmAt: `${authUrl}/sign-up/confirm`, signInAt: `${authUrl}/sign-in` };
+  /** Throws a 404 unless people may sign up. */
+  const admitted = (): SignUpDeps & { mailer: Mailer } => {
+    if (!deps.allowsSignUp || mailer === undefined) throw notFound('page');
+    return { ...deps, mailer };
+  };
+  const confirm = followLink<SignUpLink>({
+    find: (token, now) => {
+      admitted();
+      return findSignUpLink(sql, token, now);
+    },
+    invalid: () => invalidSignUpLink(again),
+    show: (link) => htmlAnswer(200, newAccountPage(root, link)),
+    submit: (request, link) => createAccount(deps, request, link),
+  });
+  return {
+    request: {
+      show: async () => {
+        admitted();
+        return htmlAnswer(200, signUpPage(root, ''));
+      },
+      submit: async (request) => {
+        const sending = admitted();
+        return askForLink(deps, request, {
+          typed: request.form.get('email') ?? '',
+          refuse: (typed) => htmlAnswer(422, signUpPage(root, typed, INVALID_EMAIL)),
+          mailTo: async (email) => signUpMailTo(sending, request, email, at),
+          advice: html`<p>Check your inbox and your spam folder.</p>`,
+          sent: (email) => signUpSent(email, { lifetimeMinutes, again }),
+          failure: SIGN_UP_FAILURE,
+        });
+      },
+    },
+    confirm,
+  };
+}
