@@ -86,6 +86,26 @@ export function postForm({ action, hidden = {}, fields, submit, style, cancel }:
   </form>`;
 }
 
+type Choice = {
+  name: string;
+  /** What is submitted; `1` by default. */
+  value?: string;
+  isRadio?: boolean;
+  isChecked?: boolean;
+  label: Markup | string;
+  /** What the choice means. */
+  hint: string;
+};
+
+/** Renders a check box, or a radio button. */
+export function choice({ name, value = '1', isRadio = false, isChecked = false, label, hint }: Choice): Markup {
+  const type = isRadio ? 'radio' : 'checkbox';
+  return html`<label class="choice">
+    <input type="${type}" name="${name}" value="${value}" ${isChecked && html`checked`} />
+    <span>${label} <span class="soft">${hint}</span></span>
+  </label>`;
+}
+
 /** An error message and the form field it belongs to. */
 export type FormFault = { field: 'email' | 'current' | 'password'; message: string };
 

@@ -15,6 +15,7 @@ import {
   accountNav,
   alertOf,
   cardPage,
+  choice,
   currentPasswordField,
   formPage,
   newPasswordField,
@@ -69,16 +70,11 @@ export async function replacePassword(
 /** Renders the fields of a new password for an account with connected apps. */
 export function newPasswordFields(view: { fault: FormFault | undefined; hasSecondFactor: boolean }): Markup {
   return html`${newPasswordField('New password', view.fault, view)}
-    <label class="choice">
-      <input type="checkbox" name="end_grants" value="1" />
-      <span>
-        Also disconnect all connected apps
-        <span class="soft">
-          Connected apps keep their access when the password changes. Select this if another person may have connected
-          one.
-        </span>
-      </span>
-    </label>`;
+  ${choice({
+    name: 'end_grants',
+    label: 'Also disconnect all connected apps',
+    hint: 'Connected apps keep their access when the password changes. Select this if another person may have connected one.',
+  })}`;
 }
 
 type Deps = {

@@ -24,7 +24,7 @@ import { addressOfClient, CLIENT_PROPERTIES, clientDocument } from './document.t
 import { countClients, listClients } from './clients-page-sql.ts';
 import { addressOfInstalls, INSTALL_PROPERTIES, installDocument } from './install.ts';
 import { countInstalls, listInstalls } from './installs-sql.ts';
-import { describeClient, type NewClientBody } from './schema.ts';
+import { describeClient, settingsOf, withDeclared, type NewClientBody } from './schema.ts';
 
 type Deps = RevocationEffects & {
   appWebhooks: AppWebhooks;
@@ -40,24 +40,10 @@ const clientOf = (
   { clientsPerUser, appWebhooks: { declare } }: Deps,
   body: Partial<NewClientBody>,
 ): Omit<NewClient, 'now'> => ({
-  // A name that the schema rejected is missing here; its fault is already reported.
-  name: body.name ?? '',
-  company: body.company,
-  description: body.description,
-  contact: body.contact,
-  redirectUris: body.redirect_uris ?? [],
-  scopes: body.scopes,
-  clientUri: body.client_uri,
-  policyUri: body.policy_uri,
-  tosUri: body.tos_uri,
-  initiateLoginUri: body.initiate_login_uri,
-  isListed: isSet(body.is_listed),
-  webhook: body.webhook_url ? { url: body.webhook_url, declare } : null,
-  requiresPkce: isSet(body.requires_pkce),
+  ...withDeclared(settingsOf(body), declare),
   trusted: false,
   owner: typeof body.owner === 'number' ? { userId: body.owner, clientsPerUser } : undefined,
   isVerified: isSet(body.is_verified ?? true),
-  rotatesRefreshTokens: isSet(body.rotates_refresh_tokens),
   isLegacy: isSet(body.is_legacy),
 });
 

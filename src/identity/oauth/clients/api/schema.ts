@@ -1,9 +1,12 @@
-/** The schema of a request body that creates a client. */
+/** The input of a client: the schema of a request body that creates one, and the settings in an input of the API or of the form. */
 import { Type, type Static } from 'typebox';
-import { clearableText, flag, readOnly } from '#http/inputs.ts';
+import { clearableText, flag, isSet, readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { ADDRESS_LENGTH_MAX } from '../../redirect-uri.ts';
 import { userScopes } from '../../scope.ts';
+import type { AppWebhooks } from '../app-webhook.ts';
+import type { ClientChange } from '../change.ts';
+import type { NewClient } from '../clients.ts';
 import { DESCRIPTION_LENGTH_MAX, NAME_LENGTH_MAX } from '../rules.ts';
 
 /** As of a webhook that a store creates. */
@@ -92,3 +95,32 @@ export function describeClient() {
 }
 
 export type NewClientBody = Static<ReturnType<typeof describeClient>>;
+
+/** Returns the settings of an input; those that it omits are empty. */
+export function settingsOf(input: Partial<NewClientBody>): ClientChange {
+  return {
+    // A name that the schema rejected is missing here; its fault is already reported.
+    name: input.name ?? '',
+    company: input.company || null,
+    description: input.description || null,
+    contact: input.contact || null,
+    redirectUris: input.redirect_uris ?? [],
+    scopes: input.scopes ?? null,
+    clientUri: input.client_uri || null,
+    policyUri: input.policy_uri || null,
+    tosUri: input.tos_uri || null,
+    initiateLoginUri: input.initiate_login_uri || null,
+    isListed: isSet(input.is_listed),
+    webhookUrl: input.webhook_url || null,
+    rotatesRefreshTokens: isSet(input.rotates_refresh_tokens),
+    requiresPkce: isSet(input.requires_pkce),
+  };
+}
+
+/** Returns a new client with these settings, which declares a webhook if they have its url. */
+export function withDeclared(
+  { webhookUrl, ...settings }: ClientChange,
+  declare: AppWebhooks['declare'],
+): Pick<NewClient, 'webhook'> & Omit<ClientChange, 'webhookUrl'> {
+  return { ...settings, webhook: webhookUrl === null ? null : { url: webhookUrl, declare } };
+}

@@ -8,16 +8,8 @@ import { settingsHash } from '../change.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from '../clients-sql.ts';
 import type { AppKeys } from '../app-webhook.ts';
 import type { Secret } from '../secrets/secrets.ts';
-import {
-  detailFields,
-  listedField,
-  pkceField,
-  refusedAlert,
-  rotationField,
-  scopeFields,
-  type FormValues,
-} from './form.ts';
-import { nonceField } from '#identity/accounts/page-kit.ts';
+import { confidentialFields, detailFields, listedField, refusedAlert, scopeFields, type FormValues } from './form.ts';
+import { choice, nonceField, postForm } from '#identity/accounts/page-kit.ts';
 import { appsPage, pathOf } from './page-context.ts';
 import { webhookKeyCard } from './webhook-key-card.ts';
 
@@ -47,13 +39,13 @@ const settings = ({ root, client, values, baseHash, faults, nonce }: ClientView)
   html`<div class="card">
     <h2>Settings</h2>
     ${refusedAlert(faults.filter(({ field }) => field !== 'logo'))}
-    <form method="post" action="${pathOf(root, client.clientId)}">
-      ${nonceField(nonce('change client'))}
-      <input type="hidden" name="saw" value="${baseHash ?? settingsHash(client)}" />
-      ${detailFields(values, faults)} ${scopeFields(values, faults)}
-      ${!client.isPublic && html`${rotationField(values)} ${pkceField(values)}`} ${listedField(values)}
-      <div class="buttons"><button type="submit">Save</button></div>
-    </form>
+    ${postForm({
+      action: pathOf(root, client.clientId),
+      hidden: { nonce: nonce('change client'), saw: baseHash ?? settingsHash(client) },
+      fields: html`${detailFields(values, faults)} ${scopeFields(values, faults)}
+      ${!client.isPublic && confidentialFields(values)} ${listedField(values)}`,
+      submit: 'Save',
+    })}
   </div>`;
 
 const secretEntry = ({ dateCreated, dateExpires }: Secret): Markup =>
@@ -63,12 +55,12 @@ const secretEntry = ({ dateCreated, dateExpires }: Secret): Markup =>
   </li>`;
 
 const endOlder = ({ root, client, secrets: { length }, nonce }: ClientView): Markup =>
-  html`<form method="post" action="${pathOf(root, client.clientId)}/end-older-secret">
-    ${nonceField(nonce('end older secret'))}
-    <div class="buttons">
-      <button type="submit" class="quiet danger">Expire the older ${length > 2 ? 'secrets' : 'secret'} now</button>
-    </div>
-  </form>`;
+  postForm({
+    action: `${pathOf(root, client.clientId)}/end-older-secret`,
+    hidden: { nonce: nonce('end older secret') },
+    submit: `Expire the older ${length > 2 ? 'secrets' : 'secret'} now`,
+    style: 'quiet danger',
+  });
 
 function secrets(view: ClientView): Markup {
   const { root, client, nonce, overlapHours } = view;
@@ -79,19 +71,16 @@ function secrets(view: ClientView): Markup {
       ${view.secrets.map(secretEntry)}
     </ul>
     ${view.secrets.length > 1 && endOlder(view)}
-    <form method="post" action="${pathOf(root, client.clientId)}/secret">
-      ${nonceField(nonce('rotate secret', replacing))}<input type="hidden" name="replacing" value="${replacing}" />
-      <label class="choice">
-        <input type="checkbox" name="at_once" value="1" />
-        <span>
-          Expire all older secrets immediately
-          <span class="soft">
-            Choose this if a secret has leaked. Otherwise the current secret stays valid for ${overlapHours} hours.
-          </span>
-        </span>
-      </label>
-      <div class="buttons"><button type="submit">Create a new secret</button></div>
-    </form>
+    ${postForm({
+      action: `${pathOf(root, client.clientId)}/secret`,
+      hidden: { nonce: nonce('rotate secret', replacing), replacing },
+      fields: choice({
+        name: 'at_once',
+        label: 'Expire all older secrets immediately',
+        hint: `Choose this if a secret has leaked. Otherwise the current secret stays valid for ${overlapHours} hours.`,
+      }),
+      submit: 'Create a new secret',
+    })}
   </div>`;
 }
 
@@ -120,10 +109,12 @@ function logo({ root, client, faults, nonce }: ClientView): Markup {
     </form>
     ${
       client.logoDate !== null &&
-      html`<form method="post" action="${pathOf(root, client.clientId)}/remove-logo">
-        ${nonceField(nonce('remove logo'))}
-        <div class="buttons"><button type="submit" class="quiet">Remove the logo</button></div>
-      </form>`
+      postForm({
+        action: `${pathOf(root, client.clientId)}/remove-logo`,
+        hidden: { nonce: nonce('remove logo') },
+        submit: 'Remove the logo',
+        style: 'quiet',
+      })
     }
   </div>`;
 }
@@ -204,13 +195,13 @@ export function deletePage({ root, client, nonce }: { root: string; client: Clie
         Its secrets and tokens stop working immediately. If you create another app, its users have to connect again.
         This cannot be undone.
       </p>
-      <form method="post" action="${pathOf(root, client.clientId)}/delete">
-        ${nonceField(nonce)}
-        <div class="buttons">
-          <button type="submit" class="danger">Delete</button>
-          <a class="button quiet" href="${pathOf(root, client.clientId)}">Cancel</a>
-        </div>
-      </form>
+      ${postForm({
+        action: `${pathOf(root, client.clientId)}/delete`,
+        hidden: { nonce },
+        submit: 'Delete',
+        style: 'danger',
+        cancel: { href: pathOf(root, client.clientId) },
+      })}
     </div>`,
   );
 }

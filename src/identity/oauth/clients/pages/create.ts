@@ -6,21 +6,21 @@ import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { createClient, createPublicClient, newClientFaults, newClientId, type NewClient } from '../clients.ts';
+import { withDeclared } from '../api/schema.ts';
 import {
   changeOf,
+  confidentialFields,
   detailFields,
   EMPTY_FORM,
   listedField,
   readFormValues,
   refusedAlert,
-  rotationField,
-  pkceField,
   scopeFields,
   LABELS,
   type FormValues,
 } from './form.ts';
 import { secretPage } from './secret-page.ts';
-import { nonceField } from '#identity/accounts/page-kit.ts';
+import { choice, postForm } from '#identity/accounts/page-kit.ts';
 import { appsPage, pathOf, type PagesDeps } from './page-context.ts';
 
 type View = { clientId: string; nonce: string; values: FormValues; faults: readonly Fault[]; alert?: string };
@@ -28,17 +28,22 @@ type View = { clientId: string; nonce: string; values: FormValues; faults: reado
 const kindFields = (values: FormValues) =>
   html`<fieldset>
     <legend>Where does it run?</legend>
-    <label class="choice">
-      <input type="radio" name="kind" value="confidential" ${!values.isPublic && html`checked`} />
-      <span>On your own server <span class="soft">The app gets a client secret, which it can keep there.</span></span>
-    </label>
-    <label class="choice">
-      <input type="radio" name="kind" value="public" ${values.isPublic && html`checked`} />
-      <span>
-        On users' devices, or in their browsers
-        <span class="soft">The app gets no secret. PKCE is required, and refresh tokens rotate.</span>
-      </span>
-    </label>
+    ${choice({
+      name: 'kind',
+      value: 'confidential',
+      isRadio: true,
+      isChecked: !values.isPublic,
+      label: 'On your own server',
+      hint: 'The app gets a client secret, which it can keep there.',
+    })}
+    ${choice({
+      name: 'kind',
+      value: 'public',
+      isRadio: true,
+      isChecked: values.isPublic,
+      label: "On users' devices, or in their browsers",
+      hint: 'The app gets no secret. PKCE is required, and refresh tokens rotate.',
+    })}
   </fieldset>`;
 
 const newPage = (root: string, { clientId, nonce, values, faults, alert }: View): string =>
@@ -48,15 +53,14 @@ const newPage = (root: string, { clientId, nonce, values, faults, alert }: View)
     html`<div class="card">
       <h1>New app</h1>
       ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`} ${refusedAlert(faults)}
-      <form method="post" action="${root}/account/clients">
-        ${nonceField(nonce)}<input type="hidden" name="client_id" value="${clientId}" />
-        ${detailFields(values, faults)} ${scopeFields(values, faults)} ${kindFields(values)} ${rotationField(values)}
-        ${pkceField(values)} ${listedField(values)}
-        <div class="buttons">
-          <button type="submit">Create the app</button>
-          <a class="button quiet" href="${root}/account/clients">Cancel</a>
-        </div>
-      </form>
+      ${postForm({
+        action: `${root}/account/clients`,
+        hidden: { nonce, client_id: clientId },
+        fields: html`${detailFields(values, faults)} ${scopeFields(values, faults)} ${kindFields(values)}
+        ${confidentialFields(values)} ${listedField(values)}`,
+        submit: 'Create the app',
+        cancel: { href: `${root}/account/clients` },
+      })}
     </div>`,
   );
 
@@ -77,10 +81,10 @@ export function createNewClient(deps: PagesDeps): Record<'show' | 'submit', RawH
   const submit = async (request: RawRequest, session: Session): Promise<RawResponse> => {
     const clientId = request.form.get('client_id') ?? '';
     const values = readFormValues(request.form);
-    const { webhookUrl, ...details } = changeOf(values);
+    const settings = changeOf(values);
+    const { webhookUrl } = settings;
     const client: NewClient = {
-      ...details,
-      webhook: webhookUrl === null ? null : { url: webhookUrl, declare: deps.appWebhooks.declare },
+      ...withDeclared(settings, deps.appWebhooks.declare),
       clientId,
       trusted: false,
       owner: { userId: session.userId, clientsPerUser },

@@ -3,126 +3,12 @@ import { html, kept, type Markup } from '#hypermedia/markup.ts';
 import type { Fault } from '#core/problem.ts';
 import type { ClientChange } from '../change.ts';
 import type { Client } from '../clients-sql.ts';
-import type { DetailName, DetailLabels } from '../rules.ts';
+import { choice } from '#identity/accounts/page-kit.ts';
+import { settingsOf } from '../api/schema.ts';
+import { ADDRESSES, type DetailName, type DetailLabels } from '../rules.ts';
 import { FULL_SCOPES, scopeTexts, userScopes } from '../../scope.ts';
 
 type TextName = Exclude<DetailName, 'scopes'>;
-
-/** The values of the form fields. */
-export type FormValues = Readonly<Record<TextName, string>> & {
-  scopes: readonly string[];
-  isPublic: boolean;
-  rotates: boolean;
-  requiresPkce: boolean;
-  isListed: boolean;
-};
-
-export const LABELS: DetailLabels = {
-  name: 'The name',
-  company: 'The company',
-  description: 'The description',
-  contact: 'The contact',
-  redirect_uris: 'Redirect addresses',
-  scopes: 'The scopes',
-  webhook_url: 'The address for app events',
-  client_uri: 'The homepage',
-  policy_uri: 'The privacy policy',
-  tos_uri: 'The terms',
-  initiate_login_uri: 'The install address',
-};
-
-/** A new app need not use PKCE, because the parameters that the specification documents must suffice for it. */
-export const EMPTY_FORM: FormValues = {
-  name: '',
-  company: '',
-  description: '',
-  contact: '',
-  redirect_uris: '',
-  webhook_url: '',
-  client_uri: '',
-  policy_uri: '',
-  tos_uri: '',
-  initiate_login_uri: '',
-  isListed: false,
-  scopes: FULL_SCOPES,
-  isPublic: false,
-  rotates: false,
-  requiresPkce: false,
-};
-
-export function readFormValues(form: URLSearchParams): FormValues {
-  return {
-    name: form.get('name') ?? '',
-    company: form.get('company') ?? '',
-    description: form.get('description') ?? '',
-    contact: form.get('contact') ?? '',
-    redirect_uris: form.get('redirect_uris') ?? '',
-    webhook_url: form.get('webhook_url') ?? '',
-    client_uri: form.get('client_uri') ?? '',
-    policy_uri: form.get('policy_uri') ?? '',
-    tos_uri: form.get('tos_uri') ?? '',
-    initiate_login_uri: form.get('initiate_login_uri') ?? '',
-    isListed: form.get('listed') !== null,
-    isPublic: form.get('kind') === 'public',
-    scopes: form.has('scope') ? form.getAll('scope') : FULL_SCOPES,
-    rotates: form.get('rotates') !== null,
-    requiresPkce: form.get('requires_pkce') !== null,
-  };
-}
-
-export function formValuesOf(client: Client): FormValues {
-  return {
-    name: client.name,
-    company: client.company ?? '',
-    description: client.description ?? '',
-    contact: client.contact ?? '',
-    redirect_uris: client.redirectUris.join('\n'),
-    webhook_url: client.webhookUrl ?? '',
-    client_uri: client.clientUri ?? '',
-    policy_uri: client.policyUri ?? '',
-    tos_uri: client.tosUri ?? '',
-    initiate_login_uri: client.initiateLoginUri ?? '',
-    isListed: client.isListed,
-    isPublic: client.isPublic,
-    scopes: client.scopes ?? FULL_SCOPES,
-    rotates: client.rotatesRefreshTokens,
-    requiresPkce: client.requiresPkce,
-  };
-}
-
-const isDefault = (scopes: readonly string[]): boolean =>
-  scopes.length === FULL_SCOPES.length && FULL_SCOPES.every((scope) => scopes.includes(scope));
-
-/**
- * Returns the values of a form for an existing app. Scopes that the operator no longer declares have no box, and stay: without them the
- * app would have no scope, and so both with full access.
- */
-export function readChangedValues(form: URLSearchParams, client: Client): FormValues {
-  const known = userScopes();
-  const others = client.scopes?.filter((scope) => !known.includes(scope)) ?? [];
-  const values = { ...readFormValues(form), isPublic: client.isPublic };
-  return others.length === 0 ? values : { ...values, scopes: [...form.getAll('scope'), ...others] };
-}
-
-/** Converts form values to a change: trims them, and joins the lines of the description. */
-export function changeOf(values: FormValues): ClientChange {
-  return {
-    name: values.name.trim(),
-    company: values.company.trim() || null,
-    description: values.description.trim().replaceAll(/\s+/g, ' ') || null,
-    contact: values.contact.trim() || null,
-    webhookUrl: values.webhook_url.trim() || null,
-    clientUri: values.client_uri.trim() || null,
-    policyUri: values.policy_uri.trim() || null,
-    tosUri: values.tos_uri.trim() || null,
-    initiateLoginUri: values.initiate_login_uri.trim() || null,
-    isListed: values.isListed,
-    redirectUris: values.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
-    scopes: isDefault(values.scopes) ? null : [...new Set(values.scopes)],
-    rotatesRefreshTokens: values.rotates,
-    requiresPkce: values.requiresPkce,
-  };
-}
 
 type Field = { name: TextName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
 
@@ -153,6 +39,100 @@ const FIELDS: readonly Field[] = [
   { name: 'tos_uri', label: 'Terms', hint: 'Optional.' },
 ];
 
+/** Returns the text of each field. */
+const textsOf = (textOf: (name: TextName) => string): Readonly<Record<TextName, string>> =>
+  Object.fromEntries(FIELDS.map(({ name }) => [name, textOf(name)])) as Record<TextName, string>;
+
+/** The values of the form. */
+export type FormValues = {
+  texts: Readonly<Record<TextName, string>>;
+  scopes: readonly string[];
+  isPublic: boolean;
+  rotates: boolean;
+  requiresPkce: boolean;
+  isListed: boolean;
+};
+
+/** The names of the fields in messages: `The name`, but `Redirect addresses`. */
+export const LABELS: DetailLabels = {
+  ...(Object.fromEntries(
+    FIELDS.map(({ name, label }) => [name, `The ${label.charAt(0).toLowerCase()}${label.slice(1)}`]),
+  ) as Record<TextName, string>),
+  redirect_uris: 'Redirect addresses',
+  scopes: 'The scopes',
+};
+
+/** A new app need not use PKCE, because the parameters that the specification documents must suffice for it. */
+export const EMPTY_FORM: FormValues = {
+  texts: textsOf(() => ''),
+  isListed: false,
+  scopes: FULL_SCOPES,
+  isPublic: false,
+  rotates: false,
+  requiresPkce: false,
+};
+
+export function readFormValues(form: URLSearchParams): FormValues {
+  return {
+    texts: textsOf((name) => form.get(name) ?? ''),
+    isListed: form.get('listed') !== null,
+    isPublic: form.get('kind') === 'public',
+    scopes: form.has('scope') ? form.getAll('scope') : FULL_SCOPES,
+    rotates: form.get('rotates') !== null,
+    requiresPkce: form.get('requires_pkce') !== null,
+  };
+}
+
+/** The property of an app in each field of one line. */
+const PROPERTIES = {
+  name: 'name',
+  company: 'company',
+  description: 'description',
+  contact: 'contact',
+  webhook_url: 'webhookUrl',
+  ...ADDRESSES,
+} as const;
+
+export function formValuesOf(client: Client): FormValues {
+  return {
+    texts: textsOf((name) =>
+      name === 'redirect_uris' ? client.redirectUris.join('\n') : (client[PROPERTIES[name]] ?? ''),
+    ),
+    isListed: client.isListed,
+    isPublic: client.isPublic,
+    scopes: client.scopes ?? FULL_SCOPES,
+    rotates: client.rotatesRefreshTokens,
+    requiresPkce: client.requiresPkce,
+  };
+}
+
+const isDefault = (scopes: readonly string[]): boolean =>
+  scopes.length === FULL_SCOPES.length && FULL_SCOPES.every((scope) => scopes.includes(scope));
+
+/**
+ * Returns the values of a form for an existing app. Scopes that the operator no longer declares have no box, and stay: without them the
+ * app would have no scope, and so both with full access.
+ */
+export function readChangedValues(form: URLSearchParams, client: Client): FormValues {
+  const known = userScopes();
+  const others = client.scopes?.filter((scope) => !known.includes(scope)) ?? [];
+  const values = { ...readFormValues(form), isPublic: client.isPublic };
+  return others.length === 0 ? values : { ...values, scopes: [...form.getAll('scope'), ...others] };
+}
+
+/** Returns the settings in the form: trims texts, and joins the lines of the description. */
+export function changeOf({ texts, ...values }: FormValues): ClientChange {
+  return settingsOf({
+    ...textsOf((name) => texts[name].trim()),
+    description: texts.description.trim().replaceAll(/\s+/g, ' '),
+    redirect_uris: texts.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
+    scopes: isDefault(values.scopes) ? null : [...new Set(values.scopes)],
+    is_listed: values.isListed,
+    rotates_refresh_tokens: values.rotates,
+    requires_pkce: values.requiresPkce,
+  });
+}
+
 function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup {
   const { name, hint } = field;
   const own = faults.filter((fault) => fault.field === name);
@@ -175,44 +155,34 @@ function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup 
 }
 
 /** Renders the fields of an app's details, each with its faults. */
-export function detailFields(values: FormValues, faults: readonly Fault[]): Markup {
-  return html`${FIELDS.map((field) => fieldOf(field, values[field.name], faults))}`;
+export function detailFields({ texts }: FormValues, faults: readonly Fault[]): Markup {
+  return html`${FIELDS.map((field) => fieldOf(field, texts[field.name], faults))}`;
 }
 
-/** Renders the choice of refresh token rotation, for confidential clients; public clients always rotate. */
-export function rotationField(values: FormValues): Markup {
-  return html`<label class="choice">
-    <input type="checkbox" name="rotates" value="1" ${values.rotates && html`checked`} />
-    <span>
-      Rotate refresh tokens at each use
-      <span class="soft">This detects stolen tokens. The app must store the new token each time.</span>
-    </span>
-  </label>`;
-}
-
-/** Renders the choice of PKCE, for confidential clients; public clients always use it. */
-export function pkceField(values: FormValues): Markup {
-  return html`<label class="choice">
-    <input type="checkbox" name="requires_pkce" value="1" ${values.requiresPkce && html`checked`} />
-    <span>
-      Require PKCE
-      <span class="soft">
-        Recommended if your app or its OAuth library sends a code_challenge. Authorization requests without one are then
-        refused.
-      </span>
-    </span>
-  </label>`;
+/** Renders the choices of a confidential client; a public client always rotates refresh tokens and uses PKCE. */
+export function confidentialFields(values: FormValues): Markup {
+  return html`${choice({
+    name: 'rotates',
+    isChecked: values.rotates,
+    label: 'Rotate refresh tokens at each use',
+    hint: 'This detects stolen tokens. The app must store the new token each time.',
+  })}
+  ${choice({
+    name: 'requires_pkce',
+    isChecked: values.requiresPkce,
+    label: 'Require PKCE',
+    hint: 'Recommended if your app or its OAuth library sends a code_challenge. Authorization requests without one are then refused.',
+  })}`;
 }
 
 /** Renders the choice to publish the page of the app. */
 export function listedField(values: FormValues): Markup {
-  return html`<label class="choice">
-    <input type="checkbox" name="listed" value="1" ${values.isListed && html`checked`} />
-    <span>
-      Listed
-      <span class="soft">Anyone may read the page of the app, with its description, links and scopes.</span>
-    </span>
-  </label>`;
+  return choice({
+    name: 'listed',
+    isChecked: values.isListed,
+    label: 'Listed',
+    hint: 'Anyone may read the page of the app, with its description, links and scopes.',
+  });
 }
 
 /** Renders the choice of the scopes that the app may ask for. */
@@ -222,12 +192,14 @@ export function scopeFields(values: FormValues, faults: readonly Fault[]): Marku
     <legend>Scopes that it may ask for</legend>
     <p class="soft">If none is checked, it may ask for the first two.</p>
     <div class="choices">
-      ${[...scopeTexts()].map(
-        ([scope, about]) =>
-          html`<label class="choice">
-            <input type="checkbox" name="scope" value="${scope}" ${values.scopes.includes(scope) && html`checked`} />
-            <span><code>${scope}</code> <span class="soft">${about}</span></span>
-          </label>`,
+      ${[...scopeTexts()].map(([scope, about]) =>
+        choice({
+          name: 'scope',
+          value: scope,
+          isChecked: values.scopes.includes(scope),
+          label: html`<code>${scope}</code>`,
+          hint: about,
+        }),
       )}
     </div>
     ${

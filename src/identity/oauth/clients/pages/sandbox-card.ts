@@ -9,7 +9,7 @@ import { addressOfStore } from '#stores/document.ts';
 import { findMember } from '#stores/members/members-sql.ts';
 import { provideSandbox } from '#stores/sandbox.ts';
 import { findSandbox } from '#stores/stores-sql.ts';
-import { nonceField } from '#identity/accounts/page-kit.ts';
+import { postForm } from '#identity/accounts/page-kit.ts';
 import { type PagesDeps } from './page-context.ts';
 
 const FORM = ['create sandbox store'] as const;
@@ -31,14 +31,11 @@ export async function sandboxCard(
     <p>A store of your own, in which you make sample events for your apps: customers, orders and subscriptions.</p>
     ${
       store === undefined || !isMember
-        ? html`<form method="post" action="${root}/account/sandbox-store">
-            ${nonceField(signedIn.nonce(session, FORM))}
-            <div class="buttons">
-              <button type="submit">
-                ${store === undefined ? 'Create sandbox store' : 'Return to the sandbox store'}
-              </button>
-            </div>
-          </form>`
+        ? postForm({
+            action: `${root}/account/sandbox-store`,
+            hidden: { nonce: signedIn.nonce(session, FORM) },
+            submit: store === undefined ? 'Create sandbox store' : 'Return to the sandbox store',
+          })
         : html`<div class="buttons">
             <a class="button quiet" href="${pathOfStore(store.id, baseUrl)}">Open the sandbox store</a>
           </div>`

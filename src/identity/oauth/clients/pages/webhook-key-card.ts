@@ -3,7 +3,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { AppKeys, KeyChange } from '../app-webhook.ts';
 import type { ClientView } from './client-page.ts';
-import { nonceField } from '#identity/accounts/page-kit.ts';
+import { choice, postForm, type PostForm } from '#identity/accounts/page-kit.ts';
 import { pathOf } from './page-context.ts';
 
 const shownKey = (summary: string, key: string | null): Markup =>
@@ -14,38 +14,31 @@ const shownKey = (summary: string, key: string | null): Markup =>
         <p><code>${key}</code></p>
       </details>`;
 
-const replaceForm = ({ root, client, nonce }: ClientView, change: KeyChange, content: Markup): Markup =>
-  html`<form method="post" action="${pathOf(root, client.clientId)}/webhook-key">
-    ${nonceField(nonce('replace webhook key'))}<input type="hidden" name="change" value="${change}" />${content}
-  </form>`;
+const replaceForm = (
+  { root, client, nonce }: ClientView,
+  change: KeyChange,
+  button: Pick<PostForm, 'fields' | 'submit' | 'style'>,
+): Markup =>
+  postForm({
+    action: `${pathOf(root, client.clientId)}/webhook-key`,
+    hidden: { nonce: nonce('replace webhook key'), change },
+    ...button,
+  });
 
 const beginForm = (view: ClientView): Markup =>
-  replaceForm(
-    view,
-    'begin',
-    html`<label class="choice">
-        <input type="checkbox" name="at_once" value="1" />
-        <span>
-          Replace the key immediately
-          <span class="soft">
-            Choose this if the key has leaked. Otherwise deliveries are signed with both keys for
-            ${view.keyOverlapHours} hours.
-          </span>
-        </span>
-      </label>
-      <div class="buttons"><button type="submit">Create a new key</button></div>`,
-  );
+  replaceForm(view, 'begin', {
+    fields: choice({
+      name: 'at_once',
+      label: 'Replace the key immediately',
+      hint: `Choose this if the key has leaked. Otherwise deliveries are signed with both keys for ${view.keyOverlapHours} hours.`,
+    }),
+    submit: 'Create a new key',
+  });
 
 const rotation = (view: ClientView, { current, next, rotationEndsAt }: AppKeys & { rotationEndsAt: Date }): Markup =>
   html`<p>Deliveries are signed with both keys until ${shownDate(rotationEndsAt)}, then only with the new one.</p>
     ${shownKey('Show the new key', next)} ${shownKey('Show the older key', current)}
-    ${replaceForm(
-      view,
-      'finish',
-      html`<div class="buttons">
-        <button type="submit" class="quiet danger">Use only the new key now</button>
-      </div>`,
-    )}`;
+    ${replaceForm(view, 'finish', { submit: 'Use only the new key now', style: 'quiet danger' })}`;
 
 /** The keys are valid in all stores, and only this page and the registration of the app show them after the app was created. */
 export function webhookKeyCard(view: ClientView): Markup | false {
