@@ -5,7 +5,7 @@ import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { systemClock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import { createLog } from '#core/log.ts';
-import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
+import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import { startApp } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';

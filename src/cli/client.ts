@@ -7,7 +7,7 @@ import { removeClient, verifyClient } from '#identity/oauth/clients/change.ts';
 import { createClient, createPublicClient, isClientId } from '#identity/oauth/clients/clients.ts';
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
 import { scopeEntries } from '#identity/oauth/scope.ts';
-import { rotateSecret } from '#identity/oauth/clients/secrets/secrets.ts';
+import { rotateSecret } from '#identity/oauth/clients/client-secrets.ts';
 import { notFound } from '#core/problem.ts';
 import { readConfig } from '#config/config.ts';
 import { printResult, examples } from './command.ts';

@@ -5,7 +5,7 @@ import { createSealer, keyIdOf } from '#db/seal.ts';
 import { adoptSealingKey } from '#db/sealing-key.ts';
 import { createAnswerVault } from '#http/idempotency/vault.ts';
 import type { Keys } from '#core/keys.ts';
-import { createAppVault } from '#identity/accounts/factors/vault.ts';
+import { createAppVault } from '#identity/accounts/factors/second-factor.ts';
 import { createAppKeyVault } from '#webhooks/app-access/declaration.ts';
 import { createKeyVault } from '#webhooks/vault.ts';
 import { createAddressVault } from '#shards/vault.ts';

@@ -4,7 +4,7 @@ import { systemClock, type Clock } from '#core/clock.ts';
 import { stopAll, type Running } from '#core/lifecycle.ts';
 import { createLog, type Log } from '#core/log.ts';
 import { PASSWORD_COST } from '#identity/accounts/passwords.ts';
-import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
+import { provideCommandLineClient } from '#identity/oauth/clients/clients.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import { DatabaseClock, readDatabaseTime } from '#db/database-clock.ts';
 import { connectionsOfEach } from '#db/connection-limit.ts';

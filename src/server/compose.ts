@@ -1,15 +1,19 @@
 /** The composition root of the request handlers: passes each module the parts that it needs. */
-import { createAccounts, type AccountsDeps } from '#identity/accounts/accounts.ts';
+import {
+  createAccounts,
+  createSecondFactors,
+  type AccountsDeps,
+  type SecondFactors,
+} from '#identity/accounts/accounts.ts';
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { findFactors } from '#identity/accounts/factors/factors-sql.ts';
-import { createSecondFactors, type SecondFactors } from '#identity/accounts/factors/factors.ts';
 import { hasSecondFactor } from '#identity/accounts/factors/second-factor.ts';
 import { createPasswords, type PasswordCost } from '#identity/accounts/passwords.ts';
-import { createSecurityMails, type SecurityMails } from '#identity/accounts/security-mails.ts';
+import { createSecurityMails, type SecurityMails } from '#identity/accounts/account-mails.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn, forVerified } from '#identity/accounts/signed-in.ts';
 import { createThrottle, type Throttle } from '#identity/accounts/throttle/throttle.ts';
-import { createEraseUnverified, type EraseUnverified } from '#identity/accounts/unverified.ts';
+import { createEraseUnverified, type EraseUnverified } from '#identity/accounts/user-erasure.ts';
 import { createPages, type TabsOf } from '#identity/accounts/visitor.ts';
 import { collections } from '#catalog/catalog.ts';
 import { createDashboard } from '#dashboard/dashboard.ts';
@@ -30,12 +34,11 @@ import type { Health } from '#core/health.ts';
 import { deriveKeys, type Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
-import { appSections, createApps } from '#identity/oauth/apps.ts';
+import { appSections, createApps, eraseAppsOf } from '#identity/oauth/apps.ts';
 import { createAuthorize, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
 import type { Bearer } from '#identity/oauth/bearer.ts';
 import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
-import { createDeviceAuthorization } from '#identity/oauth/device/device-authorization.ts';
-import { createDevicePage } from '#identity/oauth/device/device-page.ts';
+import { createDeviceAuthorization, createDevicePage } from '#identity/oauth/device/device-flow.ts';
 import {
   exportedApps,
   exportedGrants,
@@ -43,7 +46,6 @@ import {
   revokeGrantsForStore,
   revokeGrantsOf,
 } from '#identity/oauth/connected/connected.ts';
-import { eraseAppsOf } from '#identity/oauth/erase.ts';
 import { formTargets } from '#identity/oauth/redirect-uri.ts';
 import { createIntrospect } from '#identity/oauth/introspect.ts';
 import { createInvitationMails } from '#identity/invitations/invitations.ts';

@@ -2,7 +2,7 @@
  * Everything that expires, in the order of deletion. docs/operating.md has it as a table. Each database deletes its own rows of stores,
  * and the home database those of accounts.
  */
-import { createAccountPurges } from '#identity/accounts/purges.ts';
+import { createAccountPurges } from '#identity/accounts/accounts.ts';
 import type { Config } from '#config/config.ts';
 import type { Log } from '#core/log.ts';
 import type { Sql } from '#db/pool.ts';
@@ -15,7 +15,7 @@ import { createErasurePurges } from '#events/erase/purges.ts';
 import { createErasedStorePurges, createEventPurges, TABLES_OF_STORES } from '#events/purges-sql.ts';
 import { createIdempotencyPurges } from '#http/idempotency/idempotency.ts';
 import type { RevocationEffects } from '#identity/oauth/grant-changes.ts';
-import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
+import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import type { EachDatabase } from '#shards/each.ts';
 import { createStorePurges, createInvitationPurges } from '#stores/purges-sql.ts';
 import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';

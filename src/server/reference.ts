@@ -1,5 +1,5 @@
 /** Collects the relations of all modules in the order of the reference. */
-import { userChapter } from '#identity/accounts/api/relations.ts';
+import { userChapter } from '#identity/accounts/users-api.ts';
 import { collections } from '#catalog/catalog.ts';
 import { eventTypes } from '#catalog/event-types.ts';
 import { commerceChapter } from '#catalog/relations.ts';
@@ -9,7 +9,7 @@ import type { RetryProfile } from '#delivery/attempt/target.ts';
 import { eventChapter } from '#events/relations.ts';
 import type { Chapter } from '#http/relation.ts';
 import { scopeDescriptions } from '#identity/oauth/endpoints.ts';
-import { oauthChapter } from '#identity/oauth/relations.ts';
+import { oauthChapter } from '#identity/oauth/oauth-relations.ts';
 import { openPackages, type InstallCommands } from '#reference/packages.ts';
 import { createReference, type Reference, type ReferenceDeps } from '#reference/reference.ts';
 import type { Setting } from '#reference/setting.ts';

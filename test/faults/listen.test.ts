@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
+import { provideCommandLineClient } from '#identity/oauth/clients/clients.ts';
 import { startTestApp } from '../setup/app.ts';
 import { testDatabase } from '../setup/database.ts';
 import { cleanups } from '../setup/cleanups.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
-import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
+import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { createDeclarationPurges, createWebhookPurges } from '#webhooks/purges-sql.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';

@@ -4,7 +4,7 @@ import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { verifyDelivery } from '#receiver';
-import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
+import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/clients.ts';
 import { startTestApp } from '../setup/app.ts';
 import { cleanups } from '../setup/cleanups.ts';
 import { printed, runProcess, startProcess, type Running } from '../setup/command.ts';

@@ -6,7 +6,7 @@ import { createServer, type RequestListener } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
+import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/clients.ts';
 import { withParameters } from '#identity/oauth/redirect-uri.ts';
 import { createBrowser, readForm } from '../security/oauth-server.ts';
 import { startTestApp } from '../setup/app.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createUser } from '#identity/accounts/users.ts';
-import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
+import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/clients.ts';
 import { addMember } from '#stores/store.ts';
 import { startTestApp } from '../setup/app.ts';
 import { letAppIn } from '../setup/grant-access.ts';

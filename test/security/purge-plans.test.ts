@@ -1,12 +1,12 @@
 /** Purging scans no table, whether few or many rows are to be deleted. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAccountPurges } from '#identity/accounts/purges.ts';
+import { createAccountPurges } from '#identity/accounts/accounts.ts';
 import { openPool } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { createDeliveryPurges } from '#delivery/purges.ts';
 import { createIdempotencyPurges } from '#http/idempotency/idempotency.ts';
-import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
+import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import { createInvitationPurges } from '#stores/purges-sql.ts';
 import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import { readConfig } from '../../src/config/config.ts';

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { transaction } from '#db/pool.ts';
-import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/registration-tokens.ts';
 import { verifyClient } from '#identity/oauth/clients/change.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';

@@ -6,7 +6,7 @@ import {
   createRegistrationToken,
   idOfInvitation,
   revokeRegistrationToken,
-} from '#identity/oauth/registration/invitation.ts';
+} from '#identity/oauth/registration/registration-tokens.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();

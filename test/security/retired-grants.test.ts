@@ -1,7 +1,7 @@
 /** A grant that a newer one of the same app, user, store and scopes replaces: its tokens work for another day, and then it ends. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createOAuthPurges } from '#identity/oauth/purges-sql.ts';
+import { createOAuthPurges } from '#identity/oauth/oauth-purges-sql.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { openEffects } from '../setup/grant-access.ts';
 import { changeHome } from '../setup/suite-map.ts';

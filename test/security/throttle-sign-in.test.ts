@@ -1,8 +1,7 @@
 /** Sign-in under attack: guessing is slow from anywhere, and the owner can always sign in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAttempts } from '#identity/accounts/attempts.ts';
-import { createDevices } from '#identity/accounts/device.ts';
+import { createAttempts, createDevices } from '#identity/accounts/attempts.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { LOW_COST, passwords } from '../setup/passwords.ts';
 import { createThrottle } from '#identity/accounts/throttle/throttle.ts';

@@ -6,10 +6,14 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
-import { findClientWithCode, redeemCode, refreshGrant } from '#identity/oauth/grants/grants-sql.ts';
-import { grantOfRefreshToken } from '#identity/oauth/revoke-sql.ts';
+import { findClientWithCode, redeemCode, refreshGrant } from '#identity/oauth/grants-sql.ts';
+import {
+  findAuthenticatedClient,
+  findBearers,
+  findIntrospected,
+  grantOfRefreshToken,
+} from '#identity/oauth/oauth-sql.ts';
 import { findSession } from '#identity/accounts/accounts-sql.ts';
-import { findAuthenticatedClient, findBearers, findIntrospected } from '#identity/oauth/oauth-sql.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const { address } = await testDatabase();

@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Command } from 'commander';
 import { systemClock } from '#core/clock.ts';
-import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/command-line.ts';
+import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/clients.ts';
 import { withParameters } from '#identity/oauth/redirect-uri.ts';
 import { printResult, examples } from '../command.ts';
 import { EXIT, UsageError, UserError } from '../explain.ts';

@@ -1,8 +1,13 @@
-/** All mails of accounts and invitations. A name that another person has chosen is shown by `shownName`. */
+/** All mails of accounts and invitations, and the notices about the security of an account: a new device, a new password, a connected app, a client secret. A name that another person has chosen is shown by `shownName`. */
 import { shownName } from '#core/legible.ts';
-import { letter, type Mail } from '#mail/mail.ts';
-import type { Origin } from './audit/audit.ts';
-import { knownBrowserOf } from './audit/describe.ts';
+import { letter, type Mail, type Mailer } from '#mail/mail.ts';
+import { browserOf, knownBrowserOf, originOf, type Origin } from './audit/audit.ts';
+import type { Sql } from '#db/pool.ts';
+import type { RawRequest } from '#http/route.ts';
+import type { Log } from '#core/log.ts';
+import { listSignIns } from './audit/audit-sql.ts';
+import type { Devices } from './attempts.ts';
+import { addressPrefix, type Throttle } from './throttle/throttle.ts';
 
 const hostOf = (authUrl: string): string => new URL(authUrl).host;
 
@@ -109,7 +114,7 @@ export function recoveryCodeUsedMail({ to, left, authUrl }: { to: string; left: 
 }
 
 /** The facts of a mail about the security of an account. */
-export type SecurityFacts = { to: string; origin: Origin; now: Date; authUrl: string };
+type SecurityFacts = { to: string; origin: Origin; now: Date; authUrl: string };
 
 /** An unknown user agent is not repeated: it would be text of a stranger in a mail of the operator. */
 function shownFacts({ origin: { address, userAgent }, now }: SecurityFacts): string {
@@ -129,7 +134,7 @@ const securityMail = (
     facts.authUrl + path,
   ]);
 
-export function newDeviceMail(facts: SecurityFacts): Mail {
+function newDeviceMail(facts: SecurityFacts): Mail {
   return securityMail(facts, {
     subject: 'New sign-in to your account',
     what: `your account at ${hostOf(facts.authUrl)} was signed in to from a browser that was not used for it before.`,
@@ -138,7 +143,7 @@ export function newDeviceMail(facts: SecurityFacts): Mail {
   });
 }
 
-export function passwordChangedMail(facts: SecurityFacts): Mail {
+function passwordChangedMail(facts: SecurityFacts): Mail {
   return securityMail(facts, {
     subject: 'Your password was changed',
     what: `the password of your account at ${hostOf(facts.authUrl)} was changed. All other browsers are signed out.`,
@@ -148,9 +153,9 @@ export function passwordChangedMail(facts: SecurityFacts): Mail {
 }
 
 /** `place`: the name of the store, or null for the account with all stores. */
-export type ConnectedApp = { name: string; place: string | null };
+type ConnectedApp = { name: string; place: string | null };
 
-export function appConnectedMail(facts: SecurityFacts, app: ConnectedApp): Mail {
+function appConnectedMail(facts: SecurityFacts, app: ConnectedApp): Mail {
   const place = app.place === null ? 'your account and all your stores' : `the store "${shownName(app.place)}"`;
   return securityMail(facts, {
     subject: 'An app was connected to your account',
@@ -161,9 +166,9 @@ export function appConnectedMail(facts: SecurityFacts, app: ConnectedApp): Mail 
 }
 
 /** `olderUntil`: when the older secrets expire; null if they have expired. */
-export type AppOfSecret = { clientId: string; name: string; olderUntil: Date | null };
+type AppOfSecret = { clientId: string; name: string; olderUntil: Date | null };
 
-export function secretCreatedMail(facts: SecurityFacts, { clientId, name, olderUntil }: AppOfSecret): Mail {
+function secretCreatedMail(facts: SecurityFacts, { clientId, name, olderUntil }: AppOfSecret): Mail {
   const older =
     olderUntil === null
       ? 'All older secrets have expired: requests with one are refused.'
@@ -186,4 +191,64 @@ export function invitationMail({ to, storeName, token, expires }: Invitation, au
     `${authUrl}/invitations/${token}`,
     `The link can be used once, until ${timeOf(expires)}.\nIf you do not know the store, ignore this mail.`,
   ]);
+}
+
+type Person = { id: number; email: string };
+type Request = Pick<RawRequest, 'address' | 'headers' | 'cookies' | 'now'>;
+
+/** Each function returns at once: the response does not wait for the mail. */
+export type SecurityMails = {
+  /**
+   * Returns whether a browser with the right password is unknown: it has no device cookie of the account, and the person has never
+   * signed in by the same kind of browser from the same network. Call it before the sign-in is recorded.
+   */
+  isNewDevice: (request: Request, user: Person & { passwordHash: string }) => Promise<boolean>;
+  newDevice: (request: Request, user: Person) => void;
+  passwordChanged: (request: Request, user: Person) => void;
+  appConnected: (request: Request, user: Person, app: ConnectedApp) => void;
+  secretCreated: (request: Request, user: Person, app: AppOfSecret) => void;
+};
+
+/** Sign-ins that are compared with a new one: the latest in the audit. */
+const SIGN_INS_COMPARED = 1_000;
+
+/** The mails are not notices: those of failing webhooks must not delay or displace them. */
+export function createSecurityMails(deps: {
+  sql: Sql;
+  devices: Devices;
+  throttle: Throttle;
+  mailer: Mailer;
+  log: Log;
+  authUrl: string;
+}): SecurityMails {
+  const { sql, devices, throttle, mailer, log, authUrl } = deps;
+  const post = (
+    kind: string,
+    { id, email }: Person,
+    request: Request,
+    compose: (facts: SecurityFacts) => Mail,
+  ): void => {
+    const { now } = request;
+    const admit = async (): Promise<void> => {
+      // One bucket a kind: many sign-ins cannot suppress the mail about the new password.
+      const taken = await throttle.take([{ limit: 'security mails to account', subject: `${kind} ${id}` }], now);
+      if (taken.allowed) mailer.send(compose({ to: email, origin: originOf(request), now, authUrl }));
+      else log.warn({ kind, userId: id }, 'security mail not sent: too many of this kind');
+    };
+    admit().catch((error: unknown) => log.error({ err: error }, 'security mail failed'));
+  };
+  return {
+    isNewDevice: async (request, user) => {
+      if (devices.recognize(request, user) !== undefined) return false;
+      const { address, userAgent } = originOf(request);
+      const [network, browser] = [addressPrefix(address), browserOf(userAgent)];
+      const signIns = await listSignIns(sql, user.id, SIGN_INS_COMPARED);
+      return !signIns.some((one) => addressPrefix(one.address) === network && browserOf(one.userAgent) === browser);
+    },
+    newDevice: (request, user) => post('new device', user, request, newDeviceMail),
+    passwordChanged: (request, user) => post('password', user, request, passwordChangedMail),
+    appConnected: (request, user, app) => post('app', user, request, (facts) => appConnectedMail(facts, app)),
+    secretCreated: (request, user, app) =>
+      post(`secret ${app.clientId}`, user, request, (facts) => secretCreatedMail(facts, app)),
+  };
 }

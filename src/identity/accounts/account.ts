@@ -1,15 +1,19 @@
-/** GET /account: the signed-in user, the connected apps and the latest activity. */
-import type { Sql } from '#db/pool.ts';
-import { htmlAnswer } from '#http/answers.ts';
+/** GET /account: the signed-in user, their browsers, sections of other modules and the latest activity. POST /account/browsers/… ends sessions. */
+import { transaction, type Sql } from '#db/pool.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { doneSentence } from '#http/pages/done.ts';
-import type { RawHandler } from '#http/route.ts';
-import type { Markup } from '#hypermedia/markup.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#core/ids.ts';
-import { accountPage } from './account-page.ts';
-import { TRIES_COUNTED_DAYS } from './activity.ts';
-import { countTries, latestAuditEntries } from './audit/audit-sql.ts';
+import { countTries, latestAuditEntries, type AuditRow, type TriesRow } from './audit/audit-sql.ts';
 import type { Session } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
+import { shell } from '#hypermedia/shell.ts';
+import { accountNav } from './page-kit.ts';
+import { shownDate } from '#hypermedia/shown-date.ts';
+import { browserOf, describeAction, originOf, recordAuditEntry } from './audit/audit.ts';
+import { notFound } from '#core/problem.ts';
+import { deleteOtherSessions, deleteSessionById, listBrowsers, type BrowserRow } from './accounts-sql.ts';
 
 const ENTRIES_SHOWN = 20;
 const DAY_MS = 86_400_000;
@@ -61,4 +65,193 @@ export function createAccount(deps: {
     const activity = { tries, entries, older, isLatest: before === undefined };
     return htmlAnswer(200, accountPage({ root, email, invitations, message, sections, activity }));
   });
+}
+
+function accountPage(view: {
+  root: string;
+  email: string;
+  /** The path of the invitations to the person. */
+  invitations: string;
+  /** What was just done. */
+  message: string | undefined;
+  sections: readonly Markup[];
+  activity: Activity;
+}): string {
+  return shell({
+    title: 'Your account',
+    wide: true,
+    nav: accountNav(view.root, 'account'),
+    main: html`<div class="card">
+        <h1>Your account</h1>
+        ${view.message !== undefined && html`<p class="good" role="status">${view.message}</p>`}
+        <dl>
+          <dt>E-mail</dt>
+          <dd>${view.email}</dd>
+        </dl>
+        <p>
+          <a href="${view.root}/account/security">Sign-in settings</a> ·
+          <a href="${view.root}/account/password">Change your password</a> ·
+          <a href="${view.root}/account/email">Change your e-mail address</a> ·
+          <a href="${view.invitations}">Your invitations</a>
+        </p>
+      </div>
+      ${view.sections} ${activitySection(view.activity, view.root)}`,
+  });
+}
+
+const TRIES_COUNTED_DAYS = 30;
+
+type Activity = {
+  /** Shown as counts: listed one by one, a guessing attack would push all other entries off the page. */
+  tries: readonly TriesRow[];
+  entries: readonly AuditRow[];
+  /** The id of the last entry shown, for the link to older entries; undefined if there are none. */
+  older: number | undefined;
+  isLatest: boolean;
+};
+
+function tried({ action, times, address, userAgent, dateCreated }: TriesRow): Markup {
+  const browser = browserOf(userAgent);
+  return html`<p>
+    ${describeAction(action)} ${times === 1 ? 'once' : `${times} times`} in the last ${TRIES_COUNTED_DAYS} days, the
+    latest ${shownDate(dateCreated)} from ${address}${browser !== '' && html` by ${browser}`}.
+  </p>`;
+}
+
+const activityRow = ({ action, app, address, userAgent, dateCreated }: AuditRow): Markup =>
+  html`<tr>
+    <td>${describeAction(action)}${app !== null && html`: <strong>${app}</strong>`}</td>
+    <td>${shownDate(dateCreated)}</td>
+    <td>${address ?? 'the operator'}</td>
+    <td>${browserOf(userAgent)}</td>
+  </tr>`;
+
+const paging = ({ older, isLatest }: Activity, root: string): Markup =>
+  html`<p>
+    ${!isLatest && html`<a href="${root}/account#activity">Latest</a>`}
+    ${older !== undefined && html`<a href="${root}/account?before=${older}#activity">Older</a>`}
+  </p>`;
+
+function activitySection(activity: Activity, root: string): Markup {
+  return html`<div class="card">
+    <h2 id="activity">Latest activity</h2>
+    <p>If something here was not you, <a href="${root}/account/password">change your password</a>.</p>
+    ${activity.tries.map(tried)}
+    <section class="table" tabindex="0" aria-labelledby="activity">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">What</th>
+            <th scope="col">When</th>
+            <th scope="col">From</th>
+            <th scope="col">By</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${activity.entries.map(activityRow)}
+        </tbody>
+      </table>
+    </section>
+    ${(activity.older !== undefined || !activity.isLatest) && paging(activity, root)}
+  </div>`;
+}
+
+/** Above this number the list says that there are more, which end with *Sign out all other browsers*. */
+const BROWSERS_SHOWN = 50;
+
+const boundToEnd = (id: number) => ['end session', id] as const;
+const BOUND_TO_END_OTHERS = ['end other sessions'] as const;
+
+const hashOf = ({ id }: { id: string }): Buffer => Buffer.from(id, 'hex');
+
+function nameOf({ userAgent }: BrowserRow): string {
+  const name = browserOf(userAgent);
+  return name === '' ? 'Unknown browser' : name;
+}
+
+const endForm = (root: string, row: BrowserRow, nonce: string): Markup =>
+  html`<form method="post" action="${root}/account/browsers/${row.id}/end">
+    <input type="hidden" name="nonce" value="${nonce}" />
+    <button type="submit" class="quiet" aria-label="Sign out ${nameOf(row)}, ${row.address ?? 'unknown address'}">
+      Sign out
+    </button>
+  </form>`;
+
+const entry = (row: BrowserRow, end: Markup | false): Markup =>
+  html`<li>
+    <p><strong>${nameOf(row)}</strong> ${row.isThis && html`<span class="badge">This browser</span>`}</p>
+    <dl>
+      <dt>Network address</dt>
+      <dd>${row.address ?? 'Unknown'}</dd>
+      <dt>Last used</dt>
+      <dd>${shownDate(row.lastSeen)}</dd>
+      <dt>Signed in</dt>
+      <dd>${shownDate(row.since)}</dd>
+    </dl>
+    ${end}
+  </li>`;
+
+const endOthersForm = (root: string, nonce: string): Markup =>
+  html`<form method="post" action="${root}/account/browsers/end-others">
+    <input type="hidden" name="nonce" value="${nonce}" />
+    <button type="submit" class="quiet">Sign out all other browsers</button>
+  </form>`;
+
+export function browsersSection({ sql }: { sql: Sql }): AccountSection {
+  return async ({ session, nonce, root, now, done }) => {
+    const { userId } = session;
+    const found = await listBrowsers(sql, { userId, hash: hashOf(session), now, limit: BROWSERS_SHOWN + 1 });
+    const rows = found.slice(0, BROWSERS_SHOWN);
+    return html`<div class="card">
+      <h2 id="browsers">Signed-in browsers</h2>
+      ${done === 'ended' && html`<p class="good" role="status">Signed out. The browser no longer has access.</p>`}
+      <ul class="entries" aria-labelledby="browsers">
+        ${rows.map((row) => entry(row, !row.isThis && endForm(root, row, nonce(boundToEnd(row.id)))))}
+      </ul>
+      ${found.length > rows.length && html`<p class="soft">Only the latest ${BROWSERS_SHOWN} are shown.</p>`}
+      ${found.length > 1 && endOthersForm(root, nonce(BOUND_TO_END_OTHERS))}
+    </div>`;
+  };
+}
+
+function sessionIdOf({ params }: RawRequest): number {
+  const id = parseId(params['session_id'] ?? '');
+  if (id === undefined) throw notFound('browser');
+  return id;
+}
+
+const audit = (userId: number, request: RawRequest, sessions: number) =>
+  ({ action: 'sessions_ended', userId, origin: originOf(request), detail: { sessions }, now: request.now }) as const;
+
+/** A session that has already ended is not an error, so that a double click succeeds. */
+export function createBrowsers(deps: {
+  sql: Sql;
+  signedIn: SignedIn;
+  root: string;
+}): Record<'end' | 'endOthers', RawHandler> {
+  const { sql, signedIn } = deps;
+  const done = () => redirectAnswer(`${deps.root}/account?done=ended#browsers`);
+  return {
+    end: signedIn.form(
+      (request) => boundToEnd(sessionIdOf(request)),
+      async (request, { userId }) => {
+        await transaction(sql, async (tx) => {
+          const hasEnded = await deleteSessionById(tx, { id: sessionIdOf(request), userId });
+          if (hasEnded) await recordAuditEntry(tx, audit(userId, request, 1));
+        });
+        return done();
+      },
+    ),
+    endOthers: signedIn.form(
+      () => BOUND_TO_END_OTHERS,
+      async (request, session) => {
+        const { userId } = session;
+        await transaction(sql, async (tx) => {
+          const ended = await deleteOtherSessions(tx, { userId, hash: hashOf(session) });
+          if (ended > 0) await recordAuditEntry(tx, audit(userId, request, ended));
+        });
+        return done();
+      },
+    ),
+  };
 }

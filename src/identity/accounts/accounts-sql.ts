@@ -131,7 +131,7 @@ export async function verifySession(sql: Queryable, hash: Buffer, now: Date): Pr
   await sql`update session set date_verified = ${now} where hash = ${hash}`;
 }
 
-export type SessionRow = {
+type SessionRow = {
   userId: number;
   email: string;
   isEmailVerified: boolean;
@@ -177,4 +177,39 @@ export async function deleteSession(sql: Queryable, hash: Buffer): Promise<numbe
 
 export async function deleteSessionsOf(sql: Queryable, userId: number): Promise<void> {
   await sql`delete from session where user_id = ${userId}`;
+}
+
+export type BrowserRow = {
+  id: number;
+  /** Whether it is the session of the hash. */
+  isThis: boolean;
+  /** Null for a session of an older version that was not used since. */
+  address: string | null;
+  userAgent: string | null;
+  since: Date;
+  lastSeen: Date;
+};
+
+/** Returns the sessions of a user, the one of `hash` first, then the latest used. */
+export function listBrowsers(
+  sql: Queryable,
+  { userId, hash, now, limit }: { userId: number; hash: Buffer; now: Date; limit: number },
+): Promise<BrowserRow[]> {
+  return sql<BrowserRow[]>`
+  select id, hash = ${hash} as "isThis", address, user_agent as "userAgent", date_created as since,
+    coalesce(date_seen, date_created) as "lastSeen"
+  from session
+  where user_id = ${userId} and date_expires > ${now}
+  order by "isThis" desc, "lastSeen" desc, id desc limit ${limit}
+`;
+}
+
+/** Deletes a session of the user and returns whether it existed. */
+export async function deleteSessionById(sql: Queryable, of: { id: number; userId: number }): Promise<boolean> {
+  return (await sql`delete from session where id = ${of.id} and user_id = ${of.userId} returning id`).length > 0;
+}
+
+/** Deletes the sessions of a user except that of `hash`, and returns their number. */
+export async function deleteOtherSessions(sql: Queryable, of: { userId: number; hash: Buffer }): Promise<number> {
+  return (await sql`delete from session where user_id = ${of.userId} and hash <> ${of.hash} returning id`).length;
 }

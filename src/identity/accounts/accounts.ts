@@ -1,4 +1,4 @@
-/** Creates the pages and operations of accounts from their dependencies. */
+/** Creates the pages and operations of accounts, what verifies people, and the purges from their dependencies. */
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
@@ -9,29 +9,32 @@ import type { Sealer } from '#db/seal.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
-import { createAccount, type AccountSection } from './account.ts';
-import type { EraseUserData } from './api/erase.ts';
-import { createUserOperations } from './api/operations.ts';
+import { browsersSection, createAccount, createBrowsers, type AccountSection } from './account.ts';
+import type { EraseUnverified, EraseUserData } from './user-erasure.ts';
+import { createUserOperations } from './users-api.ts';
 import { createSecurity, type Security } from './factors/security.ts';
-import type { SecondFactors } from './factors/factors.ts';
-import { createConfirmation } from './factors/step-up.ts';
-import { browsersSection, createBrowsers } from './browsers.ts';
+import { createConfirmation, createStepUp, type StepUp } from './factors/step-up.ts';
 import { createChangeEmail, type ChangeEmail } from './change-email.ts';
 import { createChange, type EndGrants } from './password-change.ts';
 import { createForgot, createLinks, createReset } from './password-reset.ts';
 import type { Passwords } from './passwords.ts';
-import type { SecurityMails } from './security-mails.ts';
+import type { SecurityMails } from './account-mails.ts';
 import type { Sessions } from './sessions.ts';
 import { createFinish, createSignIn, createSignInPages } from './sign-in.ts';
-import { createAttemptCookies } from './external/attempt-cookie.ts';
-import { createExternalSignIn, type ExternalSignIn } from './external/external-sign-in.ts';
+import { createAttemptCookies, createExternalSignIn, type ExternalSignIn } from './external/external-sign-in.ts';
 import { createProvider, type OpenIdProvider } from './external/providers.ts';
-import { createVerifiedIdentities } from './external/verified-identity.ts';
+import { createPendingSignIns, createVerifiedIdentities, type PendingSignIns } from './signed-tokens.ts';
 import { createLeave, leaveSection, type ExportPart, type Leave } from './leave.ts';
 import { createSignUp, type SignUp } from './sign-up.ts';
-import type { EraseUnverified } from './unverified.ts';
 import { forVerified, type SignedIn } from './signed-in.ts';
 import type { Throttle } from './throttle/throttle.ts';
+import type { Markup } from '#hypermedia/markup.ts';
+import { passkeyScriptElements } from '#hypermedia/scripts.ts';
+import { createAttempts, createDevices, type Attempts, type Devices } from './attempts.ts';
+import { signInAdvice } from './page-kit.ts';
+import { createPasskeys, type Passkeys } from './factors/passkeys.ts';
+import { createSecondFactor, type SecondFactor } from './factors/second-factor.ts';
+import { purgesOf, type Purge } from '#db/purges.ts';
 
 export type Accounts = {
   signIn: ReturnType<typeof createSignIn>;
@@ -122,4 +125,56 @@ export function createAccounts(deps: AccountsDeps): Accounts {
     password: { change: createChange(all), forgot: createForgot(all), reset: createReset({ ...all, pages }) },
     users: createUserOperations(all),
   };
+}
+
+export type SecondFactors = {
+  attempts: Attempts;
+  devices: Devices;
+  passkeys: Passkeys;
+  pendingSignIns: PendingSignIns;
+  secondFactor: SecondFactor;
+  stepUp: StepUp;
+  /** The script elements of pages with passkeys. */
+  passkeyScripts: Markup;
+  /** Advice on the page for too many attempts. */
+  advice: Markup;
+};
+
+/** `derive` returns the keys of a purpose, 32 bytes each. */
+export function createSecondFactors(deps: {
+  sql: Sql;
+  sealer: Sealer;
+  passwords: Passwords;
+  throttle: Throttle;
+  mailer: Mailer | undefined;
+  derive: (purpose: string) => Keys;
+  baseUrl: string;
+  authUrl: string;
+}): SecondFactors {
+  const { derive, baseUrl, authUrl, mailer } = deps;
+  const root = rootOf(authUrl);
+  const devices = createDevices({ keys: derive('device cookie'), authUrl });
+  const passkeys = createPasskeys({ authUrl, keys: derive('passkey challenge') });
+  const passkeyScripts = passkeyScriptElements((path) => `${rootOf(baseUrl)}${path}`);
+  const advice = signInAdvice({ root, sendsMail: mailer !== undefined });
+  const attempts = createAttempts({ ...deps, devices });
+  const secondFactor = createSecondFactor({ ...deps, devices, passkeys });
+  const pendingSignIns = createPendingSignIns(derive('pending sign-in'));
+  const stepUp = createStepUp({ ...deps, attempts, secondFactor, passkeys, root, passkeyScripts, advice });
+  return { attempts, devices, passkeys, pendingSignIns, secondFactor, stepUp, passkeyScripts, advice };
+}
+
+const DAY_MS = 86_400_000;
+
+/** A throttle bucket without a row is full. */
+export function createAccountPurges({ sql, auditKeptDays }: { sql: Sql; auditKeptDays: number }): readonly Purge[] {
+  return purgesOf(sql, [
+    { name: 'sessions', deletes: 'session', key: 'hash', expires: 'date_expires' },
+    { name: 'used_challenges', deletes: 'used_challenge', key: 'hash', expires: 'date_expires' },
+    { name: 'password_resets', deletes: 'password_reset', key: 'hash', expires: 'date_expires' },
+    { name: 'email_changes', deletes: 'email_change', key: 'hash', expires: 'date_undo_expires' },
+    { name: 'sign_ups', deletes: 'sign_up', key: 'hash', expires: 'date_expires' },
+    { name: 'throttle_buckets', deletes: 'throttle', key: 'key', expires: 'full_at' },
+    { name: 'audit_entries', deletes: 'audit', key: 'id', expires: 'date_created', keptMs: auditKeptDays * DAY_MS },
+  ]);
 }

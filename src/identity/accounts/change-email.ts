@@ -12,9 +12,8 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { readEmail } from '#core/email.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { deleteSessionsOf, findUserByEmail, lockUser, type Credentials } from './accounts-sql.ts';
-import type { Attempts } from './attempts.ts';
+import type { Attempts, Devices } from './attempts.ts';
 import { originOf, recordAuditEntry, type Action } from './audit/audit.ts';
-import type { Devices } from './device.ts';
 import {
   consumePendingChange,
   deleteChangesFrom,
@@ -46,8 +45,7 @@ import {
 } from './page-kit.ts';
 import type { Session } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
-import { addressPrefix } from './throttle/prefix.ts';
-import type { Throttle } from './throttle/throttle.ts';
+import { addressPrefix, type Throttle } from './throttle/throttle.ts';
 
 export type ChangeEmailDeps = {
   sql: Sql;

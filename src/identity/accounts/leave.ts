@@ -7,12 +7,11 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import type { Mailer } from '#mail/mail.ts';
-import { findUser, lockUser, type Credentials } from './accounts-sql.ts';
+import { findUser, listBrowsers, lockUser, type Credentials } from './accounts-sql.ts';
 import type { AccountSection } from './account.ts';
-import { eraseUser, type EraseUserData } from './api/erase.ts';
+import { eraseUser, type EraseUserData } from './user-erasure.ts';
 import type { Attempts } from './attempts.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
-import { listBrowsers } from './browsers-sql.ts';
 import { listEmailChanges } from './links-sql.ts';
 import { listIdentities } from './external/external-sql.ts';
 import { findFactors } from './factors/factors-sql.ts';
@@ -34,7 +33,7 @@ import {
 } from './page-kit.ts';
 import type { Session, Sessions } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
-import { listExportedEntries, listSoleStores, lockSoleOwnership, type SoleStore } from './leave-sql.ts';
+import { listExportedEntries, listSoleStores, lockSoleOwnership, type SoleStore } from './users-sql.ts';
 
 /** Returns a part of the export from another module, without secrets. */
 export type ExportPart = (userId: number) => Promise<unknown>;

@@ -5,9 +5,8 @@ import { redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { deleteSessionsOf, lockUser, updatePassword, type Credentials } from './accounts-sql.ts';
-import type { Attempts } from './attempts.ts';
+import type { Attempts, Devices } from './attempts.ts';
 import { originOf, recordAuditEntry, type Origin } from './audit/audit.ts';
-import type { Devices } from './device.ts';
 import { findFactors } from './factors/factors-sql.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
 import { deleteResetsOf } from './links-sql.ts';
@@ -26,7 +25,7 @@ import {
   type FormFault,
 } from './page-kit.ts';
 import type { Passwords } from './passwords.ts';
-import type { SecurityMails } from './security-mails.ts';
+import type { SecurityMails } from './account-mails.ts';
 import type { Session, Sessions } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
 import { passwordFault } from './users.ts';

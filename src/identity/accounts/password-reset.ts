@@ -7,23 +7,21 @@ import { html } from '#hypermedia/markup.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { findUserByEmail, lockUser } from './accounts-sql.ts';
-import { lockForErasure } from './api/users-sql.ts';
+import { lockForErasure } from './users-sql.ts';
 import { originOf, recordAuditEntry, type AuditEntry } from './audit/audit.ts';
-import type { Devices } from './device.ts';
+import type { Devices } from './attempts.ts';
 import { findFactors, type Factors } from './factors/factors-sql.ts';
 import { hasSecondFactor } from './factors/second-factor.ts';
 import { consumeReset, deleteOlderResets, findReset, insertReset } from './links-sql.ts';
 import { askForLink, followLink, hashOfLinkToken, newLinkToken, type LinkMail } from './mailed-links.ts';
-import { resetMail } from './account-mails.ts';
+import { resetMail, type SecurityMails } from './account-mails.ts';
 import { alertOf, cardPage, emailField, noticePage, postForm, usernameField, type FormFault } from './page-kit.ts';
 import { newPasswordFields, replacePassword, type EndGrants } from './password-change.ts';
 import type { Passwords } from './passwords.ts';
-import type { SecurityMails } from './security-mails.ts';
 import type { Sessions } from './sessions.ts';
 import type { SignInPages } from './sign-in.ts';
-import { addressPrefix } from './throttle/prefix.ts';
-import type { Bucket, Throttle } from './throttle/throttle.ts';
-import type { EraseUnverified } from './unverified.ts';
+import { addressPrefix, type Bucket, type Throttle } from './throttle/throttle.ts';
+import type { EraseUnverified } from './user-erasure.ts';
 import { addUser, passwordFault } from './users.ts';
 
 /** More than one, otherwise any stranger's request would invalidate the link that the owner is about to use. */

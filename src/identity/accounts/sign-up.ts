@@ -8,7 +8,7 @@ import { notFound, Problem } from '#core/problem.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { findUserByEmail } from './accounts-sql.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
-import type { Devices } from './device.ts';
+import type { Devices } from './attempts.ts';
 import { consumeSignUp, deleteSignUps, findSignUp, insertSignUp } from './links-sql.ts';
 import { askForLink, followLink, hashOfLinkToken, newLinkToken, type LinkMail } from './mailed-links.ts';
 import { existingAccountMail, signUpMail } from './account-mails.ts';
@@ -25,9 +25,8 @@ import {
 } from './page-kit.ts';
 import type { Passwords } from './passwords.ts';
 import type { Sessions } from './sessions.ts';
-import { addressPrefix } from './throttle/prefix.ts';
-import type { Throttle } from './throttle/throttle.ts';
-import type { EraseUnverified } from './unverified.ts';
+import { addressPrefix, type Throttle } from './throttle/throttle.ts';
+import type { EraseUnverified } from './user-erasure.ts';
 import { addUser, passwordFault, prepareUser } from './users.ts';
 
 export type SignUpLinkDeps = { sql: Sql; mailer: Mailer; signUpMinutes: number; authUrl: string };

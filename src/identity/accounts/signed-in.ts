@@ -1,11 +1,11 @@
 /** Pages and forms that require a signed-in user. */
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
-import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Keys } from '#core/keys.ts';
-import { formNonce, isFormNonce } from './form-nonce.ts';
+import { formNonce, isFormNonce } from './signed-tokens.ts';
 import type { StepUp } from './factors/step-up.ts';
 import { accountNav, unverifiedAnswer } from './page-kit.ts';
 import type { Session, Sessions } from './sessions.ts';
@@ -125,4 +125,15 @@ export function createSignedIn(deps: {
       page(checked(boundTo, (request, session) => (session.hasFactor ? confirmed(handle) : handle)(request, session))),
     enrolmentForm: (boundTo, handle) => enrolmentPage(checked(boundTo, confirmed(handle))),
   };
+}
+
+/**
+ * A path on this site: `/`, then printable ASCII without a backslash. A second slash at the start is rejected, because
+ * browsers read it as another host (`//evil.example`, `/\evil.example`). Only ASCII, because it is written to a header unchanged.
+ */
+const RETURN_PATH = /^\/(?!\/)[\x21-\x5b\x5d-\x7e]*$/;
+
+/** Returns the path if it stays on this site, otherwise undefined. */
+export function returnPath(text: string | null): string | undefined {
+  return text !== null && RETURN_PATH.test(text) ? text : undefined;
 }

@@ -4,8 +4,7 @@ import { EMAIL_LENGTH_MAX, readEmail } from '#core/email.ts';
 import { codePoints, isLonger } from '#core/text.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { recordAuditEntry, type AuditEntry } from './audit/audit.ts';
-import { guessableFault } from './guessable.ts';
-import { PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
+import { guessableFault, PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
 import { insertUser } from './accounts-sql.ts';
 
 /**

@@ -1,7 +1,7 @@
 /** Accepts an invitation to a store: GET and POST /invitations/<token>. Sends the mails of invitations. */
 import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
 import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
-import type { Devices } from '#identity/accounts/device.ts';
+import type { Devices } from '#identity/accounts/attempts.ts';
 import { askForLink } from '#identity/accounts/mailed-links.ts';
 import { invitationMail } from '#identity/accounts/account-mails.ts';
 import { INVALID_EMAIL, tooManyAnswer, unverifiedAnswer, type FormFault } from '#identity/accounts/page-kit.ts';
@@ -17,9 +17,8 @@ import {
   type SignUpLink,
 } from '#identity/accounts/sign-up.ts';
 import { deleteSignUps } from '#identity/accounts/links-sql.ts';
-import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
-import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
-import type { EraseUnverified } from '#identity/accounts/unverified.ts';
+import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle/throttle.ts';
+import type { EraseUnverified } from '#identity/accounts/user-erasure.ts';
 import { addUser, passwordFault, prepareUser } from '#identity/accounts/users.ts';
 import { acceptInvitation, isFor, NotAccepted } from '#stores/invitations/accept.ts';
 import { findOffered, type OfferedInvitation } from '#stores/invitations/invitations-sql.ts';

@@ -1,7 +1,7 @@
 /** Creates the pages, endpoints and operations of clients and grants from their dependencies. */
 import type { AccountSection } from '#identity/accounts/account.ts';
 import type { Sessions } from '#identity/accounts/sessions.ts';
-import type { SecurityMails } from '#identity/accounts/security-mails.ts';
+import type { SecurityMails } from '#identity/accounts/account-mails.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
 import type { Sql } from '#db/pool.ts';
@@ -12,16 +12,18 @@ import type { RawHandler } from '#http/route.ts';
 import type { RevocationEffects } from './grant-changes.ts';
 import type { Bearer } from './bearer.ts';
 import type { AppWebhooks } from './clients/app-webhook.ts';
-import { createClientOperations, type ClientOperations } from './clients/api/operations.ts';
-import { createLogo } from './clients/logo/logo.ts';
-import { ownClientsSection } from './clients/pages/list-page.ts';
-import { createListing } from './clients/pages/listing.ts';
-import { createOwnClients, type OwnClients } from './clients/pages/own-clients.ts';
-import { createGrantOperations } from './connected/api/operations.ts';
-import { createRevokeButton, memberAccessOf } from './connected/connected.ts';
-import { connectedSection } from './connected/section.ts';
-import { createManagement } from './registration/manage.ts';
-import { createRegister } from './registration/register.ts';
+import { createClientOperations, type ClientOperations } from './clients/clients-api.ts';
+import { createLogo } from './clients/logo.ts';
+import { ownClientsSection } from './clients/own-clients-list.ts';
+import { createListing } from './clients/app-listing.ts';
+import { createOwnClients, type OwnClients } from './clients/own-clients.ts';
+import { createGrantOperations } from './connected/grants-api.ts';
+import { connectedSection, createRevokeButton, memberAccessOf, revokeGrantsOf } from './connected/connected.ts';
+import { createManagement, createRegister } from './registration/registration.ts';
+import type { EraseUserData } from '#identity/accounts/user-erasure.ts';
+import { removeClientsOf } from './clients/change.ts';
+import { callerOf } from './clients/action.ts';
+import { deleteTokensOf, lockClientsOfUser } from './oauth-sql.ts';
 
 export type Apps = {
   clients: ClientOperations;
@@ -34,7 +36,7 @@ export type Apps = {
   registration: Record<'read' | 'replace' | 'remove', RawHandler>;
 };
 
-export type AppsDeps = RevocationEffects & {
+type AppsDeps = RevocationEffects & {
   appWebhooks: AppWebhooks;
   sql: Sql;
   eachDatabase: EachDatabase;
@@ -71,4 +73,28 @@ export function createApps(deps: AppsDeps): Apps {
 /** Returns the account page's sections: the connected apps and the user's own apps. */
 export function appSections(deps: { sql: Sql; eachDatabase: EachDatabase }): AccountSection[] {
   return [connectedSection(deps), ownClientsSection(deps)];
+}
+
+/**
+ * A user's apps are deleted too: without their owner they could not be managed, and an app without an owner counts as the
+ * operator's.
+ *
+ * Lock order: all clients before the grants, as everywhere a grant ends, so that two users connected to each other's apps
+ * can be erased concurrently. Tokens are deleted before their grants (which the user's row cascades to), because a refresh
+ * also locks its token first.
+ */
+export function eraseAppsOf(after: RevocationEffects): EraseUserData {
+  return {
+    lock: lockClientsOfUser,
+    erase: async (tx, { userId, actor, client, origin, now }) => {
+      await revokeGrantsOf(tx, after, { userId, actor, origin, now });
+      await deleteTokensOf(tx, userId);
+      await removeClientsOf(tx, after, userId, {
+        userId: null,
+        caller: callerOf(client ?? null, actor.client),
+        origin,
+        now,
+      });
+    },
+  };
 }

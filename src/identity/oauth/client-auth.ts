@@ -2,12 +2,11 @@
  * Authenticates clients at protocol endpoints (RFC 6749 §2.3.1): a confidential client by client_id and client_secret, by
  * Basic authentication or in the body; a public client, which has no secret, by its client_id.
  */
-import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
-import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
+import { addressPrefix, type Throttle } from '#identity/accounts/throttle/throttle.ts';
 import type { RawRequest } from '#http/route.ts';
 import { isClientId } from './clients/clients.ts';
 import { tokenErrors, TokenRefusal } from './errors.ts';
-import type { Form } from './form.ts';
+import type { Form } from './protocol-parameters.ts';
 import type { ClientClaim } from './oauth-sql.ts';
 import { hashToken } from './tokens.ts';
 

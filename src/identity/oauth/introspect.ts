@@ -7,11 +7,10 @@ import { requirePlatform } from '#core/principal.ts';
 import { isInEffect, type Bearer } from './bearer.ts';
 import { requireOneMethod, type AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
-import { readForm, type Form } from './form.ts';
-import { findIntrospected, findAuthenticatedClient, type IntrospectedRow } from './oauth-sql.ts';
-import type { Lifetimes } from './issue.ts';
+import { readForm, type Form } from './protocol-parameters.ts';
+import { findAuthenticatedClient, findIntrospected, type IntrospectedRow } from './oauth-sql.ts';
+import { hashToken, looksLike, type Lifetimes } from './tokens.ts';
 import { scopeText } from './scope.ts';
-import { hashToken, looksLike } from './tokens.ts';
 
 type Deps = {
   sql: Sql;

@@ -1,6 +1,7 @@
 /** SQL that authenticates clients and looks up tokens. */
 import type { Queryable } from '#db/pool.ts';
 import type { GrantedScope } from './scope.ts';
+import type { LoggedGrant } from './grant-changes.ts';
 
 /** The credentials that a caller presents. */
 export type ClientClaim = { clientId: string; secretHash: Buffer | null; now: Date };
@@ -153,4 +154,75 @@ export async function findIntrospected(sql: Queryable, hash: Buffer): Promise<In
     ) as t ${grantJoins(sql)}
   `;
   return row;
+}
+
+/** The client, user and store of a revoked grant or token. */
+export type Ended = { client: number; userId: number | null; storeId: number | null };
+
+/**
+ * Revokes a grant with all its tokens and returns it; undefined if it or its client has already ended. It locks the client
+ * first, so that the grant cannot end concurrently with its client.
+ */
+export async function revokeGrant(sql: Queryable, grantId: number, now: Date): Promise<LoggedGrant | undefined> {
+  const [row] = await sql<LoggedGrant[]>`
+    with locked as (
+      select id as locked_id, client_id, name from client
+      where id = (select client from access_grant where id = ${grantId}) and date_deleted is null
+      for share
+    )
+    update access_grant g set date_revoked = ${now} from locked
+    where g.id = ${grantId} and client = locked_id and date_revoked is null
+    returning g.id as "grantId", user_id as "userId", store_id as "storeId", permissions, client,
+      client_id as "clientId", name
+  `;
+  return row;
+}
+
+/** Returns the grant of a client's refresh token, including a rotated or expired one. */
+export async function grantOfRefreshToken(sql: Queryable, hash: Buffer, client: number): Promise<number | undefined> {
+  const [row] = await sql<{ grantId: number }[]>`
+    select g.id as "grantId"
+    from refresh_token r cross join lateral (select * from access_grant where id = r.grant_id offset 0) as g
+    where r.hash = ${hash}
+      and g.client = ${client}
+  `;
+  return row?.grantId;
+}
+
+/**
+ * Deletes one access token of a client and returns its grant, which remains with its other tokens; undefined if there is
+ * no such token.
+ */
+export async function deleteAccessToken(
+  sql: Queryable,
+  hash: Buffer,
+  client: number,
+): Promise<(Ended & { grantId: number }) | undefined> {
+  const [row] = await sql<(Ended & { grantId: number })[]>`
+    delete from access_token t using access_grant g
+    where t.hash = ${hash} and g.id = t.grant_id
+      and g.client = ${client}
+    returning g.id as "grantId", g.client, g.user_id as "userId", g.store_id as "storeId"
+  `;
+  return row;
+}
+
+/** Locks the apps that a user owns or has connected, in the order of their ids to avoid deadlocks. */
+export async function lockClientsOfUser(sql: Queryable, userId: number): Promise<void> {
+  await sql`
+    select from client where id = any(array(
+      select id from client where owner = ${userId}
+      union
+      select client from access_grant where user_id = ${userId}
+    ))
+    order by id for no key update
+  `;
+}
+
+/** Deletes the codes and tokens of a user's grants. Tokens issued concurrently are deleted with their grant. */
+export async function deleteTokensOf(sql: Queryable, userId: number): Promise<void> {
+  const grants = sql`select id from access_grant where user_id = ${userId}`;
+  await sql`delete from authorization_code where grant_id in (${grants})`;
+  await sql`delete from refresh_token where grant_id in (${grants})`;
+  await sql`delete from access_token where grant_id in (${grants})`;
 }

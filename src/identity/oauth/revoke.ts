@@ -1,16 +1,15 @@
 /** POST /revoke (RFC 7009): a client revokes one of its tokens. */
-import { originOf } from '#identity/accounts/audit/audit.ts';
-import type { Sql } from '#db/pool.ts';
+import { originOf, recordAuditEntry, type Action, type Origin } from '#identity/accounts/audit/audit.ts';
+import { transaction, type Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import type { AuthenticateClient } from './client-auth.ts';
-import type { RevocationEffects } from './grant-changes.ts';
+import { grantChanges, type RevocationEffects } from './grant-changes.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
-import { readForm } from './form.ts';
-import { findAuthenticatedClient } from './oauth-sql.ts';
+import { readForm } from './protocol-parameters.ts';
+import { deleteAccessToken, findAuthenticatedClient, grantOfRefreshToken, revokeGrant } from './oauth-sql.ts';
 import { hashToken, looksLike } from './tokens.ts';
-import { endAccessToken, endGrant } from './end-grant.ts';
-import { grantOfRefreshToken } from './revoke-sql.ts';
+import type { Actor } from '#changelog/changelog.ts';
 
 /**
  * A refresh token, even a rotated one, revokes its grant with all tokens (RFC 7009 §2.1); an access token revokes only
@@ -34,5 +33,40 @@ export function createRevoke(deps: RevocationEffects & { sql: Sql; authenticate:
     }
     // The body has no meaning (RFC 7009 §2.2), but some clients require JSON.
     return jsonAnswer(200, {});
+  });
+}
+
+/** The audited reason for the end of a grant. */
+type Reason = Extract<Action, 'grant_revoked' | 'code_reused' | 'refresh_token_reused'>;
+
+/**
+ * Revokes a grant with all its tokens and records it in the audit and the changelog, in one transaction. `action` is null if the
+ * audit has recorded the end in advance. Does nothing if the
+ * grant has already ended, so that its end is recorded once.
+ */
+export function endGrant(
+  { sql, changelog, accessChanged }: RevocationEffects & { sql: Sql },
+  end: { grantId: number; action: Reason | null; actor: Actor; origin: Origin | null; now: Date },
+): Promise<void> {
+  return transaction(sql, async (tx) => {
+    const { grantId, action, actor, origin, now } = end;
+    const ended = await revokeGrant(tx, grantId, now);
+    if (ended === undefined) return;
+    const { client, userId, storeId } = ended;
+    if (userId !== null) await accessChanged(tx, { client, userId, storeId }, now);
+    if (action !== null)
+      await recordAuditEntry(tx, { action, client, userId, storeId, origin, detail: { grant: grantId }, now });
+    await changelog.record(tx, grantChanges([ended], { actor, action: 'revoked' }), now);
+  });
+}
+
+/** Revokes one access token of the client and records it in the audit. Does nothing if the client has no such token. */
+function endAccessToken(sql: Sql, end: { hash: Buffer; client: number; origin: Origin; now: Date }): Promise<void> {
+  return transaction(sql, async (tx) => {
+    const { hash, client, origin, now } = end;
+    const ended = await deleteAccessToken(tx, hash, client);
+    if (ended === undefined) return;
+    const { grantId, ...subject } = ended;
+    await recordAuditEntry(tx, { action: 'access_token_revoked', ...subject, origin, detail: { grant: grantId }, now });
   });
 }

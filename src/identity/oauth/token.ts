@@ -1,20 +1,252 @@
-/** POST /token (RFC 6749 §3.2): parses the form, authenticates the client and runs the grant type. */
-import { originOf } from '#identity/accounts/audit/audit.ts';
+/**
+ * POST /token (RFC 6749 §3.2): parses the form, authenticates the client and runs the grant type. The first statement of each grant type
+ * requires an authenticated client.
+ */
+import { originOf, type Origin } from '#identity/accounts/audit/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import type { RevocationEffects } from './grant-changes.ts';
-import type { AuthenticateClient } from './client-auth.ts';
-import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
-import { readForm } from './form.ts';
-import { exchangeCode } from './grants/authorization-code.ts';
-import { grantPlatform } from './grants/client-credentials.ts';
-import { DEVICE_GRANT, exchangeDeviceCode } from './grants/device-code.ts';
-import type { Exchange, GrantHandler, Rotation } from './grants/exchange.ts';
-import { refreshAccess } from './grants/refresh-token.ts';
-import type { Lifetimes } from './issue.ts';
-import { areOwnResources } from './resource.ts';
-import { findAuthenticatedClient } from './oauth-sql.ts';
+import type { AuthenticateClient, FindAuthenticated } from './client-auth.ts';
+import { answeringRefusals, tokenErrors, TokenRefusal, type TokenFault } from './errors.ts';
+import { areOwnResources, readForm, verifierFits, type Form } from './protocol-parameters.ts';
+import {
+  hashToken,
+  idleUntil,
+  issueAccessToken,
+  issueRefreshToken,
+  looksLike,
+  maxSecondsOf,
+  successorsOf,
+  tokenAnswer,
+  type Lifetimes,
+  type TokenAnswer,
+} from './tokens.ts';
+import { findAuthenticatedClient, type AuthenticatedClient } from './oauth-sql.ts';
+import type { Keys } from '#core/keys.ts';
+import { HALCYON } from '#changelog/changelog.ts';
+import { endGrant } from './revoke.ts';
+import {
+  findClientWithCode,
+  insertPlatformToken,
+  redeemCode,
+  refreshGrant,
+  type CodeRow,
+  type Refreshed,
+} from './grants-sql.ts';
+import { narrowedTo, scopeEntries } from './scope.ts';
+import { pollDevice, type DeviceState } from './device/device-sql.ts';
+
+/** The rotation of refresh tokens: the keys that derive successors, and how long rotated tokens are kept. */
+type Rotation = { successorKeys: Keys; rotatedTokenKeptDays: number };
+
+/** `RevocationEffects` is for a grant that is revoked here, after reuse. */
+type Exchange = RevocationEffects & {
+  sql: Sql;
+  /** Authenticates the client within the first statement of the grant type. Throws `invalid_client`. */
+  authenticate: <Found>(find: FindAuthenticated<Found>) => Promise<Found>;
+  /** Throws the fault of the form, after authenticating the client. */
+  refuse: (fault: TokenFault) => Promise<never>;
+  form: Form;
+  origin: Origin;
+  lifetimes: Lifetimes;
+  rotation: Rotation;
+  now: Date;
+};
+
+/** Authenticates the client, then returns tokens or throws a `TokenRefusal`. */
+type GrantHandler = (exchange: Exchange) => Promise<TokenAnswer>;
+
+/** The form that contains the code, and the authenticated client. */
+type Presented = Pick<Exchange, 'form' | 'now'> & { client: AuthenticatedClient };
+type Step = (code: CodeRow, presented: Presented) => TokenFault | undefined;
+
+const forThisClient: Step = (code, { client }) => (code.client === client.id ? undefined : tokenErrors.unknownCode);
+
+/** Returns the redirect_uri of the form, or a legacy client's only registered one. */
+const effectiveRedirectUri = ({ form, client }: Presented): string | null =>
+  form.redirect_uri ?? client.impliedRedirectUri;
+
+const redirectUriGiven: Step = (_code, presented) =>
+  effectiveRedirectUri(presented) === null ? tokenErrors.noRedirectUri : undefined;
+
+/** Requires exactly the address that the code was sent to (RFC 6749 §4.1.3). */
+const redirectUriSame: Step = (code, presented) =>
+  effectiveRedirectUri(presented) === code.redirectUri ? undefined : tokenErrors.otherRedirectUri;
+
+/** Requires a challenge of a public client, whose only authentication is the verifier (RFC 9700 §2.1.1). */
+const challenged: Step = (code, { client }) =>
+  client.isPublic && code.codeChallenge === null ? tokenErrors.noChallenge : undefined;
+
+const verifierMatches: Step = (code, { form }) =>
+  verifierFits(form.code_verifier, code.codeChallenge) ? undefined : tokenErrors.wrongVerifier;
+
+/** Precedes the check of expiry, because reuse after the 30 seconds also shows that the code has leaked. */
+const unused: Step = (code) => (code.used ? tokenErrors.usedCode : undefined);
+
+const grantActive: Step = (code) => (code.revoked || code.disabled ? tokenErrors.revokedGrant : undefined);
+
+const fresh: Step = (code, { now }) => (now < code.expires ? undefined : tokenErrors.expiredCode);
+
+// oxfmt-ignore
+const steps: readonly (readonly [what: string, step: Step])[] = [
+  ['client binding', forThisClient   ],
+  ['redirect_uri',   redirectUriGiven],
+  ['redirect_uri',   redirectUriSame ],
+  ['PKCE',           challenged      ],
+  ['PKCE',           verifierMatches ],
+  ['used once',      unused          ],
+  ['grant active',   grantActive     ],
+  ['30 seconds',     fresh           ],
+];
+
+/** Revokes the grant: a code that its client presents twice has leaked (RFC 6749 §4.1.2, RFC 9700 §4.5). */
+async function refuseReuse({ grantId }: CodeRow, exchange: Exchange): Promise<never> {
+  const { origin, now } = exchange;
+  await endGrant(exchange, { grantId, action: 'code_reused', actor: HALCYON, origin, now });
+  throw new TokenRefusal(tokenErrors.usedCode);
+}
+
+/**
+ * grant_type=authorization_code (RFC 6749 §4.1.3): one statement authenticates the client and finds the code, a table of
+ * checks follows in the order of the API contract, and one statement redeems the code.
+ */
+const exchangeCode: GrantHandler = async (exchange) => {
+  const { sql, authenticate, refuse, form, lifetimes, now } = exchange;
+  if (form.code === undefined) return refuse(tokenErrors.noCode);
+  if (!looksLike('authorizationCode', form.code)) return refuse(tokenErrors.unknownCode);
+  const hash = hashToken(form.code);
+  const { client, code } = await authenticate((claim) => findClientWithCode(sql, claim, hash));
+  if (code === undefined) throw new TokenRefusal(tokenErrors.unknownCode);
+  for (const [, step] of steps) {
+    const fault = step(code, { client, form, now });
+    if (fault === tokenErrors.usedCode) return refuseReuse(code, exchange);
+    if (fault !== undefined) throw new TokenRefusal(fault);
+  }
+  const [access, refresh] = [issueAccessToken(now, lifetimes), issueRefreshToken(now, lifetimes)];
+  const isFirst = await redeemCode(sql, hash, { access: access.stored, refresh: refresh.stored }, now);
+  // A lost race is reuse too: which of the two requests was the attacker's is unknown, so the winner's tokens are
+  // revoked as well.
+  if (!isFirst) return refuseReuse(code, exchange);
+  return tokenAnswer({ access: access.value, refresh: refresh.value }, code, lifetimes);
+};
+
+/**
+ * The period in which a rotated token returns its successor again, for a client that lost the response or refreshed
+ * concurrently.
+ */
+const RETRY_SECONDS = 10;
+const DAY_MS = 86_400_000;
+
+type Refused = Exclude<Refreshed, { outcome: 'issued' }>;
+
+async function refuseRefresh(refused: Refused, exchange: Exchange): Promise<never> {
+  switch (refused.outcome) {
+    case 'reused': {
+      const { origin, now } = exchange;
+      const { grantId } = refused;
+      await endGrant(exchange, { grantId, action: 'refresh_token_reused', actor: HALCYON, origin, now });
+      throw new TokenRefusal(tokenErrors.invalidRefreshToken);
+    }
+    case 'unknown':
+    case 'ended':
+      throw new TokenRefusal(tokenErrors.invalidRefreshToken);
+    case 'out of scope':
+      throw new TokenRefusal(tokenErrors.invalidScope);
+  }
+}
+
+/**
+ * grant_type=refresh_token (RFC 6749 §6), in one statement that also authenticates the client. A client with stable tokens
+ * gets the same refresh token back, with its idle period restarted. A client with rotating tokens gets a successor, and
+ * later reuse of the old token revokes the grant, because the token must have been stolen (RFC 9700 §4.14.2).
+ */
+const refreshAccess: GrantHandler = async (exchange) => {
+  const { sql, authenticate, refuse, form, lifetimes, rotation, now } = exchange;
+  const presented = form.refresh_token;
+  if (presented === undefined) return refuse(tokenErrors.noRefreshToken);
+  if (!looksLike('refreshToken', presented)) return refuse(tokenErrors.invalidRefreshToken);
+  const scope = scopeEntries(form.scope ?? '');
+  // No granted scope contains a NUL, and PostgreSQL rejects text with one.
+  if (scope.some((entry) => entry.includes('\0'))) return refuse(tokenErrors.invalidScope);
+  const narrowed = narrowedTo(scope);
+  const access = issueAccessToken(now, lifetimes);
+  const [successor, ...others] = successorsOf(rotation.successorKeys, presented);
+  const parameters = {
+    hash: hashToken(presented),
+    scope,
+    narrowedTo: narrowed,
+    access: access.stored,
+    successor: { hash: successor.hash, others: others.map(({ hash }) => hash) },
+    idleUntil: idleUntil(now, lifetimes),
+    grantSecondsMax: maxSecondsOf(lifetimes),
+    rotatedUntil: new Date(now.getTime() + rotation.rotatedTokenKeptDays * DAY_MS),
+    reusedSince: new Date(now.getTime() - RETRY_SECONDS * 1_000),
+    now,
+  };
+  const refreshed = await authenticate((claim) => refreshGrant(sql, claim, parameters));
+  if (refreshed.outcome !== 'issued') return refuseRefresh(refreshed, exchange);
+  const stored = [successor, ...others].find(({ hash }) => hash.equals(refreshed.successor)) ?? successor;
+  const refresh = refreshed.rotates ? stored.value : presented;
+  const limited = narrowed !== null && ({ scope: 'store_limited', permissions: narrowed } as const);
+  return tokenAnswer({ access: access.value, refresh }, { ...refreshed, ...limited }, lifetimes);
+};
+
+const SCOPE = 'platform';
+
+/** grant_type=client_credentials (RFC 6749 §4.4): access for the platform, by clients that the operator trusts. */
+const grantPlatform: GrantHandler = async ({ sql, authenticate, form, lifetimes, now }) => {
+  const client = await authenticate((claim) => findAuthenticatedClient(sql.reads, claim));
+  if (!client.isTrusted) throw new TokenRefusal(tokenErrors.unauthorizedClient);
+  if (form.scope !== undefined && form.scope !== SCOPE) throw new TokenRefusal(tokenErrors.invalidScope);
+  const { value, stored } = issueAccessToken(now, lifetimes);
+  const isIssued = await insertPlatformToken(sql, { client: client.id, access: stored, now });
+  if (!isIssued) throw new TokenRefusal(tokenErrors.invalidClient);
+  // No refresh token (RFC 6749 §4.4.3): the client can use its secret again.
+  return {
+    access_token: value,
+    expires_in: lifetimes.accessTokenLifetimeSeconds,
+    token_type: 'Bearer',
+    scope: SCOPE,
+  };
+};
+
+export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
+
+const undecided: Readonly<Record<Exclude<DeviceState, null>, TokenFault>> = {
+  pending: tokenErrors.authorizationPending,
+  'too fast': tokenErrors.slowDown,
+  denied: tokenErrors.deviceDenied,
+  expired: tokenErrors.expiredDevice,
+};
+
+function faultOf(code: CodeRow, client: number, now: Date): TokenFault | undefined {
+  if (code.client !== client) return tokenErrors.unknownDevice;
+  if (code.used) return tokenErrors.usedDevice;
+  if (code.revoked || code.disabled) return tokenErrors.revokedGrant;
+  return now < code.expires ? undefined : tokenErrors.expiredDevice;
+}
+
+/**
+ * grant_type=urn:ietf:params:oauth:grant-type:device_code (RFC 8628 §3.4). One statement finds a code that waits for a decision; an
+ * approved code is a row of authorization_code, and redeemed like one.
+ */
+const exchangeDeviceCode: GrantHandler = async ({ sql, authenticate, refuse, form, lifetimes, now }) => {
+  if (form.device_code === undefined) return refuse(tokenErrors.noDevice);
+  if (!looksLike('deviceCode', form.device_code)) return refuse(tokenErrors.unknownDevice);
+  const hash = hashToken(form.device_code);
+  const { state } = await authenticate((claim) => pollDevice(sql, claim, hash));
+  if (state !== null) throw new TokenRefusal(undecided[state]);
+  // In this order: an approval between the two statements is seen by the second.
+  const { client, code } = await authenticate((claim) => findClientWithCode(sql, claim, hash));
+  const fault = code === undefined ? tokenErrors.unknownDevice : faultOf(code, client.id, now);
+  if (code === undefined || fault !== undefined) throw new TokenRefusal(fault ?? tokenErrors.unknownDevice);
+  const [access, refresh] = [issueAccessToken(now, lifetimes), issueRefreshToken(now, lifetimes)];
+  const isFirst = await redeemCode(sql, hash, { access: access.stored, refresh: refresh.stored }, now);
+  // Unlike the reuse of an authorization code this is no sign of theft: a device polls again after a time-out (RFC 8628 §3.5).
+  if (!isFirst) throw new TokenRefusal(tokenErrors.usedDevice);
+  return tokenAnswer({ access: access.value, refresh: refresh.value }, code, lifetimes);
+};
 
 const grants: ReadonlyMap<string, GrantHandler> = new Map([
   ['authorization_code', exchangeCode],

@@ -1,6 +1,11 @@
 /** Creates and hashes the secrets issued to clients: 32 random bytes after a prefix for the type. */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
+import { OPERATOR } from '#changelog/changelog.ts';
+import type { Tx } from '#db/pool.ts';
+import { grantChanges, type RevocationEffects } from './grant-changes.ts';
+import { insertStoreGrant, type Granted, type StoredToken } from './grants-sql.ts';
+import { scopeText } from './scope.ts';
 
 const TOKEN_BYTES = 32;
 
@@ -15,7 +20,7 @@ const prefixes = {
   managementToken: 'hal_mt_',
 } as const;
 
-export type TokenKind = keyof typeof prefixes;
+type TokenKind = keyof typeof prefixes;
 
 /** A secret and its stored hash. */
 export type CreatedToken = { value: string; hash: Buffer };
@@ -57,4 +62,91 @@ const TOKENS = new RegExp(`(${Object.values(prefixes).join('|')})[A-Za-z0-9_-]+`
 /** Returns the text for display, with each secret in it cut to its prefix. */
 export function withoutTokens(text: string): string {
   return text.replaceAll(TOKENS, '$1…');
+}
+
+const DAY_MS = 86_400_000;
+
+/** `refreshTokenMaxDays` count from the consent, `refreshTokenIdleDays` from the last use. */
+export type Lifetimes = {
+  accessTokenLifetimeSeconds: number;
+  refreshTokenIdleDays: number;
+  refreshTokenMaxDays: number;
+};
+
+/** The token response of RFC 6749 §5.1; without `refresh_token` for client_credentials. */
+export type TokenAnswer = {
+  access_token: string;
+  refresh_token?: string;
+  /** Seconds. */
+  expires_in: number;
+  token_type: 'Bearer';
+  scope: string;
+};
+
+/** The value of a token, and its stored hash and expiry. */
+type Issued = { value: string; stored: StoredToken };
+
+/** Returns the expiry of a refresh token that is issued or used now, unless the maximum since the consent ends it before. */
+export function idleUntil(now: Date, { refreshTokenIdleDays }: Lifetimes): Date {
+  return new Date(now.getTime() + refreshTokenIdleDays * DAY_MS);
+}
+
+/** Returns the longest lifetime of a grant. */
+export function maxSecondsOf({ refreshTokenMaxDays }: Lifetimes): number {
+  return (refreshTokenMaxDays * DAY_MS) / 1_000;
+}
+
+export function issueAccessToken(now: Date, lifetimes: Lifetimes): Issued {
+  const { value, hash } = createToken('accessToken');
+  return {
+    value,
+    stored: { hash, expires: new Date(now.getTime() + lifetimes.accessTokenLifetimeSeconds * 1_000) },
+  };
+}
+
+export function issueRefreshToken(now: Date, lifetimes: Lifetimes): Issued {
+  const { value, hash } = createToken('refreshToken');
+  const expires = Math.min(idleUntil(now, lifetimes).getTime(), now.getTime() + maxSecondsOf(lifetimes) * 1_000);
+  return { value, stored: { hash, expires: new Date(expires) } };
+}
+
+export function tokenAnswer(
+  values: { access: string; refresh: string },
+  granted: Granted,
+  lifetimes: Lifetimes,
+): TokenAnswer & { refresh_token: string } {
+  return {
+    access_token: values.access,
+    refresh_token: values.refresh,
+    expires_in: lifetimes.accessTokenLifetimeSeconds,
+    token_type: 'Bearer',
+    scope: scopeText(granted, granted.storeId),
+  };
+}
+
+/**
+ * Grants a client access to a store on behalf of a member, without consent page and code, for the demo and tests.
+ * `clientId` is the public id; membership is checked at each use of the token. Call it in a transaction, because it also
+ * writes the store's changelog.
+ */
+export async function grantStoreAccess(
+  tx: Tx,
+  grant: { clientId: string; userId: number; storeId: number; now: Date } & RevocationEffects & Lifetimes,
+): Promise<TokenAnswer & { refresh_token: string }> {
+  const { clientId, userId, storeId, changelog, accessChanged, now } = grant;
+  const [access, refresh] = [issueAccessToken(now, grant), issueRefreshToken(now, grant)];
+  const tokens = { access: access.stored, refresh: refresh.stored };
+  const made = await insertStoreGrant(tx, { clientId, userId, storeId, tokens, now });
+  if (made === undefined) throw new RangeError(`There is no client ${clientId}`);
+  const changes = grantChanges([{ ...made, userId, storeId, permissions: null, clientId }], {
+    actor: OPERATOR,
+    action: 'given',
+  });
+  await changelog.record(tx, changes, now);
+  await accessChanged(tx, { client: made.client, userId, storeId }, now);
+  return tokenAnswer(
+    { access: access.value, refresh: refresh.value },
+    { scope: 'store_full_access', permissions: null, storeId },
+    grant,
+  );
 }

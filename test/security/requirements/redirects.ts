@@ -84,8 +84,8 @@ export const redirects: readonly Clause[] = [
     clause: '`return_to` only same-origin paths',
     tests: [
       'test/security/sign-in.test.ts > return_to leads to paths of this site only',
-      'src/identity/accounts/return-path.test.ts > a path that a browser could resolve to another host is refused',
-      'src/identity/accounts/return-path.test.ts > every accepted path leads to this site',
+      'src/identity/accounts/signed-in.test.ts > a path that a browser could resolve to another host is refused',
+      'src/identity/accounts/signed-in.test.ts > every accepted path leads to this site',
     ],
     guards: 'redirect',
     mutations: ['sign-in-returns-to-other-host'],

@@ -13,7 +13,7 @@ import {
 } from '@simplewebauthn/server';
 import type { Queryable } from '#db/pool.ts';
 import type { Keys } from '#core/keys.ts';
-import { CHALLENGE_VALID_MS, createChallenges, type Challenges } from './challenges.ts';
+import { CHALLENGE_VALID_MS, createChallenges, type Challenges } from '../signed-tokens.ts';
 import { consumeChallenge, findPasskey, insertPasskey, touchPasskey, type PasskeyRow } from './factors-sql.ts';
 
 export const PASSKEYS_MAX = 20;

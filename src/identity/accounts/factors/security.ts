@@ -13,12 +13,10 @@ import { originOf, recordAuditEntry, type Action } from '../audit/audit.ts';
 import { deleteIdentity, hasPassword, listIdentities } from '../external/external-sql.ts';
 import type { Session } from '../sessions.ts';
 import { enrolmentPath, type SignedIn } from '../signed-in.ts';
-import { addressOf, createSecret, storeApp } from './authenticator-app.ts';
+import { addressOf, createSecret, hasSecondFactor, renewRecoveryCodes, storeApp } from './second-factor.ts';
 import { deleteApp, deletePasskey, deleteRecoveryCodes, findFactors, renamePasskey } from './factors-sql.ts';
 import { factorChangedMail } from '../account-mails.ts';
 import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX, type Passkeys } from './passkeys.ts';
-import { renewRecoveryCodes } from './recovery-codes.ts';
-import { hasSecondFactor } from './second-factor.ts';
 import { appPage, recoveryCodesPage, REGISTRATION_FIELD, securityPage, type SecurityView } from './security-page.ts';
 
 const NOT_ADDED =

@@ -2,7 +2,7 @@
 import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { inPerson } from '#changelog/changelog.ts';
-import { transaction, type Sql } from '#db/pool.ts';
+import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import { scopeNames, type GrantedScope } from '../scope.ts';
@@ -10,7 +10,6 @@ import { denyPendingDevice, takePendingDevice } from '../device/device-sql.ts';
 import { createToken } from '../tokens.ts';
 import type { ConsentRequest } from './authorization-request.ts';
 import { insertApproval, lockMembership, lockParties, type PickableStore } from './authorize-sql.ts';
-import type { StoppedWebhooks } from './stopped-webhooks.ts';
 
 type Decision = {
   request: ConsentRequest;
@@ -103,3 +102,19 @@ export function recordDenial(sql: Sql, decision: Decision): Promise<boolean> {
     return true;
   });
 }
+
+/** Enables webhooks that were disabled when the app's access ended, with an approval; composed with the webhooks module. */
+export type StoppedWebhooks = {
+  /** Returns the number of the client's webhooks that were disabled when its access ended, by store. */
+  countStopped: (
+    sql: Queryable,
+    client: number,
+    storeIds: readonly number[],
+  ) => Promise<readonly { storeId: number; count: number }[]>;
+  /** Enables these webhooks again, in the transaction of the new grant. */
+  resumeWebhooks: (
+    tx: Queryable,
+    which: { client: number; userId: number; storeIds: readonly number[] },
+    now: Date,
+  ) => Promise<void>;
+};

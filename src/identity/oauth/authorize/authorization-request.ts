@@ -5,12 +5,10 @@
 import type { Queryable } from '#db/pool.ts';
 import { isClientId } from '../clients/clients.ts';
 import { refusals, rejections, type Fault } from '../errors.ts';
-import { isValidChallenge } from '../pkce.ts';
+import { areOwnResources, isValidChallenge, readParameters, type Parameters } from '../protocol-parameters.ts';
 import { findClient, type Client } from '../clients/clients-sql.ts';
 import { isSameRedirect } from '../redirect-uri.ts';
-import { areOwnResources } from '../resource.ts';
 import { mayAskFor, readScope, type RequestedScope } from '../scope.ts';
-import { readParameters, type Parameters } from './parameters.ts';
 
 /** A request before validation, with the client that it names. */
 type Candidate = Parameters & {

@@ -4,26 +4,29 @@
  */
 import type { StepUp } from '#identity/accounts/factors/step-up.ts';
 import { enrolmentForStore, enrolmentPath } from '#identity/accounts/signed-in.ts';
-import { formNonce, isFormNonce } from '#identity/accounts/form-nonce.ts';
-import type { SecurityMails } from '#identity/accounts/security-mails.ts';
+import { formNonce, isFormNonce } from '#identity/accounts/signed-tokens.ts';
+import type { SecurityMails } from '#identity/accounts/account-mails.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
 import { unverifiedAnswer } from '#identity/accounts/page-kit.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
-import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
 import { rejections, type Fault } from '../errors.ts';
 import type { RevocationEffects } from '../grant-changes.ts';
 import { formTargets, withParameters } from '../redirect-uri.ts';
-import { isForStore, permissionsAmong, type GrantedScope } from '../scope.ts';
-import { recordApproval, recordDenial } from './approval.ts';
-import { readAuthorization, type ConsentRequest, type Received } from './authorization-request.ts';
+import { isForStore, permissionsAmong, scopeNames, type GrantedScope } from '../scope.ts';
+import { recordApproval, recordDenial, type StoppedWebhooks } from './approval.ts';
+import {
+  readAuthorization,
+  type AuthorizationRequest,
+  type ConsentRequest,
+  type Received,
+} from './authorization-request.ts';
 import { consentPage } from './consent-page.ts';
-import { boundToRequest } from './nonce.ts';
 import { hasGrant, storesOf, type PickableStore } from './authorize-sql.ts';
-import type { StoppedWebhooks } from './stopped-webhooks.ts';
 import { refusalPage } from './refusal-page.ts';
 
 export type AuthorizeDeps = RevocationEffects &
@@ -287,4 +290,11 @@ export function createAuthorize(deps: Deps): { show: RawHandler; decide: RawHand
       return 'status' in consent ? consent : decide(deps, consent, request);
     },
   };
+}
+
+/** Binds the nonce of the consent form to the authorization request. */
+function boundToRequest(request: AuthorizationRequest): readonly unknown[] {
+  const { client, redirectUri, scope, state, codeChallenge } = request;
+  const names = scopeNames(scope).join(' ');
+  return ['authorize', client.id, redirectUri, names, scope.storeId ?? null, state, codeChallenge];
 }

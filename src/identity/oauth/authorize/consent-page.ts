@@ -2,8 +2,8 @@
 import { shortened } from '#core/legible.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import { listingPath } from '../clients/listing-path.ts';
-import { logoImage } from '../clients/logo/logo.ts';
+import { listingPath } from '../clients/client-document.ts';
+import { logoImage } from '../clients/logo.ts';
 import { shownHost } from '../redirect-uri.ts';
 import { isForStore, permissionTexts } from '../scope.ts';
 import type { ConsentRequest } from './authorization-request.ts';

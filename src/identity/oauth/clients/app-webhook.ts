@@ -1,6 +1,8 @@
 /** The interface by which a client declares a webhook for all stores that let it in; composed with the webhooks module. */
-import type { Queryable } from '#db/pool.ts';
+import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import type { Fault } from '#core/problem.ts';
+import { recordClientEntry, type ClientActor } from './action.ts';
+import type { Client } from './clients-sql.ts';
 
 export type AppWebhooks = {
   /** Returns the faults of a url; `label` names it in messages. */
@@ -31,3 +33,17 @@ export type AppKeys = { current: string | null; next: string | null; rotationEnd
 
 /** `begin` adds a key, `finish` ends the rotation early, and `at_once` replaces all keys with a new one. */
 export type KeyChange = 'begin' | 'finish' | 'at_once';
+
+/** Replaces the key of the webhook that a client declares. Throws a 404 if there is none, and a 409 as `replaceKey` does. */
+export function replaceWebhookKey(
+  { sql, appWebhooks }: { sql: Sql; appWebhooks: AppWebhooks },
+  client: Client,
+  change: KeyChange,
+  actor: ClientActor,
+): Promise<void> {
+  return transaction(sql, async (tx) => {
+    await appWebhooks.replaceKey(tx, client.id, change, actor.now);
+    const detail = { name: client.name, changed: ['webhook_key'] };
+    await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
+  });
+}

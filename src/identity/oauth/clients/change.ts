@@ -4,7 +4,7 @@ import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import type { AppWebhooks } from './app-webhook.ts';
-import { COMMAND_LINE_CLIENT } from './command-line.ts';
+import { COMMAND_LINE_CLIENT } from './clients.ts';
 import { changelogActorOf, recordClientEntry, type ClientActor } from './action.ts';
 import {
   markDeleted,

@@ -1,7 +1,8 @@
-/** SQL of clients. Writes the table client. */
+/** SQL of clients, their logos and their secrets. Writes the tables client, client_logo and client_secret. */
 import type { Queryable } from '#db/pool.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
 import type { ClientDetails, ClientKind } from './rules.ts';
+import type { PictureType } from './logo.ts';
 
 export type Client = {
   id: number;
@@ -261,4 +262,97 @@ export async function usageOf(sql: Queryable, client: number): Promise<ClientUsa
       limit ${GRANTS_COUNTED_MAX}
     ) g`;
   return row ?? { people: 0, stores: 0, accounts: 0, lastUsed: null };
+}
+
+type Logo = { mediaType: PictureType; bytes: Buffer };
+
+export async function findLogo(sql: Queryable, clientId: string): Promise<Logo | undefined> {
+  const [row] = await sql<Logo[]>`
+    select l.media_type as "mediaType", l.bytes
+    from client c join client_logo l on l.client = c.id
+    where c.client_id = ${clientId} and c.date_deleted is null
+  `;
+  return row;
+}
+
+export async function upsertLogo(sql: Queryable, client: number, logo: Logo, now: Date): Promise<void> {
+  await sql`
+    insert into client_logo (client, media_type, bytes, date_modified)
+    values (${client}, ${logo.mediaType}, ${logo.bytes}, ${now})
+    on conflict (client) do update
+      set media_type = excluded.media_type, bytes = excluded.bytes, date_modified = excluded.date_modified
+  `;
+}
+
+export async function deleteLogo(sql: Queryable, client: number): Promise<void> {
+  await sql`delete from client_logo where client = ${client}`;
+}
+
+/**
+ * Locks the client for a change of its logo and marks it unverified if `userId` is its owner; returns false if it is
+ * deleted.
+ */
+export async function touchClient(
+  sql: Queryable,
+  client: number,
+  { userId, now }: { userId: number | null; now: Date },
+): Promise<boolean> {
+  const { count } = await sql`
+    update client
+    set date_modified = ${now}, is_verified = is_verified and not coalesce(owner = ${userId}, false)
+    where id = ${client} and date_deleted is null
+  `;
+  return count === 1;
+}
+
+type SecretRow = {
+  hash: Buffer;
+  dateCreated: Date;
+  /** Null for the current secret. */ dateExpires: Date | null;
+};
+
+/** Returns the valid secrets, the current one first. */
+export function listSecrets(sql: Queryable, client: number, now: Date): Promise<SecretRow[]> {
+  return sql<SecretRow[]>`
+  select hash, date_created as "dateCreated", date_expires as "dateExpires" from client_secret
+  where client = ${client} and (date_expires is null or date_expires > ${now})
+  order by date_expires desc nulls first, hash
+`;
+}
+
+/** Locks a confidential client, which serializes changes of its secrets; returns undefined if it is public or deleted. */
+export async function lockConfidential(
+  sql: Queryable,
+  clientId: string,
+  now: Date,
+): Promise<ClientIdentity | undefined> {
+  const [row] = await sql<ClientIdentity[]>`
+    update client set date_modified = ${now} where client_id = ${clientId} and not is_public and date_deleted is null
+    returning id, client_id as "clientId", name, owner as "ownerId"
+  `;
+  return row;
+}
+
+/** Sets the expiry of all valid secrets to `until`, except those that expire earlier. */
+export async function retireSecrets(
+  sql: Queryable,
+  client: number,
+  { until, now }: { until: Date; now: Date },
+): Promise<void> {
+  await sql`
+    update client_secret set date_expires = least(date_expires, ${until}::timestamptz)
+    where client = ${client} and (date_expires is null or date_expires > ${now})
+  `;
+}
+
+export async function insertSecret(sql: Queryable, client: number, hash: Buffer, now: Date): Promise<void> {
+  await sql`insert into client_secret (hash, client, date_created) values (${hash}, ${client}, ${now})`;
+}
+
+/** Expires the older secrets now and returns their number. */
+export async function endRetired(sql: Queryable, client: number, now: Date): Promise<number> {
+  const { count } = await sql`
+    update client_secret set date_expires = ${now} where client = ${client} and date_expires > ${now}
+  `;
+  return count;
 }

@@ -1,11 +1,11 @@
-/** Creates OAuth clients: apps that request access, and trusted clients of the platform. */
+/** Creates OAuth clients: apps that request access, trusted clients of the platform, and the built-in client of the command line. */
 import { randomBytes } from 'node:crypto';
 import type { Origin } from '#identity/accounts/audit/audit.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import type { AppWebhooks } from './app-webhook.ts';
 import { recordClientEntry, type Caller } from './action.ts';
-import { countClientsOf, insertClient, lockOwner } from './clients-sql.ts';
+import { countClientsOf, findClient, insertClient, lockOwner } from './clients-sql.ts';
 import { clientFaults, type ClientDetails, type ClientKind, type DetailLabels } from './rules.ts';
 import { createToken, type CreatedToken } from '../tokens.ts';
 
@@ -166,4 +166,30 @@ export async function createPublicClient(sql: Sql | Tx, client: NewClient): Prom
   return {
     client_id: await make(sql, client, null),
   };
+}
+
+/** The client of the command line has the same id in every installation, so that `halcyon login` needs no registration. */
+export const COMMAND_LINE_CLIENT = 'halcyon-cli';
+
+/**
+ * Creates the client if it is missing. A 409 is ignored: another process that starts concurrently has created it, or
+ * retention has not yet deleted an old row with its id.
+ */
+export async function provideCommandLineClient(sql: Sql, now: Date): Promise<void> {
+  if ((await findClient(sql, COMMAND_LINE_CLIENT)) !== undefined) return;
+  try {
+    await createPublicClient(sql, {
+      clientId: COMMAND_LINE_CLIENT,
+      name: 'Halcyon command line',
+      description:
+        'The halcyon command in a terminal on your computer. Allow it only if you have just typed halcyon login.',
+      // The command listens on any free port (RFC 8252 §7.3).
+      redirectUris: ['http://127.0.0.1/callback', 'http://[::1]/callback'],
+      trusted: false,
+      allowsDeviceGrant: true,
+      now,
+    });
+  } catch (error) {
+    if (!(error instanceof Problem && error.status === 409)) throw error;
+  }
 }

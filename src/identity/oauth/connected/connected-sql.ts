@@ -5,8 +5,11 @@ import type { LoggedGrant } from '../grant-changes.ts';
 import { allPermissions } from '../scope.ts';
 import { inAvailable, type EachDatabase } from '#shards/each.ts';
 import { countCreated } from '../webhooks-of-apps-sql.ts';
+import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import type { Listing } from '#core/listing.ts';
+import type { GRANT_PROPERTIES } from './grants-api.ts';
 
-export type ConnectedRow = {
+type ConnectedRow = {
   /** The latest grant of this client for this store; represents all of them. */
   grantId: number;
   /** The internal id of the client. */
@@ -60,7 +63,7 @@ export function scopeText(sql: Queryable) {
 }
 
 /** Returns the `from` clause of connected apps: one row per client and store, even with several grants. */
-export function connectedApps(sql: Queryable, filter: GrantFilter) {
+function connectedApps(sql: Queryable, filter: GrantFilter) {
   return sql`
   from (
     select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used,
@@ -75,7 +78,7 @@ export function connectedApps(sql: Queryable, filter: GrantFilter) {
     left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${filter.userId}`;
 }
 
-export function connectedColumns(sql: Queryable) {
+function connectedColumns(sql: Queryable) {
   return sql`
   g.grant_id as "grantId", g.client, c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
   l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName",
@@ -99,7 +102,7 @@ const keyOf = ({ client, storeId }: Access): string => `${client} ${storeId ?? '
  * Returns the rows with the webhooks of their apps. Counts and access are combined here: as a join, PostgreSQL compared each webhook
  * with each grant of the user, which took 2 to 12 s for an app in 3,000 stores.
  */
-export async function withWebhooks(
+async function withWebhooks(
   sql: Queryable,
   each: EachDatabase,
   userId: number,
@@ -211,4 +214,62 @@ export function revokeGrantsFor(
   where id = ending_id and date_revoked is null
   returning client, store_id as "storeId", user_id as "userId"
 `;
+}
+
+const columns = (sql: Queryable): Columns<typeof GRANT_PROPERTIES> => ({
+  id: sql`g.grant_id`,
+  client_id: sql`c.client_id`,
+  name: sql`c.name`,
+  company: sql`c.company`,
+  is_verified: sql`c.is_verified`,
+  scope: scopeText(sql),
+  store_id: sql`g.store_id`,
+  date_created: sql`g.since`,
+  date_used: sql`g.last_used`,
+});
+
+export async function listGrants(
+  sql: Queryable,
+  each: EachDatabase,
+  filter: GrantFilter,
+  listing: Listing,
+): Promise<ConnectedApp[]> {
+  const rows = await sql<ConnectedRow[]>`
+    select ${connectedColumns(sql)} ${connectedApps(sql, filter)}
+    where true${narrowed(sql, listing.filters, columns(sql))}
+    order by ${ordered(sql, listing.order, columns(sql), [sql`g.grant_id`])} ${paged(sql, listing)}
+  `;
+  return withWebhooks(sql, each, filter.userId, rows);
+}
+
+export async function countGrants(sql: Queryable, filter: GrantFilter, { filters }: Listing): Promise<number> {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total ${connectedApps(sql, filter)} where true${narrowed(sql, filters, columns(sql))}
+  `;
+  return row?.total ?? 0;
+}
+
+/** `client` is the internal id. */
+export type ActiveGrant = { userId: number; client: number; storeId: number | null };
+
+/** Returns a user's grant; undefined if it does not exist or is revoked. */
+export async function findActiveGrant(sql: Queryable, id: number): Promise<ActiveGrant | undefined> {
+  const [row] = await sql<ActiveGrant[]>`
+    select user_id as "userId", client, store_id as "storeId" from access_grant
+    where id = ${id} and date_revoked is null and user_id is not null
+  `;
+  return row;
+}
+
+/** Returns the connected app of a grant; undefined if its client is deleted. */
+export async function findGrant(
+  sql: Queryable,
+  each: EachDatabase,
+  { userId, ...of }: ActiveGrant,
+): Promise<ConnectedApp | undefined> {
+  const rows = await sql<ConnectedRow[]>`
+    select ${connectedColumns(sql)} ${connectedApps(sql, { userId, of })}
+  `;
+  const [app] = await withWebhooks(sql, each, userId, rows);
+  return app;
 }

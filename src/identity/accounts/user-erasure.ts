@@ -1,0 +1,93 @@
+/**
+ * Erases users with their sessions, memberships, grants and apps, in one transaction. So ends also an account whose e-mail address is not
+ * verified: a person made it with an invitation link that was handed over, under any address. The person who verifies the address gets a new
+ * account, so that nothing remains that was set on the old one.
+ */
+import { actorOf, inPerson, type Actor, type Change, type Changelog } from '#changelog/changelog.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import type { ApiRequest } from '#http/operation.ts';
+import { notFound } from '#core/problem.ts';
+import { originOf, recordAuditEntry, type AuditEntry } from './audit/audit.ts';
+import { deleteUser, lockForErasure, lockMemberships } from './users-sql.ts';
+import type { RawRequest } from '#http/route.ts';
+import { lockUnverified } from './accounts-sql.ts';
+
+/** Erases a user's data in other modules, in the transaction of the erasure. */
+export type EraseUserData = {
+  /** Locks the rows that must be locked before memberships. */
+  lock: (tx: Tx, userId: number) => Promise<void>;
+  erase: (
+    tx: Tx,
+    of: { userId: number; actor: Actor; request: Pick<ApiRequest, 'address' | 'headers' | 'now'> } & Pick<
+      AuditEntry,
+      'client' | 'origin' | 'now'
+    >,
+  ) => Promise<void>;
+};
+
+type ErasureDeps = {
+  changelog: Changelog;
+  eraseUserData: EraseUserData;
+  /** Throws if the user must not be erased. It locks memberships in the order of shard, store and user. */
+  mayErase?: (tx: Tx) => Promise<void>;
+};
+
+type ErasureRequest = Pick<ApiRequest, 'address' | 'headers' | 'now'>;
+
+/**
+ * Erases a user whose row the transaction has locked for it. Audit entries (until retention deletes them) and the changelogs of the
+ * user's stores remain; they identify the user by id.
+ *
+ * Lock order: user, apps, the sandbox store, memberships, grants. An approval uses the same order, and the erasure of a store also locks
+ * memberships before grants; another order could deadlock.
+ */
+async function eraseLockedUser(
+  tx: Tx,
+  { changelog, eraseUserData, mayErase }: ErasureDeps,
+  erased: { userId: number; actor: Actor; client: number | null; request: ErasureRequest },
+): Promise<void> {
+  const { userId, actor, client, request } = erased;
+  const { now } = request;
+  const by = { userId, client, origin: originOf(request), now };
+  await eraseUserData.lock(tx, userId);
+  await mayErase?.(tx);
+  const memberships = await lockMemberships(tx, userId);
+  await eraseUserData.erase(tx, { ...by, actor, request });
+  await recordAuditEntry(tx, { ...by, action: 'user_erased' });
+  await deleteUser(tx, userId);
+  const changes = memberships.map(({ storeId, role }): Change => {
+    const before = { user_id: userId, role };
+    return { storeId, actor, resource: 'member', resourceId: userId, action: 'deleted', before, after: null };
+  });
+  await changelog.record(tx, changes, now);
+}
+
+/** Erases a user. Throws a 404 if the user does not exist. */
+export function eraseUser(
+  { sql, ...deps }: ErasureDeps & { sql: Sql },
+  userId: number,
+  request: ErasureRequest & Pick<ApiRequest, 'principal' | 'unmodified'>,
+): Promise<void> {
+  return transaction(sql, async (tx) => {
+    const dateCreated = await lockForErasure(tx, userId);
+    if (dateCreated === undefined) throw notFound('user');
+    request.unmodified(dateCreated.getTime());
+    const { principal } = request;
+    await eraseLockedUser(tx, deps, { userId, actor: actorOf(principal), client: principal.clientId, request });
+  });
+}
+
+/** Erases the account with this address unless it is verified. Call it before the account of the person is added. */
+export type EraseUnverified = (
+  tx: Tx,
+  email: string,
+  request: Pick<RawRequest, 'address' | 'headers' | 'now'>,
+) => Promise<void>;
+
+export function createEraseUnverified(deps: ErasureDeps): EraseUnverified {
+  return async (tx, email, request) => {
+    const userId = await lockUnverified(tx, email);
+    if (userId === undefined) return;
+    await eraseLockedUser(tx, deps, { userId, actor: inPerson(userId), client: null, request });
+  };
+}

@@ -1,0 +1,181 @@
+/** Represents a client, and an install of an app for its developer (where the app is used, but not by whom), as Documents. */
+import { formatDate } from '#hypermedia/date.ts';
+import {
+  boolean,
+  date,
+  enumeration,
+  json,
+  number,
+  secret,
+  text,
+  url,
+  type Document,
+  type Link,
+} from '#hypermedia/document.ts';
+import type { Comparisons } from '#core/listing.ts';
+import { versionOf } from './change.ts';
+import { logoPath } from './logo.ts';
+import { FULL_SCOPES, scopeNames, scopeOfGrants } from '../scope.ts';
+import type { Client } from './clients-sql.ts';
+import { reachesStore, type Principal } from '#core/principal.ts';
+import type { Install } from './client-lists-sql.ts';
+
+/** The comparison of each property of a client, for filters and order. */
+export const CLIENT_PROPERTIES = {
+  client_id: 'text',
+  client_secret: 'none',
+  name: 'text',
+  company: 'text',
+  description: 'text',
+  contact: 'text',
+  redirect_uris: 'none',
+  scopes: 'none',
+  logo: 'none',
+  client_uri: 'text',
+  policy_uri: 'text',
+  tos_uri: 'text',
+  initiate_login_uri: 'text',
+  webhook_url: 'text',
+  webhook_key: 'none',
+  owner: 'number',
+  is_public: 'boolean',
+  is_trusted: 'boolean',
+  is_verified: 'boolean',
+  is_legacy: 'boolean',
+  is_listed: 'boolean',
+  rotates_refresh_tokens: 'boolean',
+  requires_pkce: 'boolean',
+  date_created: 'date',
+  date_modified: 'date',
+} as const satisfies Comparisons;
+
+export function addressOfClient(clientId: string, baseUrl: string): string {
+  return `${baseUrl}/clients/${clientId}`;
+}
+
+/** Returns the links of a client. A client without an owner is visible only to the platform, which may list all clients. */
+function linksOf(
+  { clientId, ownerId, isListed }: Client,
+  { baseUrl, authUrl }: { baseUrl: string; authUrl: string },
+): Link[] {
+  const self: Link = { rel: 'self', href: addressOfClient(clientId, baseUrl), title: 'This client' };
+  const listing: Link = {
+    rel: 'listing',
+    href: listingPath(authUrl, clientId),
+    title: 'The public page of the app',
+    type: 'text/html',
+  };
+  const always: Link[] = [
+    self,
+    { rel: 'installs', href: `${self.href}/installs`, title: 'Where the app is installed' },
+    ...(isListed ? [listing] : []),
+  ];
+  if (ownerId === null) return [...always, { rel: 'clients', href: `${baseUrl}/clients`, title: 'All clients' }];
+  const owner = `${baseUrl}/users/${ownerId}`;
+  return [
+    ...always,
+    { rel: 'user', href: owner, title: 'The owner of the app' },
+    { rel: 'clients', href: `${owner}/clients`, title: 'All apps of the owner' },
+  ];
+}
+
+/** Returns the Document of a client. `clientSecret` and `webhookKey` are null except in the response that creates the client. */
+export function clientDocument(
+  client: Client,
+  shown: { baseUrl: string; authUrl: string; clientSecret: string | null; webhookKey: string | null },
+): Document {
+  const { clientId, logoDate } = client;
+  return {
+    name: 'client',
+    title: client.name,
+    version: versionOf(client),
+    links: linksOf(client, shown),
+    embedded: [],
+    properties: [
+      text('client_id', clientId),
+      secret.orNull('client_secret', shown.clientSecret),
+      text('name', client.name),
+      text.orNull('company', client.company),
+      text.orNull('description', client.description),
+      text.orNull('contact', client.contact),
+      json('redirect_uris', client.redirectUris),
+      json('scopes', client.scopes ?? FULL_SCOPES),
+      url.orNull('logo', logoDate === null ? null : logoPath(shown.authUrl, clientId, logoDate)),
+      url.orNull('client_uri', client.clientUri),
+      url.orNull('policy_uri', client.policyUri),
+      url.orNull('tos_uri', client.tosUri),
+      url.orNull('initiate_login_uri', client.initiateLoginUri),
+      url.orNull('webhook_url', client.webhookUrl),
+      secret.orNull('webhook_key', shown.webhookKey),
+      number.orNull('owner', client.ownerId),
+      boolean('is_public', client.isPublic),
+      boolean('is_trusted', client.trusted),
+      boolean('is_verified', client.isVerified),
+      boolean('is_legacy', client.isLegacy),
+      boolean('is_listed', client.isListed),
+      boolean('rotates_refresh_tokens', client.rotatesRefreshTokens),
+      boolean('requires_pkce', client.requiresPkce || client.isPublic),
+      date('date_created', formatDate(client.dateCreated, 'UTC')),
+      date('date_modified', formatDate(client.dateModified, 'UTC')),
+    ],
+  };
+}
+
+/** The comparison of each property of an install, for filters and order. */
+export const INSTALL_PROPERTIES = {
+  id: 'number',
+  store_id: 'number',
+  store_name: 'text',
+  scope: 'text',
+  date_created: 'date',
+  date_used: 'date',
+  webhooks_total: 'none',
+  webhooks_active: 'none',
+  webhooks_failing: 'none',
+} as const satisfies Comparisons;
+
+export function addressOfInstalls(clientId: string, baseUrl: string): string {
+  return `${addressOfClient(clientId, baseUrl)}/installs`;
+}
+
+/** `storeId`: the store if the reader can open it. */
+function linksOfInstall(storeId: number | null, clientId: string, baseUrl: string): Link[] {
+  return [
+    { rel: 'client', href: addressOfClient(clientId, baseUrl), title: 'The app' },
+    ...(storeId === null ? [] : [{ rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'The store' }]),
+  ];
+}
+
+export function installDocument(
+  install: Install,
+  { clientId, principal, baseUrl }: { clientId: string; principal: Principal; baseUrl: string },
+): Document {
+  const { storeId } = install;
+  return {
+    name: 'install',
+    title: install.storeName ?? 'A whole account',
+    links: linksOfInstall(storeId !== null && reachesStore(principal, storeId) ? storeId : null, clientId, baseUrl),
+    embedded: [],
+    properties: [
+      number('id', install.id),
+      number.orNull('store_id', storeId),
+      text.orNull('store_name', install.storeName),
+      enumeration('scope', scopeNames(scopeOfGrants(storeId, install.permissions)).join(' ')),
+      date('date_created', formatDate(install.since, 'UTC')),
+      date.orNull('date_used', install.lastUsed === null ? null : formatDate(install.lastUsed, 'UTC')),
+      number('webhooks_total', install.webhooks),
+      number('webhooks_active', install.active),
+      number('webhooks_failing', install.failing),
+    ],
+  };
+}
+
+/** Returns the address of the public page of an app; `root` is the address or the path of the pages. */
+export function listingPath(root: string, clientId: string): string {
+  return `${root}/apps/${clientId}`;
+}
+
+/** Returns the address that starts the installation of an app. */
+export function installPath(root: string, clientId: string): string {
+  return `${listingPath(root, clientId)}/install`;
+}

@@ -1,0 +1,219 @@
+/** The settings form of an app: parses the input and renders the fields with their faults. */
+import { html, kept, type Markup } from '#hypermedia/markup.ts';
+import type { Fault } from '#core/problem.ts';
+import type { ClientChange } from './change.ts';
+import type { Client } from './clients-sql.ts';
+import { choice } from '#identity/accounts/page-kit.ts';
+import { settingsOf } from './client-input.ts';
+import { ADDRESSES, type DetailLabels, type DetailName } from './rules.ts';
+import { FULL_SCOPES, scopeTexts, userScopes } from '../scope.ts';
+
+type TextName = Exclude<DetailName, 'scopes'>;
+
+type Field = { name: TextName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
+
+const FIELDS: readonly Field[] = [
+  { name: 'name', label: 'Name', hint: 'Shown to users when your app requests access.', isRequired: true },
+  { name: 'company', label: 'Company', hint: 'The company that provides the app. Optional.' },
+  { name: 'description', label: 'Description', hint: 'What it does, in a sentence or two. Optional.', isLong: true },
+  { name: 'contact', label: 'Contact', hint: 'An e-mail address for questions about it. Optional.', type: 'email' },
+  {
+    name: 'redirect_uris',
+    label: 'Redirect addresses',
+    hint: 'One per line, such as https://app.example.com/callback.',
+    isLong: true,
+    isRequired: true,
+  },
+  {
+    name: 'webhook_url',
+    label: 'Address for app events',
+    hint: 'Receives app/installed, app/uninstalled and app/scopes_changed from every store. Without a query. If you remove it, the webhooks of the app in all stores and their key are deleted. Optional.',
+  },
+  {
+    name: 'initiate_login_uri',
+    label: 'Install address',
+    hint: 'Where your app begins to ask a store for access. The install link leads here, with iss and store_id. Optional.',
+  },
+  { name: 'client_uri', label: 'Homepage', hint: 'Begins with https:, like the two below. Optional.' },
+  { name: 'policy_uri', label: 'Privacy policy', hint: 'Optional.' },
+  { name: 'tos_uri', label: 'Terms', hint: 'Optional.' },
+];
+
+/** Returns the text of each field. */
+const textsOf = (textOf: (name: TextName) => string): Readonly<Record<TextName, string>> =>
+  Object.fromEntries(FIELDS.map(({ name }) => [name, textOf(name)])) as Record<TextName, string>;
+
+/** The values of the form. */
+export type FormValues = {
+  texts: Readonly<Record<TextName, string>>;
+  scopes: readonly string[];
+  isPublic: boolean;
+  rotates: boolean;
+  requiresPkce: boolean;
+  isListed: boolean;
+};
+
+/** The names of the fields in messages: `The name`, but `Redirect addresses`. */
+export const LABELS: DetailLabels = {
+  ...(Object.fromEntries(
+    FIELDS.map(({ name, label }) => [name, `The ${label.charAt(0).toLowerCase()}${label.slice(1)}`]),
+  ) as Record<TextName, string>),
+  redirect_uris: 'Redirect addresses',
+  scopes: 'The scopes',
+};
+
+/** A new app need not use PKCE, because the parameters that the specification documents must suffice for it. */
+export const EMPTY_FORM: FormValues = {
+  texts: textsOf(() => ''),
+  isListed: false,
+  scopes: FULL_SCOPES,
+  isPublic: false,
+  rotates: false,
+  requiresPkce: false,
+};
+
+export function readFormValues(form: URLSearchParams): FormValues {
+  return {
+    texts: textsOf((name) => form.get(name) ?? ''),
+    isListed: form.get('listed') !== null,
+    isPublic: form.get('kind') === 'public',
+    scopes: form.has('scope') ? form.getAll('scope') : FULL_SCOPES,
+    rotates: form.get('rotates') !== null,
+    requiresPkce: form.get('requires_pkce') !== null,
+  };
+}
+
+/** The property of an app in each field of one line. */
+const PROPERTIES = {
+  name: 'name',
+  company: 'company',
+  description: 'description',
+  contact: 'contact',
+  webhook_url: 'webhookUrl',
+  ...ADDRESSES,
+} as const;
+
+export function formValuesOf(client: Client): FormValues {
+  return {
+    texts: textsOf((name) =>
+      name === 'redirect_uris' ? client.redirectUris.join('\n') : (client[PROPERTIES[name]] ?? ''),
+    ),
+    isListed: client.isListed,
+    isPublic: client.isPublic,
+    scopes: client.scopes ?? FULL_SCOPES,
+    rotates: client.rotatesRefreshTokens,
+    requiresPkce: client.requiresPkce,
+  };
+}
+
+const isDefault = (scopes: readonly string[]): boolean =>
+  scopes.length === FULL_SCOPES.length && FULL_SCOPES.every((scope) => scopes.includes(scope));
+
+/**
+ * Returns the values of a form for an existing app. Scopes that the operator no longer declares have no box, and stay: without them the
+ * app would have no scope, and so both with full access.
+ */
+export function readChangedValues(form: URLSearchParams, client: Client): FormValues {
+  const known = userScopes();
+  const others = client.scopes?.filter((scope) => !known.includes(scope)) ?? [];
+  const values = { ...readFormValues(form), isPublic: client.isPublic };
+  return others.length === 0 ? values : { ...values, scopes: [...form.getAll('scope'), ...others] };
+}
+
+/** Returns the settings in the form: trims texts, and joins the lines of the description. */
+export function changeOf({ texts, ...values }: FormValues): ClientChange {
+  return settingsOf({
+    ...textsOf((name) => texts[name].trim()),
+    description: texts.description.trim().replaceAll(/\s+/g, ' '),
+    redirect_uris: texts.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
+    scopes: isDefault(values.scopes) ? null : [...new Set(values.scopes)],
+    is_listed: values.isListed,
+    rotates_refresh_tokens: values.rotates,
+    requires_pkce: values.requiresPkce,
+  });
+}
+
+function fieldOf(field: Field, value: string, faults: readonly Fault[]): Markup {
+  const { name, hint } = field;
+  const own = faults.filter((fault) => fault.field === name);
+  const ids = [...(hint === undefined ? [] : [`${name}-hint`]), ...(own.length === 0 ? [] : [`${name}-fault`])];
+  const described = html`${ids.length > 0 && html`aria-describedby="${ids.join(' ')}"`}
+  ${own.length > 0 && html`aria-invalid="true"`} ${field.isRequired === true && html`required`}`;
+  // Browsers drop a line break right after <textarea>; without this one, a leading line break of the value would be lost.
+  const input =
+    field.isLong === true
+      ? html`<textarea id="${name}" name="${name}" rows="3" ${described}>${'\n'}${kept(value)}</textarea>`
+      : html`<input type="${field.type ?? 'text'}" id="${name}" name="${name}" value="${value}" ${described} />`;
+  return html`<div class="field">
+    <label for="${name}">${field.label}</label>
+    ${input} ${hint !== undefined && html`<p class="soft" id="${name}-hint">${hint}</p>`}
+    ${
+      own.length > 0 &&
+      html`<div class="fault" id="${name}-fault">${own.map(({ message }) => html`<p>${message}.</p>`)}</div>`
+    }
+  </div>`;
+}
+
+/** Renders the fields of an app's details, each with its faults. */
+export function detailFields({ texts }: FormValues, faults: readonly Fault[]): Markup {
+  return html`${FIELDS.map((field) => fieldOf(field, texts[field.name], faults))}`;
+}
+
+/** Renders the choices of a confidential client; a public client always rotates refresh tokens and uses PKCE. */
+export function confidentialFields(values: FormValues): Markup {
+  return html`${choice({
+    name: 'rotates',
+    isChecked: values.rotates,
+    label: 'Rotate refresh tokens at each use',
+    hint: 'This detects stolen tokens. The app must store the new token each time.',
+  })}
+  ${choice({
+    name: 'requires_pkce',
+    isChecked: values.requiresPkce,
+    label: 'Require PKCE',
+    hint: 'Recommended if your app or its OAuth library sends a code_challenge. Authorization requests without one are then refused.',
+  })}`;
+}
+
+/** Renders the choice to publish the page of the app. */
+export function listedField(values: FormValues): Markup {
+  return choice({
+    name: 'listed',
+    isChecked: values.isListed,
+    label: 'Listed',
+    hint: 'Anyone may read the page of the app, with its description, links and scopes.',
+  });
+}
+
+/** Renders the choice of the scopes that the app may ask for. */
+export function scopeFields(values: FormValues, faults: readonly Fault[]): Markup {
+  const own = faults.filter(({ field }) => field === 'scopes');
+  return html`<fieldset ${own.length > 0 && html`aria-describedby="scopes-fault"`}>
+    <legend>Scopes that it may ask for</legend>
+    <p class="soft">If none is checked, it may ask for the first two.</p>
+    <div class="choices">
+      ${[...scopeTexts()].map(([scope, about]) =>
+        choice({
+          name: 'scope',
+          value: scope,
+          isChecked: values.scopes.includes(scope),
+          label: html`<code>${scope}</code>`,
+          hint: about,
+        }),
+      )}
+    </div>
+    ${
+      own.length > 0 &&
+      html`<div class="fault" id="scopes-fault">${own.map(({ message }) => html`<p>${message}.</p>`)}</div>`
+    }
+  </fieldset>`;
+}
+
+/** Renders the alert above a rejected form. */
+export function refusedAlert(faults: readonly Fault[]): Markup | null {
+  return faults.length === 0
+    ? null
+    : html`<p class="alert" role="alert">
+        Nothing was saved. ${faults.length === 1 ? '1 problem' : `${faults.length} problems`} to fix below.
+      </p>`;
+}

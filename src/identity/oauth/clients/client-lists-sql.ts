@@ -1,0 +1,145 @@
+/** SQL of the lists of the API: clients, and the installs of an app (the stores and accounts that it has access to). */
+import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { Listing } from '#core/listing.ts';
+import { clients, type Client } from './clients-sql.ts';
+import type { CLIENT_PROPERTIES, INSTALL_PROPERTIES } from './client-document.ts';
+import type { Permission } from '#core/principal.ts';
+import { inAvailable, type EachDatabase } from '#shards/each.ts';
+import { countInStores } from '../webhooks-of-apps-sql.ts';
+import { limitedScopes, scopeText } from '../connected/connected-sql.ts';
+
+const columns = (sql: Queryable): Columns<typeof CLIENT_PROPERTIES> => ({
+  client_id: sql`c.client_id`,
+  name: sql`c.name`,
+  company: sql`c.company`,
+  description: sql`c.description`,
+  contact: sql`c.contact`,
+  client_uri: sql`c.client_uri`,
+  policy_uri: sql`c.policy_uri`,
+  tos_uri: sql`c.tos_uri`,
+  initiate_login_uri: sql`c.initiate_login_uri`,
+  webhook_url: sql`(select a.url from app_webhook a where a.client = c.id)`,
+  owner: sql`c.owner`,
+  is_public: sql`c.is_public`,
+  is_trusted: sql`c.trusted`,
+  is_verified: sql`c.is_verified`,
+  is_legacy: sql`c.is_legacy`,
+  is_listed: sql`c.is_listed`,
+  rotates_refresh_tokens: sql`c.rotates_refresh_tokens`,
+  requires_pkce: sql`(c.requires_pkce or c.is_public)`,
+  date_created: sql`c.date_created`,
+  date_modified: sql`c.date_modified`,
+});
+
+/** Returns the condition of listed clients; `owner` null selects the clients of all owners. */
+const listed = (sql: Queryable, owner: number | null, { filters }: Listing) => sql`
+  c.date_deleted is null and ${owner === null ? sql`true` : sql`c.owner = ${owner}`}${narrowed(sql, filters, columns(sql))}`;
+
+export function listClients(sql: Queryable, owner: number | null, listing: Listing): Promise<Client[]> {
+  return sql<Client[]>`
+  ${clients(sql)} where ${listed(sql, owner, listing)}
+  order by ${ordered(sql, listing.order, columns(sql), [sql`c.id`])} ${paged(sql, listing)}
+`;
+}
+
+export async function countClients(sql: Queryable, owner: number | null, listing: Listing): Promise<number> {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total from client c where ${listed(sql, owner, listing)}
+  `;
+  return row?.total ?? 0;
+}
+
+export type Install = {
+  /** The latest grant for this store, or of this account; represents all of them. */
+  id: number;
+  /** Null if a user has given access to the account with all its stores. */
+  storeId: number | null;
+  storeName: string | null;
+  /** The limited scopes of all the grants; null if one of them has full access. */
+  permissions: Permission[] | null;
+  since: Date;
+  lastUsed: Date | null;
+  /** The webhooks of the app in this store; 0 for an account, whose stores have installs of their own or none. */
+  webhooks: number;
+  active: number;
+  failing: number;
+};
+
+/**
+ * Returns the `from` clause: one row per store, and one per account, which has no name here because users are private. A grant
+ * for a store counts only while its user is a member.
+ */
+const installs = (sql: Queryable, client: number) => sql`
+  from (
+    select g.store_id, max(g.id) as id, min(g.date_created) as since, max(g.date_used) as last_used,
+      ${limitedScopes(sql)} as limited
+    from access_grant g
+    where g.client = ${client} and g.date_revoked is null and g.user_id is not null and (g.store_id is null or exists (
+      select from membership m where m.shard = g.store_id % 256 and m.store_id = g.store_id and m.user_id = g.user_id
+    ))
+    group by g.store_id, case when g.store_id is null then g.user_id end
+  ) as g
+  left join store s on s.shard = g.store_id % 256 and s.id = g.store_id`;
+
+const NO_WEBHOOKS = { webhooks: 0, active: 0, failing: 0 };
+
+const installColumns = (sql: Queryable): Columns<typeof INSTALL_PROPERTIES> => ({
+  id: sql`g.id`,
+  store_id: sql`g.store_id`,
+  store_name: sql`s.name`,
+  scope: scopeText(sql),
+  date_created: sql`g.since`,
+  date_used: sql`g.last_used`,
+});
+
+/** Returns a page of installs, ordered by id by default, with the webhooks of the page's stores. */
+export async function listInstalls(
+  sql: Queryable,
+  each: EachDatabase,
+  client: number,
+  listing: Listing,
+): Promise<Install[]> {
+  const rows = await sql<Omit<Install, 'webhooks' | 'active' | 'failing'>[]>`
+  select g.id, g.store_id as "storeId", s.name as "storeName", string_to_array(g.limited, ' ') as permissions, g.since,
+    g.last_used as "lastUsed"
+  ${installs(sql, client)}
+  where true${narrowed(sql, listing.filters, installColumns(sql))}
+  order by ${ordered(sql, listing.order, installColumns(sql), [sql`g.id`])} ${paged(sql, listing)}`;
+  const storeIds = rows.flatMap(({ storeId }) => storeId ?? []);
+  const counted = await inAvailable(each, (database) => countInStores(database, client, storeIds));
+  const counts = new Map(counted.map((one) => [one.storeId, one]));
+  return rows.map((row) => Object.assign(row, (row.storeId !== null && counts.get(row.storeId)) || NO_WEBHOOKS));
+}
+
+export async function countInstalls(sql: Queryable, client: number, { filters }: Listing): Promise<number> {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total ${installs(sql, client)} where true${narrowed(sql, filters, installColumns(sql))}`;
+  return row?.total ?? 0;
+}
+
+/**
+ * Returns which of these pairs have access by the app, by index: the user is a member of the store and has given the app access to it
+ * or to the account.
+ */
+export async function listAccessible(
+  sql: Queryable,
+  client: number,
+  pairs: readonly { userId: number | null; storeId: number }[],
+): Promise<ReadonlySet<number>> {
+  const rows = await sql<{ at: number }[]>`
+    select p.at - 1 as at
+    from unnest(
+      ${pairs.map(({ userId }) => userId)}::bigint[], ${pairs.map(({ storeId }) => storeId)}::bigint[]
+    ) with ordinality as p (user_id, store_id, at)
+    cross join lateral (
+      select from membership m where m.shard = p.store_id % 256 and m.store_id = p.store_id and m.user_id = p.user_id limit 1
+    ) as m
+    cross join lateral (
+      select from access_grant g
+      where g.client = ${client} and g.user_id = p.user_id and g.date_revoked is null
+        and (g.store_id is null or g.store_id = p.store_id)
+      limit 1
+    ) as g`;
+  return new Set(rows.map(({ at }) => at));
+}

@@ -1,0 +1,198 @@
+/**
+ * The API operations on clients: {base_url}/clients, {base_url}/users/<id>/clients and {base_url}/clients/<id>/installs. Only
+ * the platform creates and deletes them.
+ */
+import { originOf } from '#identity/accounts/audit/audit.ts';
+import { findUser } from '#identity/accounts/accounts-sql.ts';
+import type { Queryable, Sql } from '#db/pool.ts';
+import { isSet } from '#http/inputs.ts';
+import { creating } from '#http/creating.ts';
+import { listing, type Listed } from '#http/listing.ts';
+import { guarded, withPrincipal, type ApiRequest, type Operation } from '#http/operation.ts';
+import { parseId } from '#core/ids.ts';
+import type { Listing } from '#core/listing.ts';
+import { reachesAccount } from '#core/principal.ts';
+import { invalid, notFound, type Fault } from '#core/problem.ts';
+import type { RevocationEffects } from '../grant-changes.ts';
+import { removeClient } from './change.ts';
+import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from './clients.ts';
+import type { AppWebhooks } from './app-webhook.ts';
+import type { EachDatabase } from '#shards/each.ts';
+import { callerOf, type ClientActor } from './action.ts';
+import { findClient, findOwnClient, type Client } from './clients-sql.ts';
+import {
+  addressOfClient,
+  addressOfInstalls,
+  CLIENT_PROPERTIES,
+  clientDocument,
+  INSTALL_PROPERTIES,
+  installDocument,
+} from './client-document.ts';
+import { countClients, countInstalls, listClients, listInstalls } from './client-lists-sql.ts';
+import { describeClient, settingsOf, withDeclared, type NewClientBody } from './client-input.ts';
+
+type Deps = RevocationEffects & {
+  appWebhooks: AppWebhooks;
+  sql: Sql;
+  eachDatabase: EachDatabase;
+  baseUrl: string;
+  authUrl: string;
+  clientsPerUser: number;
+};
+type ClientRequest = Pick<ApiRequest, 'params' | 'principal'>;
+
+const clientOf = (
+  { clientsPerUser, appWebhooks: { declare } }: Deps,
+  body: Partial<NewClientBody>,
+): Omit<NewClient, 'now'> => ({
+  ...withDeclared(settingsOf(body), declare),
+  trusted: false,
+  owner: typeof body.owner === 'number' ? { userId: body.owner, clientsPerUser } : undefined,
+  isVerified: isSet(body.is_verified ?? true),
+  isLegacy: isSet(body.is_legacy),
+});
+
+/**
+ * Returns the client of the request. The platform sees all clients, a user and an app with access to the whole account the
+ * user's own, an app for one store none. Throws a 404 otherwise.
+ */
+async function clientFor(sql: Queryable, { params, principal }: ClientRequest): Promise<Client> {
+  const clientId = params['client_id'] ?? '';
+  const { scope, userId } = principal;
+  const find = async (): Promise<Client | undefined> => {
+    if (!isClientId(clientId)) return undefined;
+    if (scope === 'platform') return findClient(sql, clientId);
+    return userId !== null && reachesAccount(principal, userId) ? findOwnClient(sql, clientId, userId) : undefined;
+  };
+  const client = await find();
+  if (client === undefined) throw notFound('client');
+  return client;
+}
+
+function clientActorOf(request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now'>): ClientActor {
+  const { clientId, publicClientId } = request.principal;
+  const caller = callerOf(clientId, publicClientId);
+  return { userId: null, caller, origin: originOf(request), now: request.now };
+}
+
+async function creationFaults(
+  deps: Deps,
+  { body, now }: Pick<ApiRequest<Partial<NewClientBody>>, 'body' | 'now'>,
+): Promise<Fault[]> {
+  return [
+    ...newClientFaults({ ...clientOf(deps, body), now }, isSet(body.is_public)),
+    ...(await deps.appWebhooks.faultsOf(body.webhook_url || null)),
+  ];
+}
+
+const creation = (deps: Deps): Operation =>
+  creating({
+    title: 'Create a client',
+    summary: 'Creates a client; only this response contains its client_secret and webhook_key',
+    access: 'platform',
+    input: describeClient(),
+    review: (request) => creationFaults(deps, request),
+    prepare: async (request) => {
+      const faults = await creationFaults(deps, request);
+      if (faults.length > 0) throw invalid(...faults);
+      const { body, principal } = request;
+      const asker = `client ${principal.publicClientId}`;
+      const notAllowed = await deps.appWebhooks.consentFaults(body.webhook_url || null, asker);
+      if (notAllowed.length > 0) throw invalid(...notAllowed);
+    },
+    make: async (tx, request) => {
+      const { caller, origin, now } = clientActorOf(request);
+      const client = { ...clientOf(deps, request.body), caller, origin, now };
+      const made: { client_id: string; client_secret?: string } = isSet(request.body.is_public)
+        ? await createPublicClient(tx, client)
+        : await createClient(tx, client);
+      const row = await findClient(tx, made.client_id);
+      if (row === undefined) throw new Error('The inserted client was not found');
+      const keys = await deps.appWebhooks.keysOf(tx, row.id, now);
+      const webhookKey = keys?.current ?? null;
+      const document = clientDocument(row, { ...deps, clientSecret: made.client_secret ?? null, webhookKey });
+      return { document, location: addressOfClient(made.client_id, deps.baseUrl), isSecret: true };
+    },
+  });
+
+async function page(deps: Deps, owner: number | null, path: string, query: Listing): Promise<Listed> {
+  const { sql } = deps;
+  const [rows, total] = await Promise.all([listClients(sql, owner, query), countClients(sql, owner, query)]);
+  return {
+    path,
+    items: rows.map((row) => clientDocument(row, { ...deps, clientSecret: null, webhookKey: null })),
+    total,
+  };
+}
+
+const installsOf = ({ sql, eachDatabase, baseUrl }: Deps): Operation =>
+  listing({
+    summary: 'Lists the stores and accounts that an app has access to',
+    scopes: 'account',
+    rel: 'installs',
+    title: 'Installs',
+    properties: INSTALL_PROPERTIES,
+    handle: async (request) => {
+      const { id, clientId, name } = await clientFor(sql, request);
+      const { listing: query, principal } = request;
+      const [rows, total] = await Promise.all([
+        listInstalls(sql, eachDatabase, id, query),
+        countInstalls(sql, id, query),
+      ]);
+      const items = rows.map((row) => installDocument(row, { clientId, principal, baseUrl }));
+      const links = [{ rel: 'client', href: addressOfClient(clientId, baseUrl), title: 'The app', crumb: name }];
+      return { path: addressOfInstalls(clientId, baseUrl), items, total, links };
+    },
+  });
+
+export type ClientOperations = Record<'list' | 'listOfUser' | 'create' | 'read' | 'installs' | 'remove', Operation>;
+
+export function createClientOperations(deps: Deps): ClientOperations {
+  return {
+    list: listing({
+      summary: 'Lists all clients; requires the scope platform',
+      access: 'platform',
+      rel: 'clients',
+      title: 'All clients',
+      properties: CLIENT_PROPERTIES,
+      handle: (request) => page(deps, null, `${deps.baseUrl}/clients`, request.listing),
+    }),
+    listOfUser: listing({
+      summary: 'Lists the apps created by a user',
+      scopes: 'account',
+      rel: 'clients',
+      title: 'Apps',
+      properties: CLIENT_PROPERTIES,
+      handle: async ({ params, principal, listing: query }) => {
+        const userId = parseId(params['user_id'] ?? '');
+        const isVisible = userId !== undefined && reachesAccount(principal, userId);
+        if (!isVisible || (await findUser(deps.sql, userId)) === undefined) throw notFound('user');
+        return page(deps, userId, `${deps.baseUrl}/users/${userId}/clients`, query);
+      },
+    }),
+    create: creation(deps),
+    read: guarded({
+      summary: 'Returns a client, without its secret',
+      scopes: 'account',
+      handle: async (request) => {
+        const client = await clientFor(deps.sql, request);
+        return { status: 200, document: clientDocument(client, { ...deps, clientSecret: null, webhookKey: null }) };
+      },
+    }),
+    installs: installsOf(deps),
+    remove: {
+      ...guarded({
+        title: 'Delete the client',
+        isConditional: true,
+        summary: 'Deletes a client and revokes all its grants immediately; requires the scope platform',
+        access: 'platform',
+        handle: async (request) => {
+          const { clientId } = await clientFor(deps.sql, request);
+          await removeClient(deps, clientId, { ...clientActorOf(request), unmodified: request.unmodified });
+          return { status: 204, next: `${deps.baseUrl}/clients` };
+        },
+      }),
+      admit: async (request) => void (await clientFor(deps.sql, withPrincipal(request))),
+    },
+  };
+}

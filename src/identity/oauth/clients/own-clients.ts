@@ -1,0 +1,269 @@
+/** The pages of a signed-in user's own apps: /account/clients and everything below it. */
+import type { Session } from '#identity/accounts/sessions.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { invalid, Problem, type Fault } from '#core/problem.ts';
+import { addressOfInstalls } from './client-document.ts';
+import { listClientsOf, usageOf, type Client } from './clients-sql.ts';
+import { errorsOf, listErrors, readAppWebhooks, type AppWebhook } from '../webhooks-of-apps-sql.ts';
+import { inAvailable } from '#shards/each.ts';
+import { listAccessible } from './client-lists-sql.ts';
+import { endOlderSecret, rotateSecret, secretsOf } from './client-secrets.ts';
+import { appWebhooksCard } from './app-webhooks-card.ts';
+import { clientPage, deletePage, secretPage } from './own-client-page.ts';
+import { changeOf, formValuesOf, LABELS, readChangedValues, type FormValues } from './client-form.ts';
+import { clientActorOf, clientIdOf, ownClientOf, pathOf, type PagesDeps } from './own-client-context.ts';
+import { replaceWebhookKey, type KeyChange } from './app-webhook.ts';
+import { changeClient, changeFaults, removeClient } from './change.ts';
+import { removeLogo, setLogo } from './logo.ts';
+import { createNewClient } from './new-client.ts';
+import { createSandboxForm, listPage, sandboxCard } from './own-clients-list.ts';
+
+type Handle = (request: RawRequest, session: Session, client: Client) => Promise<RawResponse>;
+const SEARCH_LENGTH_MAX = 100;
+
+type Shown = { status: number; values?: FormValues; baseHash?: string; faults?: readonly Fault[]; alert?: string };
+
+/** The messages of completed actions, by the query parameter `done` of the redirect. */
+const done = new Map([
+  ['saved', 'Saved.'],
+  ['ended', 'Older secrets expired.'],
+  ['key-added', 'Key created. Deliveries are signed with both keys until the older one expires.'],
+  ['key-replaced', 'Deliveries are signed only with the new key.'],
+  // After a double click the browser shows only the second response, but the secret was in the first.
+  ['made', 'App created. If you have not seen its secret, create a new one below.'],
+  ['made-public', 'App created.'],
+]);
+
+/** The forms that show a new secret, decide where codes are sent, or delete the app. */
+const SENSITIVE: ReadonlySet<string> = new Set([
+  'change client',
+  'rotate secret',
+  'replace webhook key',
+  'delete client',
+]);
+
+/** Returns the webhooks that the app created. After the end of its access to a store the developer no longer sees them. */
+async function webhooksOf(
+  { sql, eachDatabase }: Pick<PagesDeps, 'sql' | 'eachDatabase'>,
+  client: number,
+  now: Date,
+): Promise<AppWebhook[]> {
+  const webhooks = await inAvailable(eachDatabase, (database) => readAppWebhooks(database, client, now));
+  const hasAccess = await listAccessible(sql, client, webhooks);
+  return webhooks.filter((_, index) => hasAccess.has(index));
+}
+
+/** Returns the shared frame of all handlers below /account/clients/<client_id>: finds the user's app and responds with its page. */
+function createOwnClient(deps: PagesDeps) {
+  const { sql, appWebhooks, signedIn, root, baseUrl, clientSecretOverlapHours: overlapHours } = deps;
+  return {
+    page: (handle: Handle): RawHandler =>
+      signedIn.page(async (request, session) => handle(request, session, await ownClientOf(sql, request, session))),
+
+    /** `more`: a field to which the nonce is also bound. */
+    form: (name: string, handle: Handle, more?: string): RawHandler =>
+      signedIn[SENSITIVE.has(name) ? 'sensitiveForm' : 'form'](
+        (request) => [name, clientIdOf(request), ...(more === undefined ? [] : [request.form.get(more) ?? ''])],
+        async (request, session) => handle(request, session, await ownClientOf(sql, request, session)),
+      ),
+
+    /** Responds with the app's page; `values` replaces the stored settings in the form. */
+    respond: async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
+      const { status, values = formValuesOf(client), baseHash, faults = [], alert } = shown;
+      const search = request.query.get('store')?.slice(0, SEARCH_LENGTH_MAX) ?? '';
+      const [webhookKeys, secrets, usage, webhooks] = await Promise.all([
+        appWebhooks.keysOf(sql, client.id, request.now),
+        secretsOf(sql, client.id, request.now),
+        usageOf(sql, client.id),
+        webhooksOf(deps, client.id, request.now),
+      ]);
+      const nonce = (form: string, ...rest: readonly string[]) =>
+        signedIn.nonce(session, [form, client.clientId, ...rest]);
+      const good = done.get(request.query.get('done') ?? '');
+      const errors = errorsOf(
+        await inAvailable(deps.eachDatabase, (database) => listErrors(database, webhooks, request.now)),
+      );
+      const shownWebhooks = appWebhooksCard({ root, client }, webhooks, errors, search);
+      const view = {
+        root,
+        client,
+        webhookKeys,
+        keyOverlapHours: appWebhooks.keyOverlapHours,
+        secrets,
+        usage,
+        overlapHours,
+        values,
+        baseHash,
+        faults,
+        alert,
+        good,
+        nonce,
+        installsAddress: addressOfInstalls(client.clientId, baseUrl),
+        shownWebhooks,
+      };
+      return htmlAnswer(status, clientPage(view));
+    },
+
+    redirectTo: (client: Client, what: 'saved' | 'ended' | 'key-added' | 'key-replaced'): RawResponse =>
+      redirectAnswer(`${pathOf(root, client.clientId)}?done=${what}`),
+  };
+}
+
+const HOUR_MS = 3_600_000;
+
+export type OwnClients = Record<
+  | 'list'
+  | 'create'
+  | 'blank'
+  | 'show'
+  | 'change'
+  | 'rotate'
+  | 'endOlder'
+  | 'replaceKey'
+  | 'setLogo'
+  | 'removeLogo'
+  | 'sandbox',
+  RawHandler
+> & { remove: Record<'show' | 'submit', RawHandler> };
+
+/** Saves the settings. Rejected input, or input that conflicts with a change in another tab, stays in the form. */
+const createChange =
+  (deps: PagesDeps, { respond, redirectTo }: ReturnType<typeof createOwnClient>): Handle =>
+  async (request, session, client) => {
+    const values = readChangedValues(request.form, client);
+    const baseHash = request.form.get('saw') ?? '';
+    const change = changeOf(values);
+    const ownFaults = await changeFaults(deps.appWebhooks, client, change, LABELS);
+    const isAsked = ownFaults.length === 0 && change.webhookUrl !== client.webhookUrl;
+    const asker = `user ${session.userId}`;
+    const faults = isAsked
+      ? await deps.appWebhooks.consentFaults(change.webhookUrl, asker, LABELS.webhook_url)
+      : ownFaults;
+    if (faults.length > 0) return respond(request, session, client, { status: 422, values, baseHash, faults });
+    try {
+      await changeClient(deps, client, change, { ...clientActorOf(request, session), baseHash });
+      return redirectTo(client, 'saved');
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 409) throw error;
+      return respond(request, session, client, { status: 409, values, alert: error.message });
+    }
+  };
+
+/** Replaces the key of the webhook that the app declares. */
+const createReplaceKey =
+  (deps: PagesDeps, { respond, redirectTo }: ReturnType<typeof createOwnClient>): Handle =>
+  async (request, session, client) => {
+    const start: KeyChange = request.form.get('at_once') === null ? 'begin' : 'at_once';
+    const change = request.form.get('change') === 'finish' ? 'finish' : start;
+    try {
+      await replaceWebhookKey(deps, client, change, clientActorOf(request, session));
+      return redirectTo(client, change === 'begin' ? 'key-added' : 'key-replaced');
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 409) throw error;
+      return respond(request, session, client, { status: 409, alert: error.message });
+    }
+  };
+
+function createRemove(deps: PagesDeps, { page, form }: ReturnType<typeof createOwnClient>): OwnClients['remove'] {
+  const { root, signedIn } = deps;
+  const afterwards = (): RawResponse => redirectAnswer(`${root}/account/clients?done=deleted`);
+  const submit = form('delete client', async (request, session, client) => {
+    await removeClient(deps, client.clientId, clientActorOf(request, session));
+    return afterwards();
+  });
+  return {
+    show: page(async (_request, session, client) => {
+      const nonce = signedIn.nonce(session, ['delete client', client.clientId]);
+      return htmlAnswer(200, deletePage({ root, client, nonce }));
+    }),
+    submit: (request) =>
+      submit(request).catch((error: unknown) => {
+        // The second click: the nonce was right, and the app is gone already.
+        if (error instanceof Problem && error.status === 404) return afterwards();
+        throw error;
+      }),
+  };
+}
+
+export function createOwnClients(deps: PagesDeps): OwnClients {
+  const { sql, signedIn, root, securityMails, clientSecretOverlapHours: overlapHours } = deps;
+  const own = createOwnClient(deps);
+  const { page, form, respond, redirectTo } = own;
+  const blank = createNewClient(deps);
+
+  const change = createChange(deps, own);
+
+  const rotate: Handle = async (request, session, client) => {
+    const isAtOnce = request.form.get('at_once') !== null;
+    const replacing = request.form.get('replacing') ?? '';
+    const rotation = { clientId: client.clientId, overlapHours: isAtOnce ? 0 : overlapHours, replacing };
+    try {
+      const secret = await rotateSecret(sql, rotation, clientActorOf(request, session));
+      const olderUntil = isAtOnce ? null : new Date(request.now.getTime() + overlapHours * HOUR_MS);
+      const user = { id: session.userId, email: session.email };
+      securityMails?.secretCreated(request, user, { clientId: client.clientId, name: client.name, olderUntil });
+      const note = isAtOnce
+        ? 'All older secrets have expired.'
+        : `The previous secret stays valid for ${overlapHours} hours.`;
+      return htmlAnswer(200, secretPage({ root, title: 'Secret created', clientId: client.clientId, secret, note }));
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 409) throw error;
+      return respond(request, session, client, { status: 409, alert: error.message });
+    }
+  };
+
+  const upload =
+    (file: Buffer): Handle =>
+    async (request, session, client) => {
+      const fault = await setLogo(sql, client, file, clientActorOf(request, session));
+      return fault === undefined
+        ? redirectTo(client, 'saved')
+        : respond(request, session, client, { status: 422, faults: [fault] });
+    };
+
+  return {
+    list: signedIn.page(async ({ query }, session) => {
+      const [clients, sandbox] = await Promise.all([listClientsOf(sql, session.userId), sandboxCard(deps, session)]);
+      return htmlAnswer(200, listPage({ root, clients, isOneDeleted: query.get('done') === 'deleted', sandbox }));
+    }),
+    sandbox: createSandboxForm(deps),
+    blank: blank.show,
+    create: blank.submit,
+    show: page((request, session, client) => respond(request, session, client, { status: 200 })),
+    change: form('change client', change),
+    rotate: form('rotate secret', rotate, 'replacing'),
+    endOlder: form('end older secret', async (request, session, client) => {
+      await endOlderSecret(sql, client.clientId, clientActorOf(request, session));
+      return redirectTo(client, 'ended');
+    }),
+    replaceKey: form('replace webhook key', createReplaceKey(deps, own)),
+    // The nonce is in the same body as the file, so the body is parsed before the nonce is checked, but only for the owner.
+    setLogo: page(async (request) => {
+      const { fields, file } = await readMultipart(request, 'logo');
+      return form('set logo', upload(file))({ ...request, form: fields });
+    }),
+    removeLogo: form('remove logo', async (request, session, client) => {
+      await removeLogo(sql, client, clientActorOf(request, session));
+      return redirectTo(client, 'saved');
+    }),
+    remove: createRemove(deps, own),
+  };
+}
+
+/** Parses a form with a file (RFC 7578). Returns the text fields and the bytes of the file field `name`, empty if no file was chosen. */
+async function readMultipart(
+  { bytes, contentType }: RawRequest,
+  name: string,
+): Promise<{ fields: URLSearchParams; file: Buffer }> {
+  let data: FormData;
+  try {
+    data = await new Response(Buffer.from(bytes), { headers: { 'Content-Type': contentType } }).formData();
+  } catch {
+    throw invalid({ code: 'malformed_body', message: 'The form could not be read; send it as multipart/form-data' });
+  }
+  const fields = new URLSearchParams();
+  for (const [field, value] of data) if (typeof value === 'string') fields.append(field, value);
+  const file = data.get(name);
+  return { fields, file: file instanceof Blob ? Buffer.from(await file.arrayBuffer()) : Buffer.alloc(0) };
+}

@@ -1,0 +1,191 @@
+/**
+ * The API of grants: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the user and an app with access to the whole
+ * account see all grants of the user; an app for one store only its own. An app revokes only its own.
+ */
+import { formatDate } from '#hypermedia/date.ts';
+import { boolean, date, enumeration, number, text, type Document, type Link } from '#hypermedia/document.ts';
+import type { Comparisons } from '#core/listing.ts';
+import { isInPerson, reachesAccount, reachesStore, reachesUser, type Principal } from '#core/principal.ts';
+import { addressOfClient } from '../clients/client-document.ts';
+import { scopeNames, scopeOfGrants } from '../scope.ts';
+import {
+  countGrants,
+  findActiveGrant,
+  findGrant,
+  listGrants,
+  type ActiveGrant,
+  type ConnectedApp,
+  type GrantFilter,
+} from './connected-sql.ts';
+import { originOf } from '#identity/accounts/audit/audit.ts';
+import { findUser } from '#identity/accounts/accounts-sql.ts';
+import { actorOf } from '#changelog/changelog.ts';
+import { transaction, type Sql } from '#db/pool.ts';
+import { listing } from '#http/listing.ts';
+import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { parseId } from '#core/ids.ts';
+import { notFound, Problem } from '#core/problem.ts';
+import type { EachDatabase } from '#shards/each.ts';
+import type { RevocationEffects } from '../grant-changes.ts';
+import { revokeGrantsOf } from './connected.ts';
+
+/** The comparison of each property of a grant, for filters and order. */
+export const GRANT_PROPERTIES = {
+  id: 'number',
+  client_id: 'text',
+  name: 'text',
+  company: 'text',
+  is_verified: 'boolean',
+  scope: 'text',
+  store_id: 'number',
+  date_created: 'date',
+  date_used: 'date',
+  webhooks_total: 'none',
+  webhooks_active: 'none',
+} as const satisfies Comparisons;
+
+function addressOfGrants(userId: number, baseUrl: string): string {
+  return `${baseUrl}/users/${userId}/grants`;
+}
+
+type Shown = { id: number; userId: number; principal: Principal; baseUrl: string };
+
+function linksOf({ storeId, storeName, clientId, ownerId }: ConnectedApp, shown: Shown): Link[] {
+  const { id, userId, principal, baseUrl } = shown;
+  const links: Link[] = [
+    { rel: 'self', href: `${baseUrl}/grants/${id}`, title: 'This connected app' },
+    { rel: 'user', href: `${baseUrl}/users/${userId}`, title: 'The user who connected it' },
+    { rel: 'grants', href: addressOfGrants(userId, baseUrl), title: 'All connected apps of this user' },
+  ];
+  if (storeId !== null && storeName !== null && reachesStore(principal, storeId))
+    links.push({ rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'The store it can access' });
+  if (principal.scope === 'platform' || (ownerId !== null && reachesAccount(principal, ownerId)))
+    links.push({ rel: 'client', href: addressOfClient(clientId, baseUrl), title: 'The app' });
+  return links;
+}
+
+/**
+ * Returns the Document of a connected app: one per store and one for the whole account, even with several grants. `id` is
+ * the latest grant's, unless the request named another.
+ */
+export function grantDocument(row: ConnectedApp, shown: Shown): Document {
+  return {
+    name: 'grant',
+    title: row.name,
+    // A grant never changes until it ends.
+    version: shown.id,
+    links: linksOf(row, shown),
+    embedded: [],
+    properties: [
+      number('id', shown.id),
+      text('client_id', row.clientId),
+      text('name', row.name),
+      text.orNull('company', row.company),
+      boolean('is_verified', row.isVerified),
+      enumeration('scope', scopeNames(scopeOfGrants(row.storeId, row.permissions)).join(' ')),
+      number.orNull('store_id', row.storeId),
+      date('date_created', formatDate(row.since, 'UTC')),
+      date.orNull('date_used', row.lastUsed === null ? null : formatDate(row.lastUsed, 'UTC')),
+      number('webhooks_total', row.webhooks.total),
+      number('webhooks_active', row.webhooks.active),
+    ],
+  };
+}
+
+type Deps = RevocationEffects & { sql: Sql; eachDatabase: EachDatabase; baseUrl: string };
+
+/** Returns the filter of a user's grants that the caller may see; undefined if none. */
+function visibleGrants(principal: Principal, userId: number): GrantFilter | undefined {
+  if (!reachesUser(principal, userId)) return undefined;
+  if (reachesAccount(principal, userId)) return { userId };
+  const { clientId, stores } = principal;
+  const [storeId] = stores;
+  if (clientId === null || typeof storeId !== 'number') return undefined;
+  return { userId, of: { client: clientId, storeId } };
+}
+
+function reaches(principal: Principal, { userId, client, storeId }: ActiveGrant): boolean {
+  const filter = visibleGrants(principal, userId);
+  return (
+    filter !== undefined && (filter.of === undefined || (filter.of.client === client && filter.of.storeId === storeId))
+  );
+}
+
+/** Throws a 403 if an app would revoke the grant of another: what the user allowed it does not include that. */
+function requireOwnGrant(principal: Principal, { client }: ActiveGrant): void {
+  if (principal.scope === 'platform' || isInPerson(principal) || principal.clientId === client) return;
+  const message = 'An app can revoke only its own access: other apps are disconnected on the account page';
+  throw new Problem(403, { code: 'other_app', message });
+}
+
+function idOf({ params }: Pick<ApiRequest, 'params'>): number {
+  const id = parseId(params['grant_id'] ?? '');
+  if (id === undefined) throw notFound('grant');
+  return id;
+}
+
+export function createGrantOperations({
+  sql,
+  eachDatabase: each,
+  baseUrl,
+  ...after
+}: Deps): Record<'list' | 'read' | 'remove', Operation> {
+  return {
+    list: listing({
+      summary: 'Lists the apps connected to a user',
+      scopes: 'any',
+      rel: 'grants',
+      title: 'Connected apps',
+      properties: GRANT_PROPERTIES,
+      handle: async ({ params, principal, listing: query }) => {
+        const userId = parseId(params['user_id'] ?? '');
+        const filter = userId === undefined ? undefined : visibleGrants(principal, userId);
+        if (userId === undefined || filter === undefined || (await findUser(sql, userId)) === undefined)
+          throw notFound('user');
+        const [rows, total] = await Promise.all([
+          listGrants(sql, each, filter, query),
+          countGrants(sql, filter, query),
+        ]);
+        const items = rows.map((row) => grantDocument(row, { id: row.grantId, userId, principal, baseUrl }));
+        return { path: addressOfGrants(userId, baseUrl), items, total };
+      },
+    }),
+    read: guarded({
+      summary: 'Returns a connected app',
+      scopes: 'any',
+      handle: async (request) => {
+        const id = idOf(request);
+        const { principal } = request;
+        const grant = await findActiveGrant(sql, id);
+        const row = grant !== undefined && reaches(principal, grant) ? await findGrant(sql, each, grant) : undefined;
+        if (grant === undefined || row === undefined) throw notFound('grant');
+        const { userId } = grant;
+        return { status: 200, document: grantDocument(row, { id, userId, principal, baseUrl }) };
+      },
+    }),
+    remove: guarded({
+      title: 'Disconnect the app',
+      isConditional: true,
+      summary:
+        "Revokes the app's access: its tokens stop working immediately, and its webhooks are disabled, unless the user has given it another access to their stores",
+      scopes: 'any',
+      handle: async (request) => {
+        const id = idOf(request);
+        const userId = await transaction(sql, async (tx) => {
+          const grant = await findActiveGrant(tx, id);
+          if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
+          requireOwnGrant(request.principal, grant);
+          request.unmodified(id);
+          const { client: clientId, ...which } = grant;
+          const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
+          // Not locked above, because grants are locked in the order of their ids. 0 if a concurrent request has revoked
+          // them.
+          const ended = await revokeGrantsOf(tx, after, { ...which, clientId, ...by });
+          if (ended === 0) throw notFound('grant');
+          return grant.userId;
+        });
+        return { status: 204, next: addressOfGrants(userId, baseUrl) };
+      },
+    }),
+  };
+}

@@ -1,0 +1,237 @@
+/** The device authorization grant (RFC 8628): POST /device_authorization issues the codes, and on /device a person enters the user code. */
+import { createHmac, randomInt } from 'node:crypto';
+import type { Keys } from '#core/keys.ts';
+import { addressPrefix, type Throttle } from '#identity/accounts/throttle/throttle.ts';
+import type { Sql } from '#db/pool.ts';
+import { htmlAnswer, jsonAnswer, redirectAnswer } from '#http/answers.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import type { AuthenticateClient } from '../client-auth.ts';
+import { answeringRefusals, tokenErrors, TokenRefusal } from '../errors.ts';
+import { areOwnResources, readForm } from '../protocol-parameters.ts';
+import { findAuthenticatedClient } from '../oauth-sql.ts';
+import { mayAskFor, readScope, scopeNames } from '../scope.ts';
+import { createToken } from '../tokens.ts';
+import { findPendingDevice, insertDeviceAuthorization } from './device-sql.ts';
+import type { Session } from '#identity/accounts/sessions.ts';
+import { enrolmentPath } from '#identity/accounts/signed-in.ts';
+import { tooManyAnswer, unverifiedAnswer } from '#identity/accounts/page-kit.ts';
+import { rootOf } from '#http/root.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { shell } from '#hypermedia/shell.ts';
+import type { ConsentRequest } from '../authorize/authorization-request.ts';
+import { decide, openConsent, showConsent, signIn, type AuthorizeDeps, type Consent } from '../authorize/authorize.ts';
+import { findClient } from '../clients/clients-sql.ts';
+
+// User codes (RFC 8628 §6.1): eight letters without vowels, so that they form no words, shown as `WDJB-MJHT`.
+const ALPHABET = 'BCDFGHJKLMNPQRSTVWXZ';
+const LENGTH = 8;
+const CODE = new RegExp(`^[${ALPHABET}]{${LENGTH}}$`);
+
+function newUserCode(): string {
+  return Array.from({ length: LENGTH }, () => ALPHABET.charAt(randomInt(ALPHABET.length))).join('');
+}
+
+/** Returns the code that a person typed, in any case and with any hyphens and spaces; undefined if it cannot be one. */
+function readUserCode(typed: string): string | undefined {
+  const code = typed.replaceAll(/[-\s]/g, '').toUpperCase();
+  return CODE.test(code) ? code : undefined;
+}
+
+/** Returns the code as it is shown. */
+function shownUserCode(code: string): string {
+  return `${code.slice(0, LENGTH / 2)}-${code.slice(LENGTH / 2)}`;
+}
+
+/**
+ * Returns the HMAC-SHA256 of the code under each key, the current one first. A plain hash of 20^8 possible codes could be reversed from
+ * a dump of the database within seconds.
+ */
+function userCodeHashes([key, ...others]: Keys, code: string): [Buffer, ...Buffer[]] {
+  const hash = (under: Buffer): Buffer => createHmac('sha256', under).update(code).digest();
+  return [hash(key), ...others.map(hash)];
+}
+
+const LIFETIME_SECONDS = 600;
+/** The interval between polls of a device. */
+const POLL_SECONDS = 5;
+
+/** With a million waiting codes, one of 25,000 new user codes is taken. */
+const USER_CODES_TRIED_MAX = 5;
+
+type AuthorizationDeps = {
+  sql: Sql;
+  authenticate: AuthenticateClient;
+  throttle: Throttle;
+  baseUrl: string;
+  authUrl: string;
+  userCodeKeys: Keys;
+};
+
+/**
+ * Limits the device codes of all clients at an address together: with open registration anyone has clients with a secret, too. A
+ * request counts before the client is known, so that refused ones are limited as well.
+ */
+async function throttleRequest({ throttle }: AuthorizationDeps, { address, now }: RawRequest): Promise<void> {
+  const taken = await throttle.take([{ limit: 'device codes to address', subject: addressPrefix(address) }], now);
+  if (taken.allowed) return;
+  throw new TokenRefusal(tokenErrors.tooManyDevices, { 'Retry-After': String(taken.retryAfterSeconds) });
+}
+
+async function start(deps: AuthorizationDeps, client: number, scope: string, now: Date) {
+  const { sql, userCodeKeys } = deps;
+  const { value, hash } = createToken('deviceCode');
+  const expires = new Date(now.getTime() + LIFETIME_SECONDS * 1_000);
+  for (let tried = 0; tried < USER_CODES_TRIED_MAX; tried += 1) {
+    const userCode = newUserCode();
+    const [userCodeHash] = userCodeHashes(userCodeKeys, userCode);
+    const row = { hash, userCodeHash, client, scope, intervalSeconds: POLL_SECONDS, expires };
+    if (await insertDeviceAuthorization(sql, row)) return { deviceCode: value, userCode: shownUserCode(userCode) };
+  }
+  throw new Error(`${USER_CODES_TRIED_MAX} new user codes were all taken`);
+}
+
+/** POST /device_authorization (RFC 8628 §3.1): a device without a browser gets a code for itself and one for its user. */
+export function createDeviceAuthorization(deps: AuthorizationDeps): RawHandler {
+  const { sql, authenticate, baseUrl, authUrl } = deps;
+  return answeringRefusals(async (request) => {
+    const form = readForm(request);
+    await throttleRequest(deps, request);
+    const client = await authenticate(request, form, (claim) => findAuthenticatedClient(sql.reads, claim));
+    if (!client.allowsDeviceGrant) throw new TokenRefusal(tokenErrors.unauthorizedClient);
+    if (!areOwnResources(request.form.getAll('resource'), baseUrl)) throw new TokenRefusal(tokenErrors.invalidTarget);
+    const { scope } = form;
+    if (scope === undefined) throw new TokenRefusal(tokenErrors.noScope);
+    const requested = readScope(scope);
+    if (requested === undefined) throw new TokenRefusal(tokenErrors.unsupportedScope);
+    if (!mayAskFor(client.scopes, requested)) throw new TokenRefusal(tokenErrors.unregisteredScope);
+    const { deviceCode, userCode } = await start(deps, client.id, scope, request.now);
+    const verificationUri = `${authUrl}/device`;
+    return jsonAnswer(200, {
+      device_code: deviceCode,
+      user_code: userCode,
+      verification_uri: verificationUri,
+      verification_uri_complete: `${verificationUri}?${new URLSearchParams({ user_code: userCode }).toString()}`,
+      expires_in: LIFETIME_SECONDS,
+      interval: POLL_SECONDS,
+    });
+  });
+}
+
+type PageDeps = AuthorizeDeps & { throttle: Throttle; userCodeKeys: Keys };
+
+const MALFORMED = 'The code has eight letters, such as WDJB-MJHT. Enter the code that your device shows.';
+const UNKNOWN =
+  'This code is wrong, was used already or has expired. Compare it with your device, or start again there.';
+const ADVICE = html`<p>Wait, then enter the code that your device shows.</p>`;
+
+function entryPage(root: string, { typed, alert }: { typed: string; alert?: string }): string {
+  return shell({
+    title: 'Connect a device',
+    main: html`<div class="card">
+      <h1>Connect a device</h1>
+      ${alert !== undefined && html`<p class="alert" role="alert">${alert}</p>`}
+      <p>Enter the code that your device or terminal shows. Do not enter a code that another person has sent you.</p>
+      <form method="get" action="${root}/device">
+        <label for="user_code">Code</label>
+        <input
+          type="text"
+          id="user_code"
+          name="user_code"
+          value="${typed}"
+          required
+          autocomplete="off"
+          autocapitalize="characters"
+          spellcheck="false"
+        />
+        <div class="buttons"><button type="submit">Continue</button></div>
+      </form>
+    </div>`,
+  });
+}
+
+const outcomePage = (title: string, text: Markup): RawResponse =>
+  htmlAnswer(
+    200,
+    shell({
+      title,
+      main: html`<div class="card">
+        <h1>${title}</h1>
+        ${text}
+      </div>`,
+    }),
+  );
+
+const ALLOWED = html`<p>The app has access now. Return to your device. You can close this page.</p>`;
+const DENIED = html`<p>Nothing was shared with the app. You can close this page.</p>`;
+
+/** Returns the request behind the code, or the response to a wrong one. Wrong codes are counted per address and person. */
+async function readRequest(
+  deps: PageDeps,
+  session: Session,
+  rawRequest: RawRequest,
+): Promise<ConsentRequest | RawResponse> {
+  const { sql, throttle, userCodeKeys, issuer } = deps;
+  const root = rootOf(issuer);
+  const { address, now, query } = rawRequest;
+  const typed = query.get('user_code') ?? '';
+  if (typed === '') return htmlAnswer(200, entryPage(root, { typed }));
+  const userCode = readUserCode(typed);
+  if (userCode === undefined) return htmlAnswer(422, entryPage(root, { typed, alert: MALFORMED }));
+  const taken = await throttle.take(
+    [
+      { limit: 'user code from address', subject: addressPrefix(address) },
+      { limit: 'user code by person', subject: String(session.userId) },
+    ],
+    now,
+  );
+  if (!taken.allowed) return tooManyAnswer(root, taken, ADVICE);
+  const found = await findPendingDevice(sql, userCodeHashes(userCodeKeys, userCode), now);
+  const client = found && (await findClient(sql, found.clientId));
+  const scope = found && readScope(found.scope);
+  // The registration of the client may have changed since the device asked.
+  const isAllowed = client?.allowsDeviceGrant === true && scope !== undefined && mayAskFor(client.scopes, scope);
+  if (found === undefined || client === undefined || scope === undefined || !isAllowed)
+    return htmlAnswer(422, entryPage(root, { typed, alert: UNKNOWN }));
+  await taken.giveBack();
+  const device = { hash: found.hash, expires: found.expires, userCode: shownUserCode(userCode) };
+  return { client, scope, redirectUri: null, codeChallenge: null, device };
+}
+
+async function prepare(deps: PageDeps, rawRequest: RawRequest): Promise<Consent | RawResponse> {
+  const session = await deps.sessions.find(rawRequest);
+  if (session === null) return redirectAnswer(signIn(deps, 'device', rawRequest));
+  if (session.mustEnrol) return redirectAnswer(enrolmentPath(rootOf(deps.issuer)));
+  if (!session.isEmailVerified) return unverifiedAnswer(rootOf(deps.issuer), session.email);
+  const request = await readRequest(deps, session, rawRequest);
+  if ('status' in request) return request;
+  const { client, scope, device } = request;
+  return openConsent(deps, {
+    request,
+    session,
+    flow: {
+      page: 'device',
+      formTargets: [],
+      bound: ['device', device?.hash.toString('hex'), client.id, scopeNames(scope).join(' '), scope.storeId ?? null],
+      prepare: () => prepare(deps, rawRequest),
+      allowed: () => outcomePage('Device connected', ALLOWED),
+      denied: () => outcomePage('Access denied', DENIED),
+    },
+  });
+}
+
+/**
+ * GET and POST /device (RFC 8628 §3.3): a signed-in person enters the code of a device, and decides on the consent page. GET changes
+ * nothing. The address with the code (`verification_uri_complete`) leads to the same page, which shows the code for comparison.
+ */
+export function createDevicePage(deps: PageDeps): { show: RawHandler; decide: RawHandler } {
+  return {
+    show: async (rawRequest) => {
+      const consent = await prepare(deps, rawRequest);
+      return 'status' in consent ? consent : showConsent(deps, consent, rawRequest);
+    },
+    decide: async (rawRequest) => {
+      const consent = await prepare(deps, rawRequest);
+      return 'status' in consent ? consent : decide(deps, consent, rawRequest);
+    },
+  };
+}

@@ -1,0 +1,231 @@
+/** The expired rows of the authorization server: how long they are kept, and the statements that delete more than one table's. */
+import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import { HALCYON } from '#changelog/changelog.ts';
+import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
+import { deleteBatch, purgesOf, type Purge } from '#db/purges.ts';
+import { endGrant } from './revoke.ts';
+import type { RevocationEffects } from './grant-changes.ts';
+import type { Ended } from './oauth-sql.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+/** How long the tokens of a grant work after a newer one replaced it: other processes of the app may not have the new ones yet. */
+const RETIREMENT_MS = DAY_MS;
+
+type PurgeDeps = RevocationEffects & { sql: Sql };
+
+/** A grant that was deleted with its last code or token; the client is null if none was, or if it had been revoked before. */
+type Lapsed = { client: number | null; userId: number | null; storeId: number | null };
+
+const lapsedColumns = (sql: Queryable) => sql`
+  case when g.date_revoked is null then g.client end as client, g.user_id as "userId", g.store_id as "storeId"`;
+
+const lapsedOf = (rows: readonly Lapsed[]): Ended[] =>
+  rows.flatMap(({ client, userId, storeId }) => (client === null ? [] : [{ client, userId, storeId }]));
+
+type RetentionPeriods = { codeKeptMinutes: number; accessTokenKeptHours: number; revokedGrantKeptDays: number };
+
+/** A rotated refresh token is kept until its date of expiry, which the rotation set. */
+export function createOAuthPurges({
+  sql,
+  kept,
+  ...effects
+}: RevocationEffects & { sql: Sql; kept: RetentionPeriods }): readonly Purge[] {
+  const tokenKeptMs = kept.accessTokenKeptHours * HOUR_MS;
+  const grantKeptMs = kept.revokedGrantKeptDays * DAY_MS;
+  return purgesOf(sql, [
+    {
+      name: 'authorization_codes',
+      by: (pool, ...rest) => deleteCodes({ ...effects, sql: pool }, ...rest),
+      keptMs: kept.codeKeptMinutes * MINUTE_MS,
+    },
+    {
+      name: 'device_authorizations',
+      deletes: 'device_authorization',
+      key: 'hash',
+      expires: 'date_expires',
+      keptMs: kept.codeKeptMinutes * MINUTE_MS,
+    },
+    { name: 'access_tokens', deletes: 'access_token', key: 'hash', expires: 'date_expires', keptMs: tokenKeptMs },
+    { name: 'refresh_tokens', by: (pool, ...rest) => deleteRefreshTokens({ ...effects, sql: pool }, ...rest) },
+    { name: 'retired_grants', by: (pool, before, limit) => endRetired({ ...effects, sql: pool }, before, limit) },
+    // Codes and tokens of a grant are deleted with it.
+    { name: 'revoked_grants', deletes: 'access_grant', key: 'id', expires: 'date_revoked', keptMs: grantKeptMs },
+    // Delayed by a minute: requests in flight at the deletion lock a token before its grant, and have finished by then.
+    { name: 'grants_of_deleted_clients', by: deleteGrantsOfDeletedClients, keptMs: MINUTE_MS },
+    { name: 'deleted_clients', by: deleteDeletedClients, keptMs: MINUTE_MS },
+    { name: 'client_secrets', deletes: 'client_secret', key: 'hash', expires: 'date_expires' },
+    { name: 'unused_clients', by: purgeUnusedClients },
+    { name: 'registration_tokens', deletes: 'registration_token', key: 'hash', expires: 'date_expires' },
+  ]);
+}
+
+/**
+ * Deletes expired codes, and retires the grants that the grants of redeemed codes replace: not at the approval, because the app
+ * may never redeem the code, and not at the token endpoint, which every app waits for.
+ */
+const deleteCodes = (deps: PurgeDeps, before: Date, limit: number, now: Date): Promise<number> =>
+  transaction(deps.sql, async (tx) => {
+    const { gone, lapsed } = await deleteExpiredCodes(tx, before, limit);
+    await applyLapsed(tx, deps, lapsed, now);
+    const redeemed = gone.flatMap(({ grantId, isUsed }) => (isUsed ? [grantId] : []));
+    if (redeemed.length > 0) await retireReplaced(tx, redeemed, now);
+    return gone.length;
+  });
+
+/** Applies the end of grants that were deleted because nothing was made of them, or nothing refreshed them. */
+async function applyLapsed(
+  tx: Tx,
+  { accessChanged }: RevocationEffects,
+  lapsed: readonly Ended[],
+  now: Date,
+): Promise<void> {
+  for (const { client, userId, storeId } of lapsed)
+    if (userId !== null) await accessChanged(tx, { client, userId, storeId }, now);
+}
+
+/** Deletes expired codes and returns their grants, and those that were deleted with them. A code that was never redeemed is deleted with its grant, which has no tokens. */
+async function deleteExpiredCodes(
+  sql: Queryable,
+  before: Date,
+  limit: number,
+): Promise<{ gone: readonly { grantId: number; isUsed: boolean }[]; lapsed: readonly Ended[] }> {
+  const rows = await sql<(Lapsed & { grantId: number; isUsed: boolean })[]>`
+    with gone as (
+      delete from authorization_code where hash = any(array(
+        select hash from authorization_code where date_expires <= ${before}
+        order by date_expires limit ${limit} for update skip locked
+      ))
+      returning grant_id, used_at
+    ), orphaned as (
+      delete from access_grant where id = any(array(select grant_id from gone where used_at is null))
+      returning id, client, user_id, store_id, date_revoked
+    )
+    select grant_id as "grantId", used_at is not null as "isUsed", ${lapsedColumns(sql)}
+    from gone left join orphaned g on g.id = gone.grant_id
+  `;
+  return { gone: rows, lapsed: lapsedOf(rows) };
+}
+
+/**
+ * Sets the end of older grants of the same client, user, store and scopes, and audits each. Public clients are left out, because
+ * each installation has a grant of its own.
+ */
+async function retireReplaced(tx: Tx, newer: readonly number[], now: Date): Promise<void> {
+  const ends = new Date(now.getTime() + RETIREMENT_MS);
+  const retired = await tx<(Ended & { grantId: number })[]>`
+    with made as (
+      select g.* from access_grant g join client c on c.id = g.client and not c.is_public and c.date_deleted is null
+      where g.id = any(${newer}::bigint[]) and g.user_id is not null and g.date_revoked is null
+    ), older as (
+      select o.id from made cross join lateral (
+        select * from access_grant where user_id = made.user_id offset 0
+      ) as o
+      where o.client = made.client and o.scope = made.scope and o.date_revoked is null and o.date_ends is null
+        and o.store_id is not distinct from made.store_id and o.permissions is not distinct from made.permissions
+        and (o.date_created, o.id) < (made.date_created, made.id)
+    ), locked as (
+      select id from access_grant where id = any(array(select id from older)) order by id for no key update
+    )
+    update access_grant g set date_ends = ${ends} from locked
+    where g.id = locked.id and g.date_revoked is null and g.date_ends is null
+    returning g.id as "grantId", g.client, g.user_id as "userId", g.store_id as "storeId"
+  `;
+  for (const { grantId: grant, ...whose } of retired) {
+    const detail = { grant, ends: ends.toISOString() };
+    await recordAuditEntry(tx, { action: 'grant_retired', ...whose, origin: null, detail, now });
+  }
+}
+
+/** Ends retired grants whose date has come, each in a transaction of its own, and returns their number. */
+async function endRetired(deps: RevocationEffects & { sql: Sql }, now: Date, limit: number): Promise<number> {
+  const rows = await deps.sql<{ grantId: number }[]>`
+    select id as "grantId" from access_grant where date_ends <= ${now} and date_revoked is null
+      and exists (select from client c where c.id = client and c.date_deleted is null)
+    order by date_ends limit ${limit}
+  `;
+  for (const { grantId } of rows) await endGrant(deps, { grantId, action: null, actor: HALCYON, origin: null, now });
+  return rows.length;
+}
+
+/**
+ * Deletes expired refresh tokens. A token that was not rotated is its grant's current one, so the idle grant is deleted
+ * too.
+ */
+const deleteRefreshTokens = (deps: PurgeDeps, before: Date, limit: number, now: Date): Promise<number> =>
+  transaction(deps.sql, async (tx) => {
+    const rows = await deleteExpiredRefreshTokens(tx, before, limit);
+    await applyLapsed(tx, deps, lapsedOf(rows), now);
+    return rows.length;
+  });
+
+function deleteExpiredRefreshTokens(sql: Queryable, before: Date, limit: number): Promise<Lapsed[]> {
+  return sql<Lapsed[]>`
+    with gone as (
+      delete from refresh_token where hash = any(array(
+        select hash from refresh_token where date_expires <= ${before}
+        order by date_expires limit ${limit} for update skip locked
+      ))
+      returning grant_id, rotated_at
+    ), idle as (
+      delete from access_grant where id = any(array(select grant_id from gone where rotated_at is null))
+      returning id, client, user_id, store_id, date_revoked
+    )
+    select ${lapsedColumns(sql)} from gone left join idle g on g.id = gone.grant_id and gone.rotated_at is null
+  `;
+}
+
+/** Deletes grants of deleted clients with their codes and tokens. */
+async function deleteGrantsOfDeletedClients(sql: Queryable, before: Date, limit: number): Promise<number> {
+  const { count } = await sql`
+    delete from access_grant where id = any(array(
+      select g.id from client c join access_grant g on g.client = c.id where c.date_deleted <= ${before}
+      limit ${limit} for update of g skip locked
+    ))
+  `;
+  return count;
+}
+
+/** Deletes clients marked as deleted that have no grants left, with their secrets and logo. */
+function deleteDeletedClients(sql: Queryable, before: Date, limit: number): Promise<number> {
+  const hasNoGrants = sql`not exists (select from access_grant g where g.client = client.id)`;
+  const table = { deletes: 'client', key: 'id', order: ['date_deleted'] };
+  return deleteBatch(sql, table, sql`date_deleted <= ${before} and ${hasNoGrants}`, limit);
+}
+
+/**
+ * Deletes clients whose deadline for a first grant has passed. Each statement sees what was committed while the previous one
+ * waited, so a client that has just received its first grant is kept.
+ */
+const purgeUnusedClients = (sql: Sql, before: Date, limit: number): Promise<number> =>
+  transaction(sql, async (tx) => {
+    const due = await lockUnusedClients(tx, before, limit);
+    await keepUsedClients(tx, due);
+    return deleteUnusedClients(tx, due);
+  });
+
+/**
+ * Locks and returns clients whose deadline for a first grant has passed. The lock blocks new grants until the
+ * transaction ends.
+ */
+async function lockUnusedClients(sql: Queryable, now: Date, limit: number): Promise<number[]> {
+  const rows = await sql<{ id: number }[]>`
+    select id from client where unused_until <= ${now}
+    order by unused_until limit ${limit} for update skip locked
+  `;
+  return rows.map(({ id }) => id);
+}
+
+/** Clears the deadline of the clients that have received a grant. */
+async function keepUsedClients(sql: Queryable, ids: readonly number[]): Promise<void> {
+  await sql`
+    update client set unused_until = null
+    where id = any(${ids}::bigint[]) and exists (select from access_grant g where g.client = client.id)
+  `;
+}
+
+async function deleteUnusedClients(sql: Queryable, ids: readonly number[]): Promise<number> {
+  const { count } = await sql`delete from client where id = any(${ids}::bigint[]) and unused_until is not null`;
+  return count;
+}

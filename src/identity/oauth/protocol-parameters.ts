@@ -1,0 +1,125 @@
+/** Parameters of protocol requests: how they are read, and what is checked of `resource` (RFC 8707) and PKCE (RFC 7636). */
+import type { RawRequest } from '#http/route.ts';
+import { tokenErrors, TokenRefusal } from './errors.ts';
+import { isUtf8 } from 'node:buffer';
+import { createHash, timingSafeEqual } from 'node:crypto';
+
+/** Of /token, /device_authorization, /revoke and /introspect. */
+const FORM_PARAMETERS = [
+  'grant_type',
+  'client_id',
+  'client_secret',
+  'client_assertion',
+  'code',
+  'redirect_uri',
+  'code_verifier',
+  'refresh_token',
+  'device_code',
+  'scope',
+  'token',
+  // Listed to reject repetition, otherwise ignored: the prefix of a token determines its type (RFC 7009 §2.1, RFC 7662
+  // §2.1).
+  'token_type_hint',
+] as const;
+
+/** A parameter without a value counts as absent, and unknown parameters are ignored (RFC 6749 §3.2). */
+export type Form = Readonly<Partial<Record<(typeof FORM_PARAMETERS)[number], string>>>;
+
+/** Parses the form. Throws `invalid_request` for another content type and for a repeated parameter (RFC 6749 §3.2). */
+export function readForm({ contentType, form }: Pick<RawRequest, 'contentType' | 'form'>): Form {
+  if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(contentType)) throw new TokenRefusal(tokenErrors.notAForm);
+  const parameters: Partial<Record<(typeof FORM_PARAMETERS)[number], string>> = {};
+  for (const name of FORM_PARAMETERS) {
+    const [value = '', ...others] = form.getAll(name);
+    if (others.length > 0) throw new TokenRefusal(tokenErrors.repeated);
+    if (value !== '') parameters[name] = value;
+  }
+  return parameters;
+}
+
+/** Of /authorize. */
+const QUERY_PARAMETERS = [
+  'client_id',
+  'redirect_uri',
+  'response_type',
+  'scope',
+  'state',
+  'response_mode',
+  'code_challenge',
+  'code_challenge_method',
+] as const;
+type Parameter = (typeof QUERY_PARAMETERS)[number];
+
+export type Parameters = {
+  values: Readonly<Partial<Record<Parameter, string>>>;
+  /** Repeated parameters. They have no value, because it would be ambiguous. */
+  repeated: ReadonlySet<Parameter>;
+  /** The values of `resource`, which may be repeated (RFC 8707 §2). */
+  resources: readonly string[];
+  /** Parameters whose value is not UTF-8 or contains a NUL, and so could not be returned unchanged. */
+  unreadable: ReadonlySet<Parameter>;
+};
+
+const isParameter = (name: string): name is Parameter => (QUERY_PARAMETERS as readonly string[]).includes(name);
+
+/**
+ * Returns whether a pair is valid UTF-8 without NUL. It checks the percent sequences, because after decoding invalid bytes
+ * and an intended U+FFFD (`%EF%BF%BD`) are the same. All other characters are ASCII: node:http rejects a request line with
+ * other bytes.
+ */
+function isReadable(raw: string): boolean {
+  const decoded = raw.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  const bytes = Buffer.from(decoded, 'latin1');
+  return isUtf8(bytes) && !bytes.includes(0);
+}
+
+/** Parses `rawQuery` (without `?`) as a form (RFC 6749 §3.1). A parameter without a value counts as absent. */
+export function readParameters(rawQuery: string): Parameters {
+  const values: Partial<Record<Parameter, string>> = {};
+  const seen = new Set<Parameter>();
+  const repeated = new Set<Parameter>();
+  const unreadable = new Set<Parameter>();
+  const resources: string[] = [];
+  for (const pair of rawQuery.split('&')) {
+    // URLSearchParams strips one leading `?`, so that a `?` at the start of the pair remains part of the name.
+    const [[name, value] = ['', '']] = new URLSearchParams(`?${pair}`);
+    if (name === 'resource') resources.push(value);
+    if (!isParameter(name)) continue;
+    if (seen.has(name)) repeated.add(name);
+    seen.add(name);
+    if (value !== '') values[name] = value;
+    if (!isReadable(pair)) unreadable.add(name);
+  }
+  for (const name of repeated) delete values[name];
+  return { values, repeated, resources, unreadable };
+}
+
+/** Returns whether all values of `resource` are the base URL, with or without a trailing slash. An empty value counts as absent. */
+export function areOwnResources(values: readonly string[], baseUrl: string): boolean {
+  return values.every((value) => value === '' || value === baseUrl || value === `${baseUrl}/`);
+}
+
+// PKCE (RFC 7636), S256 only: `plain` gives no protection against an attacker who reads the request.
+/** BASE64URL(SHA-256) is 43 characters (RFC 7636 §4.2). */
+const CHALLENGE = /^[A-Za-z0-9_-]{43}$/;
+/** RFC 7636 §4.1. */
+const VERIFIER = /^[A-Za-z0-9._~-]{43,128}$/;
+
+/**
+ * Returns whether the two parameters are valid together: both absent, or a challenge with the method S256. A challenge
+ * without a method means `plain` (RFC 7636 §4.3), which is rejected.
+ */
+export function isValidChallenge(challenge: string | undefined, method: string | undefined): boolean {
+  return challenge === undefined ? method === undefined : method === 'S256' && CHALLENGE.test(challenge);
+}
+
+/**
+ * Returns whether the verifier matches. A verifier without a challenge fails too: an attacker may have stripped the
+ * challenge (RFC 9700 §2.1.1).
+ */
+export function verifierFits(verifier: string | undefined, challenge: string | null): boolean {
+  if (verifier === undefined || challenge === null) return verifier === undefined && challenge === null;
+  if (!VERIFIER.test(verifier)) return false;
+  const computed = createHash('sha256').update(verifier).digest('base64url');
+  return computed.length === challenge.length && timingSafeEqual(Buffer.from(computed), Buffer.from(challenge));
+}

@@ -1,0 +1,330 @@
+/** Registration of clients by programs: POST /register (RFC 7591), and its management (RFC 7592). */
+import { isFresh } from '#identity/accounts/factors/step-up.ts';
+import type { Sessions } from '#identity/accounts/sessions.ts';
+import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle/throttle.ts';
+import { transaction, type Sql } from '#db/pool.ts';
+import { bearerTokenOf } from '#http/caller.ts';
+import { REALM } from '#http/challenge.ts';
+import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
+import { isSameOrigin } from '#http/pages/own-pages.ts';
+import { Problem, type Fault } from '#core/problem.ts';
+import type { Bearer } from '../bearer.ts';
+import { callerOf, type Caller, type ClientActor } from '../clients/action.ts';
+import { createToken, hashToken, looksLike } from '../tokens.ts';
+import { findRegistrationTokenId } from './registration-tokens.ts';
+import { originOf } from '#identity/accounts/audit/audit.ts';
+import { jsonAnswer } from '#http/answers.ts';
+import { parseJson } from '#http/bodies/json-body.ts';
+import type { AppKeys, AppWebhooks } from '../clients/app-webhook.ts';
+import { createClient, createPublicClient, isClientId, type NewClient } from '../clients/clients.ts';
+import { findClient, findManagedClient, replaceManagementToken, type Client } from '../clients/clients-sql.ts';
+import { toErrorDescription } from '../errors.ts';
+import {
+  fault,
+  metadataOfClient,
+  readMetadata,
+  registered,
+  type Metadata,
+  type MetadataInput,
+  type ReadMetadata,
+} from './registration-metadata.ts';
+import { changeClient, removeClient, settingsHash } from '../clients/change.ts';
+import type { RevocationEffects } from '../grant-changes.ts';
+import { findAuthenticatedClient } from '../oauth-sql.ts';
+
+/** `token` is a registration token, `anonymous` an open registration; both are throttled. */
+type Registrar =
+  | { kind: 'platform'; caller: Caller | undefined }
+  | { kind: 'user'; userId: number }
+  | ({ kind: 'token'; caller: Caller } & Throttled)
+  | ({ kind: 'anonymous' } & Throttled);
+type Throttled = {
+  /** Returns the throttle token of a request that created no client. */ giveBack: () => Promise<void>;
+};
+
+type RegistrarDeps = {
+  sql: Sql;
+  sessions: Sessions;
+  throttle: Throttle;
+  bearer: Bearer;
+  /** The origin whose pages may use the session's cookie. */
+  authOrigin: string;
+  authUrl: string;
+  openRegistration: boolean;
+};
+
+async function takeFrom({ throttle }: RegistrarDeps, bucket: Bucket, now: Date): Promise<Throttled> {
+  const taken = await throttle.take([bucket], now);
+  if (taken.allowed) return { giveBack: taken.giveBack };
+  const source = bucket.limit === 'registration by token' ? 'with this token' : 'from this address';
+  const message = `Too many clients were registered ${source}; try again later`;
+  const headers = { 'Retry-After': String(taken.retryAfterSeconds) };
+  throw new Problem(429, { code: 'too_many_requests', message }, { headers });
+}
+
+async function byToken(deps: RegistrarDeps, token: string, now: Date): Promise<Registrar> {
+  if (looksLike('registrationToken', token)) {
+    const id = await findRegistrationTokenId(deps.sql, token, now);
+    if (id !== undefined) {
+      const throttled = await takeFrom(deps, { limit: 'registration by token', subject: id }, now);
+      return { kind: 'token', caller: { registration_token: id }, ...throttled };
+    }
+    const message = 'The registration token is unknown or has expired';
+    const headers = { 'WWW-Authenticate': `${REALM}, error="invalid_token"` };
+    throw new Problem(401, { code: 'invalid_token', message }, { headers });
+  }
+  const { scope, clientId, publicClientId } = await deps.bearer(token, now);
+  if (scope === 'platform') return { kind: 'platform', caller: callerOf(clientId, publicClientId) };
+  const message = 'Registering a client needs a registration token or a token with the scope platform';
+  const headers = { 'WWW-Authenticate': `${REALM}, error="insufficient_scope", scope="platform"` };
+  throw new Problem(403, { code: 'insufficient_scope', message }, { headers });
+}
+
+async function anonymously(deps: RegistrarDeps, { address, now }: RawRequest): Promise<Registrar> {
+  if (!deps.openRegistration) {
+    const message = 'Registering a client needs a registration token of the operator, as a bearer token';
+    throw new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': REALM } });
+  }
+  const bucket = { limit: 'registration from address', subject: addressPrefix(address) } as const;
+  return { kind: 'anonymous', ...(await takeFrom(deps, bucket, now)) };
+}
+
+/**
+ * Returns the registrar. Throws a 401 or 403 with a challenge if registration is not permitted, and a 429 if it is
+ * throttled.
+ */
+async function registrarOf(deps: RegistrarDeps, request: RawRequest): Promise<Registrar> {
+  const token = bearerTokenOf(request.headers['authorization']);
+  if (token !== undefined) return byToken(deps, token, request.now);
+  // Browsers send the session cookie with requests of any page, so it is accepted only from the pages of this origin.
+  const session = isSameOrigin(request.headers, deps.authOrigin) ? await deps.sessions.find(request) : null;
+  if (session === null) return anonymously(deps, request);
+  if (!session.isEmailVerified) {
+    const message = 'Confirm your e-mail address first: choose a new password with a link that is mailed to it';
+    throw new Problem(403, { code: 'email_not_verified', message });
+  }
+  if (isFresh(session, request.now)) return { kind: 'user', userId: session.userId };
+  const message = `Confirm that it is you at ${deps.authUrl}/account/confirm, then register within ten minutes`;
+  throw new Problem(403, { code: 'confirmation_required', message });
+}
+
+const DAY_MS = 86_400_000;
+/** Days until a client without a responsible user or platform is deleted if it has received no grant. */
+const UNUSED_DAYS = 30;
+
+type RegisterDeps = RegistrarDeps & { appWebhooks: AppWebhooks; clientsPerUser: number };
+
+/** Returns the members with which a client manages its registration (RFC 7592 §3). */
+function management(authUrl: string, clientId: string, token: string) {
+  return { registration_client_uri: `${authUrl}/register/${clientId}`, registration_access_token: token };
+}
+
+function refused(faults: readonly Pick<Fault, 'message' | 'field'>[]): RawResponse {
+  return jsonAnswer(400, {
+    error: faults.some(({ field }) => field === 'redirect_uris') ? 'invalid_redirect_uri' : 'invalid_client_metadata',
+    error_description: toErrorDescription(faults.map(({ message }) => message).join('; ')),
+  });
+}
+
+const malformed = (message: string): Fault => ({ code: 'malformed_body', message });
+
+/** Parses the body. A body that is not a JSON object is a fault too. */
+function readBody({ bytes, contentType, now }: RawRequest): ReadMetadata {
+  const nothing = (message: string) => ({ ...readMetadata({}, now), faults: [malformed(message)] });
+  if (!/^application\/json\s*(;|$)/i.test(contentType)) return nothing('Send the metadata as application/json');
+  try {
+    const value = parseJson(bytes);
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isObject
+      ? readMetadata(value as Record<string, unknown>, now)
+      : nothing('The metadata must be a JSON object');
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return nothing(error.message);
+  }
+}
+
+/** Returns what handshakes of clients are counted by: their network, because a client can register again. */
+function networkOf({ address }: Pick<RawRequest, 'address'>): string {
+  return `address ${addressPrefix(address)}`;
+}
+
+const clientOf = (
+  { clientsPerUser, appWebhooks: { declare } }: RegisterDeps,
+  registrar: Registrar,
+  { webhookUrl, authMethod: _, ...details }: Metadata,
+  request: RawRequest,
+  managementTokenHash: Buffer,
+): NewClient => ({
+  ...details,
+  managementTokenHash,
+  webhook: webhookUrl === null ? null : { url: webhookUrl, declare },
+  trusted: false,
+  // The platform is trusted to verify its clients; all others state unverified details.
+  isVerified: registrar.kind === 'platform',
+  owner: registrar.kind === 'user' ? { userId: registrar.userId, clientsPerUser } : undefined,
+  unusedUntil: 'giveBack' in registrar ? new Date(request.now.getTime() + UNUSED_DAYS * DAY_MS) : undefined,
+  caller: 'caller' in registrar ? registrar.caller : undefined,
+  origin: originOf(request),
+  now: request.now,
+});
+
+/** Returns the keys of the webhook that was registered; null without one. */
+async function registeredKeys(
+  { sql, appWebhooks }: RegisterDeps,
+  clientId: string,
+  { webhookUrl }: Metadata,
+  now: Date,
+): Promise<AppKeys | null> {
+  const client = webhookUrl === null ? undefined : await findClient(sql, clientId);
+  return client === undefined ? null : appWebhooks.keysOf(sql, client.id, now);
+}
+
+/**
+ * The response contains the registered metadata and the secret, which does not expire (RFC 7591 §3.2.1) and is not returned
+ * again. An error response lists all faults of the metadata.
+ */
+export function createRegister(deps: RegisterDeps): RawHandler {
+  return async (request) => {
+    const registrar = await registrarOf(deps, request);
+    const { metadata, faults: read } = readBody(request);
+    const faults = [...read, ...(await deps.appWebhooks.faultsOf(metadata.webhookUrl))];
+    if (faults.length > 0) {
+      if ('giveBack' in registrar) await registrar.giveBack();
+      return refused(faults);
+    }
+    const asker = registrar.kind === 'user' ? `user ${registrar.userId}` : networkOf(request);
+    const notAllowed = await deps.appWebhooks.consentFaults(metadata.webhookUrl, asker);
+    if (notAllowed.length > 0) return refused(notAllowed);
+    const token = createToken('managementToken');
+    const client = clientOf(deps, registrar, metadata, request, token.hash);
+    const isPublic = metadata.authMethod === 'none';
+    const credentials = isPublic
+      ? await createPublicClient(deps.sql, client)
+      : { ...(await createClient(deps.sql, client)), client_secret_expires_at: 0 };
+    const issued = { client_id_issued_at: Math.floor(request.now.getTime() / 1_000) };
+    const managed = management(deps.authUrl, credentials.client_id, token.value);
+    const webhookKeys = await registeredKeys(deps, credentials.client_id, metadata, request.now);
+    return jsonAnswer(201, { ...credentials, ...issued, ...managed, ...registered(metadata, webhookKeys) });
+  };
+}
+
+type Deps = RevocationEffects & { appWebhooks: AppWebhooks; sql: Sql; authUrl: string };
+
+/** A client with the token that it presented. */
+type Managed = { client: Client; token: string };
+
+/** Members that only the server sets (RFC 7592 §2.2). */
+const NOT_ACCEPTED = [
+  'registration_access_token',
+  'registration_client_uri',
+  'client_secret_expires_at',
+  'client_id_issued_at',
+];
+
+const unauthorized = (message: string, challenge: string): Problem =>
+  new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': challenge } });
+
+const noToken = (): Problem =>
+  unauthorized('Send the registration access token in the header Authorization: Bearer <token>', REALM);
+
+const wrongToken = (): Problem =>
+  unauthorized(
+    'The registration access token is not that of this client, or was replaced',
+    `${REALM}, error="invalid_token"`,
+  );
+
+/** Returns the client. Throws the same 401 for a wrong token and an unknown client (RFC 7592 §2). */
+async function managedBy({ sql }: Deps, { headers, params }: RawRequest): Promise<Managed> {
+  const token = bearerTokenOf(headers['authorization']);
+  const { client_id: clientId = '' } = params;
+  if (token === undefined) throw noToken();
+  if (!looksLike('managementToken', token) || !isClientId(clientId)) throw wrongToken();
+  const client = await findManagedClient(sql, clientId, hashToken(token));
+  if (client === undefined) throw wrongToken();
+  return { client, token };
+}
+
+const actorOf = ({ clientId }: Client, request: RawRequest): ClientActor => ({
+  userId: null,
+  caller: { itself: clientId },
+  origin: originOf(request),
+  now: request.now,
+});
+
+/** Responds with the registration; it never contains the secret, of which only the hash is stored. */
+async function describe(
+  { sql, appWebhooks, authUrl }: Deps,
+  { id, clientId, dateCreated }: Client,
+  { token, metadata, now }: { token: string; metadata: Metadata; now: Date },
+): Promise<RawResponse> {
+  return jsonAnswer(200, {
+    client_id: clientId,
+    client_id_issued_at: Math.floor(dateCreated.getTime() / 1_000),
+    ...management(authUrl, clientId, token),
+    ...registered(metadata, await appWebhooks.keysOf(sql, id, now)),
+  });
+}
+
+/** Returns the faults of the members that a replacement may not change. */
+async function identityFaults(
+  { sql }: Deps,
+  client: Client,
+  { input, metadata, now }: { input: MetadataInput; metadata: Metadata; now: Date },
+): Promise<Fault[]> {
+  const faults = NOT_ACCEPTED.filter((name) => Object.hasOwn(input, name)).map((name) =>
+    fault(name, 'must not be sent'),
+  );
+  if (input['client_id'] !== client.clientId) faults.push(fault('client_id', 'must be that of the client'));
+  if ((metadata.authMethod === 'none') !== client.isPublic)
+    faults.push(fault('token_endpoint_auth_method', 'must stay with a secret or without one'));
+  const { client_secret: secret } = input;
+  if (secret === undefined) return faults;
+  const claim = { clientId: client.clientId, secretHash: typeof secret === 'string' ? hashToken(secret) : null, now };
+  if ((await findAuthenticatedClient(sql, claim)) === undefined)
+    faults.push(fault('client_secret', 'must be a valid secret of the client, or absent'));
+  return faults;
+}
+
+async function replace(deps: Deps, request: RawRequest): Promise<RawResponse> {
+  const { client, token } = await managedBy(deps, request);
+  const { metadata: read, faults, input } = readBody(request);
+  // A program that does not know this extension must not take away what the owner of the app has chosen.
+  const { requiresPkce } = (input['requires_pkce'] ?? undefined) === undefined ? metadataOfClient(client) : read;
+  const metadata = { ...read, requiresPkce };
+  const isMoved = metadata.webhookUrl !== client.webhookUrl;
+  const all = [
+    ...faults,
+    ...(isMoved ? await deps.appWebhooks.faultsOf(metadata.webhookUrl) : []),
+    ...(await identityFaults(deps, client, { input, metadata, now: request.now })),
+  ];
+  if (all.length > 0) return refused(all);
+  const notAllowed = isMoved ? await deps.appWebhooks.consentFaults(metadata.webhookUrl, networkOf(request)) : [];
+  if (notAllowed.length > 0) return refused(notAllowed);
+  const { authMethod: _, ...changed } = metadata;
+  const next = createToken('managementToken');
+  const change = { ...client, ...changed };
+  await transaction(deps.sql, async (tx) => {
+    const isReplaced = await replaceManagementToken(tx, { id: client.id, from: hashToken(token), to: next.hash });
+    if (!isReplaced) throw wrongToken();
+    const actor = { ...actorOf(client, request), baseHash: settingsHash(client) };
+    await changeClient({ ...deps, sql: tx }, client, change, actor);
+  });
+  return describe(deps, client, { token: next.value, metadata, now: request.now });
+}
+
+/** GET, PUT and DELETE /register/<client_id> (RFC 7592): a client reads, replaces and deletes its registration, with the token of it. */
+export function createManagement(deps: Deps): Record<'read' | 'replace' | 'remove', RawHandler> {
+  return {
+    read: async (request) => {
+      const { client, token } = await managedBy(deps, request);
+      return describe(deps, client, { token, metadata: metadataOfClient(client), now: request.now });
+    },
+    replace: (request) => replace(deps, request),
+    remove: async (request) => {
+      const { client } = await managedBy(deps, request);
+      await removeClient(deps, client.clientId, actorOf(client, request));
+      return { status: 204, headers: { 'Cache-Control': 'no-store' }, body: '' };
+    },
+  };
+}
