@@ -4,7 +4,7 @@ import {
   createRegistrationToken,
   idOfInvitation,
   revokeRegistrationToken,
-} from '#identity/oauth/registration/registration-tokens.ts';
+} from '#identity/oauth/registration/registration.ts';
 import { printResult, examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
 import { withContext } from './command-context.ts';

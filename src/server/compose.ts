@@ -53,7 +53,7 @@ import { createInvitationPages } from '#identity/invitations/invitations.ts';
 import { createReceivedInvitations } from '#identity/invitations/received-invitations.ts';
 import { createMetadata, createResourceMetadata } from '#identity/oauth/metadata.ts';
 import { createRevoke } from '#identity/oauth/revoke.ts';
-import { createTokenEndpoint } from '#identity/oauth/token.ts';
+import { createTokenEndpoint } from '#identity/oauth/token-endpoint.ts';
 import { setBrand } from '#hypermedia/shell.ts';
 import { createHome } from '#stores/home.ts';
 import { deleteInvitationsTo } from '#stores/invitations/invitations-sql.ts';

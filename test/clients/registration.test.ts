@@ -1,7 +1,7 @@
 /** Clients that register themselves, and then complete the flow like any other. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRegistrationToken } from '#identity/oauth/registration/registration-tokens.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/registration.ts';
 import { walk as oauth4webapi } from './node/oauth4webapi.ts';
 import { walk as openidClient } from './node/openid-client.ts';
 import { withOauth4webapi, withOpenidClient, type Register } from './node/registration.ts';

@@ -1,7 +1,7 @@
 /** The account page: its content, its readers, and that no input from outside appears in it as markup. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAccount } from '#identity/accounts/account.ts';
+import { createAccount } from '#identity/accounts/account-page.ts';
 import { describeAction, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn } from '#identity/accounts/signed-in.ts';

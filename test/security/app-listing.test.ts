@@ -1,7 +1,7 @@
 /** The public page of an app and its install link: for its developer, another user, a visitor and an attacker. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRegistrationToken } from '#identity/oauth/registration/registration-tokens.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/registration.ts';
 import { faultsOf } from '../setup/caller.ts';
 import { startWithPeople } from './api-callers.ts';
 import { createBrowser, ISSUER } from './oauth-server.ts';

@@ -1,7 +1,7 @@
 /** Secrets of clients: shown once, stored as a hash, and replaced with an overlap. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { rotateSecret } from '#identity/oauth/clients/client-secrets.ts';
+import { rotateSecret } from '#identity/oauth/clients/client-change.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 import { credentialsIn, hiddenIn, newApp, REGISTERED, submit } from './page-forms.ts';
 import { dump } from './at-rest/search.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { createRegistrationToken } from '#identity/oauth/registration/registration-tokens.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/registration.ts';
 import { runCommand } from '../setup/command.ts';
 import { urlOf } from '../setup/database.ts';
 import { startAuthorizationServer } from './oauth-server.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { createRegistrationToken } from '#identity/oauth/registration/registration-tokens.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/registration.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 import { anyText } from '../setup/any-text.ts';
 

@@ -1,7 +1,7 @@
 /** A client may state the address of its logo: neither the server nor the browser at the consent page requests it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRegistrationToken } from '#identity/oauth/registration/registration-tokens.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/registration.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 

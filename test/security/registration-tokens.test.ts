@@ -1,12 +1,12 @@
 /** Registration tokens: their use is limited, revocable and audited. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { verifyClient } from '#identity/oauth/clients/change.ts';
+import { verifyClient } from '#identity/oauth/clients/client-change.ts';
 import {
   createRegistrationToken,
   idOfInvitation,
   revokeRegistrationToken,
-} from '#identity/oauth/registration/registration-tokens.ts';
+} from '#identity/oauth/registration/registration.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();

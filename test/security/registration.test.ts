@@ -1,7 +1,7 @@
 /** POST /register: closed to unknown callers, open to authorized ones, and all errors are reported at once (RFC 7591). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRegistrationToken } from '#identity/oauth/registration/registration-tokens.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/registration.ts';
 import { createBrowser, ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();

@@ -1,5 +1,5 @@
 /** All ways to end a grant, with the actor that the changelog names. */
-import { removeClient } from '#identity/oauth/clients/change.ts';
+import { removeClient } from '#identity/oauth/clients/client-change.ts';
 import { ISSUER, PASSWORD } from '../security/oauth-server.ts';
 import { hiddenIn, submit } from '../security/page-forms.ts';
 import { openEffects } from './grant-access.ts';

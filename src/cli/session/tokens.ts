@@ -1,6 +1,6 @@
 /** Calls the token and revocation endpoints as a public client, authenticated by PKCE and by the refresh token. */
 import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/clients.ts';
-import { DEVICE_GRANT } from '#identity/oauth/token.ts';
+import { DEVICE_GRANT } from '#identity/oauth/token-endpoint.ts';
 import { UserError } from '../explain.ts';
 import type { Login } from './credentials.ts';
 import { exchange, isTemporary, reasonOf, unreachable, type JsonResponse, type RequestOptions } from './exchange.ts';

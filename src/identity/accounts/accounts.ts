@@ -9,7 +9,7 @@ import type { Sealer } from '#db/seal.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
-import { browsersSection, createAccount, createBrowsers, type AccountSection } from './account.ts';
+import { browsersSection, createAccount, createBrowsers, type AccountSection } from './account-page.ts';
 import type { EraseUnverified, EraseUserData } from './user-erasure.ts';
 import { createUserOperations } from './users-api.ts';
 import { createSecurity, type Security } from './factors/security.ts';

@@ -7,13 +7,12 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import type { Mailer } from '#mail/mail.ts';
-import { findUser, listBrowsers, lockUser, type Credentials } from './accounts-sql.ts';
-import type { AccountSection } from './account.ts';
+import { findUser, listBrowsers, listIdentities, lockUser, type Credentials } from './accounts-sql.ts';
+import type { AccountSection } from './account-page.ts';
 import { eraseUser, type EraseUserData } from './user-erasure.ts';
 import type { Attempts } from './attempts.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
 import { listEmailChanges } from './links-sql.ts';
-import { listIdentities } from './external/external-sql.ts';
 import { findFactors } from './factors/factors-sql.ts';
 import { erasedMail } from './account-mails.ts';
 import {

@@ -10,8 +10,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Mailer } from '#mail/mail.ts';
 import type { Attempts, Devices } from './attempts.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
-import { findCredentials, lockPassword, type Credentials } from './accounts-sql.ts';
-import { insertIdentity, touchIdentity } from './external/external-sql.ts';
+import { findCredentials, insertIdentity, lockPassword, touchIdentity, type Credentials } from './accounts-sql.ts';
 import {
   IDENTITY_FIELD,
   type PendingSignIns,

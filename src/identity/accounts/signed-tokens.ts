@@ -5,8 +5,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import type { Session } from './sessions.ts';
-import type { Credentials } from './accounts-sql.ts';
-import type { ExternalIdentity } from './external/external-sql.ts';
+import type { Credentials, ExternalIdentity } from './accounts-sql.ts';
 
 /**
  * Returns the HMAC-SHA256 over the session and everything that the form's effect depends on (`bound`: its name, then the

@@ -1,5 +1,5 @@
 /** Creates the pages, endpoints and operations of clients and grants from their dependencies. */
-import type { AccountSection } from '#identity/accounts/account.ts';
+import type { AccountSection } from '#identity/accounts/account-page.ts';
 import type { Sessions } from '#identity/accounts/sessions.ts';
 import type { SecurityMails } from '#identity/accounts/account-mails.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
@@ -21,7 +21,7 @@ import { createGrantOperations } from './connected/grants-api.ts';
 import { connectedSection, createRevokeButton, memberAccessOf, revokeGrantsOf } from './connected/connected.ts';
 import { createManagement, createRegister } from './registration/registration.ts';
 import type { EraseUserData } from '#identity/accounts/user-erasure.ts';
-import { removeClientsOf } from './clients/change.ts';
+import { removeClientsOf } from './clients/client-change.ts';
 import { callerOf } from './clients/action.ts';
 import { deleteTokensOf, lockClientsOfUser } from './oauth-sql.ts';
 

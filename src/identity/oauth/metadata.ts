@@ -2,7 +2,7 @@
 import { jsonAnswer } from '#http/answers.ts';
 import { wellKnown } from '#http/root.ts';
 import type { RawHandler } from '#http/route.ts';
-import { DEVICE_GRANT } from './token.ts';
+import { DEVICE_GRANT } from './token-endpoint.ts';
 import { userScopes } from './scope.ts';
 
 /** Returns the address of the authorization server's metadata. */

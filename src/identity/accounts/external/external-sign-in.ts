@@ -9,7 +9,13 @@ import { transaction } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import { readEmail } from '#core/email.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { findCredentials, findUserByEmail, type Credentials } from '../accounts-sql.ts';
+import {
+  findCredentials,
+  findUserByEmail,
+  findUserOfIdentity,
+  insertIdentity,
+  type Credentials,
+} from '../accounts-sql.ts';
 import { originOf, recordAuditEntry } from '../audit/audit.ts';
 import { consumeChallenge, findFactors } from '../factors/factors-sql.ts';
 import { hasSecondFactor } from '../factors/second-factor.ts';
@@ -19,7 +25,6 @@ import { addressPrefix } from '../throttle/throttle.ts';
 import { tooManyAnswer } from '../page-kit.ts';
 import type { EraseUnverified } from '../user-erasure.ts';
 import { addUser } from '../users.ts';
-import { findUserOfIdentity, insertIdentity } from './external-sql.ts';
 import { IDENTITY_FIELD, type VerifiedIdentity } from '../signed-tokens.ts';
 
 const VALID_SECONDS = 10 * 60;

@@ -1,7 +1,7 @@
 /** The OpenID providers of this server: discovery, the redirect to a provider, and the exchange of its code for an identity. */
 import * as client from 'openid-client';
 import type { Log } from '#core/log.ts';
-import type { ExternalIdentity } from './external-sql.ts';
+import type { ExternalIdentity } from '../accounts-sql.ts';
 
 export type OpenIdProvider = {
   /** In the text of the button and in addresses. */

@@ -3,7 +3,7 @@ import { renderSVG } from 'uqr';
 import { constant, html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { accountNav, cardPage, nonceField, postForm } from '../page-kit.ts';
-import type { LinkedIdentity } from '../external/external-sql.ts';
+import type { LinkedIdentity } from '../accounts-sql.ts';
 import type { Factors, PasskeyRow } from './factors-sql.ts';
 import { PASSKEY_NAME_LENGTH_MAX, PASSKEYS_MAX } from './passkeys.ts';
 import { hasSecondFactor } from './second-factor.ts';

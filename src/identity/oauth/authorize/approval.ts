@@ -6,10 +6,16 @@ import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import { scopeNames, type GrantedScope } from '../scope.ts';
-import { denyPendingDevice, takePendingDevice } from '../device/device-sql.ts';
+import {
+  denyPendingDevice,
+  insertApproval,
+  lockMembership,
+  lockParties,
+  takePendingDevice,
+  type PickableStore,
+} from './authorize-sql.ts';
 import { createToken } from '../tokens.ts';
 import type { ConsentRequest } from './authorization-request.ts';
-import { insertApproval, lockMembership, lockParties, type PickableStore } from './authorize-sql.ts';
 
 type Decision = {
   request: ConsentRequest;

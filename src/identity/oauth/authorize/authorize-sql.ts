@@ -1,8 +1,9 @@
-/** SQL of /authorize: the stores to choose from, the locks and inserts of an approval. */
+/** SQL of /authorize (the stores to choose from, the locks and inserts of an approval), and of the devices that wait for an approval. oauth-purges-sql.ts deletes expired rows. */
 import type { Session } from '#identity/accounts/sessions.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 import type { GrantedScope } from '../scope.ts';
+import { isClientAuthenticated, type ClientClaim } from '../oauth-sql.ts';
 
 /** `requiresFactor`: closed to members without a second factor. */
 export type PickableStore = { id: number; name: string; domain: string; requiresFactor: boolean };
@@ -84,4 +85,106 @@ export async function insertApproval(
   `;
   if (row === undefined) throw new Error('The inserted grant was not returned');
   return row.grantId;
+}
+
+/** The seconds by which `slow_down` extends the interval (RFC 8628 §3.5). */
+const SLOWER_SECONDS = 5;
+const INTERVAL_MAX_SECONDS = 600;
+/** A poll may be this much early, because the network does not delay all requests equally. */
+const EARLY_MS = 1_000;
+
+/** Inserts a device authorization; returns false if another one has the user code. */
+export async function insertDeviceAuthorization(
+  sql: Queryable,
+  device: {
+    hash: Buffer;
+    userCodeHash: Buffer;
+    client: number;
+    scope: string;
+    intervalSeconds: number;
+    expires: Date;
+  },
+): Promise<boolean> {
+  const { count } = await sql`
+    insert into device_authorization (hash, user_code_hash, client, scope, interval_seconds, date_expires)
+    values (${device.hash}, ${device.userCodeHash}, ${device.client}, ${device.scope}, ${device.intervalSeconds},
+      ${device.expires})
+    on conflict (user_code_hash) do nothing
+  `;
+  return count === 1;
+}
+
+/** `clientId` is the public id, `scope` as it was requested. */
+type PendingDevice = { hash: Buffer; clientId: string; scope: string; expires: Date };
+
+/** Returns the authorization that waits for a decision, by the hashes of its user code under all keys. */
+export async function findPendingDevice(
+  sql: Queryable,
+  userCodeHashes: readonly Buffer[],
+  now: Date,
+): Promise<PendingDevice | undefined> {
+  const [row] = await sql<PendingDevice[]>`
+    select d.hash, c.client_id as "clientId", d.scope, d.date_expires as expires
+    from device_authorization d join client c on c.id = d.client
+    where d.user_code_hash = any(${userCodeHashes}::bytea[]) and d.date_denied is null and d.date_expires > ${now}
+  `;
+  return row;
+}
+
+/**
+ * Deletes the authorization that waits for a decision, in the transaction of the approval; returns false if it was decided or has
+ * expired. Of several decisions at once, one finds the row.
+ */
+export async function takePendingDevice(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
+  const { count } = await sql`
+    delete from device_authorization where hash = ${hash} and date_denied is null and date_expires > ${now}
+  `;
+  return count === 1;
+}
+
+/** Marks the authorization as denied; returns false if it was decided or has expired. */
+export async function denyPendingDevice(sql: Queryable, hash: Buffer, now: Date): Promise<boolean> {
+  const { count } = await sql`
+    update device_authorization set date_denied = ${now}
+    where hash = ${hash} and date_denied is null and date_expires > ${now}
+  `;
+  return count === 1;
+}
+
+/** Null if there is no such authorization of the client, for example because it was approved. */
+export type DeviceState = 'pending' | 'too fast' | 'denied' | 'expired' | null;
+
+/**
+ * Returns the state of a device authorization and records the poll, in one statement, which also authenticates the client; undefined if
+ * the client is not authenticated. The row is locked first, so that a decision at the same time comes before or after.
+ */
+export async function pollDevice(
+  sql: Queryable,
+  claim: ClientClaim,
+  hash: Buffer,
+): Promise<{ state: DeviceState } | undefined> {
+  const { now } = claim;
+  const early = new Date(now.getTime() + EARLY_MS);
+  const [row] = await sql<{ state: DeviceState }[]>`
+    with caller as (
+      select c.id from client c where ${isClientAuthenticated(sql, claim)}
+    ), found as (
+      select d.hash, case
+        when d.date_expires <= ${now} then 'expired'
+        when d.date_denied is not null then 'denied'
+        when d.date_polled + d.interval_seconds * interval '1 second' > ${early} then 'too fast'
+        else 'pending' end as state
+      from caller cross join lateral (
+        select * from device_authorization where hash = ${hash} offset 0 for update
+      ) as d
+      where d.client = caller.id
+    ), polled as (
+      update device_authorization d set date_polled = ${now}, interval_seconds = case found.state
+        when 'too fast' then least(d.interval_seconds + ${SLOWER_SECONDS}::integer, ${INTERVAL_MAX_SECONDS}::integer)
+        else d.interval_seconds end
+      from found where d.hash = found.hash and found.state in ('pending', 'too fast')
+    )
+    select found.state from caller left join found on true
+  `;
+  return row;
 }

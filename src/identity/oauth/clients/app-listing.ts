@@ -19,7 +19,7 @@ import { isClientId } from './clients.ts';
 import { findClient, type Client } from './clients-sql.ts';
 import { installPath } from './client-document.ts';
 import { logoImage } from './logo.ts';
-import { clientIdOf, pathOf } from './own-client-context.ts';
+import { clientIdOf, pathOf } from './client-form.ts';
 
 type Deps = { sql: Sql; sessions: Pick<Sessions, 'find'>; root: string; authUrl: string };
 

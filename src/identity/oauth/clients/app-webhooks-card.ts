@@ -4,7 +4,7 @@ import type { Tone } from '#hypermedia/html/words.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Client } from './clients-sql.ts';
 import { WEBHOOKS_READ_MAX, type AppWebhook, type Errors } from '../webhooks-of-apps-sql.ts';
-import { pathOf } from './own-client-context.ts';
+import { pathOf } from './client-form.ts';
 
 const STATES: Readonly<Record<AppWebhook['state'], readonly [words: string, tone: Tone]>> = {
   delivering: ['Delivering', 'fine'],

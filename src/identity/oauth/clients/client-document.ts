@@ -13,7 +13,7 @@ import {
   type Link,
 } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
-import { versionOf } from './change.ts';
+import { versionOf } from './client-change.ts';
 import { logoPath } from './logo.ts';
 import { FULL_SCOPES, scopeNames, scopeOfGrants } from '../scope.ts';
 import type { Client } from './clients-sql.ts';

@@ -5,9 +5,9 @@ import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { ADDRESS_LENGTH_MAX } from '../redirect-uri.ts';
 import { userScopes } from '../scope.ts';
 import type { AppWebhooks } from './app-webhook.ts';
-import type { ClientChange } from './change.ts';
+import type { ClientChange } from './client-change.ts';
 import type { NewClient } from './clients.ts';
-import { DESCRIPTION_LENGTH_MAX, NAME_LENGTH_MAX } from './rules.ts';
+import { DESCRIPTION_LENGTH_MAX, NAME_LENGTH_MAX } from './client-rules.ts';
 
 /** As of a webhook that a store creates. */
 const WEBHOOK_URL_LENGTH_MAX = 1_000;

@@ -14,7 +14,7 @@ import type { Listing } from '#core/listing.ts';
 import { reachesAccount } from '#core/principal.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
 import type { RevocationEffects } from '../grant-changes.ts';
-import { removeClient } from './change.ts';
+import { removeClient } from './client-change.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from './clients.ts';
 import type { AppWebhooks } from './app-webhook.ts';
 import type { EachDatabase } from '#shards/each.ts';

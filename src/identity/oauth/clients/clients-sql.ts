@@ -1,7 +1,7 @@
 /** SQL of clients, their logos and their secrets. Writes the tables client, client_logo and client_secret. */
 import type { Queryable } from '#db/pool.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
-import type { ClientDetails, ClientKind } from './rules.ts';
+import type { ClientDetails, ClientKind } from './client-rules.ts';
 import type { PictureType } from './logo.ts';
 
 export type Client = {

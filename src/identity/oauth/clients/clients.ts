@@ -6,7 +6,7 @@ import { invalid, Problem, type Fault } from '#core/problem.ts';
 import type { AppWebhooks } from './app-webhook.ts';
 import { recordClientEntry, type Caller } from './action.ts';
 import { countClientsOf, findClient, insertClient, lockOwner } from './clients-sql.ts';
-import { clientFaults, type ClientDetails, type ClientKind, type DetailLabels } from './rules.ts';
+import { clientFaults, type ClientDetails, type ClientKind, type DetailLabels } from './client-rules.ts';
 import { createToken, type CreatedToken } from '../tokens.ts';
 
 export type NewClient = {

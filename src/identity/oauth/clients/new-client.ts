@@ -8,20 +8,22 @@ import { Problem, type Fault } from '#core/problem.ts';
 import { createClient, createPublicClient, newClientFaults, newClientId, type NewClient } from './clients.ts';
 import { withDeclared } from './client-input.ts';
 import {
+  appsPage,
   changeOf,
   confidentialFields,
   detailFields,
   EMPTY_FORM,
   LABELS,
   listedField,
+  pathOf,
   readFormValues,
   refusedAlert,
   scopeFields,
   type FormValues,
+  type PagesDeps,
 } from './client-form.ts';
 import { secretPage } from './own-client-page.ts';
 import { choice, postForm } from '#identity/accounts/page-kit.ts';
-import { appsPage, pathOf, type PagesDeps } from './own-client-context.ts';
 
 type View = { clientId: string; nonce: string; values: FormValues; faults: readonly Fault[]; alert?: string };
 

@@ -4,20 +4,20 @@ import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Fault } from '#core/problem.ts';
 import { installPath, listingPath } from './client-document.ts';
 import { LOGO_BYTES_MAX, logoImage } from './logo.ts';
-import { settingsHash } from './change.ts';
+import { settingsHash, type Secret } from './client-change.ts';
 import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from './clients-sql.ts';
 import type { AppKeys, KeyChange } from './app-webhook.ts';
-import type { Secret } from './client-secrets.ts';
 import {
+  appsPage,
   confidentialFields,
   detailFields,
   listedField,
+  pathOf,
   refusedAlert,
   scopeFields,
   type FormValues,
 } from './client-form.ts';
 import { choice, nonceField, postForm, type PostForm } from '#identity/accounts/page-kit.ts';
-import { appsPage, pathOf } from './own-client-context.ts';
 
 type ClientView = {
   root: string;

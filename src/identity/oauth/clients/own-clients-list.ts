@@ -1,10 +1,10 @@
 /** Renders the list of a user's own apps, as a page with the sandbox store and as a section of the account page. POST /account/sandbox-store creates that store. */
-import type { AccountSection } from '#identity/accounts/account.ts';
+import type { AccountSection } from '#identity/accounts/account-page.ts';
 import type { Sql } from '#db/pool.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { logoImage } from './logo.ts';
 import { listClientsOf, type Client } from './clients-sql.ts';
-import { appsPage, pathOf, type PagesDeps } from './own-client-context.ts';
+import { appsPage, pathOf, type PagesDeps } from './client-form.ts';
 import { inPerson } from '#changelog/changelog.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { redirectAnswer } from '#http/answers.ts';

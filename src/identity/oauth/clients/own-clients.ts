@@ -8,13 +8,22 @@ import { listClientsOf, usageOf, type Client } from './clients-sql.ts';
 import { errorsOf, listErrors, readAppWebhooks, type AppWebhook } from '../webhooks-of-apps-sql.ts';
 import { inAvailable } from '#shards/each.ts';
 import { listAccessible } from './client-lists-sql.ts';
-import { endOlderSecret, rotateSecret, secretsOf } from './client-secrets.ts';
+import { changeClient, changeFaults, endOlderSecret, removeClient, rotateSecret, secretsOf } from './client-change.ts';
 import { appWebhooksCard } from './app-webhooks-card.ts';
 import { clientPage, deletePage, secretPage } from './own-client-page.ts';
-import { changeOf, formValuesOf, LABELS, readChangedValues, type FormValues } from './client-form.ts';
-import { clientActorOf, clientIdOf, ownClientOf, pathOf, type PagesDeps } from './own-client-context.ts';
+import {
+  changeOf,
+  clientActorOf,
+  clientIdOf,
+  formValuesOf,
+  LABELS,
+  ownClientOf,
+  pathOf,
+  readChangedValues,
+  type FormValues,
+  type PagesDeps,
+} from './client-form.ts';
 import { replaceWebhookKey, type KeyChange } from './app-webhook.ts';
-import { changeClient, changeFaults, removeClient } from './change.ts';
 import { removeLogo, setLogo } from './logo.ts';
 import { createNewClient } from './new-client.ts';
 import { createSandboxForm, listPage, sandboxCard } from './own-clients-list.ts';

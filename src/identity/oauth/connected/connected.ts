@@ -21,7 +21,7 @@ import {
   type AppWebhooks,
   type ConnectedApp,
 } from './connected-sql.ts';
-import type { AccountSection } from '#identity/accounts/account.ts';
+import type { AccountSection } from '#identity/accounts/account-page.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import { logoImage } from '../clients/logo.ts';

@@ -11,7 +11,7 @@ import { areOwnResources, readForm } from '../protocol-parameters.ts';
 import { findAuthenticatedClient } from '../oauth-sql.ts';
 import { mayAskFor, readScope, scopeNames } from '../scope.ts';
 import { createToken } from '../tokens.ts';
-import { findPendingDevice, insertDeviceAuthorization } from './device-sql.ts';
+import { findPendingDevice, insertDeviceAuthorization } from '../authorize/authorize-sql.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { enrolmentPath } from '#identity/accounts/signed-in.ts';
 import { tooManyAnswer, unverifiedAnswer } from '#identity/accounts/page-kit.ts';

@@ -3,8 +3,8 @@ import type { Fault } from '#core/problem.ts';
 import type { AppKeys } from '../clients/app-webhook.ts';
 import type { Client } from '../clients/clients-sql.ts';
 import { newClientFaults } from '../clients/clients.ts';
-import { DEVICE_GRANT } from '../token.ts';
-import { ADDRESSES, type DetailLabels } from '../clients/rules.ts';
+import { DEVICE_GRANT } from '../token-endpoint.ts';
+import { ADDRESSES, type DetailLabels } from '../clients/client-rules.ts';
 import { whyNotLinkable } from '../redirect-uri.ts';
 import { FULL_SCOPES, scopeEntries } from '../scope.ts';
 

@@ -1,8 +1,16 @@
-/** Registration of clients by programs: POST /register (RFC 7591), and its management (RFC 7592). */
+/** Registration of clients by programs: POST /register (RFC 7591), its management (RFC 7592), and the tokens that allow it. */
+import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
+import { transaction, type Sql } from '#db/pool.ts';
+import { createToken, hashToken, looksLike } from '../tokens.ts';
+import {
+  deleteRegistrationToken,
+  findAuthenticatedClient,
+  insertRegistrationToken,
+  isRegistrationToken,
+} from '../oauth-sql.ts';
 import { isFresh } from '#identity/accounts/factors/step-up.ts';
 import type { Sessions } from '#identity/accounts/sessions.ts';
 import { addressPrefix, type Bucket, type Throttle } from '#identity/accounts/throttle/throttle.ts';
-import { transaction, type Sql } from '#db/pool.ts';
 import { bearerTokenOf } from '#http/caller.ts';
 import { REALM } from '#http/challenge.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';
@@ -10,9 +18,6 @@ import { isSameOrigin } from '#http/pages/own-pages.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import type { Bearer } from '../bearer.ts';
 import { callerOf, type Caller, type ClientActor } from '../clients/action.ts';
-import { createToken, hashToken, looksLike } from '../tokens.ts';
-import { findRegistrationTokenId } from './registration-tokens.ts';
-import { originOf } from '#identity/accounts/audit/audit.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
 import type { AppKeys, AppWebhooks } from '../clients/app-webhook.ts';
@@ -28,9 +33,48 @@ import {
   type MetadataInput,
   type ReadMetadata,
 } from './registration-metadata.ts';
-import { changeClient, removeClient, settingsHash } from '../clients/change.ts';
+import { changeClient, removeClient, settingsHash } from '../clients/client-change.ts';
 import type { RevocationEffects } from '../grant-changes.ts';
-import { findAuthenticatedClient } from '../oauth-sql.ts';
+
+const DAY_MS = 86_400_000;
+/** Of a registration token (the initial access token of RFC 7591 §1.2) in the audit. */
+const MARK_BYTES = 8;
+
+/** Returns the id of a token for the audit: the beginning of its hash, in hex. It grants no access. */
+const idOfHash = (hash: Buffer): string => hash.subarray(0, MARK_BYTES).toString('hex');
+
+/** Returns the id of a token, by which it appears in the audit and can be revoked. */
+export function idOfInvitation(token: string): string {
+  return idOfHash(hashToken(token));
+}
+
+/** Creates a registration token. Only its hash is stored. */
+export function createRegistrationToken(sql: Sql, { days, now }: { days: number; now: Date }): Promise<string> {
+  return transaction(sql, async (tx) => {
+    const { value, hash } = createToken('registrationToken');
+    await insertRegistrationToken(tx, { hash, now, expires: new Date(now.getTime() + days * DAY_MS) });
+    const detail = { registration_token: idOfHash(hash), days };
+    await recordAuditEntry(tx, { action: 'registration_token_created', userId: null, origin: null, detail, now });
+    return value;
+  });
+}
+
+/** Returns the id of a valid token; undefined if it is unknown or has expired. */
+async function findRegistrationTokenId(sql: Sql, token: string, now: Date): Promise<string | undefined> {
+  const hash = hashToken(token);
+  return (await isRegistrationToken(sql, hash, now)) ? idOfHash(hash) : undefined;
+}
+
+/** Revokes a token, given itself or its id, and returns the id; undefined if there is no such token. */
+export function revokeRegistrationToken(sql: Sql, which: string, now: Date): Promise<string | undefined> {
+  return transaction(sql, async (tx) => {
+    const id = looksLike('registrationToken', which) ? idOfInvitation(which) : which;
+    if (!(await deleteRegistrationToken(tx, id))) return undefined;
+    const detail = { registration_token: id };
+    await recordAuditEntry(tx, { action: 'registration_token_revoked', userId: null, origin: null, detail, now });
+    return id;
+  });
+}
 
 /** `token` is a registration token, `anonymous` an open registration; both are throttled. */
 type Registrar =
@@ -108,7 +152,6 @@ async function registrarOf(deps: RegistrarDeps, request: RawRequest): Promise<Re
   throw new Problem(403, { code: 'confirmation_required', message });
 }
 
-const DAY_MS = 86_400_000;
 /** Days until a client without a responsible user or platform is deleted if it has received no grant. */
 const UNUSED_DAYS = 30;
 

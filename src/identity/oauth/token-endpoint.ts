@@ -35,7 +35,7 @@ import {
   type Refreshed,
 } from './grants-sql.ts';
 import { narrowedTo, scopeEntries } from './scope.ts';
-import { pollDevice, type DeviceState } from './device/device-sql.ts';
+import { pollDevice, type DeviceState } from './authorize/authorize-sql.ts';
 
 /** The rotation of refresh tokens: the keys that derive successors, and how long rotated tokens are kept. */
 type Rotation = { successorKeys: Keys; rotatedTokenKeptDays: number };
