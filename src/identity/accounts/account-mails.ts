@@ -1,4 +1,7 @@
-/** All mails of accounts and invitations, and the notices about the security of an account: a new device, a new password, a connected app, a client secret. A name that another person has chosen is shown by `shownName`. */
+/**
+ * All mails of accounts and invitations, and the notices about the security of an account: a new device, a new password, a
+ * connected app, a client secret. A name that another person has chosen is shown by `shownName`.
+ */
 import { shownName } from '#core/legible.ts';
 import { letter, type Mail, type Mailer } from '#mail/mail.ts';
 import { browserOf, knownBrowserOf, originOf, type Origin } from './audit/audit.ts';

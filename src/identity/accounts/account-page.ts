@@ -1,4 +1,7 @@
-/** GET /account: the signed-in user, their browsers, sections of other modules and the latest activity. POST /account/browsers/… ends sessions. */
+/**
+ * GET /account: the signed-in user, their browsers, sections of other modules and the latest activity. POST /account/browsers/…
+ * ends sessions.
+ */
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { doneSentence } from '#http/pages/done.ts';

@@ -1,4 +1,7 @@
-/** Self sign-up, if the operator allows it: /sign-up mails a link, /sign-up/confirm creates the account. Invitations mail the same link. */
+/**
+ * Self sign-up, if the operator allows it: /sign-up mails a link, /sign-up/confirm creates the account. Invitations mail the
+ * same link.
+ */
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest, RawResponse } from '#http/route.ts';

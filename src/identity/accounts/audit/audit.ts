@@ -1,4 +1,7 @@
-/** Records audit entries (user, action, origin and time, written in the transaction of the action), and describes them for the account page. */
+/**
+ * Records audit entries (user, action, origin and time, written in the transaction of the action), and describes them for the
+ * account page.
+ */
 import type { Queryable } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import { insertAuditEntry } from './audit-sql.ts';

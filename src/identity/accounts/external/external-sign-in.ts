@@ -1,4 +1,6 @@
-/** Sign-in with an OpenID provider: POST /sign-in/with/<provider> redirects to it, GET /sign-in/with/<provider>/callback returns. */
+/**
+ * Sign-in with an OpenID provider: POST /sign-in/with/<provider> redirects to it, GET /sign-in/with/<provider>/callback returns.
+ */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
 import type { Keys } from '#core/keys.ts';

@@ -1,4 +1,7 @@
-/** The codes of a second factor (an authenticator app, TOTP of RFC 6238, and recovery codes), and the check of what a person submits. */
+/**
+ * The codes of a second factor (an authenticator app, TOTP of RFC 6238, and recovery codes), and the check of what a person
+ * submits.
+ */
 import { Secret, TOTP } from 'otpauth';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';

@@ -1,4 +1,7 @@
-/** SQL of /authorize (the stores to choose from, the locks and inserts of an approval), and of the devices that wait for an approval. oauth-purges-sql.ts deletes expired rows. */
+/**
+ * SQL of /authorize (the stores to choose from, the locks and inserts of an approval), and of the devices that wait for an
+ * approval. oauth-purges-sql.ts deletes expired rows.
+ */
 import type { Session } from '#identity/accounts/sessions.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';

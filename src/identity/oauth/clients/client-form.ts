@@ -1,4 +1,7 @@
-/** What the pages of a user's own apps share: their dependencies, the lookup of the app, the frame of the page, and the settings form with its input and faults. */
+/**
+ * What the pages of a user's own apps share: their dependencies, the lookup of the app, the frame of the page, and the settings
+ * form with its input and faults.
+ */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { accountNav, choice } from '#identity/accounts/page-kit.ts';
 import type { Session } from '#identity/accounts/sessions.ts';

@@ -1,4 +1,6 @@
-/** The input of a client: the schema of a request body that creates one, and the settings in an input of the API or of the form. */
+/**
+ * The input of a client: the schema of a request body that creates one, and the settings in an input of the API or of the form.
+ */
 import { Type, type Static } from 'typebox';
 import { clearableText, flag, isSet, readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';

@@ -1,4 +1,6 @@
-/** Creates OAuth clients: apps that request access, trusted clients of the platform, and the built-in client of the command line. */
+/**
+ * Creates OAuth clients: apps that request access, trusted clients of the platform, and the built-in client of the command line.
+ */
 import { randomBytes } from 'node:crypto';
 import type { Origin } from '#identity/accounts/audit/audit.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';

@@ -1,4 +1,7 @@
-/** Renders the list of a user's own apps, as a page with the sandbox store and as a section of the account page. POST /account/sandbox-store creates that store. */
+/**
+ * Renders the list of a user's own apps, as a page with the sandbox store and as a section of the account page. POST
+ * /account/sandbox-store creates that store.
+ */
 import type { AccountSection } from '#identity/accounts/account-page.ts';
 import type { Sql } from '#db/pool.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';

@@ -1,4 +1,7 @@
-/** The device authorization grant (RFC 8628): POST /device_authorization issues the codes, and on /device a person enters the user code. */
+/**
+ * The device authorization grant (RFC 8628): POST /device_authorization issues the codes, and on /device a person enters the
+ * user code.
+ */
 import { createHmac, randomInt } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import { addressPrefix, type Throttle } from '#identity/accounts/throttle/throttle.ts';
