@@ -53,19 +53,6 @@ test('a redacted URL is no longer than the URL limit, and redacting it again cha
   );
 });
 
-test('secrets stored in a row by an earlier version are used, and a query only for the URL it was encrypted with', () => {
-  const { secrets } = withoutSecrets({ url: 'https://a.example/?token=abc', headers: { 'X-A': 'old', 'X-B': 'kept' } });
-  assert.deepEqual(
-    withSecrets({ url: 'https://b.example/', headers: { 'X-A': 'new', 'X-B': null, 'X-C': null } }, secrets),
-    {
-      url: 'https://b.example/',
-      headers: { 'X-A': 'new', 'X-B': 'kept' },
-    },
-  );
-  const clear = { url: 'https://a.example/?token=abc', headers: { 'X-A': 'clear' } };
-  assert.deepEqual(withSecrets(clear, null), clear);
-});
-
 test('the placeholder of a redacted value is found wherever a value may be', () => {
   for (const query of ['***', 'a=***', 'a=b&***', 'a=***&b=c'])
     assert.ok(hasHiddenValue(`https://example.com/?${query}`), query);

@@ -28,24 +28,9 @@ export function withoutSecrets({ url, headers }: Addressed): Addressed & { secre
   return { url: before, headers: namesOf(headers), secrets: hasSecrets ? JSON.stringify({ url, headers }) : null };
 }
 
-/**
- * Returns the url and the headers of a row whose sealed text was opened. Values that the row itself has count, because the
- * version before this one writes them; so does its url if that is not the one whose query was sealed.
- */
-export function withSecrets({ url, headers }: Addressed, secrets: string | null): Opened {
-  const sealed: Addressed = secrets === null ? { url: null, headers: {} } : (JSON.parse(secrets) as Addressed);
-  const isWhole = sealed.url !== null && splitUrl(sealed.url).before === url;
-  const valueOf = (name: string) =>
-    headers[name] ?? (Object.hasOwn(sealed.headers, name) ? sealed.headers[name] : null);
-  return {
-    url: isWhole ? sealed.url : url,
-    headers: Object.fromEntries(
-      Object.keys(headers).flatMap((name): [string, string][] => {
-        const value = valueOf(name);
-        return value == null ? [] : [[name, value]];
-      }),
-    ),
-  };
+/** Returns the url and the headers of a row, with its opened text; a row without one has no query and no headers. */
+export function withSecrets(row: Addressed, secrets: string | null): Opened {
+  return (secrets === null ? row : JSON.parse(secrets)) as Opened;
 }
 
 /** `token=abc&SECRET` is shown as `token=***&***`. */

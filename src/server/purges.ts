@@ -7,7 +7,6 @@ import type { Config } from '#config/config.ts';
 import type { Log } from '#core/log.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Purge } from '#db/purges.ts';
-import type { Sealer } from '#db/seal.ts';
 import { createDeliveryPurges } from '#delivery/purges.ts';
 import { blankAnswers } from '#delivery/record/erase-sql.ts';
 import type { EventCaches } from '#events/erase/chain.ts';
@@ -20,18 +19,16 @@ import type { EachDatabase } from '#shards/each.ts';
 import { createStorePurges, createInvitationPurges } from '#stores/purges-sql.ts';
 import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
 import { createDeclarationPurges, createWebhookPurges } from '#webhooks/purges-sql.ts';
-import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import { announceChanges } from './publishing.ts';
 
 type Deps = Pick<RevocationEffects, 'changelog'> & {
   config: Pick<Config, 'housekeeping' | 'database' | 'pull'>;
   sql: Sql;
   log: Log;
-  sealer: Sealer;
   caches: EventCaches;
 };
 
-export function purgesOfStores({ config, sql, log, sealer, caches, changelog }: Deps): readonly Purge[] {
+export function purgesOfStores({ config, sql, log, caches, changelog }: Deps): readonly Purge[] {
   const { housekeeping, database, pull } = config;
   return [
     ...createIdempotencyPurges({ sql }),
@@ -39,7 +36,6 @@ export function purgesOfStores({ config, sql, log, sealer, caches, changelog }: 
     ...createEventPurges({ sql, retentionDays: database.retentionDays }),
     ...createErasedStorePurges({ sql }),
     ...createWebhookPurges({ sql }),
-    createCleartextSealing({ sql, sealer }),
     createUnattendedPurge({ sql, changelog, announce: announceChanges, ...pull }),
     ...createDeliveryPurges({ sql, hoursKeptDays: housekeeping.webhookHoursKeptDays }),
     // After the rows of erased stores.

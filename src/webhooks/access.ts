@@ -220,7 +220,7 @@ export function openKey(
 type RequestColumns = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'>;
 
 /** Returns the url and the headers with their secrets; without them if they cannot be decrypted. */
-export function openRequest(
+function openRequest(
   { sealer }: Pick<WebhookDeps, 'sealer'>,
   { id, url, headers, requestSecrets }: RequestColumns,
 ): Addressed {

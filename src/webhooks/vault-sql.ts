@@ -1,6 +1,5 @@
-/** The statements that reseal the secrets of webhooks, and seal cleartext of older versions. */
+/** The statements that reseal the secrets of webhooks. */
 import type { Queryable } from '#db/pool.ts';
-import type { WebhookRow } from './webhook-sql.ts';
 
 /** The sealed columns of a webhook; each is bound to its id. */
 export type Sealed = { shard: number; id: number; key: Buffer | null; next: Buffer | null; request: Buffer | null };
@@ -56,34 +55,4 @@ export async function replaceSealed(sql: Queryable, rows: readonly Renewed[]): P
     from free where w.shard = free.shard and w.id = free.id
     returning w.id`;
   return written.map(({ id }) => id);
-}
-
-/** A row with cleartext secrets, written by an older version. */
-export type CleartextRow = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'> & { shard: number };
-
-/** Returns rows with cleartext secrets. The condition must be that of the index `webhook_clear`. */
-export async function listCleartext(sql: Queryable, limit: number): Promise<CleartextRow[]> {
-  return sql<CleartextRow[]>`
-  select shard, id, url, headers, request_secrets as "requestSecrets" from webhook
-  where position('?' in url) > 0 or jsonb_path_exists(headers, '$.* ? (@ != null)')
-  order by shard, id limit ${limit}`;
-}
-
-/**
- * Writes `after` if the row still equals `before` and is not locked. Revision and date stay, because the webhook does not change.
- */
-export async function sealCleartext(
-  sql: Queryable,
-  before: CleartextRow,
-  after: Omit<CleartextRow, 'shard' | 'id'>,
-): Promise<number> {
-  const { count } = await sql`
-    update webhook set url = ${after.url}, headers = ${sql.json(after.headers)}, request_secrets = ${after.requestSecrets}
-    where ctid = any(array(
-      select ctid from webhook
-      where shard = ${before.shard} and id = ${before.id} and url is not distinct from ${before.url}
-        and headers = ${sql.json(before.headers)} and request_secrets is not distinct from ${before.requestSecrets}
-      for no key update skip locked
-    ))`;
-  return count;
 }

@@ -22,7 +22,7 @@ export type WebhookRow = Settings & {
   /** Replaces the current key when the rotation ends; null, like the date, if no rotation is active. */
   nextEncryptionKey: Buffer | null;
   rotationEndsAt: Date | null;
-  /** Sealed: the query of the url and the values of the headers. Rows written by older versions have both in cleartext. */
+  /** Sealed: the query of the url and the values of the headers. */
   requestSecrets: Buffer | null;
   /** Null if the webhook is active or was disabled by a request. */
   inactiveReason: InactiveReason | null;
@@ -80,8 +80,7 @@ const columnsOf = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES
   name: sql`w.name`,
   format: sql`w.format`,
   version: sql`w.version`,
-  // A filter must not reveal the query of the url, which is secret.
-  url: sql`split_part(w.url, '?', 1)`,
+  url: sql`w.url`,
   query: sql`w.query`,
   filter: sql`w.filter`,
   event_resource: sql`w.event_resource`,

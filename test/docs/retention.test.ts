@@ -6,7 +6,6 @@ import { test } from 'node:test';
 import { readConfig } from '#config/config.ts';
 import { createLog } from '#core/log.ts';
 import { openPool } from '#db/pool.ts';
-import { createSealer } from '#db/seal.ts';
 import { eventCachesOf, openInternalEvents } from '../../src/server/publishing.ts';
 import { purgesOfHome, purgesOfStores } from '../../src/server/purges.ts';
 import { ROOT } from './page.ts';
@@ -35,7 +34,6 @@ test('docs/operating.md has a line for each purge, in their order, with the rete
   const ofStores = purgesOfStores({
     ...deps,
     log: createLog('silent'),
-    sealer: createSealer(Buffer.alloc(32)),
     caches: eventCachesOf(undefined),
   });
   const purges = purgesOfHome({ ...deps, ofStores, each: () => [sql] });

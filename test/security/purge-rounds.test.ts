@@ -109,7 +109,7 @@ test('/metrics has its own port, which serves nothing else', async () => {
   assert.equal(response.status, 200);
   assert.match(response.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
   const text = await response.text();
-  for (const what of ['authorization_codes', 'access_tokens', 'sessions', 'audit_entries', 'clear_requests'])
+  for (const what of ['authorization_codes', 'access_tokens', 'sessions', 'audit_entries'])
     assert.match(
       text,
       new RegExp(`halcyon_purged_rows_total\\{what="${what}"${IS_DIVIDED ? ',database="home"' : ''}\\} 0\\n`),
